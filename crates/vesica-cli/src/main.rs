@@ -1,0 +1,3 @@
+//! The vesica command.
+
+fn main() {}

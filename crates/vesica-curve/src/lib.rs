@@ -1,0 +1,1 @@
+//! Prime-order groups by the batch.

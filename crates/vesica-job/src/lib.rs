@@ -1,0 +1,1 @@
+//! From a specification to a report: the only room that sees everyone.

@@ -1,0 +1,1 @@
+//! Mutual TLS between parties: connect, multiplex lines, heartbeats.

@@ -1,0 +1,1 @@
+//! Security levels and named parameter sets, each with its source.

@@ -1,0 +1,51 @@
+use crate::{Channel, Error, Result};
+use vesica_types::Party;
+
+/// One unit's channels: one to every other party of the job.
+pub struct Lines {
+    channels: Vec<Box<dyn Channel>>,
+}
+
+impl Lines {
+    /// The given channels, one a peer.
+    pub fn new(channels: Vec<Box<dyn Channel>>) -> Self {
+        Self { channels }
+    }
+
+    /// The only peer of a two-party protocol.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] in a job of another number of parties: the plan should have refused it.
+    pub fn peer(&mut self) -> Result<&mut dyn Channel> {
+        match self.channels.as_mut_slice() {
+            [one] => Ok(one.as_mut()),
+            all => Err(Error::Bug(format!("a two-party protocol ran with {} peers", all.len()))),
+        }
+    }
+
+    /// The channel to `party`.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if `party` is not a peer of this job.
+    pub fn of(&mut self, party: &Party) -> Result<&mut dyn Channel> {
+        for channel in &mut self.channels {
+            if channel.peer() == party {
+                return Ok(channel.as_mut());
+            }
+        }
+        Err(Error::Bug(format!("{party} is not a peer of this job")))
+    }
+
+    /// Every channel, for what is said to all.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Box<dyn Channel>> {
+        self.channels.iter_mut()
+    }
+
+    /// A line of the same name to every peer.
+    ///
+    /// # Errors
+    /// Those of [`Channel::line`].
+    pub fn line(&self, name: &str) -> Result<Lines> {
+        Ok(Lines { channels: self.channels.iter().map(|c| c.line(name)).collect::<Result<_>>()? })
+    }
+}

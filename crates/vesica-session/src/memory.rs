@@ -1,0 +1,169 @@
+//! A channel inside one process: what tests and benchmarks run protocols over.
+
+use crate::{Channel, Error, Meter, Misbehaviour, Result};
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use vesica_types::Party;
+
+/// The most messages that wait in one direction of a line before `send` blocks.
+const DEPTH: usize = 4;
+
+/// The largest message.
+const WINDOW: usize = 64 << 20;
+
+type End = (SyncSender<Vec<u8>>, Receiver<Vec<u8>>);
+
+/// Lines that one side has opened and the other has not yet, by name and by the place of the side they wait for.
+type Unclaimed = Arc<Mutex<HashMap<(u8, String), End>>>;
+
+/// One end of a pipe made by [`pair`].
+pub struct Memory {
+    here: Party,
+    peer: Party,
+    out: SyncSender<Vec<u8>>,
+    inn: Receiver<Vec<u8>>,
+    unclaimed: Unclaimed,
+    meter: Meter,
+    spoke: bool,
+}
+
+/// The two ends of a pipe: `a`'s, whose peer is `b`, and `b`'s.
+pub fn pair(a: &Party, b: &Party) -> (Memory, Memory) {
+    let (x, y) = pipe();
+    let unclaimed = Unclaimed::default();
+    let end = |here: &Party, peer: &Party, (out, inn): End| Memory {
+        here: here.clone(),
+        peer: peer.clone(),
+        out,
+        inn,
+        unclaimed: unclaimed.clone(),
+        meter: Meter::default(),
+        spoke: false,
+    };
+    (end(a, b, x), end(b, a, y))
+}
+
+fn pipe() -> (End, End) {
+    let (to_b, from_a) = sync_channel(DEPTH);
+    let (to_a, from_b) = sync_channel(DEPTH);
+    ((to_b, from_b), (to_a, from_a))
+}
+
+impl Memory {
+    fn gone(&self) -> Error {
+        Error::Net { peer: self.peer.clone(), why: "the other end was dropped".into() }
+    }
+}
+
+impl Channel for Memory {
+    fn send(&mut self, msg: &[u8]) -> Result<()> {
+        if msg.len() > WINDOW {
+            return Err(Error::Bug(format!("a message of {} bytes is larger than the window", msg.len())));
+        }
+        self.out.send(msg.to_vec()).map_err(|_| self.gone())?;
+        self.spoke = true;
+        let step = self.meter.current();
+        step.sent += msg.len() as u64;
+        step.messages += 1;
+        Ok(())
+    }
+
+    fn recv(&mut self, limit: usize) -> Result<Vec<u8>> {
+        let msg = self.inn.recv().map_err(|_| self.gone())?;
+        if msg.len() > limit {
+            return Err(self.accuse(Misbehaviour::TooLong { got: msg.len() as u64, limit: limit as u64 }));
+        }
+        let round = std::mem::take(&mut self.spoke);
+        let step = self.meter.current();
+        step.received += msg.len() as u64;
+        step.rounds += u64::from(round);
+        Ok(msg)
+    }
+
+    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
+        let mut unclaimed = self.unclaimed.lock().expect("no test panics while it opens a line");
+        let end = unclaimed.remove(&(self.here.place(), name.to_owned())).unwrap_or_else(|| {
+            let (ours, theirs) = pipe();
+            unclaimed.insert((self.peer.place(), name.to_owned()), theirs);
+            ours
+        });
+        Ok(Box::new(Memory {
+            here: self.here.clone(),
+            peer: self.peer.clone(),
+            out: end.0,
+            inn: end.1,
+            unclaimed: self.unclaimed.clone(),
+            meter: Meter::default(),
+            spoke: false,
+        }))
+    }
+
+    fn window(&self) -> usize {
+        WINDOW
+    }
+
+    fn step(&mut self, name: &'static str) {
+        self.meter.step(name);
+    }
+
+    fn meter(&self) -> Meter {
+        self.meter.clone()
+    }
+
+    fn peer(&self) -> &Party {
+        &self.peer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends() -> (Memory, Memory) {
+        pair(&Party::new(0, "alice"), &Party::new(1, "bob"))
+    }
+
+    #[test]
+    fn messages_arrive_in_order_and_are_counted() {
+        let (mut a, mut b) = ends();
+        a.step("talk");
+        a.send(b"one").unwrap();
+        a.send(b"three").unwrap();
+        assert_eq!(b.recv(3).unwrap(), b"one");
+        assert_eq!(b.recv(9).unwrap(), b"three");
+        b.send(b"ok").unwrap();
+        a.recv(2).unwrap();
+        let step = &a.meter().steps[0];
+        assert_eq!((step.name, step.sent, step.received, step.messages, step.rounds), ("talk", 8, 2, 2, 1));
+    }
+
+    #[test]
+    fn a_message_over_the_limit_is_the_peers_fault() {
+        let (mut a, mut b) = ends();
+        a.send(&[0; 9]).unwrap();
+        let error = b.recv(8).unwrap_err();
+        assert_eq!(error.to_string(), "alice broke the protocol: a message of 9 bytes where at most 8 are allowed");
+        assert_eq!(error.fault(), crate::Fault::Peer);
+    }
+
+    #[test]
+    fn lines_meet_by_name_in_any_order() {
+        let (a, b) = ends();
+        let mut a1 = a.line("1").unwrap();
+        let mut b2 = b.line("2").unwrap();
+        let mut b1 = b.line("1").unwrap();
+        let mut a2 = a.line("2").unwrap();
+        a1.send(b"first").unwrap();
+        a2.send(b"second").unwrap();
+        assert_eq!(b2.recv(10).unwrap(), b"second");
+        assert_eq!(b1.recv(10).unwrap(), b"first");
+    }
+
+    #[test]
+    fn a_dropped_end_is_an_error_not_a_hang() {
+        let (mut a, b) = ends();
+        drop(b);
+        assert_eq!(a.recv(1).unwrap_err().fault(), crate::Fault::Network);
+    }
+}

@@ -1,0 +1,1 @@
+//! CSV, Parquet and Arrow in and out; knows nothing of cryptography.

@@ -1,0 +1,1 @@
+//! Two-party harness, fixed randomness, hostile peers, data sets; for tests only.

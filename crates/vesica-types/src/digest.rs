@@ -1,0 +1,18 @@
+/// A join key as the protocols see it: 16 bytes of a salted hash of the key's encoding.
+///
+/// 128 bits suffice against a semi-honest peer: two different keys among 2^30 + 2^30 collide with probability 2^-67.
+/// Equality of digests is equality of keys; nothing else about a key survives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Digest(pub [u8; Digest::BYTES]);
+
+impl Digest {
+    /// Length in bytes.
+    pub const BYTES: usize = 16;
+}
+
+/// Digests stand for people's identifiers, so they do not print.
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Digest(..)")
+    }
+}

@@ -1,0 +1,20 @@
+//! The nouns everyone shares; no logic.
+//!
+//! One module a noun. Each is a newtype: mixing a [`Digest`] with a [`Tag`], or a [`RowId`] with a [`UnitId`], does
+//! not compile.
+
+#![forbid(unsafe_code)]
+
+mod digest;
+mod party;
+mod row;
+mod secret;
+mod tag;
+mod unit;
+
+pub use digest::Digest;
+pub use party::Party;
+pub use row::RowId;
+pub use secret::Secret;
+pub use tag::{TagLen, Tags};
+pub use unit::UnitId;

@@ -1,1 +1,127 @@
 //! Prime-order groups by the batch.
+//!
+//! A batch of elements is multiplied by one secret scalar. Eight (or four, or one) *different* elements stand in the lanes
+//! of a vector register and walk through the same steps together, because the scalar is the same for all of them; see
+//! [`Group`] for the verbs, and `field` and `backend` for how one program serves every CPU.
+//!
+//! ```text
+//! G::hash(&dst, &digests).mul(&k).encode(&mut wire);        // mask one's own items
+//! G::decode(&wire, &coins)?.mul(&k).encode(&mut out);       // mask the peer's a second time
+//! ```
+
+mod backend;
+mod field;
+
+use std::fmt;
+use vesica_types::Digest;
+
+/// A group in which Diffie-Hellman is hard, with batches of its elements.
+pub trait Group: Copy + Send + Sync + 'static {
+    /// What the agreement and the report call it.
+    const NAME: &'static str;
+    /// Bytes of one encoded element.
+    const WIRE: usize;
+    /// Its secret scalars.
+    type Scalar: SecretScalar;
+    /// Its batches of elements.
+    type Points: Points<Scalar = Self::Scalar>;
+
+    /// Hashes each input to an element of which nobody knows the discrete logarithm, by a method of RFC 9380 or one
+    /// of its kind, in time that does not depend on the inputs.
+    fn hash(dst: &Dst, inputs: &[Digest]) -> Self::Points;
+
+    /// Reads elements that a peer sent: `WIRE` bytes each, canonical, in the group and not of small order.
+    ///
+    /// `coins` are fresh random bytes that the peer does not know: some checks are made on random combinations of the
+    /// batch, and a peer who could predict them could pass a bad element.
+    ///
+    /// # Errors
+    /// The first element found bad. Bytes after the last whole element are a bad element too.
+    fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Self::Points, BadElement>;
+}
+
+/// A batch of group elements. How it is laid out belongs to the group; elements leave it only as canonical bytes.
+pub trait Points: Sized + Send {
+    /// The scalars of the group.
+    type Scalar;
+
+    /// How many elements there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Multiplies every element by `k`: constant time in `k` and in the elements; the length is public.
+    #[must_use]
+    fn mul(self, k: &Self::Scalar) -> Self;
+
+    /// Appends the canonical encoding of every element, in order.
+    fn encode(&self, wire: &mut Vec<u8>);
+}
+
+/// A secret scalar: wiped when dropped, with neither `Debug` nor `Clone`, and never zero.
+pub trait SecretScalar: Send + Sync {
+    /// The scalar that 64 uniform bytes name: within 2^-128 of uniform over the non-zero scalars.
+    fn from_uniform(bytes: &[u8; 64]) -> Self;
+}
+
+/// A domain separation tag of RFC 9380, section 3.1: two uses of a hash to a group with different tags are independent.
+///
+/// Up to 45 bytes, hashing with SHA-512 takes the fewest compressions.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Dst {
+    /// The tag, then its length in one byte: the `DST_prime` of RFC 9380, section 5.3.
+    prime: Vec<u8>,
+}
+
+impl Dst {
+    /// The most bytes that a tag may have; the RFC hashes longer ones, which nothing here needs.
+    pub const MAX: usize = 255;
+
+    /// The tag of these bytes.
+    ///
+    /// # Panics
+    /// If there are none (the RFC forbids it), or more than [`Dst::MAX`].
+    pub fn new(tag: &[u8]) -> Self {
+        assert!(!tag.is_empty() && tag.len() <= Self::MAX, "a domain separation tag has 1 to 255 bytes");
+        let mut prime = tag.to_vec();
+        prime.push(tag.len() as u8);
+        Self { prime }
+    }
+
+    /// The bytes of the tag.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.prime[..self.prime.len() - 1]
+    }
+
+    /// `DST_prime` of RFC 9380, section 5.3.
+    #[allow(dead_code)]
+    pub(crate) fn prime(&self) -> &[u8] {
+        &self.prime
+    }
+}
+
+impl fmt::Debug for Dst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dst({})", self.as_bytes().escape_ascii())
+    }
+}
+
+/// What is wrong with a received element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadElement {
+    /// Its place in the batch, from 0.
+    pub index: usize,
+    /// What an element must be that this one is not, as in "element 3 is not a canonical encoding".
+    pub why: &'static str,
+}
+
+impl fmt::Display for BadElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "element {} {}", self.index, self.why)
+    }
+}
+
+impl std::error::Error for BadElement {}

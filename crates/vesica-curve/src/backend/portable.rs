@@ -1,0 +1,93 @@
+//! One lane of plain Rust: the specification of the others.
+
+use crate::field::{Formula, Lanes};
+
+/// One lane.
+#[derive(Clone, Copy)]
+pub(super) struct U64x1(u64);
+
+const LOW_52: u64 = (1 << 52) - 1;
+
+#[inline(always)]
+fn product(a: u64, b: u64) -> u128 {
+    u128::from(a & LOW_52) * u128::from(b & LOW_52)
+}
+
+impl Lanes for U64x1 {
+    const WIDTH: usize = 1;
+
+    #[inline(never)]
+    fn call<F: Formula<Self>>(formula: F) -> F::Out {
+        formula.run()
+    }
+
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        Self(word)
+    }
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        Self(words[0])
+    }
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        words[0] = self.0;
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(self.0 ^ other.0)
+    }
+    #[inline(always)]
+    fn shl(self, bits: u32) -> Self {
+        Self(self.0 << bits)
+    }
+    #[inline(always)]
+    fn shr(self, bits: u32) -> Self {
+        Self(self.0 >> bits)
+    }
+
+    #[inline(always)]
+    fn madd_lo(self, a: Self, b: Self) -> Self {
+        Self(self.0.wrapping_add(product(a.0, b.0) as u64 & LOW_52))
+    }
+    #[inline(always)]
+    fn madd_hi(self, a: Self, b: Self) -> Self {
+        Self(self.0.wrapping_add((product(a.0, b.0) >> 52) as u64))
+    }
+
+    // The comparisons avoid Rust's own, which the compiler is free to turn into branches.
+    #[inline(always)]
+    fn eq(self, other: Self) -> Self {
+        let x = self.0 ^ other.0;
+        // The top bit of x | -x is set unless x = 0.
+        Self((std::hint::black_box(x | x.wrapping_neg()) >> 63).wrapping_sub(1))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Self {
+        let (a, b) = (self.0, other.0);
+        // The borrow of a - b.
+        let borrow = (!a & b) | ((!a | b) & a.wrapping_sub(b));
+        Self((std::hint::black_box(borrow) >> 63).wrapping_neg())
+    }
+    #[inline(always)]
+    fn select(self, on: Self, off: Self) -> Self {
+        Self(off.0 ^ (self.0 & (on.0 ^ off.0)))
+    }
+}

@@ -1,0 +1,174 @@
+//! Field arithmetic by the lane: what an instruction set must offer, and the fields built on it.
+
+/// `WIDTH` independent 64-bit words, on which every operation acts lane by lane.
+///
+/// Lanes hold *different inputs*, never parts of one, so no operation moves a word from a lane to another, and the
+/// portable type (one lane) runs the same program as the widest one. A type of lanes is private to its back end: generic
+/// code is instantiated with it only underneath [`crate::backend::run_on`], which has asked the CPU first.
+///
+/// Every function that is generic over `Lanes` and does arithmetic must be `#[inline(always)]`: it has to end up inside
+/// the back end's `#[target_feature]` function, or the intrinsics in it become calls. Where a formula is too large to be
+/// copied into each caller, [`Lanes::call`] enters that function anew, as a call.
+///
+/// A *mask* is all ones or all zeros in each lane.
+pub(crate) trait Lanes: Copy + Send + Sync + 'static {
+    /// How many lanes there are.
+    const WIDTH: usize;
+
+    /// Runs a formula as a call of its own (not inlined), compiled for this type's instructions.
+    fn call<F: Formula<Self>>(formula: F) -> F::Out;
+
+    /// The same word in every lane.
+    fn splat(word: u64) -> Self;
+    /// The first `WIDTH` words of a slice.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    fn load(words: &[u64]) -> Self;
+    /// Writes the lanes to the first `WIDTH` words of a slice.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    fn store(self, words: &mut [u64]);
+
+    /// Sum modulo 2^64.
+    fn add(self, other: Self) -> Self;
+    /// Difference modulo 2^64.
+    fn sub(self, other: Self) -> Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Bitwise or.
+    fn or(self, other: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// Logical shift left by a constant below 64.
+    fn shl(self, bits: u32) -> Self;
+    /// Logical shift right by a constant below 64.
+    fn shr(self, bits: u32) -> Self;
+    /// Rotation right by a constant in 1..64.
+    #[inline(always)]
+    fn rotr(self, bits: u32) -> Self {
+        self.shr(bits).or(self.shl(64 - bits))
+    }
+
+    /// `self` plus the low 52 bits of `(a mod 2^52)·(b mod 2^52)`, modulo 2^64.
+    fn madd_lo(self, a: Self, b: Self) -> Self;
+    /// `self` plus bits 52 to 103 of `(a mod 2^52)·(b mod 2^52)`, modulo 2^64.
+    fn madd_hi(self, a: Self, b: Self) -> Self;
+
+    /// The mask of the lanes in which the words are equal.
+    fn eq(self, other: Self) -> Self;
+    /// The mask of the lanes in which `self < other`, as unsigned words.
+    fn lt(self, other: Self) -> Self;
+    /// `on` where the mask is all ones, `off` where it is zero: `self` is the mask.
+    fn select(self, on: Self, off: Self) -> Self;
+
+    /// Zero in every lane.
+    #[inline(always)]
+    fn zero() -> Self {
+        Self::splat(0)
+    }
+    /// The mask that is all ones in every lane if `bit` is 1, and zero if it is 0: for a bit of the secret that all lanes
+    /// share.
+    #[inline(always)]
+    fn mask_of(bit: u64) -> Self {
+        debug_assert!(bit <= 1);
+        Self::splat(std::hint::black_box(bit).wrapping_neg())
+    }
+    /// The bits of `self` that are not in `other`.
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        self.and(other.xor(Self::splat(u64::MAX)))
+    }
+}
+
+/// A computation on one type of lanes, for [`Lanes::call`]. Implementations of `run` are `#[inline(always)]`.
+pub(crate) trait Formula<V: Lanes> {
+    /// What it computes.
+    type Out;
+    /// Computes it.
+    fn run(self) -> Self::Out;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{self, Kernel};
+    use vesica_cpu::Backend;
+
+    /// Every operation on every pair of the words, each pair in every lane.
+    struct Operations<'a>(&'a [u64]);
+
+    impl Kernel for Operations<'_> {
+        type Out = Vec<[u64; 14]>;
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> Self::Out {
+            let words = self.0;
+            let mut out = Vec::new();
+            // Neighbouring lanes hold different pairs, so that a lane that leaks into another is seen.
+            let pairs: Vec<(u64, u64)> = words.iter().flat_map(|&a| words.iter().map(move |&b| (a, b))).collect();
+            for chunk in pairs.chunks(V::WIDTH) {
+                let (mut a, mut b) = (vec![0; V::WIDTH], vec![0; V::WIDTH]);
+                for (i, pair) in chunk.iter().enumerate() {
+                    (a[i], b[i]) = *pair;
+                }
+                let (a, b) = (V::load(&a), V::load(&b));
+                let c = a.xor(V::splat(0x0123_4567_89ab_cdef));
+                let results = [
+                    a.add(b),
+                    a.sub(b),
+                    a.and(b),
+                    a.or(b),
+                    a.xor(b),
+                    a.and_not(b),
+                    a.shl(13),
+                    a.shr(51),
+                    a.rotr(41),
+                    c.madd_lo(a, b),
+                    c.madd_hi(a, b),
+                    a.eq(b),
+                    a.lt(b),
+                    a.lt(b).select(a, b),
+                ];
+                let mut words = [(); 14].map(|()| vec![0; V::WIDTH]);
+                for (row, result) in words.iter_mut().zip(results) {
+                    result.store(row);
+                }
+                out.extend((0..chunk.len()).map(|i| std::array::from_fn(|k| words[k][i])));
+            }
+            out
+        }
+    }
+
+    #[test]
+    fn every_back_end_does_what_the_portable_one_does() {
+        let mut words: Vec<u64> = vec![0, 1, 2, 19, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1];
+        for bits in [25, 26, 27, 50, 51, 52, 53] {
+            words.extend([(1u64 << bits) - 1, 1 << bits, (1 << bits) + 1]);
+        }
+        words.push(0x000a_aaaa_aaaa_aaaa);
+        words.push(0x0005_5555_5555_5555);
+        let mut x = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..80 {
+            x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(0x9e37_79b9);
+            words.extend([x, x >> 12]);
+        }
+        let want = backend::run_on(Backend::Portable, Operations(&words));
+        for backend in Backend::available() {
+            assert!(backend::run_on(backend, Operations(&words)) == want, "{backend}");
+        }
+    }
+
+    #[test]
+    fn the_portable_multiply_add_is_the_definition() {
+        let mask = (1u128 << 52) - 1;
+        let words = [0u64, 1, (1 << 52) - 1, 1 << 52, u64::MAX, 0xdead_beef_0bad_cafe];
+        for out in backend::run_on(Backend::Portable, Operations(&words)).iter().zip(0..) {
+            let (a, b) = (words[out.1 / words.len()], words[out.1 % words.len()]);
+            let c = a ^ 0x0123_4567_89ab_cdef;
+            let product = (u128::from(a) & mask) * (u128::from(b) & mask);
+            assert_eq!(out.0[9], c.wrapping_add((product & mask) as u64));
+            assert_eq!(out.0[10], c.wrapping_add((product >> 52) as u64));
+        }
+    }
+}

@@ -1,1 +1,9 @@
-//! One file per intersection protocol.
+//! One file per intersection protocol, both parties in it; [`ideal`] says what each must compute.
+
+#![forbid(unsafe_code)]
+
+pub mod ecdh;
+pub mod ideal;
+pub mod reveals;
+
+pub use ecdh::Ecdh;

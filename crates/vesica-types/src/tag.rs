@@ -1,11 +1,11 @@
-/// The length of a comparison tag, in bytes: 1 to 32. Chosen by `vesica_params::tag_len`, never by hand.
+/// The length of a comparison tag, in bytes: 1 to 16. Chosen by `vesica_params::tag_bytes`, never by hand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TagLen(u8);
 
 impl TagLen {
-    /// A length of `bytes`, or `None` outside 1..=32.
+    /// A length of `bytes`, or `None` outside 1..=16.
     pub fn new(bytes: usize) -> Option<Self> {
-        (1..=32).contains(&bytes).then_some(Self(bytes as u8))
+        (1..=16).contains(&bytes).then_some(Self(bytes as u8))
     }
 
     /// The length in bytes.
@@ -43,6 +43,15 @@ impl Tags {
     /// The tags in order.
     pub fn iter(&self) -> std::slice::ChunksExact<'_, u8> {
         self.bytes.chunks_exact(self.len.bytes())
+    }
+
+    /// The tags in order, as numbers; they compare as the bytes do.
+    pub fn words(&self) -> impl Iterator<Item = u128> + '_ {
+        self.iter().map(|tag| {
+            let mut word = [0; 16];
+            word[..tag.len()].copy_from_slice(tag);
+            u128::from_be_bytes(word)
+        })
     }
 
     /// The number of tags.

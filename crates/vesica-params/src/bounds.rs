@@ -1,0 +1,136 @@
+//! Closed-form bounds, one function each.
+//!
+//! Both parties compute these from the same integers and must get the same answer, so the logarithms are `libm`'s:
+//! plain IEEE arithmetic in software, the same on every platform.
+
+use crate::Level;
+
+/// The length in bytes of a comparison tag, for a whole job that compares `n` tags of one side with `m` of the other.
+///
+/// A false match is one of n·m pairs of different keys with equal tags, so its probability is at most n·m·2^-L, and
+/// L = σ + ⌈log2 n⌉ + ⌈log2 m⌉ bits keep it below 2^-σ (Pinkas, Schneider, Zohner, "Scalable PSI based on OT extension",
+/// section 3.2). Count padding too: a dummy's tag can collide like any other.
+pub fn tag_bytes(n: u64, m: u64, level: Level) -> usize {
+    let bits = level.sigma + ceil_log2(n) + ceil_log2(m);
+    bits.div_ceil(8) as usize
+}
+
+/// ⌈log2 x⌉, with 0 for x = 0.
+fn ceil_log2(x: u64) -> u32 {
+    x.max(1).next_power_of_two().trailing_zeros()
+}
+
+/// The public size that each of `units` units is padded to, for a party with `n` distinct keys.
+///
+/// A key falls into a given unit with probability p = 1/units, independently of the others, so a unit's load is
+/// binomial. By the Chernoff-Hoeffding bound, Pr[load >= k] <= exp(-n·D(k/n ‖ p)) for k > n·p, where
+/// D(a ‖ p) = a·ln(a/p) + (1-a)·ln((1-a)/(1-p)) (Hoeffding 1963, Theorem 1, (2.1)). The answer is the least c for which
+/// units · Pr[load >= c+1] <= 2^-(σ+1): with the peer's units, at most 2^-σ a job.
+pub fn unit_capacity(n: u64, units: u32, level: Level) -> u64 {
+    if units <= 1 {
+        return n;
+    }
+    let p = 1.0 / f64::from(units);
+    let budget = -(f64::from(level.sigma + 1) * core::f64::consts::LN_2) - libm::log(f64::from(units));
+    let holds = |c: u64| c >= n || -(n as f64) * divergence((c + 1) as f64 / n as f64, p) <= budget;
+    let (mut low, mut high) = ((n as f64 * p) as u64, n);
+    while low < high {
+        let mid = low + (high - low) / 2;
+        if holds(mid) { high = mid } else { low = mid + 1 }
+    }
+    low
+}
+
+/// D(a ‖ p) for 0 < p < a <= 1, and 0 for a <= p.
+fn divergence(a: f64, p: f64) -> f64 {
+    if a <= p {
+        return 0.0;
+    }
+    let rest = 1.0 - a;
+    a * libm::log(a / p) + if rest > 0.0 { rest * libm::log(rest / (1.0 - p)) } else { 0.0 }
+}
+
+/// How many units a job of at most `n` keys a side is cut into, when `in_flight` of them run at once.
+///
+/// Large units waste least on padding, many units keep all cores busy to the end: four a worker, each of at most 2^18
+/// and at least 2^12 keys on average. At most 2^16 units, whatever the size.
+pub fn units(n: u64, in_flight: u32) -> u32 {
+    let for_memory = n.div_ceil(1 << 18);
+    let for_cores = u64::from(in_flight.max(1)) * 4;
+    let most = (n >> 12).max(1);
+    for_memory.max(for_cores.min(most)).clamp(1, 1 << 16) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_as_long_as_the_literature_says() {
+        // 2^16: 72 bits, 2^20: 80, 2^24: 88, 2^28: 96, 2^30: 100.
+        for (log, bytes) in [(16, 9), (20, 10), (24, 11), (28, 12), (30, 13)] {
+            assert_eq!(tag_bytes(1 << log, 1 << log, Level::STANDARD), bytes, "2^{log}");
+        }
+        assert_eq!(tag_bytes(0, 0, Level::STANDARD), 5);
+        assert_eq!(tag_bytes(1, 3, Level::STANDARD), 6);
+    }
+
+    #[test]
+    fn one_unit_is_not_padded() {
+        assert_eq!(unit_capacity(12345, 1, Level::STANDARD), 12345);
+        assert_eq!(unit_capacity(0, 1, Level::STANDARD), 0);
+    }
+
+    #[test]
+    fn capacities_are_between_the_mean_and_all() {
+        for n in [0u64, 1, 2, 100, 65536, 1 << 20, 1_000_000_000] {
+            for units in [2u32, 3, 16, 1000, 65536] {
+                let c = unit_capacity(n, units, Level::STANDARD);
+                assert!(c <= n && c * u64::from(units) >= n, "{n} in {units}: {c}");
+            }
+        }
+    }
+
+    #[test]
+    fn padding_is_what_the_design_states() {
+        // 2^20 keys a unit at 10^9 keys: 0.8 %; 2^18: 1.6 %; 2^16: 3.4 % (rounded up here).
+        for (log, percent) in [(20, 0.9), (18, 1.7), (16, 3.5)] {
+            let units = (1_000_000_000u64 >> log) as u32;
+            let mean = 1e9 / f64::from(units);
+            let padding = (unit_capacity(1_000_000_000, units, Level::STANDARD) as f64 / mean - 1.0) * 100.0;
+            assert!(padding < percent && padding > percent - 0.5, "2^{log}: {padding} %");
+        }
+    }
+
+    /// At a toy level the bound must hold in simulation, and not be so loose that it says nothing.
+    #[test]
+    fn overflow_stays_under_its_bound_in_simulation() {
+        let level = Level { kappa: 0, sigma: 4 };
+        let (n, units, trials) = (2000u64, 8u32, 20_000u64);
+        let capacity = unit_capacity(n, units, level);
+        let mut state = 1u64;
+        let mut overflows = 0u64;
+        for _ in 0..trials {
+            let mut load = [0u64; 8];
+            for _ in 0..n {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                load[(state >> 61) as usize] += 1;
+            }
+            overflows += u64::from(load.iter().any(|&l| l > capacity));
+        }
+        let bound = trials as f64 * 2f64.powi(-5);
+        assert!((overflows as f64) < bound, "{overflows} of {trials}, bound {bound}");
+        assert!(overflows > 0, "a bound that is never approached says nothing");
+        assert!(capacity < 2 * n / u64::from(units), "{capacity}");
+    }
+
+    #[test]
+    fn unit_counts_follow_size_and_cores() {
+        assert_eq!(units(0, 2), 1);
+        assert_eq!(units(4095, 2), 1);
+        assert_eq!(units(1 << 20, 2), 8);
+        assert_eq!(units(1 << 20, 64), 256);
+        assert_eq!(units(1_000_000_000, 2), 3815);
+        assert_eq!(units(1 << 40, 2), 1 << 16);
+    }
+}

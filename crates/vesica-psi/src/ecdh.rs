@@ -1,0 +1,148 @@
+//! PSI from commutative masking in a group where Diffie-Hellman is hard (ECDH-PSI).
+//!
+//! [Mea86] Meadows, "A more efficient cryptographic matchmaking protocol", S&P 1986; [HFH99] Huberman, Franklin, Hogg,
+//! "Enhancing privacy and trust in electronic communities", EC 1999, section 2.2; semi-honest, DDH in the random-oracle
+//! model. Both parties run the same steps; "I" am either of them.
+//!
+//!   X, Y   my keys and the peer's, padded with dummies   xs          a    my scalar                     self.scalar
+//!   H      hash to the group, RFC 9380                   G::hash     u,v  { a·H(x) }, { b·H(y) }        u, v
+//!   T      keyed hash of a point's encoding, L bits      self.tags   w,z  { T(ba·H(x)) }, { T(ab·H(y)) } w, z
+//!
+//! Reveals: key_count to everyone, intersection to the learners.   Rounds: 1.5 (both speak at once).
+//! Bytes: each way WIRE·n for the sender's n keys, then L/8·m for the m keys of a peer that learns.
+//! Differs from the paper: both lists travel in ascending order of their bytes, which is a function of the set alone, so
+//! a place in a list says nothing; T hashes what the paper compares in the clear; the lists are padded.
+
+use crate::reveals;
+use vesica_curve::{Dst, Group, Points, SecretScalar};
+use vesica_session::{Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
+use vesica_types::{Digest, TagLen, Tags, UnitId};
+
+/// One party's side of a job, in the group `G`.
+pub struct Ecdh<G: Group> {
+    scalar: G::Scalar,
+    dst: Dst,
+    tag_key: [u8; 32],
+    tag_len: TagLen,
+    i_learn: bool,
+    peer_learns: bool,
+}
+
+/// What the parties agreed on.
+pub struct Params {
+    /// Names the job and this run of it: the parties' jointly tossed salt.
+    pub session: [u8; 32],
+    /// L.
+    pub tag_len: TagLen,
+    /// Whether this party gets the intersection.
+    pub i_learn: bool,
+    /// Whether the peer does.
+    pub peer_learns: bool,
+}
+
+impl<G: Group> Ecdh<G> {
+    /// Draws the scalar of this run. It is used for all the run's units, for no other run, and is wiped at the end.
+    pub fn open(params: &Params, rng: &mut SessionRng) -> Self {
+        let mut coins = zeroize::Zeroizing::new([0; 64]);
+        rng.fill(coins.as_mut());
+        Self {
+            scalar: G::Scalar::from_uniform(&coins),
+            dst: Dst::new(b"vesica-v1-ecdh"),
+            tag_key: blake3::derive_key("vesica 2026 ecdh tag", &params.session),
+            tag_len: params.tag_len,
+            i_learn: params.i_learn,
+            peer_learns: params.peer_learns,
+        }
+    }
+
+    /// T of each point, keyed by the session and the unit.
+    fn tags(&self, unit: UnitId, points: &G::Points) -> Tags {
+        let key = blake3::keyed_hash(&self.tag_key, &unit.0.to_le_bytes());
+        let mut wire = Vec::new();
+        points.encode(&mut wire);
+        let mut tags = Tags::with_capacity(self.tag_len, points.len());
+        for point in wire.chunks_exact(G::WIRE) {
+            tags.push(blake3::keyed_hash(key.as_bytes(), point).as_bytes());
+        }
+        tags
+    }
+}
+
+impl<G: Group> Protocol for Ecdh<G> {
+    const REVEALS: &'static [Reveal] = &[reveals::INTERSECTION, reveals::KEY_COUNT, reveals::TRAFFIC];
+
+    /// Places in the unit's keys of those that match, in ascending order of their tags: the same order on both sides.
+    type Found = Vec<u32>;
+
+    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let ch = lines.peer()?;
+
+        // 1. u := { a·H(x) : x in X }, with dummies up to the public size.
+        ch.step("mask");
+        let mut xs = unit.keys.clone();
+        xs.resize_with(unit.capacity, || Digest(rng.bytes()));
+        let (u, order) = ascending::<G>(G::hash(&self.dst, &xs).mul(&self.scalar));
+
+        // 2. -> u;  <- v = { b·H(y) : y in Y }.  Nothing is computed on elements that are not of the group.
+        ch.step("exchange");
+        let v = ch.swap_exact(&u, unit.peer_capacity * G::WIRE)?;
+        ch.step("mask again");
+        check_ascending::<G>(&v).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
+        let v = G::decode(&v, &rng.bytes())
+            .map_err(|bad| ch.accuse(Misbehaviour::Element { index: bad.index, why: bad.why }))?;
+
+        // 3. z := { T(a·v) }
+        let z = self.tags(unit.id, &v.mul(&self.scalar));
+
+        // 4. -> z, if the peer learns;  <- w = { T(b·u) }, if I do.
+        ch.step("compare");
+        if self.peer_learns {
+            ch.send(z.as_bytes())?;
+        }
+        if !self.i_learn {
+            return Ok(Vec::new());
+        }
+        let w = ch.recv_exact(unit.capacity * self.tag_len.bytes())?;
+        let w = Tags::from_bytes(self.tag_len, w).unwrap_or(Tags::with_capacity(self.tag_len, 0));
+
+        // 5. Output { x : its w is in z }.
+        let mine = w.words().zip(order).filter(|&(_, place)| (place as usize) < unit.keys.len());
+        Ok(matches(mine.collect(), z.words().collect()))
+    }
+}
+
+/// The encodings of `points` in ascending order, and the place in `points` that each came from.
+fn ascending<G: Group>(points: G::Points) -> (Vec<u8>, Vec<u32>) {
+    let mut wire = Vec::with_capacity(points.len() * G::WIRE);
+    points.encode(&mut wire);
+    let at = |place: u32| &wire[place as usize * G::WIRE..][..G::WIRE];
+    let head = |place: u32| u128::from_be_bytes(at(place)[..16].try_into().expect("an element has 16 bytes and more"));
+    let mut order: Vec<(u128, u32)> = (0..points.len() as u32).map(|place| (head(place), place)).collect();
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| at(a.1).cmp(at(b.1))));
+    let sorted = order.iter().flat_map(|&(_, place)| at(place)).copied().collect();
+    (sorted, order.into_iter().map(|(_, place)| place).collect())
+}
+
+/// The place of the first element that is not above the one before it, if any.
+fn check_ascending<G: Group>(wire: &[u8]) -> std::result::Result<(), usize> {
+    let pairs = wire.chunks_exact(G::WIRE).zip(wire.chunks_exact(G::WIRE).skip(1));
+    match pairs.into_iter().position(|(a, b)| a >= b) {
+        Some(before) => Err(before + 1),
+        None => Ok(()),
+    }
+}
+
+/// The places of those of `mine` whose tag is among `theirs`, in ascending order of the tag.
+fn matches(mut mine: Vec<(u128, u32)>, mut theirs: Vec<u128>) -> Vec<u32> {
+    mine.sort_unstable();
+    theirs.sort_unstable();
+    let mut theirs = theirs.into_iter().peekable();
+    let mut found = Vec::new();
+    for (tag, place) in mine {
+        while theirs.next_if(|&t| t < tag).is_some() {}
+        if theirs.peek() == Some(&tag) {
+            found.push(place);
+        }
+    }
+    found
+}

@@ -1,0 +1,141 @@
+//! ECDH-PSI against the ideal functionality and against hostile peers.
+
+use vesica_curve::{Curve25519, Group};
+use vesica_psi::ecdh::{Ecdh, Params};
+use vesica_psi::ideal;
+use vesica_session::{Error, Fault, Lines, Misbehaviour, Protocol, Result, SessionRng, Unit};
+use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
+use vesica_types::{Digest, TagLen, UnitId};
+
+fn params(i_learn: bool, peer_learns: bool) -> Params {
+    Params { session: [9; 32], tag_len: TagLen::new(10).unwrap(), i_learn, peer_learns }
+}
+
+fn side<G: Group>(
+    keys: Vec<Digest>,
+    padding: (usize, usize),
+    params: Params,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    move |lines, rng| {
+        let unit = Unit { id: UnitId(0), capacity: padding.0, peer_capacity: padding.1, keys };
+        Ecdh::<G>::open(&params, rng).unit(&unit, lines, rng)
+    }
+}
+
+fn keys_at(keys: &[Digest], places: &[u32]) -> Vec<Digest> {
+    places.iter().map(|&p| keys[p as usize]).collect()
+}
+
+#[test]
+fn both_learn_what_the_ideal_functionality_says_in_one_order() {
+    for Sets { name, xs, ys } in set_pairs() {
+        for pad in [0, 3] {
+            let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+            let (a, b) = two(
+                side::<Curve25519>(xs.clone(), (n, m), params(true, true)),
+                side::<Curve25519>(ys.clone(), (m, n), params(true, true)),
+            );
+            let (a, b) = (a.unwrap(), b.unwrap());
+            assert_eq!(keys_at(&xs, &a), keys_at(&ys, &b), "{name}: the two outputs line up");
+            let mut sorted = a;
+            sorted.sort_unstable();
+            assert_eq!(sorted, ideal::intersection(&xs, &ys), "{name}");
+        }
+    }
+}
+
+#[test]
+fn who_does_not_learn_gets_nothing() {
+    let (xs, ys) = (digests(0, 40), digests(20, 70));
+    let (a, b) = two(
+        side::<Curve25519>(xs.clone(), (40, 50), params(true, false)),
+        side::<Curve25519>(ys.clone(), (50, 40), params(false, true)),
+    );
+    assert_eq!((a.unwrap().len(), b.unwrap()), (20, vec![]));
+    let (a, b) = two(
+        side::<Curve25519>(xs, (40, 50), params(false, true)),
+        side::<Curve25519>(ys, (50, 40), params(true, false)),
+    );
+    assert_eq!((a.unwrap(), b.unwrap().len()), (vec![], 20));
+}
+
+/// Every message is spoiled in every way. What can be noticed is the peer's fault. A flipped bit of a tag or of a point
+/// that stays on the curve only changes which keys seem common, which no semi-honest protocol can tell.
+#[test]
+fn a_hostile_peer_gets_an_error_that_names_it() {
+    let mut noticed = 0;
+    for at in 0..2 {
+        for attack in Attack::ALL {
+            let (a, _) = two_with(
+                side::<Curve25519>(digests(0, 20), (20, 21), params(true, true)),
+                side::<Curve25519>(digests(10, 31), (21, 20), params(true, true)),
+                |channel| Box::new(Hostile::new(channel, attack, at)),
+            );
+            match a {
+                Err(error) => {
+                    assert_eq!(error.fault(), Fault::Peer, "message {at}, {attack:?}: {error}");
+                    assert!(error.to_string().contains("bob"), "{error}");
+                    noticed += 1;
+                }
+                Ok(_) => assert!(matches!(attack, Attack::Flip(_)) || (at, attack) == (0, Attack::Replay), "{at} {attack:?}"),
+            }
+        }
+    }
+    assert!(noticed >= 8, "{noticed}");
+}
+
+#[test]
+fn elements_that_are_not_of_the_group_are_refused_by_index() {
+    let small_order = |wire: &mut Vec<u8>| wire[..32].fill(0);
+    let not_canonical = |wire: &mut Vec<u8>| wire[96..].fill(0xff);
+    let disorder = |wire: &mut Vec<u8>| wire.rotate_left(32);
+    let cases: [(&dyn Fn(&mut Vec<u8>), &str); 3] =
+        [(&small_order, "element 0"), (&not_canonical, "element 3"), (&disorder, "element 3 of a list is out of order")];
+    for (spoil, says) in cases {
+        let spoil = std::sync::Mutex::new(Vec::new()).lock().map(|_| spoil).unwrap();
+        let mut wire = Vec::new();
+        {
+            use vesica_curve::{Dst, Points, SecretScalar};
+            let scalar = <Curve25519 as Group>::Scalar::from_uniform(&[5; 64]);
+            let mut points = Vec::new();
+            Curve25519::hash(&Dst::new(b"test"), &digests(0, 4)).mul(&scalar).encode(&mut points);
+            let mut sorted: Vec<&[u8]> = points.chunks(32).collect();
+            sorted.sort();
+            sorted.iter().for_each(|p| wire.extend_from_slice(p));
+        }
+        spoil(&mut wire);
+        let (a, _) = two(
+            side::<Curve25519>(digests(0, 4), (4, 4), params(true, true)),
+            move |lines: &mut Lines, _: &mut SessionRng| {
+                let ch = lines.peer().unwrap();
+                ch.send(&wire).unwrap();
+                let _ = ch.recv(1 << 20);
+                let _ = ch.recv(1 << 20);
+            },
+        );
+        let error = a.unwrap_err();
+        assert!(matches!(error, Error::Peer { fault: Misbehaviour::Element { .. } | Misbehaviour::Order { .. }, .. }));
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+/// RFC 9380's map lands on the curve, never on its twist, and masking keeps it there: so no value tells anything by
+/// which of the two it lies on. (A hash used directly as u-coordinate lies on the twist every other time.)
+#[test]
+fn every_value_sent_lies_on_the_curve() {
+    let (_, sent) = two(
+        side::<Curve25519>(digests(0, 500), (510, 0), params(false, false)),
+        |lines: &mut Lines, _: &mut SessionRng| {
+            let ch = lines.peer().unwrap();
+            ch.send(&[]).unwrap();
+            let u = ch.recv(510 * 32).unwrap();
+            let _ = ch.send(&[]);
+            u
+        },
+    );
+    assert_eq!(sent.len(), 510 * 32);
+    for u in sent.chunks(32) {
+        let u = curve25519_dalek::MontgomeryPoint(u.try_into().unwrap());
+        assert!(u.to_edwards(0).is_some(), "a value on the twist");
+    }
+}

@@ -1,3 +1,107 @@
-//! Every chore of the repository.
+//! Every chore of the repository: `cargo xtask CHORE`.
 
-fn main() {}
+mod headers;
+mod layers;
+mod reference;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+cargo xtask CHORE
+
+  ci [--long]    all checks and all tests; --long adds the ones that take minutes
+  test           all tests, on every instruction set that this CPU has
+  layers         the crates' dependencies against xtask/layers.toml, and where `unsafe` stands
+  headers        the headers of the protocol files
+  gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
+";
+
+/// A chore's result: what went wrong, in words.
+type Chore = Result<(), String>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["ci"] => ci(false),
+        ["ci", "--long"] => ci(true),
+        ["test"] => test(false),
+        ["layers"] => layers::check(&root()),
+        ["headers"] => headers::check(&root()),
+        ["gen"] => reference::generate(&root(), false),
+        ["gen", "--check"] => reference::generate(&root(), true),
+        _ => Err(HELP.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ci(long: bool) -> Chore {
+    run("cargo", &["fmt", "--all", "--check"], &[])?;
+    layers::check(&root())?;
+    headers::check(&root())?;
+    run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
+    reference::generate(&root(), true)?;
+    test(long)
+}
+
+/// The whole suite on the best instruction set, then what depends on the set on each of the others.
+fn test(long: bool) -> Chore {
+    run("cargo", &["test", "--workspace"], &[])?;
+    for cpu in ["portable", "avx2"] {
+        if supports(cpu) {
+            run("cargo", &["test", "-p", "vesica-curve", "-p", "vesica-psi"], &[("VESICA_CPU", cpu)])?;
+        }
+    }
+    if long {
+        run("cargo", &["test", "--release", "--workspace", "--", "--ignored"], &[])?;
+    }
+    Ok(())
+}
+
+fn supports(cpu: &str) -> bool {
+    match cpu {
+        "portable" => true,
+        #[cfg(target_arch = "x86_64")]
+        "avx2" => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+        _ => false,
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// Runs a program in the workspace's folder; anything but success is an error.
+fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> Chore {
+    let shown: Vec<String> = env.iter().map(|(k, v)| format!("{k}={v}")).chain([program.to_owned()]).collect();
+    let shown = format!("{} {}", shown.join(" "), args.join(" "));
+    say(&format!("> {shown}"));
+    let status = Command::new(program).args(args).envs(env.iter().copied()).current_dir(root()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+/// Runs a program in the workspace's folder and returns what it printed on standard output.
+fn output(program: &str, args: &[&str]) -> Result<String, String> {
+    let out = Command::new(program).args(args).current_dir(root()).output().map_err(|e| format!("{program}: {e}"))?;
+    if !out.status.success() {
+        return Err(format!("{program} {}: {}\n{}", args.join(" "), out.status, String::from_utf8_lossy(&out.stderr)));
+    }
+    String::from_utf8(out.stdout).map_err(|e| format!("{program}: {e}"))
+}
+
+#[expect(clippy::print_stderr, reason = "this is a command's output")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,56 @@
+//! What is generated and checked in: the schemas, the command's reference, the protocol table.
+
+use crate::{Chore, headers, output};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Writes every generated file, or fails with those that are stale.
+pub fn generate(root: &Path, check: bool) -> Chore {
+    let mut stale = Vec::new();
+    for (name, text) in [
+        ("schema/job.schema.json", vesica(&["schema", "job"])?),
+        ("schema/report.schema.json", vesica(&["schema", "report"])?),
+        ("docs/src/reference/cli.md", command()?),
+        ("docs/src/reference/protocols.md", protocols(root)?),
+    ] {
+        let path = root.join(name);
+        if check && std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            continue;
+        } else if check {
+            stale.push(name);
+        } else {
+            std::fs::write(&path, text).map_err(|e| format!("{name}: {e}"))?;
+        }
+    }
+    if stale.is_empty() { Ok(()) } else { Err(format!("stale, run `cargo xtask gen`: {}", stale.join(", "))) }
+}
+
+fn vesica(args: &[&str]) -> Result<String, String> {
+    let mut all = vec!["run", "--quiet", "--package", "vesica-cli", "--"];
+    all.extend(args);
+    output("cargo", &all)
+}
+
+fn command() -> Result<String, String> {
+    let top = vesica(&["--help"])?;
+    let commands = top.lines().skip_while(|l| *l != "Commands:").skip(1).map_while(|l| {
+        let name = l.strip_prefix("  ")?.split_whitespace().next()?;
+        Some(name.to_owned())
+    });
+    let mut text = format!("# The command line\n\nGenerated from the program's own help.\n\n```text\n{top}```\n");
+    for name in commands.filter(|name| name != "help") {
+        let help = vesica(&[&name, "--help"])?;
+        let _ = write!(text, "\n## vesica {name}\n\n```text\n{help}```\n");
+    }
+    Ok(text)
+}
+
+fn protocols(root: &Path) -> Result<String, String> {
+    let mut text = "# Protocols\n\nGenerated from the headers of the protocol files.\n\n\
+        | protocol | what it is | reveals | rounds | bytes |\n|---|---|---|---|---|\n"
+        .to_owned();
+    for h in headers::all(root)? {
+        let _ = writeln!(text, "| `{}` | {} | {} | {} | {} |", h.name, h.title, h.reveals, h.rounds, h.bytes);
+    }
+    Ok(text)
+}

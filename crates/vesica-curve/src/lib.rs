@@ -11,6 +11,11 @@
 
 mod backend;
 mod field;
+mod hash_to_curve;
+mod scalar;
+mod x25519;
+
+pub use x25519::Curve25519;
 
 use std::fmt;
 use vesica_types::Digest;

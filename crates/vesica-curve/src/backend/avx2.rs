@@ -9,6 +9,11 @@
 //! N. Emmart, F. Zheng, C. Weems, "Faster Modular Exponentiation Using Double Precision Floating Point Arithmetic on the
 //! GPU", ARITH 2018, round towards zero; the rounding mode here is the default (changing it is not allowed in Rust), so
 //! the low part is signed, and where it is negative the high part was rounded up by one.
+//!
+//! Where only the sum of both parts matters ([`Lanes::wide_lo`], [`Lanes::wide_hi`]) the correction is left out, and the
+//! exponents' bits are taken off the sums instead of each product. There the split is at bit 51: `h = fma(a, b, 2^103)`
+//! rounds to a multiple of 2^51, `2^103 + 3·2^51 - h` is a double exactly, and so `fma(a, b, 2^103 + 3·2^51 - h)` is the low
+//! part, in `[-2^50, 2^50]`, plus `3·2^51`: an integer in `[2^52, 2^53)`, which shows in its low bits.
 
 use crate::field::{Formula, Lanes};
 use std::arch::x86_64::*;
@@ -43,7 +48,16 @@ const TWO_104: f64 = TWO_52 * TWO_52;
 /// Adding this to an integer of at most 51 bits and a sign leaves it, in two's complement, in the low bits.
 const SIGNED: f64 = 1.5 * TWO_52;
 
+const TWO_103: f64 = TWO_104 / 2.0;
+
 impl U64x4 {
+    /// A word below 2^52 as an exact double.
+    #[inline(always)]
+    fn small_double(self) -> __m256d {
+        let bits = self.or(Self::splat(TWO_52.to_bits()));
+        intrinsic!(_mm256_sub_pd(_mm256_castsi256_pd(bits.0), _mm256_set1_pd(TWO_52)))
+    }
+
     /// The low 52 bits as an exact double: under the exponent of 2^52 they are the number 2^52 + x.
     #[inline(always)]
     fn double(self) -> __m256d {
@@ -130,6 +144,27 @@ impl Lanes for U64x4 {
         // A negative low part means that the high part was rounded up; the comparison is -1 there.
         let up = Self(intrinsic!(_mm256_cmpgt_epi64(_mm256_setzero_si256(), low.0)));
         self.add(high).add(up)
+    }
+
+    const SPLIT: u32 = 51;
+    const LO_ORIGIN: u64 = SIGNED.to_bits();
+    const HI_ORIGIN: u64 = TWO_103.to_bits();
+    #[inline(always)]
+    fn wide_lo(self, a: Self, b: Self) -> Self {
+        let (a, b) = (a.small_double(), b.small_double());
+        let high = intrinsic!(_mm256_fmadd_pd(a, b, _mm256_set1_pd(TWO_103)));
+        let rest = intrinsic!(_mm256_sub_pd(_mm256_set1_pd(TWO_103 + SIGNED), high));
+        self.add(Self(intrinsic!(_mm256_castpd_si256(_mm256_fmadd_pd(a, b, rest)))))
+    }
+    #[inline(always)]
+    fn wide_hi(self, a: Self, b: Self) -> Self {
+        // The compiler finds that wide_lo has computed this already.
+        let high = intrinsic!(_mm256_fmadd_pd(a.small_double(), b.small_double(), _mm256_set1_pd(TWO_103)));
+        self.add(Self(intrinsic!(_mm256_castpd_si256(high))))
+    }
+    #[inline(always)]
+    fn madd_small(self, a: Self, b: Self) -> Self {
+        self.add(Self(intrinsic!(_mm256_mul_epu32(a.0, b.0))))
     }
 
     #[inline(always)]

@@ -91,6 +91,22 @@ impl Lanes for U64x8 {
         Self(intrinsic!(_mm512_madd52hi_epu64(self.0, a.0, b.0)))
     }
 
+    const SPLIT: u32 = 52;
+    const LO_ORIGIN: u64 = 0;
+    const HI_ORIGIN: u64 = 0;
+    #[inline(always)]
+    fn wide_lo(self, a: Self, b: Self) -> Self {
+        self.madd_lo(a, b)
+    }
+    #[inline(always)]
+    fn wide_hi(self, a: Self, b: Self) -> Self {
+        self.madd_hi(a, b)
+    }
+    #[inline(always)]
+    fn madd_small(self, a: Self, b: Self) -> Self {
+        self.madd_lo(a, b)
+    }
+
     #[inline(always)]
     fn eq(self, other: Self) -> Self {
         Self(intrinsic!(_mm512_movm_epi64(_mm512_cmpeq_epu64_mask(self.0, other.0))))
@@ -103,6 +119,10 @@ impl Lanes for U64x8 {
     fn select(self, on: Self, off: Self) -> Self {
         // One instruction: for each bit, if self then on else off.
         Self(intrinsic!(_mm512_ternarylogic_epi64::<0b1100_1010>(self.0, on.0, off.0)))
+    }
+    #[inline(always)]
+    fn choose(self, on: Self, off: Self) -> Self {
+        self.select(on, off)
     }
     #[inline(always)]
     fn and_not(self, other: Self) -> Self {

@@ -72,6 +72,22 @@ impl Lanes for U64x1 {
         Self(self.0.wrapping_add((product(a.0, b.0) >> 52) as u64))
     }
 
+    const SPLIT: u32 = 52;
+    const LO_ORIGIN: u64 = 0;
+    const HI_ORIGIN: u64 = 0;
+    #[inline(always)]
+    fn wide_lo(self, a: Self, b: Self) -> Self {
+        self.madd_lo(a, b)
+    }
+    #[inline(always)]
+    fn wide_hi(self, a: Self, b: Self) -> Self {
+        self.madd_hi(a, b)
+    }
+    #[inline(always)]
+    fn madd_small(self, a: Self, b: Self) -> Self {
+        Self(self.0.wrapping_add(a.0.wrapping_mul(b.0)))
+    }
+
     // The comparisons avoid Rust's own, which the compiler is free to turn into branches.
     #[inline(always)]
     fn eq(self, other: Self) -> Self {

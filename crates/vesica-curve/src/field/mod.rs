@@ -1,5 +1,7 @@
 //! Field arithmetic by the lane: what an instruction set must offer, and the fields built on it.
 
+pub(crate) mod f25519;
+
 /// `WIDTH` independent 64-bit words, on which every operation acts lane by lane.
 ///
 /// Lanes hold *different inputs*, never parts of one, so no operation moves a word from a lane to another, and the
@@ -56,12 +58,34 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     /// `self` plus bits 52 to 103 of `(a mod 2^52)·(b mod 2^52)`, modulo 2^64.
     fn madd_hi(self, a: Self, b: Self) -> Self;
 
+    /// Where [`Lanes::wide_lo`] and [`Lanes::wide_hi`] split a product: 51 or 52.
+    const SPLIT: u32;
+    /// What [`Lanes::wide_lo`] adds beside the low part; the sum is to start from minus this, once per product.
+    const LO_ORIGIN: u64;
+    /// What [`Lanes::wide_hi`] adds beside the high part.
+    const HI_ORIGIN: u64;
+    /// `self + l + LO_ORIGIN` where `a·b = l + 2^SPLIT·h`, `0 <= a, b < 2^52`, `a·b < 2^103` and `-2^51 <= l < 2^52`.
+    ///
+    /// How a product is split is the back end's business, so these two serve where only the sum of all parts matters;
+    /// that is cheaper than [`Lanes::madd_lo`] where there is no instruction for it. A sum may be negative, in two's
+    /// complement.
+    fn wide_lo(self, a: Self, b: Self) -> Self;
+    /// `self + h + HI_ORIGIN`: the other part; `0 <= h <= 2^(103 - SPLIT)`.
+    fn wide_hi(self, a: Self, b: Self) -> Self;
+    /// `self + a·b` modulo 2^64, for `a, b < 2^32` with `a·b < 2^52`.
+    fn madd_small(self, a: Self, b: Self) -> Self;
+
     /// The mask of the lanes in which the words are equal.
     fn eq(self, other: Self) -> Self;
     /// The mask of the lanes in which `self < other`, as unsigned words.
     fn lt(self, other: Self) -> Self;
     /// `on` where the mask is all ones, `off` where it is zero: `self` is the mask.
     fn select(self, on: Self, off: Self) -> Self;
+    /// The bits of `on` where `self` has ones, and those of `off` where it has zeros: a select by any word.
+    #[inline(always)]
+    fn choose(self, on: Self, off: Self) -> Self {
+        off.xor(self.and(on.xor(off)))
+    }
 
     /// Zero in every lane.
     #[inline(always)]
@@ -100,7 +124,7 @@ mod tests {
     struct Operations<'a>(&'a [u64]);
 
     impl Kernel for Operations<'_> {
-        type Out = Vec<[u64; 14]>;
+        type Out = Vec<[u64; 16]>;
         #[inline(always)]
         fn run<V: Lanes>(self) -> Self::Out {
             let words = self.0;
@@ -129,8 +153,10 @@ mod tests {
                     a.eq(b),
                     a.lt(b),
                     a.lt(b).select(a, b),
+                    a.choose(b, c),
+                    c.madd_small(a.shr(38), b.shr(40)),
                 ];
-                let mut words = [(); 14].map(|()| vec![0; V::WIDTH]);
+                let mut words = [(); 16].map(|()| vec![0; V::WIDTH]);
                 for (row, result) in words.iter_mut().zip(results) {
                     result.store(row);
                 }

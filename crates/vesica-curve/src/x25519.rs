@@ -1,0 +1,677 @@
+//! Curve25519 by its Montgomery u: v^2 = u^3 + 486662·u^2 + u over the field of 2^255 - 19 elements.
+//!
+//! RFC 7748 for the ladder, RFC 9380 for the hash (suites `curve25519_XMD:SHA-512_ELL2_RO_` and `_NU_`). Elements are the
+//! u of points of the curve; u and -v are not told apart, which Diffie-Hellman does not mind. The group has cofactor 8: a
+//! secret scalar is 8k with k uniform below the prime order, so any torsion in a received point is cleared by the
+//! multiplication that uses it, and so is the cofactor of a hashed one.
+//!
+//! Not every u is on the curve: about half belong to its twist, and a multiple of a point of the twist is one too. A hash
+//! that takes any u would brand half of all items with a bit that survives every masking; this one does not, and
+//! [`Curve25519::decode`] refuses the twist.
+
+use crate::backend::{self, Kernel};
+use crate::field::f25519::{Fe, are_squares, invert_all, powers_p58};
+use crate::field::{Formula, Lanes};
+use crate::hash_to_curve::{self, Expander};
+use crate::{BadElement, Dst, Group, SecretScalar, scalar};
+use vesica_cpu::Backend;
+use vesica_types::Digest;
+use zeroize::Zeroize;
+
+/// Curve25519, elements as Montgomery u on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Curve25519;
+
+/// 8k, for a secret k below the order of the prime subgroup.
+pub struct Scalar {
+    /// k, as bytes in little-endian order.
+    k: [u8; 32],
+}
+
+impl Drop for Scalar {
+    fn drop(&mut self) {
+        self.k.zeroize();
+    }
+}
+
+/// The order of the prime subgroup: 2^252 + 27742317777372353535851937790883648493.
+pub(crate) const ORDER: [u64; 4] = [0x5812_631a_5cf5_d3ed, 0x14de_f9de_a2f7_9cd6, 0, 0x1000_0000_0000_0000];
+
+impl SecretScalar for Scalar {
+    fn from_uniform(bytes: &[u8; 64]) -> Self {
+        let mut words = scalar::not_zero(scalar::reduce(bytes, &ORDER));
+        let mut k = [0; 32];
+        for (bytes, word) in k.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        words.zeroize();
+        Self { k }
+    }
+}
+
+/// Eight elements: limb by limb, so that each back end loads its lanes from one place.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Block([[u64; Block::LANES]; 5]);
+
+impl Block {
+    const LANES: usize = 8;
+
+    /// Eight times u = 9, the base point: what fills the last block of a batch.
+    const FILLER: Block = Block([[9; 8], [0; 8], [0; 8], [0; 8], [0; 8]]);
+
+    #[inline(always)]
+    fn load<V: Lanes>(&self, part: usize) -> Fe<V> {
+        let at = part * V::WIDTH;
+        let limbs = &self.0;
+        Fe([
+            V::load(&limbs[0][at..]),
+            V::load(&limbs[1][at..]),
+            V::load(&limbs[2][at..]),
+            V::load(&limbs[3][at..]),
+            V::load(&limbs[4][at..]),
+        ])
+    }
+
+    #[inline(always)]
+    fn store<V: Lanes>(&mut self, part: usize, element: &Fe<V>) {
+        for (limbs, limb) in self.0.iter_mut().zip(element.0) {
+            limb.store(&mut limbs[part * V::WIDTH..]);
+        }
+    }
+}
+
+/// How many blocks are worked on together: they share one inversion, and stay in the cache.
+const CHUNK: usize = 64;
+
+/// A batch of points of Curve25519.
+pub struct Points {
+    len: usize,
+    /// u of each point, with tight limbs.
+    blocks: Vec<Block>,
+}
+
+impl crate::Points for Points {
+    type Scalar = Scalar;
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn mul(self, k: &Scalar) -> Self {
+        self.mul_on(Backend::chosen(), k)
+    }
+
+    fn encode(&self, wire: &mut Vec<u8>) {
+        self.encode_on(Backend::chosen(), wire);
+    }
+}
+
+impl Group for Curve25519 {
+    const NAME: &'static str = "curve25519";
+    const WIRE: usize = 32;
+    type Scalar = Scalar;
+    type Points = Points;
+
+    fn hash(dst: &Dst, inputs: &[Digest]) -> Points {
+        Points::hash_on(Backend::chosen(), dst, inputs)
+    }
+
+    fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Points, BadElement> {
+        Points::decode_on(Backend::chosen(), wire, coins)
+    }
+}
+
+impl Curve25519 {
+    /// Hashes by the non-uniform suite, `curve25519_XMD:SHA-512_ELL2_NU_`: half the cost, and points of a set of about half
+    /// the group. [`Group::hash`] is the uniform one. RFC 9380, section 10.1, says when this one will do.
+    pub fn hash_non_uniform(dst: &Dst, inputs: &[Digest]) -> Points {
+        backend::dispatch(Hash::<1> { dst, inputs })
+    }
+}
+
+/// The same, on a given back end: for tests and benches.
+impl Points {
+    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
+        backend::run_on(backend, Hash::<2> { dst, inputs })
+    }
+
+    pub(crate) fn decode_on(backend: Backend, wire: &[u8], coins: &[u8; 32]) -> Result<Self, BadElement> {
+        let points = read(wire)?;
+        match backend::run_on(backend, OnTwist { points: &points, masks: &mut Masks::new(wire, coins) }) {
+            Some(index) => Err(BadElement { index, why: "is not on the curve" }),
+            None => Ok(points),
+        }
+    }
+
+    pub(crate) fn mul_on(self, backend: Backend, k: &Scalar) -> Self {
+        let bits = Bits { bytes: &k.k, top: 252, doublings: 3 };
+        backend::run_on(backend, Multiply { points: self, bits })
+    }
+
+    pub(crate) fn encode_on(&self, backend: Backend, wire: &mut Vec<u8>) {
+        backend::run_on(backend, Encode { points: self, wire });
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The ladder
+
+/// A scalar as the ladder takes it: bits `top` to 0 of `bytes`, then that many doublings.
+#[derive(Clone, Copy)]
+struct Bits<'a> {
+    bytes: &'a [u8; 32],
+    top: usize,
+    doublings: usize,
+}
+
+impl Bits<'_> {
+    #[inline(always)]
+    fn bit(&self, i: usize) -> u64 {
+        u64::from(self.bytes[i / 8] >> (i % 8) & 1)
+    }
+}
+
+/// (A - 2)/4 for A = 486662.
+const A24: u64 = 121_665;
+
+/// Twice a point that is given as (X + Z, X - Z): again as sum and difference.
+#[inline(always)]
+fn double<V: Lanes>(sum: &Fe<V>, difference: &Fe<V>) -> (Fe<V>, Fe<V>) {
+    let aa = sum.squared();
+    let bb = difference.squared_raw();
+    let e = aa.minus(bb).carry();
+    let f = aa.plus_small(&e, A24).carry();
+    let x = aa.carry().times(&bb.carry());
+    let z = e.times_raw(&f);
+    (x.plus(z).carry(), x.minus(z).carry())
+}
+
+/// `[k]P` from u(P), as X and Z, by the ladder of RFC 7748, section 5.
+///
+/// Two points are carried along, each as its sum and difference (a, b) = (X + Z, X - Z), which is what the formulas ask for.
+/// What differs from the RFC's text: the sum of the two points is symmetric in them, so only the point that is doubled is
+/// chosen by the bit. All lanes have the same bits, so the choice is by a uniform mask.
+struct Ladder<'a, V> {
+    u: Fe<V>,
+    bits: Bits<'a>,
+}
+
+impl<V: Lanes> Formula<V> for Ladder<'_, V> {
+    type Out = (Fe<V>, Fe<V>);
+
+    #[inline(always)]
+    fn run(self) -> (Fe<V>, Fe<V>) {
+        let Ladder { u, bits } = self;
+        // The doubled point, at first the neutral element (1 : 0), and the sum, at first P = (u : 1).
+        let (mut a, mut b) = (Fe::one(), Fe::one());
+        let (mut c, mut d) = (u.add(&Fe::one()), u.sub(&Fe::one()));
+        // Whether (a, b) stands for the higher of the two multiples.
+        let mut swapped = 0;
+        for i in (0..=bits.top).rev() {
+            let bit = bits.bit(i);
+            let swap = V::mask_of(bit ^ swapped);
+            swapped = bit;
+            let sum = Fe::select(swap, &c, &a);
+            let difference = Fe::select(swap, &d, &b);
+
+            let da = d.times(&a);
+            let cb = c.times_raw(&b);
+            let x = da.plus(cb).carry().squared();
+            let z = da.minus(cb).carry().square().times_raw(&u);
+            (c, d) = (x.plus(z).carry(), x.minus(z).carry());
+
+            (a, b) = double(&sum, &difference);
+        }
+        let swap = V::mask_of(swapped);
+        (a, b) = (Fe::select(swap, &c, &a), Fe::select(swap, &d, &b));
+        for _ in 0..bits.doublings {
+            (a, b) = double(&a, &b);
+        }
+        // Twice X and twice Z.
+        (a.add(&b), a.sub(&b))
+    }
+}
+
+struct Multiply<'a> {
+    points: Points,
+    bits: Bits<'a>,
+}
+
+impl Kernel for Multiply<'_> {
+    type Out = Points;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Points {
+        let Multiply { mut points, bits } = self;
+        let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
+        for blocks in points.blocks.chunks_mut(CHUNK) {
+            denominators.clear();
+            for block in blocks.iter_mut() {
+                for part in 0..Block::LANES / V::WIDTH {
+                    let (x, z) = V::call(Ladder { u: block.load::<V>(part), bits });
+                    block.store(part, &x);
+                    denominators.push(z);
+                }
+            }
+            divide(blocks, &mut denominators);
+        }
+        points
+    }
+}
+
+/// Divides the elements of the blocks; what is divided by 0 becomes 0, as in RFC 7748.
+#[inline(always)]
+fn divide<V: Lanes>(blocks: &mut [Block], denominators: &mut [Fe<V>]) {
+    invert_all(denominators);
+    let parts = Block::LANES / V::WIDTH;
+    for (block, inverses) in blocks.iter_mut().zip(denominators.chunks(parts)) {
+        for (part, inverse) in inverses.iter().enumerate() {
+            let quotient = block.load(part).mul(inverse);
+            block.store(part, &quotient);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bytes
+
+struct Encode<'a> {
+    points: &'a Points,
+    wire: &'a mut Vec<u8>,
+}
+
+impl Kernel for Encode<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let Encode { points, wire } = self;
+        wire.reserve(Curve25519::WIRE * points.len);
+        let mut left = points.len;
+        for block in &points.blocks {
+            let mut words = [[0; Block::LANES]; 4];
+            for part in 0..Block::LANES / V::WIDTH {
+                for (words, word) in words.iter_mut().zip(block.load::<V>(part).to_words()) {
+                    word.store(&mut words[part * V::WIDTH..]);
+                }
+            }
+            for lane in 0..Block::LANES.min(left) {
+                for words in &words {
+                    wire.extend_from_slice(&words[lane].to_le_bytes());
+                }
+            }
+            left = left.saturating_sub(Block::LANES);
+        }
+    }
+}
+
+/// The u of the points whose order divides 8, of the curve and of its twist: 0, 1, two of order 8, and -1.
+const SMALL_ORDER: [[u64; 4]; 5] = [
+    [0, 0, 0, 0],
+    [1, 0, 0, 0],
+    [0xaeb8_413b_7c7a_ebe0, 0x6ac4_9ff1_fae3_5616, 0xfdb1_329c_eb8d_09da, 0x00b8_495f_1605_6286],
+    [0xb124_8c50_a3bc_959c, 0xef83_9d55_5b1c_d0b1, 0x868e_c5c8_c4b4_045b, 0x5711_09dd_d2de_2422],
+    [0xffff_ffff_ffff_ffec, u64::MAX, u64::MAX, u64::MAX >> 1],
+];
+
+/// Takes canonical numbers off the wire. Whether they are on the curve is still to be asked.
+fn read(wire: &[u8]) -> Result<Points, BadElement> {
+    let (elements, rest) = wire.as_chunks::<{ Curve25519::WIRE }>();
+    let mut blocks = vec![Block::FILLER; elements.len().div_ceil(Block::LANES)];
+    for (index, bytes) in elements.iter().enumerate() {
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        // At least p = 2^255 - 19, with or without the topmost bit.
+        let [w0, w1, w2, w3] = words;
+        if w3 > u64::MAX >> 1 || (w3 == u64::MAX >> 1 && w2 & w1 == u64::MAX && w0 >= 19u64.wrapping_neg()) {
+            return Err(BadElement { index, why: "is not a canonical encoding" });
+        }
+        if SMALL_ORDER.contains(&words) {
+            return Err(BadElement { index, why: "has small order" });
+        }
+        let mask = (1 << 51) - 1;
+        let limbs = [
+            w0 & mask,
+            (w0 >> 51 | w1 << 13) & mask,
+            (w1 >> 38 | w2 << 26) & mask,
+            (w2 >> 25 | w3 << 39) & mask,
+            w3 >> 12,
+        ];
+        for (lanes, limb) in blocks[index / Block::LANES].0.iter_mut().zip(limbs) {
+            lanes[index % Block::LANES] = limb;
+        }
+    }
+    match rest {
+        [] => Ok(Points { len: elements.len(), blocks }),
+        _ => Err(BadElement { index: elements.len(), why: "is cut short" }),
+    }
+}
+
+/// u^3 + A·u^2 + u: a square other than 0 on the curve, not a square on the twist.
+#[inline(always)]
+fn right_side<V: Lanes>(u: &Fe<V>) -> Fe<V> {
+    let u2 = u.square();
+    u2.add(&u.small(486_662)).add(&Fe::one()).mul(u)
+}
+
+/// Random masks of 64 bits that the peer could not foresee: from the coins, and from what it sent.
+struct Masks(blake3::OutputReader);
+
+impl Masks {
+    fn new(wire: &[u8], coins: &[u8; 32]) -> Self {
+        Self(blake3::Hasher::new_keyed(coins).update(b"vesica curve25519 twist test").update(wire).finalize_xof())
+    }
+
+    fn next(&mut self) -> u64 {
+        let mut mask = [0; 8];
+        self.0.fill(&mut mask);
+        u64::from_le_bytes(mask)
+    }
+}
+
+/// Finds the first point that is on the twist.
+///
+/// A point is on the twist if and only if the Legendre symbol of `w = u^3 + A·u^2 + u` is -1 (it is 0 only for u = 0, which
+/// is refused before). Instead of one exponentiation for each point there are 64 for each lane of the whole batch: the
+/// points of a lane are multiplied together in 64 random subsets, and the symbols of the products are taken. The symbol
+/// of a product is the product of the symbols, so if t > 0 points of a lane are on the twist then a random subset has
+/// the symbol -1 exactly if it holds an odd number of these t, which has probability 1/2; the subsets are independent (bit
+/// j of a point's mask says whether it is in subset j), so all 64 symbols are 1 with probability 2^-64. Lanes share the masks,
+/// which does not matter: a batch with any point of the twist passes only if the lane of that point does. So a bad batch
+/// passes with probability at most 2^-64, as long as the sender did not know the masks: they come from fresh coins and, as a
+/// second line, from a hash of the batch. A batch of good points always passes. If a symbol is -1, or the batch is small,
+/// every point is tested by itself.
+///
+/// The products are gathered by nibbles of the mask, sixteen multiplications a point, instead of an expected 32.
+struct OnTwist<'a> {
+    points: &'a Points,
+    masks: &'a mut Masks,
+}
+
+/// Below this many vectors it is cheaper to test all points: 64 exponentiations of 254 squarings and 512 multiplications,
+/// and sixteen multiplications a vector, against 254 squarings a vector.
+const TWIST_BATCH: usize = 80;
+
+impl Kernel for OnTwist<'_> {
+    type Out = Option<usize>;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Option<usize> {
+        let OnTwist { points, masks } = self;
+        let parts = Block::LANES / V::WIDTH;
+        if points.blocks.len() * parts >= TWIST_BATCH {
+            let mut products = [[Fe::<V>::one(); 16]; 16];
+            for block in &points.blocks {
+                for part in 0..parts {
+                    let element = right_side(&block.load::<V>(part));
+                    V::call(Gather { products: &mut products, element, mask: masks.next() });
+                }
+            }
+            if V::call(AllSquares(&products)) {
+                return None;
+            }
+        }
+        for (i, block) in points.blocks.iter().enumerate() {
+            for part in 0..parts {
+                let [squares] = are_squares([right_side(&block.load::<V>(part))]);
+                let mut lanes = [0; Block::LANES];
+                squares.store(&mut lanes);
+                if let Some(lane) = lanes[..V::WIDTH].iter().position(|&mask| mask == 0) {
+                    return Some(i * Block::LANES + part * V::WIDTH + lane);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Multiplies an element into one of the sixteen products of each nibble of the mask.
+struct Gather<'a, V> {
+    products: &'a mut [[Fe<V>; 16]; 16],
+    element: Fe<V>,
+    mask: u64,
+}
+
+impl<V: Lanes> Formula<V> for Gather<'_, V> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for (nibble, products) in self.products.iter_mut().enumerate() {
+            // The masks are public once they are drawn, so addresses may depend on them.
+            let product = &mut products[(self.mask >> (4 * nibble) & 15) as usize];
+            *product = product.mul(&self.element);
+        }
+    }
+}
+
+/// Whether the products of all 64 subsets are squares, in all lanes.
+struct AllSquares<'a, V>(&'a [[Fe<V>; 16]; 16]);
+
+impl<V: Lanes> Formula<V> for AllSquares<'_, V> {
+    type Out = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let mut all = true;
+        for products in self.0 {
+            let mut subsets = [Fe::<V>::one(); 4];
+            for (bit, subset) in subsets.iter_mut().enumerate() {
+                for (nibble, product) in products.iter().enumerate() {
+                    if nibble >> bit & 1 == 1 {
+                        *subset = subset.mul(product);
+                    }
+                }
+            }
+            for pair in subsets.as_chunks::<2>().0 {
+                for mask in are_squares(*pair) {
+                    let mut lanes = [0; Block::LANES];
+                    mask.store(&mut lanes);
+                    all &= lanes[..V::WIDTH].iter().all(|&mask| mask == u64::MAX);
+                }
+            }
+        }
+        all
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Hash to curve
+
+/// The suite with `MAPS` field elements for each input: 2 is `curve25519_XMD:SHA-512_ELL2_RO_`, 1 is `_NU_`. Their last step,
+/// the multiplication by the cofactor, is left to the scalar that follows.
+struct Hash<'a, const MAPS: usize> {
+    dst: &'a Dst,
+    inputs: &'a [Digest],
+}
+
+impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
+    type Out = Points;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Points {
+        let Hash { dst, inputs } = self;
+        let expander = Expander::<V>::new(dst, 48 * MAPS as u8);
+        let mut blocks = vec![Block::FILLER; inputs.len().div_ceil(Block::LANES)];
+        let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
+        for (blocks, inputs) in blocks.chunks_mut(CHUNK).zip(inputs.chunks(CHUNK * Block::LANES)) {
+            denominators.clear();
+            for (block, inputs) in blocks.iter_mut().zip(inputs.chunks(Block::LANES)) {
+                for part in 0..Block::LANES / V::WIDTH {
+                    let lanes = inputs.get(part * V::WIDTH..).unwrap_or(&[]);
+                    let digest = hash_to_curve::load::<V>(lanes);
+                    let (x, z) = if MAPS == 2 {
+                        let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] = expander.expand(digest);
+                        V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]))
+                    } else {
+                        let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(digest);
+                        V::call(ToCurve([[w0, w1, w2, w3, w4, w5]]))
+                    };
+                    block.store(part, &x);
+                    denominators.push(z);
+                }
+            }
+            divide(blocks, &mut denominators);
+        }
+        Points { len: inputs.len(), blocks }
+    }
+}
+
+/// From uniform words to u = X/Z: each six words, in big-endian order, are a number of 384 bits, that is reduced modulo p
+/// (`hash_to_field` of RFC 9380, section 5.2) and mapped to the curve; two are added.
+struct ToCurve<V, const MAPS: usize>([[V; 6]; MAPS]);
+
+impl<V: Lanes, const MAPS: usize> Formula<V> for ToCurve<V, MAPS> {
+    type Out = (Fe<V>, Fe<V>);
+
+    #[inline(always)]
+    fn run(self) -> (Fe<V>, Fe<V>) {
+        let mut t = [Fe::zero(); MAPS];
+        for (t, words) in t.iter_mut().zip(self.0) {
+            *t = from_384_bits(words);
+        }
+        let points = elligator2(t);
+        if MAPS == 1 { (points[0].x, points[0].z) } else { add(&points[0], &points[1]) }
+    }
+}
+
+/// A number of 384 bits, as six words in big-endian order, modulo p.
+#[inline(always)]
+fn from_384_bits<V: Lanes>(words: [V; 6]) -> Fe<V> {
+    let [w5, w4, w3, w2, w1, w0] = words;
+    // 2^256 = 38.
+    let low = Fe::from_words([w0, w1, w2, w3]);
+    let high = Fe::from_words([w4, w5, V::zero(), V::zero()]);
+    low.add(&high.small(38))
+}
+
+/// A point of the curve, (x/z, y).
+#[derive(Clone, Copy)]
+struct Point<V> {
+    x: Fe<V>,
+    z: Fe<V>,
+    y: Fe<V>,
+}
+
+/// A square root of -1: 2^((p - 1)/4).
+const ROOT_OF_MINUS_1: [u64; 5] =
+    [0x6_1b27_4a0e_a0b0, 0x0_d5a5_fc8f_189d, 0x7_ef5e_9cbd_0c60, 0x7_8595_a680_4c9e, 0x2_b832_4804_fc1d];
+
+/// 2^((p + 3)/8) = 1 + 2^((p - 1)/4).
+const ROOT_OF_2_TIMES: [u64; 5] =
+    [0x6_1b27_4a0e_a0b1, 0x0_d5a5_fc8f_189d, 0x7_ef5e_9cbd_0c60, 0x7_8595_a680_4c9e, 0x2_b832_4804_fc1d];
+
+/// Elligator 2: RFC 9380, section 6.7.1, by the straight line of appendix G.2.1.
+///
+/// With x1 = -A/(1 + 2t^2), the point has x1 if g(x1) is a square, and x2 = -x1 - A = 2t^2·x1 if not; y is odd in the first
+/// case and even in the second. What differs from the appendix: the three comparisons are made on one value.
+#[inline(always)]
+fn elligator2<V: Lanes, const N: usize>(t: [Fe<V>; N]) -> [Point<V>; N] {
+    let minus_a = Fe::<V>::splat([486_662, 0, 0, 0, 0]).neg();
+    let i = Fe::<V>::splat(ROOT_OF_MINUS_1);
+    let mut tt2 = t;
+    let mut z = t;
+    let mut g = t;
+    let mut z3 = t;
+    let mut g_z3 = t;
+    let mut bases = t;
+    for n in 0..N {
+        // z = 1 + 2t^2 is not zero, because -1 is a square and 2 is not. g(x1) = g/z^3.
+        let tt = t[n].square();
+        tt2[n] = tt.add(&tt);
+        z[n] = tt2[n].add(&Fe::one());
+        let zz = z[n].square();
+        z3[n] = zz.mul(&z[n]);
+        // ((-A + A·z)·-A + z^2)·-A, and -A + A·z = A·2t^2.
+        g[n] = tt2[n].small(486_662).mul(&minus_a).add(&zz).mul(&minus_a);
+        // (g/z^3)^((p+3)/8) = g·z^9·(g·z^21)^((p-5)/8), where z^3 is cubed and squared twice: as in the appendix.
+        let z6 = z3[n].square();
+        let z12 = z6.square();
+        g_z3[n] = z6.mul(&z3[n]).mul(&g[n]);
+        bases[n] = z12.mul(&g_z3[n]);
+    }
+    let powers = powers_p58(bases);
+    let mut points = [Point { x: minus_a, z: minus_a, y: minus_a }; N];
+    for n in 0..N {
+        let root = powers[n].mul(&g_z3[n]);
+        // root^2·z^3 is g times a fourth root of 1.
+        let square = root.square().mul(&z3[n]);
+        let is_g = square.sub(&g[n]).is_zero();
+        let is_minus_g = square.add(&g[n]).is_zero();
+        // If it is not a square, a root of g(x2) = 2t^2·g(x1) is root·t·2^((p+3)/8), or i times that.
+        let is_g2 = square.mul(&i).sub(&g[n]).is_zero();
+        let first = is_g.or(is_minus_g);
+        let root2 = root.mul(&t[n]).mul(&Fe::splat(ROOT_OF_2_TIMES));
+        let y = Fe::select(first, &root, &root2);
+        let y = Fe::select(is_g.or(is_g2), &y, &y.mul(&i));
+        let x = Fe::select(first, &minus_a, &tt2[n].mul(&minus_a));
+        // y is to be odd exactly if the first x was taken.
+        let y = Fe::select(y.is_odd().xor(first), &y.neg(), &y);
+        points[n] = Point { x, z: z[n], y };
+    }
+    points
+}
+
+/// The x of the sum of two points, as X/Z, by the affine law of Montgomery curves with denominators kept:
+/// `((y2 - y1)/(x2 - x1))^2 - A - x1 - x2`.
+///
+/// It is wrong if the points are equal or opposite. They are images of two independent uniform field elements, so that has
+/// probability about 2^-253, and nobody can find an input for which it happens short of inverting the hash.
+#[inline(always)]
+fn add<V: Lanes>(p: &Point<V>, q: &Point<V>) -> (Fe<V>, Fe<V>) {
+    let left = p.x.times(&q.z);
+    let right = q.x.times_raw(&p.z);
+    let sum = left.plus(right).carry();
+    let difference = left.minus(right).carry();
+    let z = p.z.mul(&q.z);
+    let dd = difference.square();
+    let slope = q.y.sub(&p.y).mul(&z);
+    // slope^2·z / dd is the square of the slope times z.
+    let x = slope.square().mul(&z);
+    let rest = z.small(486_662).add(&sum).mul(&dd);
+    (x.sub(&rest), z.mul(&dd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Points as _;
+
+    /// The function X25519 of RFC 7748, section 5, on many u with one scalar.
+    fn x25519(backend: Backend, scalar: &[u8; 32], us: &[[u8; 32]]) -> Vec<[u8; 32]> {
+        let mut k = *scalar;
+        k[0] &= 248;
+        k[31] = k[31] & 127 | 64;
+        let mut blocks = vec![Block::FILLER; us.len().div_ceil(8)];
+        for (i, u) in us.iter().enumerate() {
+            let bits = |from: usize| (0..51).map(|j| (u64::from(u[(from + j) / 8]) >> ((from + j) % 8) & 1) << j).sum();
+            for (k, lanes) in blocks[i / 8].0.iter_mut().enumerate() {
+                lanes[i % 8] = bits(51 * k);
+            }
+        }
+        let points = Points { len: us.len(), blocks };
+        let bits = Bits { bytes: &k, top: 254, doublings: 0 };
+        let points = backend::run_on(backend, Multiply { points, bits });
+        let mut wire = Vec::new();
+        points.encode_on(backend, &mut wire);
+        wire.as_chunks().0.to_vec()
+    }
+
+    fn hex(text: &str) -> [u8; 32] {
+        std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
+    }
+
+    #[test]
+    fn rfc_7748_section_5_2() {
+        for backend in Backend::available() {
+            let k = hex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4");
+            let u = hex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c");
+            let want = hex("c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552");
+            assert_eq!(x25519(backend, &k, &[u]), [want], "{backend}");
+            let nine = hex("0900000000000000000000000000000000000000000000000000000000000000");
+            let want = hex("422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079");
+            assert_eq!(x25519(backend, &nine, &[nine]), [want], "{backend}");
+        }
+    }
+}

@@ -1,1 +1,36 @@
 //! Mutual TLS between parties: connect, multiplex lines, heartbeats.
+//!
+//! An [`Endpoint`] says who this party is, whom it expects and how it knows them. [`Endpoint::check`] finds local faults
+//! before any contact, [`connect`] waits for everybody and gives a [`Link`] to each peer, and [`Link::line`] opens a
+//! [`Channel`](vesica_session::Channel) over it: many lines share one connection and never wait for each other.
+//!
+//! A link has three threads. The reader decrypts, checks and sorts whatever comes; the writer sends what the lines have
+//! queued, a frame of each in turn; the heartbeat says once a second that this side lives and notices when the other
+//! does not. None of the three ever waits for a protocol, so a party that computes for minutes is not taken for dead.
+//!
+//! Nothing from the wire allocates, loops or panics before it is bounded: every bound is a constant of `frame`, `hello`
+//! or `mux`.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
+
+mod connect;
+mod error;
+mod event;
+mod frame;
+mod heartbeat;
+mod hello;
+mod identity;
+mod inbound;
+mod line;
+mod mux;
+mod text;
+mod tls;
+
+pub use connect::{Bound, Endpoint, PeerSpec, Security, connect};
+pub use error::{Error, Result};
+pub use event::{Control, Event, Quiet};
+pub use hello::WIRE_VERSION;
+pub use identity::{Fingerprint, Identity};
+pub use mux::{Link, PeerProgress, Secured, Traffic};
+pub use tls::{Roots, Trust};

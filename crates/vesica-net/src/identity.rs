@@ -1,0 +1,424 @@
+use crate::text::date;
+use crate::{Error, Result};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::sign::CertifiedKey;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// The largest identity file that is read: a key and a long chain fit many times over.
+const MAX_FILE: u64 = 1 << 20;
+
+/// How long a made certificate is good for, in days: ten years. A pinned certificate is replaced by agreement, not by age.
+const VALID_DAYS: u64 = 3650;
+
+/// A party's private key and certificate chain.
+///
+/// The key stays inside: it neither prints nor leaves, except into the file that [`Identity::write`] makes.
+#[derive(Clone)]
+pub struct Identity {
+    what: String,
+    key: Arc<CertifiedKey>,
+    leaf: CertificateDer<'static>,
+    /// What [`Identity::write`] writes, while it is in no file yet.
+    fresh: Option<Arc<Fresh>>,
+}
+
+/// An identity as the texts of its two files.
+struct Fresh {
+    name: String,
+    secret: Zeroizing<String>,
+    public: String,
+}
+
+impl Identity {
+    /// Reads the private key and the certificate chain (the party's own certificate first) from one PEM file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, lets others read it, or holds no key with its certificate.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let what = format!("identity {}", path.display());
+        let bad = |why: String, remedy: &str| Error::Identity { what: what.clone(), why, remedy: remedy.into() };
+        let unreadable = |e: std::io::Error| {
+            bad(e.to_string(), "give the path of a file that `vesica cert` made, readable by this user")
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        let meta = file.metadata().map_err(unreadable)?;
+        if !meta.is_file() {
+            return Err(bad("not a file".into(), "give the path of a file that `vesica cert` made"));
+        }
+        if meta.mode() & 0o077 != 0 {
+            return Err(bad(
+                format!("other users may read this private key (mode {:04o})", meta.mode() & 0o7777),
+                &format!("run `chmod 600 {}`", path.display()),
+            ));
+        }
+        // Whole capacity at once: a buffer that grows leaves copies of the key behind.
+        let mut pem = Zeroizing::new(Vec::with_capacity(meta.len().min(MAX_FILE) as usize + 1));
+        (&file).take(MAX_FILE + 1).read_to_end(&mut pem).map_err(unreadable)?;
+        if pem.len() as u64 > MAX_FILE {
+            return Err(bad("larger than 1 MiB".into(), "keep in it one private key and its certificate chain"));
+        }
+        Self::from_pem(&what, &pem)
+    }
+
+    /// The identity in a PEM text; `what` names it in errors.
+    fn from_pem(what: &str, pem: &[u8]) -> Result<Self> {
+        let bad = |why: String, remedy: &str| Error::Identity { what: what.to_owned(), why, remedy: remedy.to_owned() };
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|e| bad(format!("not a PEM file ({e})"), "make one with `vesica cert NAME --out DIR`"))?;
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|e| {
+            if pem.windows(21).any(|w| w == b"ENCRYPTED PRIVATE KEY") {
+                return bad(
+                    "the private key is encrypted".into(),
+                    "decrypt it with `openssl pkey -in FILE`, and keep it in a file of mode 0600",
+                );
+            }
+            bad(format!("no private key in it ({e})"), "put the private key before the certificate, both as PEM")
+        })?;
+        let Some(leaf) = chain.first().cloned() else {
+            return Err(bad("no certificate in it".into(), "append the certificate that belongs to the key, as PEM"));
+        };
+        let key = CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider()).map_err(|e| {
+            let why = match e {
+                rustls::Error::InconsistentKeys(_) => "the certificate does not belong to the private key".to_owned(),
+                e => format!("the private key cannot be used ({e})"),
+            };
+            bad(why, "make a pair with `vesica cert NAME --out DIR`, or put your certificate first, then its chain")
+        })?;
+        Ok(Self { what: what.to_owned(), key: Arc::new(key), leaf, fresh: None })
+    }
+
+    /// Makes a new ECDSA P-256 key with a certificate that it signs itself, for the party called `name`.
+    ///
+    /// # Errors
+    /// If `name` cannot stand in a certificate and in a file's name, or there is no randomness.
+    pub fn generate(name: &str) -> Result<Self> {
+        let what = format!("identity of {name}");
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        if name.len() > 63
+            || !name.chars().all(fits)
+            || !edge(name.chars().next())
+            || !edge(name.chars().last())
+            || name.contains("..")
+        {
+            return Err(Error::Identity {
+                what: format!("identity of {:?}", crate::text::printable(name, 80)),
+                why: "this name cannot stand in a certificate".into(),
+                remedy: "use at most 63 letters, digits, `-`, `_` and `.`, a letter or digit first and last".into(),
+            });
+        }
+        let failed = |e: rcgen::Error| Error::Identity {
+            what: what.clone(),
+            why: e.to_string(),
+            remedy: "this should not happen; please report it".into(),
+        };
+        let key = KeyPair::generate().map_err(failed)?;
+        let mut params = CertificateParams::new(vec![name.to_owned()]).map_err(failed)?;
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // Either side may be the one that listens.
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        // From yesterday, because the partner's clock may be behind ours.
+        let now = std::time::SystemTime::now();
+        params.not_before = (now - Duration::from_secs(86_400)).into();
+        params.not_after = (now + Duration::from_secs(VALID_DAYS * 86_400)).into();
+        let cert = params.self_signed(&key).map_err(failed)?;
+        let key_pem = Zeroizing::new(key.serialize_pem());
+        let cert_pem = cert.pem();
+        let mut both = Zeroizing::new(String::with_capacity(key_pem.len() + cert_pem.len()));
+        both.push_str(&key_pem);
+        both.push_str(&cert_pem);
+        let mut identity = Self::from_pem(&what, both.as_bytes())?;
+        identity.fresh = Some(Arc::new(Fresh { name: name.to_owned(), secret: both, public: cert_pem }));
+        Ok(identity)
+    }
+
+    /// Writes `NAME.pem` (private key and certificate, mode 0600) and `NAME.cert.pem` (the part to give away) into
+    /// `dir`, and says where they are. Never overwrites a file.
+    ///
+    /// # Errors
+    /// If this identity came from a file, one of the two files exists, or they cannot be written.
+    pub fn write(&self, dir: impl AsRef<Path>) -> Result<(PathBuf, PathBuf)> {
+        let dir = dir.as_ref();
+        let bad = |what: String, why: String, remedy: &str| Error::Identity { what, why, remedy: remedy.to_owned() };
+        let Some(fresh) = self.fresh.as_deref() else {
+            return Err(bad(self.what.clone(), "it is in a file already".into(), "copy that file"));
+        };
+        std::fs::create_dir_all(dir)
+            .map_err(|e| bad(format!("folder {}", dir.display()), e.to_string(), "choose a folder you may write to"))?;
+        let make = |file: String, mode: u32, text: &str| {
+            let path = dir.join(file);
+            let failed = |e: std::io::Error| match e.kind() {
+                std::io::ErrorKind::AlreadyExists => bad(
+                    format!("identity file {}", path.display()),
+                    "it exists, and an identity is never overwritten".into(),
+                    "choose another folder, or move it away if no partner trusts it any more",
+                ),
+                _ => bad(format!("identity file {}", path.display()), e.to_string(), "choose another folder"),
+            };
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
+            if let Err(e) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+                // Half a key is worse than none.
+                let _ = std::fs::remove_file(&path);
+                return Err(failed(e));
+            }
+            Ok(path)
+        };
+        let cert = make(format!("{}.cert.pem", fresh.name), 0o644, &fresh.public)?;
+        match make(format!("{}.pem", fresh.name), 0o600, &fresh.secret) {
+            Ok(key) => Ok((key, cert)),
+            Err(e) => {
+                let _ = std::fs::remove_file(&cert);
+                Err(e)
+            }
+        }
+    }
+
+    /// What partners pin: the hash of this party's certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.leaf)
+    }
+
+    /// The last day on which partners will accept the certificate, as `2036-01-31`.
+    pub fn expires(&self) -> Option<String> {
+        validity(&self.leaf).ok().map(|(_, end)| date(end))
+    }
+
+    /// Refuses a certificate that partners would refuse for its age; says when it expires if that is within `days`.
+    ///
+    /// # Errors
+    /// If it has expired, is not valid yet, or cannot be understood.
+    pub(crate) fn check_age(&self, days: u64) -> Result<Option<String>> {
+        let bad = |why: String| Error::Identity {
+            what: self.what.clone(),
+            why,
+            remedy: "make a new one with `vesica cert NAME --out DIR` and give its fingerprint to your partners".into(),
+        };
+        let now = UnixTime::now().as_secs();
+        in_force(&self.leaf, now).map_err(bad)?;
+        let (_, end) = validity(&self.leaf).map_err(bad)?;
+        Ok((end < now + days * 86_400).then(|| date(end)))
+    }
+
+    /// What to call it: the file it came from, or the name it was made for.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
+        self.key.clone()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({}, {})", self.what, self.fingerprint())
+    }
+}
+
+/// Whether `cert` is in force at `now`, in words if not.
+pub(crate) fn in_force(cert: &CertificateDer<'_>, now: u64) -> std::result::Result<(), String> {
+    let (begin, end) = validity(cert)?;
+    if now > end {
+        return Err(format!("the certificate expired on {}", date(end)));
+    }
+    if now < begin {
+        return Err(format!("the certificate is not valid before {}; check this machine's clock", date(begin)));
+    }
+    Ok(())
+}
+
+/// The first and the last second at which `cert` is valid.
+///
+/// The certificate library keeps the dates to itself but names them when it refuses a certificate for its age. So it is
+/// asked to verify at a time before and at a time after all others; the age is the first thing that it looks at.
+fn validity(cert: &CertificateDer<'_>) -> std::result::Result<(u64, u64), String> {
+    let unreadable = |e: webpki::Error| format!("the certificate cannot be understood ({e})");
+    let entity = webpki::EndEntityCert::try_from(cert).map_err(unreadable)?;
+    let at = |seconds: u64| {
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        entity.verify_for_usage(&[], &[], &[], time, webpki::KeyUsage::client_auth(), None, None).map(|_| ())
+    };
+    // A certificate without end has 9999-12-31 in it (RFC 5280, 4.1.2.5), which is as far as this looks.
+    let end = match at(253_402_300_800) {
+        Err(webpki::Error::CertExpired { not_after, .. }) => not_after.as_secs(),
+        Err(webpki::Error::CertNotValidYet { not_before, .. }) => not_before.as_secs(),
+        Err(e @ (webpki::Error::InvalidCertValidity | webpki::Error::BadDerTime | webpki::Error::BadDer)) => {
+            return Err(unreadable(e));
+        }
+        _ => 253_402_300_799,
+    };
+    let begin = match at(0) {
+        Err(webpki::Error::CertNotValidYet { not_before, .. }) => not_before.as_secs(),
+        _ => 0,
+    };
+    Ok((begin, end))
+}
+
+/// The hash by which partners know a certificate: SHA-256 of its DER encoding, written `sha256:` and 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// The fingerprint of a certificate.
+    pub(crate) fn of(cert: &CertificateDer<'_>) -> Self {
+        Self(Sha256::digest(cert).into())
+    }
+
+    /// The fingerprint of the first certificate in a PEM file, such as a partner's `NAME.cert.pem`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of_file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let cert = CertificateDer::from_pem_file(path).map_err(|e| Error::Identity {
+            what: format!("certificate {}", path.display()),
+            why: format!("no certificate can be read from it ({e})"),
+            remedy: "give a PEM file such as the NAME.cert.pem that `vesica cert` made".into(),
+        })?;
+        Ok(Self::of(&cert))
+    }
+
+    /// The hash itself.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    /// Accepts upper case, and colons between bytes as `openssl x509 -fingerprint -sha256` prints them.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let wrong = |why: String| {
+            format!(
+                "{:?} is not a fingerprint: {why}; it is written `sha256:` and 64 hex digits, as `vesica cert` prints it",
+                crate::text::printable(text, 100)
+            )
+        };
+        let hex =
+            text.trim().strip_prefix("sha256:").ok_or_else(|| wrong("it does not begin with `sha256:`".into()))?;
+        let digits: Vec<u8> = hex
+            .chars()
+            .filter(|c| *c != ':')
+            .map(|c| c.to_digit(16).map(|d| d as u8).ok_or_else(|| wrong(format!("{c:?} is not a hex digit"))))
+            .collect::<std::result::Result<_, _>>()?;
+        let bytes: Vec<u8> =
+            digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+        let hash = (digits.len() == 64).then(|| bytes.try_into().ok()).flatten();
+        hash.map(Self).ok_or_else(|| wrong(format!("it has {} hex digits", digits.len())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_identity_survives_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Identity::generate("alice.example").unwrap();
+        let (key, cert) = made.write(dir.path()).unwrap();
+        assert_eq!(key, dir.path().join("alice.example.pem"));
+        assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(Identity::load(&key).unwrap().fingerprint(), made.fingerprint());
+        assert_eq!(Fingerprint::of_file(&cert).unwrap(), made.fingerprint());
+        assert!(!std::fs::read_to_string(&cert).unwrap().contains("PRIVATE"));
+        assert_eq!(made.check_age(30).unwrap(), None);
+        assert_eq!(made.check_age(3700).unwrap(), made.expires());
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Identity::generate("alice").unwrap();
+        std::fs::write(dir.path().join("alice.pem"), "precious").unwrap();
+        let error = made.write(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("alice.pem: it exists"), "{error}");
+        assert_eq!(std::fs::read_to_string(dir.path().join("alice.pem")).unwrap(), "precious");
+        assert!(!dir.path().join("alice.cert.pem").exists());
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused_with_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, _) = Identity::generate("alice").unwrap().write(dir.path()).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let error = Identity::load(&key).unwrap_err();
+        assert_eq!(error.fault(), vesica_session::Fault::Config);
+        assert!(error.to_string().contains(&format!("(mode 0640); run `chmod 600 {}`", key.display())), "{error}");
+    }
+
+    #[test]
+    fn files_that_are_no_identity_say_what_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let load = |text: &str| {
+            let path = dir.path().join("x.pem");
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            Identity::load(&path).unwrap_err().to_string()
+        };
+        let (a, b) = (Identity::generate("a").unwrap(), Identity::generate("b").unwrap());
+        let (a, b) = (a.fresh.unwrap(), b.fresh.unwrap());
+        let key = a.secret.strip_suffix(&a.public).unwrap();
+        assert!(load("").contains("no private key in it"));
+        assert!(load(key).contains("no certificate in it"));
+        assert!(load(&a.public).contains("no private key in it"));
+        assert!(load(&format!("{key}{}", b.public)).contains("the certificate does not belong to the private key"));
+        let sealed = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        assert!(load(&format!("{sealed}{}", b.public)).contains("the private key is encrypted"));
+        assert!(Identity::load(dir.path().join("none.pem")).unwrap_err().to_string().contains("none.pem"));
+    }
+
+    #[test]
+    fn names_that_cannot_stand_in_a_certificate() {
+        for name in ["", ".", "a b", "-a", "a/b", "a..b", "ü", &"x".repeat(64)] {
+            assert!(Identity::generate(name).is_err(), "{name:?}");
+        }
+        Identity::generate("Bank_1.example").unwrap();
+    }
+
+    #[test]
+    fn fingerprints_are_read_as_they_are_written() {
+        let made = Identity::generate("alice").unwrap().fingerprint();
+        assert_eq!(made.to_string().parse(), Ok(made));
+        let hex: Vec<String> = made.0.iter().map(|b| format!("{b:02X}")).collect();
+        assert_eq!(format!("sha256:{}", hex.join(":")).parse(), Ok(made));
+        for (text, why) in [
+            ("1234", "does not begin with `sha256:`"),
+            ("sha256:12", "it has 2 hex digits"),
+            ("sha256:xy", "'x' is not a hex digit"),
+        ] {
+            let error = text.parse::<Fingerprint>().unwrap_err();
+            assert!(error.contains(why) && error.contains("64 hex digits"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One line as a protocol sees it.
+
+use crate::mux::{MESSAGE, Shared, lock, wait};
+use nix::time::{ClockId, clock_gettime};
+use std::sync::{Arc, Condvar};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+use vesica_session::{Channel, Error, Meter, Misbehaviour, Result};
+use vesica_types::Party;
+
+/// When a stretch of time began, by the clock and by the thread that lives in it.
+struct Mark {
+    at: Instant,
+    cpu: Duration,
+    thread: ThreadId,
+}
+
+impl Mark {
+    fn now() -> Self {
+        let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default();
+        Self { at: Instant::now(), cpu, thread: std::thread::current().id() }
+    }
+
+    /// Charges the time from this mark to `now` to the current step. A line that has changed threads since has no CPU
+    /// time to show for the stretch.
+    fn charge(&self, now: &Mark, meter: &mut Meter) {
+        let step = meter.current();
+        step.wall += now.at.saturating_duration_since(self.at);
+        if now.thread == self.thread {
+            step.cpu += now.cpu.saturating_sub(self.cpu);
+        }
+    }
+}
+
+/// A [`Channel`] over a link.
+pub(crate) struct Pipe {
+    shared: Arc<Shared>,
+    key: u32,
+    name: Box<str>,
+    signal: Arc<Condvar>,
+    meter: Meter,
+    /// Set by the first step or message: a line costs nothing before it is used.
+    mark: Option<Mark>,
+    spoke: bool,
+}
+
+impl Pipe {
+    pub fn new(shared: Arc<Shared>, key: u32, name: &str, signal: Arc<Condvar>) -> Self {
+        Self { shared, key, name: name.into(), signal, meter: Meter::default(), mark: None, spoke: false }
+    }
+
+    fn vanished(&self) -> Error {
+        Error::Bug(format!("line {:?} to {} vanished", self.name, self.shared.peer))
+    }
+
+    fn ended(&self) -> Error {
+        Error::Net { peer: self.shared.peer.clone(), why: format!("the other end of line {:?} was closed", self.name) }
+    }
+}
+
+impl Channel for Pipe {
+    fn send(&mut self, msg: &[u8]) -> Result<()> {
+        let shared = &*self.shared;
+        if msg.len() > shared.window {
+            return Err(Error::Bug(format!(
+                "a message of {} bytes is larger than the window of {} bytes",
+                msg.len(),
+                shared.window
+            )));
+        }
+        self.mark.get_or_insert_with(Mark::now);
+        let copy: Arc<[u8]> = msg.into();
+        let cost = msg.len() as u64 + MESSAGE;
+        let mut state = lock(&shared.state);
+        loop {
+            state.over()?;
+            if state.closing {
+                return Err(Error::Bug(format!("line {:?} to {} was used after the goodbye", self.name, shared.peer)));
+            }
+            let line = state.lines.get_mut(&self.key).ok_or_else(|| self.vanished())?;
+            if line.end_seen {
+                return Err(self.ended());
+            }
+            if line.credit >= cost {
+                line.credit -= cost;
+                break;
+            }
+            line.waiting = true;
+            state = wait(&self.signal, state);
+            if let Some(line) = state.lines.get_mut(&self.key) {
+                line.waiting = false;
+            }
+        }
+        state.push(self.key, copy);
+        shared.wake_writer(&mut state);
+        drop(state);
+        self.spoke = true;
+        let step = self.meter.current();
+        step.sent += msg.len() as u64;
+        step.messages += 1;
+        Ok(())
+    }
+
+    fn recv(&mut self, limit: usize) -> Result<Vec<u8>> {
+        let shared = &*self.shared;
+        self.mark.get_or_insert_with(Mark::now);
+        let too_long = |got: u64| Error::Peer {
+            peer: shared.peer.clone(),
+            fault: Misbehaviour::TooLong { got, limit: limit as u64 },
+        };
+        let mut state = lock(&shared.state);
+        let msg = loop {
+            state.over()?;
+            let gone = state.goodbye_seen;
+            let line = state.lines.get_mut(&self.key).ok_or_else(|| self.vanished())?;
+            match line.queue.front() {
+                Some(msg) if msg.len() > limit => return Err(too_long(msg.len() as u64)),
+                Some(_) => {}
+                None => {
+                    if let Some(got) = line.coming.filter(|got| *got > limit as u64) {
+                        return Err(too_long(got));
+                    }
+                    if line.end_seen {
+                        return Err(self.ended());
+                    }
+                    if gone {
+                        return Err(self.accuse(Misbehaviour::Contradiction("it said goodbye before the run was over")));
+                    }
+                }
+            }
+            if let Some(msg) = line.queue.pop_front() {
+                break msg;
+            }
+            line.waiting = true;
+            line.limit = Some(limit);
+            state = wait(&self.signal, state);
+            if let Some(line) = state.lines.get_mut(&self.key) {
+                line.waiting = false;
+                line.limit = None;
+            }
+        };
+        if state.repay(self.key, msg.len() as u64 + MESSAGE, shared.quarter()) {
+            shared.wake_writer(&mut state);
+        }
+        drop(state);
+        let round = std::mem::take(&mut self.spoke);
+        let step = self.meter.current();
+        step.received += msg.len() as u64;
+        step.rounds += u64::from(round);
+        Ok(msg)
+    }
+
+    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
+        self.shared.open(name)
+    }
+
+    fn window(&self) -> usize {
+        self.shared.window
+    }
+
+    fn step(&mut self, name: &'static str) {
+        let now = Mark::now();
+        if let Some(mark) = self.mark.take() {
+            mark.charge(&now, &mut self.meter);
+        }
+        self.meter.step(name);
+        self.mark = Some(now);
+    }
+
+    fn meter(&self) -> Meter {
+        let mut meter = self.meter.clone();
+        if let Some(mark) = &self.mark {
+            mark.charge(&Mark::now(), &mut meter);
+        }
+        meter
+    }
+
+    fn peer(&self) -> &Party {
+        &self.shared.peer
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.close(self.key);
+        self.shared.wake_writer(&mut state);
+    }
+}

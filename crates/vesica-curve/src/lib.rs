@@ -11,10 +11,12 @@
 
 mod backend;
 mod field;
+mod fourq;
 mod hash_to_curve;
 mod scalar;
 mod x25519;
 
+pub use fourq::FourQ;
 pub use x25519::Curve25519;
 
 use std::fmt;

@@ -49,34 +49,28 @@ impl SecretScalar for Scalar {
     }
 }
 
-/// Eight elements: limb by limb, so that each back end loads its lanes from one place.
+/// Eight elements as canonical numbers of four words: word by word, so that each back end loads its lanes from one place.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Block([[u64; Block::LANES]; 5]);
+struct Block([[u64; Block::LANES]; 4]);
 
 impl Block {
     const LANES: usize = 8;
 
     /// Eight times u = 9, the base point: what fills the last block of a batch.
-    const FILLER: Block = Block([[9; 8], [0; 8], [0; 8], [0; 8], [0; 8]]);
+    const FILLER: Block = Block([[9; 8], [0; 8], [0; 8], [0; 8]]);
 
     #[inline(always)]
     fn load<V: Lanes>(&self, part: usize) -> Fe<V> {
         let at = part * V::WIDTH;
-        let limbs = &self.0;
-        Fe([
-            V::load(&limbs[0][at..]),
-            V::load(&limbs[1][at..]),
-            V::load(&limbs[2][at..]),
-            V::load(&limbs[3][at..]),
-            V::load(&limbs[4][at..]),
-        ])
+        let [w0, w1, w2, w3] = &self.0;
+        Fe::from_words([V::load(&w0[at..]), V::load(&w1[at..]), V::load(&w2[at..]), V::load(&w3[at..])])
     }
 
     #[inline(always)]
     fn store<V: Lanes>(&mut self, part: usize, element: &Fe<V>) {
-        for (limbs, limb) in self.0.iter_mut().zip(element.0) {
-            limb.store(&mut limbs[part * V::WIDTH..]);
+        for (words, word) in self.0.iter_mut().zip(element.to_words()) {
+            word.store(&mut words[part * V::WIDTH..]);
         }
     }
 }
@@ -87,7 +81,7 @@ const CHUNK: usize = 64;
 /// A batch of points of Curve25519.
 pub struct Points {
     len: usize,
-    /// u of each point, with tight limbs.
+    /// u of each point.
     blocks: Vec<Block>,
 }
 
@@ -103,7 +97,14 @@ impl crate::Points for Points {
     }
 
     fn encode(&self, wire: &mut Vec<u8>) {
-        self.encode_on(Backend::chosen(), wire);
+        wire.reserve(Curve25519::WIRE * self.len);
+        for (i, block) in self.blocks.iter().enumerate() {
+            for lane in 0..Block::LANES.min(self.len - i * Block::LANES) {
+                for words in &block.0 {
+                    wire.extend_from_slice(&words[lane].to_le_bytes());
+                }
+            }
+        }
     }
 }
 
@@ -147,10 +148,6 @@ impl Points {
     pub(crate) fn mul_on(self, backend: Backend, k: &Scalar) -> Self {
         let bits = Bits { bytes: &k.k, top: 252, doublings: 3 };
         backend::run_on(backend, Multiply { points: self, bits })
-    }
-
-    pub(crate) fn encode_on(&self, backend: Backend, wire: &mut Vec<u8>) {
-        backend::run_on(backend, Encode { points: self, wire });
     }
 }
 
@@ -276,36 +273,6 @@ fn divide<V: Lanes>(blocks: &mut [Block], denominators: &mut [Fe<V>]) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Bytes
 
-struct Encode<'a> {
-    points: &'a Points,
-    wire: &'a mut Vec<u8>,
-}
-
-impl Kernel for Encode<'_> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let Encode { points, wire } = self;
-        wire.reserve(Curve25519::WIRE * points.len);
-        let mut left = points.len;
-        for block in &points.blocks {
-            let mut words = [[0; Block::LANES]; 4];
-            for part in 0..Block::LANES / V::WIDTH {
-                for (words, word) in words.iter_mut().zip(block.load::<V>(part).to_words()) {
-                    word.store(&mut words[part * V::WIDTH..]);
-                }
-            }
-            for lane in 0..Block::LANES.min(left) {
-                for words in &words {
-                    wire.extend_from_slice(&words[lane].to_le_bytes());
-                }
-            }
-            left = left.saturating_sub(Block::LANES);
-        }
-    }
-}
-
 /// The u of the points whose order divides 8, of the curve and of its twist: 0, 1, two of order 8, and -1.
 const SMALL_ORDER: [[u64; 4]; 5] = [
     [0, 0, 0, 0],
@@ -332,16 +299,8 @@ fn read(wire: &[u8]) -> Result<Points, BadElement> {
         if SMALL_ORDER.contains(&words) {
             return Err(BadElement { index, why: "has small order" });
         }
-        let mask = (1 << 51) - 1;
-        let limbs = [
-            w0 & mask,
-            (w0 >> 51 | w1 << 13) & mask,
-            (w1 >> 38 | w2 << 26) & mask,
-            (w2 >> 25 | w3 << 39) & mask,
-            w3 >> 12,
-        ];
-        for (lanes, limb) in blocks[index / Block::LANES].0.iter_mut().zip(limbs) {
-            lanes[index % Block::LANES] = limb;
+        for (lanes, word) in blocks[index / Block::LANES].0.iter_mut().zip(words) {
+            lanes[index % Block::LANES] = word;
         }
     }
     match rest {
@@ -555,12 +514,12 @@ struct Point<V> {
 }
 
 /// A square root of -1: 2^((p - 1)/4).
-const ROOT_OF_MINUS_1: [u64; 5] =
-    [0x6_1b27_4a0e_a0b0, 0x0_d5a5_fc8f_189d, 0x7_ef5e_9cbd_0c60, 0x7_8595_a680_4c9e, 0x2_b832_4804_fc1d];
+const ROOT_OF_MINUS_1: [u64; 4] =
+    [0xc4ee_1b27_4a0e_a0b0, 0x2f43_1806_ad2f_e478, 0x2b4d_0099_3dfb_d7a7, 0x2b83_2480_4fc1_df0b];
 
 /// 2^((p + 3)/8) = 1 + 2^((p - 1)/4).
-const ROOT_OF_2_TIMES: [u64; 5] =
-    [0x6_1b27_4a0e_a0b1, 0x0_d5a5_fc8f_189d, 0x7_ef5e_9cbd_0c60, 0x7_8595_a680_4c9e, 0x2_b832_4804_fc1d];
+const ROOT_OF_2_TIMES: [u64; 4] =
+    [0xc4ee_1b27_4a0e_a0b1, 0x2f43_1806_ad2f_e478, 0x2b4d_0099_3dfb_d7a7, 0x2b83_2480_4fc1_df0b];
 
 /// Elligator 2: RFC 9380, section 6.7.1, by the straight line of appendix G.2.1.
 ///
@@ -568,7 +527,7 @@ const ROOT_OF_2_TIMES: [u64; 5] =
 /// case and even in the second. What differs from the appendix: the three comparisons are made on one value.
 #[inline(always)]
 fn elligator2<V: Lanes, const N: usize>(t: [Fe<V>; N]) -> [Point<V>; N] {
-    let minus_a = Fe::<V>::splat([486_662, 0, 0, 0, 0]).neg();
+    let minus_a = Fe::<V>::splat([486_662, 0, 0, 0]).neg();
     let i = Fe::<V>::splat(ROOT_OF_MINUS_1);
     let mut tt2 = t;
     let mut z = t;
@@ -645,16 +604,17 @@ mod tests {
         k[31] = k[31] & 127 | 64;
         let mut blocks = vec![Block::FILLER; us.len().div_ceil(8)];
         for (i, u) in us.iter().enumerate() {
-            let bits = |from: usize| (0..51).map(|j| (u64::from(u[(from + j) / 8]) >> ((from + j) % 8) & 1) << j).sum();
-            for (k, lanes) in blocks[i / 8].0.iter_mut().enumerate() {
-                lanes[i % 8] = bits(51 * k);
+            let mut u = *u;
+            u[31] &= 127;
+            for (lanes, word) in blocks[i / 8].0.iter_mut().zip(u.as_chunks::<8>().0) {
+                lanes[i % 8] = u64::from_le_bytes(*word);
             }
         }
         let points = Points { len: us.len(), blocks };
         let bits = Bits { bytes: &k, top: 254, doublings: 0 };
         let points = backend::run_on(backend, Multiply { points, bits });
         let mut wire = Vec::new();
-        points.encode_on(backend, &mut wire);
+        points.encode(&mut wire);
         wire.as_chunks().0.to_vec()
     }
 

@@ -1,6 +1,7 @@
 //! Field arithmetic by the lane: what an instruction set must offer, and the fields built on it.
 
 pub(crate) mod f25519;
+pub(crate) mod p127;
 
 /// `WIDTH` independent 64-bit words, on which every operation acts lane by lane.
 ///

@@ -116,11 +116,7 @@ impl<V: Lanes> Fp<V> {
     /// The same constant, below 2^128, in every lane.
     #[inline(always)]
     pub(crate) fn splat(value: u128) -> Self {
-        Self([
-            V::splat(value as u64 & LOW_43),
-            V::splat((value >> 43) as u64 & LOW_43),
-            V::splat((value >> 86) as u64),
-        ])
+        Self([V::splat(value as u64 & LOW_43), V::splat((value >> 43) as u64 & LOW_43), V::splat((value >> 86) as u64)])
     }
 
     /// The value of two words, the lower first: tight, or below 2 u if bit 127 is set.
@@ -174,14 +170,10 @@ impl<V: Lanes> Fp<V> {
 
     /// Carries each limb into the next, all at once: limbs below 2^57 become tight.
     #[inline(always)]
-    fn carry(self) -> Self {
+    pub(crate) fn carry(self) -> Self {
         let [c0, c1, c2] = self.0;
         let (wide, top) = (V::splat(LOW_43), V::splat(LOW_41));
-        Self([
-            c0.and(wide).add(c2.shr(41)),
-            c1.and(wide).add(c0.shr(43)),
-            c2.and(top).add(c1.shr(43)),
-        ])
+        Self([c0.and(wide).add(c2.shr(41)), c1.and(wide).add(c0.shr(43)), c2.and(top).add(c1.shr(43))])
     }
 
     /// Product, tight. Weight: the product of the bounds.
@@ -419,6 +411,12 @@ impl<V: Lanes> Fp2<V> {
         Self { re: self.re, im: self.im.neg::<2>() }
     }
 
+    /// The conjugate of a value below 2 u; below 3 u.
+    #[inline(always)]
+    pub(crate) fn conj_wide(self) -> Self {
+        Self { re: self.re, im: self.im.neg::<3>() }
+    }
+
     /// This as a left factor; it must be below k u with k < K.
     #[inline(always)]
     pub(crate) fn left<const K: u64>(self) -> Left<V> {
@@ -442,6 +440,12 @@ impl<V: Lanes> Fp2<V> {
     #[inline(always)]
     pub(crate) fn scale(self, by: Fp<V>) -> Self {
         Self { re: self.re.mul(by), im: self.im.mul(by) }
+    }
+
+    /// The same value, tight, of limbs below 2^57.
+    #[inline(always)]
+    pub(crate) fn carried(self) -> Self {
+        Self { re: self.re.carry(), im: self.im.carry() }
     }
 
     /// Both coordinates frozen.

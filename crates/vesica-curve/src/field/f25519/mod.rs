@@ -1,0 +1,419 @@
+//! The field of 2^255 - 19 elements, by the lane.
+//!
+//! An element is five limbs, in one of two radices: 2^52 where the back end has the 52-bit multiply-add instructions, for
+//! which it saves work (module `radix52`), and 2^51 where it does not (module `radix51`). [`Lanes::SPLIT`] says which.
+//! Either way there are two kinds of bounds, and a type for each:
+//!
+//! - [`Fe`]: limbs that can be multiplied;
+//! - [`Wide`]: the columns of a product, or of sums and differences of products, before their carries.
+//!
+//! Sums and differences are taken between columns, so that one pass of carries ([`Wide::carry`]) serves both the products
+//! and the sum. A column is an unsigned word, so what is subtracted from must be the larger: a product comes with a *bias*,
+//! a multiple of p whose digits are larger than any column of a product without it, [`Raw`].
+
+// Loops over limbs by their index: closures given to `array::map` or `from_fn` are not certain to be inlined, and here
+// everything must be (see `Lanes`).
+#![allow(clippy::needless_range_loop)]
+
+mod radix51;
+mod radix52;
+
+use super::{Formula, Lanes};
+
+/// A field element that can be multiplied.
+///
+/// In radix 2^52, limbs 0 to 3 have any bits above their lowest 52, which do not count, and limb 4 is below 2^47 + 2^13. In
+/// radix 2^51, every limb is below 2^51 + 2^17. So the number that counts is below 2p.
+#[derive(Clone, Copy)]
+pub(crate) struct Fe<V>([V; 5]);
+
+/// A field element as columns below 2^62, not negative.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide<V>([V; 5]);
+
+/// The columns of a product without bias, to be added to or subtracted from those of one with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<V>([V; 5]);
+
+/// Digits of a number below 2^255 in the radix of a back end.
+const fn digits<V: Lanes>(words: [u64; 4]) -> [u64; 5] {
+    let [w0, w1, w2, w3] = words;
+    let r = V::SPLIT;
+    let mask = (1 << r) - 1;
+    [
+        w0 & mask,
+        (w0 >> r | w1 << (64 - r)) & mask,
+        (w1 >> (2 * r - 64) | w2 << (128 - 2 * r)) & mask,
+        (w2 >> (3 * r - 128) | w3 << (192 - 3 * r)) & mask,
+        w3 >> (4 * r - 192),
+    ]
+}
+
+#[inline(always)]
+fn splat<V: Lanes>(digits: [u64; 5]) -> [V; 5] {
+    let [d0, d1, d2, d3, d4] = digits;
+    [V::splat(d0), V::splat(d1), V::splat(d2), V::splat(d3), V::splat(d4)]
+}
+
+/// The bias, by digits.
+const fn bias<V: Lanes>() -> [u64; 5] {
+    if V::SPLIT == 52 { radix52::BIAS } else { radix51::BIAS }
+}
+
+#[inline(always)]
+fn double<V: Lanes>(x: V) -> V {
+    x.add(x)
+}
+
+/// How many pairs `i + j = k` of limbs there are.
+const fn pairs(k: usize) -> u64 {
+    if k > 8 { 0 } else { (if k < 5 { k + 1 } else { 9 - k }) as u64 }
+}
+
+/// How many of them are squares, `i = j`.
+const fn squares(k: usize) -> u64 {
+    (k.is_multiple_of(2) && k <= 8) as u64
+}
+
+/// How many of them have `i < j`.
+const fn crosses(k: usize) -> u64 {
+    (pairs(k) - squares(k)) / 2
+}
+
+impl<V: Lanes> Fe<V> {
+    /// The same number below 2^255 in every lane, given as four words in little-endian order.
+    #[inline(always)]
+    pub(crate) fn splat(words: [u64; 4]) -> Self {
+        Self(splat(digits::<V>(words)))
+    }
+
+    /// Zero.
+    #[inline(always)]
+    pub(crate) fn zero() -> Self {
+        Self::splat([0; 4])
+    }
+
+    /// One.
+    #[inline(always)]
+    pub(crate) fn one() -> Self {
+        Self::splat([1, 0, 0, 0])
+    }
+
+    /// A number below 2^256, as four words in little-endian order.
+    #[inline(always)]
+    pub(crate) fn from_words(words: [V; 4]) -> Self {
+        let [w0, w1, w2, w3] = words;
+        let r = V::SPLIT;
+        let mask = V::splat((1 << r) - 1);
+        let limbs = [
+            w0.and(mask),
+            w0.shr(r).or(w1.shl(64 - r)).and(mask),
+            w1.shr(2 * r - 64).or(w2.shl(128 - 2 * r)).and(mask),
+            w2.shr(3 * r - 128).or(w3.shl(192 - 3 * r)).and(mask),
+            w3.shr(4 * r - 192),
+        ];
+        Wide(limbs).carry()
+    }
+
+    /// The canonical representative, in `0..p`, as four words in little-endian order.
+    #[inline(always)]
+    pub(crate) fn to_words(self) -> [V; 4] {
+        let [l0, l1, l2, l3, l4] = self.freeze();
+        let r = V::SPLIT;
+        [
+            l0.or(l1.shl(r)),
+            l1.shr(64 - r).or(l2.shl(2 * r - 64)),
+            l2.shr(128 - 2 * r).or(l3.shl(3 * r - 128)),
+            l3.shr(192 - 3 * r).or(l4.shl(4 * r - 192)),
+        ]
+    }
+
+    /// The limbs without the bits that do not count.
+    #[inline(always)]
+    fn masked(&self) -> [V; 5] {
+        let mut limbs = self.0;
+        if V::SPLIT == 52 {
+            for limb in &mut limbs[..4] {
+                *limb = limb.and(V::splat((1 << 52) - 1));
+            }
+        }
+        limbs
+    }
+
+    /// The digits of the canonical representative.
+    #[inline(always)]
+    fn freeze(self) -> [V; 5] {
+        let r = V::SPLIT;
+        let top = 255 - 4 * r;
+        let mut limbs = self.masked();
+        // The number is below 2p, so p is to be subtracted once at most: if, and only if, x + 19 carries out of bit 255. Then
+        // x - p = x + 19 - 2^255.
+        let mut carry = V::splat(19);
+        for k in 0..5 {
+            carry = limbs[k].add(carry).shr(if k < 4 { r } else { top });
+        }
+        // 0 or 1; times 19.
+        carry = carry.add(double(carry)).add(carry.shl(4));
+        for k in 0..5 {
+            let bits = if k < 4 { r } else { top };
+            let sum = limbs[k].add(carry);
+            limbs[k] = sum.and(V::splat((1 << bits) - 1));
+            carry = sum.shr(bits);
+        }
+        limbs
+    }
+
+    /// `self·other`, with the bias.
+    #[inline(always)]
+    pub(crate) fn times(&self, other: &Self) -> Wide<V> {
+        Wide(product(self, other, const { bias::<V>() }))
+    }
+
+    /// `self·other`, without it.
+    #[inline(always)]
+    pub(crate) fn times_raw(&self, other: &Self) -> Raw<V> {
+        Raw(product(self, other, [0; 5]))
+    }
+
+    /// `self²`, with the bias.
+    #[inline(always)]
+    pub(crate) fn squared(&self) -> Wide<V> {
+        Wide(square(self, const { bias::<V>() }))
+    }
+
+    /// `self²`, without it.
+    #[inline(always)]
+    pub(crate) fn squared_raw(&self) -> Raw<V> {
+        Raw(square(self, [0; 5]))
+    }
+
+    /// `self·other`.
+    #[inline(always)]
+    pub(crate) fn mul(&self, other: &Self) -> Self {
+        self.times_raw(other).carry()
+    }
+
+    /// `self²`.
+    #[inline(always)]
+    pub(crate) fn square(&self) -> Self {
+        self.squared_raw().carry()
+    }
+
+    /// `self + other`.
+    #[inline(always)]
+    pub(crate) fn add(&self, other: &Self) -> Self {
+        let (mut out, other) = (self.masked(), other.masked());
+        for k in 0..5 {
+            out[k] = out[k].add(other[k]);
+        }
+        Wide(out).carry()
+    }
+
+    /// `self - other`.
+    #[inline(always)]
+    pub(crate) fn sub(&self, other: &Self) -> Self {
+        let bias = const { bias::<V>() };
+        let (mut out, other) = (self.masked(), other.masked());
+        for k in 0..5 {
+            out[k] = out[k].add(V::splat(bias[k])).sub(other[k]);
+        }
+        Wide(out).carry()
+    }
+
+    /// `-self`.
+    #[inline(always)]
+    pub(crate) fn neg(&self) -> Self {
+        Self::zero().sub(self)
+    }
+
+    /// `small·self`, for a constant below 2^20.
+    #[inline(always)]
+    pub(crate) fn small(&self, small: u64) -> Self {
+        Wide(splat(const { bias::<V>() })).plus_small(self, small).carry()
+    }
+
+    /// `on` where the mask is all ones, `off` where it is zero.
+    #[inline(always)]
+    pub(crate) fn select(mask: V, on: &Self, off: &Self) -> Self {
+        let mut out = off.0;
+        for k in 0..5 {
+            out[k] = mask.select(on.0[k], off.0[k]);
+        }
+        Self(out)
+    }
+
+    /// The mask of the lanes that hold zero.
+    #[inline(always)]
+    pub(crate) fn is_zero(self) -> V {
+        let [l0, l1, l2, l3, l4] = self.freeze();
+        l0.or(l1).or(l2).or(l3).or(l4).eq(V::zero())
+    }
+
+    /// The mask of the lanes whose canonical representative is odd: `sgn0` of RFC 9380, section 4.1.
+    #[inline(always)]
+    pub(crate) fn is_odd(self) -> V {
+        self.freeze()[0].and(V::splat(1)).eq(V::splat(1))
+    }
+}
+
+#[inline(always)]
+fn product<V: Lanes>(a: &Fe<V>, b: &Fe<V>, bias: [u64; 5]) -> [V; 5] {
+    if V::SPLIT == 52 { radix52::product(&a.0, &b.0, bias) } else { radix51::product(&a.0, &b.0, bias) }
+}
+
+#[inline(always)]
+fn square<V: Lanes>(a: &Fe<V>, bias: [u64; 5]) -> [V; 5] {
+    if V::SPLIT == 52 { radix52::square(&a.0, bias) } else { radix51::square(&a.0, bias) }
+}
+
+impl<V: Lanes> Wide<V> {
+    /// Carries.
+    #[inline(always)]
+    pub(crate) fn carry(self) -> Fe<V> {
+        Fe(if V::SPLIT == 52 { radix52::carry(self.0) } else { radix51::carry(self.0) })
+    }
+
+    /// `self + other`.
+    #[inline(always)]
+    pub(crate) fn plus(self, other: Raw<V>) -> Self {
+        let mut out = self.0;
+        for k in 0..5 {
+            out[k] = out[k].add(other.0[k]);
+        }
+        Self(out)
+    }
+
+    /// `self - other`, for `self` one product.
+    #[inline(always)]
+    pub(crate) fn minus(self, other: Raw<V>) -> Self {
+        let mut out = self.0;
+        for k in 0..5 {
+            out[k] = out[k].sub(other.0[k]);
+        }
+        Self(out)
+    }
+
+    /// `self + small·x`, for a constant below 2^20.
+    #[inline(always)]
+    pub(crate) fn plus_small(self, x: &Fe<V>, small: u64) -> Self {
+        Self(if V::SPLIT == 52 {
+            radix52::plus_small(self.0, &x.0, small)
+        } else {
+            radix51::plus_small(self.0, &x.0, small)
+        })
+    }
+}
+
+impl<V: Lanes> Raw<V> {
+    /// Carries.
+    #[inline(always)]
+    pub(crate) fn carry(self) -> Fe<V> {
+        // In radix 2^52 all parts of a product are positive. In radix 2^51 they need not be: then it is the sum with the
+        // bias that is positive.
+        if V::SPLIT == 52 { Wide(self.0).carry() } else { Wide(splat(radix51::BIAS)).plus(self).carry() }
+    }
+}
+
+/// `x^(2^250 - 1)` and `x^11` for several `x`, whose chains of squarings overlap; see [`powers`].
+struct Powers<V, const N: usize>([Fe<V>; N]);
+
+impl<V: Lanes, const N: usize> Formula<V> for Powers<V, N> {
+    type Out = [[Fe<V>; N]; 2];
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        // The usual chain, of 249 squarings and 11 multiplications.
+        let z = self.0;
+        let z2 = squarings(z, 1);
+        let z9 = products(&squarings(z2, 2), &z);
+        let z11 = products(&z9, &z2);
+        let z_5 = products(&squarings(z11, 1), &z9);
+        let z_10 = products(&squarings(z_5, 5), &z_5);
+        let z_20 = products(&squarings(z_10, 10), &z_10);
+        let z_40 = products(&squarings(z_20, 20), &z_20);
+        let z_50 = products(&squarings(z_40, 10), &z_10);
+        let z_100 = products(&squarings(z_50, 50), &z_50);
+        let z_200 = products(&squarings(z_100, 100), &z_100);
+        [products(&squarings(z_200, 50), &z_50), z11]
+    }
+}
+
+/// `x^(2^n)` for each.
+struct Squarings<V, const N: usize>([Fe<V>; N], u32);
+
+impl<V: Lanes, const N: usize> Formula<V> for Squarings<V, N> {
+    type Out = [Fe<V>; N];
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        let mut x = self.0;
+        for _ in 0..self.1 {
+            for i in 0..N {
+                x[i] = x[i].square();
+            }
+        }
+        x
+    }
+}
+
+#[inline(always)]
+fn squarings<V: Lanes, const N: usize>(x: [Fe<V>; N], n: u32) -> [Fe<V>; N] {
+    V::call(Squarings(x, n))
+}
+
+#[inline(always)]
+fn products<V: Lanes, const N: usize>(x: &[Fe<V>; N], y: &[Fe<V>; N]) -> [Fe<V>; N] {
+    let mut out = *x;
+    for i in 0..N {
+        out[i] = x[i].mul(&y[i]);
+    }
+    out
+}
+
+/// `x^((p - 5) / 8)` for each: exponent 2^252 - 3.
+#[inline(always)]
+pub(crate) fn powers_p58<V: Lanes, const N: usize>(x: [Fe<V>; N]) -> [Fe<V>; N] {
+    let [high, _] = V::call(Powers(x));
+    products(&squarings(high, 2), &x)
+}
+
+/// The mask of the lanes in which `x` is a square other than zero, by Euler's criterion: exponent 2^254 - 10.
+#[inline(always)]
+pub(crate) fn are_squares<V: Lanes, const N: usize>(x: [Fe<V>; N]) -> [V; N] {
+    let [high, _] = V::call(Powers(x));
+    let x2 = squarings(x, 1);
+    let x6 = products(&squarings(x2, 1), &x2);
+    let symbols = products(&squarings(high, 4), &x6);
+    let mut out = [V::zero(); N];
+    for i in 0..N {
+        out[i] = symbols[i].sub(&Fe::one()).is_zero();
+    }
+    out
+}
+
+/// `1/x`, and 0 for 0: exponent 2^255 - 21.
+#[inline(always)]
+pub(crate) fn invert<V: Lanes>(x: Fe<V>) -> Fe<V> {
+    let [high, [x11]] = V::call(Powers([x]));
+    let [high] = squarings(high, 5);
+    high.mul(&x11)
+}
+
+/// Replaces each element, in each lane, by its inverse, and 0 by 0: one inversion and three multiplications an element, by
+/// Montgomery's trick.
+#[inline(always)]
+pub(crate) fn invert_all<V: Lanes>(elements: &mut [Fe<V>]) {
+    // A zero stands aside as a one, in its lane.
+    let mut before = Vec::with_capacity(elements.len());
+    let mut product = Fe::one();
+    for x in elements.iter_mut() {
+        let zero = x.is_zero();
+        *x = Fe::select(zero, &Fe::one(), x);
+        before.push((product, zero));
+        product = product.mul(x);
+    }
+    let mut inverse = invert(product);
+    for (x, (before, zero)) in elements.iter_mut().zip(&before).rev() {
+        let own = inverse.mul(before);
+        inverse = inverse.mul(x);
+        *x = Fe::select(*zero, &Fe::zero(), &own);
+    }
+}

@@ -1,0 +1,447 @@
+//! Fields of 256-bit primes in radix 2^52: five limbs, multiplied by 52-bit multiply-adds.
+//!
+//! A *column* is an unreduced sum at a power of 2^52; a product of two elements has ten. A *raw* element is five columns
+//! that have been reduced to about the size of the prime but not carried. What a value is depends on how its limbs are
+//! bounded, and every function says which it takes and gives:
+//!
+//! - **tight**: limbs below 2^52 and the top one below 2^48 + 2^26, so the value is below 2^256 + 2^234;
+//! - **wide**: limbs below 2^52, so the value is below 2^260; here all wide values are below 2^258.8;
+//! - **loose**: a wide value whose limbs still have, above bit 52, the carry that has already been added to the next limb.
+//!   The multiply-add ignores those bits, so a loose value is good as a factor, and as nothing else.
+//!
+//! Bounds of products: with both factors below 2^258.8 a column collects at most ten halves below 2^52, below 2^55.4;
+//! doubled cross terms (2^56) and the additions that the formulas make stay far below 2^63.
+
+use super::Lanes;
+use std::marker::PhantomData;
+
+/// Low bits of a limb.
+pub(crate) const LOW_52: u64 = (1 << 52) - 1;
+/// Low bits of the top limb of a tight value.
+pub(crate) const LOW_48: u64 = (1 << 48) - 1;
+
+/// Five limbs, in each lane those of another element.
+pub(crate) type Limbs<V> = [V; 5];
+/// Ten columns.
+pub(crate) type Columns<V> = [V; 10];
+
+/// A 256-bit prime, p = 3 (mod 4) and above 2^256 - 2^225, with its way of reducing columns.
+pub(crate) trait Prime: Copy + Send + Sync + 'static {
+    /// The prime, least significant word first.
+    const P: [u64; 4];
+    /// The inverse of the prime modulo 2^62.
+    const INVERSE_62: u64 = inverse_62(Self::P[0]);
+    /// The element x is held as x · 2^DOMAIN: 260 in Montgomery form, 0 in plain form.
+    const DOMAIN: u32;
+    /// The column at which a held element is added to the columns of a product of two held elements.
+    const LIFT: usize;
+    /// What the columns must start from, where [`Prime::fold`] adds a constant to keep them from going below zero: the
+    /// opposite of that constant.
+    const START: [u64; 10] = [0; 10];
+    /// How to raise to the power (p - 3)/4: see [`power`].
+    const CHAIN: &'static [Power];
+
+    /// Reduces columns below 2^60 to a raw element below 2^257.9 if the factors were below 2^258.8; columns below 2^58.
+    fn fold<V: Lanes>(columns: Columns<V>) -> Limbs<V>;
+    /// Replaces the bits of a raw element from 2^256 on by what they are worth below: after [`carry`], it is tight.
+    /// Columns must be below 2^58 and, because some primes subtract there, the lower four at least 2^51.
+    fn trim<V: Lanes>(raw: Limbs<V>) -> Limbs<V>;
+}
+
+/// One step of raising to a power: register `to` becomes register `from`, squared `squarings` times, times `by`.
+/// Register 0 is the argument.
+pub(crate) struct Power {
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+    pub(crate) squarings: usize,
+    pub(crate) by: usize,
+}
+
+/// Registers that a chain may use.
+const REGISTERS: usize = 8;
+
+/// For the tables of chains.
+pub(crate) const fn power(to: usize, from: usize, squarings: usize, by: usize) -> Power {
+    assert!(to < REGISTERS);
+    Power { to, from, squarings, by }
+}
+
+// ---- Constants, at compile time.
+
+/// The inverse of an odd word modulo 2^62, by Newton's iteration.
+const fn inverse_62(p: u64) -> u64 {
+    let mut x = p; // right in three bits
+    let mut i = 0;
+    while i < 5 {
+        x = x.wrapping_mul(2u64.wrapping_sub(p.wrapping_mul(x)));
+        i += 1;
+    }
+    x & ((1 << 62) - 1)
+}
+
+/// 256 bits cut into limbs.
+pub(crate) const fn limbs(words: [u64; 4]) -> [u64; 5] {
+    [
+        words[0] & LOW_52,
+        (words[0] >> 52 | words[1] << 12) & LOW_52,
+        (words[1] >> 40 | words[2] << 24) & LOW_52,
+        (words[2] >> 28 | words[3] << 36) & LOW_52,
+        words[3] >> 16,
+    ]
+}
+
+/// The other way, for a value below 2^256.
+pub(crate) const fn words(limbs: [u64; 5]) -> [u64; 4] {
+    [
+        limbs[0] | limbs[1] << 52,
+        limbs[1] >> 12 | limbs[2] << 40,
+        limbs[2] >> 24 | limbs[3] << 28,
+        limbs[3] >> 36 | limbs[4] << 16,
+    ]
+}
+
+/// Whether a < b.
+pub(crate) const fn less(a: [u64; 4], b: [u64; 4]) -> bool {
+    let mut i = 4;
+    while i > 0 {
+        i -= 1;
+        if a[i] != b[i] {
+            return a[i] < b[i];
+        }
+    }
+    false
+}
+
+/// x · 2^e mod p, for x < p.
+const fn shifted(x: [u64; 4], e: u32, p: [u64; 4]) -> [u64; 4] {
+    let mut x = x;
+    let mut i = 0;
+    while i < e {
+        let top = x[3] >> 63;
+        x = [x[0] << 1, x[1] << 1 | x[0] >> 63, x[2] << 1 | x[1] >> 63, x[3] << 1 | x[2] >> 63];
+        if top == 1 || !less(x, p) {
+            let mut borrow = false;
+            let mut k = 0;
+            while k < 4 {
+                let (d, b1) = x[k].overflowing_sub(p[k]);
+                let (d, b2) = d.overflowing_sub(borrow as u64);
+                x[k] = d;
+                borrow = b1 | b2;
+                k += 1;
+            }
+        }
+        i += 1;
+    }
+    x
+}
+
+/// p - x, for 0 < x < p.
+const fn negated(x: [u64; 4], p: [u64; 4]) -> [u64; 4] {
+    let mut out = [0; 4];
+    let mut borrow = false;
+    let mut k = 0;
+    while k < 4 {
+        let (d, b1) = p[k].overflowing_sub(x[k]);
+        let (d, b2) = d.overflowing_sub(borrow as u64);
+        out[k] = d;
+        borrow = b1 | b2;
+        k += 1;
+    }
+    out
+}
+
+/// Constants of a field, held in its domain.
+pub(crate) struct Held<F>(PhantomData<F>);
+
+impl<F: Prime> Held<F> {
+    /// One.
+    pub(crate) const ONE: [u64; 5] = Self::of([1, 0, 0, 0]);
+    /// What takes a plain element into the domain, as a factor.
+    const INTO: [u64; 5] = limbs(shifted([1, 0, 0, 0], 2 * F::DOMAIN, F::P));
+    /// What takes plain limbs, worth 2^260 more each, into the domain, as a factor.
+    const INTO_HIGH: [u64; 5] = limbs(shifted([1, 0, 0, 0], 2 * F::DOMAIN + 260, F::P));
+    /// A multiple of p from which one tight value can be subtracted limb by limb, leaving at least 2^52 - 2 in the lower
+    /// limbs: 2p, with 2 · 2^52 borrowed into each of them. Below 2^257.
+    pub(crate) const BIAS: [u64; 5] = Self::bias(2, 2);
+    /// The same for three tight values: 4p. Below 2^258.
+    pub(crate) const BIAS_3: [u64; 5] = Self::bias(4, 4);
+
+    /// A small or large constant below p.
+    pub(crate) const fn of(x: [u64; 4]) -> [u64; 5] {
+        limbs(shifted(x, F::DOMAIN, F::P))
+    }
+
+    /// A small signed constant.
+    pub(crate) const fn small(x: i64) -> [u64; 5] {
+        let size = [x.unsigned_abs(), 0, 0, 0];
+        Self::of(if x < 0 { negated(size, F::P) } else { size })
+    }
+
+    const fn bias(times: u64, borrow: u64) -> [u64; 5] {
+        let p = limbs(F::P);
+        let mut out = [0; 5];
+        let mut i = 0;
+        while i < 5 {
+            // The limbs of times · p are not carried: they are below 2^54 and only their sum matters.
+            out[i] = p[i] * times;
+            if i < 4 {
+                out[i] += borrow << 52;
+            }
+            if i > 0 {
+                out[i] -= borrow;
+            }
+            i += 1;
+        }
+        out
+    }
+}
+
+// ---- Arithmetic by the lane.
+
+/// The same constant in every lane.
+#[inline(always)]
+pub(crate) fn splat<V: Lanes>(limbs: [u64; 5]) -> Limbs<V> {
+    limbs.map(V::splat)
+}
+
+/// Columns to add products to.
+#[inline(always)]
+pub(crate) fn start<F: Prime, V: Lanes>() -> Columns<V> {
+    F::START.map(V::splat)
+}
+
+/// Columns to add products to, holding already an element (tight or raw).
+#[inline(always)]
+pub(crate) fn start_from<F: Prime, V: Lanes>(x: &Limbs<V>) -> Columns<V> {
+    let mut columns = start::<F, V>();
+    for i in 0..5 {
+        let k = F::LIFT + i;
+        columns[k] = if F::START[k] == 0 { x[i] } else { columns[k].add(x[i]) };
+    }
+    columns
+}
+
+/// Adds a·b; factors may be loose.
+#[inline(always)]
+pub(crate) fn product<V: Lanes>(columns: &mut Columns<V>, a: &Limbs<V>, b: &Limbs<V>) {
+    for i in 0..5 {
+        for j in 0..5 {
+            columns[i + j] = columns[i + j].madd_lo(a[i], b[j]);
+        }
+        for j in 0..5 {
+            columns[i + j + 1] = columns[i + j + 1].madd_hi(a[i], b[j]);
+        }
+    }
+}
+
+/// The columns of a² + 2c, for c an element or raw; a may be loose.
+#[inline(always)]
+fn square_columns<F: Prime, V: Lanes>(a: &Limbs<V>, c: Option<&Limbs<V>>) -> Columns<V> {
+    let mut columns = [V::zero(); 10];
+    if let Some(c) = c {
+        columns[F::LIFT..F::LIFT + 5].copy_from_slice(c);
+    }
+    for i in 0..4 {
+        for j in i + 1..5 {
+            columns[i + j] = columns[i + j].madd_lo(a[i], a[j]);
+            columns[i + j + 1] = columns[i + j + 1].madd_hi(a[i], a[j]);
+        }
+    }
+    for (k, column) in columns.iter_mut().enumerate() {
+        if (1..9).contains(&k) || (c.is_some() && (F::LIFT..F::LIFT + 5).contains(&k)) {
+            *column = column.add(*column);
+        }
+        if F::START[k] != 0 {
+            *column = column.add(V::splat(F::START[k]));
+        }
+    }
+    for i in 0..5 {
+        columns[2 * i] = columns[2 * i].madd_lo(a[i], a[i]);
+        columns[2 * i + 1] = columns[2 * i + 1].madd_hi(a[i], a[i]);
+    }
+    columns
+}
+
+/// Carries a raw element below 2^260 so that its limbs are below 2^52: tight if it was trimmed, wide otherwise.
+#[inline(always)]
+pub(crate) fn carry<V: Lanes>(mut raw: Limbs<V>) -> Limbs<V> {
+    let low = V::splat(LOW_52);
+    for i in 0..4 {
+        raw[i + 1] = raw[i + 1].add(raw[i].shr(52));
+        raw[i] = raw[i].and(low);
+    }
+    raw
+}
+
+/// Carries, but leaves the limbs loose.
+#[inline(always)]
+pub(crate) fn ripple<V: Lanes>(mut raw: Limbs<V>) -> Limbs<V> {
+    for i in 0..4 {
+        raw[i + 1] = raw[i + 1].add(raw[i].shr(52));
+    }
+    raw
+}
+
+/// a·b, loose; factors may be loose.
+#[inline(always)]
+pub(crate) fn mul_loose<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
+    let mut columns = start::<F, V>();
+    product(&mut columns, a, b);
+    ripple(F::fold(columns))
+}
+
+/// a·b, wide; factors may be loose.
+#[inline(always)]
+pub(crate) fn mul<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
+    let mut columns = start::<F, V>();
+    product(&mut columns, a, b);
+    carry(F::fold(columns))
+}
+
+/// a·b, tight; factors may be loose.
+#[inline(always)]
+pub(crate) fn mul_tight<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
+    let mut columns = start::<F, V>();
+    product(&mut columns, a, b);
+    tight::<F, V>(add(&F::fold(columns), &splat(Held::<F>::BIAS)))
+}
+
+/// a·b + c, raw; factors may be loose, c is tight or raw.
+#[inline(always)]
+pub(crate) fn mul_add<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>, c: &Limbs<V>) -> Limbs<V> {
+    let mut columns = start_from::<F, V>(c);
+    product(&mut columns, a, b);
+    F::fold(columns)
+}
+
+/// a², raw; a may be loose.
+#[inline(always)]
+pub(crate) fn square_raw<F: Prime, V: Lanes>(a: &Limbs<V>) -> Limbs<V> {
+    F::fold(square_columns::<F, V>(a, None))
+}
+
+/// a² + 2c, raw; a may be loose, c is tight or raw.
+#[inline(always)]
+pub(crate) fn square_add_twice<F: Prime, V: Lanes>(a: &Limbs<V>, c: &Limbs<V>) -> Limbs<V> {
+    F::fold(square_columns::<F, V>(a, Some(c)))
+}
+
+/// a², loose; a may be loose.
+#[inline(always)]
+pub(crate) fn square_loose<F: Prime, V: Lanes>(a: &Limbs<V>) -> Limbs<V> {
+    ripple(square_raw::<F, V>(a))
+}
+
+/// Sum limb by limb: raw.
+#[inline(always)]
+pub(crate) fn add<V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
+    [a[0].add(b[0]), a[1].add(b[1]), a[2].add(b[2]), a[3].add(b[3]), a[4].add(b[4])]
+}
+
+/// Difference limb by limb, of which none may go below zero: raw.
+#[inline(always)]
+pub(crate) fn sub<V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
+    [a[0].sub(b[0]), a[1].sub(b[1]), a[2].sub(b[2]), a[3].sub(b[3]), a[4].sub(b[4])]
+}
+
+/// Minus a tight value: raw, below 2^257.
+#[inline(always)]
+pub(crate) fn minus<F: Prime, V: Lanes>(a: &Limbs<V>) -> Limbs<V> {
+    sub(&splat(Held::<F>::BIAS), a)
+}
+
+/// On where the mask is set, off where it is not.
+#[inline(always)]
+pub(crate) fn select<V: Lanes>(mask: V, on: &Limbs<V>, off: &Limbs<V>) -> Limbs<V> {
+    [0, 1, 2, 3, 4].map(|i| mask.select(on[i], off[i]))
+}
+
+/// A raw element, to which [`Held::BIAS`] or twice it has been added, brought to a tight one.
+#[inline(always)]
+pub(crate) fn tight<F: Prime, V: Lanes>(raw: Limbs<V>) -> Limbs<V> {
+    carry(F::trim(raw))
+}
+
+/// The least representative of a tight value.
+#[inline(always)]
+fn least<F: Prime, V: Lanes>(x: &Limbs<V>) -> Limbs<V> {
+    // x < 2^256 + 2^234 < 2p, and 2^256 - p makes the sum reach 2^256 exactly where x >= p.
+    let low_48 = V::splat(LOW_48);
+    let complement = const { limbs(negated_256(F::P)) };
+    let mut y = carry(add(x, &splat(complement)));
+    let reached = V::zero().lt(y[4].shr(48));
+    y[4] = y[4].and(low_48);
+    select(reached, &y, x)
+}
+
+/// 2^256 - x.
+const fn negated_256(x: [u64; 4]) -> [u64; 4] {
+    let mut out = [0; 4];
+    let mut carry = 1u64;
+    let mut k = 0;
+    while k < 4 {
+        let (d, c) = (!x[k]).overflowing_add(carry);
+        out[k] = d;
+        carry = c as u64;
+        k += 1;
+    }
+    out
+}
+
+/// The element as the integer below p that it stands for, in limbs; x is tight or wide.
+#[inline(always)]
+pub(crate) fn plain<F: Prime, V: Lanes>(x: &Limbs<V>) -> Limbs<V> {
+    if F::DOMAIN == 0 {
+        return least::<F, V>(&tight::<F, V>(add(x, &splat(Held::<F>::BIAS))));
+    }
+    // A product with 1 leaves the domain: (x + q p) / 2^260 with q < 2^260 is at most p.
+    let mut columns = start::<F, V>();
+    for i in 0..5 {
+        columns[i] = columns[i].add(x[i]);
+    }
+    least::<F, V>(&carry(F::fold(columns)))
+}
+
+/// A number below 2^520 of ten limbs below 2^52, as a held element, tight.
+#[inline(always)]
+pub(crate) fn held_long<F: Prime, V: Lanes>(x: &Columns<V>) -> Limbs<V> {
+    let (low, high) = ([x[0], x[1], x[2], x[3], x[4]], [x[5], x[6], x[7], x[8], x[9]]);
+    let mut columns = start::<F, V>();
+    product(&mut columns, &low, &splat(Held::<F>::INTO));
+    product(&mut columns, &high, &splat(Held::<F>::INTO_HIGH));
+    tight::<F, V>(add(&F::fold(columns), &splat(Held::<F>::BIAS)))
+}
+
+/// An integer below 2^256 as a held element, tight.
+#[inline(always)]
+pub(crate) fn held<F: Prime, V: Lanes>(x: &Limbs<V>) -> Limbs<V> {
+    if F::DOMAIN == 0 { *x } else { mul_tight::<F, V>(x, &splat(Held::<F>::INTO)) }
+}
+
+/// The mask of the lanes in which two tight elements are equal modulo p.
+#[inline(always)]
+pub(crate) fn equal<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> V {
+    let zero = V::zero();
+    let d = plain::<F, V>(&tight::<F, V>(add(a, &minus::<F, V>(b))));
+    d[0].or(d[1]).or(d[2]).or(d[3]).or(d[4]).eq(zero)
+}
+
+/// x^((p - 3)/4) for `N` vectors of elements at once, whose steps are independent and fill the pipeline; loose.
+#[inline(always)]
+pub(crate) fn power_chain<F: Prime, V: Lanes, const N: usize>(x: &[Limbs<V>; N]) -> [Limbs<V>; N] {
+    let mut registers = [*x; REGISTERS];
+    let mut y = *x;
+    for step in F::CHAIN {
+        y = registers[step.from];
+        for _ in 0..step.squarings {
+            for y in &mut y {
+                *y = square_loose::<F, V>(y);
+            }
+        }
+        for (y, by) in y.iter_mut().zip(&registers[step.by]) {
+            *y = mul_loose::<F, V>(y, by);
+        }
+        registers[step.to] = y;
+    }
+    y
+}

@@ -1,0 +1,391 @@
+//! Points of FourQ by the lane: the group law, the two endomorphisms, multiplication by digits, the cofactor.
+//!
+//! \[CL15\] C. Costello, P. Longa, "FourQ: four-dimensional decompositions on a Q-curve over the Mersenne prime",
+//! ASIACRYPT 2015, eprint 2015/565. Representations are named R1 to R4 as in its table 2. The curve is complete (section
+//! 2.2: d is not a square and -1 is), so no input of the addition is exceptional.
+
+use super::scalar::Digits;
+use crate::field::p127::{Constant, Fp2};
+use crate::field::{Formula, Lanes};
+
+/// d of `-x² + y² = 1 + d·x²·y²`; \[CL15\], section 2.2.
+pub(super) const D: Constant = (4_205_857_648_805_777_768_770, 125_317_048_443_780_598_345_676_279_555_970_305_165);
+/// 2d.
+const TWICE_D: Constant = (8_411_715_297_611_555_537_540, 80_492_913_427_091_964_959_665_255_396_056_504_603);
+
+/// A point as (X : Y : Z), tight: R4.
+#[derive(Clone, Copy)]
+pub(super) struct Point<V> {
+    pub(super) x: Fp2<V>,
+    pub(super) y: Fp2<V>,
+    pub(super) z: Fp2<V>,
+}
+
+/// A point as (X : Y : Z : T) with T = XY/Z as a product of two: R1. X, Y and Z are tight, `ta` below 4 u, `tb` below 3 u.
+#[derive(Clone, Copy)]
+pub(super) struct Extended<V> {
+    pub(super) x: Fp2<V>,
+    pub(super) y: Fp2<V>,
+    pub(super) z: Fp2<V>,
+    pub(super) ta: Fp2<V>,
+    pub(super) tb: Fp2<V>,
+}
+
+/// A summand as (X+Y, Y-X, 2Z, 2dT), below 2, 3, 2 and 1 u, or 3, 3, 2 and 2 u when its sign has been chosen: R2.
+#[derive(Clone, Copy)]
+pub(super) struct Summand<V> {
+    sum: Fp2<V>,
+    difference: Fp2<V>,
+    z2: Fp2<V>,
+    t2d: Fp2<V>,
+}
+
+/// A sum to add to as (X+Y, Y-X, Z, T), below 2, 3, 1 and 1 u: R3.
+#[derive(Clone, Copy)]
+struct Base<V> {
+    sum: Fp2<V>,
+    difference: Fp2<V>,
+    z: Fp2<V>,
+    t: Fp2<V>,
+}
+
+/// A product that is called, not inlined: for the code outside the main loop, which would outgrow the instruction cache.
+/// The left factor is below 8 u.
+struct Product<V>(Fp2<V>, Fp2<V>);
+
+impl<V: Lanes> Formula<V> for Product<V> {
+    type Out = Fp2<V>;
+    #[inline(always)]
+    fn run(self) -> Fp2<V> {
+        self.0.left::<8>().mul(&self.1)
+    }
+}
+
+/// A product, called. Weight: (j + 8)·k for `a` below j u, j < 8, and `b` below k u.
+#[inline(always)]
+pub(super) fn product<V: Lanes>(a: Fp2<V>, b: Fp2<V>) -> Fp2<V> {
+    V::call(Product(a, b))
+}
+
+impl<V: Lanes> Point<V> {
+    /// The same point twice: \[CL15\], section 5.2 (Hisil, Wong, Carter, Dawson; 3M + 4S).
+    #[inline(always)]
+    pub(super) fn double(&self) -> Extended<V> {
+        let (xx, yy) = (self.x.square::<2>(), self.y.square::<2>());
+        let tb = xx.add(yy); // 2 u
+        let d = yy.sub::<2>(xx); // 3 u
+        let ta = self.x.add(self.y).square::<3>().sub::<3>(tb); // 4 u
+        let e = self.z.square::<2>().twice().sub::<4>(d); // 6 u
+        let left = d.left::<4>();
+        Extended { x: e.left::<7>().mul(&ta), y: left.mul(&tb), z: left.mul(&e), ta, tb }
+    }
+
+    /// T = XY/Z, without the inversion: (X : Y : Z) = (XZ : YZ : Z²), and of that T is XY.
+    #[inline(always)]
+    pub(super) fn extend(&self) -> Extended<V> {
+        let left = self.z.left::<2>();
+        Extended { x: left.mul(&self.x), y: left.mul(&self.y), z: self.z.square::<2>(), ta: self.x, tb: self.y }
+    }
+
+    /// Reads a point of a batch.
+    #[inline(always)]
+    pub(super) fn load(words: &[u64]) -> Self {
+        let coordinate = 6 * V::WIDTH;
+        Self { x: Fp2::load(words), y: Fp2::load(&words[coordinate..]), z: Fp2::load(&words[2 * coordinate..]) }
+    }
+
+    /// Writes a point of a batch.
+    #[inline(always)]
+    pub(super) fn store(&self, words: &mut [u64]) {
+        let coordinate = 6 * V::WIDTH;
+        self.x.store(words);
+        self.y.store(&mut words[coordinate..]);
+        self.z.store(&mut words[2 * coordinate..]);
+    }
+}
+
+impl<V: Lanes> Extended<V> {
+    /// Without T.
+    #[inline(always)]
+    pub(super) fn point(&self) -> Point<V> {
+        Point { x: self.x, y: self.y, z: self.z }
+    }
+
+    /// R1 to R3.
+    #[inline(always)]
+    fn base(&self) -> Base<V> {
+        Base {
+            sum: self.x.add(self.y),
+            difference: self.y.sub::<2>(self.x),
+            z: self.z,
+            t: self.tb.left::<4>().mul(&self.ta),
+        }
+    }
+
+    /// R1 to R2. Called products: this is not for the main loop.
+    #[inline(always)]
+    pub(super) fn summand(&self) -> Summand<V> {
+        Summand {
+            sum: self.x.add(self.y),
+            difference: self.y.sub::<2>(self.x),
+            z2: self.z.twice(),
+            t2d: product(product(self.tb, self.ta), Fp2::splat(TWICE_D)),
+        }
+    }
+
+    /// The sum of two points, inlined.
+    #[inline(always)]
+    fn add(&self, other: &Summand<V>) -> Self {
+        self.base().add(other)
+    }
+
+    /// The sum of two points, called.
+    #[inline(always)]
+    pub(super) fn add_called(&self, other: &Summand<V>) -> Self {
+        V::call(Add(self.base(), *other))
+    }
+
+    /// 392 times the point: 392 = 8·49, the cofactor. 8 doublings and 2 additions.
+    #[inline(always)]
+    pub(super) fn clear_cofactor(&self) -> Self {
+        V::call(ClearCofactor(*self))
+    }
+}
+
+impl<V: Lanes> Base<V> {
+    /// The sum of two points; \[CL15\], section 5.2 (7M).
+    #[inline(always)]
+    fn add(&self, other: &Summand<V>) -> Extended<V> {
+        let z = self.t.left::<2>().mul(&other.t2d);
+        let t = self.z.left::<2>().mul(&other.z2);
+        let x = self.sum.left::<3>().mul(&other.sum);
+        let y = self.difference.left::<4>().mul(&other.difference);
+        let low = t.sub::<2>(z).left::<4>(); // 3 u
+        let high = t.add(z); // 2 u
+        let tb = x.sub::<2>(y); // 3 u
+        let ta = x.add(y); // 2 u
+        Extended { x: low.mul(&tb), y: high.left::<3>().mul(&ta), z: low.mul(&high), ta, tb }
+    }
+}
+
+struct Add<V>(Base<V>, Summand<V>);
+
+impl<V: Lanes> Formula<V> for Add<V> {
+    type Out = Extended<V>;
+    #[inline(always)]
+    fn run(self) -> Extended<V> {
+        self.0.add(&self.1)
+    }
+}
+
+struct Double<V>(Point<V>);
+
+impl<V: Lanes> Formula<V> for Double<V> {
+    type Out = Extended<V>;
+    #[inline(always)]
+    fn run(self) -> Extended<V> {
+        self.0.double()
+    }
+}
+
+struct ClearCofactor<V>(Extended<V>);
+
+impl<V: Lanes> Formula<V> for ClearCofactor<V> {
+    type Out = Extended<V>;
+    #[inline(always)]
+    fn run(self) -> Extended<V> {
+        let this = self.0.summand();
+        let mut q = V::call(Double(self.0.point()));
+        // 3, 48, 49, 392.
+        for doublings in [4, 3] {
+            q = q.add_called(&this);
+            for _ in 0..doublings {
+                q = V::call(Double(q.point()));
+            }
+        }
+        q
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Endomorphisms
+
+/// Constants of φ, ψ and of the isogenies between E and Ê: \[CL15\], appendix A.
+const C_TAU: Constant = (33_754_435_779_700_894_835_198_039_471_158_097_091, 221_360_928_884_514_619_410);
+const C_TAU_DUAL: Constant =
+    (99_231_301_967_130_569_661_901_792_840_482_943_028, 170_141_183_460_469_231_510_326_374_831_369_486_353);
+const C_PHI: [Constant; 10] = [
+    (110_680_464_442_257_309_687, 49_615_650_983_565_284_830_950_896_420_241_471_514),
+    (92_233_720_368_547_758_087, 131_306_912_742_858_181_648_727_312_260_439_119_609),
+    (276_701_161_105_643_274_261, 160_666_015_865_631_300_014_011_952_927_357_137_809),
+    (36_893_488_147_419_103_235, 107_027_644_557_995_218_531_204_623_577_807_990_436),
+    (55_340_232_221_128_654_851, 24_279_268_184_862_963_117_522_688_682_631_129_173),
+    (184_467_440_737_095_516_175, 92_472_642_025_247_131_565_767_320_804_994_133_491),
+    (332_041_393_326_771_929_112, 14_804_100_590_025_031_399_847_337_894_104_161_255),
+    (442_721_857_769_029_238_819, 76_283_848_507_754_718_862_858_058_709_728_786_458),
+    (3_135_946_492_530_623_774_960, 41_635_071_732_389_019_719_735_756_359_456_329_456),
+    (39_844_967_199_212_631_493_615, 21_045_324_596_686_230_484_035_983_431_638_590_725),
+];
+const C_PSI: [Constant; 4] = [
+    (57_123_674_603_396_429_897_431_647_433_607_300_847, 4_095_177_184_363_520_459_066),
+    (4_205_857_648_805_777_768_771, 44_824_135_016_688_633_386_011_024_159_913_800_562),
+    (110_680_464_442_257_309_705, 101_947_809_620_085_063_283_442_671_593_521_101_409),
+    (170_141_183_460_469_231_621_006_839_273_626_796_022, 68_193_373_840_384_168_448_244_632_122_363_004_318),
+];
+
+/// The 2-isogeny τ from E to Ê.
+#[inline(always)]
+fn tau<V: Lanes>(p: &Point<V>) -> Point<V> {
+    let (xx, yy) = (p.x.square::<2>(), p.y.square::<2>());
+    let (sum, difference) = (xx.add(yy), xx.sub::<2>(yy)); // 2 u, 3 u
+    let x = product(product(difference, p.x), p.y);
+    let y = p.z.square::<2>().twice().add(difference).neg::<6>(); // -(2Z² + X² - Y²): 6 u
+    Point { x: product(x, Fp2::splat(C_TAU)), y: product(y, sum), z: product(difference, sum) }
+}
+
+/// The dual of τ, from Ê to E.
+#[inline(always)]
+fn tau_dual<V: Lanes>(p: &Point<V>) -> Extended<V> {
+    let (xx, yy) = (p.x.square::<2>(), p.y.square::<2>());
+    let (sum, difference) = (xx.add(yy), yy.sub::<2>(xx)); // 2 u, 3 u
+    let rest = p.z.square::<2>().twice().sub::<4>(difference); // 6 u
+    let tb = product(product(p.x, p.y), Fp2::splat(C_TAU_DUAL));
+    Extended { x: product(sum, tb), y: product(difference, rest), z: product(rest, sum), ta: difference, tb }
+}
+
+/// δφδ⁻¹ on Ê.
+#[inline(always)]
+fn phi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
+    let c = |i: usize| Fp2::splat(C_PHI[i]);
+    let (zz, yz, yy) = (p.z.square::<2>(), product(p.y, p.z), p.y.square::<2>());
+    // f = Z·((Y² + c4·Z²)² - (c3·YZ)²)
+    let (a, b) = (product(zz, c(4)).add(yy), product(yz, c(3))); // 2 u, 1 u
+    let f = product(product(a.add(b), p.z), a.sub::<2>(b));
+    // g = c0·((c1·YZ)² - (Y² + c2·Z²)²)
+    let (a, b) = (product(yz, c(1)), product(zz, c(2)).add(yy)); // 1 u, 2 u
+    let g = product(product(a.sub::<3>(b), a.add(b)), c(0));
+    // h = Y·(Y⁴ + c8·Y²Z² + c9·Z⁴), k = c5·(Y⁴ + c6·Y²Z² + c7·Z⁴)
+    let (y4, yz2, z4) = (yy.square::<2>(), yz.square::<2>(), zz.square::<2>());
+    let h = product(product(yz2, c(8)).add(product(z4, c(9))).add(y4), p.y);
+    let k = product(product(yz2, c(6)).add(product(z4, c(7))).add(y4), c(5));
+    Point {
+        x: product(product(p.x, g), h).conj().carried(),
+        y: product(product(k, p.z), f).conj().carried(),
+        z: product(f, h).conj().carried(),
+    }
+}
+
+/// δψδ⁻¹ on Ê.
+#[inline(always)]
+fn psi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
+    let c = |i: usize| Fp2::splat(C_PSI[i]);
+    let (x, y, z) = (p.x.conj(), p.y.conj(), p.z.conj()); // 2 u
+    let (zz, xx) = (z.square::<3>(), x.square::<3>());
+    let a = xx.add(product(zz, c(1))); // 2 u
+    let b = xx.add(product(zz, c(2))); // 2 u
+    let minus = xx.add(product(zz, c(3))).neg::<3>(); // 3 u
+    let ay = product(a, y);
+    let x = product(product(product(x, zz), minus), c(0));
+    Point { x, y: product(b, ay), z: product(minus, ay) }
+}
+
+/// The table of P + [j0]φ(P) + [j1]ψ(P) + [j2]ψ(φ(P)) for the bits of j: \[CL15\], algorithm 2, steps 1 to 3. φ and ψ share τ.
+struct Table<V>(Extended<V>);
+
+impl<V: Lanes> Formula<V> for Table<V> {
+    type Out = [Summand<V>; 8];
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        let p = self.0;
+        let hat = V::call(Tau(p.point()));
+        let phi = V::call(TauDual(V::call(PhiHat(hat))));
+        let psi = V::call(TauDual(V::call(PsiHat(hat))));
+        let both = V::call(TauDual(V::call(PsiHat(V::call(Tau(phi.point()))))));
+        let mut table = [p.summand(); 8];
+        // The multiples that come later are the bases, to which the earlier entries are added: a base has one product
+        // less than a summand.
+        for (bit, base) in [phi.base(), psi.base(), both.base()].into_iter().enumerate() {
+            for j in 0..1 << bit {
+                table[j + (1 << bit)] = V::call(Add(base, table[j])).summand();
+            }
+        }
+        table
+    }
+}
+
+macro_rules! called {
+    ($name:ident, $function:ident, $out:ident) => {
+        struct $name<V>(Point<V>);
+        impl<V: Lanes> Formula<V> for $name<V> {
+            type Out = $out<V>;
+            #[inline(always)]
+            fn run(self) -> $out<V> {
+                $function(&self.0)
+            }
+        }
+    };
+}
+called!(Tau, tau, Point);
+called!(TauDual, tau_dual, Extended);
+called!(PhiHat, phi_hat, Point);
+called!(PsiHat, psi_hat, Point);
+
+/// φ of points, for the tests.
+#[cfg(test)]
+pub(super) fn phi<V: Lanes>(p: &Point<V>) -> Extended<V> {
+    tau_dual(&phi_hat(&tau(p)))
+}
+
+/// ψ of points, for the tests.
+#[cfg(test)]
+pub(super) fn psi<V: Lanes>(p: &Point<V>) -> Extended<V> {
+    tau_dual(&psi_hat(&tau(p)))
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Multiplication
+
+/// The entry that the masks name, with its sign. Every entry is read, whichever it is.
+#[inline(always)]
+fn select<V: Lanes>(table: &[Summand<V>; 8], masks: &[u64; 8]) -> Summand<V> {
+    let mut entry = table[0];
+    for j in 1..8 {
+        let mask = V::splat(masks[j - 1]);
+        entry.sum = Fp2::select(mask, table[j].sum, entry.sum);
+        entry.difference = Fp2::select(mask, table[j].difference, entry.difference);
+        entry.z2 = Fp2::select(mask, table[j].z2, entry.z2);
+        entry.t2d = Fp2::select(mask, table[j].t2d, entry.t2d);
+    }
+    // -(x, y) = (-x, y).
+    let minus = V::splat(masks[7]);
+    Summand {
+        sum: Fp2::select(minus, entry.difference, entry.sum),
+        difference: Fp2::select(minus, entry.sum, entry.difference),
+        z2: entry.z2,
+        t2d: Fp2::select(minus, entry.t2d.neg::<2>(), entry.t2d),
+    }
+}
+
+/// The multiple of a point of prime order that the digits name: \[CL15\], algorithm 2.
+pub(super) struct Multiply<'a, V>(pub(super) Point<V>, pub(super) &'a Digits);
+
+impl<V: Lanes> Formula<V> for Multiply<'_, V> {
+    type Out = Point<V>;
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        let Multiply(p, digits) = self;
+        let table = V::call(Table(p.extend()));
+        let (first, rest) = digits.masks();
+        let first = select(&table, first);
+        // R2 to R4: (2X : 2Y : 2Z), below 6, 5 and 2 u.
+        let mut q = Point {
+            x: first.sum.sub::<4>(first.difference).carried(),
+            y: first.sum.add(first.difference).carried(),
+            z: first.z2.carried(),
+        };
+        for masks in rest {
+            q = q.double().add(&select(&table, masks)).point();
+        }
+        q
+    }
+}

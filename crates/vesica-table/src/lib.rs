@@ -1,1 +1,50 @@
 //! CSV, Parquet and Arrow in and out; knows nothing of cryptography.
+//!
+//! A table is read twice. The first pass takes the key columns as text ([`Table::keys`]); the second takes the rows
+//! that matched ([`Table::select`]). Between the two, row numbers are all that anybody needs. The second pass is
+//! usually written as
+//!
+//! ```no_run
+//! # use vesica_table::*; use vesica_types::RowId;
+//! # fn job(found: Vec<(RowId, u64)>, memory: usize, dir: &std::path::Path) -> Result<(), Error> {
+//! let table = open(&Input::new("alice.csv"))?;
+//! // … keys, protocol, join …
+//! let mut picks = Picks::new(table.rows().unwrap_or(0), memory / 4, dir)?;
+//! for (row, position) in found {
+//!     picks.push(row, position)?;
+//! }
+//! let mut sink = create(&Output::new("matched.csv"), &*table)?;
+//! gather(&*table, picks, memory / 2, dir, &mut *sink)?;
+//! let written = sink.finish()?.commit()?;
+//! # Ok(()) }
+//! ```
+//!
+//! Nothing here holds a table in memory: what does not fit a budget goes to files without a name ([`Spill`],
+//! [`Reorder`]), which vanish however the program ends.
+
+#![forbid(unsafe_code)]
+
+mod csv;
+mod disk;
+mod error;
+mod gather;
+mod ipc;
+mod open;
+mod parquet;
+mod reorder;
+mod scan;
+mod sink;
+mod spill;
+mod stage;
+mod table;
+mod text;
+
+pub use disk::free_bytes;
+pub use error::{Error, Fault};
+pub use gather::{Picks, gather};
+pub use open::{Format, Input, Source, open};
+pub use reorder::Reorder;
+pub use sink::{Output, Sink, create};
+pub use spill::{Blocks, MAX_BUCKETS, Spill, Spilled};
+pub use stage::{Staged, Written};
+pub use table::{Batches, Column, Form, Header, Table};

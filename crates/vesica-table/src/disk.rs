@@ -1,0 +1,23 @@
+use std::io;
+use std::path::Path;
+
+/// Bytes that this user may still write in the folder `dir`.
+///
+/// # Errors
+/// Those of `statvfs`, e.g. if `dir` does not exist.
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let stat = nix::sys::statvfs::statvfs(dir)?;
+    #[allow(clippy::useless_conversion)] // these are narrower elsewhere
+    Ok(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_some_room_and_none_in_a_folder_that_is_not_there() {
+        assert!(free_bytes(&std::env::temp_dir()).unwrap() > 0);
+        assert_eq!(free_bytes(Path::new("/no/such/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

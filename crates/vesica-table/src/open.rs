@@ -1,0 +1,337 @@
+use crate::csv::CsvTable;
+use crate::ipc::IpcTable;
+use crate::parquet::ParquetTable;
+use crate::{Error, Fault, Table};
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A table to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// The file; `-` is standard input.
+    pub path: PathBuf,
+    /// Its format; if `None`, its name says (and for standard input, its first bytes).
+    pub format: Option<Format>,
+    /// Where standard input, or a pipe, is kept while it is read twice; the system's temporary folder if `None`.
+    pub temp: Option<PathBuf>,
+}
+
+impl Input {
+    /// The file at `path`, whose name says its format.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), format: None, temp: None }
+    }
+}
+
+/// A file format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Text by RFC 4180 with a header, plain or compressed (`.csv`, `.csv.gz`, `.csv.zst`).
+    Csv,
+    /// Apache Parquet (`.parquet`).
+    Parquet,
+    /// Arrow IPC (`.arrow`, `.feather`, `.ipc`); both the file and the stream are read, the file is written.
+    Ipc,
+}
+
+impl Format {
+    /// Its name in job files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Parquet => "parquet",
+            Format::Ipc => "arrow",
+        }
+    }
+
+    /// The format called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Format::Csv, Format::Parquet, Format::Ipc].into_iter().find(|f| f.name() == name)
+    }
+
+    /// The format that the name of a file says, if it does.
+    pub fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let ends = |endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
+        if ends(&[".csv", ".csv.gz", ".csv.zst"]) {
+            Some(Format::Csv)
+        } else if ends(&[".parquet"]) {
+            Some(Format::Parquet)
+        } else if ends(&[".arrow", ".feather", ".ipc"]) {
+            Some(Format::Ipc)
+        } else {
+            None
+        }
+    }
+}
+
+/// Opens a table. The header or footer is read and checked; no rows are.
+///
+/// # Errors
+/// All that can be known before reading rows: a missing or unreadable file, an unknown format, a bad header.
+pub fn open(input: &Input) -> Result<Box<dyn Table>, Error> {
+    let source = Source::open(input)?;
+    let mut magic = [0; 8];
+    let n = source.peek(&mut magic)?;
+    let found = Magic::of(&magic[..n]);
+    let format = match input.format.or_else(|| Format::of(&input.path)) {
+        Some(format) => format,
+        None if source.spooled => found.format(),
+        None => return Err(Error::Unnamed { path: input.path.clone() }),
+    };
+    let mislabelled =
+        |remedy| Error::Mislabelled { path: input.path.clone(), named: format.name(), found: found.name(), remedy };
+    match (format, found) {
+        (Format::Csv, Magic::Parquet) => Err(mislabelled("set format = \"parquet\"")),
+        (Format::Csv, Magic::Ipc) => Err(mislabelled("set format = \"arrow\"")),
+        (Format::Csv, Magic::Utf16) => Err(mislabelled("save it as UTF-8")),
+        (Format::Csv, _) => Ok(Box::new(CsvTable::open(source)?)),
+        (Format::Parquet | Format::Ipc, Magic::Gzip | Magic::Zstd) => Err(mislabelled("decompress it first")),
+        (Format::Parquet, Magic::Parquet) => Ok(Box::new(ParquetTable::open(source)?)),
+        (Format::Parquet, _) => Err(mislabelled("name the format that it has, or copy the file again")),
+        (Format::Ipc, Magic::Parquet) => Err(mislabelled("set format = \"parquet\"")),
+        (Format::Ipc, Magic::FeatherV1) => Err(mislabelled("write it again as Feather version 2")),
+        (Format::Ipc, _) => Ok(Box::new(IpcTable::open(source, found == Magic::Ipc)?)),
+    }
+}
+
+/// What the first bytes of a file say it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Magic {
+    Gzip,
+    Zstd,
+    Parquet,
+    Ipc,
+    IpcStream,
+    FeatherV1,
+    Utf16,
+    Other,
+}
+
+impl Magic {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        match bytes {
+            [0x1f, 0x8b, ..] => Magic::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Magic::Zstd,
+            [b'P', b'A', b'R', b'1', ..] => Magic::Parquet,
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => Magic::Ipc,
+            [0xff, 0xff, 0xff, 0xff, ..] => Magic::IpcStream,
+            [b'F', b'E', b'A', b'1', ..] => Magic::FeatherV1,
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Magic::Utf16,
+            _ => Magic::Other,
+        }
+    }
+
+    fn format(self) -> Format {
+        match self {
+            Magic::Parquet => Format::Parquet,
+            Magic::Ipc | Magic::IpcStream | Magic::FeatherV1 => Format::Ipc,
+            Magic::Gzip | Magic::Zstd | Magic::Utf16 | Magic::Other => Format::Csv,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Magic::Gzip => "gzip",
+            Magic::Zstd => "zstd",
+            Magic::Parquet => "Parquet",
+            Magic::Ipc | Magic::IpcStream => "Arrow IPC",
+            Magic::FeatherV1 => "Feather version 1",
+            Magic::Utf16 => "UTF-16 text",
+            Magic::Other => "something else",
+        }
+    }
+}
+
+/// The open file behind a table.
+pub struct Source {
+    path: PathBuf,
+    file: File,
+    /// What the file was when it was opened.
+    stamp: Stamp,
+    /// Whether this is a private copy of a pipe, which nobody else can change.
+    spooled: bool,
+    read: AtomicU64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &Metadata) -> Self {
+        Self { device: meta.dev(), inode: meta.ino(), bytes: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
+    }
+}
+
+impl Source {
+    fn open(input: &Input) -> Result<Arc<Self>, Error> {
+        let reading = |error| Error::reading(&input.path, error);
+        let spool = |from: &mut dyn Read| spool(from, input);
+        let (file, spooled) = if input.path == Path::new("-") {
+            (spool(&mut io::stdin().lock())?, true)
+        } else {
+            let mut file = File::open(&input.path).map_err(reading)?;
+            let kind = file.metadata().map_err(reading)?.file_type();
+            if kind.is_dir() {
+                return Err(Error::Folder { path: input.path.clone(), fault: Fault::Input });
+            } else if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
+                (spool(&mut file)?, true)
+            } else {
+                (file, false)
+            }
+        };
+        let stamp = Stamp::of(&file.metadata().map_err(reading)?);
+        Ok(Arc::new(Self { path: input.path.clone(), file, stamp, spooled, read: AtomicU64::new(0) }))
+    }
+
+    /// The path it was opened by; `-` for standard input.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.stamp.bytes
+    }
+
+    /// Whether `other` describes the same file, whatever the name.
+    pub fn is(&self, other: &Metadata) -> bool {
+        !self.spooled && (self.stamp.device, self.stamp.inode) == (other.dev(), other.ino())
+    }
+
+    /// Bytes read by the latest pass.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read.load(Relaxed)
+    }
+
+    /// The first bytes, as many as there are.
+    pub(crate) fn peek(&self, buf: &mut [u8]) -> Result<usize, Error> {
+        let mut n = 0;
+        while n < buf.len() {
+            match self.file.read_at(&mut buf[n..], n as u64).map_err(|e| Error::reading(&self.path, e))? {
+                0 => break,
+                some => n += some,
+            }
+        }
+        Ok(n)
+    }
+
+    /// Begins a pass: the count of bytes read starts again.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the file is not what it was.
+    pub(crate) fn begin(&self) -> Result<(), Error> {
+        self.read.store(0, Relaxed);
+        self.check()
+    }
+
+    /// [`Error::Changed`] if the file is not what it was when it was opened.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let now = Stamp::of(&self.file.metadata().map_err(|e| Error::reading(&self.path, e))?);
+        if now == self.stamp {
+            return Ok(());
+        }
+        let what = if now.bytes == self.stamp.bytes {
+            "its modification time moved".to_owned()
+        } else {
+            format!("it had {} bytes and now has {}", self.stamp.bytes, now.bytes)
+        };
+        Err(Error::Changed { path: self.path.clone(), what })
+    }
+
+    /// Reads the whole of `buf` from `offset`.
+    pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read.fetch_add(buf.len() as u64, Relaxed);
+        self.file.read_exact_at(buf, offset)
+    }
+}
+
+/// Copies `from` to a file without a name, so that it can be read twice and is gone however the program ends.
+fn spool(from: &mut dyn Read, input: &Input) -> Result<File, Error> {
+    let dir = input.temp.clone().unwrap_or_else(std::env::temp_dir);
+    let mut file = tempfile::tempfile_in(&dir).map_err(|e| Error::writing(&dir, e))?;
+    let mut buf = vec![0; 1 << 20];
+    loop {
+        let n = match from.read(&mut buf) {
+            Ok(0) => return Ok(file),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Error::reading(&input.path, e)),
+        };
+        file.write_all(&buf[..n]).map_err(|e| Error::writing(&dir, e))?;
+    }
+}
+
+/// A place in a source. Cursors of one source do not disturb each other, as clones of a `File` would.
+pub(crate) struct Cursor {
+    source: Arc<Source>,
+    at: u64,
+}
+
+impl Cursor {
+    pub(crate) fn new(source: &Arc<Source>, at: u64) -> Self {
+        Self { source: source.clone(), at }
+    }
+}
+
+impl Read for Cursor {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.source.file.read_at(buf, self.at)?;
+        self.at += n as u64;
+        self.source.read.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+impl Seek for Cursor {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.source.bytes().checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_formats() {
+        for (name, format) in [
+            ("a.csv", Some(Format::Csv)),
+            ("A.CSV", Some(Format::Csv)),
+            ("a b;c.csv.gz", Some(Format::Csv)),
+            ("a.csv.zst", Some(Format::Csv)),
+            ("a.parquet", Some(Format::Parquet)),
+            ("a.arrow", Some(Format::Ipc)),
+            ("a.feather", Some(Format::Ipc)),
+            ("a.ipc", Some(Format::Ipc)),
+            ("a.txt", None),
+            ("csv", None),
+            ("-", None),
+        ] {
+            assert_eq!(Format::of(Path::new(name)), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn format_names_go_both_ways() {
+        for format in [Format::Csv, Format::Parquet, Format::Ipc] {
+            assert_eq!(Format::from_name(format.name()), Some(format));
+        }
+        assert_eq!(Format::from_name("xlsx"), None);
+    }
+}

@@ -1,0 +1,463 @@
+//! Rows and fields of a CSV.
+//!
+//! Two tokenizers stand here. `csv-core` is the one that is right by definition; it takes every row that has a quoted
+//! field with a doubled quote in it or anything else out of the ordinary. The other, which finds the commas and line
+//! ends with `memchr`, takes the rest, several times faster. Tests hold them equal on random input.
+//!
+//! Both read as Python's `csv` module does: fields are separated by commas; a field that begins with `"` ends at the
+//! next `"` that is not doubled; a `"` elsewhere is a plain character; `\n`, `\r\n` and `\r` outside quotes end a row.
+//! A line without any character is a row with one empty field if the table has one column, and no row otherwise:
+//! nothing that it could hold is lost, and other readers do the same. (A line with too few fields is an error.)
+
+use crate::{Error, Source};
+use csv_core::ReadRecordResult;
+use memchr::{memchr, memchr_iter, memchr3};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+/// The longest row, in bytes. Longer ones are almost always a quote left open.
+pub(crate) const MAX_ROW: usize = 64 << 20;
+
+/// Bytes asked from the file at a time.
+const CHUNK: usize = 256 << 10;
+
+/// Splits a stream of bytes into rows.
+pub(crate) struct Scanner {
+    source: Arc<Source>,
+    input: Box<dyn Read + Send>,
+    /// Whether the input is decompressed on the way, so that errors of its own are damage to the file.
+    packed: bool,
+    /// What has been read and not yet been given out is `buf[start..end]`.
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    eof: bool,
+    /// Where in `buf` the next `"` and `\r` stand; `end` if there is none; out of date if below `start`.
+    quote: usize,
+    cr: usize,
+    /// Rows given out.
+    row: u64,
+    /// Lines begun before `start`, so the line of the next row is one more.
+    line: u64,
+    /// The line of the row given out last.
+    row_line: u64,
+    exact: Exact,
+    only_exact: bool,
+    max_row: usize,
+}
+
+/// The row that [`Scanner::next`] found.
+pub(crate) struct Row<'a> {
+    /// Its bytes, with its line ending if it has one.
+    pub(crate) raw: &'a [u8],
+    /// Bytes of the line ending.
+    pub(crate) ending: usize,
+    /// The row's number and its line, both from 1.
+    pub(crate) place: (u64, u64),
+    /// What the spans of the fields refer to.
+    text: &'a [u8],
+    spans: &'a [(usize, usize)],
+}
+
+impl<'a> Row<'a> {
+    /// The number of fields that were asked for and are there.
+    pub(crate) fn fields(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Field `i`, without its quotes. Only fields that were asked for are there.
+    pub(crate) fn field(&self, i: usize) -> &'a [u8] {
+        let (from, to) = self.spans[i];
+        &self.text[from..to]
+    }
+}
+
+/// Spans of the fields of the current row; kept by the caller, so that rows can be borrowed from the scanner.
+#[derive(Default)]
+pub(crate) struct Fields {
+    spans: Vec<(usize, usize)>,
+}
+
+/// What a caller needs of the rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// The header: any number of fields, all of them.
+    Header,
+    /// Rows of `columns` fields each, of which the first `fields` are needed.
+    Rows { columns: usize, fields: usize },
+    /// Rows of a table of `columns` columns that were checked in an earlier pass; only their bounds.
+    Bounds { columns: usize },
+}
+
+impl Want {
+    fn columns(self) -> Option<usize> {
+        match self {
+            Want::Header => None,
+            Want::Rows { columns, .. } | Want::Bounds { columns } => Some(columns),
+        }
+    }
+}
+
+/// What a tokenizer says of the bytes before it.
+enum Token {
+    /// A whole row of `len` bytes, its line ending of `ending` included.
+    Row { len: usize, ending: usize, fields: usize, by: By },
+    /// The row goes on beyond the bytes there are.
+    More,
+    /// Not for this tokenizer.
+    Odd,
+}
+
+/// Which tokenizer took a row: it says where the text of the fields is, and whether it may hold newlines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Plain,
+    Quoted,
+    Exact,
+}
+
+impl Scanner {
+    /// The rows of `input`, which comes from `source`.
+    pub(crate) fn new(source: Arc<Source>, input: Box<dyn Read + Send>, packed: bool) -> Self {
+        Self {
+            source,
+            input,
+            packed,
+            buf: vec![0; 2 * CHUNK],
+            start: 0,
+            end: 0,
+            eof: false,
+            quote: 0,
+            cr: 0,
+            row: 0,
+            line: 0,
+            row_line: 0,
+            exact: Exact::new(),
+            only_exact: false,
+            max_row: MAX_ROW,
+        }
+    }
+
+    /// Takes `csv-core` for every row.
+    #[cfg(test)]
+    pub(crate) fn only_exact(mut self) -> Self {
+        self.only_exact = true;
+        self
+    }
+
+    /// Takes a UTF-8 byte order mark off, if there is one.
+    pub(crate) fn bom(&mut self) -> Result<bool, Error> {
+        while self.end - self.start < 3 && !self.eof {
+            self.fill()?;
+        }
+        let found = self.buf[self.start..self.end].starts_with(b"\xef\xbb\xbf");
+        if found {
+            self.start += 3;
+        }
+        Ok(found)
+    }
+
+    /// Rows given out, the header not counted.
+    pub(crate) fn rows(&self) -> u64 {
+        self.row
+    }
+
+    /// The next row; `None` at the end of the file.
+    #[inline]
+    pub(crate) fn next<'a>(&'a mut self, want: Want, fields: &'a mut Fields) -> Result<Option<Row<'a>>, Error> {
+        let (len, ending, by) = loop {
+            if self.start == self.end {
+                if self.eof {
+                    return Ok(None);
+                }
+                self.fill()?;
+                continue;
+            }
+            match self.token(want, &mut fields.spans)? {
+                Token::Row { len, ending, fields, by } => {
+                    self.row_line = self.line + 1;
+                    self.line += 1;
+                    if by != By::Plain {
+                        let text = &self.buf[self.start..self.start + len - ending];
+                        self.line += memchr_iter(b'\n', text).count() as u64;
+                    }
+                    if len == ending && want.columns().is_some_and(|columns| columns > 1) {
+                        self.start += len;
+                        continue;
+                    }
+                    self.row += u64::from(want != Want::Header);
+                    if let Want::Rows { columns, .. } = want
+                        && fields != columns
+                    {
+                        return Err(Error::Fields {
+                            path: self.source.path().to_owned(),
+                            row: self.row,
+                            line: self.row_line,
+                            got: fields,
+                            want: columns,
+                        });
+                    }
+                    break (len, ending, by);
+                }
+                Token::More | Token::Odd => self.fill()?,
+            }
+        };
+        let raw = &self.buf[self.start..self.start + len];
+        self.start += len;
+        let text = if by == By::Exact { self.exact.text.as_slice() } else { raw };
+        Ok(Some(Row { raw, ending, place: (self.row, self.row_line), text, spans: &fields.spans }))
+    }
+
+    #[inline]
+    fn token(&mut self, want: Want, spans: &mut Vec<(usize, usize)>) -> Result<Token, Error> {
+        // A row that `csv-core` has begun is its to finish.
+        if self.exact.fed == 0 {
+            let token = self.plain(want, spans);
+            if !matches!(token, Token::Odd) {
+                return Ok(token);
+            }
+        }
+        let token = self.exact.row(&self.buf[self.start..self.end], self.eof, spans);
+        if self.eof && matches!(token, Token::More) {
+            return Err(Error::Quote { path: self.source.path().to_owned(), row: self.row + 1, line: self.line + 1 });
+        }
+        Ok(token)
+    }
+
+    /// The fast tokenizer.
+    #[inline]
+    fn plain(&mut self, want: Want, spans: &mut Vec<(usize, usize)>) -> Token {
+        let bytes = &self.buf[self.start..self.end];
+        let at = |cached: &mut usize, needle: u8| {
+            if *cached < self.start {
+                *cached = memchr(needle, bytes).map_or(self.end, |i| self.start + i);
+            }
+            *cached - self.start
+        };
+        let quote = at(&mut self.quote, b'"');
+        let cr = at(&mut self.cr, b'\r');
+        if self.only_exact && !matches!(bytes[0], b'\n' | b'\r') {
+            return Token::Odd;
+        }
+        let newline = memchr(b'\n', &bytes[..quote.min(bytes.len())]);
+        // Without a quote or a carriage return on the way, the row ends at the newline.
+        let (row, len, ending) = match newline {
+            Some(n) if cr > n => (n, n + 1, 1),
+            Some(n) if cr + 1 == n => (cr, n + 1, 2),
+            _ => {
+                let end = cr.min(newline.unwrap_or(bytes.len()));
+                if quote < end {
+                    return self.quoted(want, spans);
+                }
+                match (end < bytes.len(), self.eof) {
+                    // A carriage return that is the last byte so far may have a newline behind it.
+                    (true, false) if end + 1 == bytes.len() => return Token::More,
+                    (true, _) => (end, end + 1, 1),
+                    (false, true) => (end, end, 0),
+                    (false, false) => return Token::More,
+                }
+            }
+        };
+        let text = &bytes[..row];
+        let fields = match want {
+            Want::Bounds { .. } => 0,
+            Want::Header => {
+                spans.clear();
+                let mut from = 0;
+                for comma in memchr_iter(b',', text) {
+                    spans.push((from, comma));
+                    from = comma + 1;
+                }
+                spans.push((from, row));
+                spans.len()
+            }
+            Want::Rows { fields, .. } => {
+                spans.clear();
+                let mut from = 0;
+                loop {
+                    if spans.len() == fields {
+                        break spans.len() + 1 + memchr_iter(b',', &text[from..]).count();
+                    }
+                    match memchr(b',', &text[from..]) {
+                        Some(i) => {
+                            spans.push((from, from + i));
+                            from += i + 1;
+                        }
+                        None => {
+                            spans.push((from, row));
+                            break spans.len();
+                        }
+                    }
+                }
+            }
+        };
+        Token::Row { len, ending, fields, by: By::Plain }
+    }
+
+    /// The fast tokenizer, for a row with quotes of which none is doubled.
+    fn quoted(&self, want: Want, spans: &mut Vec<(usize, usize)>) -> Token {
+        let bytes = &self.buf[self.start..self.end];
+        // An incomplete row goes to `csv-core`, which does not begin again when more bytes come.
+        let short = if self.eof { Token::Odd } else { Token::More };
+        let short = if bytes.len() > CHUNK { Token::Odd } else { short };
+        let needed = match want {
+            Want::Header => usize::MAX,
+            Want::Rows { fields, .. } => fields,
+            Want::Bounds { .. } => 0,
+        };
+        spans.clear();
+        let (mut from, mut fields) = (0, 0);
+        loop {
+            let (span, end) = if bytes.get(from) == Some(&b'"') {
+                let Some(close) = memchr(b'"', &bytes[from + 1..]).map(|i| from + 1 + i) else { return short };
+                ((from + 1, close), close + 1)
+            } else {
+                let Some(end) = memchr3(b',', b'\n', b'\r', &bytes[from..]).map(|i| from + i) else { return short };
+                ((from, end), end)
+            };
+            fields += 1;
+            if spans.len() < needed {
+                spans.push(span);
+            }
+            let ending = match &bytes[end..] {
+                [b',', ..] => {
+                    from = end + 1;
+                    continue;
+                }
+                [b'\n', ..] => 1,
+                [b'\r', b'\n', ..] => 2,
+                [b'\r', _, ..] => 1,
+                [b'\r'] | [] => return short,
+                _ => return Token::Odd,
+            };
+            return Token::Row { len: end + ending, ending, fields, by: By::Quoted };
+        }
+    }
+
+    /// Reads more, making room by moving what is left to the front or by growing.
+    fn fill(&mut self) -> Result<(), Error> {
+        let kept = self.end - self.start;
+        if kept > self.max_row {
+            return Err(Error::TooLong {
+                path: self.source.path().to_owned(),
+                row: self.row + 1,
+                line: self.line + 1,
+                limit: self.max_row,
+            });
+        }
+        if self.buf.len() - self.end < CHUNK {
+            self.buf.copy_within(self.start..self.end, 0);
+            self.start = 0;
+            self.end = kept;
+            if self.buf.len() - self.end < CHUNK {
+                self.buf.resize(2 * self.buf.len(), 0);
+            }
+        }
+        // Filled to the end, for a decompressor gives little at a time and every look at a long row begins at its front.
+        while !self.eof && self.end < self.buf.len() {
+            match self.input.read(&mut self.buf[self.end..]) {
+                Ok(0) => self.eof = true,
+                Ok(n) => self.end += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if self.packed && e.raw_os_error().is_none() => {
+                    return Err(Error::Corrupt { path: self.source.path().to_owned(), why: e.to_string() });
+                }
+                Err(e) => return Err(Error::reading(self.source.path(), e)),
+            }
+        }
+        self.quote = self.find(b'"');
+        self.cr = self.find(b'\r');
+        Ok(())
+    }
+
+    fn find(&self, needle: u8) -> usize {
+        memchr(needle, &self.buf[self.start..self.end]).map_or(self.end, |i| self.start + i)
+    }
+}
+
+/// `csv-core`, fed one row at a time.
+struct Exact {
+    reader: csv_core::Reader,
+    /// Bytes of the current row that it has seen; 0 between rows.
+    fed: usize,
+    /// Whether it has seen the end of the row, a `\r` that may have a `\n` behind it.
+    ended: bool,
+    /// The fields of the current row, without quotes, one after the other: `out` bytes.
+    text: Vec<u8>,
+    out: usize,
+    /// Where in `text` its first `done` fields end.
+    ends: Vec<usize>,
+    done: usize,
+}
+
+impl Exact {
+    fn new() -> Self {
+        let mut reader = csv_core::Reader::new();
+        // It takes a byte order mark off the first bytes that it sees. Let these be a line end, which it skips: rows
+        // come to it from anywhere in the file.
+        let _ = reader.read_record(b"\n", &mut [0], &mut [0]);
+        Self { reader, fed: 0, ended: false, text: Vec::new(), out: 0, ends: vec![0; 16], done: 0 }
+    }
+
+    /// Goes on with the row that `bytes` begin with; `eof` if there are no more than these.
+    fn row(&mut self, bytes: &[u8], eof: bool, spans: &mut Vec<(usize, usize)>) -> Token {
+        if self.fed == 0 {
+            (self.out, self.done) = (0, 0);
+        }
+        let mut whole = self.ended || self.feed(&bytes[self.fed..]);
+        let mut ending = usize::from(whole);
+        if whole && bytes[self.fed - 1] == b'\r' {
+            match bytes.get(self.fed) {
+                Some(b'\n') => {
+                    self.fed += 1;
+                    ending = 2;
+                }
+                None if !eof => {
+                    self.ended = true;
+                    return Token::More;
+                }
+                _ => {}
+            }
+        }
+        if !whole && eof {
+            // A line end that is not there ends the row, unless a quote is open.
+            let fed = self.fed;
+            whole = self.feed(b"\n");
+            self.fed = fed;
+        }
+        if !whole {
+            return Token::More;
+        }
+        spans.clear();
+        let mut from = 0;
+        for &to in &self.ends[..self.done] {
+            spans.push((from, to));
+            from = to;
+        }
+        let len = std::mem::take(&mut self.fed);
+        self.ended = false;
+        Token::Row { len, ending, fields: self.done, by: By::Exact }
+    }
+
+    /// Feeds `bytes`; whether the row ended among them.
+    fn feed(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            // No field is longer than its source, so the output never fills up.
+            if self.text.len() < self.out + bytes.len() {
+                self.text.resize(self.out + bytes.len(), 0);
+            }
+            let (result, read, wrote, ends) =
+                self.reader.read_record(bytes, &mut self.text[self.out..], &mut self.ends[self.done..]);
+            bytes = &bytes[read..];
+            self.fed += read;
+            self.out += wrote;
+            self.done += ends;
+            match result {
+                ReadRecordResult::Record => return true,
+                ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
+                ReadRecordResult::InputEmpty | ReadRecordResult::OutputFull | ReadRecordResult::End => {}
+            }
+        }
+        false
+    }
+}

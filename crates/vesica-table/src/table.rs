@@ -1,0 +1,126 @@
+use crate::Error;
+use crate::open::{Format, Source};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use vesica_types::RowId;
+
+/// A column of a table, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Its name, as the header or the schema has it.
+    pub name: String,
+    /// Its type in words: `text` for CSV, Arrow's name for it otherwise.
+    pub kind: String,
+}
+
+/// The first line of a CSV, and what is needed to write more lines like it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The line, byte for byte: byte order mark, quotes and line ending included (the ending is added if it lacked one).
+    pub bytes: Vec<u8>,
+    /// The file's line ending: `\n`, `\r\n` or `\r`.
+    pub newline: Vec<u8>,
+}
+
+/// In which form rows travel from a table to a sink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// CSV to CSV: batches of one column of `LargeBinary`, a row's bytes with its line ending. Null is an absent row.
+    Verbatim,
+    /// Everything else: batches of [`Table::schema`].
+    Arrow,
+}
+
+/// An iterator over the batches of a pass. An error ends it.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
+
+/// A table that can be read twice: once for its keys, once for the rows that matched.
+///
+/// Every pass sees the file as it was when the table was opened: the file stays open, so replacing it by another of the
+/// same name changes nothing, and writing into it is noticed and is [`Error::Changed`].
+pub trait Table: Send + Sync {
+    /// The file behind it.
+    fn source(&self) -> &Source;
+
+    /// Its columns, in order.
+    fn columns(&self) -> &[Column];
+
+    /// The schema of [`Form::Arrow`]. A CSV's columns are all `Utf8`.
+    fn schema(&self) -> SchemaRef;
+
+    /// What it is stored as.
+    fn format(&self) -> Format;
+
+    /// The number of rows, where the file says so without being read (Parquet), or after a whole pass.
+    fn rows(&self) -> Option<u64>;
+
+    /// The header of a CSV.
+    fn header(&self) -> Option<&Header> {
+        None
+    }
+
+    /// Size on disk, in bytes; of a spooled standard input, the bytes that came.
+    fn bytes(&self) -> Option<u64> {
+        Some(self.source().bytes())
+    }
+
+    /// Bytes of the file that the latest pass has read so far, for progress.
+    fn bytes_read(&self) -> u64 {
+        self.source().bytes_read()
+    }
+
+    /// First pass: the columns called `columns`, in that order, as non-null text (`StringArray`), in file order. The
+    /// row's number is its place. A null is the empty text.
+    ///
+    /// Text is a CSV field without its quotes; a string as it is; an integer in decimal; a decimal with all digits of
+    /// its scale; `true` or `false`; dates and times as ISO 8601 (`2026-05-01T09:30:00`), those with a zone in UTC (`Z`).
+    ///
+    /// # Errors
+    /// [`Error::Column`], [`Error::Ambiguous`] and [`Error::KeyType`] at once; what is wrong with the data in the
+    /// iterator.
+    fn keys(&self, columns: &[String]) -> Result<Batches, Error>;
+
+    /// Second pass: the rows numbered by `rows`, which must ascend and may repeat, handed to `emit` batch by batch in
+    /// that order. Rows not asked for cost as little as the format allows.
+    ///
+    /// # Errors
+    /// What is wrong with the data; [`Error::Changed`] if a row is not there; any error of `rows` or `emit`.
+    fn select(
+        &self,
+        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
+        form: Form,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error>;
+}
+
+/// Where the columns called `names` stand among `columns`.
+pub(crate) fn places(source: &Source, columns: &[Column], names: &[String]) -> Result<Vec<usize>, Error> {
+    names.iter().map(|name| place(source, columns, name)).collect()
+}
+
+fn place(source: &Source, columns: &[Column], name: &str) -> Result<usize, Error> {
+    let places: Vec<usize> = (0..columns.len()).filter(|&i| columns[i].name == name).collect();
+    let path = source.path().to_owned();
+    match places.as_slice() {
+        [place] => Ok(*place),
+        [] => Err(Error::Column {
+            path,
+            name: name.to_owned(),
+            nearest: nearest(columns, name),
+            columns: columns.iter().map(|c| c.name.clone()).collect(),
+        }),
+        _ => Err(Error::Ambiguous { path, name: name.to_owned(), places: places.iter().map(|i| i + 1).collect() }),
+    }
+}
+
+/// The column whose name is most like `name`, if any is like it; letter case and spaces around count least.
+fn nearest(columns: &[Column], name: &str) -> Option<String> {
+    let plain = |s: &str| s.trim().to_lowercase();
+    let wanted = plain(name);
+    columns
+        .iter()
+        .map(|c| (strsim::normalized_damerau_levenshtein(&plain(&c.name), &wanted), &c.name))
+        .filter(|(likeness, _)| *likeness >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name.clone())
+}

@@ -194,7 +194,7 @@ impl Endpoint {
             )));
         };
         let bad = |why: String, remedy| Error::Listen { address: address.clone(), why, remedy };
-        split(address).map_err(|why| bad(why, "write mine.listen as \"host:port\", such as \"0.0.0.0:7744\""))?;
+        split(address).map_err(|why| bad(why, "for example mine.listen = \"0.0.0.0:7744\""))?;
         let all: Vec<SocketAddr> = address
             .to_socket_addrs()
             .map_err(|e| bad(e.to_string(), "use an address of this machine, or 0.0.0.0 for all of them"))?
@@ -744,20 +744,25 @@ fn greet(shared: &Arc<Shared>, socket: TcpStream, from: SocketAddr) {
             }
         }
         Err((hitch, known)) => {
-            wire.part();
             let peer = known.and_then(|place| shared.endpoint.peers.get(place));
-            shared.tell(match (hitch, peer) {
-                // Only a certificate makes it certain that this is a peer, and worth ending the wait for.
+            // Only a certificate makes it certain that this is a peer, and worth ending the wait for.
+            let never = match (&hitch, peer) {
                 (Hitch::Version { theirs }, Some(peer)) => {
-                    Outcome::Never(Error::Version { peer: peer.party.clone(), theirs, ours: crate::WIRE_VERSION })
+                    Error::Version { peer: peer.party.clone(), theirs: *theirs, ours: crate::WIRE_VERSION }
                 }
-                (Hitch::Wrong(why), Some(peer)) => Outcome::Never(Error::Refused {
+                (Hitch::Wrong(why), Some(peer)) => Error::Refused {
                     peer: peer.party.clone(),
                     address: from.to_string(),
                     why: format!("by its certificate it is {}, but {why}", peer.party),
-                }),
-                (hitch, _) => Outcome::Stranger(from, hitch.words(), known),
-            });
+                },
+                _ => {
+                    shared.tell(Outcome::Stranger(from, hitch.words(), known));
+                    return wire.part();
+                }
+            };
+            // This may be the end of the process, so first the other side is to have our words.
+            wire.part();
+            shared.tell(Outcome::Never(never));
         }
     }
 }

@@ -3,13 +3,13 @@
 //! ```text
 //! frame    line u32 | kind u8 | length u24 | body
 //! ```
-//! Numbers are little-endian. `line` is the number that the speaker gave to the line, from 0, in the order in which it
-//! opened its lines; for `CREDIT`, the number that the listener gave to it; 0 for what concerns the whole connection.
+//! Numbers are little-endian. `line` is the number that the speaker gave to the line, any that no other open line of its
+//! has; for `CREDIT`, the number that the listener gave to it; 0 for what concerns the whole connection.
 
 use crate::text::printable;
 use vesica_session::{Fault, Misbehaviour};
 
-/// The speaker opens a line: the body is its name. Numbers go up by one.
+/// The speaker opens a line: the body is its name.
 pub(crate) const OPEN: u8 = 1;
 /// A message begins: its whole length u32, and its first bytes.
 pub(crate) const BEGIN: u8 = 2;

@@ -125,7 +125,6 @@ pub(crate) struct State {
     /// The peer's numbers, as ours.
     pub theirs: HashMap<u32, u32>,
     next: u32,
-    next_theirs: u32,
     /// Lines that this side has opened and announced, and the peer has not opened.
     ahead: usize,
     /// Lines that the peer has opened and this side has not.
@@ -234,10 +233,9 @@ impl State {
 
     /// The peer opens a line.
     pub fn opened(&mut self, theirs: u32, name: &str, full: u64) -> std::result::Result<(), Misbehaviour> {
-        if theirs != self.next_theirs {
-            return Err(Misbehaviour::Contradiction("its lines are not numbered in order"));
+        if self.theirs.contains_key(&theirs) {
+            return Err(Misbehaviour::Contradiction("it gave two lines one number"));
         }
-        self.next_theirs += 1;
         let key = match self.by_name.get(name) {
             Some(key) => *key,
             None if self.behind >= MAX_AHEAD => return Err(Misbehaviour::Flood),
@@ -468,8 +466,9 @@ impl Shared {
 
     /// The peer broke the protocol: every call says so, and the peer is told.
     pub fn accuse(&self, fault: Misbehaviour) {
-        let why = format!("{} {fault}", self.peer);
-        self.stop(Error::Peer { peer: self.peer.clone(), fault }, Fault::Peer, &why);
+        let error = Error::Peer { peer: self.peer.clone(), fault };
+        let why = error.to_string();
+        self.stop(error, Fault::Peer, &why);
     }
 
     /// Tells the peer to stop, and why; every call here returns `error`.

@@ -475,8 +475,13 @@ impl Read for Timed<'_> {
 
 impl Write for Timed<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(buf)])
+    }
+
+    // The TLS library tries only once to send its last words, and they may lie in several pieces.
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.socket.set_write_timeout(Some(self.left()?))?;
-        let n = self.socket.write(buf).map_err(timed_out)?;
+        let n = self.socket.write_vectored(bufs).map_err(timed_out)?;
         self.traffic.0 += n as u64;
         Ok(n)
     }

@@ -1,0 +1,236 @@
+//! Busy, silent, stopped, killed, cancelled: a link tells them apart and says which.
+
+mod common;
+
+use common::*;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vesica_net::{Identity, Link, PeerSpec, Trust};
+use vesica_session::{Error, Fault};
+
+const SILENCE: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_busy_peer_is_not_a_dead_one() {
+    let (a, b) = links(|endpoint| endpoint.silence = Duration::from_millis(400));
+    b.set_progress("units of work with a name that is too long", 3, Some(17));
+    let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // "Computes" for several times what silence may last.
+            std::thread::sleep(Duration::from_millis(1500));
+            y.send(b"done").unwrap();
+        });
+        assert_eq!(x.recv(4).unwrap(), b"done");
+    });
+    let progress = a.peer_progress().unwrap();
+    assert_eq!(
+        (progress.phase.as_str(), progress.done, progress.total),
+        ("units of work with a name that i", 3, Some(17))
+    );
+    assert!(progress.age < Duration::from_millis(400), "{progress:?}");
+    assert_eq!(b.peer_progress().unwrap().phase, "");
+}
+
+#[test]
+fn a_silent_peer_is_noticed_and_named_with_the_phase() {
+    let (a, mut raw) = raw_pair(|endpoint| endpoint.silence = SILENCE);
+    let mut ping = 5u64.to_le_bytes().to_vec();
+    ping.extend(u64::MAX.to_le_bytes());
+    ping.extend(b"mask\x1b[2J\ned");
+    raw.say(&frame(0, 6, ping.len(), &ping));
+    let mut line = a.line("x").unwrap();
+    let began = Instant::now();
+    let error = line.recv(10).unwrap_err();
+    let waited = began.elapsed();
+    assert!(waited > Duration::from_millis(800) && waited < Duration::from_millis(2500), "{waited:?}");
+    assert_eq!(error.fault(), Fault::Network);
+    assert!(
+        error.to_string().starts_with("connection to bob: silent for 1 s in phase mask?[2J?ed; its process is stopped"),
+        "{error}"
+    );
+    let progress = a.peer_progress().unwrap();
+    assert_eq!((progress.done, progress.total), (5, None));
+    // Everything after says the same.
+    assert_eq!(line.send(b"x").unwrap_err(), error);
+    assert_eq!(a.line("y").err().unwrap(), error);
+    assert_eq!(a.close().unwrap_err(), error);
+}
+
+#[test]
+fn a_peer_that_hangs_up_is_noticed_at_once() {
+    let (a, raw) = raw_pair(|_| ());
+    a.set_progress("units", 1, None);
+    let mut line = a.line("x").unwrap();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(raw);
+        });
+        let error = line.recv(10).unwrap_err().to_string();
+        assert!(
+            error.contains("closed the connection without a goodbye") && error.ends_with("in phase units"),
+            "{error}"
+        );
+    });
+    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_stop_says_whose_fault_it_is_to_every_blocked_call() {
+    let (a, b) = links(|endpoint| endpoint.window = 64 << 10);
+    let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
+    let (mut s, t) = (b.line("s").unwrap(), a.line("s").unwrap());
+    std::thread::scope(|scope| {
+        let here = scope.spawn(move || x.recv(1).unwrap_err());
+        let there = scope.spawn(move || y.recv(1).unwrap_err());
+        let sender = scope.spawn(move || (0..9).find_map(|_| s.send(&[0; 64 << 10]).err()).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        let began = Instant::now();
+        a.abort(Fault::Input, "alice.csv: row 7\nhas no key");
+        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+        assert_eq!(here.join().unwrap(), Error::Cancelled);
+        let stopped =
+            Error::Stopped { peer: b.peer().clone(), fault: Fault::Input, why: "alice.csv: row 7?has no key".into() };
+        assert_eq!(there.join().unwrap(), stopped);
+        assert_eq!(sender.join().unwrap(), stopped);
+        assert_eq!(b.close().unwrap_err(), stopped);
+    });
+    drop(t);
+}
+
+#[test]
+fn a_stop_gets_through_though_much_is_queued() {
+    let (a, mut raw) = raw_pair(|_| ());
+    // Bob does not read, so alice's socket is full; she still ends in time.
+    let mut line = a.line("x").unwrap();
+    line.send(&vec![0; 8 << 20]).unwrap();
+    let began = Instant::now();
+    a.abort(Fault::Interrupted, "Ctrl-C");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let mut rest = Vec::new();
+    let _ = raw.tls.read_to_end(&mut rest);
+
+    let (a, b) = links(|_| ());
+    let mut line = a.line("x").unwrap();
+    line.send(&vec![0; 8 << 20]).unwrap();
+    let mut other = b.line("y").unwrap();
+    a.abort(Fault::Interrupted, "Ctrl-C");
+    assert_eq!(other.recv(1).unwrap_err().to_string(), "alice was interrupted and stopped the run");
+}
+
+#[test]
+fn cancelling_frees_every_blocked_call_and_the_peer_can_still_be_told() {
+    let (alice, bob) = alice_and_bob();
+    let log = Log::new();
+    let mut here = alice.endpoint();
+    here.peers.push(bob.awaited());
+    let (address, waiting) = listen(here, &log);
+    let mut there = bob.endpoint();
+    there.peers.push(alice.at(address));
+    let b = only(vesica_net::connect(there, Log::new()).unwrap());
+    let a = only(waiting.join().unwrap().unwrap());
+    let mut x = a.line("x").unwrap();
+    let mut y = b.line("x").unwrap();
+    std::thread::scope(|scope| {
+        let blocked = scope.spawn(move || x.recv(1).unwrap_err());
+        std::thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        log.cancel.store(true, Ordering::Relaxed);
+        assert_eq!(blocked.join().unwrap(), Error::Cancelled);
+        assert!(began.elapsed() < Duration::from_millis(700), "{:?}", began.elapsed());
+    });
+    assert_eq!(a.close().unwrap_err(), Error::Cancelled);
+    a.abort(Fault::Interrupted, "");
+    assert_eq!(y.recv(1).unwrap_err().to_string(), "alice was interrupted and stopped the run");
+}
+
+#[test]
+fn a_dropped_link_frees_its_lines() {
+    let (a, b) = links(|_| ());
+    let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
+    drop(a);
+    assert_eq!(x.recv(1).unwrap_err().fault(), Fault::Network);
+    assert!(y.recv(1).unwrap_err().to_string().contains("closed the connection without a goodbye"));
+}
+
+/// Not a test of its own: bob, as a process that can be stopped and killed. See [`process`].
+#[test]
+fn bob_in_a_process_of_its_own() {
+    let Ok(told) = std::env::var("VESICA_NET_TEST_BOB") else { return };
+    let [dir, pin, address] = told.split('|').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let identity = Identity::load(format!("{dir}/bob.pem")).unwrap();
+    let (alice, bob) = (vesica_types::Party::new(0, "alice"), vesica_types::Party::new(1, "bob"));
+    let mut endpoint = vesica_net::Endpoint::new(bob, JOB, vesica_net::Security::Tls { identity });
+    endpoint.silence = SILENCE;
+    let trust = Some(Trust::Pinned(pin.parse().unwrap()));
+    endpoint.peers.push(PeerSpec { party: alice, connect: Some(address.into()), trust });
+    let link = only(vesica_net::connect(endpoint, Log::new()).unwrap());
+    link.set_progress("counting", 1, Some(2));
+    std::io::stdout().write_all(b"\nbob is here\n").unwrap();
+    let _ = link.line("x").unwrap().recv(1);
+}
+
+/// Alice's link to a bob who is another process.
+fn process() -> (Link, Child) {
+    let alice = Person::new(0, "alice");
+    let dir = tempfile::tempdir().unwrap();
+    let identity = Identity::generate("bob").unwrap();
+    identity.write(dir.path()).unwrap();
+    let mut here = alice.endpoint();
+    here.silence = SILENCE;
+    let trust = Some(Trust::Pinned(identity.fingerprint()));
+    here.peers.push(PeerSpec { party: vesica_types::Party::new(1, "bob"), connect: None, trust });
+    let (address, waiting) = listen(here, &Log::new());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bob_in_a_process_of_its_own", "--nocapture"])
+        .env("VESICA_NET_TEST_BOB", format!("{}|{}|{address}", dir.path().display(), alice.pin()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(out.any(|line| line.unwrap() == "bob is here"));
+    (only(waiting.join().unwrap().unwrap()), child)
+}
+
+fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal).unwrap();
+}
+
+#[test]
+fn a_stopped_process_is_noticed_when_its_time_is_up_and_a_paused_one_is_forgiven() {
+    let (link, mut child) = process();
+    let mut line = link.line("y").unwrap();
+    // Shorter than the limit: nothing happens.
+    signal(&child, nix::sys::signal::Signal::SIGSTOP);
+    std::thread::sleep(SILENCE / 3);
+    signal(&child, nix::sys::signal::Signal::SIGCONT);
+    std::thread::sleep(SILENCE / 2);
+    assert_eq!(link.ended(), None);
+    signal(&child, nix::sys::signal::Signal::SIGSTOP);
+    let began = Instant::now();
+    let error = line.recv(1).unwrap_err().to_string();
+    assert!(began.elapsed() > SILENCE / 2 && began.elapsed() < 3 * SILENCE, "{:?}", began.elapsed());
+    assert!(error.contains("silent for 1 s in phase counting"), "{error}");
+    signal(&child, nix::sys::signal::Signal::SIGKILL);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_process_is_noticed_at_once() {
+    let (link, mut child) = process();
+    let mut line = link.line("y").unwrap();
+    while link.peer_progress().is_none_or(|progress| progress.done == 0) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal(&child, nix::sys::signal::Signal::SIGKILL);
+    let began = Instant::now();
+    let error = line.recv(1).unwrap_err().to_string();
+    assert!(began.elapsed() < SILENCE / 2, "{:?}", began.elapsed());
+    assert!(error.contains("its process ended or was killed in phase counting"), "{error}");
+    child.wait().unwrap();
+}

@@ -1,2 +1,98 @@
-//! Placeholder replaced below.
-fn main() {}
+//! MB/s of the two passes over a CSV: `cargo bench -p vesica-table`.
+//!
+//! The file: an 18-digit key and a value of 1 to 6 digits, plain, with both fields in quotes, or with a doubled quote in
+//! every row, which leaves all rows to `csv-core`.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use std::fmt::Write;
+use std::path::Path;
+use vesica_table::{Form, Input, Output, Picks, Spill, Table, create, gather, open};
+use vesica_types::RowId;
+
+const ROWS: u64 = 1_000_000;
+
+/// An 18-digit number that looks like no other.
+fn id(i: u64) -> u64 {
+    100_000_000_000_000_000 + i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 900_000_000_000_000_000
+}
+
+fn table(dir: &Path, name: &str, row: impl Fn(&mut String, u64)) -> (Box<dyn Table>, u64) {
+    let mut text = String::from("id,value\n");
+    (0..ROWS).for_each(|i| row(&mut text, i));
+    let path = dir.join(name);
+    std::fs::write(&path, &text).unwrap();
+    (open(&Input::new(path)).unwrap(), text.len() as u64)
+}
+
+fn passes(c: &mut Criterion) {
+    let dir = tempfile::tempdir().unwrap();
+    let forms = [
+        ("plain", table(dir.path(), "plain.csv", |t, i| writeln!(t, "{},{}", id(i), i % 999_983).unwrap())),
+        ("crlf", table(dir.path(), "crlf.csv", |t, i| write!(t, "{},{}\r\n", id(i), i % 999_983).unwrap())),
+        ("quoted", table(dir.path(), "quoted.csv", |t, i| writeln!(t, "\"{}\",\"{}\"", id(i), i % 999_983).unwrap())),
+        ("doubled", table(dir.path(), "doubled.csv", |t, i| writeln!(t, "\"{}\",\"\"\"{}\"", id(i), i % 999).unwrap())),
+    ];
+    let key = ["id".to_owned()];
+    for (name, (table, bytes)) in &forms {
+        let mut group = c.benchmark_group(format!("csv/{name}"));
+        group.sample_size(20).throughput(Throughput::Bytes(*bytes));
+        group.bench_function("keys", |b| {
+            b.iter(|| {
+                let rows: usize = table.keys(&key).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+                assert_eq!(rows as u64, ROWS);
+            });
+        });
+        group.bench_function("select half", |b| {
+            b.iter(|| {
+                let mut rows = (0..ROWS).step_by(2).map(|r| Ok(RowId(r)));
+                table.select(&mut rows, Form::Verbatim, &mut |_| Ok(())).unwrap();
+            });
+        });
+        group.finish();
+    }
+    let (table, bytes) = &forms[0].1;
+    let mut group = c.benchmark_group("csv/plain");
+    group.sample_size(10).throughput(Throughput::Bytes(*bytes));
+    for (name, memory) in [("gather half, shuffled, in memory", 256 << 20), ("gather half, shuffled, spilled", 4 << 20)]
+    {
+        group.bench_function(name, |b| {
+            let picked = || {
+                let mut picks = Picks::new(ROWS, memory, dir.path()).unwrap();
+                // 499,979 is prime to half the rows, so this is a permutation.
+                let half = ROWS / 2;
+                (0..half).for_each(|i| picks.push(RowId(2 * i), i * 499_979 % half).unwrap());
+                (picks, create(&Output::new(dir.path().join("out.csv")), &**table).unwrap())
+            };
+            let run = |(picks, mut sink): (Picks, Box<dyn vesica_table::Sink>)| {
+                gather(&**table, picks, memory, dir.path(), &mut *sink).unwrap();
+            };
+            b.iter_batched(picked, run, BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+fn spill(c: &mut Criterion) {
+    const BYTES: usize = 24;
+    let dir = std::env::temp_dir();
+    let mut group = c.benchmark_group("spill");
+    group.sample_size(10).throughput(Throughput::Bytes(ROWS * BYTES as u64));
+    for (name, memory) in [("in memory", 256 << 20), ("spilled", 4 << 20)] {
+        group.bench_function(format!("2^10 buckets, {name}"), |b| {
+            b.iter(|| {
+                let mut spill = Spill::new(1 << 10, BYTES, memory, &dir).unwrap();
+                for i in 0..ROWS {
+                    let mut record = [0; BYTES];
+                    record[..8].copy_from_slice(&i.to_le_bytes());
+                    spill.push((id(i) >> 20) as usize % (1 << 10), &record).unwrap();
+                }
+                let spilled = spill.finish().unwrap();
+                (0..1 << 10).map(|bucket| spilled.read(bucket).unwrap().len()).sum::<usize>()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, passes, spill);
+criterion_main!(benches);

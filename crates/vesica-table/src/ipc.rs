@@ -1,9 +1,9 @@
 use crate::open::Cursor;
-use crate::parquet::{arrow, columns};
+use crate::parquet::{arrow, columns, corrupt, guarded};
 use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use std::io::BufReader;
 use std::sync::Arc;
@@ -26,8 +26,6 @@ pub(crate) struct IpcTable {
     rows: Arc<AtomicU64>,
 }
 
-type Reader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
-
 impl IpcTable {
     pub(crate) fn open(source: Arc<Source>, file: bool) -> Result<Self, Error> {
         let (schema, _) = reader(&source, file, None)?;
@@ -36,31 +34,56 @@ impl IpcTable {
     }
 }
 
-fn reader(source: &Arc<Source>, file: bool, projection: Option<Vec<usize>>) -> Result<(SchemaRef, Reader), Error> {
+fn reader(source: &Arc<Source>, file: bool, projection: Option<Vec<usize>>) -> Result<(SchemaRef, Batches), Error> {
     source.begin()?;
     let input = BufReader::with_capacity(256 << 10, Cursor::new(source, 0));
-    let open = || -> Result<(SchemaRef, Reader), ArrowError> {
-        if file {
-            let reader = FileReader::try_new(input, projection)?;
-            Ok((reader.schema(), Box::new(sliced(reader))))
-        } else {
-            let reader = StreamReader::try_new(input, projection)?;
-            Ok((reader.schema(), Box::new(sliced(reader))))
-        }
-    };
-    open().map_err(|e| arrow(source, e))
+    let failed = |e| arrow(source, e);
+    let of = source.clone();
+    if file {
+        let mut reader = guarded(source, || FileReader::try_new(input, projection).map_err(failed))?;
+        let schema = reader.schema();
+        let next = move || guarded(&of, || reader.next().transpose().map_err(|e| arrow(&of, e)));
+        Ok((schema, Box::new(sliced(next))))
+    } else {
+        let mut reader = guarded(source, || StreamReader::try_new(input, projection).map_err(failed))?;
+        let schema = reader.schema();
+        let next = move || {
+            let before = position(&reader);
+            let batch = guarded(&of, || reader.next().transpose().map_err(|e| arrow(&of, e)))?;
+            if batch.is_none() {
+                ended(&of, before, position(&reader))?;
+            }
+            Ok(batch)
+        };
+        Ok((schema, Box::new(sliced(next))))
+    }
+}
+
+fn position(reader: &StreamReader<BufReader<Cursor>>) -> u64 {
+    let buffered = reader.get_ref();
+    buffered.get_ref().position() - buffered.buffer().len() as u64
+}
+
+/// Whether a stream that read its last from `from` to `to` came to its end marker. Where there is none it may have been
+/// cut, and the rows that are lost would be missed by nobody.
+fn ended(source: &Source, from: u64, to: u64) -> Result<(), Error> {
+    let mut marker = [0; 8];
+    let marked = to.saturating_sub(from) >= 8 && source.read_exact_at(&mut marker, to - 8).is_ok();
+    if marked && marker == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] {
+        return Ok(());
+    }
+    Err(corrupt(source, "the stream has no end marker, so it may have been cut; write it again"))
 }
 
 /// Batches of at most [`BATCH_ROWS`]. An error comes last.
-fn sliced<R>(mut batches: R) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send
-where
-    R: Iterator<Item = Result<RecordBatch, ArrowError>> + Send,
-{
+fn sliced(
+    mut next: impl FnMut() -> Result<Option<RecordBatch>, Error> + Send,
+) -> impl Iterator<Item = Result<RecordBatch, Error>> + Send {
     let mut rest: Option<RecordBatch> = None;
     std::iter::from_fn(move || {
         let batch = match rest.take() {
             Some(batch) => batch,
-            None => match batches.next()? {
+            None => match next().transpose()? {
                 Ok(batch) => batch,
                 Err(error) => return Some(Err(error)),
             },
@@ -109,15 +132,13 @@ impl Table for IpcTable {
             if ended {
                 return None;
             }
+            let take = |batch: RecordBatch| {
+                count += batch.num_rows() as u64;
+                let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
+                guarded(&source, || text::keys(&schema, &columns).map_err(|e| arrow(&source, e)))
+            };
             let batch = match reader.next() {
-                Some(batch) => Some(
-                    batch
-                        .and_then(|b| {
-                            text::keys(&schema, &order.iter().map(|&i| b.column(i).clone()).collect::<Vec<_>>())
-                        })
-                        .inspect(|b| count += b.num_rows() as u64)
-                        .map_err(|e| arrow(&source, e)),
-                ),
+                Some(batch) => Some(batch.and_then(take)),
                 None => {
                     rows.store(count, Relaxed);
                     source.check().err().map(Err)
@@ -144,7 +165,7 @@ impl Table for IpcTable {
             if next.is_none() {
                 break;
             }
-            let batch = batch.map_err(|e| arrow(&self.source, e))?;
+            let batch = batch?;
             let end = first + batch.num_rows() as u64;
             while next.is_some_and(|r| r.0 < end) {
                 let mut taken: Vec<u32> = Vec::new();

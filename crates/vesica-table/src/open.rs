@@ -173,7 +173,7 @@ impl Stamp {
 }
 
 impl Source {
-    fn open(input: &Input) -> Result<Arc<Self>, Error> {
+    pub(crate) fn open(input: &Input) -> Result<Arc<Self>, Error> {
         let reading = |error| Error::reading(&input.path, error);
         let spool = |from: &mut dyn Read| spool(from, input);
         let (file, spooled) = if input.path == Path::new("-") {
@@ -280,6 +280,10 @@ pub(crate) struct Cursor {
 impl Cursor {
     pub(crate) fn new(source: &Arc<Source>, at: u64) -> Self {
         Self { source: source.clone(), at }
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.at
     }
 }
 

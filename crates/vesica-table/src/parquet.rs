@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use std::io::BufReader;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -68,7 +69,15 @@ fn reading(source: &Source, error: ParquetError) -> Error {
     }
 }
 
-fn corrupt(source: &Source, why: &str) -> Error {
+/// Runs `read`, which decodes what the file says: the decoders panic on some damaged files where they should not.
+pub(crate) fn guarded<T>(source: &Source, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    std::panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(corrupt(source, why.unwrap_or("its decoder failed")))
+    })
+}
+
+pub(crate) fn corrupt(source: &Source, why: &str) -> Error {
     Error::Corrupt { path: source.path().to_owned(), why: why.to_owned() }
 }
 
@@ -91,8 +100,8 @@ pub(crate) fn columns(schema: &SchemaRef) -> Vec<Column> {
 
 impl ParquetTable {
     pub(crate) fn open(source: Arc<Source>) -> Result<Self, Error> {
-        let metadata = ArrowReaderMetadata::load(&Chunks(source.clone()), ArrowReaderOptions::new())
-            .map_err(|e| reading(&source, e))?;
+        let load = || ArrowReaderMetadata::load(&Chunks(source.clone()), ArrowReaderOptions::new());
+        let metadata = guarded(&source, || load().map_err(|e| reading(&source, e)))?;
         let columns = columns(metadata.schema());
         Ok(Self { source, metadata, columns })
     }
@@ -130,7 +139,8 @@ impl Table for ParquetTable {
         text::check_keys(&self.source, places.iter().map(|&i| schema.field(i)))?;
         self.source.begin()?;
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
-        let mut reader = self.reader().with_projection(mask).build().map_err(|e| reading(&self.source, e))?;
+        let build = || self.reader().with_projection(mask).build().map_err(|e| reading(&self.source, e));
+        let mut reader = guarded(&self.source, build)?;
         // The reader gives each column once, in file order.
         let mut order: Vec<usize> = places.clone();
         order.sort_unstable();
@@ -143,16 +153,15 @@ impl Table for ParquetTable {
             if ended {
                 return None;
             }
-            let batch = match reader.next() {
-                Some(batch) => Some(
-                    batch
-                        .and_then(|b| {
-                            text::keys(&schema, &order.iter().map(|&i| b.column(i).clone()).collect::<Vec<_>>())
-                        })
-                        .map_err(|e| arrow(&source, e)),
-                ),
-                None => source.check().err().map(Err),
+            let mut take = |batch: RecordBatch| {
+                let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
+                text::keys(&schema, &columns)
             };
+            let batch = guarded(&source, || match reader.next() {
+                Some(batch) => batch.and_then(&mut take).map(Some).map_err(|e| arrow(&source, e)),
+                None => source.check().map(|()| None),
+            });
+            let batch = batch.transpose();
             ended = !matches!(batch, Some(Ok(_)));
             batch
         })))
@@ -202,8 +211,9 @@ impl Table for ParquetTable {
                 let selection = RowSelection::from(selectors);
                 let reader = self.reader().with_row_groups(vec![group]).with_row_selection(selection);
                 let mut times = times.as_slice();
-                for batch in reader.build().map_err(|e| reading(&self.source, e))? {
-                    let batch = batch.map_err(|e| arrow(&self.source, e))?;
+                let mut reader = guarded(&self.source, || reader.build().map_err(|e| reading(&self.source, e)))?;
+                let mut read = || reader.next().transpose().map_err(|e| arrow(&self.source, e));
+                while let Some(batch) = guarded(&self.source, &mut read)? {
                     let Some((these, rest)) = times.split_at_checked(batch.num_rows()) else {
                         return Err(corrupt(&self.source, "it has more rows than its footer says"));
                     };

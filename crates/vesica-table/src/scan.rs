@@ -43,6 +43,7 @@ pub(crate) struct Scanner {
     row_line: u64,
     exact: Exact,
     only_exact: bool,
+    chunk: usize,
     max_row: usize,
 }
 
@@ -134,15 +135,9 @@ impl Scanner {
             row_line: 0,
             exact: Exact::new(),
             only_exact: false,
+            chunk: CHUNK,
             max_row: MAX_ROW,
         }
-    }
-
-    /// Takes `csv-core` for every row.
-    #[cfg(test)]
-    pub(crate) fn only_exact(mut self) -> Self {
-        self.only_exact = true;
-        self
     }
 
     /// Takes a UTF-8 byte order mark off, if there is one.
@@ -208,6 +203,7 @@ impl Scanner {
         Ok(Some(Row { raw, ending, place: (self.row, self.row_line), text, spans: &fields.spans }))
     }
 
+    /// What the row before the cursor is, as far as the bytes that are there tell.
     #[inline]
     fn token(&mut self, want: Want, spans: &mut Vec<(usize, usize)>) -> Result<Token, Error> {
         // A row that `csv-core` has begun is its to finish.
@@ -299,7 +295,7 @@ impl Scanner {
         let bytes = &self.buf[self.start..self.end];
         // An incomplete row goes to `csv-core`, which does not begin again when more bytes come.
         let short = if self.eof { Token::Odd } else { Token::More };
-        let short = if bytes.len() > CHUNK { Token::Odd } else { short };
+        let short = if bytes.len() > self.chunk { Token::Odd } else { short };
         let needed = match want {
             Want::Header => usize::MAX,
             Want::Rows { fields, .. } => fields,
@@ -345,11 +341,11 @@ impl Scanner {
                 limit: self.max_row,
             });
         }
-        if self.buf.len() - self.end < CHUNK {
+        if self.buf.len() - self.end < self.chunk {
             self.buf.copy_within(self.start..self.end, 0);
             self.start = 0;
             self.end = kept;
-            if self.buf.len() - self.end < CHUNK {
+            if self.buf.len() - self.end < self.chunk {
                 self.buf.resize(2 * self.buf.len(), 0);
             }
         }
@@ -459,5 +455,152 @@ impl Exact {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Input;
+    use proptest::prelude::*;
+
+    /// A reader that gives little at a time.
+    struct Drip(Vec<u8>, usize, usize);
+
+    impl Read for Drip {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let n = self.2.min(buf.len()).min(self.0.len() - self.1);
+            buf[..n].copy_from_slice(&self.0[self.1..self.1 + n]);
+            self.1 += n;
+            Ok(n)
+        }
+    }
+
+    fn scanner(text: &[u8], drip: usize, chunk: usize, only_exact: bool) -> Scanner {
+        let source = Source::open(&Input::new("/dev/null")).unwrap();
+        let mut scanner = Scanner::new(source, Box::new(Drip(text.to_vec(), 0, drip)), false);
+        scanner.buf = vec![0; 2 * chunk];
+        scanner.chunk = chunk;
+        scanner.only_exact = only_exact;
+        scanner
+    }
+
+    type Found = (Vec<u8>, usize, (u64, u64), Vec<Vec<u8>>);
+
+    /// All rows, and the error that ended them.
+    fn rows(mut scanner: Scanner, want: Want) -> (Vec<Found>, Option<String>) {
+        let mut fields = Fields::default();
+        let mut rows = Vec::new();
+        loop {
+            match scanner.next(want, &mut fields) {
+                Ok(None) => return (rows, None),
+                Err(error) => return (rows, Some(error.to_string())),
+                Ok(Some(row)) => {
+                    let needed = match want {
+                        Want::Header => row.fields(),
+                        Want::Rows { fields, .. } => fields,
+                        Want::Bounds { .. } => 0,
+                    };
+                    let fields = (0..needed).map(|i| row.field(i).to_vec()).collect();
+                    rows.push((row.raw.to_vec(), row.ending, row.place, fields));
+                }
+            }
+        }
+    }
+
+    /// What `csv-core` says by itself. It skips blank lines and takes an open quote at the end for a closed one.
+    fn oracle(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
+        let mut reader = csv_core::Reader::new();
+        let _ = reader.read_record(b"\n", &mut [0], &mut [0]);
+        let (mut out, mut ends) = (vec![0; text.len() + 1], vec![0; text.len() + 1]);
+        let (mut at, mut wrote, mut done) = (0, 0, 0);
+        let mut rows = Vec::new();
+        loop {
+            let (result, read, o, e) = reader.read_record(&text[at..], &mut out[wrote..], &mut ends[done..]);
+            (at, wrote, done) = (at + read, wrote + o, done + e);
+            match result {
+                ReadRecordResult::Record => {
+                    let mut from = 0;
+                    rows.push(
+                        ends[..done].iter().map(|&to| out[std::mem::replace(&mut from, to)..to].to_vec()).collect(),
+                    );
+                    (wrote, done) = (0, 0);
+                }
+                ReadRecordResult::End => return rows,
+                _ => {}
+            }
+        }
+    }
+
+    fn nasty() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            4 => Just(&b"a"[..]),
+            2 => Just(&b"bc"[..]),
+            4 => Just(&b","[..]),
+            4 => Just(&b"\""[..]),
+            1 => Just(&b"\"\""[..]),
+            2 => Just(&b"\","[..]),
+            1 => Just(&b"\"\n\""[..]),
+            3 => Just(&b"\n"[..]),
+            1 => Just(&b"\r\n"[..]),
+            1 => Just(&b"\r"[..]),
+            1 => Just(&b"\0"[..]),
+            1 => Just(&b"\xff"[..]),
+            1 => Just(&b"\xef\xbb\xbf"[..]),
+        ];
+        prop::collection::vec(piece, 0..80).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn both_tokenizers_agree(text in nasty(), drip in 1usize..40, chunk in 1usize..40, columns in 1usize..5, some in 1usize..5) {
+            let fields = some.min(columns);
+            for want in [Want::Header, Want::Rows { columns, fields }, Want::Bounds { columns }] {
+                let fast = rows(scanner(&text, drip, chunk, false), want);
+                let exact = rows(scanner(&text, 1000, 1000, true), want);
+                prop_assert_eq!(&fast, &exact, "{:?}", want == Want::Header);
+            }
+        }
+
+        #[test]
+        fn fields_are_what_csv_core_says(text in nasty(), drip in 1usize..40, chunk in 1usize..40) {
+            let (found, error) = rows(scanner(&text, drip, chunk, false), Want::Header);
+            let found: Vec<_> = found.into_iter().filter(|f| f.0.len() > f.1).map(|f| f.3).collect();
+            let mut expected = oracle(&text);
+            if error.is_some() {
+                expected.pop();
+            }
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn rows_are_the_file(text in nasty(), drip in 1usize..40, chunk in 1usize..40) {
+            let (found, error) = rows(scanner(&text, drip, chunk, false), Want::Header);
+            let bytes: Vec<u8> = found.into_iter().flat_map(|f| f.0).collect();
+            let same = if error.is_some() { text.starts_with(&bytes) } else { text == bytes };
+            prop_assert!(same);
+        }
+    }
+
+    #[test]
+    fn lines_and_rows_are_counted_apart() {
+        let text = b"a,b\n\n1,\"x\ny\"\r\n2,\"\"\"\n\"\n3,z";
+        let (found, error) = rows(scanner(text, 7, 7, false), Want::Rows { columns: 2, fields: 2 });
+        assert_eq!(error, None);
+        let places: Vec<_> = found.iter().map(|f| f.2).collect();
+        assert_eq!(places, [(1, 1), (2, 3), (3, 5), (4, 7)]);
+    }
+
+    #[test]
+    fn a_row_without_end_is_refused_before_it_fills_the_memory() {
+        for text in [&b"x"[..], b"\"x", b"\"\"\"x"] {
+            let mut scanner = scanner(&[text, &[b'y'; 9000]].concat(), 100, 100, false);
+            scanner.max_row = 1000;
+            let (found, error) = rows(scanner, Want::Bounds { columns: 1 });
+            assert!(found.is_empty());
+            assert_eq!(error.unwrap(), "/dev/null: row 1 (line 1) is longer than 0 MiB; is a quote left open?");
+        }
     }
 }

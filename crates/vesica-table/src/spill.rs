@@ -346,3 +346,104 @@ impl Read for Stream {
         Ok(n)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn dir() -> PathBuf {
+        std::env::temp_dir()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn what_goes_in_comes_out_in_order(
+            buckets in 1usize..20,
+            record in 1usize..30,
+            memory in 1usize..5000,
+            pushed in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..600),
+            block in 1usize..50,
+        ) {
+            let mut spill = Spill::new(buckets, record, memory, &dir()).unwrap();
+            let mut expected = vec![Vec::new(); buckets];
+            for (i, (bucket, byte)) in pushed.iter().enumerate() {
+                let bucket = bucket.index(buckets);
+                let bytes: Vec<u8> = (0..record).map(|j| byte ^ (i + j) as u8).collect();
+                spill.push(bucket, &bytes).unwrap();
+                expected[bucket].extend(bytes);
+            }
+            let spilled = spill.finish().unwrap();
+            prop_assert_eq!(spilled.total(), pushed.len() as u64);
+            for (bucket, expected) in expected.iter().enumerate() {
+                prop_assert_eq!(spilled.len(bucket) * record, expected.len());
+                prop_assert_eq!(&spilled.read(bucket).unwrap(), expected);
+                let blocks: Vec<_> = spilled.blocks(bucket, block).map(Result::unwrap).collect();
+                prop_assert!(blocks.iter().rev().skip(1).all(|b| b.len() == block * record));
+                prop_assert_eq!(&blocks.concat(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn within_the_budget_nothing_is_written_and_beyond_it_all_is_kept() {
+        for (memory, on_disk) in [(1 << 20, false), (1 << 12, true)] {
+            let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
+            (0..1000u128).for_each(|i| spill.push(i as usize % 7, &i.to_le_bytes()).unwrap());
+            assert!(spill.log.bytes.capacity() + spill.log.sorted.capacity() <= memory.max(1 << 13));
+            let spilled = spill.finish().unwrap();
+            assert_eq!(spilled.disk_bytes() > 0, on_disk);
+            // From several threads at once.
+            std::thread::scope(|scope| {
+                for bucket in 0..7 {
+                    let spilled = &spilled;
+                    scope.spawn(move || {
+                        let expected: Vec<u8> =
+                            (0..1000u128).filter(|i| *i as usize % 7 == bucket).flat_map(u128::to_le_bytes).collect();
+                        assert_eq!(spilled.read(bucket).unwrap(), expected);
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_most_buckets_work_and_one_more_is_a_bug() {
+        let mut spill = Spill::new(MAX_BUCKETS, 8, 1 << 16, &dir()).unwrap();
+        (0..MAX_BUCKETS).for_each(|i| spill.push(i, &(i as u64).to_le_bytes()).unwrap());
+        let spilled = spill.finish().unwrap();
+        assert!((0..MAX_BUCKETS).all(|i| spilled.read(i).unwrap() == (i as u64).to_le_bytes()));
+        assert!(Spill::new(MAX_BUCKETS + 1, 8, 1 << 16, &dir()).is_err());
+        assert!(Spill::new(0, 8, 1 << 16, &dir()).is_err());
+        let mut spill = Spill::new(2, 8, 1 << 16, &dir()).unwrap();
+        assert!(spill.push(2, &[0; 8]).is_err());
+        assert!(spill.push(0, &[0; 7]).is_err());
+    }
+
+    #[test]
+    fn the_file_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spill = Spill::new(3, 8, 64, dir.path()).unwrap();
+        (0..1000u64).for_each(|i| spill.push(0, &i.to_le_bytes()).unwrap());
+        assert!(spill.log.runs.disk > 0);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let mut spill = Spill::new(3, 8, 64, Path::new("/no/such/folder")).unwrap();
+        let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
+        assert!(error.to_string().contains("/no/such/folder"), "{error}");
+        assert_eq!(error.fault(), crate::Fault::Config);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let mut spill = Spill::new(3, 8, 64, &dir()).unwrap();
+        spill.log.runs.file = Some(File::options().write(true).open("/dev/full").unwrap());
+        let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
+        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Rows leave in order of position, whatever the order of arrival and however small the memory.
+
+mod kit;
+
+use kit::*;
+use proptest::prelude::*;
+use std::fmt::Write;
+use vesica_table::{Error, Fault, Form, Output, Picks, create, gather};
+use vesica_types::RowId;
+
+/// A table of `n` rows of very different lengths, some with newlines.
+fn rows(n: u64) -> Vec<String> {
+    let row = |i: u64| match i % 7 {
+        0 => format!("{i},\"x\n{}\"\n", "y".repeat((i * 37 % 400) as usize)),
+        1 => format!("{i},\r\n"),
+        _ => format!("{i},{}\n", i * i),
+    };
+    (0..n).map(row).collect()
+}
+
+fn text(rows: &[String]) -> String {
+    format!("id,v\n{}", rows.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn any_choice_in_any_order_in_any_memory(
+        n in 1u64..300,
+        chosen in prop::collection::vec(prop::option::weighted(0.9, any::<prop::sample::Index>()), 0..600),
+        memory in 300usize..40_000,
+    ) {
+        let dir = dir();
+        let rows = rows(n);
+        let table = table(&file(&dir, "in.csv", text(&rows)));
+        let chosen: Vec<_> = chosen.into_iter().map(|c| c.map(|i| i.index(n as usize) as u64)).collect();
+        let output = Output { absent: Some("-".into()), ..Output::new(dir.path().join("out.csv")) };
+        let out = write(&*table, &output, &chosen, memory).unwrap();
+        let row = |c: &Option<u64>| c.map_or("-,-\n", |i| rows[i as usize].as_str()).to_owned();
+        prop_assert_eq!(String::from_utf8(out).unwrap(), text(&chosen.iter().map(row).collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn a_row_picked_a_million_times_needs_no_memory() {
+    let dir = dir();
+    let rows = rows(1000);
+    let table = table(&file(&dir, "in.csv", text(&rows)));
+    let chosen: Vec<_> = (0..1_000_000u64).map(|i| Some(if i % 10 == 0 { i / 10 % 1000 } else { 501 })).collect();
+    let out = write(&*table, &Output::new(dir.path().join("out.csv")), &chosen, 1 << 16).unwrap();
+    let expected: Vec<String> = chosen.iter().map(|c| rows[c.unwrap() as usize].clone()).collect();
+    assert!(out == text(&expected).as_bytes());
+}
+
+#[test]
+fn an_estimate_of_the_rows_may_be_wrong() {
+    let dir = dir();
+    let rows = rows(20_000);
+    let table = table(&file(&dir, "in.csv", text(&rows)));
+    assert_eq!(table.rows(), None);
+    for guess in [0, 1, 100, 1 << 40] {
+        let mut picks = Picks::new(guess, 1 << 14, dir.path()).unwrap();
+        (0..20_000).for_each(|i| picks.push(RowId(i), 19_999 - i).unwrap());
+        assert_eq!(picks.len(), 20_000);
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        gather(&*table, picks, 1 << 14, dir.path(), &mut *sink).unwrap();
+        let path = sink.finish().unwrap().commit().unwrap().path;
+        let expected: Vec<String> = rows.iter().rev().cloned().collect();
+        assert!(std::fs::read(path).unwrap() == text(&expected).as_bytes());
+    }
+}
+
+#[test]
+fn positions_that_are_no_permutation_are_a_bug_and_no_output() {
+    let dir = dir();
+    let table = table(&file(&dir, "in.csv", "id\na\nb\nc\n"));
+    for positions in [[0, 0, 1], [0, 1, 3], [2, 1, 1], [1, 2, 3]] {
+        let mut picks = Picks::new(3, 1 << 20, dir.path()).unwrap();
+        (0..3).for_each(|i| picks.push(RowId(i), positions[i as usize]).unwrap());
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        let error = gather(&*table, picks, 1 << 20, dir.path(), &mut *sink).unwrap_err();
+        assert_eq!(error.fault(), Fault::Bug, "{positions:?}: {error}");
+    }
+}
+
+#[test]
+fn a_row_that_is_not_there_is_a_changed_file() {
+    let dir = dir();
+    let table = table(&file(&dir, "in.csv", "id\na\nb\nc\n"));
+    assert!(matches!(
+        write(&*table, &Output::new(dir.path().join("out.csv")), &[Some(0), Some(3)], 1 << 20),
+        Err(Error::Changed { .. })
+    ));
+    assert!(!dir.path().join("out.csv").exists());
+}
+
+#[test]
+fn selected_rows_must_ascend_and_may_repeat() {
+    let dir = dir();
+    let table = table(&file(&dir, "in.csv", "id\na\nb\nc\n"));
+    let select = |rows: &[u64]| {
+        let mut text = String::new();
+        let mut rows = rows.iter().map(|&r| Ok(RowId(r)));
+        table
+            .select(&mut rows, Form::Arrow, &mut |batch| {
+                let column = batch.column(0).as_any().downcast_ref::<arrow_array::StringArray>().unwrap();
+                column.iter().for_each(|t| write!(text, "{}", t.unwrap()).unwrap());
+                Ok(())
+            })
+            .map(|()| text)
+    };
+    assert_eq!(select(&[0, 0, 2, 2, 2]).unwrap(), "aaccc");
+    assert_eq!(select(&[]).unwrap(), "");
+    assert_eq!(select(&[1, 0]).unwrap_err().fault(), Fault::Bug);
+}
+
+/// Peak memory of this process, in bytes.
+#[cfg(target_os = "linux")]
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// The process that [`the_memory_is_kept`] starts.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "started by another test"]
+fn child_gathers_in_little_memory() {
+    let dir = dir();
+    let path = dir.path().join("in.csv");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    std::io::Write::write_all(&mut file, b"id,v\n").unwrap();
+    const N: u64 = 1_500_000;
+    for i in 0..N {
+        std::io::Write::write_all(&mut file, format!("{i},{}\n", "z".repeat(90)).as_bytes()).unwrap();
+    }
+    drop(file);
+    let table = table(&path);
+    let before = peak();
+    let memory = 16 << 20;
+    assert_eq!(table.keys(&strings(&["id"])).unwrap().map(|b| b.unwrap().num_rows() as u64).sum::<u64>(), N);
+    let mut picks = Picks::new(N, memory, dir.path()).unwrap();
+    (0..N).for_each(|i| picks.push(RowId(i * 1_000_003 % N), i).unwrap());
+    for name in ["out.csv", "out.parquet"] {
+        let mut sink = create(&Output::new(dir.path().join(name)), &*table).unwrap();
+        let mut picks = Picks::new(N, memory, dir.path()).unwrap();
+        (0..N).for_each(|i| picks.push(RowId(i * 1_000_003 % N), i).unwrap());
+        gather(&*table, picks, memory, dir.path(), &mut *sink).unwrap();
+        sink.finish().unwrap().commit().unwrap();
+        let grown = peak() - before;
+        // The budget of the picks, of the reordering, and what buffers and one row group take.
+        assert!(grown < 110 << 20, "{name}: {} MiB", grown >> 20);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_is_kept() {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "child_gathers_in_little_memory"])
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+}

@@ -289,3 +289,70 @@ pub(crate) fn load<V: Lanes>(digests: &[Digest]) -> [V; 2] {
     }
     [V::load(&words[0]), V::load(&words[1])]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{self, Kernel};
+    use vesica_cpu::Backend;
+
+    #[test]
+    fn expand_message_xmd_follows_rfc_9380() {
+        let text = include_str!("../../../vectors/rfc/rfc9380_expand_sha512.json");
+        let file: serde_json::Value = serde_json::from_str(text).unwrap();
+        let dst = Dst::new(file["dst"].as_str().unwrap().as_bytes());
+        for vector in file["vectors"].as_array().unwrap() {
+            let message = vector["msg"].as_str().unwrap().as_bytes();
+            let len = usize::from_str_radix(&vector["len_in_bytes"].as_str().unwrap()[2..], 16).unwrap();
+            let out = expand_message_xmd::<sha2::Sha512>(message, &dst, len);
+            let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, vector["uniform_bytes"].as_str().unwrap());
+        }
+    }
+
+    struct Expand<'a>(&'a Dst, &'a [Digest], u8);
+
+    impl Kernel for Expand<'_> {
+        type Out = Vec<Vec<u8>>;
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> Vec<Vec<u8>> {
+            let Expand(dst, digests, len) = self;
+            let expander = Expander::<V>::new(dst, len);
+            let mut out = Vec::new();
+            for digests in digests.chunks(V::WIDTH) {
+                let blocks: [[V; 8]; 2] = expander.expand(load(digests));
+                let mut bytes = vec![Vec::new(); digests.len()];
+                for word in blocks.as_flattened() {
+                    let mut lanes = [0; 8];
+                    word.store(&mut lanes);
+                    for (bytes, word) in bytes.iter_mut().zip(lanes) {
+                        bytes.extend(word.to_be_bytes());
+                    }
+                }
+                out.extend(bytes.into_iter().map(|mut bytes| {
+                    bytes.truncate(len.into());
+                    bytes
+                }));
+            }
+            out
+        }
+    }
+
+    #[test]
+    fn lanes_expand_as_the_specification_does() {
+        let digests: Vec<Digest> = (0..11).map(|i| Digest([i; 16])).collect();
+        // Tags whose messages end before, in and after the last words of a block.
+        for tag in [1, 31, 41, 45, 46, 47, 48, 55, 60, 76, 91, 92, 93, 100, 108, 109, 150, 173, 174, 175, 255] {
+            let dst = Dst::new(&vec![b'x'; tag]);
+            for backend in Backend::available() {
+                for len in [96, 128] {
+                    let got = backend::run_on(backend, Expand(&dst, &digests, len));
+                    for (digest, got) in digests.iter().zip(got) {
+                        let want = expand_message_xmd::<sha2::Sha512>(&digest.0, &dst, len.into());
+                        assert_eq!(got, want, "{backend}, tag of {tag} bytes");
+                    }
+                }
+            }
+        }
+    }
+}

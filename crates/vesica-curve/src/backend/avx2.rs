@@ -146,6 +146,7 @@ impl Lanes for U64x4 {
         self.add(high).add(up)
     }
 
+    const MADD: bool = false;
     const SPLIT: u32 = 51;
     const LO_ORIGIN: u64 = SIGNED.to_bits();
     const HI_ORIGIN: u64 = TWO_103.to_bits();

@@ -91,6 +91,7 @@ impl Lanes for U64x8 {
         Self(intrinsic!(_mm512_madd52hi_epu64(self.0, a.0, b.0)))
     }
 
+    const MADD: bool = true;
     const SPLIT: u32 = 52;
     const LO_ORIGIN: u64 = 0;
     const HI_ORIGIN: u64 = 0;

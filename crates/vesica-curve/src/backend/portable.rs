@@ -72,6 +72,7 @@ impl Lanes for U64x1 {
         Self(self.0.wrapping_add((product(a.0, b.0) >> 52) as u64))
     }
 
+    const MADD: bool = false;
     const SPLIT: u32 = 52;
     const LO_ORIGIN: u64 = 0;
     const HI_ORIGIN: u64 = 0;

@@ -1,7 +1,9 @@
 //! Field arithmetic by the lane: what an instruction set must offer, and the fields built on it.
 
 pub(crate) mod f25519;
+pub(crate) mod invert;
 pub(crate) mod p127;
+pub(crate) mod prime256;
 
 /// `WIDTH` independent 64-bit words, on which every operation acts lane by lane.
 ///
@@ -59,6 +61,8 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     /// `self` plus bits 52 to 103 of `(a mod 2^52)·(b mod 2^52)`, modulo 2^64.
     fn madd_hi(self, a: Self, b: Self) -> Self;
 
+    /// Whether [`Lanes::madd_lo`] and [`Lanes::madd_hi`] are instructions, rather than several.
+    const MADD: bool;
     /// Where [`Lanes::wide_lo`] and [`Lanes::wide_hi`] split a product: 51 or 52.
     const SPLIT: u32;
     /// What [`Lanes::wide_lo`] adds beside the low part; the sum is to start from minus this, once per product.

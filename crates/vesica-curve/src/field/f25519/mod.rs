@@ -1,7 +1,7 @@
 //! The field of 2^255 - 19 elements, by the lane.
 //!
 //! An element is five limbs, in one of two radices: 2^52 where the back end has the 52-bit multiply-add instructions, for
-//! which it saves work (module `radix52`), and 2^51 where it does not (module `radix51`). [`Lanes::SPLIT`] says which.
+//! which it saves work (module `radix52`), and 2^51 where it does not (module `radix51`). [`Lanes::MADD`] says which.
 //! Either way there are two kinds of bounds, and a type for each:
 //!
 //! - [`Fe`]: limbs that can be multiplied;
@@ -35,10 +35,15 @@ pub(crate) struct Wide<V>([V; 5]);
 #[derive(Clone, Copy)]
 pub(crate) struct Raw<V>([V; 5]);
 
+/// How many bits a limb has.
+const fn radix<V: Lanes>() -> u32 {
+    if V::MADD { 52 } else { 51 }
+}
+
 /// Digits of a number below 2^255 in the radix of a back end.
 const fn digits<V: Lanes>(words: [u64; 4]) -> [u64; 5] {
     let [w0, w1, w2, w3] = words;
-    let r = V::SPLIT;
+    let r = radix::<V>();
     let mask = (1 << r) - 1;
     [
         w0 & mask,
@@ -57,7 +62,7 @@ fn splat<V: Lanes>(digits: [u64; 5]) -> [V; 5] {
 
 /// The bias, by digits.
 const fn bias<V: Lanes>() -> [u64; 5] {
-    if V::SPLIT == 52 { radix52::BIAS } else { radix51::BIAS }
+    if V::MADD { radix52::BIAS } else { radix51::BIAS }
 }
 
 #[inline(always)]
@@ -103,7 +108,7 @@ impl<V: Lanes> Fe<V> {
     #[inline(always)]
     pub(crate) fn from_words(words: [V; 4]) -> Self {
         let [w0, w1, w2, w3] = words;
-        let r = V::SPLIT;
+        let r = radix::<V>();
         let mask = V::splat((1 << r) - 1);
         let limbs = [
             w0.and(mask),
@@ -119,7 +124,7 @@ impl<V: Lanes> Fe<V> {
     #[inline(always)]
     pub(crate) fn to_words(self) -> [V; 4] {
         let [l0, l1, l2, l3, l4] = self.freeze();
-        let r = V::SPLIT;
+        let r = radix::<V>();
         [
             l0.or(l1.shl(r)),
             l1.shr(64 - r).or(l2.shl(2 * r - 64)),
@@ -132,7 +137,7 @@ impl<V: Lanes> Fe<V> {
     #[inline(always)]
     fn masked(&self) -> [V; 5] {
         let mut limbs = self.0;
-        if V::SPLIT == 52 {
+        if V::MADD {
             for limb in &mut limbs[..4] {
                 *limb = limb.and(V::splat((1 << 52) - 1));
             }
@@ -143,7 +148,7 @@ impl<V: Lanes> Fe<V> {
     /// The digits of the canonical representative.
     #[inline(always)]
     fn freeze(self) -> [V; 5] {
-        let r = V::SPLIT;
+        let r = radix::<V>();
         let top = 255 - 4 * r;
         let mut limbs = self.masked();
         // The number is below 2p, so p is to be subtracted once at most: if, and only if, x + 19 carries out of bit 255. Then
@@ -258,19 +263,19 @@ impl<V: Lanes> Fe<V> {
 
 #[inline(always)]
 fn product<V: Lanes>(a: &Fe<V>, b: &Fe<V>, bias: [u64; 5]) -> [V; 5] {
-    if V::SPLIT == 52 { radix52::product(&a.0, &b.0, bias) } else { radix51::product(&a.0, &b.0, bias) }
+    if V::MADD { radix52::product(&a.0, &b.0, bias) } else { radix51::product(&a.0, &b.0, bias) }
 }
 
 #[inline(always)]
 fn square<V: Lanes>(a: &Fe<V>, bias: [u64; 5]) -> [V; 5] {
-    if V::SPLIT == 52 { radix52::square(&a.0, bias) } else { radix51::square(&a.0, bias) }
+    if V::MADD { radix52::square(&a.0, bias) } else { radix51::square(&a.0, bias) }
 }
 
 impl<V: Lanes> Wide<V> {
     /// Carries.
     #[inline(always)]
     pub(crate) fn carry(self) -> Fe<V> {
-        Fe(if V::SPLIT == 52 { radix52::carry(self.0) } else { radix51::carry(self.0) })
+        Fe(if V::MADD { radix52::carry(self.0) } else { radix51::carry(self.0) })
     }
 
     /// `self + other`.
@@ -296,11 +301,7 @@ impl<V: Lanes> Wide<V> {
     /// `self + small·x`, for a constant below 2^20.
     #[inline(always)]
     pub(crate) fn plus_small(self, x: &Fe<V>, small: u64) -> Self {
-        Self(if V::SPLIT == 52 {
-            radix52::plus_small(self.0, &x.0, small)
-        } else {
-            radix51::plus_small(self.0, &x.0, small)
-        })
+        Self(if V::MADD { radix52::plus_small(self.0, &x.0, small) } else { radix51::plus_small(self.0, &x.0, small) })
     }
 }
 
@@ -308,9 +309,9 @@ impl<V: Lanes> Raw<V> {
     /// Carries.
     #[inline(always)]
     pub(crate) fn carry(self) -> Fe<V> {
-        // In radix 2^52 all parts of a product are positive. In radix 2^51 they need not be: then it is the sum with the
+        // In radix 2^52 all parts of a product are positive. In radix 2^51 they need not be: there it is the sum with the
         // bias that is positive.
-        if V::SPLIT == 52 { Wide(self.0).carry() } else { Wide(splat(radix51::BIAS)).plus(self).carry() }
+        if V::MADD { Wide(self.0).carry() } else { Wide(splat(radix51::BIAS)).plus(self).carry() }
     }
 }
 
@@ -415,5 +416,128 @@ pub(crate) fn invert_all<V: Lanes>(elements: &mut [Fe<V>]) {
         let own = inverse.mul(before);
         inverse = inverse.mul(x);
         *x = Fe::select(*zero, &Fe::zero(), &own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{self, Kernel};
+    use num_bigint::BigUint;
+    use vesica_cpu::Backend;
+
+    /// Every operation on the elements with these limbs, in pairs: the operands' values, then the results'.
+    struct Operations<F>(F);
+
+    impl<F: Fn(u32) -> Vec<[u64; 5]>> Kernel for Operations<F> {
+        type Out = ();
+        #[inline(always)]
+        fn run<V: Lanes>(self) {
+            let r = radix::<V>();
+            let p = (BigUint::from(1u8) << 255) - 19u8;
+            let all = (self.0)(r);
+            let number = |limbs: &[u64; 5]| {
+                let mask = if r == 52 { (1 << 52) - 1 } else { u64::MAX };
+                limbs[..4].iter().enumerate().fold(BigUint::from(limbs[4]) << (4 * r), |sum, (k, limb)| {
+                    sum + (BigUint::from(limb & mask) << (r * k as u32))
+                }) % &p
+            };
+            for a in &all {
+                for b in &all {
+                    let (x, y) = (Fe::<V>(splat(*a)), Fe::<V>(splat(*b)));
+                    let (na, nb) = (number(a), number(b));
+                    let is = |got: Fe<V>, want: BigUint, what: &str| {
+                        let mut words = [[0; 8]; 4];
+                        for (words, word) in words.iter_mut().zip(got.to_words()) {
+                            word.store(words);
+                        }
+                        for lane in 0..V::WIDTH {
+                            let got = words.iter().rev().fold(BigUint::ZERO, |sum, word| (sum << 64) + word[lane]);
+                            assert_eq!(got, &want % &p, "{what}, {a:x?}, {b:x?}");
+                        }
+                        // The bounds that are promised.
+                        for (k, limb) in got.0.iter().enumerate() {
+                            let mut lanes = [0; 8];
+                            limb.store(&mut lanes);
+                            let bound = if r == 51 { (1 << 51) + (1 << 17) } else { (1 << 47) + (1 << 13) };
+                            assert!(lanes[0] < bound || (r == 52 && k < 4), "{what}, {a:x?}, {b:x?}");
+                        }
+                    };
+                    is(x.mul(&y), &na * &nb, "a·b");
+                    is(x.times(&y).carry(), &na * &nb, "a·b with bias");
+                    is(x.times(&y).plus(y.squared_raw()).carry(), &na * &nb + &nb * &nb, "a·b + b²");
+                    is(x.squared().minus(x.times_raw(&y)).carry(), &na * &na + &na * (&p - &nb), "a² - a·b");
+                    is(x.square(), &na * &na, "a²");
+                    is(x.squared().plus_small(&y, 121_665).carry(), &na * &na + &nb * 121_665u32, "a² + c·b");
+                    is(x.small((1 << 20) - 1), &na * ((1u32 << 20) - 1), "c·a");
+                    is(x.add(&y), &na + &nb, "a + b");
+                    is(x.sub(&y), &na + &p - &nb, "a - b");
+                    is(x.neg(), &p - &na, "-a");
+                }
+                is_inverse(&Fe::<V>(splat(*a)));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn is_inverse<V: Lanes>(x: &Fe<V>) {
+        let mut pair = [*x, Fe::zero(), x.add(&Fe::one())];
+        invert_all(&mut pair);
+        let truth = |mask: V| {
+            let mut lanes = [0; 8];
+            mask.store(&mut lanes);
+            lanes[..V::WIDTH].iter().all(|&lane| lane == u64::MAX)
+        };
+        assert!(truth(pair[1].is_zero()));
+        assert!(truth(x.is_zero()) || truth(pair[0].mul(x).sub(&Fe::one()).is_zero()));
+        assert!(truth(pair[0].sub(&invert(*x)).is_zero()));
+        let [root] = powers_p58([x.square()]);
+        // x^2 to the (p-5)/8 is x^((p-5)/4), and its fourth power times x^5 is x^p = x.
+        let x5 = x.square().square().mul(x);
+        assert!(truth(root.square().square().mul(&x5).sub(x).is_zero()));
+        let [square, not] = are_squares([x.square(), x.square().small(2)]);
+        assert!(truth(x.is_zero()) || (truth(square) && !truth(not)));
+    }
+
+    /// Limbs at their bounds: all of them, each of them, and those of numbers next to 0 and p.
+    fn extremes(r: u32) -> Vec<[u64; 5]> {
+        let (top, last) = if r == 52 { (u64::MAX, (1 << 47) + (1 << 13) - 1) } else { ((1 << 51) + (1 << 17) - 1, 0) };
+        let last = if r == 52 { last } else { top };
+        let p = if r == 52 {
+            [(1 << 52) - 19, (1 << 52) - 1, (1 << 52) - 1, (1 << 52) - 1, (1 << 47) - 1]
+        } else {
+            [(1 << 51) - 19, (1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1]
+        };
+        let mut out = vec![[top, top, top, top, last], p, [0; 5]];
+        for k in 0..5 {
+            for value in [1, if k == 4 { last } else { top }] {
+                let mut one = [0; 5];
+                one[k] = value;
+                out.push(one);
+            }
+        }
+        for near in [1u64, 2, 18, 19, 20] {
+            out.push([near, 0, 0, 0, 0]);
+            out.push([p[0] - near, p[1], p[2], p[3], p[4]]);
+            if near < 19 {
+                out.push([p[0] + near, p[1], p[2], p[3], p[4]]);
+            }
+        }
+        let mut x = 1u64;
+        for _ in 0..20 {
+            let mut limb = |bound: u64| {
+                x = x.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(0x9e37_79b9_7f4a_7c15);
+                (x ^ (x >> 31)) % bound
+            };
+            out.push([limb(top), limb(top), limb(top), limb(top), limb(last)]);
+        }
+        out
+    }
+
+    #[test]
+    fn operations_hold_at_the_bounds_of_their_operands() {
+        for backend in Backend::available() {
+            backend::run_on(backend, Operations(extremes));
+        }
     }
 }

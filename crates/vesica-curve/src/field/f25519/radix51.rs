@@ -1,13 +1,14 @@
-//! Radix 2^51, five limbs to 255 bits: for back ends whose [`Lanes::wide_lo`] and [`Lanes::wide_hi`] split products at bit
-//! 51 (the code is right for a split at 52 too, which the tests use).
+//! Radix 2^51, five limbs to 255 bits: for back ends without 52-bit multiply-add instructions. They split products at
+//! bit 51 or 52, whichever is cheaper.
 //!
 //! Every limb of an element is below 2^51 + 2^17, so a product of two is below 2^103. One pass of carries, all five at
 //! once, makes such limbs of columns below 2^62: a column hands less than 2^11 to the next one, and the topmost 19·2^11 < 2^17
 //! to the lowest.
 //!
-//! A product has columns 0 to 9 of weight 2^(51k); column k + 5 counts 19 times in column k. Low parts are in
-//! [-2^50, 2^50] and high parts in [0, 2^51], so a column of the result is above -2^50·(1 + 19·4) > -2^57 and below
-//! 2^50·(5 + 19·4 + 2·(4 + 19·5)) < 2^58.2. The digits of [`BIAS`] are all above 2^59.2.
+//! A product has columns 0 to 9 of weight 2^(51k); column k + 5 counts 19 times in column k. Split at
+//! bit 51, low parts are in [-2^50, 2^50] and high parts in [0, 2^51]; split at bit 52, low parts are below 2^52 and high
+//! parts, which count twice, below 2^50.1. So a column of the result is above -2^50·(5 + 19·4) > -2^57 and below
+//! 2^52·(1 + 19·4) + 2·2^50.1·19·5 < 2^59. The digits of [`BIAS`] are all above 2^59.2.
 
 use super::{Lanes, crosses, double, pairs, squares};
 

@@ -1,0 +1,74 @@
+//! What an element costs, on one core, by curve and back end; beside one multiplication of an ordinary library.
+//!
+//! ```text
+//! cargo bench -p vesica-curve --bench group            # every back end of this CPU, one after the other
+//! VESICA_CPU=ifma cargo bench -p vesica-curve          # one of them
+//! ```
+
+use criterion::{BatchSize, Criterion, Throughput};
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+use vesica_cpu::Backend;
+use vesica_curve::{Curve25519, Dst, Group, Points, SecretScalar};
+use vesica_types::Digest;
+
+/// Enough for two chunks, so that what is shared by a chunk weighs as it does in use.
+const N: usize = 1024;
+
+fn group<G: Group>(c: &mut Criterion) {
+    let dst = Dst::new(b"vesica-curve benches, group");
+    let digests: Vec<Digest> = (0..N as u128).map(|i| Digest(i.to_le_bytes())).collect();
+    let k = G::Scalar::from_uniform(&[7; 64]);
+    let mut wire = Vec::new();
+    G::hash(&dst, &digests).mul(&k).encode(&mut wire);
+    let coins = [3; 32];
+
+    let mut bench = c.benchmark_group(format!("{}/{}", G::NAME, Backend::chosen()));
+    bench.throughput(Throughput::Elements(N as u64)).sample_size(10);
+    bench.bench_function("hash", |b| b.iter(|| G::hash(&dst, black_box(&digests))));
+    bench.bench_function("hash+mul+encode", |b| {
+        b.iter_batched_ref(
+            Vec::new,
+            |out| G::hash(&dst, black_box(&digests)).mul(&k).encode(out),
+            BatchSize::SmallInput,
+        )
+    });
+    bench.bench_function("decode+mul+encode", |b| {
+        b.iter_batched_ref(
+            Vec::new,
+            |out| G::decode(black_box(&wire), &coins).expect("an own encoding").mul(&k).encode(out),
+            BatchSize::SmallInput,
+        )
+    });
+    bench.finish();
+}
+
+/// One multiplication at a time, by the libraries that others use.
+fn single(c: &mut Criterion) {
+    let mut bench = c.benchmark_group("single");
+    let point = curve25519_dalek::MontgomeryPoint::mul_base_clamped([5; 32]);
+    bench.bench_function("curve25519-dalek x25519", |b| b.iter(|| black_box(point).mul_clamped(black_box([7; 32]))));
+    bench.finish();
+}
+
+fn main() -> ExitCode {
+    if std::env::var_os("VESICA_CPU").is_none() {
+        // The back end is chosen once per process, so each gets one.
+        let exe = std::env::current_exe().expect("this program has a path");
+        for backend in Backend::available() {
+            let status =
+                Command::new(&exe).args(std::env::args_os().skip(1)).env("VESICA_CPU", backend.name()).status();
+            if !status.is_ok_and(|status| status.success()) {
+                return ExitCode::FAILURE;
+            }
+        }
+        return ExitCode::SUCCESS;
+    }
+    let mut c = Criterion::default().configure_from_args();
+    group::<Curve25519>(&mut c);
+    if Backend::chosen() == Backend::Portable {
+        single(&mut c);
+    }
+    c.final_summary();
+    ExitCode::SUCCESS
+}

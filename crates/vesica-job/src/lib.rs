@@ -1,1 +1,49 @@
 //! From a specification to a report: the only room that sees everyone.
+//!
+//! [`spec::load`] reads what was written, [`plan()`] says what it means, [`run`] does it and [`Report`] says what
+//! happened. [`check`] finds what can be found before contact, [`forecast`] says what a run will cost. The command line
+//! and the Python package call these and nothing below them.
+
+#![forbid(unsafe_code)]
+
+mod agree;
+mod check;
+mod clock;
+mod control;
+mod curve;
+mod error;
+mod forecast;
+mod join;
+mod keys;
+mod local;
+mod peer;
+mod plan;
+pub mod report;
+mod run;
+pub mod sample;
+pub mod schema;
+pub mod spec;
+mod units;
+
+pub use agree::Difference;
+pub use check::{Checked, Finding, check};
+pub use control::{Control, Event, Watch};
+pub use error::JobError;
+pub use forecast::{Forecast, forecast};
+pub use plan::{MAX_KEYS, PeerPlan, Plan, Sizes, TrustPlan, plan};
+pub use report::Report;
+pub use run::run;
+pub use vesica_session::Fault;
+
+/// The parties' certificates.
+pub mod identity {
+    pub use vesica_net::{Error, Fingerprint, Identity};
+}
+
+/// The instruction sets that kernels are compiled for.
+pub mod cpu {
+    pub use vesica_cpu::{Backend, requested};
+}
+
+/// The version of the format on the wire: both sides must have the same.
+pub use vesica_net::WIRE_VERSION;

@@ -1,0 +1,257 @@
+//! The first words between parties: the same job, the sizes, and coins that neither side could choose.
+//!
+//! 1. Both say what they hold: `Hello` as JSON, the shared document and this party's key count in it.
+//! 2. Both commit to 32 random bytes, then open: the salt is a hash of everybody's bytes and of the job. A party's keys
+//!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
+
+use crate::error::JobError;
+use crate::plan::{MAX_KEYS, Plan, Sizes};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt;
+use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_types::Party;
+
+/// The longest hello: a shared document is a page of text.
+const HELLO_LIMIT: usize = 1 << 20;
+
+/// What the parties hold in common once they agree.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    /// The jointly tossed salt: fresh for each run, chosen by nobody.
+    pub salt: [u8; 32],
+    /// Sizes that follow from the key counts.
+    pub sizes: Sizes,
+    /// The peer's distinct keys.
+    pub peer_keys: u64,
+    /// The peer's version.
+    pub peer_version: String,
+}
+
+/// What the parties have met for; both must have the same in mind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// To run the job.
+    Run,
+    /// To see that it could be run: `vesica check --peer`.
+    Check,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    version: String,
+    purpose: Purpose,
+    shared: Value,
+    keys: u64,
+    workers: u32,
+}
+
+/// A field of the shared documents that differs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Difference {
+    /// The field, such as `shared.learns`.
+    pub field: String,
+    /// This party's name and value.
+    pub mine: (String, Option<Value>),
+    /// The peer's.
+    pub theirs: (String, Option<Value>),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |value: &Option<Value>| value.as_ref().map_or("(absent)".to_owned(), printable);
+        let ((me, mine), (peer, theirs)) = (&self.mine, &self.theirs);
+        write!(f, "{}: {} for {me}, {} for {peer}", self.field, show(mine), show(theirs))
+    }
+}
+
+/// A peer's value on one line of printable text, cut where it is long.
+fn printable(value: &Value) -> String {
+    let text: String = value.to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Agrees with the peer on the job, the sizes and the salt.
+///
+/// # Errors
+/// [`JobError::Disagree`] with every differing field; a session error if the peer breaks the protocol.
+pub fn agree(
+    plan: &Plan,
+    purpose: Purpose,
+    keys: u64,
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+) -> Result<Agreed, JobError> {
+    ch.step("agree");
+    let shared = plan.shared.canonical();
+    let mine = Hello {
+        version: env!("CARGO_PKG_VERSION").into(),
+        purpose,
+        shared: shared.clone(),
+        keys,
+        workers: plan.workers,
+    };
+    let mine = serde_json::to_vec(&mine).expect("a hello is plain data");
+    let theirs = ch.swap(&mine, HELLO_LIMIT)?;
+    let theirs: Hello = serde_json::from_slice(&theirs).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
+
+    let differences = differences(&plan.me, &shared, ch.peer(), &theirs.shared);
+    if !differences.is_empty() {
+        return Err(JobError::Disagree { peer: ch.peer().to_string(), differences });
+    }
+    if theirs.purpose != purpose {
+        return Err(JobError::Setup(match purpose {
+            Purpose::Run => {
+                format!("{} only checks the job (`vesica check --peer`); run again when it runs too", ch.peer())
+            }
+            Purpose::Check => format!("{} runs the job, this side only checks it; run it here too", ch.peer()),
+        }));
+    }
+    if theirs.keys > MAX_KEYS {
+        return Err(ch.accuse(Misbehaviour::Contradiction("it claims more keys than Vesica takes")).into());
+    }
+    let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers));
+    let salt = toss(plan, ch, rng)?;
+    let peer_version = theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
+    Ok(Agreed { salt, sizes, peer_keys: theirs.keys, peer_version })
+}
+
+/// Tosses coins with the peer: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce).
+fn toss(plan: &Plan, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<[u8; 32], JobError> {
+    let opening: [u8; 64] = rng.bytes(); // coins, then nonce
+    let theirs = ch.swap_exact(&commitment(&plan.me, &opening), 32)?;
+    let opened = ch.swap_exact(&opening, 64)?;
+    if commitment(ch.peer(), &opened) != theirs.as_slice() {
+        return Err(ch.accuse(Misbehaviour::Contradiction("its coins are not those that it committed to")).into());
+    }
+    let mut coins = [(&plan.me, &opening[..]), (ch.peer(), &opened)];
+    coins.sort_by_key(|(party, _)| party.place());
+    let mut hash = blake3::Hasher::new_derive_key("vesica 2026 job salt");
+    hash.update(&plan.shared.hash());
+    for (_, coins) in coins {
+        hash.update(coins);
+    }
+    Ok(*hash.finalize().as_bytes())
+}
+
+/// The commitment names its party, so that a peer cannot send ours back as its own.
+fn commitment(party: &Party, opening: &[u8]) -> [u8; 32] {
+    let mut hash = blake3::Hasher::new_derive_key("vesica 2026 coin commitment");
+    hash.update(&[party.place()]).update(opening);
+    *hash.finalize().as_bytes()
+}
+
+fn differences(me: &Party, mine: &Value, peer: &Party, theirs: &Value) -> Vec<Difference> {
+    let empty = serde_json::Map::new();
+    let (a, b) = (mine.as_object().unwrap_or(&empty), theirs.as_object().unwrap_or(&empty));
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    names
+        .into_iter()
+        .filter(|name| a.get(*name) != b.get(*name))
+        .map(|name| Difference {
+            field: format!("shared.{}", printable(&Value::String(name.clone())).trim_matches('"')),
+            mine: (me.to_string(), a.get(name).cloned()),
+            theirs: (peer.to_string(), b.get(name).cloned()),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{plan, spec};
+    use vesica_session::{Fault, memory};
+
+    fn job(name: &str, shared: &str) -> Plan {
+        let text = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\", \"bob\"]\n{shared}\n\
+             [mine]\nname = \"{name}\"\nlisten = \"h:1\"\ninput = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\n"
+        );
+        plan::plan(&spec::parse(&text).unwrap()).unwrap()
+    }
+
+    fn rng(seed: u8) -> SessionRng {
+        SessionRng::from_seed(zeroize::Zeroizing::new([seed; 32]))
+    }
+
+    fn meet(alice: &Plan, bob: &Plan, keys: (u64, u64)) -> (Result<Agreed, JobError>, Result<Agreed, JobError>) {
+        let (mut a, mut b) = memory::pair(&alice.me, &bob.me);
+        std::thread::scope(|scope| {
+            let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut b, &mut rng(2)));
+            (agree(alice, Purpose::Run, keys.0, &mut a, &mut rng(1)), b.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn both_sides_get_one_salt_and_matching_sizes() {
+        let (a, b) = meet(&job("alice", "insecure = true"), &job("bob", "insecure = true"), (1000, 5_000_000));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!(a.salt, b.salt);
+        assert_eq!((a.peer_keys, b.peer_keys), (5_000_000, 1000));
+        assert_eq!((a.sizes.capacity, a.sizes.units), (b.sizes.peer_capacity, b.sizes.units));
+    }
+
+    #[test]
+    fn every_difference_is_named_with_both_values_on_both_sides() {
+        let (a, b) = meet(&job("alice", "insecure = true\nunit = 7"), &job("bob", "insecure = true\nunit = 8"), (1, 1));
+        let (a, b) = (a.unwrap_err(), b.unwrap_err());
+        assert_eq!((a.fault(), b.fault()), (Fault::Config, Fault::Config));
+        assert!(a.to_string().contains("shared.unit: 7 for alice, 8 for bob"), "{a}");
+        assert!(b.to_string().contains("shared.unit: 8 for bob, 7 for alice"), "{b}");
+    }
+
+    #[test]
+    fn coins_other_than_those_committed_to_are_refused() {
+        let alice = job("alice", "insecure = true");
+        let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+        let hello = std::thread::spawn(move || {
+            let theirs = b.recv(HELLO_LIMIT).unwrap();
+            b.send(&theirs).unwrap();
+            b.recv(32).unwrap();
+            b.send(&[7; 32]).unwrap();
+            b.recv(64).unwrap();
+            b.send(&[7; 64]).unwrap();
+            b.recv(1).unwrap_err();
+        });
+        let error = agree(&alice, Purpose::Run, 1, &mut a, &mut rng(1)).unwrap_err();
+        drop(a);
+        hello.join().unwrap();
+        assert_eq!(error.fault(), Fault::Peer);
+        assert!(error.to_string().contains("coins"), "{error}");
+    }
+
+    /// Our own commitment and opening sent back must not pass: the salt would be the peer's to choose.
+    #[test]
+    fn coins_sent_back_are_refused() {
+        let alice = job("alice", "insecure = true");
+        let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+        let mirror = std::thread::spawn(move || {
+            while let Ok(msg) = b.recv(HELLO_LIMIT) {
+                if b.send(&msg).is_err() {
+                    break;
+                }
+            }
+        });
+        let error = agree(&alice, Purpose::Run, 1, &mut a, &mut rng(1)).unwrap_err();
+        drop(a);
+        mirror.join().unwrap();
+        assert!(error.to_string().contains("coins"), "{error}");
+    }
+
+    #[test]
+    fn a_hello_that_is_none_is_the_peers_fault() {
+        let alice = job("alice", "insecure = true");
+        for hello in [&b""[..], b"{}", b"[1,2", &[0xff; 100]] {
+            let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+            b.send(hello).unwrap();
+            let error = agree(&alice, Purpose::Run, 1, &mut a, &mut rng(1)).unwrap_err();
+            assert_eq!(error.to_string(), "bob broke the protocol: a hello that cannot be understood");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Everything about a run that can be known before it: `vesica check`.
+
+use crate::agree;
+use crate::control::{Control, Event};
+use crate::error::JobError;
+use crate::forecast;
+use crate::keys::Keys;
+use crate::local::{self, Local};
+use crate::peer;
+use crate::plan::Plan;
+use crate::report::{count, size};
+use serde::Serialize;
+use std::fmt::Write;
+use vesica_session::{Channel, Misbehaviour, SessionRng};
+
+/// What was looked at, all of it found good.
+#[derive(Clone, Default, Debug, Serialize)]
+pub struct Checked {
+    /// In the order in which it was looked at.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What.
+    pub what: &'static str,
+    /// What it is like.
+    pub found: String,
+}
+
+impl Checked {
+    fn add(&mut self, what: &'static str, found: impl Into<String>) {
+        self.findings.push(Finding { what, found: found.into() });
+    }
+
+    /// The findings, a line each.
+    pub fn in_words(&self) -> String {
+        self.findings.iter().fold(String::new(), |mut text, f| {
+            let _ = writeln!(text, "ok  {:<12} {}", f.what, f.found);
+            text
+        })
+    }
+}
+
+/// Looks at everything that a run of `plan` needs: the job, the certificate, the port, the table to its last row, the output's
+/// folder and its free space; with `with_peer`, also that the peer is there, is who it should be and holds the same job.
+///
+/// # Errors
+/// The first thing that would end the run.
+pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, JobError> {
+    let mut checked = Checked::default();
+    let hash: String = plan.shared.hash().iter().take(8).map(|b| format!("{b:02x}")).collect();
+    checked.add("job", format!("\"{}\" as {}; [shared] hashes to {hash}…", plan.shared.id, plan.me));
+
+    let local = local::open(plan)?;
+    match &local.identity {
+        Some(identity) => checked.add(
+            "identity",
+            format!(
+                "{}{}",
+                identity.fingerprint(),
+                identity.expires().map(|day| format!(", valid until {day}")).unwrap_or_default()
+            ),
+        ),
+        None => checked.add("identity", "none: insecure = true, anyone between the parties can read and forge"),
+    }
+    match &plan.listen {
+        Some(address) => checked.add("port", format!("{address} can be listened on")),
+        None => checked.add("peer", format!("to be called at {}", plan.peer().connect.as_deref().unwrap_or("-"))),
+    }
+
+    let Local { table, sink, scratch, endpoint, .. } = local;
+    drop(sink);
+    let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
+    checked.add("input", format!("{}: {}", plan.input.path.display(), columns.join(", ")));
+    ctl.event(Event::Phase { name: "read", of: "rows", total: table.rows() });
+    let keys = Keys::extract(&*table, &plan.keys, plan.memory, &scratch, ctl)?;
+    checked.add(
+        "keys",
+        format!(
+            "{} rows, {} distinct keys of {}, {} empty, {} rows that repeat a key",
+            count(keys.rows),
+            count(keys.distinct),
+            plan.keys.join(" and "),
+            count(keys.empty),
+            count(keys.duplicates)
+        ),
+    );
+    if let Some(output) = &plan.output {
+        let free = forecast::free(&output.path).map_or("an unknown number of bytes".to_owned(), size);
+        checked.add("output", format!("{} can be written, {free} free", output.path.display()));
+    }
+    if with_peer {
+        checked.add("agreement", agreement(plan, endpoint, keys.distinct, ctl)?);
+    }
+    Ok(checked)
+}
+
+/// Connects, agrees, and parts in good order without running.
+fn agreement(plan: &Plan, endpoint: vesica_net::Endpoint, keys: u64, ctl: &Control) -> Result<String, JobError> {
+    let link = peer::connect(endpoint, ctl)?;
+    let agreed = (|| {
+        let mut control = link.line("control")?;
+        let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
+        let agreed = agree::agree(plan, agree::Purpose::Check, keys, &mut *control, &mut rng)?;
+        part(&mut *control)?;
+        Ok(agreed)
+    })();
+    match agreed {
+        Ok(agreed) => {
+            link.close()?;
+            Ok(format!(
+                "{} holds the same job and {} distinct keys; {}",
+                plan.peer().party,
+                count(agreed.peer_keys),
+                link.secured()
+            ))
+        }
+        Err(error) => {
+            link.abort(JobError::fault(&error), &error.for_peer());
+            Err(error)
+        }
+    }
+}
+
+/// Both have seen the agreement.
+fn part(control: &mut dyn Channel) -> Result<(), JobError> {
+    match control.swap(b"checked", 7)?.as_slice() {
+        b"checked" => Ok(()),
+        _ => Err(control.accuse(Misbehaviour::Malformed("end of a check")).into()),
+    }
+}

@@ -1,0 +1,136 @@
+//! What phases cost, and telling the watcher and the peer where the run stands. The only file that looks at a clock.
+
+use crate::control::{Control, Event};
+use crate::report::{Costs, StepCost};
+use nix::sys::resource::{UsageWho, getrusage};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use vesica_net::Link;
+use vesica_session::Meter;
+
+/// Measures a run's phases.
+pub struct Clock<'a> {
+    ctl: &'a Control,
+    start: Instant,
+    waited: Duration,
+    costs: Costs,
+}
+
+/// Totals of a run.
+pub struct Times {
+    /// Since the start.
+    pub wall: Duration,
+    /// Of it, waiting for the peer to come.
+    pub waited: Duration,
+    /// CPU time of the process.
+    pub cpu: Duration,
+    /// The most memory that the process held, in bytes.
+    pub peak_memory: u64,
+}
+
+impl<'a> Clock<'a> {
+    /// Starts now.
+    pub fn start(ctl: &'a Control) -> Self {
+        Self { ctl, start: Instant::now(), waited: Duration::ZERO, costs: Costs::default() }
+    }
+
+    /// Runs a phase that no peer takes part in.
+    pub fn phase<T, E>(
+        &mut self,
+        name: &'static str,
+        of: &'static str,
+        total: Option<u64>,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.measure(name, of, total, || (0, 0), work)
+    }
+
+    /// Runs the phase in which the peer is waited for.
+    pub fn wait<T, E>(&mut self, name: &'static str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let start = Instant::now();
+        let result = self.measure(name, "", None, || (0, 0), work);
+        self.waited += start.elapsed();
+        result
+    }
+
+    /// Runs a phase while the peer is there: it hears of it in the heartbeat, and the watcher hears of the peer.
+    pub fn follow<T, E>(
+        &mut self,
+        link: &Link,
+        name: &'static str,
+        of: &'static str,
+        total: Option<u64>,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        link.set_progress(name, 0, total);
+        let ctl = self.ctl;
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let telling = scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    std::thread::park_timeout(Duration::from_secs(1));
+                    if let Some(p) = link.peer_progress() {
+                        ctl.event(Event::Peer {
+                            name: link.peer().name().to_owned(),
+                            phase: p.phase,
+                            done: p.done,
+                            total: p.total,
+                            age: p.age,
+                        });
+                    }
+                }
+            });
+            let bytes = || {
+                let traffic = link.traffic();
+                (traffic.sent, traffic.received)
+            };
+            let result = self.measure(name, of, total, bytes, work);
+            over.store(true, Ordering::SeqCst);
+            telling.thread().unpark();
+            result
+        })
+    }
+
+    fn measure<T, E>(
+        &mut self,
+        name: &'static str,
+        of: &'static str,
+        total: Option<u64>,
+        bytes: impl Fn() -> (u64, u64),
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.ctl.event(Event::Phase { name, of, total });
+        let (start, cpu, before) = (Instant::now(), process().0, bytes());
+        let result = work();
+        let (wall, cpu, after) = (start.elapsed(), process().0.saturating_sub(cpu), bytes());
+        self.costs.phase(name, wall, cpu);
+        if result.is_ok() {
+            self.ctl.event(Event::PhaseEnd { name, of, wall, bytes: (after.0 - before.0, after.1 - before.1) });
+        }
+        result
+    }
+
+    /// Adds the steps of a phase that ended.
+    pub fn steps(&mut self, phase: &'static str, meter: &Meter) {
+        self.costs.steps(phase, meter);
+    }
+
+    /// Ends: every cost, and the totals.
+    pub fn close(&mut self) -> (Vec<StepCost>, Times) {
+        let (cpu, peak_memory) = process();
+        let times = Times { wall: self.start.elapsed(), waited: self.waited, cpu, peak_memory };
+        (std::mem::take(&mut self.costs).close(), times)
+    }
+}
+
+/// CPU time of this process so far, and the most memory that it held, in bytes.
+fn process() -> (Duration, u64) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (Duration::ZERO, 0) };
+    let time = |t: nix::sys::time::TimeVal| {
+        Duration::from_secs(t.tv_sec().unsigned_abs()) + Duration::from_micros(t.tv_usec().unsigned_abs())
+    };
+    let cpu = time(usage.user_time()) + time(usage.system_time());
+    // Linux counts kilobytes, macOS bytes.
+    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+    (cpu, usage.max_rss().unsigned_abs() * unit)
+}

@@ -1,0 +1,94 @@
+use crate::agree::Difference;
+use crate::spec::SpecError;
+use std::path::PathBuf;
+use vesica_session::Fault;
+
+/// Why a run ended without a result. [`JobError::fault`] says whose fault it is; exit codes are that and nothing else.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// The job file.
+    #[error("{0}")]
+    Spec(#[from] SpecError),
+    /// The parties' shared documents differ.
+    #[error("{peer} holds a different job. [shared] must be the same on both sides:{}", list(.differences))]
+    Disagree {
+        /// The peer.
+        peer: String,
+        /// Every field that differs.
+        differences: Vec<Difference>,
+    },
+    /// An environment variable or the machine's set-up.
+    #[error("{0}")]
+    Setup(String),
+    /// A table.
+    #[error("{0}")]
+    Table(#[from] vesica_table::Error),
+    /// Getting in touch with a peer.
+    #[error("{0}")]
+    Net(#[from] vesica_net::Error),
+    /// Anything between the parties after that.
+    #[error("{0}")]
+    Session(#[from] vesica_session::Error),
+    /// An output that will not fit.
+    #[error(
+        "{folder} has {free} free, and the output needs about {need}: make room, or write elsewhere",
+        folder = .folder.display(), free = crate::report::size(*.free), need = crate::report::size(*.need)
+    )]
+    Space {
+        /// Where it was to go.
+        folder: PathBuf,
+        /// Bytes that it needs.
+        need: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// A file of ours, other than the tables.
+    #[error("{what} {path}: {error}", path = .path.display())]
+    File {
+        /// What was tried: `cannot write the report`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+impl JobError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            JobError::Spec(_) | JobError::Disagree { .. } | JobError::Setup(_) => Fault::Config,
+            JobError::Table(error) => match error.fault() {
+                vesica_table::Fault::Input => Fault::Input,
+                vesica_table::Fault::Config => Fault::Config,
+                vesica_table::Fault::Bug => Fault::Bug,
+            },
+            JobError::Net(error) => error.fault(),
+            JobError::Session(error) => error.fault(),
+            JobError::Space { .. } | JobError::File { .. } => Fault::Input,
+        }
+    }
+
+    /// What a peer may be told of it: the kind of fault, and nothing of this party's data or files.
+    pub fn for_peer(&self) -> String {
+        match self.fault() {
+            Fault::Config => "its job or set-up is at fault; it shows why on its own screen".into(),
+            Fault::Input => "its input or output failed; it shows why on its own screen".into(),
+            Fault::Network => "its connection failed".into(),
+            Fault::Peer => match self {
+                JobError::Session(vesica_session::Error::Peer { fault, .. }) => {
+                    format!("it says that you broke the protocol: {fault}")
+                }
+                _ => "it says that a peer is at fault".into(),
+            },
+            Fault::Bug => "a bug on its side".into(),
+            Fault::Interrupted => "it was interrupted".into(),
+        }
+    }
+}
+
+fn list(differences: &[Difference]) -> String {
+    differences.iter().map(|d| format!("\n  {d}")).collect()
+}

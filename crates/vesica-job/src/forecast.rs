@@ -1,0 +1,219 @@
+//! What a run will cost and reveal, before it runs.
+
+use crate::curve::{WithGroup, with_group};
+use crate::error::JobError;
+use crate::local;
+use crate::plan::Plan;
+use crate::report::{self, Revealed, count, size};
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::Instant;
+use vesica_curve::{Dst, Group, Points, SecretScalar};
+use vesica_table::Table;
+use vesica_types::Digest;
+
+/// A plan in numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Forecast {
+    /// The protocol.
+    pub protocol: String,
+    /// The curve.
+    pub curve: String,
+    /// Ids of the parameter sets.
+    pub parameters: Vec<String>,
+    /// Computational security in bits.
+    pub kappa: u32,
+    /// Statistical security in bits, for the whole job.
+    pub sigma: u32,
+    /// Rows of this party: given, read from the file, or estimated.
+    pub rows: u64,
+    /// Where that number comes from.
+    pub rows_from: &'static str,
+    /// Rows of the peer: given, or taken to be as many.
+    pub peer_rows: u64,
+    /// Where that number comes from.
+    pub peer_rows_from: &'static str,
+    /// Units of the job.
+    pub units: u32,
+    /// Units in flight, if the peer is ready for as many as this party.
+    pub in_flight: u32,
+    /// Keys a unit after padding: mine.
+    pub unit_capacity: u64,
+    /// Keys a unit after padding: the peer's.
+    pub peer_unit_capacity: u64,
+    /// Bytes of a comparison tag.
+    pub tag_bytes: u32,
+    /// Bytes to send, before encryption.
+    pub sent: u64,
+    /// Bytes to receive.
+    pub received: u64,
+    /// Bytes of memory at most.
+    pub memory: u64,
+    /// Seconds of CPU for the arithmetic, from a measurement made just now.
+    pub cpu_s: f64,
+    /// Seconds by the clock at least, if the peer is as fast and the network is no bottleneck.
+    pub wall_s: f64,
+    /// The instruction set that the arithmetic will run on.
+    pub cpu: String,
+    /// What the run will tell whom.
+    pub reveals: Vec<Revealed>,
+}
+
+/// Bytes of memory that a program has before it does anything.
+const BASE: u64 = 24 << 20;
+
+/// Bytes of memory that a key costs while its unit is in flight: points, encodings, tags and their order. Measured.
+const IN_FLIGHT: u64 = 220;
+
+/// Bytes of memory that a key costs from reading to the output: its sorted record and its unit's.
+const KEY: u64 = 72;
+
+/// What a run of `plan` will cost. Key counts are taken to be row counts; without `rows` the table is asked or sampled.
+///
+/// # Errors
+/// Those of opening what the run needs.
+pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Result<Forecast, JobError> {
+    let (rows, rows_from) = match rows {
+        Some(rows) => (rows, "given"),
+        None => {
+            let table = vesica_table::open(&plan.input)?;
+            match table.rows() {
+                Some(rows) => (rows, "from the file"),
+                None => (estimate(&*table, plan)?, "estimated from the file's beginning"),
+            }
+        }
+    };
+    let peer_from = if peer_rows.is_some() { "given" } else { "not known: taken to be as many" };
+    let peer_rows = peer_rows.unwrap_or(rows);
+    let sizes = plan.sizes(rows, peer_rows, (plan.workers, plan.workers));
+
+    let speed = with_group(plan.shared.curve, Measure);
+    let units = u64::from(sizes.units);
+    let (mine, theirs) = (sizes.capacity * units, sizes.peer_capacity * units);
+    let (wire, tag) = (speed.wire as u64, sizes.tag_len.bytes() as u64);
+    let for_learner = |learns: bool, keys: u64| if learns { keys * tag } else { 0 };
+    let (i_learn, peer_learns) = (plan.i_learn(), plan.learns(&plan.peer().party));
+    let cpu_s = mine as f64 * speed.mask + theirs as f64 * speed.mask_again;
+    let cores = report::Host::here().cores.min(sizes.in_flight);
+    let in_flight = u64::from(sizes.in_flight.min(sizes.units)) * (sizes.capacity + sizes.peer_capacity) * IN_FLIGHT;
+    let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
+    Ok(Forecast {
+        protocol: plan.shared.protocol.name().to_owned(),
+        curve: plan.shared.curve.name().to_owned(),
+        parameters: vec![plan.curve.id.to_owned()],
+        kappa: plan.curve.kappa,
+        sigma: vesica_params::Level::STANDARD.sigma,
+        rows,
+        rows_from,
+        peer_rows,
+        peer_rows_from: peer_from,
+        units: sizes.units,
+        in_flight: sizes.in_flight.min(sizes.units),
+        unit_capacity: sizes.capacity,
+        peer_unit_capacity: sizes.peer_capacity,
+        tag_bytes: sizes.tag_len.bytes() as u32,
+        sent: mine * wire + for_learner(peer_learns, theirs),
+        received: theirs * wire + for_learner(i_learn, mine),
+        memory: BASE + in_flight + (rows * KEY).min(plan.memory),
+        cpu_s,
+        wall_s: cpu_s / f64::from(cores.max(1)),
+        cpu: vesica_cpu::Backend::chosen().name().to_owned(),
+        reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
+    })
+}
+
+/// Rows of a table, going by how many stand in its first part.
+fn estimate(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
+    let mut rows = 0u64;
+    for batch in table.keys(&plan.keys)? {
+        rows += batch?.num_rows() as u64;
+        if rows >= 100_000 {
+            let whole = table.bytes().unwrap_or(0);
+            return Ok((u128::from(rows) * u128::from(whole) / u128::from(table.bytes_read().max(1))) as u64);
+        }
+    }
+    Ok(rows)
+}
+
+/// What the arithmetic costs on this CPU, a key.
+struct Speed {
+    /// Bytes of an element.
+    wire: usize,
+    /// Seconds to hash and mask a key.
+    mask: f64,
+    /// Seconds to check a received element and mask it again.
+    mask_again: f64,
+}
+
+/// Measures a group for a moment.
+struct Measure;
+
+impl WithGroup for Measure {
+    type Out = Speed;
+
+    fn with<G: Group>(self) -> Speed {
+        let scalar = G::Scalar::from_uniform(&[1; 64]);
+        let keys: Vec<Digest> = (0..4096u32).map(|i| Digest(u128::from(i).to_le_bytes())).collect();
+        let mut wire = Vec::new();
+        let start = Instant::now();
+        G::hash(&Dst::new(b"vesica-forecast"), &keys).mul(&scalar).encode(&mut wire);
+        let mask = start.elapsed().as_secs_f64() / keys.len() as f64;
+        let start = Instant::now();
+        let mut out = Vec::new();
+        if let Ok(points) = G::decode(&wire, &[0; 32]) {
+            points.mul(&scalar).encode(&mut out);
+        }
+        let mask_again = start.elapsed().as_secs_f64() / keys.len() as f64;
+        Speed { wire: G::WIRE, mask, mask_again }
+    }
+}
+
+impl Forecast {
+    /// The forecast in plain words.
+    pub fn in_words(&self) -> String {
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "Protocol    {} on {} ({} bits; {}), 2^-{} of anything going wrong by chance",
+            self.protocol,
+            self.curve,
+            self.kappa,
+            self.parameters.join(", "),
+            self.sigma
+        );
+        let _ = writeln!(
+            text,
+            "Rows        {} here ({}), {} there ({})",
+            count(self.rows),
+            self.rows_from,
+            count(self.peer_rows),
+            self.peer_rows_from
+        );
+        let _ = writeln!(
+            text,
+            "Units       {}, {} at a time, padded to {} and {} keys; tags of {} bytes",
+            self.units,
+            self.in_flight,
+            count(self.unit_capacity),
+            count(self.peer_unit_capacity),
+            self.tag_bytes
+        );
+        let _ = writeln!(text, "Traffic     {} to send, {} to receive", size(self.sent), size(self.received));
+        let _ = writeln!(text, "Memory      about {}", size(self.memory));
+        let _ = writeln!(
+            text,
+            "Time        about {:.1} s of CPU ({}), so {:.1} s at least by the clock if the other side is as fast",
+            self.cpu_s, self.cpu, self.wall_s
+        );
+        let _ = writeln!(text, "Who will learn what:");
+        for r in &self.reveals {
+            let _ = writeln!(text, "  {}: {}", r.to.join(" and "), r.what);
+        }
+        text
+    }
+}
+
+/// Bytes free where `path` is to be written.
+pub(crate) fn free(path: &std::path::Path) -> Option<u64> {
+    vesica_table::free_bytes(&local::folder(path)).ok()
+}

@@ -1,0 +1,257 @@
+//! From rows to keys: which rows have which key, before anything is known of the run.
+//!
+//! A key is the text of the key columns in an encoding without ambiguity, hashed to 32 bytes that never leave this
+//! machine. After the parties have tossed their salt, [`Keys::salted`] hashes that digest with the salt to the 16 bytes
+//! that a protocol works on. Two steps, so that a table is read and found good before a peer is contacted, and still no
+//! choice of keys can depend on the salt; the first digest is wide, because whoever plants rows in a table can search
+//! for collisions of an unsalted hash at leisure (2^64 steps for 16 bytes, 2^128 for 32).
+//!
+//! Rows are parted by their digest's first byte and sorted part by part, so that memory stays bounded and equal keys come
+//! to stand together. A key's number is its place in that order.
+
+use crate::control::{Control, Event};
+use crate::error::JobError;
+use arrow_array::StringArray;
+use arrow_array::cast::AsArray;
+use std::path::Path;
+use vesica_table::{Spill, Spilled, Table};
+use vesica_types::{Digest, RowId};
+
+/// Parts that rows are sorted in.
+const PARTS: usize = 256;
+
+/// A record of a part: the key's digest, then the row's number, big-endian so that records sort by both.
+const RECORD: usize = 40;
+
+/// The number of a key in this party's own order of its keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct KeyId(pub u64);
+
+/// A table's keys, and which rows have them.
+pub struct Keys {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Distinct keys that are not empty.
+    pub distinct: u64,
+    /// Rows whose key is empty or has an empty column.
+    pub empty: u64,
+    /// Rows whose key stands in an earlier row too.
+    pub duplicates: u64,
+    parts: Spilled,
+}
+
+/// A key as a unit gets it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Salted {
+    /// What the protocol works on.
+    pub digest: Digest,
+    /// 64 more bits of the same hash: which unit the key belongs to.
+    pub spread: u64,
+    /// The key's number.
+    pub key: KeyId,
+    /// Rows that have it.
+    pub rows: u64,
+}
+
+impl Keys {
+    /// Reads the key columns of `table` whole. `memory` bounds the bytes held; what is more goes to `dir`.
+    ///
+    /// # Errors
+    /// What is wrong with the table, with the row; a full disk; being cancelled.
+    pub fn extract(
+        table: &dyn Table,
+        columns: &[String],
+        memory: u64,
+        dir: &Path,
+        ctl: &Control,
+    ) -> Result<Self, JobError> {
+        let memory = usize::try_from(memory / 2).unwrap_or(usize::MAX);
+        let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
+        let (mut rows, mut empty) = (0u64, 0u64);
+        let mut text = Vec::new();
+        for batch in table.keys(columns)? {
+            let batch = batch?;
+            ctl.check()?;
+            let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
+            for row in 0..batch.num_rows() {
+                if encode(&columns, row, &mut text) {
+                    let digest = blake3::keyed_hash(&KEY_DOMAIN, &text);
+                    let mut record = [0; RECORD];
+                    record[..32].copy_from_slice(digest.as_bytes());
+                    record[32..].copy_from_slice(&(rows + row as u64).to_be_bytes());
+                    unsorted.push(usize::from(record[0]), &record)?;
+                } else {
+                    empty += 1;
+                }
+            }
+            rows += batch.num_rows() as u64;
+            ctl.event(Event::Done(rows));
+        }
+        let (parts, distinct) = sort(unsorted.finish()?, memory, dir, ctl)?;
+        Ok(Self { rows, distinct, empty, duplicates: rows - empty - distinct, parts })
+    }
+
+    /// Every distinct key, hashed with the run's salt, in the order of their numbers.
+    ///
+    /// # Errors
+    /// Those of `each`, and of reading what was spilled.
+    pub fn salted(
+        &self,
+        salt: &[u8; 32],
+        mut each: impl FnMut(Salted) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let salt = blake3::derive_key("vesica 2026 salted key", salt);
+        self.each(|key, digest, rows| {
+            let hash = blake3::keyed_hash(&salt, digest);
+            let (digest, rest) = hash.as_bytes().split_first_chunk::<16>().expect("a hash has 32 bytes");
+            let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
+            each(Salted { digest: Digest(*digest), spread, key, rows: rows.count() as u64 })
+        })
+    }
+
+    /// The rows of each of `wanted`, which must ascend: `each` gets the place in `wanted` and the rows in order.
+    ///
+    /// # Errors
+    /// Those of reading what was spilled.
+    pub fn rows_of(
+        &self,
+        wanted: &[KeyId],
+        mut each: impl FnMut(usize, &mut dyn Iterator<Item = RowId>),
+    ) -> Result<(), JobError> {
+        let mut next = 0;
+        self.each(|key, _, rows| {
+            if wanted.get(next) == Some(&key) {
+                each(next, &mut rows.map(RowId));
+                next += 1;
+            }
+            Ok(())
+        })
+    }
+
+    fn each(
+        &self,
+        mut each: impl FnMut(KeyId, &[u8; 32], &mut dyn Iterator<Item = u64>) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut number = 0;
+        for part in 0..PARTS {
+            let records = self.parts.read(part)?;
+            for group in groups(&records) {
+                let (digest, _) = group.split_first_chunk::<32>().expect("a group has a record");
+                each(KeyId(number), digest, &mut group.chunks_exact(RECORD).map(row))?;
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keys are hashed under a key of their own, so that these digests are of use nowhere else.
+static KEY_DOMAIN: std::sync::LazyLock<[u8; 32]> =
+    std::sync::LazyLock::new(|| blake3::derive_key("vesica 2026 key", &[]));
+
+/// The type tag of a text column in a key's encoding; other types may get their own one day.
+const TEXT: u8 = 1;
+
+/// Writes row `row`'s key to `out`: for each column its type, its length and its bytes, so that no two keys have one
+/// encoding. False if a column is empty: such a key matches nothing.
+fn encode(columns: &[&StringArray], row: usize, out: &mut Vec<u8>) -> bool {
+    out.clear();
+    for column in columns {
+        let value = column.value(row).as_bytes();
+        if value.is_empty() {
+            return false;
+        }
+        out.push(TEXT);
+        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        out.extend_from_slice(value);
+    }
+    true
+}
+
+fn sort(unsorted: Spilled, memory: usize, dir: &Path, ctl: &Control) -> Result<(Spilled, u64), JobError> {
+    let mut sorted = Spill::new(PARTS, RECORD, memory, dir)?;
+    let mut distinct = 0;
+    for part in 0..PARTS {
+        ctl.check()?;
+        let mut records = unsorted.read(part)?;
+        let (records, _) = records.as_chunks_mut::<RECORD>();
+        records.sort_unstable();
+        distinct += groups(records.as_flattened()).count() as u64;
+        for record in records {
+            sorted.push(part, record)?;
+        }
+    }
+    Ok((sorted.finish()?, distinct))
+}
+
+/// Runs of records with one digest.
+fn groups(records: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (records, _) = records.as_chunks::<RECORD>();
+    records.chunk_by(|a, b| a[..32] == b[..32]).map(<[[u8; RECORD]]>::as_flattened)
+}
+
+fn row(record: &[u8]) -> u64 {
+    u64::from_be_bytes(*record.last_chunk().expect("a record ends in a row's number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn extract(csv: &str, columns: &[&str]) -> Keys {
+        let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        file.write_all(csv.as_bytes()).unwrap();
+        let table = vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
+        let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
+        Keys::extract(&*table, &columns, 64 << 20, &std::env::temp_dir(), &Control::new(())).unwrap()
+    }
+
+    fn all(keys: &Keys) -> Vec<Salted> {
+        let mut all = Vec::new();
+        keys.salted(&[1; 32], |s| {
+            all.push(s);
+            Ok(())
+        })
+        .unwrap();
+        all
+    }
+
+    #[test]
+    fn rows_keys_empties_and_duplicates_are_counted() {
+        let keys = extract("id,v\na,1\nb,2\n,3\na,4\n\"a\",5\n", &["id"]);
+        assert_eq!((keys.rows, keys.distinct, keys.empty, keys.duplicates), (5, 2, 1, 2));
+        let mut rows = Vec::new();
+        keys.rows_of(&[KeyId(0), KeyId(1)], |place, list| rows.push((place, list.map(|r| r.0).collect::<Vec<_>>())))
+            .unwrap();
+        rows.sort_by_key(|(_, list)| list[0]);
+        assert_eq!([&rows[0].1[..], &rows[1].1[..]], [&[0, 3, 4][..], &[1]]);
+    }
+
+    #[test]
+    fn keys_of_several_columns_do_not_run_together() {
+        let keys = extract("x,y\n\"a,b\",c\na,\"b,c\"\nab,c\na,bc\na,\n", &["x", "y"]);
+        assert_eq!((keys.distinct, keys.empty), (4, 1));
+        let swapped = extract("y,x\nc,\"a,b\"\n", &["x", "y"]);
+        let digests: Vec<Digest> = all(&keys).iter().map(|s| s.digest).collect();
+        assert!(
+            digests.contains(&all(&swapped)[0].digest),
+            "columns are taken in the order of the job, not of the file"
+        );
+    }
+
+    #[test]
+    fn a_salted_key_depends_on_key_and_salt_alone() {
+        let (a, b) = (extract("id\nx\ny\n", &["id"]), extract("k,id\n1,z\n2,x\n", &["id"]));
+        let (a, b) = (all(&a), all(&b));
+        assert_eq!(a.iter().filter(|s| b.iter().any(|t| t.digest == s.digest && t.spread == s.spread)).count(), 1);
+        let keys = extract("id\nx\n", &["id"]);
+        let mut other = None;
+        keys.salted(&[2; 32], |s| {
+            other = Some(s.digest);
+            Ok(())
+        })
+        .unwrap();
+        assert_ne!(Some(all(&keys)[0].digest), other);
+    }
+}

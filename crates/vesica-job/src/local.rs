@@ -1,0 +1,66 @@
+//! What a run needs of this machine, found good before any peer is contacted.
+
+use crate::error::JobError;
+use crate::peer;
+use crate::plan::Plan;
+use std::path::{Path, PathBuf};
+use vesica_net::{Endpoint, Identity};
+use vesica_table::{Sink, Table};
+
+/// This party's side of a run, opened.
+pub struct Local {
+    /// The table, its header or schema read.
+    pub table: Box<dyn Table>,
+    /// Where the result goes, if this party learns it: a file beside the target, gone if it is not finished.
+    pub sink: Option<Box<dyn Sink>>,
+    /// The private key and certificate, unless the job is insecure.
+    pub identity: Option<Identity>,
+    /// Where the peer is reached, and how it is known.
+    pub endpoint: Endpoint,
+    /// Where what does not fit in memory goes.
+    pub scratch: PathBuf,
+    /// The folder of the output.
+    pub folder: Option<PathBuf>,
+}
+
+impl Local {
+    /// Fails if an output of `places` rows will not fit on its disk, going by the size of the input's `rows`.
+    ///
+    /// # Errors
+    /// [`JobError::Space`].
+    pub fn room_for(&self, places: u64, rows: u64) -> Result<(), JobError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let need = u128::from(self.table.bytes().unwrap_or(0)) * u128::from(places) / u128::from(rows.max(1));
+        match vesica_table::free_bytes(folder) {
+            // A compressed input says little about an uncompressed output and the other way round: refuse what cannot be.
+            Ok(free) if u128::from(free) < need / 2 => {
+                Err(JobError::Space { folder: folder.clone(), need: u64::try_from(need).unwrap_or(u64::MAX), free })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The folder that a file named `path` is in.
+pub fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Opens all that a run needs: cheap checks, no pass over the rows.
+///
+/// # Errors
+/// Whatever would end the run later for a reason that can be seen now.
+pub fn open(plan: &Plan) -> Result<Local, JobError> {
+    vesica_cpu::requested().map_err(JobError::Setup)?;
+    let identity = plan.identity.as_ref().map(Identity::load).transpose()?;
+    let endpoint = peer::endpoint(plan, identity.as_ref())?;
+    let table = vesica_table::open(&plan.input)?;
+    // Asks for the columns, and reads nothing yet.
+    drop(table.keys(&plan.keys)?);
+    let sink = plan.output.as_ref().map(|output| vesica_table::create(output, &*table)).transpose()?;
+    let folder = plan.output.as_ref().map(|output| folder(&output.path));
+    Ok(Local { table, sink, identity, endpoint, scratch: std::env::temp_dir(), folder })
+}

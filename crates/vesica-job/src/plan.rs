@@ -1,0 +1,448 @@
+//! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
+
+use crate::spec::{self, CurveName, Format, Join, Spec, SpecError};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+use vesica_params::{Level, curve::CurveSet};
+use vesica_psi::reveals;
+use vesica_session::Reveal;
+use vesica_types::{Party, TagLen};
+
+/// A job whose every field is present and means something.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The document that the parties compare.
+    pub shared: spec::Shared,
+    /// Every party, in the job's order.
+    pub parties: Vec<Party>,
+    /// This one.
+    pub me: Party,
+    /// The others.
+    pub peers: Vec<PeerPlan>,
+    /// Where this party listens, if a peer is to call it.
+    pub listen: Option<String>,
+    /// The private key and certificate, unless the job is insecure.
+    pub identity: Option<PathBuf>,
+    /// The parties that get the result.
+    pub learners: Vec<Party>,
+    /// The curve's parameter set.
+    pub curve: &'static CurveSet,
+    /// The table.
+    pub input: vesica_table::Input,
+    /// Its key columns.
+    pub keys: Vec<String>,
+    /// Where the result goes; present exactly if this party learns it.
+    pub output: Option<vesica_table::Output>,
+    /// Bytes of memory for keys before they spill.
+    pub memory: u64,
+    /// Units that this party is ready to work on at once.
+    pub workers: u32,
+    /// How long to wait for a late party.
+    pub patience: Duration,
+    /// Where the report goes.
+    pub report: Option<PathBuf>,
+}
+
+/// How to reach and recognise a peer.
+#[derive(Clone, Debug)]
+pub struct PeerPlan {
+    /// Who.
+    pub party: Party,
+    /// Its address, if this side calls.
+    pub connect: Option<String>,
+    /// How its certificate is recognised; absent only in an insecure job.
+    pub trust: Option<TrustPlan>,
+}
+
+/// How a certificate is recognised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TrustPlan {
+    /// By its fingerprint.
+    Pinned(vesica_net::Fingerprint),
+    /// By an authority's signature, from this file, and the party's name in it.
+    Ca(PathBuf),
+}
+
+/// The sizes that follow from the parties' key counts; the same numbers on every side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// Units.
+    pub units: u32,
+    /// Units in flight at once.
+    pub in_flight: u32,
+    /// Keys of mine a unit, padded.
+    pub capacity: u64,
+    /// Keys of the peer's a unit, padded.
+    pub peer_capacity: u64,
+    /// Length of a comparison tag.
+    pub tag_len: TagLen,
+}
+
+/// The most distinct keys a party may bring.
+pub const MAX_KEYS: u64 = 1 << 36;
+
+impl Plan {
+    /// The only peer of a two-party job.
+    pub fn peer(&self) -> &PeerPlan {
+        &self.peers[0]
+    }
+
+    /// Whether this party gets the result.
+    pub fn i_learn(&self) -> bool {
+        self.learners.contains(&self.me)
+    }
+
+    /// Whether `party` gets the result.
+    pub fn learns(&self, party: &Party) -> bool {
+        self.learners.contains(party)
+    }
+
+    /// What the run tells whom.
+    pub fn reveals(&self) -> Vec<Reveal> {
+        let mut all = vec![reveals::INTERSECTION, reveals::KEY_COUNT];
+        if self.learners.len() > 1 {
+            all.push(reveals::MULTIPLICITY);
+        }
+        all.push(reveals::TRAFFIC);
+        all
+    }
+
+    /// The sizes for `mine` and `theirs` distinct keys, when the sides are ready for `workers` units at once.
+    pub fn sizes(&self, mine: u64, theirs: u64, workers: (u32, u32)) -> Sizes {
+        let in_flight = workers.0.min(workers.1).max(1);
+        let largest = mine.max(theirs);
+        let units = match self.shared.unit {
+            None => vesica_params::units(largest, in_flight),
+            Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
+        };
+        let capacity = vesica_params::unit_capacity(mine, units, Level::STANDARD);
+        let peer_capacity = vesica_params::unit_capacity(theirs, units, Level::STANDARD);
+        let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
+        let bytes = vesica_params::tag_bytes(total(capacity), total(peer_capacity), Level::STANDARD);
+        let tag_len = TagLen::new(bytes).expect("2^44 keys a side need 16 bytes, and the limit is 2^36");
+        Sizes { units, in_flight, capacity, peer_capacity, tag_len }
+    }
+}
+
+/// The plan of a job.
+///
+/// # Errors
+/// If a field contradicts another or means nothing; names the field, its value and the remedy.
+pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
+    let (shared, mine) = (&spec.shared, &spec.mine);
+    name("shared.id", &shared.id)?;
+    let parties = parties(&shared.parties)?;
+    let find = |field: &str, name: &str| -> Result<Party, SpecError> {
+        let known: Vec<&str> = shared.parties.iter().map(String::as_str).collect();
+        parties.iter().find(|p| p.name() == name).cloned().ok_or_else(|| {
+            let near = spec::nearest(name, &known).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
+            SpecError::field(field, format!("\"{name}\" is not one of shared.parties ({}){near}", known.join(", ")))
+        })
+    };
+    let me = find("mine.name", &mine.name)?;
+
+    let learners = shared.learns.iter().map(|n| find("shared.learns", n)).collect::<Result<Vec<_>, _>>()?;
+    if learners.is_empty() {
+        return Err(SpecError::field("shared.learns", "is empty: name at least one party that gets the result"));
+    }
+    distinct("shared.learns", &shared.learns)?;
+    let i_learn = learners.contains(&me);
+    match (&mine.output, i_learn) {
+        (None, true) => {
+            return Err(SpecError::field(
+                "mine.output",
+                format!("is missing: {me} learns the result; add output = {{ path = \"…\" }}"),
+            ));
+        }
+        (Some(_), false) => {
+            return Err(SpecError::field(
+                "mine.output",
+                format!(
+                    "{me} is not in shared.learns and gets no result; remove output, or agree with the others that {me} learns"
+                ),
+            ));
+        }
+        _ => {}
+    }
+    if shared.unit == Some(0) {
+        return Err(SpecError::field("shared.unit", "0 keys a unit; give a positive number, or leave it out"));
+    }
+    if shared.unit.is_some_and(|mean| mean > 1 << 20) {
+        return Err(SpecError::field(
+            "shared.unit",
+            format!("{} keys a unit; the most is 1048576", shared.unit.unwrap_or(0)),
+        ));
+    }
+
+    if mine.input.keys.is_empty() {
+        return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
+    }
+    distinct("mine.input.keys", &mine.input.keys)?;
+
+    Ok(Plan {
+        shared: shared.clone(),
+        peers: peers(spec, &parties, &me, &find)?,
+        listen: mine.listen.clone(),
+        identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| t.identity.clone()) },
+        curve: curve_set(shared.curve),
+        input: vesica_table::Input {
+            format: mine.input.format.map(table_format),
+            ..vesica_table::Input::new(&mine.input.path)
+        },
+        keys: mine.input.keys.clone(),
+        output: mine
+            .output
+            .as_ref()
+            .map(|o| vesica_table::Output { format: o.format.map(table_format), ..vesica_table::Output::new(&o.path) }),
+        memory: memory(&mine.memory)?,
+        workers: workers(mine.workers)?,
+        patience: humantime::parse_duration(&mine.patience).map_err(|e| {
+            SpecError::field(
+                "mine.patience",
+                format!("\"{}\" is not a duration ({e}); write \"90s\" or \"10m\"", mine.patience),
+            )
+        })?,
+        report: mine.report.clone(),
+        parties,
+        me,
+        learners,
+    })
+}
+
+/// The parameter set of a curve.
+pub fn curve_set(curve: CurveName) -> &'static CurveSet {
+    vesica_params::curve::set(curve.name()).expect("every curve of a job has a set; a test holds it")
+}
+
+fn table_format(format: Format) -> vesica_table::Format {
+    match format {
+        Format::Csv => vesica_table::Format::Csv,
+        Format::Parquet => vesica_table::Format::Parquet,
+        Format::Arrow => vesica_table::Format::Ipc,
+    }
+}
+
+fn name(field: &str, name: &str) -> Result<(), SpecError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+        return Err(SpecError::field(
+            field,
+            format!("{name:?} is not a name: use 1 to 64 letters, digits, '.', '-' and '_'"),
+        ));
+    }
+    Ok(())
+}
+
+fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
+    let mut seen = BTreeSet::new();
+    match names.iter().find(|n| !seen.insert(*n)) {
+        Some(twice) => Err(SpecError::field(field, format!("\"{twice}\" is named twice"))),
+        None => Ok(()),
+    }
+}
+
+fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
+    names.iter().try_for_each(|n| name("shared.parties", n))?;
+    distinct("shared.parties", names)?;
+    if names.len() != 2 {
+        return Err(SpecError::field(
+            "shared.parties",
+            format!("{} parties; protocol \"ecdh\" is for two", names.len()),
+        ));
+    }
+    Ok((0u8..).zip(names).map(|(place, name)| Party::new(place, name)).collect())
+}
+
+fn peers(
+    spec: &Spec,
+    parties: &[Party],
+    me: &Party,
+    find: &dyn Fn(&str, &str) -> Result<Party, SpecError>,
+) -> Result<Vec<PeerPlan>, SpecError> {
+    let mine = &spec.mine;
+    for caller in mine.connect.keys() {
+        if find("mine.connect", caller)? == *me {
+            return Err(SpecError::field("mine.connect", format!("\"{caller}\" is this party itself")));
+        }
+    }
+    let peers: Vec<&Party> = parties.iter().filter(|p| *p != me).collect();
+    let awaited: Vec<&str> = peers.iter().map(|p| p.name()).filter(|n| !mine.connect.contains_key(*n)).collect();
+    match (&mine.listen, awaited.as_slice()) {
+        (None, [one, ..]) => {
+            return Err(SpecError::field(
+                "mine.listen",
+                format!(
+                    "neither listen nor connect: write listen = \"0.0.0.0:5300\" to be called by {one}, or connect = {{ {one} = \"host:port\" }} to call"
+                ),
+            ));
+        }
+        (Some(_), []) => {
+            return Err(SpecError::field(
+                "mine.listen",
+                "every peer is in mine.connect, so nobody would call: give one of the two",
+            ));
+        }
+        _ => {}
+    }
+    if spec.shared.insecure {
+        return Ok(peers
+            .into_iter()
+            .map(|p| PeerPlan { party: p.clone(), connect: mine.connect.get(p.name()).cloned(), trust: None })
+            .collect());
+    }
+    let tls = mine.tls.as_ref().ok_or_else(|| {
+        SpecError::field(
+            "mine.tls",
+            format!("is missing: make an identity with `vesica cert {me} --out DIR` and write tls = {{ identity = \"{me}.pem\", peers = {{ … = \"sha256:…\" }} }}"),
+        )
+    })?;
+    for pinned in tls.peers.keys() {
+        find("mine.tls.peers", pinned)?;
+    }
+    if tls.ca.is_some() && !tls.peers.is_empty() {
+        return Err(SpecError::field(
+            "mine.tls",
+            "has both peers and ca: recognise certificates by fingerprint or by authority, not both",
+        ));
+    }
+    peers
+        .into_iter()
+        .map(|party| {
+            let field = format!("mine.tls.peers.{party}");
+            let trust = match (&tls.ca, tls.peers.get(party.name())) {
+                (Some(ca), _) => TrustPlan::Ca(ca.clone()),
+                (None, Some(pin)) => {
+                    TrustPlan::Pinned(pin.parse().map_err(|e| SpecError::field(&field, format!("\"{pin}\": {e}")))?)
+                }
+                (None, None) => {
+                    return Err(SpecError::field(
+                        &field,
+                        format!("is missing: ask {party} for the fingerprint that `vesica cert` printed, and write peers = {{ {party} = \"sha256:…\" }}"),
+                    ));
+                }
+            };
+            Ok(PeerPlan { party: party.clone(), connect: mine.connect.get(party.name()).cloned(), trust: Some(trust) })
+        })
+        .collect()
+}
+
+fn memory(text: &str) -> Result<u64, SpecError> {
+    let bytes: bytesize::ByteSize = text.parse().map_err(|_| {
+        SpecError::field(
+            "mine.memory",
+            format!("\"{text}\" is not an amount of memory; write \"512 MiB\" or \"8 GiB\""),
+        )
+    })?;
+    if bytes.as_u64() < 64 << 20 {
+        return Err(SpecError::field("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\"")));
+    }
+    Ok(bytes.as_u64())
+}
+
+fn workers(given: Option<u32>) -> Result<u32, SpecError> {
+    match given {
+        Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
+        Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
+        Some(n) => Ok(n),
+        None => Ok(std::thread::available_parallelism().map_or(2, |n| n.get() as u32).clamp(2, 64)),
+    }
+}
+
+/// Whether a join needs the rows of both sides to be multiplied out.
+pub fn multiplies(plan: &Plan) -> bool {
+    plan.shared.join == Join::Inner && plan.learners.len() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = r#"
+[shared]
+id = "acme-globex"
+parties = ["alice", "bob"]
+protocol = "ecdh"
+learns = ["alice"]
+
+[mine]
+name = "alice"
+listen = "127.0.0.1:5300"
+tls = { identity = "alice.pem", peers = { bob = "sha256:PIN" } }
+input = { path = "alice.csv", keys = ["id"] }
+output = { path = "out.csv" }
+"#;
+
+    fn job() -> String {
+        JOB.replace("PIN", &"ab".repeat(32))
+    }
+
+    fn refused(from: &str, to: &str) -> SpecError {
+        let text = job().replace(from, to);
+        assert_ne!(text, job(), "{from}");
+        plan(&spec::parse(&text).unwrap()).unwrap_err()
+    }
+
+    #[test]
+    fn a_valid_job_has_a_plan() {
+        let plan = plan(&spec::parse(&job()).unwrap()).unwrap();
+        assert_eq!((plan.me.name(), plan.peer().party.name(), plan.i_learn()), ("alice", "bob", true));
+        assert_eq!(plan.memory, 2 << 30);
+        assert_eq!(plan.patience, Duration::from_secs(600));
+    }
+
+    /// Every field that can contradict another is refused by name, with a remedy.
+    #[test]
+    fn what_contradicts_is_refused_by_name() {
+        let cases = [
+            ("id = \"acme-globex\"", "id = \"a b\"", "shared.id"),
+            ("[\"alice\", \"bob\"]", "[\"alice\", \"alice\"]", "shared.parties"),
+            ("[\"alice\", \"bob\"]", "[\"alice\"]", "shared.parties"),
+            ("[\"alice\", \"bob\"]", "[\"alice\", \"bob\", \"carol\"]", "shared.parties"),
+            ("learns = [\"alice\"]", "learns = []", "shared.learns"),
+            ("learns = [\"alice\"]", "learns = [\"alcie\"]", "shared.learns"),
+            ("learns = [\"alice\"]", "learns = [\"alice\", \"alice\"]", "shared.learns"),
+            ("learns = [\"alice\"]", "learns = [\"bob\"]", "mine.output"),
+            ("output = { path = \"out.csv\" }", "", "mine.output"),
+            ("learns = [\"alice\"]", "learns = [\"alice\"]\nunit = 0", "shared.unit"),
+            ("learns = [\"alice\"]", "learns = [\"alice\"]\nunit = 4000000", "shared.unit"),
+            ("name = \"alice\"", "name = \"alise\"", "mine.name"),
+            ("listen = \"127.0.0.1:5300\"", "", "mine.listen"),
+            ("listen = \"127.0.0.1:5300\"", "listen = \"h:1\"\nconnect = { bob = \"h:1\" }", "mine.listen"),
+            ("listen = \"127.0.0.1:5300\"", "connect = { alice = \"h:1\" }", "mine.connect"),
+            ("listen = \"127.0.0.1:5300\"", "connect = { eve = \"h:1\" }", "mine.connect"),
+            ("peers = { bob", "peers = { bobb", "mine.tls.peers"),
+            ("peers = { bob", "ca = \"ca.pem\", peers = { bob", "mine.tls"),
+            ("sha256:", "sha1:", "mine.tls.peers.bob"),
+            ("keys = [\"id\"]", "keys = []", "mine.input.keys"),
+            ("keys = [\"id\"]", "keys = [\"id\", \"id\"]", "mine.input.keys"),
+            ("name = \"alice\"", "name = \"alice\"\nmemory = \"lots\"", "mine.memory"),
+            ("name = \"alice\"", "name = \"alice\"\nmemory = \"1 MiB\"", "mine.memory"),
+            ("name = \"alice\"", "name = \"alice\"\nworkers = 0", "mine.workers"),
+            ("name = \"alice\"", "name = \"alice\"\npatience = \"soon\"", "mine.patience"),
+        ];
+        for (from, to, field) in cases {
+            let error = refused(from, to);
+            assert_eq!(error.field.as_deref(), Some(field), "{to}: {error}");
+        }
+        let text = job().lines().filter(|l| !l.starts_with("tls")).collect::<Vec<_>>().join("\n");
+        assert_eq!(plan(&spec::parse(&text).unwrap()).unwrap_err().field.as_deref(), Some("mine.tls"));
+        let insecure = text.replace("[mine]", "insecure = true\n[mine]");
+        assert!(plan(&spec::parse(&insecure).unwrap()).is_ok());
+    }
+
+    #[test]
+    fn every_curve_has_a_parameter_set() {
+        for curve in CurveName::ALL {
+            assert_eq!(curve_set(*curve).curve, curve.name());
+        }
+    }
+
+    #[test]
+    fn both_sides_compute_the_same_sizes() {
+        let plan = plan(&spec::parse(&job()).unwrap()).unwrap();
+        let (a, b) = (plan.sizes(1000, 1 << 20, (2, 8)), plan.sizes(1 << 20, 1000, (8, 2)));
+        assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len));
+        assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity));
+    }
+}

@@ -1,0 +1,367 @@
+//! What happened, as one document: read by people, programs and the benchmarks.
+
+use crate::error::JobError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+use vesica_session::{Learner, Meter, Reveal};
+
+/// The report of a run that ended well.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+#[schemars(title = "Vesica report")]
+pub struct Report {
+    /// The job.
+    pub job: JobId,
+    /// What came out.
+    pub outcome: Outcome,
+    /// What the run told whom.
+    pub revealed: Vec<Revealed>,
+    /// What was chosen, by the job or from the sizes.
+    pub chosen: Chosen,
+    /// What it cost, step by step.
+    pub cost: Vec<StepCost>,
+    /// Totals of the cost.
+    pub total: TotalCost,
+    /// Where it ran.
+    pub host: Host,
+}
+
+/// Names the run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JobId {
+    /// `shared.id`.
+    pub id: String,
+    /// The hash of the shared document, in hexadecimal; the same on every side.
+    pub shared_hash: String,
+    /// The party that this report is of.
+    pub party: String,
+    /// Every party.
+    pub parties: Vec<String>,
+}
+
+/// What came out. The same on every run over the same tables.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// Rows of the input.
+    pub rows: u64,
+    /// Distinct keys that are not empty: what the protocol worked on.
+    pub keys: u64,
+    /// Rows whose key is empty, or has an empty column; they match nothing.
+    pub empty: u64,
+    /// Rows whose key stands in an earlier row too.
+    pub duplicates: u64,
+    /// Distinct keys that the other party has too; null for a party that does not learn.
+    pub matched: Option<u64>,
+    /// Rows of the input whose key matched; null for a party that does not learn.
+    pub matched_rows: Option<u64>,
+    /// The file that was written; null for a party that does not learn.
+    pub output: Option<Written>,
+}
+
+/// A file that was written.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Written {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its rows.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// One thing that the run told somebody.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Revealed {
+    /// Its name.
+    pub name: String,
+    /// Who came to know it: parties, or `the network`.
+    pub to: Vec<String>,
+    /// What it is, in plain words.
+    pub what: String,
+}
+
+/// What was chosen.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Chosen {
+    /// The protocol.
+    pub protocol: String,
+    /// The curve.
+    pub curve: String,
+    /// Ids of the parameter sets.
+    pub parameters: Vec<String>,
+    /// Version of the format on the wire.
+    pub wire_version: u32,
+    /// Units of the job.
+    pub units: u32,
+    /// Units in flight at once.
+    pub in_flight: u32,
+    /// Keys a unit that this party padded to.
+    pub unit_capacity: u64,
+    /// Keys a unit that the peer padded to.
+    pub peer_unit_capacity: u64,
+    /// Bytes of a comparison tag.
+    pub tag_bytes: u32,
+    /// The instruction set that the arithmetic ran on.
+    pub cpu: String,
+    /// How the connection was secured.
+    pub tls: String,
+    /// The peers.
+    pub peers: Vec<PeerId>,
+}
+
+/// A peer as it was recognised.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PeerId {
+    /// Its name in the job.
+    pub name: String,
+    /// The fingerprint of its certificate; null in an insecure job.
+    pub fingerprint: Option<String>,
+    /// The distinct keys that it said it brings.
+    pub keys: u64,
+    /// The version of its program.
+    pub version: String,
+}
+
+/// The cost of one step. Steps of units in flight at once overlap: their times add up to more than the clock's.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StepCost {
+    /// The phase that the step belongs to.
+    pub phase: String,
+    /// The step; the phase's own name where it has no steps.
+    pub step: String,
+    /// Seconds by the clock, summed over units.
+    pub wall_s: f64,
+    /// Seconds of CPU, summed over units.
+    pub cpu_s: f64,
+    /// Bytes of messages sent, before encryption.
+    pub sent: u64,
+    /// Bytes of messages received.
+    pub received: u64,
+    /// Times that this side waited for an answer, summed over units.
+    pub rounds: u64,
+}
+
+/// Totals of the cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TotalCost {
+    /// Seconds by the clock from the start of the program's work to the end.
+    pub wall_s: f64,
+    /// Of which waiting for the other party to come.
+    pub waited_s: f64,
+    /// Seconds of CPU of this process.
+    pub cpu_s: f64,
+    /// Bytes sent, with framing and encryption.
+    pub sent: u64,
+    /// Bytes received, with framing and encryption.
+    pub received: u64,
+    /// The most memory that this process held, in bytes.
+    pub peak_memory: u64,
+}
+
+/// Where it ran.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// The version of Vesica.
+    pub version: String,
+    /// The operating system and architecture.
+    pub os: String,
+    /// Cores that the process may use.
+    pub cores: u32,
+    /// The instruction sets that this CPU offers.
+    pub cpu_available: Vec<String>,
+}
+
+impl Host {
+    /// This machine.
+    pub fn here() -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            cpu_available: vesica_cpu::Backend::available().into_iter().map(|b| b.name().to_owned()).collect(),
+        }
+    }
+}
+
+/// `reveals`, with the parties' names.
+pub fn revealed(reveals: &[Reveal], parties: &[String], learners: &[String]) -> Vec<Revealed> {
+    let to = |learner| match learner {
+        Learner::Learners => learners.to_vec(),
+        Learner::Everyone => parties.to_vec(),
+        Learner::Network => vec!["the network".to_owned()],
+    };
+    reveals.iter().map(|r| Revealed { name: r.name.into(), to: to(r.to), what: r.what.into() }).collect()
+}
+
+/// Collects what phases and steps cost, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Costs(Vec<StepCost>);
+
+impl Costs {
+    /// Adds a phase as a whole.
+    pub fn phase(&mut self, phase: &str, wall: Duration, cpu: Duration) {
+        let (phase, step) = (phase.to_owned(), phase.to_owned());
+        self.0.push(StepCost {
+            phase,
+            step,
+            wall_s: wall.as_secs_f64(),
+            cpu_s: cpu.as_secs_f64(),
+            ..Default::default()
+        });
+    }
+
+    /// Adds the steps of a phase.
+    pub fn steps(&mut self, phase: &str, meter: &Meter) {
+        self.0.extend(meter.steps.iter().map(|s| StepCost {
+            phase: phase.to_owned(),
+            step: s.name.to_owned(),
+            wall_s: s.wall.as_secs_f64(),
+            cpu_s: s.cpu.as_secs_f64(),
+            sent: s.sent,
+            received: s.received,
+            rounds: s.rounds,
+        }));
+    }
+
+    /// All of them.
+    pub fn close(self) -> Vec<StepCost> {
+        self.0
+    }
+}
+
+impl Report {
+    /// The run in plain words: what matched, what each side learned, and what it cost.
+    pub fn in_words(&self) -> String {
+        let (o, t) = (&self.outcome, &self.total);
+        let peer = self.chosen.peers.first();
+        let peers: Vec<&str> = self.chosen.peers.iter().map(|p| p.name.as_str()).collect();
+        let mut text = String::new();
+        match (o.matched, o.matched_rows) {
+            (Some(keys), Some(rows)) => {
+                let share = if o.rows == 0 { 0.0 } else { 100.0 * rows as f64 / o.rows as f64 };
+                let _ = writeln!(
+                    text,
+                    "{} of your {} rows ({share:.1} %) have a key that {} holds too: {} distinct keys.",
+                    count(rows),
+                    count(o.rows),
+                    peers.join(" and "),
+                    count(keys)
+                );
+            }
+            _ => {
+                let _ = writeln!(
+                    text,
+                    "Done. You did not ask to learn the result: your {} rows were matched for {}.",
+                    count(o.rows),
+                    peers.join(" and ")
+                );
+            }
+        }
+        if let Some(output) = &o.output {
+            let _ = writeln!(
+                text,
+                "Output: {} ({} rows, {}).",
+                output.path.display(),
+                count(output.rows),
+                size(output.bytes)
+            );
+        }
+        if o.empty > 0 {
+            let _ = writeln!(text, "{} rows have an empty key; they match nothing.", count(o.empty));
+        }
+        if o.duplicates > 0 {
+            let _ = writeln!(text, "{} rows repeat the key of an earlier row.", count(o.duplicates));
+        }
+        let _ = writeln!(text, "\nWho learned what:");
+        for r in &self.revealed {
+            let _ = writeln!(text, "  {}: {}", r.to.join(" and "), r.what);
+        }
+        if let Some(peer) = peer {
+            let _ = writeln!(
+                text,
+                "  In numbers: {} holds {} distinct keys, {} holds {}.",
+                self.job.party,
+                count(o.keys),
+                peer.name,
+                count(peer.keys)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\nCost: {:.1} s ({:.1} s of it waiting for {}), {:.1} s of CPU, {} sent, {} received, {} of memory at most.",
+            t.wall_s,
+            t.waited_s,
+            peers.join(" and "),
+            t.cpu_s,
+            size(t.sent),
+            size(t.received),
+            size(t.peak_memory)
+        );
+        let c = &self.chosen;
+        let _ = writeln!(
+            text,
+            "How: {} on {} ({}), {} units of {} and {} keys, tags of {} bytes; {}.",
+            c.protocol,
+            c.curve,
+            c.cpu,
+            c.units,
+            count(c.unit_capacity),
+            count(c.peer_unit_capacity),
+            c.tag_bytes,
+            c.tls
+        );
+        text
+    }
+}
+
+/// Writes the report where the job wants it, if it wants one: beside the target first, then renamed.
+///
+/// # Errors
+/// [`JobError::File`].
+pub fn save(path: &std::path::Path, report: &Report) -> Result<(), JobError> {
+    let text = serde_json::to_string_pretty(report).expect("a report is plain data") + "\n";
+    let beside = path.with_extension("json.part");
+    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
+        let _ = std::fs::remove_file(&beside);
+        JobError::File { what: "cannot write the report", path: path.to_owned(), error }
+    })
+}
+
+/// A count with thousands apart.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number of bytes, in the nearest unit.
+pub fn size(bytes: u64) -> String {
+    bytesize::ByteSize::b(bytes).display().iec().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_commas_where_they_belong() {
+        assert_eq!([0, 999, 1000, 1234567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn reveals_name_the_parties() {
+        let (all, learners) = (["alice".to_owned(), "bob".to_owned()], ["bob".to_owned()]);
+        let list = revealed(&[vesica_psi::reveals::INTERSECTION, vesica_psi::reveals::KEY_COUNT], &all, &learners);
+        assert_eq!(list[0].to, ["bob"]);
+        assert_eq!(list[1].to, ["alice", "bob"]);
+    }
+}

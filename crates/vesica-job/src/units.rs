@@ -1,0 +1,179 @@
+//! A job's keys cut into units, and the loop that runs them.
+
+use crate::control::{Control, Event};
+use crate::error::JobError;
+use crate::keys::{KeyId, Keys};
+use crate::plan::Sizes;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vesica_net::Link;
+use vesica_session::{Error, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
+use vesica_table::{Spill, Spilled};
+use vesica_types::{Digest, UnitId};
+
+/// A record of a unit: digest, key number, row count.
+const RECORD: usize = 32;
+
+/// The keys of a job, unit by unit.
+pub struct Units {
+    sizes: Sizes,
+    records: Spilled,
+}
+
+/// A key that both parties hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Match {
+    /// The key's number on this side.
+    pub key: KeyId,
+    /// Rows that the peer has for it; 1 where outputs do not line up and it stays unknown.
+    pub peer_rows: u64,
+}
+
+/// What the units found, in an order that both parties share.
+#[derive(Default)]
+pub struct Found {
+    /// The common keys.
+    pub matches: Vec<Match>,
+    /// A hash of the common keys' digests in that order: the same on both sides, if both learned.
+    pub digest: [u8; 32],
+    /// What the units cost.
+    pub meter: Meter,
+}
+
+impl Units {
+    /// Cuts `keys` into units by the run's salt.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] if a unit got more keys than its public capacity; a full disk.
+    pub fn partition(keys: &Keys, salt: &[u8; 32], sizes: Sizes, memory: u64, dir: &Path) -> Result<Self, JobError> {
+        let mut spill =
+            Spill::new(sizes.units as usize, RECORD, usize::try_from(memory / 2).unwrap_or(usize::MAX), dir)?;
+        keys.salted(salt, |s| {
+            // Multiply and shift: the top bits of a uniform number, evenly over the units.
+            let unit = ((u128::from(s.spread) * u128::from(sizes.units)) >> 64) as usize;
+            let mut record = [0; RECORD];
+            record[..16].copy_from_slice(&s.digest.0);
+            record[16..24].copy_from_slice(&s.key.0.to_le_bytes());
+            record[24..].copy_from_slice(&s.rows.to_le_bytes());
+            Ok(spill.push(unit, &record)?)
+        })?;
+        let records = spill.finish()?;
+        for unit in 0..sizes.units {
+            if records.len(unit as usize) as u64 > sizes.capacity {
+                return Err(Error::Overflow { unit: UnitId(unit), capacity: sizes.capacity }.into());
+            }
+        }
+        Ok(Self { sizes, records })
+    }
+
+    /// The unit, and the number and row count of each of its keys.
+    fn unit(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
+        let mut bytes = self.records.read(id.0 as usize)?;
+        let (records, _) = bytes.as_chunks_mut::<RECORD>();
+        records.sort_unstable();
+        let number = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().expect("a record has two numbers"));
+        let keys = records.iter().map(|r| Digest(*r.first_chunk().expect("a record has a digest"))).collect();
+        let rows = records.iter().map(|r| (KeyId(number(&r[16..])), number(&r[24..]))).collect();
+        let (capacity, peer_capacity) = (self.sizes.capacity as usize, self.sizes.peer_capacity as usize);
+        Ok((Unit { id, keys, capacity, peer_capacity }, rows))
+    }
+}
+
+/// Runs every unit of a job, `in_flight` at a time, each on a line of its own. `multiply` says whether the parties also
+/// tell each other how many rows each common key has, so that their outputs can line up.
+///
+/// # Errors
+/// The first that a unit met. The link is shut then, so that no other unit waits for the peer.
+pub fn run<P: Protocol<Found = Vec<u32>>>(
+    protocol: &P,
+    units: &Units,
+    multiply: bool,
+    link: &Link,
+    rng: &SessionRng,
+    ctl: &Control,
+) -> Result<Found, JobError> {
+    let next = AtomicU32::new(0);
+    let finished = Mutex::new((0u64, Vec::new()));
+    let failure = Mutex::new(None);
+    let worker = || -> Result<(), JobError> {
+        loop {
+            let id = UnitId(next.fetch_add(1, Ordering::SeqCst));
+            if id.0 >= units.sizes.units || failure.lock().expect("no worker panics").is_some() {
+                return Ok(());
+            }
+            ctl.check()?;
+            let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
+            let (unit, rows) = units.unit(id)?;
+            let places = protocol.unit(&unit, &mut lines, &mut rng.unit(id))?;
+            let matches = count_rows(&rows, &places, multiply, &mut lines)?;
+            let mut hash = blake3::Hasher::new();
+            places.iter().for_each(|&place| {
+                hash.update(&unit.keys[place as usize].0);
+            });
+            let meter = lines.peer()?.meter();
+            let mut finished = finished.lock().expect("no worker panics");
+            finished.0 += 1;
+            finished.1.push((id, matches, hash.finalize(), meter));
+            link.set_progress("match", finished.0, Some(u64::from(units.sizes.units)));
+            ctl.event(Event::Done(finished.0));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..units.sizes.in_flight.min(units.sizes.units) {
+            scope.spawn(|| {
+                if let Err(error) = worker() {
+                    let mut failure = failure.lock().expect("no worker panics");
+                    if failure.is_none() {
+                        link.abort(error.fault(), &error.for_peer());
+                        *failure = Some(error);
+                    }
+                }
+            });
+        }
+    });
+    if let Some(error) = failure.into_inner().expect("no worker panics") {
+        return Err(error);
+    }
+    let (_, mut all) = finished.into_inner().expect("no worker panics");
+    all.sort_unstable_by_key(|(id, ..)| *id);
+    let mut found = Found::default();
+    let mut hash = blake3::Hasher::new();
+    for (_, matches, digest, meter) in all {
+        found.matches.extend(matches);
+        found.meter.merge(&meter);
+        hash.update(digest.as_bytes());
+    }
+    found.digest = *hash.finalize().as_bytes();
+    Ok(found)
+}
+
+/// The matches at `places` of a unit, with the peer's row counts where the outputs are to line up.
+fn count_rows(
+    rows: &[(KeyId, u64)],
+    places: &[u32],
+    multiply: bool,
+    lines: &mut Lines,
+) -> Result<Vec<Match>, JobError> {
+    let mine = places.iter().map(|&place| rows[place as usize]);
+    if !multiply {
+        return Ok(mine.map(|(key, _)| Match { key, peer_rows: 1 }).collect());
+    }
+    let ch = lines.peer()?;
+    ch.step("multiplicity");
+    let counts: Vec<u8> = mine.clone().flat_map(|(_, rows)| rows.to_le_bytes()).collect();
+    // Both found the same keys in the same order, or the peer did not follow the protocol.
+    let theirs = ch.swap(&counts, counts.len())?;
+    if theirs.len() != counts.len() {
+        return Err(ch
+            .accuse(Misbehaviour::Contradiction("it found another number of common keys than this side"))
+            .into());
+    }
+    let (theirs, _) = theirs.as_chunks::<8>();
+    let matches: Vec<Match> =
+        mine.zip(theirs).map(|((key, _), count)| Match { key, peer_rows: u64::from_le_bytes(*count) }).collect();
+    if matches.iter().any(|m| m.peer_rows == 0) {
+        return Err(ch.accuse(Misbehaviour::Contradiction("it claims to have no row for a common key")).into());
+    }
+    Ok(matches)
+}

@@ -68,10 +68,10 @@ impl Head {
             END | GOODBYE => (0, 0),
             PING => (16, 16 + MAX_PHASE),
             STOP => (1, 1 + MAX_WHY.1),
-            _ => return Err(Misbehaviour::Malformed("frame of an unknown kind")),
+            _ => return Err(Misbehaviour::Contradiction("it sent a frame of an unknown kind")),
         };
         if head.len < least {
-            return Err(Misbehaviour::Malformed("frame that is too short for its kind"));
+            return Err(Misbehaviour::Contradiction("it sent a frame too short for its kind"));
         }
         if head.len > most {
             return Err(Misbehaviour::TooLong { got: head.len as u64, limit: most as u64 });

@@ -162,9 +162,9 @@ impl<'a> Inbound<'a> {
         }
         let key = state.theirs.get(&number).copied();
         let line = key.and_then(|key| state.lines.get_mut(&key));
-        let line = line.ok_or(Misbehaviour::Malformed("frame for a line that is not open"))?;
+        let line = line.ok_or(Misbehaviour::Contradiction("it sent a frame for a line that is not open"))?;
         if self.partials.contains_key(&number) {
-            return Err(Misbehaviour::Malformed("message that begins within another"));
+            return Err(Misbehaviour::Contradiction("it began a message within another"));
         }
         if total > window {
             return Err(Misbehaviour::TooLong { got: total as u64, limit: window as u64 });
@@ -182,11 +182,13 @@ impl<'a> Inbound<'a> {
 
     /// A message goes on; says whether it is whole.
     fn append(&mut self, number: u32, part: &[u8]) -> Result<bool, Misbehaviour> {
-        let partial =
-            self.partials.get_mut(&number).ok_or(Misbehaviour::Malformed("frame that continues no message"))?;
+        let partial = self
+            .partials
+            .get_mut(&number)
+            .ok_or(Misbehaviour::Contradiction("it continued a message that it never began"))?;
         partial.have += part.len();
         if partial.have > partial.total {
-            return Err(Misbehaviour::Malformed("message longer than it was announced"));
+            return Err(Misbehaviour::Contradiction("it sent more of a message than it had announced"));
         }
         if let Some(bytes) = &mut partial.bytes {
             bytes.extend_from_slice(part);
@@ -226,7 +228,7 @@ impl<'a> Inbound<'a> {
             }
             frame::END => {
                 if self.partials.contains_key(&head.line) {
-                    return Err(Misbehaviour::Malformed("line that ends within a message"));
+                    return Err(Misbehaviour::Contradiction("it ended a line within a message"));
                 }
                 lock(&shared.state).end(head.line)?;
             }
@@ -244,7 +246,7 @@ impl<'a> Inbound<'a> {
                 state.goodbye_seen = true;
                 shared.wake_all(&mut state);
             }
-            _ => return Err(Misbehaviour::Malformed("frame of an unknown kind")),
+            _ => return Err(Misbehaviour::Contradiction("it sent a frame of an unknown kind")),
         }
         Ok(true)
     }

@@ -257,7 +257,10 @@ impl State {
 
     /// The peer is done with a line.
     pub fn end(&mut self, theirs: u32) -> std::result::Result<(), Misbehaviour> {
-        let key = self.theirs.remove(&theirs).ok_or(Misbehaviour::Malformed("frame for a line that is not open"))?;
+        let key = self
+            .theirs
+            .remove(&theirs)
+            .ok_or(Misbehaviour::Contradiction("it sent a frame for a line that is not open"))?;
         if let Some(line) = self.lines.get_mut(&key) {
             line.end_seen = true;
             line.wake();
@@ -277,7 +280,10 @@ impl State {
 
     /// The peer may be sent more.
     pub fn credited(&mut self, key: u32, bytes: u64, full: u64) -> std::result::Result<(), Misbehaviour> {
-        let line = self.lines.get_mut(&key).ok_or(Misbehaviour::Malformed("frame for a line that is not open"))?;
+        let line = self
+            .lines
+            .get_mut(&key)
+            .ok_or(Misbehaviour::Contradiction("it sent a frame for a line that is not open"))?;
         line.credit += bytes;
         if line.credit > full {
             return Err(Misbehaviour::Contradiction("it granted more credit than was spent"));

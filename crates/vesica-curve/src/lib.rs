@@ -13,10 +13,12 @@ mod backend;
 mod field;
 mod fourq;
 mod hash_to_curve;
+mod ristretto;
 mod scalar;
 mod x25519;
 
 pub use fourq::FourQ;
+pub use ristretto::Ristretto255;
 pub use x25519::Curve25519;
 
 use std::fmt;

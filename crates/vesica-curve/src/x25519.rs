@@ -10,7 +10,8 @@
 //! [`Curve25519::decode`] refuses the twist.
 
 use crate::backend::{self, Kernel};
-use crate::field::f25519::{Fe, are_squares, invert_all, powers_p58};
+use crate::field::f25519::block::{Block, CHUNK, divide, vectors};
+use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, are_squares, powers_p58};
 use crate::field::{Formula, Lanes};
 use crate::hash_to_curve::{self, Expander};
 use crate::{BadElement, Dst, Group, SecretScalar, scalar};
@@ -49,41 +50,8 @@ impl SecretScalar for Scalar {
     }
 }
 
-/// Eight elements as canonical numbers of four words: word by word, so that each back end loads its lanes from one place.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Block([[u64; Block::LANES]; 4]);
-
-impl Block {
-    const LANES: usize = 8;
-
-    /// Eight times u = 9, the base point: what fills the last block of a batch.
-    const FILLER: Block = Block([[9; 8], [0; 8], [0; 8], [0; 8]]);
-
-    #[inline(always)]
-    fn load<V: Lanes>(&self, part: usize) -> Fe<V> {
-        let at = part * V::WIDTH;
-        let [w0, w1, w2, w3] = &self.0;
-        Fe::from_words([V::load(&w0[at..]), V::load(&w1[at..]), V::load(&w2[at..]), V::load(&w3[at..])])
-    }
-
-    #[inline(always)]
-    fn store<V: Lanes>(&mut self, part: usize, element: &Fe<V>) {
-        for (words, word) in self.0.iter_mut().zip(element.to_words()) {
-            word.store(&mut words[part * V::WIDTH..]);
-        }
-    }
-}
-
-/// How many blocks are worked on together: they share one inversion, and stay in the cache.
-const CHUNK: usize = 64;
-
-/// The vectors of `V` that `len` elements fill, as block and part.
-#[inline(always)]
-fn vectors<V: Lanes>(len: usize) -> impl Iterator<Item = (usize, usize)> {
-    let parts = Block::LANES / V::WIDTH;
-    (0..len.div_ceil(V::WIDTH)).map(move |i| (i / parts, i % parts))
-}
+/// Eight times u = 9, the base point: what fills the last block of a batch.
+const FILLER: Block = Block::filled(9);
 
 /// A batch of points of Curve25519.
 pub struct Points {
@@ -265,16 +233,6 @@ impl Kernel for Multiply<'_> {
     }
 }
 
-/// Divides the elements of the blocks; what is divided by 0 becomes 0, as in RFC 7748.
-#[inline(always)]
-fn divide<V: Lanes>(blocks: &mut [Block], denominators: &mut [Fe<V>]) {
-    invert_all(denominators);
-    for ((block, part), inverse) in vectors::<V>(denominators.len() * V::WIDTH).zip(denominators.iter()) {
-        let quotient = blocks[block].load(part).mul(inverse);
-        blocks[block].store(part, &quotient);
-    }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Bytes
 
@@ -290,7 +248,7 @@ const SMALL_ORDER: [[u64; 4]; 5] = [
 /// Takes canonical numbers off the wire. Whether they are on the curve is still to be asked.
 fn read(wire: &[u8]) -> Result<Points, BadElement> {
     let (elements, rest) = wire.as_chunks::<{ Curve25519::WIRE }>();
-    let mut blocks = vec![Block::FILLER; elements.len().div_ceil(Block::LANES)];
+    let mut blocks = vec![FILLER; elements.len().div_ceil(Block::LANES)];
     for (index, bytes) in elements.iter().enumerate() {
         let mut words = [0; 4];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -452,7 +410,7 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
     fn run<V: Lanes>(self) -> Points {
         let Hash { dst, inputs } = self;
         let expander = Expander::<V>::new(dst, 48 * MAPS as u8);
-        let mut blocks = vec![Block::FILLER; inputs.len().div_ceil(Block::LANES)];
+        let mut blocks = vec![FILLER; inputs.len().div_ceil(Block::LANES)];
         let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
         for (blocks, inputs) in blocks.chunks_mut(CHUNK).zip(inputs.chunks(CHUNK * Block::LANES)) {
             denominators.clear();
@@ -509,10 +467,6 @@ struct Point<V> {
     z: Fe<V>,
     y: Fe<V>,
 }
-
-/// A square root of -1: 2^((p - 1)/4).
-const ROOT_OF_MINUS_1: [u64; 4] =
-    [0xc4ee_1b27_4a0e_a0b0, 0x2f43_1806_ad2f_e478, 0x2b4d_0099_3dfb_d7a7, 0x2b83_2480_4fc1_df0b];
 
 /// 2^((p + 3)/8) = 1 + 2^((p - 1)/4).
 const ROOT_OF_2_TIMES: [u64; 4] =
@@ -597,7 +551,7 @@ mod tests {
     use serde_json::Value;
 
     fn points(us: &[[u8; 32]]) -> Points {
-        let mut blocks = vec![Block::FILLER; us.len().div_ceil(8)];
+        let mut blocks = vec![FILLER; us.len().div_ceil(8)];
         for (i, u) in us.iter().enumerate() {
             for (lanes, word) in blocks[i / 8].0.iter_mut().zip(u.as_chunks::<8>().0) {
                 lanes[i % 8] = u64::from_le_bytes(*word);

@@ -15,6 +15,7 @@
 // everything must be (see `Lanes`).
 #![allow(clippy::needless_range_loop)]
 
+pub(crate) mod block;
 mod radix51;
 mod radix52;
 
@@ -39,6 +40,10 @@ pub(crate) struct Raw<V>([V; 5]);
 const fn radix<V: Lanes>() -> u32 {
     if V::MADD { 52 } else { 51 }
 }
+
+/// A square root of -1: 2^((p - 1)/4).
+pub(crate) const ROOT_OF_MINUS_1: [u64; 4] =
+    [0xc4ee_1b27_4a0e_a0b0, 0x2f43_1806_ad2f_e478, 0x2b4d_0099_3dfb_d7a7, 0x2b83_2480_4fc1_df0b];
 
 /// Digits of a number below 2^255 in the radix of a back end.
 const fn digits<V: Lanes>(words: [u64; 4]) -> [u64; 5] {

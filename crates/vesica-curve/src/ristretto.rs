@@ -1,0 +1,749 @@
+//! ristretto255: the group of prime order that RFC 9496 makes of edwards25519, and its hash of RFC 9497
+//! (`ristretto255_XMD:SHA-512_R255MAP_RO_` of RFC 9380, appendix B).
+//!
+//! An element is a coset of four points of the curve `-x^2 + y^2 = 1 + d·x^2·y^2`; any of them stands for it, in extended
+//! coordinates (X : Y : Z : T) with x = X/Z, y = Y/Z, xy = T/Z. Encodings are unique, nothing is of small order and there is
+//! no cofactor: what a protocol can get wrong with plain Curve25519 cannot be said here. It costs a square root at each
+//! end.
+
+use crate::backend::{self, Kernel};
+use crate::field::f25519::block::{Block, vectors};
+use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, powers_p58};
+use crate::field::{Formula, Lanes};
+use crate::hash_to_curve::{self, Expander};
+use crate::x25519::ORDER;
+use crate::{BadElement, Dst, Group, SecretScalar, scalar};
+use vesica_cpu::Backend;
+use vesica_types::Digest;
+use zeroize::Zeroize;
+
+/// ristretto255 of RFC 9496.
+#[derive(Clone, Copy, Debug)]
+pub struct Ristretto255;
+
+/// A secret scalar below the order of the group, as signed digits in radix 16.
+pub struct Scalar {
+    /// From the lowest; each from -8 to 8.
+    digits: [i8; DIGITS],
+}
+
+/// The order has 253 bits, so 64 digits hold any scalar and its last carry.
+const DIGITS: usize = 64;
+
+impl Drop for Scalar {
+    fn drop(&mut self) {
+        self.digits.zeroize();
+    }
+}
+
+impl SecretScalar for Scalar {
+    fn from_uniform(bytes: &[u8; 64]) -> Self {
+        let mut words = scalar::not_zero(scalar::reduce(bytes, &ORDER));
+        let mut digits = [0; DIGITS];
+        let mut carry = 0;
+        for (i, digit) in digits.iter_mut().enumerate() {
+            let nibble = (words[i / 16] >> (4 * (i % 16)) & 15) as i8 + carry;
+            // 9 to 16 become -7 to 0 and a carry.
+            carry = (nibble + 7) >> 4;
+            *digit = nibble - (carry << 4);
+        }
+        words.zeroize();
+        Self { digits }
+    }
+}
+
+/// A batch of elements.
+pub struct Points {
+    len: usize,
+    /// X, Y, Z and T.
+    blocks: Vec<[Block; 4]>,
+}
+
+/// Eight times the neutral element (0 : 1 : 1 : 0).
+const FILLER: [Block; 4] = [Block::filled(0), Block::filled(1), Block::filled(1), Block::filled(0)];
+
+impl crate::Points for Points {
+    type Scalar = Scalar;
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn mul(self, k: &Scalar) -> Self {
+        self.mul_on(Backend::chosen(), k)
+    }
+
+    fn encode(&self, wire: &mut Vec<u8>) {
+        self.encode_on(Backend::chosen(), wire);
+    }
+}
+
+impl Group for Ristretto255 {
+    const NAME: &'static str = "ristretto255";
+    const WIRE: usize = 32;
+    type Scalar = Scalar;
+    type Points = Points;
+
+    fn hash(dst: &Dst, inputs: &[Digest]) -> Points {
+        Points::hash_on(Backend::chosen(), dst, inputs)
+    }
+
+    /// Every encoding is checked for itself, as the square root that reads it shows whether it is one, so there is nothing to
+    /// toss coins for.
+    fn decode(wire: &[u8], _coins: &[u8; 32]) -> Result<Points, BadElement> {
+        Points::decode_on(Backend::chosen(), wire)
+    }
+}
+
+/// The same, on a given back end: for tests and benches.
+impl Points {
+    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
+        backend::run_on(backend, Hash { dst, inputs })
+    }
+
+    pub(crate) fn decode_on(backend: Backend, wire: &[u8]) -> Result<Self, BadElement> {
+        backend::run_on(backend, Decode { wire })
+    }
+
+    pub(crate) fn mul_on(self, backend: Backend, k: &Scalar) -> Self {
+        backend::run_on(backend, Multiply { points: self, k })
+    }
+
+    pub(crate) fn encode_on(&self, backend: Backend, wire: &mut Vec<u8>) {
+        backend::run_on(backend, Encode { points: self, wire });
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The curve
+
+/// d = -121665/121666.
+const D: [u64; 4] = [0x75eb_4dca_1359_78a3, 0x0070_0a4d_4141_d8ab, 0x8cc7_4079_7779_e898, 0x5203_6cee_2b6f_fe73];
+/// 2d.
+const D2: [u64; 4] = [0xebd6_9b94_26b2_f159, 0x00e0_149a_8283_b156, 0x198e_80f2_eef3_d130, 0x2406_d9dc_56df_fce7];
+/// The square root of ad - 1 that RFC 9496, section 4.1, names.
+const SQRT_AD_MINUS_ONE: [u64; 4] =
+    [0x7e97_f6a0_497b_2e1b, 0xaf9d_8e0c_1b78_54bd, 0x0f3c_fcc9_31f5_d1fd, 0x3769_31bf_2b83_48ac];
+/// The square root of 1/(a - d) that it names.
+const INVSQRT_A_MINUS_D: [u64; 4] =
+    [0x99c8_fdaa_805d_40ea, 0x9d2f_1617_5a41_72be, 0x16c2_7b91_fe01_d840, 0x786c_8905_cfaf_fca2];
+/// 1 - d^2.
+const ONE_MINUS_D_SQ: [u64; 4] =
+    [0xe27c_09c1_945f_c176, 0x2c81_a138_cd5e_350f, 0x9994_abdd_be70_dfe4, 0x0290_72a8_b2b3_e0d7];
+/// (d - 1)^2.
+const D_MINUS_ONE_SQ: [u64; 4] =
+    [0x31ad_5aaa_44ed_4d20, 0xd29e_4a2c_b01e_1999, 0x4cdc_d32f_529b_4eeb, 0x5968_b37a_f66c_2241];
+
+/// A point in extended coordinates.
+#[derive(Clone, Copy)]
+struct Point<V> {
+    x: Fe<V>,
+    y: Fe<V>,
+    z: Fe<V>,
+    t: Fe<V>,
+}
+
+/// A point that is to be added many times: Y - X, Y + X, 2Z and 2d·T.
+#[derive(Clone, Copy)]
+struct Cached<V> {
+    minus: Fe<V>,
+    plus: Fe<V>,
+    z2: Fe<V>,
+    t2d: Fe<V>,
+}
+
+impl<V: Lanes> Point<V> {
+    #[inline(always)]
+    fn load(blocks: &[Block; 4], part: usize) -> Self {
+        let [x, y, z, t] = blocks;
+        Self { x: x.load(part), y: y.load(part), z: z.load(part), t: t.load(part) }
+    }
+
+    #[inline(always)]
+    fn store(&self, blocks: &mut [Block; 4], part: usize) {
+        let [x, y, z, t] = blocks;
+        x.store(part, &self.x);
+        y.store(part, &self.y);
+        z.store(part, &self.z);
+        t.store(part, &self.t);
+    }
+
+    #[inline(always)]
+    fn cached(&self) -> Cached<V> {
+        Cached {
+            minus: self.y.sub(&self.x),
+            plus: self.y.add(&self.x),
+            z2: self.z.add(&self.z),
+            t2d: self.t.mul(&Fe::splat(D2)),
+        }
+    }
+
+    /// Twice the point, by "dbl-2008-hwcd" (Hisil, Wong, Carter, Dawson, Asiacrypt 2008) for a = -1, with all four of E to H
+    /// negated. T is not computed if nothing will be added next.
+    #[inline(always)]
+    fn double(&self, with_t: bool) -> Self {
+        let a = self.x.squared();
+        let b = self.y.squared_raw();
+        let zz = self.z.squared_raw();
+        let e = a.plus(b).minus(self.x.add(&self.y).squared_raw()).carry();
+        let g = a.minus(b).carry();
+        let f = a.minus(b).plus(zz).plus(zz).carry();
+        let h = a.plus(b).carry();
+        Self { x: e.mul(&f), y: g.mul(&h), z: f.mul(&g), t: if with_t { e.mul(&h) } else { self.t } }
+    }
+
+    /// The sum, by "add-2008-hwcd-3": complete, because a = -1 is a square and d is not.
+    #[inline(always)]
+    fn add(&self, other: &Cached<V>, with_t: bool) -> Self {
+        let a = self.y.sub(&self.x).times_raw(&other.minus);
+        let b = self.y.add(&self.x).times(&other.plus);
+        let c = self.t.times_raw(&other.t2d);
+        let d = self.z.times(&other.z2);
+        let e = b.minus(a).carry();
+        let f = d.minus(c).carry();
+        let g = d.plus(c).carry();
+        let h = b.plus(a).carry();
+        Self { x: e.mul(&f), y: g.mul(&h), z: f.mul(&g), t: if with_t { e.mul(&h) } else { self.t } }
+    }
+}
+
+impl<V: Lanes> Cached<V> {
+    /// The neutral element.
+    #[inline(always)]
+    fn neutral() -> Self {
+        Self { minus: Fe::one(), plus: Fe::one(), z2: Fe::splat([2, 0, 0, 0]), t2d: Fe::zero() }
+    }
+
+    #[inline(always)]
+    fn select(mask: V, on: &Self, off: &Self) -> Self {
+        Self {
+            minus: Fe::select(mask, &on.minus, &off.minus),
+            plus: Fe::select(mask, &on.plus, &off.plus),
+            z2: Fe::select(mask, &on.z2, &off.z2),
+            t2d: Fe::select(mask, &on.t2d, &off.t2d),
+        }
+    }
+}
+
+/// 1 if the words are equal, without a branch.
+#[inline(always)]
+fn equal(a: u64, b: u64) -> u64 {
+    let x = a ^ b;
+    ((x | x.wrapping_neg()) >> 63) ^ 1
+}
+
+/// `[k]P`: four doublings and an addition for each signed digit in radix 16. All lanes have the same digits, so one entry
+/// of the table of eight multiples serves them all; it is found by reading all eight, under uniform masks.
+struct Product<'a, V> {
+    point: Point<V>,
+    k: &'a Scalar,
+}
+
+impl<V: Lanes> Formula<V> for Product<'_, V> {
+    type Out = Point<V>;
+
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        let Product { point, k } = self;
+        let one = point.cached();
+        let mut table = [one; 8];
+        let mut multiple = point;
+        for entry in &mut table[1..] {
+            multiple = multiple.add(&one, true);
+            *entry = multiple.cached();
+        }
+        let mut sum = Point { x: Fe::zero(), y: Fe::one(), z: Fe::one(), t: Fe::zero() };
+        for digit in k.digits.iter().rev() {
+            for _ in 0..3 {
+                sum = sum.double(false);
+            }
+            sum = sum.double(true);
+
+            let digit = i64::from(*digit);
+            let negative = (digit as u64) >> 63;
+            let size = ((digit ^ -(negative as i64)) + negative as i64) as u64;
+            let mut entry = Cached::neutral();
+            for (i, candidate) in (1..).zip(&table) {
+                entry = Cached::select(V::mask_of(equal(size, i)), candidate, &entry);
+            }
+            let negative = V::mask_of(negative);
+            let entry = Cached {
+                minus: Fe::select(negative, &entry.plus, &entry.minus),
+                plus: Fe::select(negative, &entry.minus, &entry.plus),
+                z2: entry.z2,
+                t2d: Fe::select(negative, &entry.t2d.neg(), &entry.t2d),
+            };
+            sum = sum.add(&entry, true);
+        }
+        sum
+    }
+}
+
+struct Multiply<'a> {
+    points: Points,
+    k: &'a Scalar,
+}
+
+impl Kernel for Multiply<'_> {
+    type Out = Points;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Points {
+        let Multiply { mut points, k } = self;
+        for (block, part) in vectors::<V>(points.len) {
+            let point = Point::load(&points.blocks[block], part);
+            V::call(Product { point, k }).store(&mut points.blocks[block], part);
+        }
+        points
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Encodings
+
+/// `|x|`: of x and -x the one whose canonical representative is even.
+#[inline(always)]
+fn absolute<V: Lanes>(x: &Fe<V>) -> Fe<V> {
+    Fe::select(x.is_odd(), &x.neg(), x)
+}
+
+/// SQRT_RATIO_M1 of RFC 9496, section 4.2, for each pair: whether u/v is a square (0 is), and the non-negative square root of
+/// u/v or of i·u/v; 0 if u or v is 0.
+#[inline(always)]
+fn square_roots_of_ratios<V: Lanes, const N: usize>(u: [Fe<V>; N], v: [Fe<V>; N]) -> [(V, Fe<V>); N] {
+    let i = Fe::splat(ROOT_OF_MINUS_1);
+    let mut uv3 = u;
+    let mut uv7 = u;
+    for n in 0..N {
+        uv3[n] = v[n].square().mul(&v[n]).mul(&u[n]);
+        uv7[n] = v[n].square().square().mul(&uv3[n]);
+    }
+    let powers = powers_p58(uv7);
+    let mut out = [(V::zero(), i); N];
+    for n in 0..N {
+        let root = uv3[n].mul(&powers[n]);
+        let check = root.square().mul(&v[n]);
+        let correct = check.sub(&u[n]).is_zero();
+        let flipped = check.add(&u[n]).is_zero();
+        let flipped_i = check.add(&u[n].mul(&i)).is_zero();
+        let root = Fe::select(flipped.or(flipped_i), &root.mul(&i), &root);
+        out[n] = (correct.or(flipped), absolute(&root));
+    }
+    out
+}
+
+/// RFC 9496, section 4.3.1, for canonical and non-negative s: the point, and whether s was an encoding.
+struct FromBytes<V>(Fe<V>);
+
+impl<V: Lanes> Formula<V> for FromBytes<V> {
+    type Out = (Point<V>, V);
+
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        let s = self.0;
+        let one = Fe::one();
+        let ss = s.square();
+        let u1 = one.sub(&ss);
+        let u2 = one.add(&ss);
+        let u2_sqr = u2.square();
+        let v = Fe::splat(D).mul(&u1.square()).add(&u2_sqr).neg();
+        let [(was_square, invsqrt)] = square_roots_of_ratios([one], [v.mul(&u2_sqr)]);
+        let den_x = invsqrt.mul(&u2);
+        let den_y = invsqrt.mul(&den_x).mul(&v);
+        let x = absolute(&s.add(&s).mul(&den_x));
+        let y = u1.mul(&den_y);
+        let t = x.mul(&y);
+        let good = was_square.and_not(t.is_odd()).and_not(y.is_zero());
+        (Point { x, y, z: one, t }, good)
+    }
+}
+
+struct Decode<'a> {
+    wire: &'a [u8],
+}
+
+impl Kernel for Decode<'_> {
+    type Out = Result<Points, BadElement>;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Self::Out {
+        let (elements, rest) = self.wire.as_chunks::<{ Ristretto255::WIRE }>();
+        let mut blocks = vec![FILLER; elements.len().div_ceil(Block::LANES)];
+        for ((block, part), elements) in vectors::<V>(elements.len()).zip(elements.chunks(V::WIDTH)) {
+            let first = block * Block::LANES + part * V::WIDTH;
+            let mut words = Block::filled(0);
+            let mut bad = None;
+            for (lane, bytes) in elements.iter().enumerate() {
+                let mut element = [0; 4];
+                for (word, bytes) in element.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                    *word = u64::from_le_bytes(*bytes);
+                }
+                let [w0, w1, w2, w3] = element;
+                // At least p, or odd, which is negative.
+                let above =
+                    w3 > u64::MAX >> 1 || (w3 == u64::MAX >> 1 && w2 & w1 == u64::MAX && w0 >= 19u64.wrapping_neg());
+                let why = match () {
+                    () if above || w0 & 1 == 1 => Some("is not a canonical encoding"),
+                    () if element == [0; 4] => Some("is the neutral element"),
+                    () => None,
+                };
+                if let (Some(why), None) = (why, bad) {
+                    bad = Some((lane, why));
+                }
+                for (words, word) in words.0.iter_mut().zip(element) {
+                    words[lane] = word;
+                }
+            }
+            let (point, good) = V::call(FromBytes(words.load::<V>(0)));
+            let mut lanes = [0; Block::LANES];
+            good.store(&mut lanes);
+            let no_element = lanes[..elements.len()].iter().position(|&mask| mask == 0);
+            let bad = match (bad, no_element) {
+                (Some((lane, _)), Some(other)) if other < lane => Some((other, "is not an element of the group")),
+                (None, Some(lane)) => Some((lane, "is not an element of the group")),
+                (bad, _) => bad,
+            };
+            if let Some((lane, why)) = bad {
+                return Err(BadElement { index: first + lane, why });
+            }
+            point.store(&mut blocks[block], part);
+        }
+        match rest {
+            [] => Ok(Points { len: elements.len(), blocks }),
+            _ => Err(BadElement { index: elements.len(), why: "is cut short" }),
+        }
+    }
+}
+
+/// RFC 9496, section 4.3.2, for two points at once, whose square roots overlap.
+struct ToBytes<V>([Point<V>; 2]);
+
+impl<V: Lanes> Formula<V> for ToBytes<V> {
+    type Out = [Fe<V>; 2];
+
+    #[inline(always)]
+    fn run(self) -> [Fe<V>; 2] {
+        let points = self.0;
+        let i = Fe::splat(ROOT_OF_MINUS_1);
+        let mut u1 = [i; 2];
+        let mut u2 = [i; 2];
+        let mut ratio = [i; 2];
+        for n in 0..2 {
+            let Point { x, y, z, .. } = &points[n];
+            u1[n] = z.add(y).mul(&z.sub(y));
+            u2[n] = x.mul(y);
+            ratio[n] = u2[n].square().mul(&u1[n]);
+        }
+        let roots = square_roots_of_ratios([Fe::one(); 2], ratio);
+        let mut out = [i; 2];
+        for n in 0..2 {
+            let Point { x, y, z, t } = &points[n];
+            let (_, invsqrt) = roots[n];
+            let den1 = invsqrt.mul(&u1[n]);
+            let den2 = invsqrt.mul(&u2[n]);
+            let z_inv = den1.mul(&den2).mul(t);
+            let rotate = t.mul(&z_inv).is_odd();
+            let new_x = Fe::select(rotate, &y.mul(&i), x);
+            let new_y = Fe::select(rotate, &x.mul(&i), y);
+            let den_inv = Fe::select(rotate, &den1.mul(&Fe::splat(INVSQRT_A_MINUS_D)), &den2);
+            let flip = new_x.mul(&z_inv).is_odd();
+            let new_y = Fe::select(flip, &new_y.neg(), &new_y);
+            out[n] = absolute(&den_inv.mul(&z.sub(&new_y)));
+        }
+        out
+    }
+}
+
+struct Encode<'a> {
+    points: &'a Points,
+    wire: &'a mut Vec<u8>,
+}
+
+impl Kernel for Encode<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let Encode { points, wire } = self;
+        wire.reserve(Ristretto255::WIRE * points.len);
+        let mut at = vectors::<V>(points.len);
+        let mut left = points.len;
+        while let Some(first) = at.next() {
+            // The last vector may have no second.
+            let second = at.next().unwrap_or(first);
+            let pair = [Point::load(&points.blocks[first.0], first.1), Point::load(&points.blocks[second.0], second.1)];
+            for s in V::call(ToBytes(pair)) {
+                let mut words = Block::filled(0);
+                words.store::<V>(0, &s);
+                for lane in 0..left.min(V::WIDTH) {
+                    for words in &words.0 {
+                        wire.extend_from_slice(&words[lane].to_le_bytes());
+                    }
+                }
+                left = left.saturating_sub(V::WIDTH);
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Hash to group
+
+/// `hash_to_ristretto255` of RFC 9380, appendix B, and RFC 9497, section 4.1.
+struct Hash<'a> {
+    dst: &'a Dst,
+    inputs: &'a [Digest],
+}
+
+impl Kernel for Hash<'_> {
+    type Out = Points;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Points {
+        let Hash { dst, inputs } = self;
+        let expander = Expander::<V>::new(dst, 64);
+        let mut blocks = vec![FILLER; inputs.len().div_ceil(Block::LANES)];
+        for ((block, part), inputs) in vectors::<V>(inputs.len()).zip(inputs.chunks(V::WIDTH)) {
+            let [uniform] = expander.expand(hash_to_curve::load::<V>(inputs));
+            V::call(FromUniform(uniform)).store(&mut blocks[block], part);
+        }
+        Points { len: inputs.len(), blocks }
+    }
+}
+
+/// Element derivation, RFC 9496, section 4.3.4, from 64 uniform bytes as eight words in big-endian order.
+struct FromUniform<V>([V; 8]);
+
+impl<V: Lanes> Formula<V> for FromUniform<V> {
+    type Out = Point<V>;
+
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        let mut words = self.0;
+        for word in &mut words {
+            *word = swap_bytes(*word);
+        }
+        // Bit 255 of each half is dropped.
+        let top = V::splat(u64::MAX >> 1);
+        let [w0, w1, w2, w3, w4, w5, w6, w7] = words;
+        let [p, q] = map([Fe::from_words([w0, w1, w2, w3.and(top)]), Fe::from_words([w4, w5, w6, w7.and(top)])]);
+        p.add(&q.cached(), true)
+    }
+}
+
+/// Each word with its bytes in the other order.
+#[inline(always)]
+fn swap_bytes<V: Lanes>(word: V) -> V {
+    let swap =
+        |word: V, bits: u32, mask: u64| word.shr(bits).and(V::splat(mask)).or(word.and(V::splat(mask)).shl(bits));
+    swap(swap(word, 8, 0x00ff_00ff_00ff_00ff), 16, 0x0000_ffff_0000_ffff).rotr(32)
+}
+
+/// MAP of RFC 9496, section 4.3.4.
+#[inline(always)]
+fn map<V: Lanes, const N: usize>(t: [Fe<V>; N]) -> [Point<V>; N] {
+    let one = Fe::<V>::one();
+    let minus_one = one.neg();
+    let d = Fe::splat(D);
+    let mut r = t;
+    let mut u = t;
+    let mut v = t;
+    for n in 0..N {
+        r[n] = t[n].square().mul(&Fe::splat(ROOT_OF_MINUS_1));
+        u[n] = r[n].add(&one).mul(&Fe::splat(ONE_MINUS_D_SQ));
+        v[n] = minus_one.sub(&r[n].mul(&d)).mul(&r[n].add(&d));
+    }
+    let roots = square_roots_of_ratios(u, v);
+    let mut out = [Point { x: one, y: one, z: one, t: one }; N];
+    for n in 0..N {
+        let (was_square, s) = roots[n];
+        let s = Fe::select(was_square, &s, &absolute(&s.mul(&t[n])).neg());
+        let c = Fe::select(was_square, &minus_one, &r[n]);
+        let n_t = c.mul(&r[n].sub(&one)).mul(&Fe::splat(D_MINUS_ONE_SQ)).sub(&v[n]);
+        let ss = s.square();
+        let sv = s.mul(&v[n]);
+        let w0 = sv.add(&sv);
+        let w1 = n_t.mul(&Fe::splat(SQRT_AD_MINUS_ONE));
+        let w2 = one.sub(&ss);
+        let w3 = one.add(&ss);
+        out[n] = Point { x: w0.mul(&w3), y: w2.mul(&w1), z: w1.mul(&w3), t: w0.mul(&w2) };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Points as _;
+    use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
+    use serde_json::Value;
+    use sha2::Digest as _;
+
+    fn encoded(backend: Backend, points: &Points) -> Vec<[u8; 32]> {
+        let mut wire = Vec::new();
+        points.encode_on(backend, &mut wire);
+        wire.as_chunks().0.to_vec()
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+    }
+
+    fn text(value: &Value) -> Vec<u8> {
+        hex(value.as_str().unwrap())
+    }
+
+    fn bytes<const N: usize>(seed: u64) -> [u8; N] {
+        let mut out = [0; N];
+        blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
+        out
+    }
+
+    fn digests(n: usize) -> Vec<Digest> {
+        (0..n as u64).map(|i| Digest(bytes(i))).collect()
+    }
+
+    /// The scalar with these bytes, if they are below the order.
+    fn scalar(bytes: &[u8]) -> Scalar {
+        let mut wide = [0; 64];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        Scalar::from_uniform(&wide)
+    }
+
+    /// Derives the same element in every lane of one vector, from bytes that were expanded elsewhere.
+    struct Derive<'a>(&'a [u8]);
+
+    impl Kernel for Derive<'_> {
+        type Out = Points;
+        fn run<V: Lanes>(self) -> Points {
+            let word = |i: usize| V::splat(u64::from_be_bytes(self.0[8 * i..8 * i + 8].try_into().unwrap()));
+            let mut blocks = vec![FILLER];
+            V::call(FromUniform(std::array::from_fn(word))).store(&mut blocks[0], 0);
+            Points { len: 1, blocks }
+        }
+    }
+
+    const SIZES: [usize; 11] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 31];
+
+    fn rfc_9496() -> Value {
+        serde_json::from_str(include_str!("../../../vectors/rfc/rfc9496_ristretto255.json")).unwrap()
+    }
+
+    #[test]
+    fn multiples_follow_rfc_9496() {
+        let file = rfc_9496();
+        let multiples: Vec<_> = file["multiples"].as_array().unwrap().iter().map(text).collect();
+        assert_eq!(multiples.len(), 16);
+        for backend in Backend::available() {
+            for (k, want) in multiples.iter().enumerate().skip(1) {
+                let generator = Points::decode_on(backend, &multiples[1]).unwrap();
+                let product = generator.mul_on(backend, &scalar(&[k as u8]));
+                assert_eq!(encoded(backend, &product)[0][..], want[..], "{backend}, {k}");
+            }
+            assert_eq!(encoded(backend, &Points { len: 9, blocks: vec![FILLER; 2] }), [[0; 32]; 9]);
+        }
+    }
+
+    #[test]
+    fn invalid_encodings_of_rfc_9496_are_refused_by_index() {
+        let generator =
+            encoded(Backend::Portable, &Points::hash_on(Backend::Portable, &Dst::new(b"x"), &digests(1)))[0];
+        for backend in Backend::available() {
+            let file = rfc_9496();
+            let mut bad: Vec<_> = file["invalid"].as_array().unwrap().iter().map(text).collect();
+            bad.push(vec![0; 32]);
+            for bad in bad {
+                for (n, index) in [(1, 0), (12, 0), (12, 3), (12, 11)] {
+                    let mut wire = vec![generator; n];
+                    wire[index].copy_from_slice(&bad);
+                    let error = Points::decode_on(backend, wire.as_flattened()).err().map(|error| error.index);
+                    assert_eq!(error, Some(index), "{backend} {bad:x?}");
+                }
+            }
+            let error = Points::decode_on(backend, &[generator; 3].as_flattened()[..90]).err();
+            assert_eq!(error, Some(BadElement { index: 2, why: "is cut short" }));
+        }
+    }
+
+    #[test]
+    fn derivation_follows_rfc_9496() {
+        for vector in rfc_9496()["from_uniform"].as_array().unwrap() {
+            for backend in Backend::available() {
+                let points = backend::run_on(backend, Derive(&text(&vector["input"])));
+                assert_eq!(encoded(backend, &points)[0][..], text(&vector["output"])[..], "{backend}");
+            }
+        }
+    }
+
+    #[test]
+    fn oprf_of_rfc_9497() {
+        let file: Value = serde_json::from_str(include_str!("../../../vectors/rfc/rfc9497_ristretto255.json")).unwrap();
+        let suite = file["suites"].as_array().unwrap().iter().find(|suite| suite["mode"] == 0).unwrap();
+        let dst = Dst::new(&text(&suite["groupDST"]));
+        let key = scalar(&text(&suite["skSm"]));
+        for vector in suite["vectors"].as_array().unwrap() {
+            let input = text(&vector["Input"]);
+            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&input, &dst, 64);
+            for backend in Backend::available() {
+                let hashed = || backend::run_on(backend, Derive(&uniform));
+                let blinded = encoded(backend, &hashed().mul_on(backend, &scalar(&text(&vector["Blind"]))));
+                assert_eq!(blinded[0][..], text(&vector["BlindedElement"])[..], "{backend}");
+                let evaluated = Points::decode_on(backend, &blinded[0]).unwrap().mul_on(backend, &key);
+                assert_eq!(encoded(backend, &evaluated)[0][..], text(&vector["EvaluationElement"])[..], "{backend}");
+                // What unblinding gives.
+                let issued = encoded(backend, &hashed().mul_on(backend, &key));
+                let mut hash = sha2::Sha512::new();
+                for part in [&input[..], &issued[0]] {
+                    hash.update((part.len() as u16).to_be_bytes());
+                    hash.update(part);
+                }
+                hash.update(b"Finalize");
+                assert_eq!(hash.finalize()[..], text(&vector["Output"])[..], "{backend}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_back_end_agrees_with_dalek_at_every_size() {
+        let dst = Dst::new(b"ristretto255_XMD:SHA-512_R255MAP_RO_");
+        let digests = digests(31);
+        let hashed: Vec<RistrettoPoint> = digests
+            .iter()
+            .map(|digest| {
+                let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&digest.0, &dst, 64);
+                RistrettoPoint::from_uniform_bytes(&uniform.try_into().unwrap())
+            })
+            .collect();
+        for seed in 0..4 {
+            let uniform = if seed == 0 { [255; 64] } else { bytes(seed) };
+            let k = Scalar::from_uniform(&uniform);
+            let dalek = curve25519_dalek::Scalar::from_bytes_mod_order_wide(&uniform);
+            let want: Vec<_> = hashed.iter().map(|point| (point * dalek).compress().to_bytes()).collect();
+            for backend in Backend::available() {
+                for n in SIZES {
+                    let points = Points::hash_on(backend, &dst, &digests[..n]);
+                    assert_eq!(points.len(), n);
+                    assert_eq!(encoded(backend, &points.mul_on(backend, &k)), want[..n], "{backend}, {n}");
+                    let again = Points::decode_on(backend, want[..n].as_flattened()).unwrap();
+                    assert_eq!(encoded(backend, &again), want[..n], "{backend}, {n}");
+                }
+            }
+        }
+        assert!(hashed.iter().all(|point| CompressedRistretto(point.compress().to_bytes()).decompress().is_some()));
+    }
+
+    #[test]
+    fn scalars_have_signed_digits() {
+        for seed in 0..50 {
+            let uniform = if seed == 0 { [255; 64] } else { bytes(seed) };
+            let k = Scalar::from_uniform(&uniform);
+            assert!(k.digits.iter().all(|digit| (-8..=8).contains(digit)));
+            let sum = k.digits.iter().rev().fold(curve25519_dalek::Scalar::ZERO, |sum, &digit| {
+                let size = curve25519_dalek::Scalar::from(digit.unsigned_abs());
+                sum * curve25519_dalek::Scalar::from(16u8) + if digit < 0 { -size } else { size }
+            });
+            assert_eq!(sum, curve25519_dalek::Scalar::from_bytes_mod_order_wide(&uniform));
+        }
+        assert_eq!(Scalar::from_uniform(&[0; 64]).digits[0], 1);
+    }
+}

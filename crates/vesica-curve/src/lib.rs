@@ -13,11 +13,19 @@ mod backend;
 mod field;
 mod fourq;
 mod hash_to_curve;
+mod messages;
+mod p256;
 mod ristretto;
 mod scalar;
+mod secp256k1;
+mod sm2;
+mod weierstrass;
 mod x25519;
 
 pub use fourq::FourQ;
+pub use p256::P256;
+pub use secp256k1::Secp256k1;
+pub use sm2::Sm2;
 pub use ristretto::Ristretto255;
 pub use x25519::Curve25519;
 

@@ -24,11 +24,14 @@
 //! **Constant time.** The sequence of steps is fixed; a digit of the scalar picks its multiple from the table by reading
 //! all of it under masks that all lanes share.
 
+// `Curve` is the crate's own: the types that are generic over it are reached through their curves' names.
+#![allow(private_bounds)]
+
 use crate::backend::{self, Kernel};
 use crate::field::invert::invert;
 use crate::field::prime256::*;
 use crate::field::{Formula, Lanes};
-use crate::hash_to_curve::Messages;
+use crate::messages::Messages;
 use crate::{BadElement, Dst, SecretScalar};
 use std::marker::PhantomData;
 use vesica_cpu::Backend;
@@ -234,7 +237,13 @@ impl<C: Curve> Points<C> {
     }
 
     pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
-        backend::run_on(backend, Hash { dst, inputs, curve: PhantomData })
+        let mut messages = Messages::new(dst);
+        Self::map_on(backend, inputs.len(), |i| messages.expand(&inputs[i]))
+    }
+
+    /// Points from the bytes that `hash_to_field` makes two elements of: RFC 9380, section 5.2, with L = 48.
+    fn map_on(backend: Backend, len: usize, uniform: impl FnMut(usize) -> [u8; 96]) -> Self {
+        backend::run_on(backend, Hash { len, uniform, curve: PhantomData })
     }
 
     pub(crate) fn decode_on(backend: Backend, wire: &[u8], coins: &[u8; 32]) -> Result<Self, BadElement> {
@@ -529,8 +538,7 @@ impl<C: Curve, V: Lanes> Formula<V> for Pass<'_, C, V> {
                     let mut to = inverse;
                     for c in 0..GROUP {
                         // x' = slope^2 - 2x.
-                        to[c] =
-                            tight::<C, V>(square_add_twice::<C, V>(&line[c], &minus::<C, V>(&x[at + c])));
+                        to[c] = tight::<C, V>(square_add_twice::<C, V>(&line[c], &minus::<C, V>(&x[at + c])));
                     }
                     for c in 0..GROUP {
                         let step = twice_difference::<C, V>(&x[at + c], &to[c]);
@@ -625,7 +633,10 @@ impl<V: Lanes> Work<V> {
     #[inline(always)]
     pub(crate) fn open_chord<C: Curve>(&mut self, entry: usize, turn: Option<&Limbs<V>>) {
         for i in 0..self.den.len() {
-            let x = turn.map_or(self.x[i], |turn| mul_tight::<C, V>(&self.x[i], turn));
+            let x = match turn {
+                Some(turn) => mul_tight::<C, V>(&self.x[i], turn),
+                None => self.x[i],
+            };
             self.slope[i] = x;
             self.den[i] = twice_difference::<C, V>(&self.table[i * C::TABLE + entry][0], &x);
         }
@@ -647,26 +658,40 @@ impl<V: Lanes> Work<V> {
     }
 }
 
-/// Fills a table with the odd multiples 1, 3, 5, ...: sums with the double, none of which fails below the order.
-struct OddTable<'a, C, V>(&'a mut Work<V>, PhantomData<C>);
+/// What fills a table.
+pub(crate) trait FillTable<C> {
+    /// Sets every entry but the first, which is the point itself.
+    fn fill<V: Lanes>(work: &mut Work<V>);
+}
 
-impl<C: Curve, V: Lanes> Formula<V> for OddTable<'_, C, V> {
+struct CallTable<'a, C, V, T>(&'a mut Work<V>, PhantomData<(C, T)>);
+
+impl<C: Curve, V: Lanes, T: FillTable<C>> Formula<V> for CallTable<'_, C, V, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let work = self.0;
+        T::fill::<V>(self.0);
+    }
+}
+
+/// Fills a table in a call of its own.
+#[inline(always)]
+pub(crate) fn call_table<C: Curve, V: Lanes, T: FillTable<C>>(work: &mut Work<V>) {
+    V::call(CallTable::<C, V, T>(work, PhantomData));
+}
+
+/// The odd multiples 1, 3, 5, ...: sums with the double, none of which fails below the order.
+pub(crate) struct OddMultiples;
+
+impl<C: Curve> FillTable<C> for OddMultiples {
+    #[inline(always)]
+    fn fill<V: Lanes>(work: &mut Work<V>) {
         work.double::<C>();
         for entry in 1..C::TABLE {
             work.open_chord::<C>(entry - 1, None);
             work.chord::<C>(entry - 1, false, entry);
         }
     }
-}
-
-/// [`Curve::table`] for digits that are odd numbers.
-#[inline(always)]
-pub(crate) fn odd_table<C: Curve, V: Lanes>(work: &mut Work<V>) {
-    V::call(OddTable::<C, V>(work, PhantomData));
 }
 
 /// Signed digits of four bits for an order n below 2^256: 64 odd digits between -15 and 15, the first positive.
@@ -707,7 +732,10 @@ impl<C: Curve> Kernel for Multiply<'_, C> {
     fn run<V: Lanes>(self) -> Points<C> {
         let mut points = self.points;
         let digits = C::recode(&self.k.words);
-        let choices: Vec<Choice<V>> = digits.0.iter().map(|digit| Choice::new::<C>(digit)).collect();
+        let mut choices = Vec::with_capacity(digits.0.len());
+        for digit in &digits.0 {
+            choices.push(Choice::<V>::new::<C>(digit));
+        }
         let total = vectors::<V>(points.len);
         let mut start = 0;
         let mut work = None;
@@ -763,7 +791,7 @@ fn multiply_block<C: Curve, V: Lanes>(cells: &mut [Cell], start: usize, work: &m
             // It was -W; turn it over.
             work.w[i] = tight::<C, V>(minus::<C, V>(&work.w[i]));
         }
-        let next = std::array::from_fn(|c| work.w[at + c]);
+        let next = [work.w[at], work.w[at + 1], work.w[at + 2], work.w[at + 3]];
         leave::<C, V>(&mut work.den, &mut work.pre, &mut chain, at, &next);
     }
     let mut down = true;
@@ -970,15 +998,20 @@ fn products_are_squares<C: Curve, V: Lanes>(cells: &[Cell], total: usize, wire: 
     for start in (0..total).step_by(GROUP) {
         let mut bits = [0; TESTS / 2];
         masks.fill(&mut bits);
-        let g: Quad<V> = std::array::from_fn(|i| {
+        let mut g = [[V::zero(); 5]; GROUP];
+        for (i, g) in g.iter_mut().enumerate() {
             let (cell, part) = place::<V>(start + i);
-            load(&cells[cell].s, part)
-        });
+            *g = load(&cells[cell].s, part);
+        }
         V::call(Gather::<C, V> { g: &g, bits: &bits, products: &mut products, field: PhantomData });
     }
-    products.as_chunks::<8>().0.iter().all(|eight| {
-        V::call(AreSquares::<C, V>(eight, PhantomData)).into_iter().all(|mask| first_unset(mask).is_none())
-    })
+    let mut all = true;
+    for eight in products.as_chunks::<8>().0 {
+        for mask in V::call(AreSquares::<C, V>(eight, PhantomData)) {
+            all &= first_unset(mask).is_none();
+        }
+    }
+    all
 }
 
 struct Gather<'a, F, V> {
@@ -1009,27 +1042,26 @@ impl<F: Prime, V: Lanes> Formula<V> for Gather<'_, F, V> {
 
 // ---- Hashing.
 
-struct Hash<'a, C> {
-    dst: &'a Dst,
-    inputs: &'a [Digest],
+struct Hash<U, C> {
+    len: usize,
+    uniform: U,
     curve: PhantomData<C>,
 }
 
-impl<C: Curve> Kernel for Hash<'_, C> {
+impl<U: FnMut(usize) -> [u8; 96], C: Curve> Kernel for Hash<U, C> {
     type Out = Points<C>;
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points<C> {
-        let mut points = Points::<C>::new(self.inputs.len());
-        let messages = Messages::new(self.dst, 96);
-        for (group, inputs) in self.inputs.chunks(GROUP * V::WIDTH).enumerate() {
-            // 48 bytes for each of two field elements (RFC 9380, section 5.2, L = 48), as limbs: [limb][vector][lane].
+        let Self { len, mut uniform, .. } = self;
+        let mut points = Points::<C>::new(len);
+        let width = GROUP * V::WIDTH;
+        for group in 0..len.div_ceil(width) {
+            // As limbs: [limb][half][vector][lane]. Behind the last element stand zeros, for now.
             let mut rows = [[0u64; 2 * GROUP * 8]; 8];
-            for (i, input) in inputs.iter().enumerate() {
-                let uniform = messages.expand(input);
-                for (half, bytes) in uniform.as_chunks::<48>().0.iter().enumerate() {
-                    let number = long_limbs(bytes);
-                    for (row, limb) in rows.iter_mut().zip(number) {
-                        row[half * GROUP * V::WIDTH + i] = limb;
+            for i in 0..width.min(len - group * width) {
+                for (half, bytes) in uniform(group * width + i).as_chunks::<48>().0.iter().enumerate() {
+                    for (row, limb) in rows.iter_mut().zip(long_limbs(bytes)) {
+                        row[half * width + i] = limb;
                     }
                 }
             }
@@ -1067,14 +1099,15 @@ fn long_limbs(bytes: &[u8; 48]) -> [u64; 8] {
         (w[0] >> 52 | w[1] << 12) & low,
         (w[1] >> 40 | w[2] << 24) & low,
         (w[2] >> 28 | w[3] << 36) & low,
-        (w[3] >> 16) & low,
-        (w[4] | 0) & low,
-        (w[4] >> 52 | w[5] << 12) & low,
-        w[5] >> 40,
+        (w[3] >> 16 | w[4] << 48) & low,
+        (w[4] >> 4) & low,
+        (w[4] >> 56 | w[5] << 8) & low,
+        w[5] >> 44,
     ]
 }
 
 /// A fraction x/d, and y.
+#[derive(Clone, Copy)]
 struct Mapped<V> {
     x: Limbs<V>,
     d: Limbs<V>,
@@ -1117,20 +1150,21 @@ fn simple_swu<C: Curve, V: Lanes>(u: &[Limbs<V>; 2 * GROUP]) -> [Mapped<V>; 2 * 
         t[i] = mul_loose::<C, V>(&square_loose::<C, V>(&gd[i]), &uv[i]);
     }
     let powers = power_chain::<C, V, N>(&t);
-    std::array::from_fn(|i| {
+    let mut out = [Mapped { x: zero, d: zero, y: zero }; N];
+    for i in 0..N {
         let y1 = mul_tight::<C, V>(&powers[i], &uv[i]);
         let is_square = equal::<C, V>(&mul_tight::<C, V>(&square_loose::<C, V>(&y1), &gd[i]), &gn[i]);
         // Steps 18 to 25. Where g(x1) is not a square, sqrt_ratio returns y1·sqrt(-Z), which is used times Z·u^3.
-        let y2 = mul_loose::<C, V>(&mul_loose::<C, V>(&tv1[i], &u[i]), &mul_loose::<C, V>(&y1, &root));
-        let y2 = tight::<C, V>(add(&carry(y2.map(|limb| limb)), &bias));
+        let y2 = mul_tight::<C, V>(&mul_loose::<C, V>(&tv1[i], &u[i]), &mul_loose::<C, V>(&y1, &root));
         let x2 = mul_tight::<C, V>(&tv1[i], &x1[i]);
         let x = select(is_square, &x1[i], &x2);
         let y = select(is_square, &y1, &y2);
         let parity = plain::<C, V>(&u[i])[0].xor(plain::<C, V>(&y)[0]).and(V::splat(1));
         let same = parity.eq(V::zero());
         let y = select(same, &y, &tight::<C, V>(minus::<C, V>(&y)));
-        Mapped { x, d: d[i], y }
-    })
+        out[i] = Mapped { x, d: d[i], y };
+    }
+    out
 }
 
 /// `hash_to_curve` after `hash_to_field`: two maps, their sum, and what leads from the curve that is hashed to.
@@ -1141,10 +1175,12 @@ impl<C: Curve, V: Lanes> Formula<V> for ToCurve<'_, C, V> {
     #[inline(always)]
     fn run(self) -> Self::Out {
         let mapped = simple_swu::<C, V>(self.0);
-        std::array::from_fn(|i| {
+        let mut out = [[[V::zero(); 5]; 3]; GROUP];
+        for i in 0..GROUP {
             let (x, w, s) = sum::<C, V>(&mapped[i], &mapped[GROUP + i]);
-            C::leave(x, w, s)
-        })
+            out[i] = C::leave(x, w, s);
+        }
+        out
     }
 }
 
@@ -1174,3 +1210,6 @@ fn sum<F: Prime, V: Lanes>(p: &Mapped<V>, q: &Mapped<V>) -> (Limbs<V>, Limbs<V>,
     let s = tight::<F, V>(add(&mul::<F, V>(&h2, &d2), &bias));
     (x, w, s)
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -201,13 +201,17 @@ impl<F: Prime> Held<F> {
 /// The same constant in every lane.
 #[inline(always)]
 pub(crate) fn splat<V: Lanes>(limbs: [u64; 5]) -> Limbs<V> {
-    limbs.map(V::splat)
+    [V::splat(limbs[0]), V::splat(limbs[1]), V::splat(limbs[2]), V::splat(limbs[3]), V::splat(limbs[4])]
 }
 
 /// Columns to add products to.
 #[inline(always)]
 pub(crate) fn start<F: Prime, V: Lanes>() -> Columns<V> {
-    F::START.map(V::splat)
+    let mut columns = [V::zero(); 10];
+    for k in 0..10 {
+        columns[k] = V::splat(F::START[k]);
+    }
+    columns
 }
 
 /// Columns to add products to, holding already an element (tight or raw).
@@ -247,12 +251,12 @@ fn square_columns<F: Prime, V: Lanes>(a: &Limbs<V>, c: Option<&Limbs<V>>) -> Col
             columns[i + j + 1] = columns[i + j + 1].madd_hi(a[i], a[j]);
         }
     }
-    for (k, column) in columns.iter_mut().enumerate() {
-        if (1..9).contains(&k) || (c.is_some() && (F::LIFT..F::LIFT + 5).contains(&k)) {
-            *column = column.add(*column);
+    for k in 0..10 {
+        if (k > 0 && k < 9) || (c.is_some() && k >= F::LIFT && k < F::LIFT + 5) {
+            columns[k] = columns[k].add(columns[k]);
         }
         if F::START[k] != 0 {
-            *column = column.add(V::splat(F::START[k]));
+            columns[k] = columns[k].add(V::splat(F::START[k]));
         }
     }
     for i in 0..5 {
@@ -353,7 +357,13 @@ pub(crate) fn minus<F: Prime, V: Lanes>(a: &Limbs<V>) -> Limbs<V> {
 /// On where the mask is set, off where it is not.
 #[inline(always)]
 pub(crate) fn select<V: Lanes>(mask: V, on: &Limbs<V>, off: &Limbs<V>) -> Limbs<V> {
-    [0, 1, 2, 3, 4].map(|i| mask.select(on[i], off[i]))
+    [
+        mask.select(on[0], off[0]),
+        mask.select(on[1], off[1]),
+        mask.select(on[2], off[2]),
+        mask.select(on[3], off[3]),
+        mask.select(on[4], off[4]),
+    ]
 }
 
 /// A raw element, to which [`Held::BIAS`] or twice it has been added, brought to a tight one.

@@ -1,0 +1,437 @@
+//! What holds for each of the three curves, against the RustCrypto crates and big integers.
+
+use super::*;
+use crate::hash_to_curve::expand_message_xmd;
+use crate::{Points as _, field::prime256};
+use num_bigint::BigUint;
+
+/// Another implementation of a curve.
+pub(crate) trait Oracle: Curve {
+    /// x of k·(the point with this x), if there is one.
+    fn multiply(x: &[u8; 32], k: &[u8; 32]) -> Option<[u8; 32]>;
+    /// x of the base point.
+    fn base() -> [u8; 32];
+}
+
+macro_rules! oracle {
+    ($field:ty, $crate_:ident) => {
+        impl Oracle for $field {
+            fn multiply(x: &[u8; 32], k: &[u8; 32]) -> Option<[u8; 32]> {
+                use $crate_::elliptic_curve::ff::PrimeField;
+                use $crate_::elliptic_curve::point::{AffineCoordinates, DecompressPoint};
+                let point = $crate_::AffinePoint::decompress(&(*x).into(), 0.into()).into_option()?;
+                let k = $crate_::Scalar::from_repr((*k).into()).into_option().expect("a scalar below the order");
+                Some(($crate_::ProjectivePoint::from(point) * k).to_affine().x().into())
+            }
+            fn base() -> [u8; 32] {
+                use $crate_::elliptic_curve::point::AffineCoordinates;
+                $crate_::AffinePoint::GENERATOR.x().into()
+            }
+        }
+    };
+}
+oracle!(crate::secp256k1::Field, k256);
+oracle!(crate::sm2::Field, sm2);
+oracle!(crate::p256::Field, p256);
+
+/// A stream of numbers that is the same on every run.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| self.next() as u8)
+    }
+    fn below(&mut self, bound: &[u64; 4]) -> [u64; 4] {
+        loop {
+            let x = [self.next(), self.next(), self.next(), self.next()];
+            if x != [0; 4] && less(x, *bound) {
+                return x;
+            }
+        }
+    }
+}
+
+fn big(x: [u64; 4]) -> BigUint {
+    BigUint::from_bytes_be(&bytes(x))
+}
+
+fn bytes(x: [u64; 4]) -> [u8; 32] {
+    let mut out = [0; 32];
+    for (bytes, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(x.iter().rev()) {
+        *bytes = word.to_be_bytes();
+    }
+    out
+}
+
+fn encoded<C: Curve>(points: &Points<C>, backend: Backend) -> Vec<u8> {
+    let mut wire = Vec::new();
+    points.encode_on(backend, &mut wire);
+    wire
+}
+
+fn digests(n: usize) -> Vec<Digest> {
+    let mut numbers = Numbers(n as u64);
+    (0..n).map(|_| Digest(numbers.bytes())).collect()
+}
+
+const SIZES: [usize; 9] = [0, 1, 3, 4, 5, 9, 17, 31, 1000];
+const COINS: [u8; 32] = [7; 32];
+
+// ---- The field.
+
+/// Arithmetic on pairs of values at their bounds: for each pair the limbs of what each operation gives, in plain form.
+struct FieldOps<'a, F>(&'a [[u64; 5]], PhantomData<F>);
+
+impl<F: Prime> Kernel for FieldOps<'_, F> {
+    type Out = Vec<[[u64; 5]; 6]>;
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Self::Out {
+        let mut out = Vec::new();
+        let values = self.0;
+        for (i, a) in values.iter().enumerate() {
+            for at in (0..values.len()).step_by(V::WIDTH) {
+                let mut rows = [[0u64; 8]; 5];
+                for lane in 0..V::WIDTH {
+                    for (row, limb) in rows.iter_mut().zip(values[(at + lane) % values.len()]) {
+                        row[lane] = limb;
+                    }
+                }
+                let (a, b): (Limbs<V>, Limbs<V>) = (splat(*a), load(&rows, 0));
+                let tight_a = prime256::tight::<F, V>(prime256::add(&a, &splat(Held::<F>::BIAS)));
+                let tight_b = prime256::tight::<F, V>(prime256::add(&b, &splat(Held::<F>::BIAS)));
+                let results = [
+                    mul::<F, V>(&a, &b),
+                    carry(mul_loose::<F, V>(&mul_loose::<F, V>(&a, &b), &b).map(|limb| limb.and(V::splat(LOW_52)))),
+                    carry(square_raw::<F, V>(&b)),
+                    carry(square_add_twice::<F, V>(&b, &minus::<F, V>(&tight_a))),
+                    prime256::tight::<F, V>(mul_add::<F, V>(&a, &b, &minus::<F, V>(&tight_b))),
+                    prime256::tight::<F, V>(prime256::add(&tight_a, &minus::<F, V>(&tight_b))),
+                ];
+                let results = results.map(|result| {
+                    let mut rows = [[0u64; 8]; 5];
+                    store(&mut rows, 0, &plain::<F, V>(&result));
+                    rows
+                });
+                for lane in 0..V::WIDTH.min(values.len() - at) {
+                    out.push(results.map(|rows| rows.map(|row| row[lane])));
+                }
+                let _ = i;
+            }
+        }
+        out
+    }
+}
+
+fn field_at_its_bounds<F: Prime>() {
+    // Values below 2^258.8, the bound of the module: limbs of all ones, of zeros, of single bits, multiples of p.
+    let top = (1 << 50) + (1 << 49) + (1 << 48) - 1; // 1.75 · 2^258 < 2^258.8
+    let mut values: Vec<[u64; 5]> = vec![
+        [0; 5],
+        [1, 0, 0, 0, 0],
+        [LOW_52, LOW_52, LOW_52, LOW_52, top],
+        [LOW_52, 0, 0, 0, 0],
+        [0, 0, 0, 0, top],
+        [0, LOW_52, 0, LOW_52, 0],
+        [LOW_52, 0, LOW_52, 0, top],
+        [LOW_52, LOW_52, LOW_52, LOW_52, LOW_48 + (1 << 26)],
+        limbs(F::P),
+        Held::<F>::ONE,
+        Held::<F>::of([F::P[0] - 1, F::P[1], F::P[2], F::P[3]]),
+    ];
+    let mut numbers = Numbers(1);
+    for i in 0..30 {
+        let mut x: [u64; 5] = std::array::from_fn(|_| numbers.next() & LOW_52);
+        x[4] %= if i % 2 == 0 { top } else { LOW_48 };
+        x[i % 5] &= if i % 3 == 0 { 0 } else { LOW_48 };
+        values.push(x);
+    }
+    let p = big(F::P);
+    let value = |x: [u64; 5]| x.iter().rev().fold(BigUint::ZERO, |sum, limb| (sum << 52) + limb);
+    let one = BigUint::from(1u8);
+    let r_inverse = (one.clone() << F::DOMAIN).modinv(&p).unwrap();
+    for backend in Backend::available() {
+        let out = backend::run_on(backend, FieldOps::<F>(&values, PhantomData));
+        let pairs = values.iter().flat_map(|a| values.iter().map(move |b| (a, b)));
+        for ((a, b), results) in pairs.zip(out) {
+            // As integers outside of the domain.
+            let (a, b) = (value(*a) * &r_inverse % &p, value(*b) * &r_inverse % &p);
+            let want = [
+                &a * &b % &p,
+                &a * &b * &b % &p,
+                &b * &b % &p,
+                (&b * &b + (&p - &a) * 2u8) % &p,
+                (&a * &b + (&p - &b)) % &p,
+                (&a + (&p - &b)) % &p,
+            ];
+            for (i, (result, want)) in results.iter().zip(want).enumerate() {
+                assert_eq!(value(*result), want, "{backend}, operation {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fields_at_their_bounds() {
+    field_at_its_bounds::<crate::secp256k1::Field>();
+    field_at_its_bounds::<crate::sm2::Field>();
+    field_at_its_bounds::<crate::p256::Field>();
+}
+
+fn constants_hold<C: Curve>() {
+    let (p, n) = (big(C::P), big(C::ORDER));
+    let one = BigUint::from(1u8);
+    let z = BigUint::from(C::MAP.z.unsigned_abs());
+    assert!(C::MAP.z < 0);
+    assert_eq!(big(C::MAP.root).modpow(&BigUint::from(2u8), &p), z, "the root of -Z");
+    // The chain's exponent is (p - 3)/4: it is walked with integers.
+    let mut registers = vec![one.clone(); 8];
+    let mut last = one.clone();
+    for step in C::CHAIN {
+        last = (&registers[step.from] << step.squarings) + &registers[step.by];
+        registers[step.to] = last.clone();
+    }
+    assert_eq!(last, (&p - 3u8) >> 2);
+    if let Some(beta) = C::BETA {
+        assert!(big(beta) != one && big(beta).modpow(&BigUint::from(3u8), &p) == one);
+    }
+    assert!(n.bit(0) && p.bit(0) && p.bit(1));
+}
+
+#[test]
+fn constants() {
+    constants_hold::<crate::secp256k1::Field>();
+    constants_hold::<crate::sm2::Field>();
+    constants_hold::<crate::p256::Field>();
+}
+
+// ---- The group.
+
+/// Points that the oracle knows, on the wire: small multiples of the base point, and small x that have one.
+fn known<C: Oracle>() -> Vec<[u8; 32]> {
+    let mut out: Vec<[u8; 32]> = (1..=8u8)
+        .map(|k| {
+            let mut scalar = [0; 32];
+            scalar[31] = k;
+            C::multiply(&C::base(), &scalar).unwrap()
+        })
+        .collect();
+    let one = bytes([1, 0, 0, 0]);
+    let mut edges: Vec<[u8; 32]> = (0..10).map(|x| bytes([x, 0, 0, 0])).collect();
+    let p = big(C::P);
+    edges.extend((1..10u8).map(|x| <[u8; 32]>::try_from((&p - x).to_bytes_be()).unwrap()));
+    // Limbs at their bounds.
+    edges.push(bytes([u64::MAX, 0, 0, 0]));
+    edges.push(bytes([0, 0, 0, 1 << 63]));
+    edges.push(bytes([(1 << 52) - 1, 0, 0, 0]));
+    out.extend(edges.into_iter().filter(|x| C::multiply(x, &one).is_some()));
+    assert!(out.len() >= 15);
+    out
+}
+
+fn agrees_with_the_oracle<C: Oracle>() {
+    let points = known::<C>();
+    let wire = points.concat();
+    let mut numbers = Numbers(2);
+    let n = C::ORDER;
+    let mut scalars = vec![[1, 0, 0, 0], [2, 0, 0, 0], [3, 0, 0, 0], [16, 0, 0, 0], [u64::MAX; 4]];
+    scalars[4] = difference(&n, &[1, 0, 0, 0]).0;
+    scalars.extend([2, 3, 8, 16, 93].map(|d| difference(&n, &[d, 0, 0, 0]).0));
+    // The middle of the range, where k and n - k change places; a run of ones; one bit.
+    scalars.push([n[0] >> 1 | n[1] << 63, n[1] >> 1 | n[2] << 63, n[2] >> 1 | n[3] << 63, n[3] >> 1]);
+    scalars.push([u64::MAX, u64::MAX, 0, 0]);
+    scalars.push([0, 0, 0, 1 << 63]);
+    scalars.extend((0..5).map(|_| numbers.below(&n)));
+    for backend in Backend::available() {
+        for k in &scalars {
+            let product = Points::<C>::decode_on(backend, &wire, &COINS).unwrap();
+            assert_eq!(encoded(&product, backend), wire, "decode and encode, {backend}");
+            let product = product.mul_on(backend, &Scalar::from_words(*k));
+            let want: Vec<u8> = points.iter().flat_map(|x| C::multiply(x, &bytes(*k)).unwrap()).collect();
+            assert!(encoded(&product, backend) == want, "{k:x?}, {backend}");
+        }
+    }
+}
+
+#[test]
+fn secp256k1_agrees_with_k256() {
+    agrees_with_the_oracle::<crate::secp256k1::Field>();
+}
+
+#[test]
+fn sm2_agrees_with_sm2() {
+    agrees_with_the_oracle::<crate::sm2::Field>();
+}
+
+#[test]
+fn p256_agrees_with_p256() {
+    agrees_with_the_oracle::<crate::p256::Field>();
+}
+
+/// Every digit of every small scalar and its opposite: where accumulator and table come closest.
+fn small_scalars<C: Oracle>() {
+    let backend = Backend::chosen();
+    let base = C::base();
+    for k in 1..200 {
+        let words = [k, 0, 0, 0];
+        let want = C::multiply(&base, &bytes(words)).unwrap();
+        for words in [words, difference(&C::ORDER, &words).0] {
+            let points = Points::<C>::decode_on(backend, &base, &COINS).unwrap();
+            assert_eq!(encoded(&points.mul_on(backend, &Scalar::from_words(words)), backend), want, "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn small_scalars_have_no_exception() {
+    small_scalars::<crate::secp256k1::Field>();
+    small_scalars::<crate::sm2::Field>();
+    small_scalars::<crate::p256::Field>();
+}
+
+fn back_ends_agree<C: Oracle>() {
+    let dst = Dst::new(b"vesica test of back ends");
+    let mut numbers = Numbers(3);
+    for n in SIZES {
+        let inputs = digests(n);
+        let k = Scalar::<C>::from_uniform(&numbers.bytes());
+        let run = |backend| {
+            let hashed = Points::<C>::hash_on(backend, &dst, &inputs);
+            let plain = encoded(&hashed, backend);
+            let masked = encoded(&hashed.mul_on(backend, &k), backend);
+            let decoded = Points::<C>::decode_on(backend, &plain, &COINS).unwrap();
+            assert_eq!(decoded.len(), n);
+            assert_eq!(encoded(&decoded.mul_on(backend, &k), backend), masked);
+            (plain, masked)
+        };
+        let want = run(Backend::Portable);
+        assert_eq!(want.0.len(), n * 32);
+        for (x, y) in want.0.as_chunks().0.iter().zip(want.1.as_chunks::<32>().0).step_by(97) {
+            assert_eq!(C::multiply(x, &bytes(k.words)).as_ref(), Some(y));
+        }
+        for backend in Backend::available() {
+            assert!(run(backend) == want, "{n} elements, {backend}");
+        }
+    }
+}
+
+#[test]
+fn back_ends_agree_on_secp256k1() {
+    back_ends_agree::<crate::secp256k1::Field>();
+}
+
+#[test]
+fn back_ends_agree_on_sm2() {
+    back_ends_agree::<crate::sm2::Field>();
+}
+
+#[test]
+fn back_ends_agree_on_p256() {
+    back_ends_agree::<crate::p256::Field>();
+}
+
+fn masks_commute<C: Oracle>() {
+    let dst = Dst::new(b"vesica test of masks");
+    let backend = Backend::chosen();
+    let (a, b) = (Scalar::<C>::from_uniform(&[1; 64]), Scalar::<C>::from_uniform(&[255; 64]));
+    let inputs = digests(2100); // more than a block
+    let hash = || Points::<C>::hash_on(backend, &dst, &inputs);
+    let ab = hash().mul(&a).mul(&b);
+    let wire = encoded(&hash().mul(&b), backend);
+    let ba = Points::<C>::decode_on(backend, &wire, &COINS).unwrap().mul(&a);
+    assert!(encoded(&ab, backend) == encoded(&ba, backend));
+}
+
+#[test]
+fn masks_commute_over_blocks() {
+    masks_commute::<crate::secp256k1::Field>();
+    masks_commute::<crate::sm2::Field>();
+    masks_commute::<crate::p256::Field>();
+}
+
+fn decode_refuses<C: Oracle>() {
+    let dst = Dst::new(b"vesica test of refusals");
+    let one = bytes([1, 0, 0, 0]);
+    let p: [u8; 32] = bytes(C::P);
+    let not_square = (0..).map(|x| bytes([x, 0, 0, 0])).find(|x| C::multiply(x, &one).is_none()).unwrap();
+    for backend in Backend::available() {
+        // Few elements are tested one by one, many by products.
+        let many = if backend == Backend::Ifma { 1500 } else { 700 };
+        for n in [1, 9, many] {
+            let good = encoded(&Points::<C>::hash_on(backend, &dst, &digests(n)), backend);
+            for index in [0, n / 2, n - 1] {
+                for (bad, why) in [
+                    (&p, "is not below the field's prime"),
+                    (&[255; 32], "is not below the field's prime"),
+                    (&not_square, "is not the x of a point on the curve"),
+                ] {
+                    let mut wire = good.clone();
+                    wire[32 * index..][..32].copy_from_slice(bad);
+                    let error = Points::<C>::decode_on(backend, &wire, &COINS).err();
+                    assert_eq!(error, Some(BadElement { index, why }), "{backend}, {n} elements");
+                }
+            }
+            let error = Points::<C>::decode_on(backend, &good[..good.len() - 1], &COINS).err();
+            assert_eq!(error, Some(BadElement { index: n - 1, why: "is cut off" }));
+            // Two bad ones in the same lane do not hide each other.
+            if n == many {
+                let mut wire = good.clone();
+                for index in [40, 40 + 64] {
+                    wire[32 * index..][..32].copy_from_slice(&not_square);
+                }
+                let error = Points::<C>::decode_on(backend, &wire, &COINS).err().unwrap();
+                assert_eq!(error.index, 40);
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_elements_are_refused() {
+    decode_refuses::<crate::secp256k1::Field>();
+    decode_refuses::<crate::sm2::Field>();
+    decode_refuses::<crate::p256::Field>();
+}
+
+// ---- Hashing.
+
+fn hashes_as_the_rfc_says<C: Curve>(json: &str) {
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let dst = Dst::new(json["dst"].as_str().unwrap().as_bytes());
+    let vectors = json["vectors"].as_array().unwrap();
+    assert_eq!(vectors.len(), 5);
+    let uniform: Vec<[u8; 96]> = vectors
+        .iter()
+        .map(|v| {
+            let message = v["msg"].as_str().unwrap().as_bytes();
+            expand_message_xmd::<sha2::Sha256>(message, &dst, 96).try_into().unwrap()
+        })
+        .collect();
+    for backend in Backend::available() {
+        let points = Points::<C>::map_on(backend, vectors.len(), |i| uniform[i]);
+        for (x, v) in encoded(&points, backend).as_chunks::<32>().0.iter().zip(vectors) {
+            assert_eq!(BigUint::from_bytes_be(x).to_str_radix(16), v["x"].as_str().unwrap().trim_start_matches('0'));
+        }
+        // One of the messages is as long as a digest.
+        let sixteen = vectors.iter().position(|v| v["msg"].as_str().unwrap().len() == 16).unwrap();
+        let message = vectors[sixteen]["msg"].as_str().unwrap().as_bytes();
+        let point = Points::<C>::hash_on(backend, &dst, &[Digest(message.try_into().unwrap())]);
+        assert_eq!(encoded(&point, backend), encoded(&points, backend)[32 * sixteen..][..32]);
+    }
+}
+
+#[test]
+fn secp256k1_hashes_as_the_rfc_says() {
+    hashes_as_the_rfc_says::<crate::secp256k1::Field>(include_str!("../../../../vectors/rfc/rfc9380_secp256k1.json"));
+}
+
+#[test]
+fn p256_hashes_as_the_rfc_says() {
+    hashes_as_the_rfc_says::<crate::p256::Field>(include_str!("../../../../vectors/rfc/rfc9380_p256.json"));
+}

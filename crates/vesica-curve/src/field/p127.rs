@@ -22,7 +22,8 @@ use super::{Formula, Lanes};
 const LOW_43: u64 = (1 << 43) - 1;
 const LOW_41: u64 = (1 << 41) - 1;
 
-/// p.
+/// p, for the tests.
+#[cfg(test)]
 pub(crate) const P: u128 = (1 << 127) - 1;
 
 /// An element of the field of 2^127 - 1 in every lane.
@@ -345,9 +346,24 @@ impl<V: Lanes> Left<V> {
     /// Schoolbook: with prepared factors Karatsuba's method trades 18 multiply-adds for as many additions.
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Fp2<V>) -> Fp2<V> {
+        if V::SPLIT == 52 {
+            return LeftProduct(self, other).run();
+        }
+        // With sixteen registers, formulas of several products inlined into each other spill most of what they compute.
+        V::call(LeftProduct(self, other))
+    }
+}
+
+struct LeftProduct<'a, V>(&'a Left<V>, &'a Fp2<V>);
+
+impl<V: Lanes> Formula<V> for LeftProduct<'_, V> {
+    type Out = Fp2<V>;
+    #[inline(always)]
+    fn run(self) -> Fp2<V> {
+        let LeftProduct(a, b) = self;
         Fp2 {
-            re: Wide::zero(6).dot(&self.re, &other.re).dot(&self.minus_im, &other.im).reduce(),
-            im: Wide::zero(6).dot(&self.re, &other.im).dot(&self.im, &other.re).reduce(),
+            re: Wide::zero(6).dot(&a.re, &b.re).dot(&a.minus_im, &b.im).reduce(),
+            im: Wide::zero(6).dot(&a.re, &b.im).dot(&a.im, &b.re).reduce(),
         }
     }
 }
@@ -426,8 +442,7 @@ impl<V: Lanes> Fp2<V> {
     /// Square, tight. Weight: 2j·(j + K) or 2j², for a value below j u, j < K.
     #[inline(always)]
     pub(crate) fn square<const K: u64>(self) -> Self {
-        let (sum, difference) = (self.re.add(self.im), self.re.sub::<K>(self.im));
-        Self { re: sum.mul(difference), im: self.re.add(self.re).mul(self.im) }
+        if V::SPLIT == 52 { ExtensionSquare::<V, K>(&self).run() } else { V::call(ExtensionSquare::<V, K>(&self)) }
     }
 
     /// The norm re² + im² of a value below 4 u, tight.
@@ -464,5 +479,218 @@ impl<V: Lanes> Fp2<V> {
     #[inline(always)]
     pub(crate) fn select(mask: V, on: Self, off: Self) -> Self {
         Self { re: Fp::select(mask, on.re, off.re), im: Fp::select(mask, on.im, off.im) }
+    }
+}
+
+struct ExtensionSquare<'a, V, const K: u64>(&'a Fp2<V>);
+
+impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquare<'_, V, K> {
+    type Out = Fp2<V>;
+    #[inline(always)]
+    fn run(self) -> Fp2<V> {
+        let Fp2 { re, im } = *self.0;
+        let (sum, difference) = (re.add(im), re.sub::<K>(im));
+        Fp2 { re: sum.mul(difference), im: re.add(re).mul(im) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{self, Kernel};
+    use num_bigint::BigUint;
+    use vesica_cpu::Backend;
+
+    /// A value by its limbs.
+    type Limbs = [u64; 3];
+
+    fn value(limbs: Limbs) -> BigUint {
+        (BigUint::from(limbs[0]) + (BigUint::from(limbs[1]) << 43) + (BigUint::from(limbs[2]) << 86)) % P
+    }
+
+    /// The limbs of the largest value below k u, less `down` in each.
+    fn largest(k: u64, down: u64) -> Limbs {
+        let wide = k * ((1 << 43) + (1 << 16)) - 1 - down;
+        [wide, wide, k * ((1 << 41) + (1 << 15)) - 1 - down]
+    }
+
+    /// Every operation of the prime field on `a` and `b`, in the first lane: the weight of their product is at most 80.
+    struct Prime(Limbs, Limbs);
+
+    #[inline(always)]
+    fn fp<V: Lanes>(limbs: Limbs) -> Fp<V> {
+        Fp([V::splat(limbs[0]), V::splat(limbs[1]), V::splat(limbs[2])])
+    }
+
+    /// The limbs as they are, and frozen, of the first lane.
+    #[inline(always)]
+    fn both<V: Lanes>(x: Fp<V>) -> [Limbs; 2] {
+        let mut out = [[0; 3]; 2];
+        for (out, x) in out.iter_mut().zip([x, x.freeze()]) {
+            let mut words = [0; 24];
+            x.store(&mut words);
+            *out = [words[0], words[V::WIDTH], words[2 * V::WIDTH]];
+        }
+        out
+    }
+
+    impl Kernel for Prime {
+        type Out = Vec<[Limbs; 2]>;
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> Self::Out {
+            let (a, b) = (fp::<V>(self.0), fp::<V>(self.1));
+            vec![
+                both(a.mul(b)),
+                both(b.mul(a)),
+                both(a.add(b)),
+                both(a.sub::<81>(b)),
+                both(b.neg::<81>()),
+                both(a.carry()),
+            ]
+        }
+    }
+
+    /// The bounds that a tight value keeps.
+    fn assert_tight(limbs: Limbs) {
+        let bound = largest(1, 0);
+        assert!(limbs[0] <= bound[0] && limbs[1] <= bound[1] && limbs[2] <= bound[2], "{limbs:x?}");
+    }
+
+    fn assert_canonical(limbs: Limbs) {
+        assert!(limbs[0] >> 43 == 0 && limbs[1] >> 43 == 0 && limbs[2] >> 41 == 0);
+        assert!(limbs != [LOW_43, LOW_43, LOW_41]);
+    }
+
+    #[test]
+    fn prime_field_at_its_bounds() {
+        let p = BigUint::from(P);
+        let tops = [(1, 80), (80, 1), (2, 40), (4, 20), (8, 10), (9, 8), (1, 1), (40, 2)];
+        let mut pairs: Vec<(Limbs, Limbs)> = vec![];
+        for (j, k) in tops {
+            pairs.extend([(largest(j, 0), largest(k, 0)), (largest(j, 1), largest(k, 0)), (largest(j, 0), [0; 3])]);
+            for i in 0..3 {
+                // One limb at its bound, the others zero or one.
+                let mut limbs = [i as u64 & 1; 3];
+                limbs[i] = largest(j, 0)[i];
+                pairs.push((limbs, largest(k, 0)));
+            }
+        }
+        let modulus = [LOW_43, LOW_43, LOW_41];
+        let edges =
+            [[0; 3], [1, 0, 0], modulus, [LOW_43 - 1, LOW_43, LOW_41], [LOW_43 + 1, LOW_43, LOW_41], [0, 0, 1 << 41]];
+        pairs.extend(edges.iter().flat_map(|&a| edges.map(|b| (a, b))));
+        for backend in Backend::available() {
+            for &(a, b) in &pairs {
+                let (x, y) = (value(a), value(b));
+                let want = [&x * &y % P, &x * &y % P, (&x + &y) % P, (&x + &p - &y) % P, (&p - &y) % P, x.clone()];
+                let got = backend::run_on(backend, Prime(a, b));
+                for (i, (got, want)) in got.iter().zip(want).enumerate() {
+                    assert_eq!(value(got[0]), want, "{backend} {i} {a:x?} {b:x?}");
+                    assert_eq!(value(got[1]), want, "{backend} {i} {a:x?} {b:x?}");
+                    assert_canonical(got[1]);
+                    if [0, 1, 5].contains(&i) {
+                        assert_tight(got[0]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Products, squares, norms and inverses in the extension.
+    struct Extension([Limbs; 2], [Limbs; 2]);
+
+    impl Kernel for Extension {
+        type Out = Vec<[Limbs; 2]>;
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> Self::Out {
+            let a = Fp2 { re: fp::<V>(self.0[0]), im: fp(self.0[1]) };
+            let b = Fp2 { re: fp::<V>(self.1[0]), im: fp(self.1[1]) };
+            let product = a.left::<8>().mul(&b);
+            let tight = product.carried();
+            let (square, wide) = (tight.square::<2>(), tight.add(tight).add(tight).square::<4>());
+            let mut inverses = [tight.norm(), Fp::zero(), tight.norm(), Fp::splat(P)];
+            invert(&mut inverses);
+            let [s] = V::call(InverseRoot([tight.re]));
+            let [r] = V::call(Root([tight.re]));
+            let mut out = vec![both(product.re), both(product.im), both(square.re), both(square.im)];
+            out.extend([both(wide.re), both(wide.im), both(tight.norm()), both(s), both(r)]);
+            out.extend(inverses.map(both));
+            out
+        }
+    }
+
+    #[test]
+    fn extension_at_its_bounds() {
+        let p = BigUint::from(P);
+        // Weight (7 + 8)·5 = 75, the largest that a factor prepared with 8 leaves room for.
+        let mut cases = vec![([largest(7, 0); 2], [largest(5, 0); 2]), ([largest(1, 0); 2], [largest(8, 0); 2])];
+        for i in 0..4 {
+            let mut parts = [largest(7, 0), largest(7, 0), largest(5, 0), largest(5, 0)];
+            parts[i] = [0; 3];
+            cases.push(([parts[0], parts[1]], [parts[2], parts[3]]));
+            parts = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [3, 5, 7]];
+            parts[i] = [LOW_43, LOW_43, LOW_41];
+            cases.push(([parts[0], parts[1]], [parts[2], parts[3]]));
+        }
+        for backend in Backend::available() {
+            for &(a, b) in &cases {
+                let got = backend::run_on(backend, Extension(a, b));
+                let (a, b) = (a.map(value), b.map(value));
+                let re = (&a[0] * &b[0] + &p * &p - &a[1] * &b[1]) % P;
+                let im = (&a[0] * &b[1] + &a[1] * &b[0]) % P;
+                let square = [(&re * &re + &p * &p - &im * &im) % P, BigUint::from(2u8) * &re * &im % P];
+                let norm = (&re * &re + &im * &im) % P;
+                let inverse = norm.modpow(&(&p - 2u8), &p);
+                let nine = |x: &BigUint| x * 9u8 % P;
+                let want = [
+                    re.clone(),
+                    im,
+                    square[0].clone(),
+                    square[1].clone(),
+                    nine(&square[0]),
+                    nine(&square[1]),
+                    norm,
+                    re.modpow(&((&p - 3u8) / 4u8), &p),
+                    re.modpow(&((&p + 1u8) / 4u8), &p),
+                    inverse.clone(),
+                    BigUint::ZERO,
+                    inverse,
+                    BigUint::ZERO,
+                ];
+                for (i, (got, want)) in got.iter().zip(want).enumerate() {
+                    assert_eq!(value(got[0]), want, "{backend} {i}");
+                    assert_eq!(value(got[1]), want, "{backend} {i}");
+                    assert_tight(got[0]);
+                }
+            }
+        }
+    }
+
+    /// Two words to an element and back.
+    struct Words([u64; 2]);
+
+    impl Kernel for Words {
+        type Out = [u64; 2];
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> [u64; 2] {
+            let words = Fp::from_words([V::splat(self.0[0]), V::splat(self.0[1])]).freeze().to_words();
+            let mut out = [[0; 8]; 2];
+            words[0].store(&mut out[0]);
+            words[1].store(&mut out[1]);
+            [out[0][0], out[1][0]]
+        }
+    }
+
+    #[test]
+    fn words_are_read_modulo_p() {
+        let max = u128::MAX;
+        for x in [0, 1, P - 1, P, P + 1, 2 * P - 1, 2 * P, max, 1 << 127, (1 << 43) - 1, 1 << 86, max << 64, max >> 64]
+        {
+            let want = x % P;
+            for backend in Backend::available() {
+                let got = backend::run_on(backend, Words([x as u64, (x >> 64) as u64]));
+                assert_eq!(got, [want as u64, (want >> 64) as u64], "{backend} {x:x}");
+            }
+        }
     }
 }

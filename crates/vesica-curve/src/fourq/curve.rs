@@ -67,6 +67,23 @@ pub(super) fn product<V: Lanes>(a: Fp2<V>, b: Fp2<V>) -> Fp2<V> {
     V::call(Product(a, b))
 }
 
+/// A square that is called, of a value below 3 u.
+struct Square<V>(Fp2<V>);
+
+impl<V: Lanes> Formula<V> for Square<V> {
+    type Out = Fp2<V>;
+    #[inline(always)]
+    fn run(self) -> Fp2<V> {
+        self.0.square::<4>()
+    }
+}
+
+/// The square of a value below 3 u, called.
+#[inline(always)]
+pub(super) fn square<V: Lanes>(a: Fp2<V>) -> Fp2<V> {
+    V::call(Square(a))
+}
+
 impl<V: Lanes> Point<V> {
     /// The same point twice: \[CL15\], section 5.2 (Hisil, Wong, Carter, Dawson; 3M + 4S).
     #[inline(always)]
@@ -80,11 +97,17 @@ impl<V: Lanes> Point<V> {
         Extended { x: e.left::<7>().mul(&ta), y: left.mul(&tb), z: left.mul(&e), ta, tb }
     }
 
+    /// The same point twice, called.
+    #[inline(always)]
+    pub(super) fn double_called(&self) -> Extended<V> {
+        V::call(Double(self))
+    }
+
     /// T = XY/Z, without the inversion: (X : Y : Z) = (XZ : YZ : Z²), and of that T is XY.
     #[inline(always)]
     pub(super) fn extend(&self) -> Extended<V> {
-        let left = self.z.left::<2>();
-        Extended { x: left.mul(&self.x), y: left.mul(&self.y), z: self.z.square::<2>(), ta: self.x, tb: self.y }
+        let Self { x, y, z } = *self;
+        Extended { x: product(z, x), y: product(z, y), z: square(z), ta: x, tb: y }
     }
 
     /// Reads a point of a batch.
@@ -133,16 +156,10 @@ impl<V: Lanes> Extended<V> {
         }
     }
 
-    /// The sum of two points, inlined.
-    #[inline(always)]
-    fn add(&self, other: &Summand<V>) -> Self {
-        self.base().add(other)
-    }
-
     /// The sum of two points, called.
     #[inline(always)]
     pub(super) fn add_called(&self, other: &Summand<V>) -> Self {
-        V::call(Add(self.base(), *other))
+        V::call(Add(&self.base(), other))
     }
 
     /// 392 times the point: 392 = 8·49, the cofactor. 8 doublings and 2 additions.
@@ -168,19 +185,19 @@ impl<V: Lanes> Base<V> {
     }
 }
 
-struct Add<V>(Base<V>, Summand<V>);
+struct Add<'a, V>(&'a Base<V>, &'a Summand<V>);
 
-impl<V: Lanes> Formula<V> for Add<V> {
+impl<V: Lanes> Formula<V> for Add<'_, V> {
     type Out = Extended<V>;
     #[inline(always)]
     fn run(self) -> Extended<V> {
-        self.0.add(&self.1)
+        self.0.add(self.1)
     }
 }
 
-struct Double<V>(Point<V>);
+struct Double<'a, V>(&'a Point<V>);
 
-impl<V: Lanes> Formula<V> for Double<V> {
+impl<V: Lanes> Formula<V> for Double<'_, V> {
     type Out = Extended<V>;
     #[inline(always)]
     fn run(self) -> Extended<V> {
@@ -195,12 +212,12 @@ impl<V: Lanes> Formula<V> for ClearCofactor<V> {
     #[inline(always)]
     fn run(self) -> Extended<V> {
         let this = self.0.summand();
-        let mut q = V::call(Double(self.0.point()));
+        let mut q = self.0.point().double_called();
         // 3, 48, 49, 392.
         for doublings in [4, 3] {
             q = q.add_called(&this);
             for _ in 0..doublings {
-                q = V::call(Double(q.point()));
+                q = q.point().double_called();
             }
         }
         q
@@ -236,19 +253,19 @@ const C_PSI: [Constant; 4] = [
 /// The 2-isogeny τ from E to Ê.
 #[inline(always)]
 fn tau<V: Lanes>(p: &Point<V>) -> Point<V> {
-    let (xx, yy) = (p.x.square::<2>(), p.y.square::<2>());
+    let (xx, yy) = (square(p.x), square(p.y));
     let (sum, difference) = (xx.add(yy), xx.sub::<2>(yy)); // 2 u, 3 u
     let x = product(product(difference, p.x), p.y);
-    let y = p.z.square::<2>().twice().add(difference).neg::<6>(); // -(2Z² + X² - Y²): 6 u
+    let y = square(p.z).twice().add(difference).neg::<6>(); // -(2Z² + X² - Y²): 6 u
     Point { x: product(x, Fp2::splat(C_TAU)), y: product(y, sum), z: product(difference, sum) }
 }
 
 /// The dual of τ, from Ê to E.
 #[inline(always)]
 fn tau_dual<V: Lanes>(p: &Point<V>) -> Extended<V> {
-    let (xx, yy) = (p.x.square::<2>(), p.y.square::<2>());
+    let (xx, yy) = (square(p.x), square(p.y));
     let (sum, difference) = (xx.add(yy), yy.sub::<2>(xx)); // 2 u, 3 u
-    let rest = p.z.square::<2>().twice().sub::<4>(difference); // 6 u
+    let rest = square(p.z).twice().sub::<4>(difference); // 6 u
     let tb = product(product(p.x, p.y), Fp2::splat(C_TAU_DUAL));
     Extended { x: product(sum, tb), y: product(difference, rest), z: product(rest, sum), ta: difference, tb }
 }
@@ -257,7 +274,7 @@ fn tau_dual<V: Lanes>(p: &Point<V>) -> Extended<V> {
 #[inline(always)]
 fn phi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
     let c = |i: usize| Fp2::splat(C_PHI[i]);
-    let (zz, yz, yy) = (p.z.square::<2>(), product(p.y, p.z), p.y.square::<2>());
+    let (zz, yz, yy) = (square(p.z), product(p.y, p.z), square(p.y));
     // f = Z·((Y² + c4·Z²)² - (c3·YZ)²)
     let (a, b) = (product(zz, c(4)).add(yy), product(yz, c(3))); // 2 u, 1 u
     let f = product(product(a.add(b), p.z), a.sub::<2>(b));
@@ -265,7 +282,7 @@ fn phi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
     let (a, b) = (product(yz, c(1)), product(zz, c(2)).add(yy)); // 1 u, 2 u
     let g = product(product(a.sub::<3>(b), a.add(b)), c(0));
     // h = Y·(Y⁴ + c8·Y²Z² + c9·Z⁴), k = c5·(Y⁴ + c6·Y²Z² + c7·Z⁴)
-    let (y4, yz2, z4) = (yy.square::<2>(), yz.square::<2>(), zz.square::<2>());
+    let (y4, yz2, z4) = (square(yy), square(yz), square(zz));
     let h = product(product(yz2, c(8)).add(product(z4, c(9))).add(y4), p.y);
     let k = product(product(yz2, c(6)).add(product(z4, c(7))).add(y4), c(5));
     Point {
@@ -280,7 +297,7 @@ fn phi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
 fn psi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
     let c = |i: usize| Fp2::splat(C_PSI[i]);
     let (x, y, z) = (p.x.conj(), p.y.conj(), p.z.conj()); // 2 u
-    let (zz, xx) = (z.square::<3>(), x.square::<3>());
+    let (zz, xx) = (square(z), square(x));
     let a = xx.add(product(zz, c(1))); // 2 u
     let b = xx.add(product(zz, c(2))); // 2 u
     let minus = xx.add(product(zz, c(3))).neg::<3>(); // 3 u
@@ -306,7 +323,7 @@ impl<V: Lanes> Formula<V> for Table<V> {
         // less than a summand.
         for (bit, base) in [phi.base(), psi.base(), both.base()].into_iter().enumerate() {
             for j in 0..1 << bit {
-                table[j + (1 << bit)] = V::call(Add(base, table[j])).summand();
+                table[j + (1 << bit)] = V::call(Add(&base, &table[j])).summand();
             }
         }
         table
@@ -333,13 +350,13 @@ called!(PsiHat, psi_hat, Point);
 /// φ of points, for the tests.
 #[cfg(test)]
 pub(super) fn phi<V: Lanes>(p: &Point<V>) -> Extended<V> {
-    tau_dual(&phi_hat(&tau(p)))
+    V::call(TauDual(V::call(PhiHat(V::call(Tau(*p))))))
 }
 
 /// ψ of points, for the tests.
 #[cfg(test)]
 pub(super) fn psi<V: Lanes>(p: &Point<V>) -> Extended<V> {
-    tau_dual(&psi_hat(&tau(p)))
+    V::call(TauDual(V::call(PsiHat(V::call(Tau(*p))))))
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -366,6 +383,21 @@ fn select<V: Lanes>(table: &[Summand<V>; 8], masks: &[u64; 8]) -> Summand<V> {
     }
 }
 
+/// The sum of a point and an entry of a table.
+///
+/// This and the doubling are called, not inlined: together they would be a block of thousands of vector instructions,
+/// which the compiler takes minutes for. Operands that pass through memory cost nothing that is scarce here.
+struct AddEntry<'a, V>(&'a Extended<V>, &'a [Summand<V>; 8], &'a [u64; 8]);
+
+impl<V: Lanes> Formula<V> for AddEntry<'_, V> {
+    type Out = Point<V>;
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        let AddEntry(q, table, masks) = self;
+        q.base().add(&select(table, masks)).point()
+    }
+}
+
 /// The multiple of a point of prime order that the digits name: \[CL15\], algorithm 2.
 pub(super) struct Multiply<'a, V>(pub(super) Point<V>, pub(super) &'a Digits);
 
@@ -384,7 +416,7 @@ impl<V: Lanes> Formula<V> for Multiply<'_, V> {
             z: first.z2.carried(),
         };
         for masks in rest {
-            q = q.double().add(&select(&table, masks)).point();
+            q = V::call(AddEntry(&q.double_called(), &table, masks));
         }
         q
     }

@@ -1,6 +1,6 @@
 //! Into FourQ and out of it: hashing, decompression, compression.
 
-use super::curve::{D, Extended, Point, product};
+use super::curve::{D, Extended, Point, product, square};
 use crate::field::p127::{Constant, Fp, Fp2, InverseRoot, Root, invert};
 use crate::field::{Formula, Lanes};
 
@@ -82,7 +82,7 @@ impl<V: Lanes, const N: usize> Formula<V> for Decompress<V, N> {
             not_canonical[i] = is_p.or(V::zero().sub(w1.shr(63)));
             // x² = (y² - 1)/(d·y² + 1) = numerator·conj(denominator) / norm(denominator). The denominator is not zero,
             // because -1/d is not a square.
-            let yy = y[i].square::<3>();
+            let yy = square(y[i]);
             let denominator = product(yy, Fp2::splat(D)).add(Fp2::splat(ONE));
             w[i] = product(yy.sub::<2>(Fp2::splat(ONE)), denominator.conj_wide());
             v[i] = denominator.norm();
@@ -139,8 +139,8 @@ impl<V: Lanes> Formula<V> for Compress<'_, V> {
         }
         invert(&mut norms);
         for (p, inverse) in points.iter().zip(norms) {
-            let left = p.z.conj().scale(inverse).left::<2>();
-            let (x, y) = (left.mul(&p.x).freeze(), left.mul(&p.y).freeze());
+            let z = p.z.conj().scale(inverse);
+            let (x, y) = (product(z, p.x).freeze(), product(z, p.y).freeze());
             let [w0, w1] = y.re.to_words();
             let [w2, w3] = y.im.to_words();
             out.push([w0, w1, w2, w3.or(is_upper(x).shl(63))]);
@@ -213,7 +213,7 @@ impl<V: Lanes> Formula<V> for Map<'_, V> {
 /// Z·u², which is below 1 u, and 1 + Z·u², which is never zero: -1/Z is not a square.
 #[inline(always)]
 fn denominator<V: Lanes>(u: &Fp2<V>) -> (Fp2<V>, Fp2<V>) {
-    let zuu = product(u.square::<2>(), Fp2::splat(Z));
+    let zuu = product(square(*u), Fp2::splat(Z));
     (zuu, zuu.add(Fp2::splat(ONE)))
 }
 

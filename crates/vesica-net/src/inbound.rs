@@ -171,7 +171,9 @@ impl<'a> Inbound<'a> {
         }
         line.allowance = line.allowance.checked_sub(total as u64 + MESSAGE).ok_or(Misbehaviour::Flood)?;
         line.coming = Some(total as u64);
-        let wanted = !line.closed && line.limit.is_none_or(|limit| total <= limit);
+        // The waiting call's limit is for the next message that it takes, so not for one that comes after others.
+        let next = line.queue.is_empty();
+        let wanted = !line.closed && !(next && line.limit.is_some_and(|limit| total > limit));
         if !wanted {
             line.wake();
         }

@@ -233,6 +233,29 @@ fn a_message_over_the_limit_is_the_peers_fault() {
     );
 }
 
+/// The limit of a call that waits is for the message that it gets, not for one that comes while it wakes up.
+#[test]
+fn a_longer_message_may_follow_at_once() {
+    let links = links(|_| ());
+    let (mut a, mut b) = line(&links, "x");
+    both(
+        || {
+            for _ in 0..2000 {
+                a.send(&[1; 32]).unwrap();
+                a.send(&[2; 64]).unwrap();
+                a.recv(1).unwrap();
+            }
+        },
+        || {
+            for _ in 0..2000 {
+                assert_eq!(b.recv(32).unwrap(), [1; 32]);
+                assert_eq!(b.recv(64).unwrap(), [2; 64]);
+                b.send(&[3]).unwrap();
+            }
+        },
+    );
+}
+
 #[test]
 fn the_meter_counts_bytes_messages_rounds_and_time_by_step() {
     let links = links(|_| ());

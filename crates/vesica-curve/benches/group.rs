@@ -9,7 +9,7 @@ use criterion::{BatchSize, Criterion, Throughput};
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 use vesica_cpu::Backend;
-use vesica_curve::{Curve25519, Dst, Group, Points, SecretScalar};
+use vesica_curve::{Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use vesica_types::Digest;
 
 /// Enough for two chunks, so that what is shared by a chunk weighs as it does in use.
@@ -43,11 +43,22 @@ fn group<G: Group>(c: &mut Criterion) {
     bench.finish();
 }
 
+macro_rules! single_weierstrass {
+    ($bench:ident, $library:ident, $name:literal) => {
+        let point = $library::ProjectivePoint::GENERATOR * $library::Scalar::from(0x0123_4567_89ab_cdef_u64);
+        let k = -$library::Scalar::from(7u64);
+        $bench.bench_function($name, |b| b.iter(|| (black_box(point) * black_box(k)).to_affine()));
+    };
+}
+
 /// One multiplication at a time, by the libraries that others use.
 fn single(c: &mut Criterion) {
     let mut bench = c.benchmark_group("single");
     let point = curve25519_dalek::MontgomeryPoint::mul_base_clamped([5; 32]);
     bench.bench_function("curve25519-dalek x25519", |b| b.iter(|| black_box(point).mul_clamped(black_box([7; 32]))));
+    single_weierstrass!(bench, k256, "k256 secp256k1");
+    single_weierstrass!(bench, sm2, "sm2");
+    single_weierstrass!(bench, p256, "p256");
     bench.finish();
 }
 
@@ -66,6 +77,11 @@ fn main() -> ExitCode {
     }
     let mut c = Criterion::default().configure_from_args();
     group::<Curve25519>(&mut c);
+    group::<Ristretto255>(&mut c);
+    group::<FourQ>(&mut c);
+    group::<Secp256k1>(&mut c);
+    group::<Sm2>(&mut c);
+    group::<P256>(&mut c);
     if Backend::chosen() == Backend::Portable {
         single(&mut c);
     }

@@ -2,38 +2,7 @@
 
 use crate::Dst;
 use crate::field::{Formula, Lanes};
-use sha2::digest::Digest as Hash;
-use sha2::digest::block_api::BlockSizeUser;
 use vesica_types::Digest;
-
-/// `expand_message_xmd(message, DST, len)` with any hash of the Merkle-Damgard kind: the specification, one message at a
-/// time.
-///
-/// # Panics
-/// If `len` is more than 255 times the hash's output or 65535 bytes.
-pub(crate) fn expand_message_xmd<H: Hash + BlockSizeUser>(message: &[u8], dst: &Dst, len: usize) -> Vec<u8> {
-    let blocks = len.div_ceil(<H as Hash>::output_size());
-    assert!(blocks <= 255 && len <= 65535, "expand_message_xmd: the output is too long");
-    let b0 = H::new()
-        .chain_update(vec![0; H::block_size()])
-        .chain_update(message)
-        .chain_update((len as u16).to_be_bytes())
-        .chain_update([0])
-        .chain_update(dst.prime())
-        .finalize();
-    let mut block = b0.iter().map(|_| 0).collect::<Vec<u8>>();
-    let mut out = Vec::with_capacity(blocks * block.len());
-    for i in 1..=blocks {
-        for (byte, first) in block.iter_mut().zip(&b0) {
-            *byte ^= first;
-        }
-        let next = H::new().chain_update(&block).chain_update([i as u8]).chain_update(dst.prime()).finalize();
-        out.extend_from_slice(&next);
-        block.copy_from_slice(&next);
-    }
-    out.truncate(len);
-    out
-}
 
 /// The round constants of SHA-512 (FIPS 180-4, section 4.2.3): the fractions of the cube roots of the first 80 primes.
 const ROUND: [u64; 80] = [
@@ -288,6 +257,39 @@ pub(crate) fn load<V: Lanes>(digests: &[Digest]) -> [V; 2] {
         words[1][lane] = u64::from_be_bytes(halves[1]);
     }
     [V::load(&words[0]), V::load(&words[1])]
+}
+
+/// `expand_message_xmd(message, DST, len)` with any hash of the Merkle-Damgard kind, one message at a time: the
+/// specification.
+///
+/// # Panics
+/// If `len` is more than 255 times the hash's output.
+#[cfg(test)]
+pub(crate) fn expand_message_xmd<H>(message: &[u8], dst: &Dst, len: usize) -> Vec<u8>
+where
+    H: sha2::Digest + sha2::digest::block_api::BlockSizeUser,
+{
+    let blocks = len.div_ceil(<H as sha2::Digest>::output_size());
+    assert!(blocks <= 255, "expand_message_xmd: the output is too long");
+    let b0 = H::new()
+        .chain_update(vec![0; H::block_size()])
+        .chain_update(message)
+        .chain_update((len as u16).to_be_bytes())
+        .chain_update([0])
+        .chain_update(dst.prime())
+        .finalize();
+    let mut block = vec![0; b0.len()];
+    let mut out = Vec::with_capacity(blocks * block.len());
+    for i in 1..=blocks {
+        for (byte, first) in block.iter_mut().zip(&b0) {
+            *byte ^= first;
+        }
+        let next = H::new().chain_update(&block).chain_update([i as u8]).chain_update(dst.prime()).finalize();
+        out.extend_from_slice(&next);
+        block.copy_from_slice(&next);
+    }
+    out.truncate(len);
+    out
 }
 
 #[cfg(test)]

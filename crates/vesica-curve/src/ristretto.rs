@@ -332,30 +332,63 @@ fn square_roots_of_ratios<V: Lanes, const N: usize>(u: [Fe<V>; N], v: [Fe<V>; N]
     out
 }
 
-/// RFC 9496, section 4.3.1, for canonical and non-negative s: the point, and whether s was an encoding.
-struct FromBytes<V>(Fe<V>);
+/// RFC 9496, section 4.3.1, for canonical and non-negative s: the points, and whether each s was an encoding. Two at once, so
+/// that their square roots overlap.
+struct FromBytes<V>([Fe<V>; 2]);
 
 impl<V: Lanes> Formula<V> for FromBytes<V> {
-    type Out = (Point<V>, V);
+    type Out = [(Point<V>, V); 2];
 
     #[inline(always)]
     fn run(self) -> Self::Out {
         let s = self.0;
         let one = Fe::one();
-        let ss = s.square();
-        let u1 = one.sub(&ss);
-        let u2 = one.add(&ss);
-        let u2_sqr = u2.square();
-        let v = Fe::splat(D).mul(&u1.square()).add(&u2_sqr).neg();
-        let [(was_square, invsqrt)] = square_roots_of_ratios([one], [v.mul(&u2_sqr)]);
-        let den_x = invsqrt.mul(&u2);
-        let den_y = invsqrt.mul(&den_x).mul(&v);
-        let x = absolute(&s.add(&s).mul(&den_x));
-        let y = u1.mul(&den_y);
-        let t = x.mul(&y);
-        let good = was_square.and_not(t.is_odd()).and_not(y.is_zero());
-        (Point { x, y, z: one, t }, good)
+        let (mut u1, mut u2, mut v, mut ratio) = (s, s, s, s);
+        for n in 0..2 {
+            let ss = s[n].square();
+            u1[n] = one.sub(&ss);
+            u2[n] = one.add(&ss);
+            let u2_sqr = u2[n].square();
+            v[n] = Fe::splat(D).mul(&u1[n].square()).add(&u2_sqr).neg();
+            ratio[n] = v[n].mul(&u2_sqr);
+        }
+        let roots = square_roots_of_ratios([one; 2], ratio);
+        let mut out = [(Point { x: one, y: one, z: one, t: one }, V::zero()); 2];
+        for n in 0..2 {
+            let (was_square, invsqrt) = roots[n];
+            let den_x = invsqrt.mul(&u2[n]);
+            let den_y = invsqrt.mul(&den_x).mul(&v[n]);
+            let x = absolute(&s[n].add(&s[n]).mul(&den_x));
+            let y = u1[n].mul(&den_y);
+            let t = x.mul(&y);
+            out[n] = (Point { x, y, z: one, t }, was_square.and_not(t.is_odd()).and_not(y.is_zero()));
+        }
+        out
     }
+}
+
+/// Takes numbers off the wire, and finds the first that cannot be an encoding: not canonical, negative, or zero.
+fn read(wire: &[u8]) -> (usize, Vec<Block>, Option<BadElement>) {
+    let (elements, rest) = wire.as_chunks::<{ Ristretto255::WIRE }>();
+    let mut blocks = vec![Block::filled(0); elements.len().div_ceil(Block::LANES)];
+    let mut bad = (!rest.is_empty()).then_some(BadElement { index: elements.len(), why: "is cut short" });
+    for (index, bytes) in elements.iter().enumerate().rev() {
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        let [w0, w1, w2, w3] = words;
+        let above_p = w3 > u64::MAX >> 1 || (w3 == u64::MAX >> 1 && w2 & w1 == u64::MAX && w0 >= 19u64.wrapping_neg());
+        if above_p || w0 & 1 == 1 {
+            bad = Some(BadElement { index, why: "is not a canonical encoding" });
+        } else if words == [0; 4] {
+            bad = Some(BadElement { index, why: "is the neutral element" });
+        }
+        for (lanes, word) in blocks[index / Block::LANES].0.iter_mut().zip(words) {
+            lanes[index % Block::LANES] = word;
+        }
+    }
+    (elements.len(), blocks, bad)
 }
 
 struct Decode<'a> {
@@ -367,50 +400,28 @@ impl Kernel for Decode<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) -> Self::Out {
-        let (elements, rest) = self.wire.as_chunks::<{ Ristretto255::WIRE }>();
-        let mut blocks = vec![FILLER; elements.len().div_ceil(Block::LANES)];
-        for ((block, part), elements) in vectors::<V>(elements.len()).zip(elements.chunks(V::WIDTH)) {
-            let first = block * Block::LANES + part * V::WIDTH;
-            let mut words = Block::filled(0);
-            let mut bad = None;
-            for (lane, bytes) in elements.iter().enumerate() {
-                let mut element = [0; 4];
-                for (word, bytes) in element.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                    *word = u64::from_le_bytes(*bytes);
+        let (len, numbers, bad) = read(self.wire);
+        let mut blocks = vec![FILLER; numbers.len()];
+        let mut rest = vectors::<V>(len);
+        while let Some(first) = rest.next() {
+            let pair = [first, rest.next().unwrap_or(first)];
+            let [(b0, p0), (b1, p1)] = pair;
+            let points = V::call(FromBytes([numbers[b0].load::<V>(p0), numbers[b1].load(p1)]));
+            for ((block, part), (point, good)) in pair.into_iter().zip(points) {
+                let mut lanes = [0; Block::LANES];
+                good.store(&mut lanes);
+                let index = block * Block::LANES + part * V::WIDTH;
+                // Lanes past the end hold 0, which is an encoding.
+                if let Some(lane) = lanes[..V::WIDTH].iter().position(|&mask| mask == 0) {
+                    let found = BadElement { index: index + lane, why: "is not an element of the group" };
+                    return Err(bad.filter(|bad| bad.index <= found.index).unwrap_or(found));
                 }
-                let [w0, w1, w2, w3] = element;
-                // At least p, or odd, which is negative.
-                let above =
-                    w3 > u64::MAX >> 1 || (w3 == u64::MAX >> 1 && w2 & w1 == u64::MAX && w0 >= 19u64.wrapping_neg());
-                let why = match () {
-                    () if above || w0 & 1 == 1 => Some("is not a canonical encoding"),
-                    () if element == [0; 4] => Some("is the neutral element"),
-                    () => None,
-                };
-                if let (Some(why), None) = (why, bad) {
-                    bad = Some((lane, why));
-                }
-                for (words, word) in words.0.iter_mut().zip(element) {
-                    words[lane] = word;
-                }
+                point.store(&mut blocks[block], part);
             }
-            let (point, good) = V::call(FromBytes(words.load::<V>(0)));
-            let mut lanes = [0; Block::LANES];
-            good.store(&mut lanes);
-            let no_element = lanes[..elements.len()].iter().position(|&mask| mask == 0);
-            let bad = match (bad, no_element) {
-                (Some((lane, _)), Some(other)) if other < lane => Some((other, "is not an element of the group")),
-                (None, Some(lane)) => Some((lane, "is not an element of the group")),
-                (bad, _) => bad,
-            };
-            if let Some((lane, why)) = bad {
-                return Err(BadElement { index: first + lane, why });
-            }
-            point.store(&mut blocks[block], part);
         }
-        match rest {
-            [] => Ok(Points { len: elements.len(), blocks }),
-            _ => Err(BadElement { index: elements.len(), why: "is cut short" }),
+        match bad {
+            None => Ok(Points { len, blocks }),
+            Some(bad) => Err(bad),
         }
     }
 }

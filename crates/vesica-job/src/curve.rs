@@ -16,5 +16,32 @@ pub trait WithGroup {
 pub fn with_group<W: WithGroup>(name: CurveName, work: W) -> W::Out {
     match name {
         CurveName::Curve25519 => work.with::<vesica_curve::Curve25519>(),
+        CurveName::Ristretto255 => work.with::<vesica_curve::Ristretto255>(),
+        CurveName::FourQ => work.with::<vesica_curve::FourQ>(),
+        CurveName::Sm2 => work.with::<vesica_curve::Sm2>(),
+        CurveName::Secp256k1 => work.with::<vesica_curve::Secp256k1>(),
+        CurveName::P256 => work.with::<vesica_curve::P256>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Name;
+
+    impl WithGroup for Name {
+        type Out = &'static str;
+
+        fn with<G: Group>(self) -> &'static str {
+            G::NAME
+        }
+    }
+
+    #[test]
+    fn every_name_leads_to_its_group() {
+        for &curve in CurveName::ALL {
+            assert_eq!(with_group(curve, Name), curve.name());
+        }
     }
 }

@@ -12,8 +12,6 @@ use vesica_types::RowId;
 pub struct Rows {
     /// Which row of the input stands at which place.
     pub picks: Picks,
-    /// How many places there are.
-    pub places: u64,
     /// Rows of the input that are in the output at all.
     pub distinct: u64,
 }
@@ -36,7 +34,7 @@ pub fn semi(keys: &Keys, matches: &[Match], memory: u64, dir: &Path) -> Result<R
     for (row, place) in rows.into_iter().zip(0..) {
         picks.push(row, place)?;
     }
-    Ok(Rows { picks, places: distinct, distinct })
+    Ok(Rows { picks, distinct })
 }
 
 /// An SQL inner join as this party's half of it: a key with m rows here and n there gives m·n rows on either side, and
@@ -74,7 +72,7 @@ pub fn inner(keys: &Keys, matches: &[Match], i_am_first: bool, memory: u64, dir:
         base += mine * m.peer_rows;
         distinct += mine;
     }
-    Ok(Rows { picks, places: base, distinct })
+    Ok(Rows { picks, distinct })
 }
 
 fn picks(keys: &Keys, memory: u64, dir: &Path) -> Result<Picks, JobError> {

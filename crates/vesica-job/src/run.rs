@@ -88,7 +88,7 @@ fn together(
                 join::semi(keys, &found.matches, plan.memory, &local.scratch)?
             };
             outcome.matched_rows = Some(rows.distinct);
-            local.room_for(rows.places, keys.rows)?;
+            local.room_for(rows.picks.len(), keys.rows)?;
             let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
             vesica_table::gather(&*local.table, rows.picks, memory, &local.scratch, &mut *sink)?;
             Ok::<_, JobError>(Some(sink.finish()?))

@@ -68,19 +68,41 @@ impl ProtocolName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CurveName {
-    /// Curve25519: the default.
+    /// Curve25519: the default, and a good choice wherever no standard asks for another.
     #[default]
     Curve25519,
+    /// ristretto255: the same curve as a group of prime order; the group of RFC 9497.
+    Ristretto255,
+    /// FourQ: the fastest, with about 123 bits of security instead of 126.
+    FourQ,
+    /// SM2: where Chinese standards ask for it.
+    Sm2,
+    /// secp256k1.
+    Secp256k1,
+    /// P-256: where NIST standards ask for it.
+    P256,
 }
 
 impl CurveName {
     /// Every curve.
-    pub const ALL: &'static [CurveName] = &[CurveName::Curve25519];
+    pub const ALL: &'static [CurveName] = &[
+        CurveName::Curve25519,
+        CurveName::Ristretto255,
+        CurveName::FourQ,
+        CurveName::Sm2,
+        CurveName::Secp256k1,
+        CurveName::P256,
+    ];
 
     /// As it stands in a job.
     pub fn name(self) -> &'static str {
         match self {
             CurveName::Curve25519 => "curve25519",
+            CurveName::Ristretto255 => "ristretto255",
+            CurveName::FourQ => "fourq",
+            CurveName::Sm2 => "sm2",
+            CurveName::Secp256k1 => "secp256k1",
+            CurveName::P256 => "p256",
         }
     }
 }

@@ -177,3 +177,43 @@ fn count_rows(
     }
     Ok(matches)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_session::{Fault, Result, memory};
+    use vesica_types::Party;
+
+    const ROWS: [(KeyId, u64); 3] = [(KeyId(4), 1), (KeyId(8), 20), (KeyId(2), 3)];
+
+    /// What this side makes of the counts, if the peer answers with `reply`.
+    fn counted(reply: Vec<u8>) -> std::result::Result<Vec<Match>, JobError> {
+        let (here, mut there) = memory::pair(&Party::new(0, "alice"), &Party::new(1, "bob"));
+        std::thread::scope(|scope| {
+            scope.spawn(move || -> Result<()> {
+                there.send(&reply)?;
+                there.recv(1 << 10).map(drop)
+            });
+            count_rows(&ROWS, &[2, 1], true, &mut Lines::new(vec![Box::new(here)]))
+        })
+    }
+
+    fn bytes(counts: &[u64]) -> Vec<u8> {
+        counts.iter().flat_map(|c| c.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn counts_stand_beside_their_keys() {
+        let matches = counted(bytes(&[5, 6])).unwrap();
+        assert_eq!(matches, [Match { key: KeyId(2), peer_rows: 5 }, Match { key: KeyId(8), peer_rows: 6 }]);
+    }
+
+    #[test]
+    fn counts_that_cannot_be_are_the_peers_fault() {
+        for reply in [vec![], bytes(&[1]), bytes(&[1, 2, 3]), bytes(&[1, 0]), vec![1; 15]] {
+            let error = counted(reply).unwrap_err();
+            assert_eq!(error.fault(), Fault::Peer, "{error}");
+            assert!(error.to_string().starts_with("bob"), "{error}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ pub struct CurveSet {
     pub id: &'static str,
     /// The curve's name in a job.
     pub curve: &'static str,
-    /// log2 of the order of the prime-order subgroup, rounded down to a tenth of a bit below an integer at most.
+    /// log2 of the order of the prime-order subgroup, rounded down.
     pub order_bits: u32,
     /// Computational security in bits: half the order's bits (Pollard's rho), rounded down.
     pub kappa: u32,
@@ -18,14 +18,56 @@ pub struct CurveSet {
 }
 
 /// Every set.
-pub const SETS: &[CurveSet] = &[CurveSet {
-    id: "curve25519-xmd-sha512-ell2-ro-v1",
-    curve: "curve25519",
-    order_bits: 252,
-    kappa: 126,
-    source: "RFC 7748, section 4.1 (curve, order 2^252 + 27742...); RFC 9380, section 8.5 (suite curve25519_XMD:SHA-512_ELL2_RO_), which rates the curve at 128 bits",
-    date: "2026-11-21",
-}];
+pub const SETS: &[CurveSet] = &[
+    CurveSet {
+        id: "curve25519-xmd-sha512-ell2-ro-v1",
+        curve: "curve25519",
+        order_bits: 252,
+        kappa: 126,
+        source: "RFC 7748, section 4.1 (curve, order 2^252 + 27742...); RFC 9380, section 8.5 (suite curve25519_XMD:SHA-512_ELL2_RO_), which rates the curve at 128 bits",
+        date: "2026-11-21",
+    },
+    CurveSet {
+        id: "ristretto255-xmd-sha512-r255map-ro-v1",
+        curve: "ristretto255",
+        order_bits: 252,
+        kappa: 126,
+        source: "RFC 9496, section 4 (group, order 2^252 + 27742...); RFC 9380, appendix B (suite ristretto255_XMD:SHA-512_R255MAP_RO_), the hash of RFC 9497, section 4.1",
+        date: "2026-11-21",
+    },
+    CurveSet {
+        id: "fourq-xmd-sha512-ell2-ro-v1",
+        curve: "fourq",
+        order_bits: 245,
+        kappa: 122,
+        source: "Costello, Longa, FourQ, ASIACRYPT 2015, eprint 2015/565, section 2 (curve, a prime order of 246 bits, so at least 2^245; cofactor 392); hash: RFC 9380's generic Elligator 2, a suite of Vesica's own",
+        date: "2026-11-21",
+    },
+    CurveSet {
+        id: "sm2-xmd-sha256-sswu-ro-v1",
+        curve: "sm2",
+        order_bits: 255,
+        kappa: 127,
+        source: "GM/T 0003.5-2012 (curve, a prime order just below 2^256); hash: RFC 9380, section 6.6.2, with the constants that its appendix H.2 gives, a suite of Vesica's own",
+        date: "2026-11-21",
+    },
+    CurveSet {
+        id: "secp256k1-xmd-sha256-sswu-ro-v1",
+        curve: "secp256k1",
+        order_bits: 255,
+        kappa: 127,
+        source: "SEC 2, version 2.0, section 2.4.1 (curve, a prime order just below 2^256); RFC 9380, section 8.7 (suite secp256k1_XMD:SHA-256_SSWU_RO_)",
+        date: "2026-11-21",
+    },
+    CurveSet {
+        id: "p256-xmd-sha256-sswu-ro-v1",
+        curve: "p256",
+        order_bits: 255,
+        kappa: 127,
+        source: "NIST SP 800-186, section 3.2.1.3 (curve, a prime order just below 2^256); RFC 9380, section 8.2 (suite P256_XMD:SHA-256_SSWU_RO_)",
+        date: "2026-11-21",
+    },
+];
 
 /// The current set of the curve that a job calls `curve`.
 pub fn set(curve: &str) -> Option<&'static CurveSet> {

@@ -1,6 +1,6 @@
 //! ECDH-PSI against the ideal functionality and against hostile peers.
 
-use vesica_curve::{Curve25519, Dst, Group, Points, SecretScalar};
+use vesica_curve::{Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use vesica_psi::ecdh::{Ecdh, Params};
 use vesica_psi::ideal;
 use vesica_session::{Fault, Lines, Protocol, Result, SessionRng, Unit};
@@ -28,18 +28,27 @@ fn keys_at(keys: &[Digest], places: &[u32]) -> Vec<Digest> {
 
 #[test]
 fn both_learn_what_the_ideal_functionality_says_in_one_order() {
+    agrees_with_the_ideal_functionality::<Curve25519>();
+    agrees_with_the_ideal_functionality::<Ristretto255>();
+    agrees_with_the_ideal_functionality::<FourQ>();
+    agrees_with_the_ideal_functionality::<Sm2>();
+    agrees_with_the_ideal_functionality::<Secp256k1>();
+    agrees_with_the_ideal_functionality::<P256>();
+}
+
+fn agrees_with_the_ideal_functionality<G: Group>() {
     for Sets { name, xs, ys } in set_pairs() {
         for pad in [0, 3] {
             let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
             let (a, b) = two(
-                side::<Curve25519>(xs.clone(), (n, m), params(true, true)),
-                side::<Curve25519>(ys.clone(), (m, n), params(true, true)),
+                side::<G>(xs.clone(), (n, m), params(true, true)),
+                side::<G>(ys.clone(), (m, n), params(true, true)),
             );
             let (a, b) = (a.unwrap(), b.unwrap());
-            assert_eq!(keys_at(&xs, &a), keys_at(&ys, &b), "{name}: the two outputs line up");
+            assert_eq!(keys_at(&xs, &a), keys_at(&ys, &b), "{}: {name}: the two outputs line up", G::NAME);
             let mut sorted = a;
             sorted.sort_unstable();
-            assert_eq!(sorted, ideal::intersection(&xs, &ys), "{name}");
+            assert_eq!(sorted, ideal::intersection(&xs, &ys), "{}: {name}", G::NAME);
         }
     }
 }

@@ -1,0 +1,59 @@
+//! How a command ends badly: a sentence, and whose fault it is.
+
+use crate::output;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vesica_job::JobError;
+use vesica_job::spec::SpecError;
+
+/// What every command returns.
+pub type Outcome = Result<(), Failure>;
+
+/// Set by `--log json`: then the last line is JSON too.
+pub static AS_LOG: AtomicBool = AtomicBool::new(false);
+
+/// Why a command did not do what it was asked to.
+pub struct Failure {
+    exit: u8,
+    message: String,
+}
+
+impl Failure {
+    /// A failure with an exit code of its own: that of a child process.
+    pub fn new(exit: u8, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// What was asked for cannot be.
+    pub fn usage(message: impl Into<String>) -> Self {
+        JobError::Setup(message.into()).into()
+    }
+
+    /// A file or stream that cannot be written or read.
+    pub fn file(what: &'static str, path: impl Into<std::path::PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| JobError::File { what, path, error }.into()
+    }
+
+    /// Tells it and gives the exit code.
+    pub fn exit(&self) -> ExitCode {
+        if AS_LOG.load(Ordering::Relaxed) {
+            tracing::error!(exit_code = self.exit, "{}", self.message);
+        } else {
+            output::tell(&format!("error: {}", self.message));
+        }
+        ExitCode::from(self.exit)
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        Self { exit: error.fault().exit_code(), message: error.to_string() }
+    }
+}
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Self {
+        JobError::from(error).into()
+    }
+}

@@ -1,0 +1,284 @@
+//! What can be typed. Help, completions and man pages are made from these definitions.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Which rows do we have in common? Finds out without showing the other rows to anyone.
+#[derive(Parser, Debug)]
+#[command(name = "vesica", version, max_term_width = 100, after_help = EXITS)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXITS: &str = "\
+Example:
+  vesica demo
+
+Exit codes:
+  0 done   2 configuration or usage   3 input   4 network   5 the other party
+  70 a bug in Vesica   130 interrupted";
+
+/// A command; what it is for stands at its flags.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Demo(Demo),
+    Gen(Gen),
+    Cert(Cert),
+    Check(Check),
+    Plan(Plan),
+    Run(Run),
+    Schema(Schema),
+    Info(Info),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// See it work: two made-up tables, two parties on this machine, one intersection.
+///
+/// Makes two tables (half of the keys are in both), two identities and two job files, runs both parties as processes
+/// that talk mutually authenticated TLS over loopback, compares both outputs with a plain join of the two tables, and
+/// says where everything is.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica demo\n  vesica demo --rows 1000000 --out /tmp/million")]
+pub struct Demo {
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]
+    pub rows: u64,
+    /// The protocol
+    #[arg(long, value_name = "P", default_value = "ecdh")]
+    pub protocol: String,
+    /// The curve
+    #[arg(long, value_name = "C", default_value = "curve25519")]
+    pub curve: String,
+    /// Folder for all files; a new one under the system's temporary folder by default
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Make two sample tables with a known number of common keys.
+///
+/// Writes alice.csv, bob.csv (or .parquet) and expected.csv, which holds the common keys. The tables have a column `id`
+/// with distinct keys in no order, then the columns `c1`, `c2`, … with numbers below a million. Memory stays small
+/// whatever the number of rows. The same seed gives the same bytes.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica gen --rows 1000000 --overlap 500000 --out data
+  vesica gen --rows 1e8,1e6 --overlap 1000 --columns 4 --format parquet --keys email --out data")]
+pub struct Gen {
+    /// Rows of alice's table, and of bob's where it differs
+    #[arg(long, value_name = "N[,M]", value_parser = one_or_two)]
+    pub rows: Two,
+    /// Keys that stand in both tables
+    #[arg(long, value_name = "K", value_parser = number)]
+    pub overlap: u64,
+    /// Columns besides the key
+    #[arg(long, value_name = "C", default_value_t = 1)]
+    pub columns: u32,
+    /// How the tables are stored
+    #[arg(long, default_value = "csv", value_parser = one_of::<vesica_job::sample::Format>(&["csv", "parquet"]))]
+    pub format: vesica_job::sample::Format,
+    /// What the tables are drawn from
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// What the keys look like
+    #[arg(long, default_value = "id", value_parser = one_of::<vesica_job::sample::Keys>(&["id", "email", "phone", "uuid"]))]
+    pub keys: vesica_job::sample::Keys,
+    /// Folder for the files; made if need be
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// Make an identity: a private key, a certificate to give away, and its fingerprint.
+///
+/// Writes NAME.pem (private key and certificate, readable by you alone) and NAME.cert.pem (the certificate), and prints
+/// the certificate's fingerprint. Tell the fingerprint to your partner over a way that you trust; it goes into the
+/// partner's job under `mine.tls.peers`. Never replaces a file.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  vesica cert alice --out keys")]
+pub struct Cert {
+    /// The party's name, as it stands in the job
+    pub name: String,
+    /// Folder for the two files; made if need be
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+}
+
+/// Find what would fail, before the run.
+///
+/// Looks at everything that can be known before contact: the job, the files, the key columns, free disk, the port and
+/// the certificate. With --peer it also calls the other party (or waits for its call), proves who both are, and compares
+/// the jobs; the other party runs `vesica check --peer` at the same time. No data moves.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica check alice.toml\n  vesica check alice.toml --peer")]
+pub struct Check {
+    /// The job file, TOML or JSON
+    pub job: PathBuf,
+    /// Also meet the other party and compare the jobs
+    #[arg(long)]
+    pub peer: bool,
+}
+
+/// Show what a run would do, cost and tell whom.
+///
+/// Prints the protocol, curve and parameter sets, units, memory, bytes and time expected, and who learns what. Without
+/// --rows the number of rows is taken from the input; without --peer-rows the other party is taken to have as many.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json")]
+pub struct Plan {
+    /// The job file, TOML or JSON
+    pub job: PathBuf,
+    /// Rows that this party is to have
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub rows: Option<u64>,
+    /// Rows that the other party is to have
+    #[arg(long, value_name = "M", value_parser = number)]
+    pub peer_rows: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Run a job: find the common rows together with the other party.
+///
+/// The other party runs its own job file at the same time; who starts first waits for the other. Progress goes to
+/// standard error, the result in plain words to standard output. Ctrl-C stops both sides cleanly.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica run alice.toml
+  vesica run alice.toml --report report.json --quiet
+  vesica run alice.toml --log json 2> log.jsonl")]
+pub struct Run {
+    /// The job file, TOML or JSON
+    pub job: PathBuf,
+    /// Write the report to this file, as JSON; instead of where the job says
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Log lines on standard error instead of progress; VESICA_LOG=debug says more
+    #[arg(long, value_enum, conflicts_with = "quiet")]
+    pub log: Option<Log>,
+    /// No progress on standard error; errors still are told
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Log {
+    /// For people
+    Text,
+    /// For programs: a JSON object a line
+    Json,
+}
+
+/// Print the JSON Schema of a job or of a report.
+///
+/// Editors complete and check job files by it; programs read reports by it.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  vesica schema job > job.schema.json")]
+pub struct Schema {
+    /// Which one
+    #[arg(value_enum)]
+    pub of: Document,
+}
+
+/// A kind of document.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Document {
+    /// The job file
+    Job,
+    /// What `vesica run --report` writes
+    Report,
+}
+
+/// Show the version, what this machine offers, and the limits.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  VESICA_CPU=portable vesica info")]
+pub struct Info {}
+
+/// Print a completion script for a shell.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica completions bash > ~/.local/share/bash-completion/completions/vesica
+  vesica completions zsh > ~/.zfunc/_vesica")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Print the manual page, or write those of all commands.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica man | man -l -\n  vesica man --out ~/.local/share/man/man1")]
+pub struct Man {
+    /// Write vesica.1, vesica-run.1, … into this folder; made if need be
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// A count: `1000000`, `1_000_000` or `1e6`.
+fn number(text: &str) -> Result<u64, String> {
+    let plain = text.replace('_', "");
+    let parsed = match plain.split_once(['e', 'E']) {
+        None => plain.parse().ok(),
+        Some((digits, zeros)) => digits
+            .parse::<u64>()
+            .ok()
+            .zip(zeros.parse().ok().and_then(|zeros| 10u64.checked_pow(zeros)))
+            .and_then(|(digits, power)| digits.checked_mul(power)),
+    };
+    parsed.ok_or_else(|| "not a count; write 1000000, 1_000_000 or 1e6".to_owned())
+}
+
+/// A number for alice and one for bob.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Two(pub [u64; 2]);
+
+fn one_or_two(text: &str) -> Result<Two, String> {
+    let (alice, bob) = text.split_once(',').unwrap_or((text, text));
+    Ok(Two([number(alice)?, number(bob)?]))
+}
+
+/// The demo compares the outputs in memory, so it has a limit that runs have not.
+fn rows_of_demo(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 => Err("the demo needs at least 1 row".to_owned()),
+        n if n > 20_000_000 => {
+            Err("the demo takes at most 20 million rows; use `vesica gen` and `vesica run` for more".to_owned())
+        }
+        n => Ok(n),
+    }
+}
+
+/// A parser of names that lists them in help and errors.
+fn one_of<T>(names: &'static [&'static str]) -> impl clap::builder::TypedValueParser<Value = T>
+where
+    T: std::str::FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(["7", "1_000", "1e6", "25E3"].map(number), [Ok(7), Ok(1000), Ok(1_000_000), Ok(25_000)]);
+        assert_eq!(["9", "9,1e3"].map(one_or_two), [Ok(Two([9, 9])), Ok(Two([9, 1000]))]);
+        assert!(one_or_two("1,2,3").is_err());
+        for text in ["", "-1", "1.5", "1e", "e5", "1e20", "x"] {
+            assert!(number(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The two streams: results on standard output, everything else on standard error. A reader that has gone away is no
+//! reason to panic.
+
+use crate::failure::{Failure, Outcome};
+use std::io::{ErrorKind, Write, stderr, stdout};
+
+/// Writes a result.
+pub fn result(text: &str) -> Outcome {
+    let mut out = stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::file("cannot write to", "standard output")(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error; if that is closed, nobody wants to know.
+pub fn tell(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}

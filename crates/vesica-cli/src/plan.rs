@@ -1,0 +1,15 @@
+//! `vesica plan`: what a run would do, cost and tell whom.
+
+use crate::failure::Outcome;
+use crate::flags::Plan;
+use crate::{output, schema};
+use vesica_job::spec;
+
+pub fn run(args: Plan) -> Outcome {
+    let plan = vesica_job::plan(&spec::load(&args.job)?)?;
+    let forecast = vesica_job::forecast(&plan, args.rows, args.peer_rows)?;
+    if args.json {
+        return output::result(&schema::pretty(&forecast));
+    }
+    output::result(&forecast.in_words())
+}

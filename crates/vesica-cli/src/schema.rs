@@ -1,0 +1,18 @@
+//! `vesica schema`: the form of jobs and reports, for programs.
+
+use crate::failure::Outcome;
+use crate::flags::{Document, Schema};
+use crate::output;
+
+pub fn run(args: Schema) -> Outcome {
+    output::result(&pretty(&match args.of {
+        Document::Job => vesica_job::schema::job(),
+        Document::Report => vesica_job::schema::report(),
+    }))
+}
+
+/// JSON as it stands in files: indented, with a newline at its end.
+pub fn pretty(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).expect("plain data");
+    format!("{text}\n")
+}

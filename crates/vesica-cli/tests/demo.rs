@@ -1,0 +1,61 @@
+//! `vesica demo`, from nothing to a checked result.
+
+mod two;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+#[test]
+fn the_demo_works_and_its_outputs_are_the_plain_join() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("a demo");
+    let ended = two::run(&["demo", "--rows", "2000", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "1,000 of your 2,000 rows (50.0 %) have a key that bob holds too",
+        "Who learned what:",
+        "Checked: both outputs hold exactly the 1,000 rows of a plain join",
+        &format!("run '{}'", out.join("bob.toml").display()),
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let keys = |name: &str| -> Vec<String> {
+        read(name).lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect()
+    };
+    let set = |name: &str| keys(name).into_iter().collect::<BTreeSet<String>>();
+    let common: BTreeSet<String> = set("alice.csv").intersection(&set("bob.csv")).cloned().collect();
+    assert_eq!(set("expected.csv"), common);
+    assert_eq!(keys("alice.matched.csv"), keys("bob.matched.csv"), "the outputs line up");
+    for name in ["alice", "bob"] {
+        let table: BTreeSet<String> = read(&format!("{name}.csv")).lines().map(str::to_owned).collect();
+        let output = read(&format!("{name}.matched.csv"));
+        assert_eq!(output.lines().count(), 1001);
+        assert!(output.lines().all(|line| table.contains(line)), "rows keep every byte");
+        assert_eq!(set(&format!("{name}.matched.csv")), common);
+        let report: serde_json::Value = serde_json::from_str(&read(&format!("{name}.report.json"))).unwrap();
+        assert_eq!(report["outcome"]["matched"], 1000);
+        assert!(report["chosen"]["tls"].as_str().unwrap().contains("TLS"), "{report}");
+    }
+}
+
+#[test]
+fn a_demo_replaces_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("alice.csv"), "precious").unwrap();
+    let ended = two::run(&["demo", "--rows", "10", "--out", dir.path().to_str().unwrap()]);
+    ended.bad(2, &["is not empty; name a new folder"]);
+    assert_eq!(two::names(dir.path()), ["alice.csv"]);
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_the_nearest_name_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let demo = |flag: &str, value: &str| two::run(&["demo", flag, value, "--out", out.to_str().unwrap()]);
+    demo("--curve", "curve25518").bad(2, &["curve25518", "curve25519"]);
+    demo("--protocol", "edch").bad(2, &["edch", "ecdh"]);
+    assert_eq!(demo("--rows", "0").code, Some(2));
+    assert_eq!(demo("--rows", "1e9").code, Some(2));
+    assert!(!out.exists());
+}

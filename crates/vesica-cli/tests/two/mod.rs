@@ -1,0 +1,313 @@
+//! Two parties in a folder of their own: identities, jobs, tables, and the processes that run them.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine.
+pub const LONG: Duration = Duration::from_secs(90);
+
+/// The program under test.
+pub fn vesica() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vesica"));
+    command.stdin(Stdio::null()).env_remove("VESICA_CPU").env_remove("VESICA_LOG");
+    command
+}
+
+/// Runs the program to its end.
+pub fn run(args: &[&str]) -> Ended {
+    Running::start(vesica().args(args)).wait(LONG)
+}
+
+/// A port that nobody has. Below the range from which the system takes ports for outgoing connections, and another for
+/// every call, so that tests do not meet.
+pub fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Two parties that have nothing yet but identities and matching jobs: alice listens, both learn.
+pub struct Two {
+    pub dir: tempfile::TempDir,
+    pub alice: Job,
+    pub bob: Job,
+    pub port: u16,
+}
+
+impl Two {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_str().unwrap();
+        let print = |name: &str| run(&["cert", name, "--out", path]).good().stdout.trim().to_owned();
+        let (a, b, port) = (print("alice"), print("bob"), port());
+        let job = |me: &str, peer: &str, print: &str, contact: String| Job {
+            name: me.to_owned(),
+            folder: dir.path().to_owned(),
+            text: format!(
+                r#"[shared]
+id = "test"
+parties = ["alice", "bob"]
+protocol = "ecdh"
+curve = "curve25519"
+learns = ["alice", "bob"]
+
+[mine]
+name = "{me}"
+{contact}
+patience = "60s"
+tls = {{ identity = "{me}.pem", peers = {{ {peer} = "{print}" }} }}
+input = {{ path = "{me}.csv", keys = ["id"] }}
+output = {{ path = "{me}.out.csv" }}
+"#
+            ),
+        };
+        let alice = job("alice", "bob", &b, format!("listen = \"127.0.0.1:{port}\""));
+        let bob = job("bob", "alice", &a, format!("connect = {{ alice = \"127.0.0.1:{port}\" }}"));
+        Self { dir, alice, bob, port }
+    }
+
+    /// Two parties with these tables.
+    pub fn with(alice: &str, bob: &str) -> Self {
+        let two = Self::new();
+        two.write("alice.csv", alice);
+        two.write("bob.csv", bob);
+        two
+    }
+
+    /// Two parties with samples.
+    pub fn sampled(rows: &str, overlap: &str) -> Self {
+        let two = Self::new();
+        run(&["gen", "--rows", rows, "--overlap", overlap, "--out", two.dir.path().to_str().unwrap()]).good();
+        two
+    }
+
+    /// Only `name` is to learn.
+    pub fn only(&mut self, name: &str) {
+        for job in [&mut self.alice, &mut self.bob] {
+            job.change("learns = [\"alice\", \"bob\"]", &format!("learns = [\"{name}\"]"));
+            if job.name != name {
+                let output = format!("output = {{ path = \"{}.out.csv\" }}\n", job.name);
+                job.change(&output, "");
+            }
+        }
+    }
+
+    /// The same change to both jobs.
+    pub fn change(&mut self, from: &str, to: &str) {
+        self.alice.change(from, to);
+        self.bob.change(from, to);
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    /// The lines of a file after the first, sorted.
+    pub fn rows(&self, name: &str) -> Vec<String> {
+        let mut rows: Vec<String> = self.read(name).lines().skip(1).map(str::to_owned).collect();
+        rows.sort();
+        rows
+    }
+
+    /// Runs both to their ends: alice, bob.
+    pub fn run(&self) -> [Ended; 2] {
+        let (alice, bob) = (self.alice.start(), self.bob.start());
+        [alice.wait(LONG), bob.wait(LONG)]
+    }
+
+    /// Runs both, which must succeed.
+    pub fn run_well(&self) -> [Ended; 2] {
+        self.run().map(Ended::good)
+    }
+
+    /// Nothing stands in the folder that a failed run should have taken away.
+    #[track_caller]
+    pub fn nothing_left(&self) {
+        for name in names(self.dir.path()) {
+            let known = ["csv", "pem", "toml"].iter().any(|end| name.ends_with(end));
+            assert!(known && !name.contains("out") && !name.starts_with('.'), "{name} was left behind");
+        }
+    }
+}
+
+/// A job file to be.
+pub struct Job {
+    pub name: String,
+    pub folder: PathBuf,
+    pub text: String,
+}
+
+impl Job {
+    /// Replaces what must be there.
+    pub fn change(&mut self, from: &str, to: &str) {
+        assert!(self.text.contains(from), "{from:?} is not in\n{}", self.text);
+        self.text = self.text.replace(from, to);
+    }
+
+    /// Writes the file and returns where it is.
+    pub fn file(&self) -> PathBuf {
+        let path = self.folder.join(format!("{}.toml", self.name));
+        std::fs::write(&path, &self.text).unwrap();
+        path
+    }
+
+    /// `vesica run` with this job and more.
+    pub fn command(&self, more: &[&str]) -> Command {
+        let mut command = vesica();
+        command.arg("run").arg(self.file()).args(more);
+        command
+    }
+
+    pub fn start(&self) -> Running {
+        Running::start(&mut self.command(&[]))
+    }
+
+    pub fn start_with(&self, more: &[&str]) -> Running {
+        Running::start(&mut self.command(more))
+    }
+}
+
+/// A process that is running; killed when dropped.
+pub struct Running {
+    child: Child,
+    began: Instant,
+    stderr: Arc<Mutex<String>>,
+    readers: Option<(JoinHandle<String>, JoinHandle<()>)>,
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let lines = stderr.clone();
+        let readers = (
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                out.read_to_end(&mut text).unwrap();
+                String::from_utf8(text).unwrap()
+            }),
+            std::thread::spawn(move || {
+                for line in BufReader::new(err).lines() {
+                    let mut text = lines.lock().unwrap();
+                    text.push_str(&line.unwrap());
+                    text.push('\n');
+                }
+            }),
+        );
+        Self { child, began: Instant::now(), stderr, readers: Some(readers) }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said on standard error.
+    pub fn said(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until it says `words`.
+    pub fn until(&self, words: &str) {
+        let began = Instant::now();
+        while !self.said().contains(words) {
+            assert!(began.elapsed() < LONG, "never said {words:?}:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Sends a signal by its name, as `INT`.
+    pub fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end, and fails the test if that takes longer than `limit`.
+    pub fn wait(mut self, limit: Duration) -> Ended {
+        let began = Instant::now();
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if began.elapsed() > limit => panic!("still running after {limit:?}:\n{}", self.said()),
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let took = self.began.elapsed();
+        let (out, err) = self.readers.take().unwrap();
+        let stdout = out.join().unwrap();
+        err.join().unwrap();
+        Ended { code: status.code(), stdout, stderr: self.said(), took }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A process that ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+impl Ended {
+    /// It succeeded.
+    #[track_caller]
+    pub fn good(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        self
+    }
+
+    /// It failed with `code`, no result, and one message that holds all of `words`.
+    #[track_caller]
+    pub fn bad(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}", self.stderr);
+        assert_eq!(self.stdout, "");
+        let error = self.error();
+        for word in words {
+            assert!(error.contains(word), "{word:?} is not in: {error}");
+        }
+    }
+
+    /// What stands after `error: `.
+    #[track_caller]
+    pub fn error(&self) -> &str {
+        let (_, error) = self.stderr.split_once("error: ").unwrap_or_else(|| panic!("no error in {}", self.stderr));
+        error
+    }
+}
+
+/// Everything that stands below `dir`, by name.
+pub fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

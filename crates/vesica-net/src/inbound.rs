@@ -48,8 +48,11 @@ pub(crate) fn read(shared: &Shared) {
 
 /// The connection has ended at the other side.
 fn hung_up(shared: &Shared, error: Option<std::io::Error>) {
-    let state = lock(&shared.state);
-    let expected = state.deadline.is_some() || state.goodbye_sent && state.goodbye_seen;
+    let mut state = lock(&shared.state);
+    // A peer that has said goodbye hangs up when it has ours: often before our writer has noted that it was sent.
+    let parted = state.goodbye_queued && state.goodbye_seen;
+    state.goodbye_sent |= parted;
+    let expected = state.deadline.is_some() || parted;
     drop(state);
     if expected {
         return shared.kill();

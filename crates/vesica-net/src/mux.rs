@@ -146,7 +146,7 @@ pub(crate) struct State {
     /// When the socket is shut, last words said or not.
     pub deadline: Option<Instant>,
     pub closing: bool,
-    goodbye_queued: bool,
+    pub goodbye_queued: bool,
     pub goodbye_sent: bool,
     pub goodbye_seen: bool,
 }

@@ -315,3 +315,13 @@ fn closing_waits_for_both_and_for_what_is_queued() {
     here.join().unwrap();
     assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
 }
+
+/// The side whose goodbye comes first may find the socket closed before its writer has noted that its own was sent.
+#[test]
+fn both_sides_part_in_good_order_every_time() {
+    for _ in 0..60 {
+        let (a, b) = links(|_| ());
+        let (x, y) = both(|| a.close(), || b.close());
+        assert_eq!((x, y), (Ok(()), Ok(())));
+    }
+}

@@ -89,8 +89,15 @@ impl Group for Curve25519 {
     type Scalar = Scalar;
     type Points = Points;
 
+    /// Hashes by the suite `curve25519_XMD:SHA-512_ELL2_NU_`, onto about half of the curve.
+    ///
+    /// For Diffie-Hellman masking that is as good as the uniform suite: a simulator that wants an input to hash to a given
+    /// element of the prime-order group divides it by 8, adds a random torsion point, and takes a preimage under the
+    /// map, which exists every other time; since every point of the image has two preimages, the preimage is a
+    /// uniform field element, as the hash's output should be. The book's design page 6 has the argument in full. Other
+    /// uses should take [`Curve25519::hash_uniform`].
     fn hash(dst: &Dst, inputs: &[Digest]) -> Points {
-        Points::hash_on(Backend::chosen(), dst, inputs)
+        backend::dispatch(Hash::<1> { dst, inputs })
     }
 
     fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Points, BadElement> {
@@ -99,10 +106,10 @@ impl Group for Curve25519 {
 }
 
 impl Curve25519 {
-    /// Hashes by the non-uniform suite, `curve25519_XMD:SHA-512_ELL2_NU_`: half the cost, and points of a set of about half
-    /// the group. [`Group::hash`] is the uniform one. RFC 9380, section 10.1, says when this one will do.
-    pub fn hash_non_uniform(dst: &Dst, inputs: &[Digest]) -> Points {
-        backend::dispatch(Hash::<1> { dst, inputs })
+    /// Hashes by the uniform suite, `curve25519_XMD:SHA-512_ELL2_RO_`: indifferentiable from a random oracle, for uses that
+    /// have no argument of their own; at twice the cost.
+    pub fn hash_uniform(dst: &Dst, inputs: &[Digest]) -> Points {
+        Points::hash_on(Backend::chosen(), dst, inputs)
     }
 }
 
@@ -732,7 +739,7 @@ mod tests {
         let digests = digests(1000);
         let want = encoded(&Points::hash_on(Backend::Portable, &dst, &digests));
         assert!(want.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
-        let non_uniform = encoded(&Curve25519::hash_non_uniform(&dst, &digests));
+        let non_uniform = encoded(&Curve25519::hash(&dst, &digests));
         assert!(non_uniform.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
         assert!(want.iter().zip(&non_uniform).all(|(a, b)| a != b));
         for backend in Backend::available() {

@@ -181,7 +181,7 @@ fn count_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_session::{Fault, Result, memory};
+    use vesica_session::{Channel, Fault, Result, memory};
     use vesica_types::Party;
 
     const ROWS: [(KeyId, u64); 3] = [(KeyId(4), 1), (KeyId(8), 20), (KeyId(2), 3)];

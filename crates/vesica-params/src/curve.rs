@@ -20,11 +20,11 @@ pub struct CurveSet {
 /// Every set.
 pub const SETS: &[CurveSet] = &[
     CurveSet {
-        id: "curve25519-xmd-sha512-ell2-ro-v1",
+        id: "curve25519-xmd-sha512-ell2-nu-v1",
         curve: "curve25519",
         order_bits: 252,
         kappa: 126,
-        source: "RFC 7748, section 4.1 (curve, order 2^252 + 27742...); RFC 9380, section 8.5 (suite curve25519_XMD:SHA-512_ELL2_RO_), which rates the curve at 128 bits",
+        source: "RFC 7748, section 4.1 (curve, order 2^252 + 27742...); RFC 9380, section 8.5 (suite curve25519_XMD:SHA-512_ELL2_NU_), which rates the curve at 128 bits",
         date: "2026-11-21",
     },
     CurveSet {

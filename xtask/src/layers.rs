@@ -5,7 +5,8 @@ use std::path::Path;
 
 /// Fails with every edge that points up or sideways, and every `unsafe` outside the folders for it.
 pub fn check(root: &Path) -> Chore {
-    let text = std::fs::read_to_string(root.join("xtask/layers.toml")).map_err(|e| format!("xtask/layers.toml: {e}"))?;
+    let text =
+        std::fs::read_to_string(root.join("xtask/layers.toml")).map_err(|e| format!("xtask/layers.toml: {e}"))?;
     let rules: toml::Table = text.parse().map_err(|e| format!("xtask/layers.toml: {e}"))?;
     let mut wrong = edges(&rules)?;
     wrong.extend(unsafety(root, &rules)?);

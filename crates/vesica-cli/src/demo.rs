@@ -108,7 +108,8 @@ report = "{me}.report.json"
 "#
         )
     };
-    let listen = format!("listen = \"127.0.0.1:{port}\"        # bob calls here; 0.0.0.0 to be called by other machines");
+    let listen =
+        format!("listen = \"127.0.0.1:{port}\"        # bob calls here; 0.0.0.0 to be called by other machines");
     let connect = format!("connect = {{ alice = \"127.0.0.1:{port}\" }}");
     [job("alice", "bob", &prints[1], listen), job("bob", "alice", &prints[0], connect)]
 }

@@ -125,7 +125,9 @@ pub struct Check {
 /// Prints the protocol, curve and parameter sets, units, memory, bytes and time expected, and who learns what. Without
 /// --rows the number of rows is taken from the input; without --peer-rows the other party is taken to have as many.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json")]
+#[command(
+    after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json"
+)]
 pub struct Plan {
     /// The job file, TOML or JSON
     pub job: PathBuf,

@@ -22,7 +22,10 @@ pub fn run(_: Info) -> Outcome {
         ("curves", curves.join(", ")),
         ("tables", "CSV (plain, .gz, .zst), Parquet, Arrow IPC; CSV from standard input".to_owned()),
         ("security", "honest but curious parties; 128 bits computational, 40 bits statistical".to_owned()),
-        ("limits", format!("2 parties; {} distinct keys each; samples of {} rows", count(MAX_KEYS), count(sample::MAX_ROWS))),
+        (
+            "limits",
+            format!("2 parties; {} distinct keys each; samples of {} rows", count(MAX_KEYS), count(sample::MAX_ROWS)),
+        ),
     ];
     output::result(&lines.map(|(what, value)| format!("{what:<12}{value}\n")).concat())
 }

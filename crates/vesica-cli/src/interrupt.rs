@@ -13,7 +13,9 @@ pub fn stops(control: &Control) -> Outcome {
         if control.is_cancelled() {
             std::process::exit(EXIT.into());
         }
-        control.event(Event::Note("interrupted: stopping both sides; once more stops this one at once".to_owned()));
+        let note = "interrupted: stopping both sides; once more stops this one at once";
+        tracing::info!("{note}");
+        control.event(Event::Note(note.to_owned()));
         control.cancel();
     })
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 /// Returns the number of rows, or in words what is wrong.
 pub fn demo(folder: &Path) -> Result<usize, String> {
     let read = |name: &str| {
-        std::fs::read_to_string(folder.join(name)).map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
+        std::fs::read_to_string(folder.join(name))
+            .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
     };
     let (alice, bob) = (read("alice.csv")?, read("bob.csv")?);
     let (a, b) = (lines(&alice), lines(&bob));
@@ -22,7 +23,11 @@ pub fn demo(folder: &Path) -> Result<usize, String> {
     let outputs = outputs.each_ref().map(|text| lines(text));
     for ((name, joined), output) in ["alice", "bob"].into_iter().zip(&joined).zip(&outputs) {
         if sorted(output.iter().copied()) != *joined {
-            return Err(format!("{name}.matched.csv has {} rows, the plain join has {} other ones", output.len(), joined.len()));
+            return Err(format!(
+                "{name}.matched.csv has {} rows, the plain join has {} other ones",
+                output.len(),
+                joined.len()
+            ));
         }
     }
     if !outputs[0].iter().map(key).eq(outputs[1].iter().map(key)) {
@@ -74,12 +79,12 @@ mod tests {
     fn a_right_result_passes_and_every_wrong_one_is_caught() {
         assert_eq!(with(None), Ok(2));
         for wrong in [
-            ("alice.matched.csv", "id,c1\n3,c\n"),                // a row lost
-            ("alice.matched.csv", "id,c1\n3,c\n2,b\n2,b\n"),      // a row twice
-            ("alice.matched.csv", "id,c1\n3,c\n1,a\n"),           // a wrong row
-            ("bob.matched.csv", "id,c1\n3,y\n2,y\n"),             // a changed field
-            ("bob.matched.csv", "id,c1\n2,z\n3,y\n"),             // not lined up
-            ("expected.csv", "id\n3\n1\n"),                       // the generator is wrong
+            ("alice.matched.csv", "id,c1\n3,c\n"),           // a row lost
+            ("alice.matched.csv", "id,c1\n3,c\n2,b\n2,b\n"), // a row twice
+            ("alice.matched.csv", "id,c1\n3,c\n1,a\n"),      // a wrong row
+            ("bob.matched.csv", "id,c1\n3,y\n2,y\n"),        // a changed field
+            ("bob.matched.csv", "id,c1\n2,z\n3,y\n"),        // not lined up
+            ("expected.csv", "id\n3\n1\n"),                  // the generator is wrong
         ] {
             assert!(with(Some(wrong)).is_err(), "{wrong:?}");
         }

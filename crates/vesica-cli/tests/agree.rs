@@ -15,9 +15,10 @@ fn refused(two: &Two, words: &[&str]) {
 
 #[test]
 fn each_shared_field_is_compared() {
-    // Protocols, curves and joins have one name each so far; a second one joins this list when it comes.
+    // Protocols and joins have one name each so far; a second one joins this list when it comes.
     let cases = [
         ("shared.id", "id = \"test\"", "id = \"tset\"", "\"test\" for alice, \"tset\" for bob"),
+        ("shared.curve", "\"curve25519\"", "\"p256\"", "\"curve25519\" for alice, \"p256\" for bob"),
         ("shared.unit", "curve =", "unit = 4096\ncurve =", "(absent) for alice, 4096 for bob"),
         (
             "shared.parties",
@@ -72,7 +73,7 @@ fn plaintext_when_both_say_so_and_then_the_report_says_so() {
         job.text = job.text.lines().filter(|l| !l.starts_with("tls")).map(|l| format!("{l}\n")).collect();
     }
     for ended in two.run_well() {
-        assert!(ended.stdout.contains("insecure") || ended.stdout.contains("no TLS"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("INSECURE: plaintext"), "{}", ended.stdout);
     }
     assert_eq!(two.read("alice.out.csv"), "id\n2\n");
 }

@@ -7,8 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use two::{LONG, Running, Two, run, vesica};
 
-const COMMANDS: [&str; 10] =
-    ["demo", "gen", "cert", "check", "plan", "run", "schema", "info", "completions", "man"];
+const COMMANDS: [&str; 10] = ["demo", "gen", "cert", "check", "plan", "run", "schema", "info", "completions", "man"];
 
 #[test]
 fn the_help_of_every_command_has_an_example() {
@@ -17,14 +16,17 @@ fn the_help_of_every_command_has_an_example() {
     for command in COMMANDS {
         assert!(all.contains(&format!("\n  {command} ")), "{command} is not in {all}");
         let help = run(&[command, "--help"]).good().stdout;
-        assert!(help.contains("Example") && help.contains(&format!("vesica {command}")) || help.contains("vesica info"), "{help}");
+        assert!(
+            help.contains("Example") && help.contains(&format!("vesica {command}")) || help.contains("vesica info"),
+            "{help}"
+        );
     }
 }
 
 #[test]
 fn usage_errors_end_with_2_and_name_the_nearest() {
     for (args, word) in [
-        (&["rnu"][..], "run"),
+        (&["runn"][..], "'run'"),
         (&["run"], "<JOB>"),
         (&["run", "x.toml", "--quite"], "--quiet"),
         (&["run", "x.toml", "--quiet", "--log", "text"], "--log"),
@@ -135,7 +137,9 @@ fn check_finds_what_can_be_known_and_leaves_nothing() {
     let two = Two::with("id,x\n1,a\n1,b\n,c\n", "id\n1\n");
     let job = two.alice.file();
     let ended = run(&["check", job.to_str().unwrap()]).good();
-    for word in ["3 rows", "1 distinct keys", "1 empty", "alice.out.csv can be written", "sha256:", &two.port.to_string()] {
+    for word in
+        ["3 rows", "1 distinct keys", "1 empty", "alice.out.csv can be written", "sha256:", &two.port.to_string()]
+    {
         assert!(ended.stdout.contains(word), "{word} is not in {}", ended.stdout);
     }
     two.nothing_left();
@@ -148,8 +152,8 @@ fn check_finds_what_can_be_known_and_leaves_nothing() {
 #[test]
 fn check_with_the_peer_proves_both_and_moves_no_data() {
     let check = |two: &Two| {
-        let [a, b] = [&two.alice, &two.bob]
-            .map(|job| Running::start(vesica().arg("check").arg(job.file()).arg("--peer")));
+        let [a, b] =
+            [&two.alice, &two.bob].map(|job| Running::start(vesica().arg("check").arg(job.file()).arg("--peer")));
         [a.wait(LONG), b.wait(LONG)]
     };
     let mut two = Two::with("id\n1\n", "id\n1\n2\n");
@@ -184,7 +188,8 @@ fn plan_says_what_a_run_would_do() {
         assert!(words.contains(word), "{word} is not in {words}");
     }
     let plan = |rows: &str| -> serde_json::Value {
-        serde_json::from_str(&run(&["plan", job, "--rows", rows, "--peer-rows", "5e5", "--json"]).good().stdout).unwrap()
+        serde_json::from_str(&run(&["plan", job, "--rows", rows, "--peer-rows", "5e5", "--json"]).good().stdout)
+            .unwrap()
     };
     let (small, large) = (plan("1e6"), plan("1e8"));
     assert_eq!((&small["rows"], &small["peer_rows"]), (&1_000_000.into(), &500_000.into()));
@@ -238,7 +243,11 @@ fn a_reader_that_goes_away_is_no_crash() {
         drop(child.stdout.take());
         let ended = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(!said.contains("bug in Vesica") && ended.status.code() == Some(0), "{args:?}: {:?} {said}", ended.status);
+        assert!(
+            !said.contains("bug in Vesica") && ended.status.code() == Some(0),
+            "{args:?}: {:?} {said}",
+            ended.status
+        );
     }
     // The same for a closed standard error, in a run.
     let two = Two::with("id\n1\n", "id\n1\n");
@@ -260,7 +269,8 @@ fn a_result_that_cannot_be_written_is_an_error() {
 fn ctrl_c_in_gen_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("big");
-    let gen_ = Running::start(vesica().args(["gen", "--rows", "1e9", "--overlap", "0", "--out", out.to_str().unwrap()]));
+    let gen_ =
+        Running::start(vesica().args(["gen", "--rows", "1e9", "--overlap", "0", "--out", out.to_str().unwrap()]));
     std::thread::sleep(Duration::from_millis(700));
     gen_.signal("INT");
     assert_eq!(gen_.wait(Duration::from_secs(20)).code, Some(130));

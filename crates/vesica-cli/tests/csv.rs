@@ -21,10 +21,8 @@ if wanted != got:
 "#;
 
 fn python(two: &Two, mine: &str, other: &str, output: &str) {
-    let Ok(run) = Command::new("python3")
-        .args(["-c", JOIN])
-        .args([mine, other, output].map(|name| two.path(name)))
-        .output()
+    let Ok(run) =
+        Command::new("python3").args(["-c", JOIN]).args([mine, other, output].map(|name| two.path(name))).output()
     else {
         return; // no Python here; the byte comparisons remain
     };
@@ -89,7 +87,15 @@ fn duplicates_on_both_sides_multiply_when_both_learn() {
     let (a, b) = (two.read("alice.out.csv"), two.read("bob.out.csv"));
     let mut pairs: Vec<(&str, &str)> = a.lines().zip(b.lines()).skip(1).collect();
     pairs.sort_unstable();
-    let wanted = [("1,a", "p,1"), ("1,a", "q,1"), ("1,a", "s,1"), ("1,c", "p,1"), ("1,c", "q,1"), ("1,c", "s,1"), ("3,d", "r,3")];
+    let wanted = [
+        ("1,a", "p,1"),
+        ("1,a", "q,1"),
+        ("1,a", "s,1"),
+        ("1,c", "p,1"),
+        ("1,c", "q,1"),
+        ("1,c", "s,1"),
+        ("3,d", "r,3"),
+    ];
     assert_eq!(pairs, wanted);
 }
 
@@ -105,7 +111,8 @@ fn a_file_name_with_blanks_and_a_semicolon() {
 #[test]
 fn many_odd_rows() {
     // Fields of every odd kind in every place, by a counter.
-    let kinds = ["plain", "", "\"quo\"\"ted\"", "\"com,ma\"", "\"new\nline\"", "\"cr\r\nlf\"", " blank ", "é漢字", "\"\""];
+    let kinds =
+        ["plain", "", "\"quo\"\"ted\"", "\"com,ma\"", "\"new\nline\"", "\"cr\r\nlf\"", " blank ", "é漢字", "\"\""];
     let table = |n: usize, step: usize| {
         let mut text = "a,id,b\n".to_owned();
         for i in 0..n {

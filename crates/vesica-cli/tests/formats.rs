@@ -35,7 +35,8 @@ fn parquet_and_arrow_go_in_and_out() {
     // The same seed gives the same people as CSV and as Parquet.
     let mut two = Two::sampled("500", "200");
     let folder = two.path("pq");
-    two::run(&["gen", "--rows", "500", "--overlap", "200", "--format", "parquet", "--out", folder.to_str().unwrap()]).good();
+    two::run(&["gen", "--rows", "500", "--overlap", "200", "--format", "parquet", "--out", folder.to_str().unwrap()])
+        .good();
     two.alice.change("alice.csv", "pq/alice.parquet");
     two.alice.change("alice.out.csv", "alice.out.arrow");
     two.bob.change("bob.out.csv", "bob.out.parquet");

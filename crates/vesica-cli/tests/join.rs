@@ -26,10 +26,9 @@ fn both_learn_and_the_outputs_line_up_as_an_sql_join() {
 
 #[test]
 fn one_learns_and_the_other_gets_nothing() {
-    for (learner, other, rows) in [
-        ("alice", "bob", "id,city\n2,Rome\n3,Lima\n2,Bonn\n"),
-        ("bob", "alice", "age,id\n30,2\n32,3\n34,3\n35,3\n"),
-    ] {
+    for (learner, other, rows) in
+        [("alice", "bob", "id,city\n2,Rome\n3,Lima\n2,Bonn\n"), ("bob", "alice", "age,id\n30,2\n32,3\n34,3\n35,3\n")]
+    {
         let mut two = Two::with(ALICE, BOB);
         two.only(learner);
         let ended = two.run_well();
@@ -56,7 +55,9 @@ fn who_listens_does_not_decide_who_learns() {
 
 #[test]
 fn tables_that_are_empty_or_have_nothing_in_common() {
-    for (alice, bob) in [("id\n", "id\n"), ("id\n", "id\n1\n"), ("id\n1\n2\n", "id\n3\n"), ("id,x\n,1\n,2\n", "id\n\"\"\n")] {
+    for (alice, bob) in
+        [("id\n", "id\n"), ("id\n", "id\n1\n"), ("id\n1\n2\n", "id\n3\n"), ("id,x\n,1\n,2\n", "id\n\"\"\n")]
+    {
         let two = Two::with(alice, bob);
         let ended = two.run_well();
         let header = alice.lines().next().unwrap();

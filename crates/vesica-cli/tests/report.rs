@@ -30,7 +30,9 @@ fn reports_are_valid_by_the_schema_and_say_what_happened() {
     assert!(std::panic::catch_unwind(|| valid(&wrong, &schema, &schema, "report")).is_err(), "the check checks");
 
     let [alice, bob] = [&reports[0], &reports[1]];
-    for (field, wanted) in [("rows", 5), ("keys", 3), ("empty", 1), ("duplicates", 1), ("matched", 2), ("matched_rows", 3)] {
+    for (field, wanted) in
+        [("rows", 5), ("keys", 3), ("empty", 1), ("duplicates", 1), ("matched", 2), ("matched_rows", 3)]
+    {
         assert_eq!(alice["outcome"][field], wanted, "{field}");
     }
     assert_eq!(alice["outcome"]["output"]["rows"], 3);

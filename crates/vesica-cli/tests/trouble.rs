@@ -9,11 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 use two::{Running, Two, vesica};
 
-/// Two parties whose matching takes some seconds: many keys, and arithmetic without vectors on one worker.
-fn slow() -> Two {
-    let mut two = Two::sampled("150000", "1000");
+/// Two parties whose matching takes some seconds, in many small steps: arithmetic without vectors on one worker.
+fn slow(rows: &str) -> Two {
+    let mut two = Two::sampled(rows, "100");
     two.change("patience = \"60s\"", "patience = \"60s\"\nworkers = 1");
-    two.change("curve =", "unit = 2000\ncurve =");
+    two.change("curve =", "unit = 20\ncurve =");
     two
 }
 
@@ -26,7 +26,7 @@ const MATCHING: &str = "\"phase\":\"match\"";
 
 #[test]
 fn a_killed_partner_is_noticed_and_named_with_the_phase() {
-    let two = slow();
+    let two = slow("10000");
     let (alice, bob) = (start_slow(&two.alice), start_slow(&two.bob));
     alice.until(MATCHING);
     bob.until(MATCHING);
@@ -41,7 +41,7 @@ fn a_killed_partner_is_noticed_and_named_with_the_phase() {
 
 #[test]
 fn a_frozen_partner_is_noticed_within_ten_seconds() {
-    let two = slow();
+    let two = slow("10000");
     let (alice, bob) = (start_slow(&two.alice), start_slow(&two.bob));
     alice.until(MATCHING);
     bob.until(MATCHING);
@@ -54,7 +54,7 @@ fn a_frozen_partner_is_noticed_within_ten_seconds() {
 #[test]
 fn ctrl_c_ends_both_sides_and_says_so() {
     for pressed in ["alice", "bob"] {
-        let two = slow();
+        let two = slow("10000");
         let (alice, bob) = (start_slow(&two.alice), start_slow(&two.bob));
         alice.until(MATCHING);
         bob.until(MATCHING);
@@ -63,7 +63,11 @@ fn ctrl_c_ends_both_sides_and_says_so() {
         let (here, there) = (here.wait(Duration::from_secs(15)), there.wait(Duration::from_secs(15)));
         assert_eq!((here.code, there.code), (Some(130), Some(5)), "{}\n{}", here.stderr, there.stderr);
         assert!(here.stderr.lines().last().unwrap().contains("interrupted"), "{}", here.stderr);
-        assert!(there.stderr.lines().last().unwrap().contains(&format!("{pressed} was interrupted")), "{}", there.stderr);
+        assert!(
+            there.stderr.lines().last().unwrap().contains(&format!("{pressed} was interrupted")),
+            "{}",
+            there.stderr
+        );
         two.nothing_left();
     }
 }
@@ -177,8 +181,7 @@ fn strangers_neither_end_nor_disturb_a_run() {
 
 #[test]
 fn strangers_during_the_matching() {
-    let mut two = slow();
-    two.change("unit = 2000", "unit = 20000");
+    let two = slow("400");
     let (alice, bob) = (start_slow(&two.alice), start_slow(&two.bob));
     alice.until(MATCHING);
     for _ in 0..10 {
@@ -261,7 +264,11 @@ fn local_faults_are_found_before_contact() {
     fails(&|two| two.alice.change("alice.out.csv", "nowhere/alice.out.csv"), 2, &["nowhere", "does not exist"]);
     fails(&|two| two.alice.change("alice.pem", "nobody.pem"), 2, &["nobody.pem"]);
     fails(&|two| two.alice.change("listen = \"127.0.0.1:", "listen = \"192.0.2.1:"), 2, &["192.0.2.1"]);
-    fails(&|two| two.alice.change("learns =", "learn ="), 2, &["alice.toml:6:1", "unknown field `learn`", "did you mean `learns`?"]);
+    fails(
+        &|two| two.alice.change("learns =", "learn ="),
+        2,
+        &["alice.toml:6:1", "unknown field `learn`", "did you mean `learns`?"],
+    );
     fails(&|two| two.alice.change("curve25519", "curve25518"), 2, &["alice.toml:5:", "curve25519"]);
     fails(&|two| two.write("alice.csv", b"id\n1\n\xff\n"), 3, &["row 2", "not UTF-8"]);
     fails(&|two| two.write("alice.csv", "id,x\n1,2\n\"3,4\n"), 3, &["row 2", "never closed"]);

@@ -9,6 +9,8 @@
 //! G::decode(&wire, &coins)?.mul(&k).encode(&mut out);       // mask the peer's a second time
 //! ```
 
+#![allow(clippy::needless_range_loop, reason = "limb arithmetic reads like its formula, index by index")]
+
 mod backend;
 mod field;
 mod fourq;
@@ -24,9 +26,9 @@ mod x25519;
 
 pub use fourq::FourQ;
 pub use p256::P256;
+pub use ristretto::Ristretto255;
 pub use secp256k1::Secp256k1;
 pub use sm2::Sm2;
-pub use ristretto::Ristretto255;
 pub use x25519::Curve25519;
 
 use std::fmt;

@@ -933,12 +933,12 @@ impl<C: Curve> Kernel for Decode<'_, C> {
             store(&mut cell.s, part, &g);
         }
         // Testing each costs one power a vector, testing products costs TESTS powers and about 19 products a vector.
-        if total <= 2 * TESTS || !products_are_squares::<C, V>(&points.cells, total, wire, coins) {
-            if let Some(index) = find_non_square::<C, V>(&points.cells, total) {
-                // The copies behind the last element are bad if it is.
-                let index = index.min(points.len - 1);
-                return Err(BadElement { index, why: "is not the x of a point on the curve" });
-            }
+        if (total <= 2 * TESTS || !products_are_squares::<C, V>(&points.cells, total, wire, coins))
+            && let Some(index) = find_non_square::<C, V>(&points.cells, total)
+        {
+            // The copies behind the last element are bad if it is.
+            let index = index.min(points.len - 1);
+            return Err(BadElement { index, why: "is not the x of a point on the curve" });
         }
         Ok(points)
     }

@@ -106,7 +106,7 @@ pub fn agree(
         return Err(JobError::Disagree { peer: ch.peer().to_string(), differences });
     }
     if theirs.purpose != purpose {
-        return Err(JobError::Setup(match purpose {
+        return Err(JobError::Purpose(match purpose {
             Purpose::Run => {
                 format!("{} only checks the job (`vesica check --peer`); run again when it runs too", ch.peer())
             }

@@ -118,7 +118,7 @@ fn agreement(plan: &Plan, endpoint: vesica_net::Endpoint, keys: u64, ctl: &Contr
             ))
         }
         Err(error) => {
-            link.abort(JobError::fault(&error), &error.for_peer());
+            peer::leave(&link, &error);
             Err(error)
         }
     }

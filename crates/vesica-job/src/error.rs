@@ -18,6 +18,9 @@ pub enum JobError {
         /// Every field that differs.
         differences: Vec<Difference>,
     },
+    /// One side came to run, the other to check.
+    #[error("{0}")]
+    Purpose(String),
     /// An environment variable or the machine's set-up.
     #[error("{0}")]
     Setup(String),
@@ -59,7 +62,7 @@ impl JobError {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            JobError::Spec(_) | JobError::Disagree { .. } | JobError::Setup(_) => Fault::Config,
+            JobError::Spec(_) | JobError::Disagree { .. } | JobError::Purpose(_) | JobError::Setup(_) => Fault::Config,
             JobError::Table(error) => match error.fault() {
                 vesica_table::Fault::Input => Fault::Input,
                 vesica_table::Fault::Config => Fault::Config,
@@ -69,6 +72,11 @@ impl JobError {
             JobError::Session(error) => error.fault(),
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
         }
+    }
+
+    /// Whether the peer sees the same from what it was sent, and needs no word about it.
+    pub(crate) fn both_see(&self) -> bool {
+        matches!(self, JobError::Disagree { .. } | JobError::Purpose(_))
     }
 
     /// What a peer may be told of it: the kind of fault, and nothing of this party's data or files.

@@ -50,6 +50,17 @@ pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Link, JobError> {
     }
 }
 
+/// Ends a connection after `error`: in good order where the peer sees the same from what it was sent, which a stop could
+/// overtake; else by telling it whose fault it was.
+pub fn leave(link: &Link, error: &JobError) {
+    if error.both_see() {
+        // The peer may be gone already, and then there is nothing to say.
+        let _ = link.close();
+    } else {
+        link.abort(error.fault(), &error.for_peer());
+    }
+}
+
 /// Passes what the network says on to the run's watcher.
 struct Listening(Control);
 

@@ -38,7 +38,7 @@ pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
             Ok(report)
         }
         Err(error) => {
-            link.abort(error.fault(), &error.for_peer());
+            peer::leave(&link, &error);
             Err(error)
         }
     }

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ServerConfig};
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -395,7 +395,22 @@ struct Meeting<'a> {
     strangers: u64,
     began: Instant,
     /// Those at the door, oldest first, so that the oldest can be sent away.
-    door: VecDeque<(Arc<AtomicBool>, TcpStream)>,
+    door: VecDeque<(Arc<Guest>, TcpStream)>,
+}
+
+/// Somebody at the door, who either comes in (or goes) or is sent away: whichever is first.
+#[derive(Default)]
+struct Guest(AtomicBool);
+
+impl Guest {
+    /// Whether this call is the first.
+    fn settle(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    fn settled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl<'a> Meeting<'a> {
@@ -463,6 +478,7 @@ impl<'a> Meeting<'a> {
 
     /// Lets in those who wait at the door.
     fn answer(&mut self, listener: &TcpListener) -> Result<()> {
+        self.door.retain(|(guest, _)| !guest.settled());
         for _ in 0..AT_THE_DOOR {
             let (socket, from) = match listener.accept() {
                 Ok(guest) => guest,
@@ -470,22 +486,22 @@ impl<'a> Meeting<'a> {
                 // the next turn.
                 Err(_) => return Ok(()),
             };
-            self.door.retain(|(done, _)| !done.load(Ordering::Relaxed));
             if self.door.len() >= AT_THE_DOOR
-                && let Some((_, oldest)) = self.door.pop_front()
+                && let Some((oldest, socket)) = self.door.pop_front()
+                && oldest.settle()
             {
-                let _ = oldest.shutdown(std::net::Shutdown::Both);
+                let _ = socket.shutdown(Shutdown::Both);
             }
             let Ok(handle) = socket.try_clone() else { continue };
             if socket.set_nonblocking(false).is_err() {
                 continue;
             }
-            let done = Arc::new(AtomicBool::new(false));
-            self.door.push_back((done.clone(), handle));
+            let guest = Arc::new(Guest::default());
+            self.door.push_back((guest.clone(), handle));
             let shared = self.shared.clone();
             spawn("guest", move || {
-                greet(&shared, socket, from);
-                done.store(true, Ordering::Relaxed);
+                greet(&shared, &guest, socket, from);
+                guest.settle();
             })?;
         }
         Ok(())
@@ -727,10 +743,10 @@ fn fatal(shared: &Shared, peer: &PeerSpec, address: &str, hitch: Hitch) -> Error
 }
 
 /// The listening side's first words to somebody at the door.
-fn greet(shared: &Arc<Shared>, socket: TcpStream, from: SocketAddr) {
+fn greet(shared: &Arc<Shared>, guest: &Guest, socket: TcpStream, from: SocketAddr) {
     tune(&socket);
     let mut wire = Wire::new(socket, Instant::now() + HANDSHAKE);
-    match admit(shared, &mut wire) {
+    match admit(shared, guest, &mut wire) {
         Ok((place, window)) => {
             let Some(peer) = shared.endpoint.peers.get(place) else { return };
             match shared.start(wire, &peer.party, peer.trust.as_ref(), window) {
@@ -768,7 +784,7 @@ fn greet(shared: &Arc<Shared>, socket: TcpStream, from: SocketAddr) {
 }
 
 /// Finds out which peer this is: its place and its window, or what is wrong and which peer it is by its certificate.
-fn admit(shared: &Shared, wire: &mut Wire) -> std::result::Result<(usize, u32), (Hitch, Option<usize>)> {
+fn admit(shared: &Shared, guest: &Guest, wire: &mut Wire) -> std::result::Result<(usize, u32), (Hitch, Option<usize>)> {
     let endpoint = &shared.endpoint;
     let stranger = |hitch| (hitch, None);
     let tls = match &shared.door {
@@ -814,7 +830,11 @@ fn admit(shared: &Shared, wire: &mut Wire) -> std::result::Result<(usize, u32), 
         let why = format!("{party} is connected already; is its job running twice?");
         return refuse(wire, Verdict::Later(why.clone()), Hitch::Elsewhere(why), Some(place));
     }
-    let agreed = Verdict::Welcome.send(wire).and_then(|()| Verdict::receive(wire));
+    // From here on it is a peer, and no longer makes way for others.
+    let agreed = match guest.settle() {
+        true => Verdict::Welcome.send(wire).and_then(|()| Verdict::receive(wire)),
+        false => Err(Hitch::Cut("it made way for those who came after it".into())),
+    };
     if let Err(hitch) = agreed {
         if let Some(here) = lock(&shared.here).get_mut(place) {
             *here = false;

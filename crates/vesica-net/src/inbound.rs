@@ -175,12 +175,12 @@ impl<'a> Inbound<'a> {
         line.allowance = line.allowance.checked_sub(total as u64 + MESSAGE).ok_or(Misbehaviour::Flood)?;
         line.coming = Some(total as u64);
         // The waiting call's limit is for the next message that it takes, so not for one that comes after others.
-        let next = line.queue.is_empty();
-        let wanted = !line.closed && !(next && line.limit.is_some_and(|limit| total > limit));
+        let limit = line.limit.filter(|_| line.queue.is_empty());
+        let wanted = !line.closed && limit.is_none_or(|limit| total <= limit);
         if !wanted {
             line.wake();
         }
-        let bytes = wanted.then(|| Vec::with_capacity(total));
+        let bytes = wanted.then(|| self.shared.buffer(total));
         self.partials.insert(number, Partial { total, have: 0, bytes });
         Ok(())
     }

@@ -69,7 +69,8 @@ impl Channel for Pipe {
             )));
         }
         self.mark.get_or_insert_with(Mark::now);
-        let copy: Arc<[u8]> = msg.into();
+        let mut copy = shared.buffer(msg.len());
+        copy.extend_from_slice(msg);
         let cost = msg.len() as u64 + MESSAGE;
         let mut state = lock(&shared.state);
         loop {
@@ -152,6 +153,10 @@ impl Channel for Pipe {
 
     fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
         self.shared.open(name)
+    }
+
+    fn alive(&self) -> Result<()> {
+        lock(&self.shared.state).over()
     }
 
     fn window(&self) -> usize {

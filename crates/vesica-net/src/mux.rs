@@ -32,6 +32,9 @@ const BATCH: usize = 256 << 10;
 /// The most frames that the writer takes at a time.
 const BATCH_FRAMES: usize = 512;
 
+/// The smallest buffer that is kept for another message: smaller ones cost the allocator nothing.
+const RECYCLED: usize = 64 << 10;
+
 /// How long last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -58,7 +61,7 @@ pub(crate) struct Line {
     theirs: Option<u32>,
 
     /// Messages to send, and how much of the first one is sent.
-    out: VecDeque<Arc<[u8]>>,
+    out: VecDeque<Arc<Vec<u8>>>,
     offset: usize,
     /// How much this side may still queue.
     pub credit: u64,
@@ -173,9 +176,9 @@ impl State {
     }
 
     /// Queues a message; its credit has been taken.
-    pub fn push(&mut self, key: u32, msg: Arc<[u8]>) {
+    pub fn push(&mut self, key: u32, msg: Vec<u8>) {
         if let Some(line) = self.lines.get_mut(&key) {
-            line.out.push_back(msg);
+            line.out.push_back(Arc::new(msg));
         }
         self.rally(key);
     }
@@ -373,12 +376,12 @@ struct Piece {
     /// The frame's head, and the message's length where it begins.
     head: [u8; HEAD + 4],
     len: usize,
-    msg: Option<Arc<[u8]>>,
+    msg: Option<Arc<Vec<u8>>>,
     part: Range<usize>,
 }
 
 impl Batch {
-    fn add(&mut self, head: Head, total: usize, msg: Option<Arc<[u8]>>, part: Range<usize>) {
+    fn add(&mut self, head: Head, total: usize, msg: Option<Arc<Vec<u8>>>, part: Range<usize>) {
         let mut bytes = [0; HEAD + 4];
         let (first, rest) = bytes.split_at_mut(HEAD);
         first.copy_from_slice(&head.encode());
@@ -387,7 +390,7 @@ impl Batch {
         self.frames.push(Piece { head: bytes, len: HEAD + head.len - part.len(), msg, part });
     }
 
-    fn message(&mut self, line: u32, begins: bool, part: Range<usize>, msg: Arc<[u8]>) {
+    fn message(&mut self, line: u32, begins: bool, part: Range<usize>, msg: Arc<Vec<u8>>) {
         let (kind, extra) = if begins { (frame::BEGIN, 4) } else { (frame::MORE, 0) };
         self.add(Head { line, kind, len: extra + part.len() }, msg.len(), Some(msg), part);
     }
@@ -401,8 +404,8 @@ impl Batch {
         slices.push(IoSlice::new(&self.control));
         for piece in &self.frames {
             slices.push(IoSlice::new(piece.head.get(..piece.len).unwrap_or_default()));
-            let msg = piece.msg.as_deref().unwrap_or_default();
-            slices.push(IoSlice::new(msg.get(piece.part.clone()).unwrap_or_default()));
+            let body = piece.msg.as_ref().and_then(|msg| msg.get(piece.part.clone()));
+            slices.push(IoSlice::new(body.unwrap_or_default()));
         }
         slices.retain(|slice| !slice.is_empty());
         slices
@@ -426,6 +429,8 @@ pub(crate) struct Shared {
     pub heard: AtomicBool,
     sent: AtomicU64,
     pub received: AtomicU64,
+    /// Buffers of messages that were sent, for messages to come: fresh memory costs more than the copy into it.
+    spare: Mutex<Vec<Vec<u8>>>,
     here: Mutex<Progress>,
     pub there: Mutex<Option<(Progress, Instant)>>,
 }
@@ -438,6 +443,26 @@ impl Shared {
 
     pub fn quarter(&self) -> u64 {
         self.window as u64 / 4
+    }
+
+    /// An empty buffer with room for `bytes`.
+    pub fn buffer(&self, bytes: usize) -> Vec<u8> {
+        let mut spare = lock(&self.spare);
+        let fits = |buffer: &Vec<u8>| buffer.capacity() >= bytes && buffer.capacity() / 4 <= bytes;
+        match spare.iter().position(fits) {
+            Some(at) => spare.swap_remove(at),
+            None => Vec::with_capacity(bytes),
+        }
+    }
+
+    /// Keeps the buffer of a message that was sent, if it is worth it.
+    fn recycle(&self, msg: Arc<Vec<u8>>) {
+        let Some(mut buffer) = Arc::into_inner(msg).filter(|buffer| buffer.capacity() >= RECYCLED) else { return };
+        buffer.clear();
+        let mut spare = lock(&self.spare);
+        if spare.iter().chain([&buffer]).map(Vec::capacity).sum::<usize>() <= self.window {
+            spare.push(buffer);
+        }
     }
 
     pub fn wake_writer(&self, state: &mut State) {
@@ -557,6 +582,7 @@ impl Shared {
                 let _ = self.socket.shutdown(Shutdown::Write);
                 return;
             }
+            batch.frames.into_iter().filter_map(|piece| piece.msg).for_each(|msg| self.recycle(msg));
             if batch.goodbye {
                 lock(&self.state).goodbye_sent = true;
                 self.quiet.notify_all();
@@ -657,6 +683,7 @@ impl Link {
             heard: AtomicBool::new(true),
             sent: AtomicU64::new(traffic.0),
             received: AtomicU64::new(traffic.1),
+            spare: Mutex::default(),
             here: Mutex::default(),
             there: Mutex::default(),
         });

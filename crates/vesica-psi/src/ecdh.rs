@@ -6,7 +6,7 @@
 //!
 //!   X, Y   my keys and the peer's, padded with dummies   xs          a    my scalar                     self.scalar
 //!   H      hash to the group, RFC 9380                   G::hash     u,v  { a·H(x) }, { b·H(y) }        u, v
-//!   T      keyed hash of a point's encoding, L bits      self.tags   w,z  { T(ba·H(x)) }, { T(ab·H(y)) } w, z
+//!   T      keyed hash of a point's encoding, L bits      mask_again  w,z  { T(ba·H(x)) }, { T(ab·H(y)) } w, z
 //!
 //! Reveals: key_count to everyone, intersection to the learners.   Rounds: 1.5 (both speak at once).
 //! Bytes: each way WIRE·n for the sender's n keys, then L/8·m for the m keys of a peer that learns.
@@ -15,8 +15,14 @@
 
 use crate::reveals;
 use vesica_curve::{Dst, Group, Points, SecretScalar};
-use vesica_session::{Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
+use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, Tags, UnitId};
+
+/// Keys that are hashed and masked between two looks at whether the peer is still there.
+const HASHED: usize = 512;
+
+/// Received elements that are checked and masked between two looks; a group checks many together for less.
+const RECEIVED: usize = 2048;
 
 /// One party's side of a job, in the group `G`.
 pub struct Ecdh<G: Group> {
@@ -55,16 +61,32 @@ impl<G: Group> Ecdh<G> {
         }
     }
 
-    /// T of each point, keyed by the session and the unit.
-    fn tags(&self, unit: UnitId, points: &G::Points) -> Tags {
-        let key = blake3::keyed_hash(&self.tag_key, &unit.0.to_le_bytes());
-        let mut wire = Vec::new();
-        points.encode(&mut wire);
-        let mut tags = Tags::with_capacity(self.tag_len, points.len());
-        for point in wire.chunks_exact(G::WIRE) {
-            tags.push(blake3::keyed_hash(key.as_bytes(), point).as_bytes());
+    /// { a·H(x) }, as it travels.
+    fn mask(&self, xs: &[Digest], ch: &dyn Channel) -> Result<Vec<u8>> {
+        let mut wire = Vec::with_capacity(xs.len() * G::WIRE);
+        for xs in xs.chunks(HASHED) {
+            ch.alive()?;
+            G::hash(&self.dst, xs).mul(&self.scalar).encode(&mut wire);
         }
-        tags
+        Ok(wire)
+    }
+
+    /// { T(a·v) }: nothing is computed on elements that are not of the group. T is keyed by the session and the unit.
+    fn mask_again(&self, unit: UnitId, v: &[u8], ch: &dyn Channel, rng: &mut SessionRng) -> Result<Tags> {
+        let key = blake3::keyed_hash(&self.tag_key, &unit.0.to_le_bytes());
+        let mut tags = Tags::with_capacity(self.tag_len, v.len() / G::WIRE);
+        let mut wire = Vec::new();
+        for (chunk, v) in v.chunks(RECEIVED * G::WIRE).enumerate() {
+            ch.alive()?;
+            let points = G::decode(v, &rng.bytes())
+                .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * RECEIVED + bad.index, why: bad.why }))?;
+            wire.clear();
+            points.mul(&self.scalar).encode(&mut wire);
+            for point in wire.chunks_exact(G::WIRE) {
+                tags.push(blake3::keyed_hash(key.as_bytes(), point).as_bytes());
+            }
+        }
+        Ok(tags)
     }
 }
 
@@ -81,18 +103,16 @@ impl<G: Group> Protocol for Ecdh<G> {
         ch.step("mask");
         let mut xs = unit.keys.clone();
         xs.resize_with(unit.capacity, || Digest(rng.bytes()));
-        let (u, order) = ascending::<G>(G::hash(&self.dst, &xs).mul(&self.scalar));
+        let (u, order) = ascending::<G>(&self.mask(&xs, ch)?);
 
-        // 2. -> u;  <- v = { b·H(y) : y in Y }.  Nothing is computed on elements that are not of the group.
+        // 2. -> u;  <- v = { b·H(y) : y in Y }
         ch.step("exchange");
         let v = ch.swap_exact(&u, unit.peer_capacity * G::WIRE)?;
-        ch.step("mask again");
         check_ascending::<G>(&v).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
-        let v = G::decode(&v, &rng.bytes())
-            .map_err(|bad| ch.accuse(Misbehaviour::Element { index: bad.index, why: bad.why }))?;
 
         // 3. z := { T(a·v) }
-        let z = self.tags(unit.id, &v.mul(&self.scalar));
+        ch.step("mask again");
+        let z = self.mask_again(unit.id, &v, ch, rng)?;
 
         // 4. -> z, if the peer learns;  <- w = { T(b·u) }, if I do.
         ch.step("compare");
@@ -111,13 +131,12 @@ impl<G: Group> Protocol for Ecdh<G> {
     }
 }
 
-/// The encodings of `points` in ascending order, and the place in `points` that each came from.
-fn ascending<G: Group>(points: G::Points) -> (Vec<u8>, Vec<u32>) {
-    let mut wire = Vec::with_capacity(points.len() * G::WIRE);
-    points.encode(&mut wire);
+/// The elements of `wire` in ascending order, and the place that each came from.
+fn ascending<G: Group>(wire: &[u8]) -> (Vec<u8>, Vec<u32>) {
     let at = |place: u32| &wire[place as usize * G::WIRE..][..G::WIRE];
     let head = |place: u32| u128::from_be_bytes(at(place)[..16].try_into().expect("an element has 16 bytes and more"));
-    let mut order: Vec<(u128, u32)> = (0..points.len() as u32).map(|place| (head(place), place)).collect();
+    let n = (wire.len() / G::WIRE) as u32;
+    let mut order: Vec<(u128, u32)> = (0..n).map(|place| (head(place), place)).collect();
     order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| at(a.1).cmp(at(b.1))));
     let sorted = order.iter().flat_map(|&(_, place)| at(place)).copied().collect();
     (sorted, order.into_iter().map(|(_, place)| place).collect())

@@ -10,11 +10,8 @@ pub const INTERSECTION: Reveal = Reveal {
 };
 
 /// Needed to size units; padding hides how the keys fall into them.
-pub const KEY_COUNT: Reveal = Reveal {
-    name: "key_count",
-    to: Learner::Everyone,
-    what: "how many distinct, non-empty keys each party holds",
-};
+pub const KEY_COUNT: Reveal =
+    Reveal { name: "key_count", to: Learner::Everyone, what: "how many distinct, non-empty keys each party holds" };
 
 /// What aligned outputs cannot hide.
 pub const MULTIPLICITY: Reveal = Reveal {

@@ -86,7 +86,9 @@ fn a_hostile_peer_gets_an_error_that_names_it() {
                     assert!(error.to_string().contains("bob"), "{error}");
                     noticed += 1;
                 }
-                Ok(_) => assert!(matches!(attack, Attack::Flip(_)) || (at, attack) == (0, Attack::Replay), "{at} {attack:?}"),
+                Ok(_) => {
+                    assert!(matches!(attack, Attack::Flip(_)) || (at, attack) == (0, Attack::Replay), "{at} {attack:?}")
+                }
             }
         }
     }

@@ -39,6 +39,12 @@ pub trait Channel: Send {
     /// Who is at the other end.
     fn peer(&self) -> &Party;
 
+    /// The error that ended the connection, if one did: long arithmetic asks now and then, so that a run ends soon after
+    /// its peer.
+    fn alive(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The error that says this peer broke the protocol.
     fn accuse(&self, fault: Misbehaviour) -> Error {
         Error::Peer { peer: self.peer().clone(), fault }

@@ -22,7 +22,7 @@ pub fn open(json: bool) {
     }
 }
 
-/// Logs events.
+/// Logs events; not notes, which whoever makes them logs too.
 #[derive(Default)]
 pub struct Logged(Mutex<Track>);
 
@@ -33,11 +33,24 @@ impl Watch for Logged {
         match event {
             Event::Phase { name, of, total } => tracing::info!(phase = name, of, total, "begin"),
             Event::PhaseEnd { name, of, wall, bytes: (sent, received) } => {
-                tracing::info!(phase = name, of, done = track.done, seconds = wall.as_secs_f64(), sent, received, "end");
+                tracing::info!(
+                    phase = name,
+                    of,
+                    done = track.done,
+                    seconds = wall.as_secs_f64(),
+                    sent,
+                    received,
+                    "end"
+                );
             }
-            Event::Note(note) => tracing::info!("{note}"),
             Event::Done(_) | Event::Peer { .. } if track.is_due() => {
-                tracing::info!(phase = track.name, done = track.done, total = track.total, peer = track.peer(), "working");
+                tracing::info!(
+                    phase = track.name,
+                    done = track.done,
+                    total = track.total,
+                    peer = track.peer(),
+                    "working"
+                );
             }
             _ => {}
         }

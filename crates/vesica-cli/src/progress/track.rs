@@ -1,8 +1,8 @@
 //! Where a run stands, in words. The looks differ; the words are the same.
 
 use std::time::{Duration, Instant};
-use vesica_job::report::{count, size};
 use vesica_job::Event;
+use vesica_job::report::{count, size};
 
 /// How often a long phase says something where every word stays: in lines and logs.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,7 +109,6 @@ impl Track {
     }
 }
 
-
 fn speed(rate: f64, of: &str) -> String {
     if rate < 100.0 { format!("{rate:.1} {of}/s") } else { format!("{} {of}/s", count(rate as u64)) }
 }
@@ -144,7 +143,13 @@ mod tests {
         track.follow(&Event::Phase { name: "match", of: "units", total: Some(10) });
         track.began -= Duration::from_secs(10);
         track.follow(&Event::Done(5));
-        track.follow(&Event::Peer { name: "bob".into(), phase: "match".into(), done: 4, total: Some(10), age: Duration::from_millis(400) });
+        track.follow(&Event::Peer {
+            name: "bob".into(),
+            phase: "match".into(),
+            done: 4,
+            total: Some(10),
+            age: Duration::from_millis(400),
+        });
         let line = track.line();
         assert!(line.starts_with("match      5 of 10 units, 0.5 units/s, "), "{line}");
         assert!(line.ends_with(" left; bob: match 4 of 10, heard 0.4 s ago"), "{line}");

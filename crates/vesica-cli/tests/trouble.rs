@@ -284,7 +284,7 @@ fn a_port_that_is_taken_is_a_local_fault() {
 #[test]
 fn an_unreadable_input_is_a_local_fault() {
     let two = Two::with("id\n1\n", "id\n1\n");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o000);
     std::fs::set_permissions(two.path("alice.csv"), mode).unwrap();
     if std::fs::read(two.path("alice.csv")).is_ok() {
         return; // root reads everything

@@ -73,10 +73,28 @@ fn padded(parts: &[&[u8]], before: usize) -> Vec<[u8; BLOCK]> {
     message.as_chunks().0.to_vec()
 }
 
+/// `expand_message_xmd` as the RFC writes it down, for any message: the specification.
+#[cfg(test)]
+pub(crate) fn expand_message_xmd(message: &[u8], dst: &Dst, len: usize) -> Vec<u8> {
+    use sha2::{Digest, Sha256};
+    let hash = |parts: &[&[u8]]| -> [u8; 32] { Sha256::digest(parts.concat()).into() };
+    let b0 = hash(&[&[0; BLOCK], message, &(len as u16).to_be_bytes(), &[0], dst.prime()]);
+    let mut block = hash(&[&b0, &[1], dst.prime()]);
+    let mut out = block.to_vec();
+    for i in 2..=len.div_ceil(32) as u8 {
+        for (byte, first) in block.iter_mut().zip(b0) {
+            *byte ^= first;
+        }
+        block = hash(&[&block, &[i], dst.prime()]);
+        out.extend(block);
+    }
+    out.truncate(len);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash_to_curve::expand_message_xmd;
 
     #[test]
     fn agrees_with_the_specification_for_every_length_of_tag() {
@@ -85,7 +103,7 @@ mod tests {
             let mut messages = Messages::new(&dst);
             for byte in [0, 255] {
                 let digest = Digest([byte; 16]);
-                let want = expand_message_xmd::<sha2::Sha256>(&digest.0, &dst, Messages::LEN);
+                let want = expand_message_xmd(&digest.0, &dst, Messages::LEN);
                 assert_eq!(messages.expand(&digest)[..], want);
             }
         }

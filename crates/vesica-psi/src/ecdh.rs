@@ -78,8 +78,9 @@ impl<G: Group> Ecdh<G> {
         let mut wire = Vec::new();
         for (chunk, v) in v.chunks(RECEIVED * G::WIRE).enumerate() {
             ch.alive()?;
-            let points = G::decode(v, &rng.bytes())
-                .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * RECEIVED + bad.index, why: bad.why }))?;
+            let points = G::decode(v, &rng.bytes()).map_err(|bad| {
+                ch.accuse(Misbehaviour::Element { index: chunk * RECEIVED + bad.index, why: bad.why })
+            })?;
             wire.clear();
             points.mul(&self.scalar).encode(&mut wire);
             for point in wire.chunks_exact(G::WIRE) {

@@ -276,7 +276,7 @@ impl Texts {
         for ((text, ends), field) in self.columns.iter_mut().zip(fields) {
             text.extend_from_slice(field);
             ends.push(text.len() as i32);
-            self.bytes += field.len();
+            self.bytes += field.len() + size_of::<i32>();
         }
     }
 

@@ -52,10 +52,10 @@ pub enum Error {
     )]
     Fields { path: PathBuf, row: u64, line: u64, got: usize, want: usize },
     /// A quoted field that never ends.
-    #[error("{}: the quote opened in row {row} (which begins on line {line}) is never closed", show(path))]
+    #[error("{}: a quote opened in {} is never closed", show(path), begun(*row, *line))]
     Quote { path: PathBuf, row: u64, line: u64 },
     /// A row beyond the bound on rows.
-    #[error("{}: row {row} (line {line}) is longer than {} MiB; is a quote left open?", show(path), limit >> 20)]
+    #[error("{}: {} is longer than {} MiB; is a quote left open?", show(path), begun(*row, *line), limit >> 20)]
     TooLong { path: PathBuf, row: u64, line: u64, limit: usize },
     /// Bytes that are not UTF-8 where text is needed.
     #[error("{}: column {column:?} of row {row} (line {line}) is not UTF-8; convert the file to UTF-8", show(path))]
@@ -166,6 +166,11 @@ pub(crate) fn folder(path: &Path) -> PathBuf {
 /// How messages name a file.
 pub(crate) fn show(path: &Path) -> String {
     if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
+}
+
+/// How messages name a row that may be the header, which is row 0, and may go over several lines.
+fn begun(row: u64, line: u64) -> String {
+    if row == 0 { "the header".into() } else { format!("row {row} (which begins on line {line})") }
 }
 
 fn list(places: &[usize]) -> String {

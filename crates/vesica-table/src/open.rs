@@ -31,6 +31,11 @@ impl Input {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Text by RFC 4180 with a header, plain or compressed (`.csv`, `.csv.gz`, `.csv.zst`).
+    ///
+    /// Read as Python's `csv` module reads it: fields are separated by commas; a field that begins with `"` goes to the
+    /// next `"` that is not doubled; a `"` elsewhere is a plain character; `\n`, `\r\n` and `\r` end a row outside
+    /// quotes. A blank line is a row with an empty field if the table has one column, and no row otherwise. Only the
+    /// header and the keys must be UTF-8. A row has at most 64 MiB.
     Csv,
     /// Apache Parquet (`.parquet`).
     Parquet,

@@ -15,7 +15,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use vesica_types::RowId;
 
+/// Rows, and values of rows, in a batch: a table of thousands of columns is read a few rows at a time.
 const BATCH_ROWS: usize = 8 << 10;
+const BATCH_VALUES: usize = 2 << 20;
 
 /// The most rows that are asked of the file at a time.
 const ASKED: usize = 1 << 20;
@@ -108,7 +110,7 @@ impl ParquetTable {
 
     fn reader(&self) -> ParquetRecordBatchReaderBuilder<Chunks> {
         ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks(self.source.clone()), self.metadata.clone())
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size((BATCH_VALUES / self.columns.len().max(1)).clamp(64, BATCH_ROWS))
     }
 }
 

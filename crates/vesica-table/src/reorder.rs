@@ -16,8 +16,11 @@ const BATCH_ROWS: usize = 8 << 10;
 /// Bytes of encoded rows in one batch.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Ranges of positions. One range is put in order in memory at a time.
+/// The most ranges of positions. One range is put in order in memory at a time.
 const RANGES: u64 = 4 << 10;
+
+/// Memory for each range: a range is read back in one piece per filling of the memory, and pieces should not be small.
+const RANGE_BYTES: usize = 4 << 10;
 
 /// Before each row in the log: its position and its length.
 const PREFIX: usize = 12;
@@ -40,6 +43,7 @@ pub struct Reorder<'a> {
     /// Rows that did not, once there is one.
     log: Option<Log>,
     out: Encoded,
+    ranges: u64,
     memory: usize,
     dir: &'a Path,
 }
@@ -105,7 +109,8 @@ impl<'a> Reorder<'a> {
     /// [`Error::Bug`] for a schema that cannot be encoded; none is known.
     pub fn new(sink: &'a mut dyn Sink, n: u64, memory: usize, dir: &'a Path) -> Result<Self, Error> {
         let codec = Codec::new(&*sink).map_err(bug)?;
-        Ok(Self { sink, codec, n, came: 0, passed: 0, log: None, out: Encoded::default(), memory, dir })
+        let ranges = ((memory / RANGE_BYTES) as u64).clamp(16, RANGES);
+        Ok(Self { sink, codec, n, came: 0, passed: 0, log: None, out: Encoded::default(), ranges, memory, dir })
     }
 
     /// Takes the rows of `batch`, each with its position.
@@ -140,7 +145,7 @@ impl<'a> Reorder<'a> {
                 return self.out.flush(&self.codec, self.sink, false);
             }
             self.passed = self.came - 1;
-            self.log = Some(Log::new(RANGES as usize, None, self.memory, self.dir)?);
+            self.log = Some(Log::new(self.ranges as usize, None, self.memory, self.dir)?);
         }
         let range = position.checked_sub(self.passed).map(|p| p / self.width());
         let (Some(range), Some(log)) = (range, &mut self.log) else { return Err(twice(position)) };
@@ -154,7 +159,7 @@ impl<'a> Reorder<'a> {
 
     /// Positions in a range; the ranges part what did not pass straight through.
     fn width(&self) -> u64 {
-        (self.n - self.passed).div_ceil(RANGES).max(1)
+        (self.n - self.passed).div_ceil(self.ranges).max(1)
     }
 
     /// Gives the sink all rows that it does not have yet.
@@ -168,7 +173,7 @@ impl<'a> Reorder<'a> {
         let width = self.width();
         if let Some(log) = self.log.take() {
             let runs = Arc::new(log.finish()?);
-            for range in 0..RANGES {
+            for range in 0..self.ranges {
                 let from = (self.passed + range * width).min(self.n);
                 let to = (from + width).min(self.n);
                 // A range is cut further if its rows are larger than they were thought to be.

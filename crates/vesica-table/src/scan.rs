@@ -35,8 +35,9 @@ pub(crate) struct Scanner {
     /// Where in `buf` the next `"` and `\r` stand; `end` if there is none; out of date if below `start`.
     quote: usize,
     cr: usize,
-    /// Rows given out.
+    /// Rows given out, and the number of the row under way; 0 is the header.
     row: u64,
+    reading: u64,
     /// Lines begun before `start`, so the line of the next row is one more.
     line: u64,
     /// The line of the row given out last.
@@ -131,6 +132,7 @@ impl Scanner {
             quote: 0,
             cr: 0,
             row: 0,
+            reading: 0,
             line: 0,
             row_line: 0,
             exact: Exact::new(),
@@ -168,6 +170,7 @@ impl Scanner {
                 self.fill()?;
                 continue;
             }
+            self.reading = if want == Want::Header { 0 } else { self.row + 1 };
             match self.token(want, &mut fields.spans)? {
                 Token::Row { len, ending, fields, by } => {
                     self.row_line = self.line + 1;
@@ -215,7 +218,7 @@ impl Scanner {
         }
         let token = self.exact.row(&self.buf[self.start..self.end], self.eof, spans);
         if self.eof && matches!(token, Token::More) {
-            return Err(Error::Quote { path: self.source.path().to_owned(), row: self.row + 1, line: self.line + 1 });
+            return Err(Error::Quote { path: self.source.path().to_owned(), row: self.reading, line: self.line + 1 });
         }
         Ok(token)
     }
@@ -336,7 +339,7 @@ impl Scanner {
         if kept > self.max_row {
             return Err(Error::TooLong {
                 path: self.source.path().to_owned(),
-                row: self.row + 1,
+                row: self.reading,
                 line: self.line + 1,
                 limit: self.max_row,
             });
@@ -600,7 +603,10 @@ mod tests {
             scanner.max_row = 1000;
             let (found, error) = rows(scanner, Want::Bounds { columns: 1 });
             assert!(found.is_empty());
-            assert_eq!(error.unwrap(), "/dev/null: row 1 (line 1) is longer than 0 MiB; is a quote left open?");
+            assert_eq!(
+                error.unwrap(),
+                "/dev/null: row 1 (which begins on line 1) is longer than 0 MiB; is a quote left open?"
+            );
         }
     }
 }

@@ -44,12 +44,9 @@ impl Stage {
     }
 
     fn named(path: &Path) -> io::Result<Temp> {
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(path.file_name().unwrap_or_default());
-        prefix.push(".");
         // Made with the usual mode once, to learn what the umask leaves of it, and closed to others while still empty.
         let temp = tempfile::Builder::new()
-            .prefix(&prefix)
+            .prefix(".vesica-")
             .suffix(".part")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder(path))?;

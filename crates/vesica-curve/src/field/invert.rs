@@ -137,6 +137,7 @@ fn normalise(r: Signed62, sign: i64, p: &Signed62) -> [u64; 4] {
 mod tests {
     use super::*;
     use crate::field::prime256::Prime;
+    use num_bigint::BigUint;
 
     fn check<F: Prime>() {
         let less = [F::P[0] - 1, F::P[1], F::P[2], F::P[3]];
@@ -144,14 +145,12 @@ mod tests {
         assert_eq!(invert([0; 4], F::P, F::INVERSE_62), [0; 4]);
         assert_eq!(invert(one, F::P, F::INVERSE_62), one);
         assert_eq!(invert(less, F::P, F::INVERSE_62), less);
-        // 1/2 = (p + 1)/2.
         let p = F::P;
-        let half = [p[0] >> 1 | p[1] << 63, p[1] >> 1 | p[2] << 63, p[2] >> 1 | p[3] << 63, p[3] >> 1];
-        assert_eq!(invert([2, 0, 0, 0], p, F::INVERSE_62), [half[0] + 1, half[1], half[2], half[3]]);
+        let big = |x: [u64; 4]| x.iter().rev().fold(BigUint::ZERO, |sum, word| (sum << 64) + word);
         let mut x = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, 7, 0x7fff_ffff_0000_ffff];
         for _ in 0..200 {
             let y = invert(x, p, F::INVERSE_62);
-            assert_ne!(y, x);
+            assert_eq!(big(x) * big(y) % big(p), BigUint::from(1u8));
             assert_eq!(invert(y, p, F::INVERSE_62), x);
             x = [y[1] ^ x[3], y[0], y[2].rotate_left(7), y[3] >> 1];
         }

@@ -1,7 +1,7 @@
 //! What holds for each of the three curves, against the RustCrypto crates and big integers.
 
 use super::*;
-use crate::hash_to_curve::expand_message_xmd;
+use crate::messages::expand_message_xmd;
 use crate::{Points as _, field::prime256};
 use num_bigint::BigUint;
 
@@ -410,7 +410,7 @@ fn hashes_as_the_rfc_says<C: Curve>(json: &str) {
         .iter()
         .map(|v| {
             let message = v["msg"].as_str().unwrap().as_bytes();
-            expand_message_xmd::<sha2::Sha256>(message, &dst, 96).try_into().unwrap()
+            expand_message_xmd(message, &dst, 96).try_into().unwrap()
         })
         .collect();
     for backend in Backend::available() {
@@ -434,4 +434,179 @@ fn secp256k1_hashes_as_the_rfc_says() {
 #[test]
 fn p256_hashes_as_the_rfc_says() {
     hashes_as_the_rfc_says::<crate::p256::Field>(include_str!("../../../../vectors/rfc/rfc9380_p256.json"));
+}
+
+// ---- SM2.
+
+/// (x, y) on y^2 = x^3 - 3x + b.
+type Affine = (BigUint, BigUint);
+
+fn chord(p: &BigUint, (x1, y1): &Affine, (x2, y2): &Affine) -> Affine {
+    let minus = |a: &BigUint, b: &BigUint| ((a + p) - b % p) % p;
+    let slope = minus(y2, y1) * minus(x2, x1).modinv(p).unwrap() % p;
+    let x = minus(&minus(&(&slope * &slope), x1), x2);
+    let y = minus(&(&slope * minus(x1, &x)), y1);
+    (x, y)
+}
+
+/// `map_to_curve_simple_swu` as RFC 9380, section 6.6.2, defines it, with inversions and powers.
+fn simple_swu_by_definition<C: Curve>(u: &BigUint) -> Affine {
+    let p = big(C::P);
+    let one = BigUint::from(1u8);
+    let inverse = |x: &BigUint| x.modinv(&p).unwrap_or(BigUint::ZERO);
+    let (a, b, z) = (big(C::MAP.a), big(C::MAP.b), &p - C::MAP.z.unsigned_abs());
+    let g = |x: &BigUint| (x * x * x + &a * x + &b) % &p;
+    let root = |x: &BigUint| x.modpow(&((&p + 1u8) >> 2), &p);
+    let zu2 = &z * u * u % &p;
+    let tv1 = inverse(&((&zu2 * &zu2 + &zu2) % &p));
+    let x1 = match tv1 == BigUint::ZERO {
+        true => &b * inverse(&(&z * &a % &p)) % &p,
+        false => (&p - &b) * inverse(&a) % &p * (&one + &tv1) % &p,
+    };
+    let x2 = &zu2 * &x1 % &p;
+    let x = if &root(&g(&x1)) * &root(&g(&x1)) % &p == g(&x1) { x1 } else { x2 };
+    let y = root(&g(&x));
+    assert_eq!(&y * &y % &p, g(&x));
+    let y = if y.bit(0) == u.bit(0) { y } else { &p - y };
+    (x, y)
+}
+
+/// There are no published vectors for SM2, so the whole hash is computed again from the definitions.
+#[test]
+fn sm2_hashes_by_the_definitions() {
+    type C = crate::sm2::Field;
+    let p = big(C::P);
+    let dst = Dst::new(b"vesica-V01-CS01-with-SM2_XMD:SHA-256_SSWU_RO_");
+    let inputs = digests(20);
+    let want: Vec<BigUint> = inputs
+        .iter()
+        .map(|input| {
+            let uniform = expand_message_xmd(&input.0, &dst, 96);
+            let [q0, q1] =
+                [0, 48].map(|at| simple_swu_by_definition::<C>(&(BigUint::from_bytes_be(&uniform[at..at + 48]) % &p)));
+            chord(&p, &q0, &q1).0
+        })
+        .collect();
+    for backend in Backend::available() {
+        let wire = encoded(&Points::<C>::hash_on(backend, &dst, &inputs), backend);
+        let got: Vec<BigUint> = wire.chunks(32).map(BigUint::from_bytes_be).collect();
+        assert!(got == want, "{backend}");
+    }
+}
+
+/// The map's exceptional inputs: u = 0, and u with Z^2 u^4 + Z u^2 = 0, which has no other root since -1/Z is no square.
+#[test]
+fn zero_maps_as_the_rfc_says() {
+    fn check<C: Curve>() {
+        let p = big(C::P);
+        let mut uniform = [0; 96];
+        uniform[95] = 5;
+        let want =
+            chord(&p, &simple_swu_by_definition::<C>(&BigUint::ZERO), &simple_swu_by_definition::<C>(&5u8.into()));
+        for backend in Backend::available() {
+            let wire = encoded(&Points::<C>::map_on(backend, 1, |_| uniform), backend);
+            assert_eq!(BigUint::from_bytes_be(&wire), want.0);
+        }
+    }
+    check::<crate::sm2::Field>();
+    check::<crate::p256::Field>();
+}
+
+/// `find_z_sswu` of RFC 9380, appendix H.2, in the order that it tries candidates: 1, -1, 2, -2, ...
+#[test]
+fn z_of_sm2_is_the_first_that_will_do() {
+    type C = crate::sm2::Field;
+    let p = big(C::P);
+    let (a, b) = (&p - 3u8, big(C::B));
+    let one = BigUint::from(1u8);
+    let is_square = |x: &BigUint| x.modpow(&(&p >> 1), &p) <= one;
+    let g = |x: &BigUint| (x * x * x + &a * x + &b) % &p;
+    let will_do = |z: &BigUint| {
+        // 1. not a square; 2. not -1; 3. g(x) - Z is irreducible: a cubic without a root; 4. g(b/(Za)) is a square.
+        !is_square(z)
+            && *z != &p - 1u8
+            && !has_root(&p, &((&b + &p - z) % &p))
+            && is_square(&g(&(&b * (z * &a % &p).modinv(&p).unwrap() % &p)))
+    };
+    let candidates = (1..20i64).flat_map(|i| [i, -i]);
+    let found = candidates.into_iter().find(|&z| {
+        let size = BigUint::from(z.unsigned_abs());
+        will_do(&if z < 0 { &p - size } else { size })
+    });
+    assert_eq!(found, Some(C::MAP.z));
+}
+
+/// Whether x^3 - 3x + c has a root modulo p: whether it has a factor in common with x^p - x.
+fn has_root(p: &BigUint, c: &BigUint) -> bool {
+    type Cubic = [BigUint; 3];
+    // x^3 = 3x - c, so x^4 = 3x^2 - cx.
+    let times = |f: &Cubic, g: &Cubic| -> Cubic {
+        let mut r: [BigUint; 5] = Default::default();
+        for i in 0..3 {
+            for j in 0..3 {
+                r[i + j] += &f[i] * &g[j];
+            }
+        }
+        let minus_c = p - c;
+        let [r0, r1, r2, r3, r4] = r;
+        [(r0 + &r3 * &minus_c) % p, (r1 + &r3 * 3u8 + &r4 * &minus_c) % p, (r2 + r4 * 3u8) % p]
+    };
+    let x: Cubic = [BigUint::ZERO, 1u8.into(), BigUint::ZERO];
+    let mut power: Cubic = [1u8.into(), BigUint::ZERO, BigUint::ZERO];
+    for i in (0..p.bits()).rev() {
+        power = times(&power, &power);
+        if p.bit(i) {
+            power = times(&power, &x);
+        }
+    }
+    power[1] = (&power[1] + p - 1u8) % p;
+    // Euclid on polynomials, lowest coefficient first, without trailing zeros.
+    let trim = |mut f: Vec<BigUint>| {
+        while f.last() == Some(&BigUint::ZERO) {
+            f.pop();
+        }
+        f
+    };
+    let (mut f, mut g) = (vec![c.clone(), p - 3u8, BigUint::ZERO, 1u8.into()], trim(power.to_vec()));
+    while !g.is_empty() {
+        let inverse = g.last().unwrap().modinv(p).unwrap();
+        while f.len() >= g.len() {
+            let factor = f.last().unwrap() * &inverse % p;
+            let shift = f.len() - g.len();
+            for (i, coefficient) in g.iter().enumerate() {
+                f[shift + i] = (&f[shift + i] + p - coefficient * &factor % p) % p;
+            }
+            f = trim(f);
+        }
+        (f, g) = (g, f);
+    }
+    f.len() > 1
+}
+
+/// GM/T 0003.5-2012 (GB/T 32918.5-2017), appendix A: the key pair and the signature's point of the example.
+#[test]
+fn sm2_multiplies_as_the_standard_says() {
+    type C = crate::sm2::Field;
+    let number =
+        |hex: &str| -> [u8; 32] { BigUint::parse_bytes(hex.as_bytes(), 16).unwrap().to_bytes_be().try_into().unwrap() };
+    let base = number("32C4AE2C1F1981195F9904466A39C9948FE30BBFF2660BE1715A4589334C74C7");
+    assert_eq!(base, C::base());
+    for (k, x) in [
+        (
+            "3945208F7B2144B13F36E38AC6D39F95889393692860B51A42FB81EF4DF7C5B8",
+            "09F9DF311E5421A150DD7D161E4BC5C672179FAD1833FC076BB08FF356F35020",
+        ),
+        (
+            "59276E27D506861A16680F3AD9C02DCCEF3CC1FA3CDBE4CE6D54B80DEAC1BC21",
+            "04EBFC718E8D1798620432268E77FEB6415E2EDE0E073C0F4F640ECD2E149A73",
+        ),
+    ] {
+        let k = number(k);
+        let words = [3, 2, 1, 0].map(|i: usize| u64::from_be_bytes(k[8 * i..][..8].try_into().unwrap()));
+        for backend in Backend::available() {
+            let points = Points::<C>::decode_on(backend, &base, &COINS).unwrap();
+            let product = points.mul_on(backend, &Scalar::from_words(words));
+            assert_eq!(encoded(&product, backend), number(x));
+        }
+    }
 }

@@ -231,7 +231,8 @@ fn known<C: Oracle>() -> Vec<[u8; 32]> {
     edges.push(bytes([0, 0, 0, 1 << 63]));
     edges.push(bytes([(1 << 52) - 1, 0, 0, 0]));
     out.extend(edges.into_iter().filter(|x| C::multiply(x, &one).is_some()));
-    assert!(out.len() >= 15);
+    // Eight multiples, and of the 22 edges those that are on the curve: five on SM2, more on the others.
+    assert!(out.len() >= 13);
     out
 }
 

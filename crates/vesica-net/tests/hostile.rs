@@ -66,8 +66,8 @@ fn breach(words: &[Vec<u8>], want: &str) {
 
 #[test]
 fn frames_that_make_no_sense() {
-    breach(&[vec![0xff; 8]], "it sent it sent a frame of an unknown kind");
-    breach(&[frame(0, 0, 0, b"")], "it sent it sent a frame of an unknown kind");
+    breach(&[vec![0xff; 8]], "it sent a frame of an unknown kind");
+    breach(&[frame(0, 0, 0, b"")], "it sent a frame of an unknown kind");
     breach(&[frame(5, END, 3, b"abc")], "a message of 3 bytes where at most 0 are allowed");
     breach(&[frame(5, CREDIT, 2, b"ab")], "it sent a frame too short for its kind");
     breach(&[frame(0, PING, 100, &[0; 100])], "a message of 100 bytes where at most 48 are allowed");
@@ -91,9 +91,9 @@ fn messages_that_lie_about_their_length() {
 
 #[test]
 fn lines_that_are_not_there() {
-    breach(&[message(6, b"abc")], "it sent it sent a frame for a line that is not open");
-    breach(&[frame(6, END, 0, b"")], "it sent it sent a frame for a line that is not open");
-    breach(&[frame(77, CREDIT, 4, &[1, 0, 0, 0])], "it sent it sent a frame for a line that is not open");
+    breach(&[message(6, b"abc")], "it sent a frame for a line that is not open");
+    breach(&[frame(6, END, 0, b"")], "it sent a frame for a line that is not open");
+    breach(&[frame(77, CREDIT, 4, &[1, 0, 0, 0])], "it sent a frame for a line that is not open");
     breach(&[open(6, "x")], "it opened a line twice");
     breach(&[open(5, "y")], "it gave two lines one number");
     breach(&[open(6, "y\n")], "a name of a line that cannot be understood");

@@ -2,15 +2,17 @@
 
 use crate::Error;
 use crate::error::folder;
+use nix::fcntl::{AT_FDCWD, AtFlags};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
 
-/// A file under way: under a temporary name in the output's folder, readable by nobody else; or, for standard output,
-/// without a name.
+/// A file under way, readable by nobody else: in the output's folder and without a name, so that even a killed process
+/// leaves nothing of it.
 pub(crate) struct Stage {
     /// What messages call it.
     path: PathBuf,
@@ -22,6 +24,8 @@ pub(crate) struct Stage {
 
 enum Temp {
     /// The file, and the mode it is to have.
+    Unnamed(File, Permissions),
+    /// The same under a temporary name, where the file system knows no files without one.
     Named(NamedTempFile, Permissions),
     Stdout(File),
 }
@@ -31,7 +35,7 @@ impl Stage {
     pub(crate) fn new(path: Option<PathBuf>) -> Result<Self, Error> {
         let (path, temp) = match path {
             Some(path) => {
-                let temp = Self::named(&path).map_err(|e| Error::writing(&path, e))?;
+                let temp = Self::beside(&path).map_err(|e| Error::writing(&path, e))?;
                 (path, temp)
             }
             None => {
@@ -43,24 +47,22 @@ impl Stage {
         Ok(Self { path, temp, error: Arc::default(), rows: 0 })
     }
 
+    fn beside(path: &Path) -> io::Result<Temp> {
+        match unnamed(&folder(path)) {
+            Some(file) => close(&file, path).map(|mode| Temp::Unnamed(file, mode)),
+            None => Self::named(path),
+        }
+    }
+
     fn named(path: &Path) -> io::Result<Temp> {
-        // Made with the usual mode once, to learn what the umask leaves of it, and closed to others while still empty.
-        let temp = tempfile::Builder::new()
-            .prefix(".vesica-")
-            .suffix(".part")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder(path))?;
-        let usual = temp.as_file().metadata()?.permissions();
-        temp.as_file().set_permissions(Permissions::from_mode(0o600))?;
-        // A file that is replaced keeps its mode: its owner may have closed it to others.
-        let mode = fs::metadata(path).map_or(usual, |m| m.permissions());
-        Ok(Temp::Named(temp, mode))
+        let temp = temporary().permissions(Permissions::from_mode(0o666)).tempfile_in(folder(path))?;
+        close(temp.as_file(), path).map(|mode| Temp::Named(temp, mode))
     }
 
     fn file(&self) -> &File {
         match &self.temp {
             Temp::Named(temp, _) => temp.as_file(),
-            Temp::Stdout(file) => file,
+            Temp::Unnamed(file, _) | Temp::Stdout(file) => file,
         }
     }
 
@@ -127,14 +129,26 @@ impl Staged {
     pub fn commit(self) -> Result<Written, Error> {
         let Stage { path, temp, rows, .. } = self.stage;
         let writing = |e| Error::writing(&path, e);
+        let put = |temp: NamedTempFile<()>| {
+            temp.persist(&path).map_err(|e| writing(e.error))?;
+            let folder = folder(&path);
+            File::open(&folder).and_then(|f| f.sync_all()).map_err(|e| Error::writing(&folder, e))
+        };
         let bytes = match temp {
+            Temp::Unnamed(file, mode) => {
+                file.set_permissions(mode).map_err(writing)?;
+                let name = |at: &Path| {
+                    nix::unistd::linkat(AT_FDCWD, &descriptor(&file), AT_FDCWD, at, AtFlags::AT_SYMLINK_FOLLOW)
+                        .map_err(io::Error::from)
+                };
+                put(temporary().make_in(folder(&path), name).map_err(writing)?)?;
+                file.metadata().map_err(writing)?.len()
+            }
             Temp::Named(temp, mode) => {
-                let bytes = temp.as_file().metadata().map_err(writing)?.len();
-                temp.as_file().set_permissions(mode).map_err(writing)?;
-                temp.persist(&path).map_err(|e| writing(e.error))?;
-                let folder = folder(&path);
-                File::open(&folder).and_then(|f| f.sync_all()).map_err(|e| Error::writing(&folder, e))?;
-                bytes
+                let (file, temp) = temp.into_parts();
+                file.set_permissions(mode).map_err(writing)?;
+                put(NamedTempFile::from_parts((), temp))?;
+                file.metadata().map_err(writing)?.len()
             }
             Temp::Stdout(mut file) => {
                 file.rewind().map_err(writing)?;
@@ -143,6 +157,42 @@ impl Staged {
         };
         Ok(Written { path, rows, bytes })
     }
+}
+
+/// Closes a new file to others while it is still empty; the mode that it is to have as `path`.
+fn close(file: &File, path: &Path) -> io::Result<Permissions> {
+    // Made with the usual mode, it shows what the umask leaves of that.
+    let usual = file.metadata()?.permissions();
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    // A file that is replaced keeps its mode: its owner may have closed it to others.
+    Ok(fs::metadata(path).map_or(usual, |m| m.permissions()))
+}
+
+/// A file in `folder` that has no name yet, where there are such files. Without /proc it could not get one later.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path) -> Option<File> {
+    use nix::fcntl::OFlag;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    let file = options.write(true).mode(0o666).custom_flags(OFlag::O_TMPFILE.bits()).open(folder);
+    file.ok().filter(|file| descriptor(file).exists())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_folder: &Path) -> Option<File> {
+    None
+}
+
+/// How temporary files are called.
+fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".vesica-").suffix(".part");
+    builder
+}
+
+/// The path that stands for an open file.
+fn descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
@@ -160,4 +210,49 @@ pub struct Written {
     pub rows: u64,
     /// Bytes.
     pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names in a folder.
+    fn names(dir: &Path) -> Vec<String> {
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn put(stage: Stage, words: &[u8]) -> Written {
+        stage.out().unwrap().write_all(words).unwrap();
+        stage.finish().unwrap().commit().unwrap()
+    }
+
+    #[test]
+    fn with_or_without_a_name_a_file_appears_whole_and_closed_as_the_one_it_replaces() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.csv");
+        let named = || Stage { path: path.clone(), temp: Stage::named(&path).unwrap(), error: Arc::default(), rows: 0 };
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let ways: [&dyn Fn() -> Stage; 2] = [&|| Stage::new(Some(path.clone())).unwrap(), &named];
+        for way in ways {
+            let stage = way();
+            assert_eq!(stage.file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(put(stage, b"new").bytes, 3);
+            assert_eq!((fs::read(&path).unwrap(), names(dir.path())), (b"new".to_vec(), vec!["out.csv".to_owned()]));
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        }
+        drop(named());
+        assert_eq!(names(dir.path()), ["out.csv"]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_under_way_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let stage = Stage::new(Some(dir.path().join("out.csv"))).unwrap();
+        stage.out().unwrap().write_all(b"half").unwrap();
+        if matches!(stage.temp, Temp::Unnamed(..)) {
+            assert!(names(dir.path()).is_empty());
+        }
+    }
 }

@@ -24,28 +24,40 @@ fn start_slow(job: &two::Job) -> Running {
 
 const MATCHING: &str = "\"phase\":\"match\"";
 
+/// The same, with parties that wait only a moment for one that was lost.
+fn slow_and_impatient(rows: &str) -> Two {
+    let mut two = slow(rows);
+    two.change("patience = \"60s\"", "patience = \"5s\"");
+    two
+}
+
 #[test]
 fn a_killed_partner_is_noticed_and_named_with_the_phase() {
-    let two = slow("10000");
+    let two = slow_and_impatient("10000");
     let (alice, bob) = (start_slow(&two.alice), start_slow(&two.bob));
     alice.until(MATCHING);
     bob.until(MATCHING);
     bob.signal("KILL");
+    alice.until("lost bob");
     let ended = alice.wait(Duration::from_secs(15));
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
     let last = ended.stderr.lines().last().unwrap();
     assert!(last.contains("bob") && last.contains("match") && last.contains("\"exit_code\":4"), "{last}");
+    assert!(last.contains("did not come back within 5s"), "{last}");
     drop(bob);
     two.nothing_left();
 }
 
 #[test]
 fn a_frozen_partner_is_noticed_within_ten_seconds() {
-    let two = slow("10000");
+    let two = slow_and_impatient("10000");
     let (alice, bob) = (start_slow(&two.alice), start_slow(&two.bob));
     alice.until(MATCHING);
     bob.until(MATCHING);
     bob.signal("STOP");
+    let stopped = std::time::Instant::now();
+    alice.until("lost bob");
+    assert!(stopped.elapsed() < Duration::from_secs(15), "{:?}", stopped.elapsed());
     let ended = alice.wait(Duration::from_secs(20));
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
     assert!(ended.stderr.lines().last().unwrap().contains("bob"), "{}", ended.stderr);

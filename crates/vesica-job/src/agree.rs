@@ -5,13 +5,14 @@
 //!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
 
 use crate::error::JobError;
+use crate::ledger::{Ledger, Start};
 use crate::plan::{MAX_KEYS, Plan, Sizes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 use vesica_session::{Channel, Misbehaviour, SessionRng};
-use vesica_types::Party;
+use vesica_types::{Party, UnitId};
 
 /// The longest hello: a shared document is a page of text.
 const HELLO_LIMIT: usize = 1 << 20;
@@ -27,6 +28,8 @@ pub struct Agreed {
     pub peer_keys: u64,
     /// The peer's version.
     pub peer_version: String,
+    /// Units that both parties have finished, by number; empty in a run that begins.
+    pub done: Vec<bool>,
 }
 
 /// What the parties have met for; both must have the same in mind.
@@ -47,6 +50,27 @@ struct Hello {
     shared: Value,
     keys: u64,
     workers: u32,
+    #[serde(default)]
+    resume: Option<Resume>,
+}
+
+/// The run that a party would go on with.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resume {
+    /// Names the run: a hash of its salt.
+    run: String,
+    /// A digit a unit: 1 if it is finished.
+    done: String,
+}
+
+impl Resume {
+    fn of(ledger: &Ledger) -> Option<Self> {
+        let start = ledger.started()?;
+        let run = blake3::derive_key("vesica 2026 name of a run", &start.salt);
+        let done = (0..start.sizes.units).map(|id| if ledger.has(UnitId(id)) { '1' } else { '0' });
+        Some(Self { run: run.iter().map(|b| format!("{b:02x}")).collect(), done: done.collect() })
+    }
 }
 
 /// A field of the shared documents that differs.
@@ -77,7 +101,8 @@ fn printable(value: &Value) -> String {
     }
 }
 
-/// Agrees with the peer on the job, the sizes and the salt.
+/// Agrees with the peer on the job, the sizes and the salt: those of `ledger`'s run if the peer holds the same run, else
+/// new ones, with which the ledger begins anew.
 ///
 /// # Errors
 /// [`JobError::Disagree`] with every differing field; a session error if the peer breaks the protocol.
@@ -85,6 +110,7 @@ pub fn agree(
     plan: &Plan,
     purpose: Purpose,
     keys: u64,
+    ledger: &mut Ledger,
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
 ) -> Result<Agreed, JobError> {
@@ -96,9 +122,9 @@ pub fn agree(
         shared: shared.clone(),
         keys,
         workers: plan.workers,
+        resume: Resume::of(ledger),
     };
-    let mine = serde_json::to_vec(&mine).expect("a hello is plain data");
-    let theirs = ch.swap(&mine, HELLO_LIMIT)?;
+    let theirs = ch.swap(&serde_json::to_vec(&mine).expect("a hello is plain data"), HELLO_LIMIT)?;
     let theirs: Hello = serde_json::from_slice(&theirs).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
 
     let differences = differences(&plan.me, &shared, ch.peer(), &theirs.shared);
@@ -116,10 +142,27 @@ pub fn agree(
     if theirs.keys > MAX_KEYS {
         return Err(ch.accuse(Misbehaviour::Contradiction("it claims more keys than Vesica takes")).into());
     }
-    let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers));
-    let salt = toss(plan, ch, rng)?;
     let peer_version = theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
-    Ok(Agreed { salt, sizes, peer_keys: theirs.keys, peer_version })
+    let agreed = |start: Start, done| Agreed {
+        salt: start.salt,
+        sizes: start.sizes,
+        peer_keys: theirs.keys,
+        peer_version,
+        done,
+    };
+    if let (Some(start), Some(mine), Some(peers)) = (ledger.started(), mine.resume, theirs.resume)
+        && mine.run == peers.run
+    {
+        if start.keys != (keys, theirs.keys) || mine.done.len() != peers.done.len() {
+            return Err(ch.accuse(Misbehaviour::Contradiction("it goes on with another run than it began")).into());
+        }
+        let both = mine.done.bytes().zip(peers.done.bytes()).map(|both| both == (b'1', b'1'));
+        return Ok(agreed(*start, both.collect()));
+    }
+    let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers));
+    let start = Start { salt: toss(plan, ch, rng)?, sizes, keys: (keys, theirs.keys) };
+    ledger.start(start)?;
+    Ok(agreed(start, vec![false; sizes.units as usize]))
 }
 
 /// Tosses coins with the peer: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce).
@@ -183,8 +226,8 @@ mod tests {
     fn meet(alice: &Plan, bob: &Plan, keys: (u64, u64)) -> (Result<Agreed, JobError>, Result<Agreed, JobError>) {
         let (mut a, mut b) = memory::pair(&alice.me, &bob.me);
         std::thread::scope(|scope| {
-            let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut b, &mut rng(2)));
-            (agree(alice, Purpose::Run, keys.0, &mut a, &mut rng(1)), b.join().unwrap())
+            let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut Ledger::default(), &mut b, &mut rng(2)));
+            (agree(alice, Purpose::Run, keys.0, &mut Ledger::default(), &mut a, &mut rng(1)), b.join().unwrap())
         })
     }
 
@@ -219,7 +262,7 @@ mod tests {
             b.send(&[7; 64]).unwrap();
             b.recv(1).unwrap_err();
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, Purpose::Run, 1, &mut Ledger::default(), &mut a, &mut rng(1)).unwrap_err();
         drop(a);
         hello.join().unwrap();
         assert_eq!(error.fault(), Fault::Peer);
@@ -238,7 +281,7 @@ mod tests {
                 }
             }
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, Purpose::Run, 1, &mut Ledger::default(), &mut a, &mut rng(1)).unwrap_err();
         drop(a);
         mirror.join().unwrap();
         assert!(error.to_string().contains("coins"), "{error}");
@@ -250,7 +293,7 @@ mod tests {
         for hello in [&b""[..], b"{}", b"[1,2", &[0xff; 100]] {
             let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
             b.send(hello).unwrap();
-            let error = agree(&alice, Purpose::Run, 1, &mut a, &mut rng(1)).unwrap_err();
+            let error = agree(&alice, Purpose::Run, 1, &mut Ledger::default(), &mut a, &mut rng(1)).unwrap_err();
             assert_eq!(error.to_string(), "bob broke the protocol: a hello that cannot be understood");
         }
     }

@@ -5,6 +5,7 @@ use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::forecast;
 use crate::keys::Keys;
+use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::peer;
 use crate::plan::Plan;
@@ -70,6 +71,17 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         None => checked.add("peer", format!("to be called at {}", plan.peer().connect.as_deref().unwrap_or("-"))),
     }
 
+    if plan.resume.is_some() {
+        let ledger = Ledger::open(plan)?;
+        checked.add(
+            "resume",
+            match ledger.started() {
+                None => "nothing is finished yet".to_owned(),
+                Some(start) => format!("{} of {} units are finished", ledger.len(), start.sizes.units),
+            },
+        );
+    }
+
     let Local { table, sink, scratch, endpoint, .. } = local;
     drop(sink);
     let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
@@ -103,7 +115,7 @@ fn agreement(plan: &Plan, endpoint: vesica_net::Endpoint, keys: u64, ctl: &Contr
     let agreed = (|| {
         let mut control = link.line("control")?;
         let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
-        let agreed = agree::agree(plan, agree::Purpose::Check, keys, &mut *control, &mut rng)?;
+        let agreed = agree::agree(plan, agree::Purpose::Check, keys, &mut Ledger::default(), &mut *control, &mut rng)?;
         part(&mut *control)?;
         Ok(agreed)
     })();

@@ -46,6 +46,14 @@ pub enum JobError {
         /// Bytes that are free.
         free: u64,
     },
+    /// A ledger that this run cannot go on from.
+    #[error("mine.resume: {path}: {why}", path = .path.display())]
+    Resume {
+        /// The ledger.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// A file of ours, other than the tables.
     #[error("{what} {path}: {error}", path = .path.display())]
     File {
@@ -62,7 +70,11 @@ impl JobError {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            JobError::Spec(_) | JobError::Disagree { .. } | JobError::Purpose(_) | JobError::Setup(_) => Fault::Config,
+            JobError::Spec(_)
+            | JobError::Disagree { .. }
+            | JobError::Purpose(_)
+            | JobError::Setup(_)
+            | JobError::Resume { .. } => Fault::Config,
             JobError::Table(error) => match error.fault() {
                 vesica_table::Fault::Input => Fault::Input,
                 vesica_table::Fault::Config => Fault::Config,

@@ -11,7 +11,7 @@ use vesica_table::{Sink, Table};
 pub struct Local {
     /// The table, its header or schema read.
     pub table: Box<dyn Table>,
-    /// Where the result goes, if this party learns it: a file beside the target, gone if it is not finished.
+    /// Where the result goes, if this party learns it: a file that is gone if it is not finished.
     pub sink: Option<Box<dyn Sink>>,
     /// The private key and certificate, unless the job is insecure.
     pub identity: Option<Identity>,
@@ -24,6 +24,17 @@ pub struct Local {
 }
 
 impl Local {
+    /// Where the result goes, if this party learns it; opened again if an attempt before this one failed.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn fresh_sink(&mut self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
+        match self.sink.take() {
+            None => sink(plan, &*self.table),
+            sink => Ok(sink),
+        }
+    }
+
     /// Fails if an output of `places` rows will not fit on its disk, going by the size of the input's `rows`.
     ///
     /// # Errors
@@ -60,7 +71,11 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
     let table = vesica_table::open(&plan.input)?;
     // Asks for the columns, and reads nothing yet.
     drop(table.keys(&plan.keys)?);
-    let sink = plan.output.as_ref().map(|output| vesica_table::create(output, &*table)).transpose()?;
+    let sink = sink(plan, &*table)?;
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
     Ok(Local { table, sink, identity, endpoint, scratch: std::env::temp_dir(), folder })
+}
+
+fn sink(plan: &Plan, table: &dyn Table) -> Result<Option<Box<dyn Sink>>, JobError> {
+    Ok(plan.output.as_ref().map(|output| vesica_table::create(output, table)).transpose()?)
 }

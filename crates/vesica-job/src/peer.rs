@@ -1,6 +1,6 @@
 //! From a plan to a link with the peer.
 
-use crate::control::{Control, Event};
+use crate::control::Control;
 use crate::error::JobError;
 use crate::plan::{Plan, TrustPlan};
 use std::sync::Arc;
@@ -66,8 +66,7 @@ struct Listening(Control);
 
 impl vesica_net::Control for Listening {
     fn event(&self, event: &vesica_net::Event) {
-        tracing::info!("{event}");
-        self.0.event(Event::Note(event.to_string()));
+        self.0.note(event.to_string());
     }
 
     fn cancelled(&self) -> bool {

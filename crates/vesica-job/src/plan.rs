@@ -2,6 +2,7 @@
 
 use crate::spec::{self, CurveName, Format, Join, Spec, SpecError};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vesica_params::{Level, curve::CurveSet};
@@ -38,10 +39,21 @@ pub struct Plan {
     pub memory: u64,
     /// Units that this party is ready to work on at once.
     pub workers: u32,
-    /// How long to wait for a late party.
+    /// Where finished units are kept, if they are to outlive the process.
+    pub resume: Option<ResumePlan>,
+    /// How long to wait for a party that is late or was lost.
     pub patience: Duration,
     /// Where the report goes.
     pub report: Option<PathBuf>,
+}
+
+/// Where finished units are kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResumePlan {
+    /// The folder.
+    pub dir: PathBuf,
+    /// The file with the key that seals them.
+    pub key: Option<PathBuf>,
 }
 
 /// How to reach and recognise a peer.
@@ -62,6 +74,15 @@ pub enum TrustPlan {
     Pinned(vesica_net::Fingerprint),
     /// By an authority's signature, from this file, and the party's name in it.
     Ca(PathBuf),
+}
+
+impl fmt::Display for TrustPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrustPlan::Pinned(fingerprint) => fingerprint.fmt(f),
+            TrustPlan::Ca(file) => write!(f, "certified by {}", file.display()),
+        }
+    }
 }
 
 /// The sizes that follow from the parties' key counts; the same numbers on every side.
@@ -182,6 +203,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
 
     Ok(Plan {
         shared: shared.clone(),
+        resume: resume(mine)?,
         peers: peers(spec, &parties, &me, &find)?,
         listen: mine.listen.clone(),
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| t.identity.clone()) },
@@ -338,6 +360,17 @@ fn memory(text: &str) -> Result<u64, SpecError> {
         return Err(SpecError::field("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\"")));
     }
     Ok(bytes.as_u64())
+}
+
+fn resume(mine: &spec::Mine) -> Result<Option<ResumePlan>, SpecError> {
+    match (&mine.resume, &mine.resume_key) {
+        (None, Some(_)) => Err(SpecError::field("mine.resume_key", "is of use only with mine.resume: add it")),
+        (Some(_), _) if mine.input.path.as_os_str() == "-" => Err(SpecError::field(
+            "mine.resume",
+            "standard input cannot be read again after a restart: put the table into a file, or remove mine.resume",
+        )),
+        (dir, key) => Ok(dir.clone().map(|dir| ResumePlan { dir, key: key.clone() })),
+    }
 }
 
 fn workers(given: Option<u32>) -> Result<u32, SpecError> {

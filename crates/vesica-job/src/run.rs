@@ -6,18 +6,22 @@ use crate::control::Control;
 use crate::curve::{WithGroup, with_group};
 use crate::error::JobError;
 use crate::keys::Keys;
+use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::plan::{self, Plan};
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::spec::ProtocolName;
-use crate::units::{self, Found, Units};
+use crate::units::{self, Found, Units, Work};
 use crate::{join, peer};
+use std::time::Duration;
 use vesica_curve::Group;
 use vesica_net::Link;
 use vesica_psi::ecdh::{self, Ecdh};
-use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_session::{Channel, Fault, Meter, Misbehaviour, SessionRng};
+use vesica_types::Party;
 
-/// Runs a job: finds local faults before contact, matches with the peer, writes the output.
+/// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
+/// made again, and only the units that were under way are redone.
 ///
 /// # Errors
 /// Whatever ends the run without a result; nothing is left of the output then, and a peer that was there is told whose
@@ -25,63 +29,122 @@ use vesica_session::{Channel, Misbehaviour, SessionRng};
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     let local = local::open(plan)?;
+    let mut ledger = Ledger::open(plan)?;
     let keys = clock.phase("read", "rows", local.table.rows(), || {
         Keys::extract(&*local.table, &plan.keys, plan.memory, &local.scratch, ctl)
     })?;
-    let link = clock.wait("connect", || peer::connect(local.endpoint.clone(), ctl))?;
-    match together(plan, local, &keys, &link, &mut clock, ctl) {
-        Ok(report) => {
-            link.close()?;
-            if let Some(path) = &plan.report {
-                report::save(path, &report)?;
+    let mut side = Side { plan, local, keys, units: None };
+    let mut lost: Option<Lost> = None;
+    loop {
+        let link = match clock.wait("connect", || peer::connect(side.local.endpoint.clone(), ctl)) {
+            Ok(link) => link,
+            Err(error) if error.fault() == Fault::Network => {
+                return Err(lost.map_or(error, |lost| lost.for_good(plan.patience)));
             }
-            Ok(report)
-        }
-        Err(error) => {
-            peer::leave(&link, &error);
-            Err(error)
+            Err(error) => return Err(error),
+        };
+        match side.together(&mut ledger, &link, &mut clock, ctl) {
+            Ok(report) => {
+                link.close()?;
+                if let Some(path) = &plan.report {
+                    report::save(path, &report)?;
+                }
+                ledger.remove()?;
+                return Ok(report);
+            }
+            Err(error) => {
+                peer::leave(&link, &error);
+                lost = Some(Lost::after(error, lost, ledger.len())?);
+                let wait = humantime::format_duration(plan.patience);
+                ctl.note(format!("lost {}; waiting up to {wait} for it to come back", plan.peer().party));
+            }
         }
     }
 }
 
-/// What happens while the peer is there.
-fn together(
-    plan: &Plan,
-    mut local: Local,
-    keys: &Keys,
-    link: &Link,
-    clock: &mut Clock<'_>,
-    ctl: &Control,
-) -> Result<Report, JobError> {
-    let mut rng =
-        SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
-    let mut control = link.line("control")?;
-    let agreed = clock
-        .follow(link, "agree", "", None, || agree::agree(plan, Purpose::Run, keys.distinct, &mut *control, &mut rng))?;
-    let units = clock.follow(link, "partition", "units", None, || {
-        Units::partition(keys, &agreed.salt, agreed.sizes, plan.memory, &local.scratch)
-    })?;
-    let total = u64::from(agreed.sizes.units);
-    let found = clock.follow(link, "match", "units", Some(total), || {
-        let work = MatchUnits { plan, agreed: &agreed, units: &units, link, rng: &mut rng, ctl };
-        with_group(plan.shared.curve, work)
-    })?;
-    drop(units);
-    clock.steps("match", &found.meter);
+/// A connection that broke.
+struct Lost {
+    peer: Party,
+    why: String,
+    /// Units that were finished then.
+    units: u64,
+    /// Breaks since a unit was last finished.
+    times: u32,
+}
 
-    let i_learn = plan.i_learn();
-    let mut outcome = Outcome {
-        rows: keys.rows,
-        keys: keys.distinct,
-        empty: keys.empty,
-        duplicates: keys.duplicates,
-        matched: i_learn.then_some(found.matches.len() as u64),
-        matched_rows: None,
-        output: None,
-    };
-    let staged = clock.follow(link, "write", "rows", None, || match local.sink.take() {
-        None => Ok(None),
-        Some(mut sink) => {
+impl Lost {
+    /// Breaks in a row, without a unit finished in between, after which a run gives up.
+    const MOST: u32 = 5;
+
+    /// Goes on after `error` if that was the connection's, and not once too often.
+    fn after(error: JobError, before: Option<Lost>, units: u64) -> Result<Self, JobError> {
+        let JobError::Session(vesica_session::Error::Net { peer, why }) = error else { return Err(error) };
+        let times = before.filter(|before| before.units == units).map_or(1, |before| before.times + 1);
+        let lost = Self { peer, why, units, times };
+        if times < Self::MOST { Ok(lost) } else { Err(lost.because(format!("; that was the {times}th time in a row"))) }
+    }
+
+    fn for_good(self, patience: Duration) -> JobError {
+        self.because(format!("; it did not come back within {}", humantime::format_duration(patience)))
+    }
+
+    fn because(self, more: String) -> JobError {
+        vesica_session::Error::Net { peer: self.peer, why: self.why + &more }.into()
+    }
+}
+
+/// This party's side of a run, which outlives a connection.
+struct Side<'a> {
+    plan: &'a Plan,
+    local: Local,
+    keys: Keys,
+    /// The keys cut into units, by the salt that this was done with.
+    units: Option<([u8; 32], Units)>,
+}
+
+impl Side<'_> {
+    /// What happens while the peer is there.
+    fn together(
+        &mut self,
+        ledger: &mut Ledger,
+        link: &Link,
+        clock: &mut Clock<'_>,
+        ctl: &Control,
+    ) -> Result<Report, JobError> {
+        let Self { plan, local, keys, units } = self;
+        let mut rng =
+            SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let mut control = link.line("control")?;
+        let agreed = clock.follow(link, "agree", "", None, || {
+            agree::agree(plan, Purpose::Run, keys.distinct, ledger, &mut *control, &mut rng)
+        })?;
+        if units.as_ref().is_none_or(|(salt, _)| *salt != agreed.salt) {
+            let cut = clock.follow(link, "partition", "units", None, || {
+                Units::partition(keys, &agreed.salt, agreed.sizes, plan.memory, &local.scratch)
+            })?;
+            *units = Some((agreed.salt, cut));
+        }
+        let (_, units) = units.as_ref().expect("they were just cut");
+        let total = u64::from(agreed.sizes.units);
+        let meter = clock.follow(link, "match", "units", Some(total), || {
+            let multiply = plan::multiplies(plan);
+            let work = Work { units, done: &agreed.done, multiply, ledger, link, ctl };
+            with_group(plan.shared.curve, MatchUnits { plan, agreed: &agreed, work, rng: &mut rng })
+        })?;
+        clock.steps("match", &meter);
+
+        let found = Found::in_all(ledger);
+        let mut outcome = Outcome {
+            rows: keys.rows,
+            keys: keys.distinct,
+            empty: keys.empty,
+            duplicates: keys.duplicates,
+            matched: plan.i_learn().then_some(found.matches.len() as u64),
+            matched_rows: None,
+            output: None,
+        };
+        let staged = clock.follow(link, "write", "rows", None, || {
+            let Some(mut sink) = local.fresh_sink(plan)? else { return Ok::<_, JobError>(None) };
             let rows = if plan::multiplies(plan) {
                 join::inner(keys, &found.matches, plan.me.place() == 0, plan.memory, &local.scratch)?
             } else {
@@ -91,35 +154,32 @@ fn together(
             local.room_for(rows.picks.len(), keys.rows)?;
             let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
             vesica_table::gather(&*local.table, rows.picks, memory, &local.scratch, &mut *sink)?;
-            Ok::<_, JobError>(Some(sink.finish()?))
-        }
-    })?;
+            Ok(Some(sink.finish()?))
+        })?;
 
-    // Nobody's output appears before everybody's is written: a full disk over there leaves no file here either.
-    clock.follow(link, "finish", "", None, || finish(plan, &found, &mut *control))?;
-    if let Some(staged) = staged {
-        let written = staged.commit()?;
-        outcome.output = Some(report::Written { path: written.path, rows: written.rows, bytes: written.bytes });
+        // Nobody's output appears before everybody's is written: a full disk over there leaves no file here either.
+        clock.follow(link, "finish", "", None, || finish(plan, &found, &mut *control))?;
+        if let Some(staged) = staged {
+            let written = staged.commit()?;
+            outcome.output = Some(report::Written { path: written.path, rows: written.rows, bytes: written.bytes });
+        }
+        Ok(close(plan, &agreed, link, outcome, clock))
     }
-    Ok(close(plan, &agreed, link, outcome, clock))
 }
 
 /// Matches the units by the job's protocol, in the job's group.
 struct MatchUnits<'a> {
     plan: &'a Plan,
     agreed: &'a Agreed,
-    units: &'a Units,
-    link: &'a Link,
+    work: Work<'a>,
     rng: &'a mut SessionRng,
-    ctl: &'a Control,
 }
 
 impl WithGroup for MatchUnits<'_> {
-    type Out = Result<Found, JobError>;
+    type Out = Result<Meter, JobError>;
 
     fn with<G: Group>(self) -> Self::Out {
-        let Self { plan, agreed, units, link, rng, ctl } = self;
-        let multiply = plan::multiplies(plan);
+        let Self { plan, agreed, work, rng } = self;
         match plan.shared.protocol {
             ProtocolName::Ecdh => {
                 let params = ecdh::Params {
@@ -128,7 +188,7 @@ impl WithGroup for MatchUnits<'_> {
                     i_learn: plan.i_learn(),
                     peer_learns: plan.learns(&plan.peer().party),
                 };
-                units::run(&Ecdh::<G>::open(&params, rng), units, multiply, link, rng, ctl)
+                units::run(&Ecdh::<G>::open(&params, rng), work, rng)
             }
         }
     }

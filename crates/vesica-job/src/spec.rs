@@ -147,7 +147,15 @@ pub struct Mine {
     /// Where the report goes, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<PathBuf>,
-    /// How long to wait for a party that is late: a duration, such as `"10m"`.
+    /// A folder for what finished units found. With it, a run that was killed goes on where it stopped when it is
+    /// started again; the folder's file is removed at the end. Not for an input from standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<PathBuf>,
+    /// A file of at least 16 random bytes that seals what `resume` keeps; or give a passphrase in the environment
+    /// variable `VESICA_RESUME_PASSPHRASE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_key: Option<PathBuf>,
+    /// How long to wait for a party that is late or was lost: a duration, such as `"10m"`.
     #[serde(default = "default_patience")]
     pub patience: String,
 }
@@ -330,6 +338,8 @@ impl Mine {
             paths.extend(&mut tls.ca);
         }
         paths.extend(&mut self.report);
+        paths.extend(&mut self.resume);
+        paths.extend(&mut self.resume_key);
         for path in paths.into_iter().filter(|path| path.as_os_str() != "-") {
             *path = folder.join(&*path);
         }

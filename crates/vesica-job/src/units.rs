@@ -3,10 +3,10 @@
 use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
+use crate::ledger::{Done, Ledger};
 use crate::plan::Sizes;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 use vesica_net::Link;
 use vesica_session::{Error, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
 use vesica_table::{Spill, Spilled};
@@ -31,14 +31,11 @@ pub struct Match {
 }
 
 /// What the units found, in an order that both parties share.
-#[derive(Default)]
 pub struct Found {
     /// The common keys.
     pub matches: Vec<Match>,
-    /// A hash of the common keys' digests in that order: the same on both sides, if both learned.
+    /// A hash of the common keys' digests: the same on both sides, if both learned.
     pub digest: [u8; 32],
-    /// What the units cost.
-    pub meter: Meter,
 }
 
 impl Units {
@@ -80,28 +77,36 @@ impl Units {
     }
 }
 
-/// Runs every unit of a job, `in_flight` at a time, each on a line of its own. `multiply` says whether the parties also
-/// tell each other how many rows each common key has, so that their outputs can line up.
+/// The units of a job that are to be run, and who is to hear of it.
+pub struct Work<'a> {
+    /// The keys.
+    pub units: &'a Units,
+    /// Which units both sides have finished.
+    pub done: &'a [bool],
+    /// Whether the parties also tell each other how many rows each common key has, so that their outputs can line up.
+    pub multiply: bool,
+    /// Where finished units go.
+    pub ledger: &'a mut Ledger,
+    /// The peer.
+    pub link: &'a Link,
+    /// Who watches.
+    pub ctl: &'a Control,
+}
+
+/// Runs the units, `in_flight` at a time, each on a line of its own. Returns what they cost.
 ///
 /// # Errors
 /// The first that a unit met. The link is shut then, so that no other unit waits for the peer.
-pub fn run<P: Protocol<Found = Vec<u32>>>(
-    protocol: &P,
-    units: &Units,
-    multiply: bool,
-    link: &Link,
-    rng: &SessionRng,
-    ctl: &Control,
-) -> Result<Found, JobError> {
-    let next = AtomicU32::new(0);
-    let finished = Mutex::new((0u64, Vec::new()));
+pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &SessionRng) -> Result<Meter, JobError> {
+    let Work { units, done, multiply, ledger, link, ctl } = work;
+    let missing = Mutex::new((0..).zip(done).filter(|(_, done)| !**done).map(|(id, _)| UnitId(id)));
+    let total = done.len() as u64;
+    let finished = Mutex::new((ledger, Meter::default(), done.iter().filter(|done| **done).count() as u64));
     let failure = Mutex::new(None);
     let worker = || -> Result<(), JobError> {
         loop {
-            let id = UnitId(next.fetch_add(1, Ordering::SeqCst));
-            if id.0 >= units.sizes.units || failure.lock().expect("no worker panics").is_some() {
-                return Ok(());
-            }
+            let next = missing.lock().expect("no worker panics").next();
+            let Some(id) = next.filter(|_| failure.lock().expect("no worker panics").is_none()) else { return Ok(()) };
             ctl.check()?;
             let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
             let (unit, rows) = units.unit(id)?;
@@ -111,12 +116,14 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(
             places.iter().for_each(|&place| {
                 hash.update(&unit.keys[place as usize].0);
             });
-            let meter = lines.peer()?.meter();
+            let digest = *hash.finalize().as_bytes();
             let mut finished = finished.lock().expect("no worker panics");
-            finished.0 += 1;
-            finished.1.push((id, matches, hash.finalize(), meter));
-            link.set_progress("match", finished.0, Some(u64::from(units.sizes.units)));
-            ctl.event(Event::Done(finished.0));
+            let (ledger, meter, count) = &mut *finished;
+            ledger.commit(id, Done { matches, digest })?;
+            meter.merge(&lines.peer()?.meter());
+            *count += 1;
+            link.set_progress("match", *count, Some(total));
+            ctl.event(Event::Done(*count));
         }
     };
     std::thread::scope(|scope| {
@@ -132,20 +139,25 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(
             });
         }
     });
-    if let Some(error) = failure.into_inner().expect("no worker panics") {
-        return Err(error);
+    match failure.into_inner().expect("no worker panics") {
+        Some(error) => Err(error),
+        None => Ok(finished.into_inner().expect("no worker panics").1),
     }
-    let (_, mut all) = finished.into_inner().expect("no worker panics");
-    all.sort_unstable_by_key(|(id, ..)| *id);
-    let mut found = Found::default();
-    let mut hash = blake3::Hasher::new();
-    for (_, matches, digest, meter) in all {
-        found.matches.extend(matches);
-        found.meter.merge(&meter);
-        hash.update(digest.as_bytes());
+}
+
+impl Found {
+    /// What all units of a finished run found. Keys stand in the order of their numbers, which is the same on both sides
+    /// and in every run.
+    pub fn in_all(ledger: &Ledger) -> Self {
+        let mut matches = Vec::new();
+        let mut hash = blake3::Hasher::new();
+        for (_, done) in ledger.done() {
+            matches.extend_from_slice(&done.matches);
+            hash.update(&done.digest);
+        }
+        matches.sort_unstable_by_key(|m| m.key);
+        Self { matches, digest: *hash.finalize().as_bytes() }
     }
-    found.digest = *hash.finalize().as_bytes();
-    Ok(found)
 }
 
 /// The matches at `places` of a unit, with the peer's row counts where the outputs are to line up.

@@ -237,6 +237,11 @@ impl Running {
         }
     }
 
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Sends a signal by its name, as `INT`.
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();

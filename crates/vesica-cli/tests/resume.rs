@@ -1,0 +1,213 @@
+//! Runs that survive: a broken connection, a killed process, both processes killed, at every stage; the output is byte
+//! for byte that of a run that nothing happened to.
+
+mod two;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use two::{Job, LONG, Running, Two};
+
+/// Two parties whose five units take a while each, with duplicate keys, and with ledgers.
+fn two() -> Two {
+    let table = |range: std::ops::Range<u32>| {
+        let rows = range.map(|i| format!("{},row {i}\n", i % 200)).collect::<String>();
+        format!("id,v\n{rows}")
+    };
+    let mut two = Two::with(&table(0..210), &table(60..275));
+    two.change("curve =", "unit = 42\ncurve =");
+    two.change("output =", "workers = 1\nresume = \"ledger\"\noutput =");
+    two
+}
+
+fn start(job: &Job) -> Running {
+    Running::start(job.command(&[]).env("VESICA_CPU", "portable"))
+}
+
+fn ledger(two: &Two, name: &str) -> PathBuf {
+    two.path(&format!("ledger/{name}.ledger"))
+}
+
+/// Waits until a ledger has records of so many bytes; false if the run is over before.
+fn grown(two: &Two, name: &str, bytes: u64, run: &mut Running) -> bool {
+    let began = Instant::now();
+    while std::fs::metadata(ledger(two, name)).map_or(0, |m| m.len()) < bytes {
+        assert!(began.elapsed() < LONG, "the ledger does not grow:\n{}", run.said());
+        if run.is_over() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+fn outputs(two: &Two) -> [String; 2] {
+    ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name))
+}
+
+/// The outputs of a run that nothing happens to, the bytes that its ledgers reach, and those that alice sends.
+fn undisturbed() -> ([String; 2], u64, u64) {
+    let two = two();
+    let (mut alice, bob) = (start(&two.alice), start(&two.bob));
+    let mut most = 0;
+    while !alice.is_over() {
+        most = most.max(std::fs::metadata(ledger(&two, "alice")).map_or(0, |m| m.len()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let alice = alice.wait(LONG).good();
+    bob.wait(LONG).good();
+    assert!(two::names(&two.path("ledger")).is_empty(), "ledgers are removed at the end");
+    (outputs(&two), most, sent(&alice.stdout))
+}
+
+/// Ledger sizes at which something is to happen: from the first record on, evenly.
+fn stages(most: u64, n: u64) -> impl Iterator<Item = u64> {
+    (0..n).map(move |i| 1 + most * i / n)
+}
+
+#[test]
+fn a_killed_party_that_starts_again_goes_on_where_it_was() {
+    let (expected, most, _) = undisturbed();
+    for (bytes, victim) in stages(most, 4).zip(["alice", "bob"].into_iter().cycle()) {
+        let two = two();
+        let (alice, bob) = (start(&two.alice), start(&two.bob));
+        let (mut gone, other, job) = if victim == "alice" { (alice, bob, &two.alice) } else { (bob, alice, &two.bob) };
+        if grown(&two, victim, bytes, &mut gone) {
+            gone.signal("KILL");
+            assert_eq!(gone.wait(LONG).code, None);
+            start(job).wait(LONG).good();
+        } else {
+            gone.wait(LONG).good();
+        }
+        other.wait(LONG).good();
+        assert_eq!(outputs(&two), expected, "{victim} killed at {bytes}");
+    }
+}
+
+#[test]
+fn both_killed_and_started_again_go_on_where_they_were() {
+    let (expected, most, whole) = undisturbed();
+    for bytes in stages(most, 4) {
+        let two = two();
+        let (mut alice, mut bob) = (start(&two.alice), start(&two.bob));
+        grown(&two, "alice", bytes, &mut alice);
+        for party in [&mut alice, &mut bob] {
+            if !party.is_over() {
+                party.signal("KILL");
+            }
+        }
+        drop((alice, bob));
+        let before = std::fs::metadata(ledger(&two, "alice")).map_or(0, |m| m.len());
+        let (alice, bob) = (start(&two.alice), start(&two.bob));
+        let (alice, _) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+        assert_eq!(outputs(&two), expected, "both killed at {bytes}");
+        if before > most / 2 {
+            // What was finished was not done again.
+            assert!(sent(&alice.stdout) < whole * 3 / 4, "{} of {whole}", sent(&alice.stdout));
+        }
+    }
+}
+
+/// Bytes sent, as the result says them in KiB.
+fn sent(stdout: &str) -> u64 {
+    let words: Vec<&str> = stdout.split_whitespace().collect();
+    let at = words.windows(2).position(|w| w[1].starts_with("sent")).unwrap_or_else(|| panic!("{stdout}"));
+    let (number, unit) = (words[at - 1].parse::<f64>().unwrap(), words[at]);
+    (number * if unit.starts_with("KiB") { 1024.0 } else { 1.0 }) as u64
+}
+
+/// A process killed without a ledger begins anew, and the other one, which remembers, begins anew with it.
+#[test]
+fn a_party_without_memory_begins_anew() {
+    let (expected, ..) = undisturbed();
+    let mut two = two();
+    two.change("resume = \"ledger\"\n", "");
+    let alice = Running::start(two.alice.command(&["--log", "json"]).env("VESICA_CPU", "portable"));
+    let bob = start(&two.bob);
+    alice.until("\"phase\":\"match\"");
+    bob.signal("KILL");
+    drop(bob);
+    let bob = start(&two.bob);
+    assert!(alice.wait(LONG).good().stderr.contains("lost bob"));
+    bob.wait(LONG).good();
+    assert_eq!(outputs(&two), expected);
+}
+
+#[test]
+fn a_broken_connection_is_made_again() {
+    let (expected, ..) = undisturbed();
+    let mut two = two();
+    two.change("resume = \"ledger\"\n", "");
+    let proxy = Proxy::before(two.port);
+    two.bob.change(&two.port.to_string(), &proxy.port.to_string());
+    for cut in [10_000, 30_000] {
+        proxy.cut_after(cut);
+        let (alice, bob) = (start(&two.alice), start(&two.bob));
+        let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+        assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
+        assert_eq!(outputs(&two), expected, "cut after {cut} bytes");
+    }
+}
+
+#[test]
+fn another_input_job_or_key_is_refused_by_name() {
+    let mut two = two();
+    let (mut alice, bob) = (start(&two.alice), start(&two.bob));
+    assert!(grown(&two, "alice", 600, &mut alice));
+    drop((alice, bob));
+    let table = two.read("alice.csv");
+    two.write("alice.csv", format!("{table}900,more\n"));
+    two.alice.start().wait(LONG).bad(2, &["alice.ledger", "another input", "remove the ledger"]);
+    two.write("alice.csv", table);
+    two.alice.change("id = \"test\"", "id = \"other\"");
+    two.alice.start().wait(LONG).bad(2, &["another [shared] part of the job"]);
+    two.alice.change("id = \"other\"", "id = \"test\"");
+    two.write("key", [1; 32]);
+    two.alice.change("resume =", "resume_key = \"key\"\nresume =");
+    two.alice.start().wait(LONG).bad(2, &["without a key"]);
+}
+
+/// A relay on loopback that cuts its first connection after so many bytes.
+struct Proxy {
+    port: u16,
+    left: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    fn before(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Self { port: listener.local_addr().unwrap().port(), left: Arc::default() };
+        let left = proxy.left.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                for (from, to) in [(&client, &server), (&server, &client)] {
+                    let (from, to, left) = (from.try_clone().unwrap(), to.try_clone().unwrap(), left.clone());
+                    std::thread::spawn(move || relay(from, to, &left));
+                }
+            }
+        });
+        proxy
+    }
+
+    fn cut_after(&self, bytes: u64) {
+        self.left.store(bytes, Ordering::SeqCst);
+    }
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) {
+    let mut buf = [0; 4096];
+    while let Ok(n @ 1..) = from.read(&mut buf) {
+        let before = left.load(Ordering::SeqCst);
+        let after = before.saturating_sub(n as u64);
+        left.store(after, Ordering::SeqCst);
+        if (before > 0 && after == 0) || to.write_all(&buf[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}

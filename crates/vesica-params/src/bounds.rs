@@ -41,6 +41,13 @@ pub fn unit_capacity(n: u64, units: u32, level: Level) -> u64 {
     low
 }
 
+/// log2 of a bound on Pr[X >= k], X the sum of `n` independent bits that are 1 with probability `p`: 0 up to the mean, and
+/// above it by the Chernoff-Hoeffding bound, as in [`unit_capacity`].
+pub(crate) fn log2_tail(n: u64, p: f64, k: f64) -> f64 {
+    let n = n as f64;
+    if k > n { f64::NEG_INFINITY } else { -n * divergence(k / n, p) / core::f64::consts::LN_2 }
+}
+
 /// D(a ‖ p) for 0 < p < a <= 1, and 0 for a <= p.
 fn divergence(a: f64, p: f64) -> f64 {
     if a <= p {

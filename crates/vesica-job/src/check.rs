@@ -75,7 +75,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
     checked.add("input", format!("{}: {}", plan.input.path.display(), columns.join(", ")));
     ctl.event(Event::Phase { name: "read", of: "rows", total: table.rows() });
-    let keys = Keys::extract(&*table, &plan.keys, plan.memory, &scratch, ctl)?;
+    let keys = Keys::extract(&*table, plan, &scratch, ctl)?;
     checked.add(
         "keys",
         format!(

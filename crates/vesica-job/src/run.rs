@@ -7,11 +7,11 @@ use crate::curve::{WithGroup, with_group};
 use crate::error::JobError;
 use crate::keys::Keys;
 use crate::local::{self, Local};
-use crate::plan::{self, Plan};
+use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::spec::ProtocolName;
 use crate::units::{self, Found, Units};
-use crate::{join, peer};
+use crate::{join, peer, settle};
 use vesica_curve::Group;
 use vesica_net::Link;
 use vesica_psi::ecdh::{self, Ecdh};
@@ -25,9 +25,8 @@ use vesica_session::{Channel, Misbehaviour, SessionRng};
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     let local = local::open(plan)?;
-    let keys = clock.phase("read", "rows", local.table.rows(), || {
-        Keys::extract(&*local.table, &plan.keys, plan.memory, &local.scratch, ctl)
-    })?;
+    let keys =
+        clock.phase("read", "rows", local.table.rows(), || Keys::extract(&*local.table, plan, &local.scratch, ctl))?;
     let link = clock.wait("connect", || peer::connect(local.endpoint.clone(), ctl))?;
     match together(plan, local, &keys, &link, &mut clock, ctl) {
         Ok(report) => {
@@ -69,29 +68,23 @@ fn together(
     drop(units);
     clock.steps("match", &found.meter);
 
+    let absent = clock
+        .follow(link, "settle", "", None, || settle::settle(plan, keys, &found, agreed.peer_keys, &mut *control))?;
     let i_learn = plan.i_learn();
     let mut outcome = Outcome {
         rows: keys.rows,
         keys: keys.distinct,
         empty: keys.empty,
         duplicates: keys.duplicates,
-        matched: i_learn.then_some(found.matches.len() as u64),
-        matched_rows: None,
+        matched: i_learn.then_some(found.matches.total()),
+        matched_rows: i_learn.then_some(found.rows),
         output: None,
     };
     let staged = clock.follow(link, "write", "rows", None, || match local.sink.take() {
         None => Ok(None),
-        Some(mut sink) => {
-            let rows = if plan::multiplies(plan) {
-                join::inner(keys, &found.matches, plan.me.place() == 0, plan.memory, &local.scratch)?
-            } else {
-                join::semi(keys, &found.matches, plan.memory, &local.scratch)?
-            };
-            outcome.matched_rows = Some(rows.distinct);
-            local.room_for(rows.picks.len(), keys.rows)?;
-            let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
-            vesica_table::gather(&*local.table, rows.picks, memory, &local.scratch, &mut *sink)?;
-            Ok::<_, JobError>(Some(sink.finish()?))
+        Some(sink) => {
+            let picks = join::rows(plan, keys, &found, absent, &local.scratch)?;
+            local.write(plan, picks, keys.rows, sink).map(Some)
         }
     })?;
 
@@ -119,7 +112,7 @@ impl WithGroup for MatchUnits<'_> {
 
     fn with<G: Group>(self) -> Self::Out {
         let Self { plan, agreed, units, link, rng, ctl } = self;
-        let multiply = plan::multiplies(plan);
+        let multiply = plan.multiplies();
         match plan.shared.protocol {
             ProtocolName::Ecdh => {
                 let params = ecdh::Params {
@@ -137,7 +130,7 @@ impl WithGroup for MatchUnits<'_> {
 /// Both say that all is written; where both learned, that they learned the same.
 fn finish(plan: &Plan, found: &Found, control: &mut dyn Channel) -> Result<(), JobError> {
     control.step("finish");
-    let mine = if plan::multiplies(plan) { found.digest } else { [0; 32] };
+    let mine = if plan.all_learn() { found.digest } else { [0; 32] };
     if control.swap_exact(&mine, 32)? != mine {
         let fault = Misbehaviour::Contradiction("the result that it found is not the one that this side found");
         return Err(control.accuse(fault).into());

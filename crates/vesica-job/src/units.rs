@@ -4,7 +4,7 @@ use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
 use crate::plan::Sizes;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vesica_net::Link;
@@ -19,6 +19,8 @@ const RECORD: usize = 32;
 pub struct Units {
     sizes: Sizes,
     records: Spilled,
+    memory: u64,
+    dir: PathBuf,
 }
 
 /// A key that both parties hold.
@@ -26,15 +28,34 @@ pub struct Units {
 pub struct Match {
     /// The key's number on this side.
     pub key: KeyId,
-    /// Rows that the peer has for it; 1 where outputs do not line up and it stays unknown.
+    /// Rows that this side has for it.
+    pub rows: u64,
+    /// Rows that the peer has for it; 1 where rows are not multiplied and it stays unknown.
     pub peer_rows: u64,
 }
 
-/// What the units found, in an order that both parties share.
-#[derive(Default)]
+impl Match {
+    /// Bytes of a match in a spill.
+    pub const BYTES: usize = 24;
+
+    fn to_bytes(self) -> [u8; Match::BYTES] {
+        let words = [self.key.0, self.rows, self.peer_rows].map(u64::to_le_bytes);
+        words.as_flattened().try_into().expect("three words")
+    }
+
+    /// The match that was spilled as `bytes`.
+    pub fn from_bytes(bytes: &[u8; Match::BYTES]) -> Self {
+        let word = |i: usize| u64::from_le_bytes(*bytes[8 * i..].first_chunk().expect("three words"));
+        Self { key: KeyId(word(0)), rows: word(1), peer_rows: word(2) }
+    }
+}
+
+/// What the units found.
 pub struct Found {
-    /// The common keys.
-    pub matches: Vec<Match>,
+    /// Each unit's common keys ([`Match`]), in an order that both parties share.
+    pub matches: Spilled,
+    /// Rows of this side that have one of them.
+    pub rows: u64,
     /// A hash of the common keys' digests in that order: the same on both sides, if both learned.
     pub digest: [u8; 32],
     /// What the units cost.
@@ -64,7 +85,7 @@ impl Units {
                 return Err(Error::Overflow { unit: UnitId(unit), capacity: sizes.capacity }.into());
             }
         }
-        Ok(Self { sizes, records })
+        Ok(Self { sizes, records, memory, dir: dir.to_owned() })
     }
 
     /// The unit, and the number and row count of each of its keys.
@@ -94,7 +115,9 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(
     ctl: &Control,
 ) -> Result<Found, JobError> {
     let next = AtomicU32::new(0);
-    let finished = Mutex::new((0u64, Vec::new()));
+    let memory = usize::try_from(units.memory / 8).unwrap_or(usize::MAX);
+    let matches = Spill::new(units.sizes.units as usize, Match::BYTES, memory, &units.dir)?;
+    let finished = Mutex::new((matches, 0u64, Vec::new()));
     let failure = Mutex::new(None);
     let worker = || -> Result<(), JobError> {
         loop {
@@ -106,17 +129,21 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(
             let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
             let (unit, rows) = units.unit(id)?;
             let places = protocol.unit(&unit, &mut lines, &mut rng.unit(id))?;
-            let matches = count_rows(&rows, &places, multiply, &mut lines)?;
+            let common = count_rows(&rows, &places, multiply, &mut lines)?;
             let mut hash = blake3::Hasher::new();
             places.iter().for_each(|&place| {
                 hash.update(&unit.keys[place as usize].0);
             });
             let meter = lines.peer()?.meter();
             let mut finished = finished.lock().expect("no worker panics");
-            finished.0 += 1;
-            finished.1.push((id, matches, hash.finalize(), meter));
-            link.set_progress("match", finished.0, Some(u64::from(units.sizes.units)));
-            ctl.event(Event::Done(finished.0));
+            let (matches, rows, done) = &mut *finished;
+            for m in common {
+                matches.push(id.0 as usize, &m.to_bytes())?;
+                *rows += m.rows;
+            }
+            done.push((id, hash.finalize(), meter));
+            link.set_progress("match", done.len() as u64, Some(u64::from(units.sizes.units)));
+            ctl.event(Event::Done(done.len() as u64));
         }
     };
     std::thread::scope(|scope| {
@@ -135,17 +162,15 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(
     if let Some(error) = failure.into_inner().expect("no worker panics") {
         return Err(error);
     }
-    let (_, mut all) = finished.into_inner().expect("no worker panics");
-    all.sort_unstable_by_key(|(id, ..)| *id);
-    let mut found = Found::default();
+    let (matches, rows, mut done) = finished.into_inner().expect("no worker panics");
+    done.sort_unstable_by_key(|(id, ..)| *id);
+    let mut meter = Meter::default();
     let mut hash = blake3::Hasher::new();
-    for (_, matches, digest, meter) in all {
-        found.matches.extend(matches);
-        found.meter.merge(&meter);
+    for (_, digest, unit) in &done {
+        meter.merge(unit);
         hash.update(digest.as_bytes());
     }
-    found.digest = *hash.finalize().as_bytes();
-    Ok(found)
+    Ok(Found { matches: matches.finish()?, rows, digest: *hash.finalize().as_bytes(), meter })
 }
 
 /// The matches at `places` of a unit, with the peer's row counts where the outputs are to line up.
@@ -157,7 +182,7 @@ fn count_rows(
 ) -> Result<Vec<Match>, JobError> {
     let mine = places.iter().map(|&place| rows[place as usize]);
     if !multiply {
-        return Ok(mine.map(|(key, _)| Match { key, peer_rows: 1 }).collect());
+        return Ok(mine.map(|(key, rows)| Match { key, rows, peer_rows: 1 }).collect());
     }
     let ch = lines.peer()?;
     ch.step("multiplicity");
@@ -170,8 +195,10 @@ fn count_rows(
             .into());
     }
     let (theirs, _) = theirs.as_chunks::<8>();
-    let matches: Vec<Match> =
-        mine.zip(theirs).map(|((key, _), count)| Match { key, peer_rows: u64::from_le_bytes(*count) }).collect();
+    let matches: Vec<Match> = mine
+        .zip(theirs)
+        .map(|((key, rows), count)| Match { key, rows, peer_rows: u64::from_le_bytes(*count) })
+        .collect();
     if matches.iter().any(|m| m.peer_rows == 0) {
         return Err(ch.accuse(Misbehaviour::Contradiction("it claims to have no row for a common key")).into());
     }
@@ -205,7 +232,9 @@ mod tests {
     #[test]
     fn counts_stand_beside_their_keys() {
         let matches = counted(bytes(&[5, 6])).unwrap();
-        assert_eq!(matches, [Match { key: KeyId(2), peer_rows: 5 }, Match { key: KeyId(8), peer_rows: 6 }]);
+        let wanted = [Match { key: KeyId(2), rows: 3, peer_rows: 5 }, Match { key: KeyId(8), rows: 20, peer_rows: 6 }];
+        assert_eq!(matches, wanted);
+        assert_eq!(wanted.map(|m| Match::from_bytes(&m.to_bytes())), wanted);
     }
 
     #[test]

@@ -219,6 +219,10 @@ mod tests {
         plan::plan(&spec::parse(&text).unwrap()).unwrap()
     }
 
+    fn ledger() -> Ledger {
+        Ledger::new(1 << 20, &std::env::temp_dir())
+    }
+
     fn rng(seed: u8) -> SessionRng {
         SessionRng::from_seed(zeroize::Zeroizing::new([seed; 32]))
     }
@@ -226,8 +230,8 @@ mod tests {
     fn meet(alice: &Plan, bob: &Plan, keys: (u64, u64)) -> (Result<Agreed, JobError>, Result<Agreed, JobError>) {
         let (mut a, mut b) = memory::pair(&alice.me, &bob.me);
         std::thread::scope(|scope| {
-            let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut Ledger::default(), &mut b, &mut rng(2)));
-            (agree(alice, Purpose::Run, keys.0, &mut Ledger::default(), &mut a, &mut rng(1)), b.join().unwrap())
+            let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut ledger(), &mut b, &mut rng(2)));
+            (agree(alice, Purpose::Run, keys.0, &mut ledger(), &mut a, &mut rng(1)), b.join().unwrap())
         })
     }
 
@@ -262,7 +266,7 @@ mod tests {
             b.send(&[7; 64]).unwrap();
             b.recv(1).unwrap_err();
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut Ledger::default(), &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
         drop(a);
         hello.join().unwrap();
         assert_eq!(error.fault(), Fault::Peer);
@@ -281,7 +285,7 @@ mod tests {
                 }
             }
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut Ledger::default(), &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
         drop(a);
         mirror.join().unwrap();
         assert!(error.to_string().contains("coins"), "{error}");
@@ -293,7 +297,7 @@ mod tests {
         for hello in [&b""[..], b"{}", b"[1,2", &[0xff; 100]] {
             let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
             b.send(hello).unwrap();
-            let error = agree(&alice, Purpose::Run, 1, &mut Ledger::default(), &mut a, &mut rng(1)).unwrap_err();
+            let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
             assert_eq!(error.to_string(), "bob broke the protocol: a hello that cannot be understood");
         }
     }

@@ -72,7 +72,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     }
 
     if plan.resume.is_some() {
-        let ledger = Ledger::open(plan)?;
+        let ledger = Ledger::open(plan, &local.scratch)?;
         checked.add(
             "resume",
             match ledger.started() {
@@ -87,7 +87,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
     checked.add("input", format!("{}: {}", plan.input.path.display(), columns.join(", ")));
     ctl.event(Event::Phase { name: "read", of: "rows", total: table.rows() });
-    let keys = Keys::extract(&*table, &plan.keys, plan.memory, &scratch, ctl)?;
+    let keys = Keys::extract(&*table, plan, &scratch, ctl)?;
     checked.add(
         "keys",
         format!(
@@ -115,7 +115,14 @@ fn agreement(plan: &Plan, endpoint: vesica_net::Endpoint, keys: u64, ctl: &Contr
     let agreed = (|| {
         let mut control = link.line("control")?;
         let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
-        let agreed = agree::agree(plan, agree::Purpose::Check, keys, &mut Ledger::default(), &mut *control, &mut rng)?;
+        let agreed = agree::agree(
+            plan,
+            agree::Purpose::Check,
+            keys,
+            &mut Ledger::new(plan.memory, &std::env::temp_dir()),
+            &mut *control,
+            &mut rng,
+        )?;
         part(&mut *control)?;
         Ok(agreed)
     })();

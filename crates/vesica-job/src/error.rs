@@ -33,6 +33,24 @@ pub enum JobError {
     /// Anything between the parties after that.
     #[error("{0}")]
     Session(#[from] vesica_session::Error),
+    /// A key in several rows of the input, where the job takes that for an error.
+    #[error(
+        "{path}: row {row} repeats the key of an earlier row, as do {others} more rows, and shared.duplicates is \"error\"",
+        path = .path.display(), others = crate::report::count(*.rows - 1)
+    )]
+    Repeats {
+        /// The table.
+        path: PathBuf,
+        /// The first such row, from 1.
+        row: u64,
+        /// How many there are.
+        rows: u64,
+    },
+    /// An intersection that nobody is to learn.
+    #[error(
+        "fewer keys are common than shared.limits.min_intersection asks for ({0}); by that agreement nobody is told more"
+    )]
+    TooSmall(u64),
     /// An output that will not fit.
     #[error(
         "{folder} has {free} free, and the output needs about {need}: make room, or write elsewhere",
@@ -82,13 +100,14 @@ impl JobError {
             },
             JobError::Net(error) => error.fault(),
             JobError::Session(error) => error.fault(),
+            JobError::Repeats { .. } | JobError::TooSmall(_) => Fault::Input,
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
         }
     }
 
     /// Whether the peer sees the same from what it was sent, and needs no word about it.
     pub(crate) fn both_see(&self) -> bool {
-        matches!(self, JobError::Disagree { .. } | JobError::Purpose(_))
+        matches!(self, JobError::Disagree { .. } | JobError::Purpose(_) | JobError::TooSmall(_))
     }
 
     /// What a peer may be told of it: the kind of fault, and nothing of this party's data or files.

@@ -2,79 +2,172 @@
 
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
+use crate::plan::Plan;
 use crate::report;
-use crate::units::Match;
+use crate::spec::Order;
+use crate::units::{Found, Match};
 use std::path::Path;
-use vesica_table::Picks;
+use vesica_table::{Picks, Spill, Spilled};
 use vesica_types::RowId;
-
-/// The rows of an output.
-pub struct Rows {
-    /// Which row of the input stands at which place.
-    pub picks: Picks,
-    /// Rows of the input that are in the output at all.
-    pub distinct: u64,
-}
 
 /// The most rows of an output; the same as the most keys a party may bring.
 const MOST: u64 = crate::plan::MAX_KEYS;
 
-/// The input's rows whose key is common, once each, in the input's order: what a party that learns alone gets.
-///
-/// # Errors
-/// Those of reading and writing what is spilled.
-pub fn semi(keys: &Keys, matches: &[Match], memory: u64, dir: &Path) -> Result<Rows, JobError> {
-    let mut wanted: Vec<KeyId> = matches.iter().map(|m| m.key).collect();
-    wanted.sort_unstable();
-    let mut rows = Vec::new();
-    keys.rows_of(&wanted, |_, list| rows.extend(list))?;
-    rows.sort_unstable();
-    let distinct = rows.len() as u64;
-    let mut picks = picks(keys, memory, dir)?;
-    for (row, place) in rows.into_iter().zip(0..) {
-        picks.push(row, place)?;
-    }
-    Ok(Rows { picks, distinct })
-}
+/// Parts that common keys, and rows, are sorted in.
+const PARTS: usize = 256;
 
-/// An SQL inner join as this party's half of it: a key with m rows here and n there gives m·n rows on either side, and
-/// the same place holds the two halves of one joined row. The first party's rows go round slowly, the second's fast.
+/// Which row of the input stands at which place of the output: this party's half of the join.
+///
+/// A key with m rows here and n there gives m·n rows on either side, and the same place holds the two halves of one joined
+/// row: the left party's rows go round slowly, the right one's fast. Behind all pairs come the left table's rows without a
+/// partner, then the right table's, in their input's order; `absent` is how many of them are the peer's, rows of nulls
+/// here. Outputs that do not line up are in the order of this party's input, rows of nulls last.
 ///
 /// # Errors
 /// Those of reading and writing what is spilled; an output of an absurd size, which is also what a peer meets that lies
 /// about its rows.
-pub fn inner(keys: &Keys, matches: &[Match], i_am_first: bool, memory: u64, dir: &Path) -> Result<Rows, JobError> {
-    // The places of a key's block depend on the row counts of all keys before it, so gather the rows first.
-    let mut wanted: Vec<(KeyId, usize)> = matches.iter().zip(0..).map(|(m, place)| (m.key, place)).collect();
-    wanted.sort_unstable();
-    let ids: Vec<KeyId> = wanted.iter().map(|&(key, _)| key).collect();
-    let mut rows_of: Vec<Vec<RowId>> = vec![Vec::new(); matches.len()];
-    keys.rows_of(&ids, |i, list| rows_of[wanted[i].1] = list.collect())?;
-
-    let total: u128 = rows_of.iter().zip(matches).map(|(r, m)| r.len() as u128 * u128::from(m.peer_rows)).sum();
+pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path) -> Result<Picks, JobError> {
+    let half = plan.half();
+    let share = |part: u64| usize::try_from(plan.memory / part).unwrap_or(usize::MAX);
+    let (parts, pairs) = parted(keys, found, half.pairs, share(8), dir)?;
+    let alone = if half.mine { keys.kept() - found.rows } else { 0 };
+    let total = u128::from(pairs) + u128::from(alone) + u128::from(absent);
     if total > u128::from(MOST) {
-        return Err(JobError::Setup(format!(
-            "the join has {total} rows, because a key with m rows here and n there gives m times n; the most is {}: remove \
-             duplicate keys on one side",
-            report::count(MOST)
-        )));
+        return Err(too_many(total));
     }
-    let mut picks = picks(keys, memory, dir)?;
-    let (mut base, mut distinct) = (0, 0);
-    for (rows, m) in rows_of.iter().zip(matches) {
-        let mine = rows.len() as u64;
-        for (i, &row) in (0..).zip(rows) {
-            for j in 0..m.peer_rows {
-                let place = if i_am_first { i * m.peer_rows + j } else { j * mine + i };
-                picks.push(row, base + place)?;
-            }
-        }
-        base += mine * m.peer_rows;
-        distinct += mine;
+
+    let aligned = plan.all_learn() && plan.order == Order::Aligned;
+    let left = plan.me.place() == 0;
+    let mut picks = Picks::new(keys.rows, share(4), dir)?;
+    let mut in_order = InOrder::new(keys.rows, share(8), dir)?;
+    let mut blocks = Blocks::new(&parts);
+    keys.each(|key, mut rows| match blocks.of(key)? {
+        None if half.mine => rows.try_for_each(|row| in_order.push(row, 1)),
+        Some(block) if half.pairs && aligned => (0..).zip(rows).try_for_each(|(i, row)| {
+            (0..block.peer_rows).try_for_each(|j| {
+                let place = if left { i * block.peer_rows + j } else { j * block.rows + i };
+                Ok(picks.push(RowId(row), block.base + place)?)
+            })
+        }),
+        Some(block) if half.pairs => rows.try_for_each(|row| in_order.push(row, block.peer_rows)),
+        _ => Ok(()),
+    })?;
+    if half.mine {
+        keys.each_empty(|row| in_order.push(row, 1))?;
     }
-    Ok(Rows { picks, distinct })
+    // The absent rows stand in front of mine only where the left table's do and I am right.
+    let mine = if aligned { pairs + if left { 0 } else { absent } } else { 0 };
+    let theirs = if aligned && !left { pairs } else { pairs + alone };
+    in_order.place(mine, &mut picks)?;
+    for place in theirs..theirs + absent {
+        picks.push_absent(place)?;
+    }
+    Ok(picks)
 }
 
-fn picks(keys: &Keys, memory: u64, dir: &Path) -> Result<Picks, JobError> {
-    Ok(Picks::new(keys.rows, usize::try_from(memory / 4).unwrap_or(usize::MAX), dir)?)
+fn too_many(total: u128) -> JobError {
+    JobError::Setup(format!(
+        "the join has {total} rows, because a key with m rows here and n there gives m times n; the most is {}: remove \
+         duplicate keys on one side",
+        report::count(MOST)
+    ))
+}
+
+/// The rows of a common key in the output.
+struct Block {
+    /// The place of the first.
+    base: u64,
+    /// Rows of the key on this side, and on the other.
+    rows: u64,
+    peer_rows: u64,
+}
+
+/// Common keys in parts of ascending keys, and the rows of the join of all of them.
+fn parted(keys: &Keys, found: &Found<'_>, pairs: bool, memory: usize, dir: &Path) -> Result<(Spilled, u64), JobError> {
+    let width = keys.distinct.div_ceil(PARTS as u64).max(1);
+    let mut parts = Spill::new(PARTS, Match::BYTES, memory, dir)?;
+    let mut total = 0u64;
+    for unit in 0..found.matches.buckets() {
+        for matches in found.matches.blocks(unit, 1 << 16) {
+            let matches = matches?;
+            let (matches, _) = matches.as_chunks::<{ Match::BYTES }>();
+            for (bytes, m) in matches.iter().map(|bytes| (bytes, Match::from_bytes(bytes))) {
+                parts.push((m.key.0 / width) as usize, bytes)?;
+                if pairs {
+                    let sum = u128::from(total) + u128::from(m.rows) * u128::from(m.peer_rows);
+                    total = u64::try_from(sum).ok().filter(|&t| t <= MOST).ok_or_else(|| too_many(sum))?;
+                }
+            }
+        }
+    }
+    Ok((parts.finish()?, total))
+}
+
+/// Blocks in ascending order of their keys: an order that both parties share, and that is the same in every run.
+struct Blocks<'a> {
+    parts: &'a Spilled,
+    part: usize,
+    /// The keys of the part under way, the next one last.
+    rest: Vec<Match>,
+    /// The place of the next block.
+    base: u64,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(parts: &'a Spilled) -> Self {
+        Self { parts, part: 0, rest: Vec::new(), base: 0 }
+    }
+
+    /// The block of `key`, if it is common; keys must be asked for in ascending order.
+    fn of(&mut self, key: KeyId) -> Result<Option<Block>, JobError> {
+        while self.rest.is_empty() && self.part < self.parts.buckets() {
+            let bytes = self.parts.read(self.part)?;
+            let (matches, _) = bytes.as_chunks::<{ Match::BYTES }>();
+            self.rest = matches.iter().map(Match::from_bytes).collect();
+            self.rest.sort_unstable_by_key(|m| std::cmp::Reverse(m.key));
+            self.part += 1;
+        }
+        Ok(self.rest.pop_if(|m| m.key == key).map(|Match { rows, peer_rows, .. }| {
+            let base = self.base;
+            // No overflow where pairs count; where they do not, nobody looks at a block's place.
+            self.base = base.wrapping_add(rows.wrapping_mul(peer_rows));
+            Block { base, rows, peer_rows }
+        }))
+    }
+}
+
+/// Rows that are to stand in the order of the input, pushed in any.
+struct InOrder {
+    spill: Spill,
+    width: u64,
+}
+
+impl InOrder {
+    fn new(rows: u64, memory: usize, dir: &Path) -> Result<Self, JobError> {
+        Ok(Self { spill: Spill::new(PARTS, 16, memory, dir)?, width: rows.div_ceil(PARTS as u64).max(1) })
+    }
+
+    /// Takes `row`, to stand `times` times in the output.
+    fn push(&mut self, row: u64, times: u64) -> Result<(), JobError> {
+        let record = [row, times].map(u64::to_be_bytes);
+        Ok(self.spill.push((row / self.width) as usize, record.as_flattened())?)
+    }
+
+    /// Gives the rows their places, from `place` on.
+    fn place(self, mut place: u64, picks: &mut Picks) -> Result<(), JobError> {
+        let spilled = self.spill.finish()?;
+        for part in 0..spilled.buckets() {
+            let mut records = spilled.read(part)?;
+            let (records, _) = records.as_chunks_mut::<16>();
+            records.sort_unstable();
+            for record in records {
+                let [row, times] = [0, 8].map(|at| u64::from_be_bytes(*record[at..].first_chunk().expect("two words")));
+                for _ in 0..times {
+                    picks.push(RowId(row), place)?;
+                    place += 1;
+                }
+            }
+        }
+        Ok(())
+    }
 }

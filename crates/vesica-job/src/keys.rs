@@ -11,11 +11,13 @@
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
+use crate::plan::Plan;
+use crate::spec::Duplicates;
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use std::path::Path;
 use vesica_table::{Spill, Spilled, Table};
-use vesica_types::{Digest, RowId};
+use vesica_types::Digest;
 
 /// Parts that rows are sorted in.
 const PARTS: usize = 256;
@@ -37,8 +39,14 @@ pub struct Keys {
     pub empty: u64,
     /// Rows whose key stands in an earlier row too.
     pub duplicates: u64,
+    /// The rows that take part, with their keys.
     parts: Spilled,
+    /// The rows without a key.
+    empties: Spilled,
 }
+
+/// The numbers of a key's rows, ascending.
+pub type RowsOfKey<'a> = std::iter::Map<std::slice::ChunksExact<'a, u8>, fn(&[u8]) -> u64>;
 
 /// A key as a unit gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,41 +62,46 @@ pub struct Salted {
 }
 
 impl Keys {
-    /// Reads the key columns of `table` whole. `memory` bounds the bytes held; what is more goes to `dir`.
+    /// Reads the key columns of `table` whole. The plan's memory bounds the bytes held; what is more goes to `dir`.
     ///
     /// # Errors
-    /// What is wrong with the table, with the row; a full disk; being cancelled.
-    pub fn extract(
-        table: &dyn Table,
-        columns: &[String],
-        memory: u64,
-        dir: &Path,
-        ctl: &Control,
-    ) -> Result<Self, JobError> {
-        let memory = usize::try_from(memory / 2).unwrap_or(usize::MAX);
+    /// What is wrong with the table, with the row; [`JobError::Repeats`]; a full disk; being cancelled.
+    pub fn extract(table: &dyn Table, plan: &Plan, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
+        let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
         let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
-        let (mut rows, mut empty) = (0u64, 0u64);
+        let mut empties = Spill::new(1, 8, memory / 16, dir)?;
+        let mut rows = 0u64;
         let mut text = Vec::new();
-        for batch in table.keys(columns)? {
+        for batch in table.keys(&plan.keys)? {
             let batch = batch?;
             ctl.check()?;
             let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
-            for row in 0..batch.num_rows() {
-                if encode(&columns, row, &mut text) {
+            for (place, row) in (0..batch.num_rows()).zip(rows..) {
+                if encode(&columns, place, &mut text) {
                     let digest = blake3::keyed_hash(&KEY_DOMAIN, &text);
                     let mut record = [0; RECORD];
                     record[..32].copy_from_slice(digest.as_bytes());
-                    record[32..].copy_from_slice(&(rows + row as u64).to_be_bytes());
+                    record[32..].copy_from_slice(&row.to_be_bytes());
                     unsorted.push(usize::from(record[0]), &record)?;
                 } else {
-                    empty += 1;
+                    empties.push(0, &row.to_be_bytes())?;
                 }
             }
             rows += batch.num_rows() as u64;
             ctl.event(Event::Done(rows));
         }
-        let (parts, distinct) = sort(unsorted.finish()?, memory, dir, ctl)?;
-        Ok(Self { rows, distinct, empty, duplicates: rows - empty - distinct, parts })
+        let empties = empties.finish()?;
+        let sorted = sort(unsorted.finish()?, plan.shared.duplicates, memory, dir, ctl)?;
+        let duplicates = rows - empties.total() - sorted.distinct;
+        if let (Duplicates::Error, Some(row)) = (plan.shared.duplicates, sorted.repeated) {
+            return Err(JobError::Repeats { path: plan.input.path.clone(), row: row + 1, rows: duplicates });
+        }
+        Ok(Self { rows, distinct: sorted.distinct, empty: empties.total(), duplicates, parts: sorted.parts, empties })
+    }
+
+    /// Rows that take part in the join: all but those that the job leaves out for repeating a key.
+    pub fn kept(&self) -> u64 {
+        self.parts.total() + self.empty
     }
 
     /// Every distinct key, hashed with the run's salt, in the order of their numbers.
@@ -101,43 +114,40 @@ impl Keys {
         mut each: impl FnMut(Salted) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let salt = blake3::derive_key("vesica 2026 salted key", salt);
-        self.each(|key, digest, rows| {
+        self.groups(|key, group| {
+            let (digest, _) = group.split_first_chunk::<32>().expect("a group has a record");
             let hash = blake3::keyed_hash(&salt, digest);
             let (digest, rest) = hash.as_bytes().split_first_chunk::<16>().expect("a hash has 32 bytes");
             let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
-            each(Salted { digest: Digest(*digest), spread, key, rows: rows.count() as u64 })
+            each(Salted { digest: Digest(*digest), spread, key, rows: (group.len() / RECORD) as u64 })
         })
     }
 
-    /// The rows of each of `wanted`, which must ascend: `each` gets the place in `wanted` and the rows in order.
+    /// Every distinct key in the order of their numbers, and its rows in the input's order.
     ///
     /// # Errors
-    /// Those of reading what was spilled.
-    pub fn rows_of(
-        &self,
-        wanted: &[KeyId],
-        mut each: impl FnMut(usize, &mut dyn Iterator<Item = RowId>),
-    ) -> Result<(), JobError> {
-        let mut next = 0;
-        self.each(|key, _, rows| {
-            if wanted.get(next) == Some(&key) {
-                each(next, &mut rows.map(RowId));
-                next += 1;
-            }
-            Ok(())
-        })
+    /// Those of `each`, and of reading what was spilled.
+    pub fn each(&self, mut each: impl FnMut(KeyId, RowsOfKey<'_>) -> Result<(), JobError>) -> Result<(), JobError> {
+        self.groups(|key, group| each(key, group.chunks_exact(RECORD).map(row)))
     }
 
-    fn each(
-        &self,
-        mut each: impl FnMut(KeyId, &[u8; 32], &mut dyn Iterator<Item = u64>) -> Result<(), JobError>,
-    ) -> Result<(), JobError> {
+    /// The rows without a key, in the input's order.
+    ///
+    /// # Errors
+    /// Those of `each`, and of reading what was spilled.
+    pub fn each_empty(&self, mut each: impl FnMut(u64) -> Result<(), JobError>) -> Result<(), JobError> {
+        for block in self.empties.blocks(0, 1 << 13) {
+            block?.chunks_exact(8).map(row).try_for_each(&mut each)?;
+        }
+        Ok(())
+    }
+
+    /// The records of each distinct key.
+    fn groups(&self, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
         let mut number = 0;
         for part in 0..PARTS {
-            let records = self.parts.read(part)?;
-            for group in groups(&records) {
-                let (digest, _) = group.split_first_chunk::<32>().expect("a group has a record");
-                each(KeyId(number), digest, &mut group.chunks_exact(RECORD).map(row))?;
+            for group in groups(&self.parts.read(part)?) {
+                each(KeyId(number), group)?;
                 number += 1;
             }
         }
@@ -168,20 +178,41 @@ fn encode(columns: &[&StringArray], row: usize, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn sort(unsorted: Spilled, memory: usize, dir: &Path, ctl: &Control) -> Result<(Spilled, u64), JobError> {
+/// What sorting gives.
+struct Sorted {
+    parts: Spilled,
+    distinct: u64,
+    /// The first row whose key stands in an earlier row.
+    repeated: Option<u64>,
+}
+
+fn sort(
+    unsorted: Spilled,
+    duplicates: Duplicates,
+    memory: usize,
+    dir: &Path,
+    ctl: &Control,
+) -> Result<Sorted, JobError> {
     let mut sorted = Spill::new(PARTS, RECORD, memory, dir)?;
-    let mut distinct = 0;
+    let (mut distinct, mut repeated) = (0, None);
     for part in 0..PARTS {
         ctl.check()?;
         let mut records = unsorted.read(part)?;
         let (records, _) = records.as_chunks_mut::<RECORD>();
         records.sort_unstable();
-        distinct += groups(records.as_flattened()).count() as u64;
-        for record in records {
-            sorted.push(part, record)?;
+        for group in groups(records.as_flattened()) {
+            distinct += 1;
+            let mut records = group.chunks_exact(RECORD);
+            records.next().map_or(Ok(()), |first| sorted.push(part, first))?;
+            for record in records {
+                repeated = Some(repeated.map_or(row(record), |first: u64| first.min(row(record))));
+                if duplicates == Duplicates::Join {
+                    sorted.push(part, record)?;
+                }
+            }
         }
     }
-    Ok((sorted.finish()?, distinct))
+    Ok(Sorted { parts: sorted.finish()?, distinct, repeated })
 }
 
 /// Runs of records with one digest.
@@ -199,12 +230,38 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn extract(csv: &str, columns: &[&str]) -> Keys {
+    fn try_extract(csv: &str, columns: &[&str], shared: &str) -> Result<Keys, JobError> {
         let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         file.write_all(csv.as_bytes()).unwrap();
-        let table = vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
-        let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
-        Keys::extract(&*table, &columns, 64 << 20, &std::env::temp_dir(), &Control::new(())).unwrap()
+        let job = format!(
+            "[shared]\nid = \"j\"\nparties = [\"a\", \"b\"]\nprotocol = \"ecdh\"\nlearns = [\"b\"]\ninsecure = true\n{shared}\n\
+             [mine]\nname = \"a\"\nlisten = \"h:1\"\ninput = {{ path = \"{}\", keys = {columns:?} }}\n",
+            file.path().display()
+        );
+        let plan = crate::plan(&crate::spec::parse(&job).unwrap()).unwrap();
+        let table = vesica_table::open(&plan.input).unwrap();
+        Keys::extract(&*table, &plan, &std::env::temp_dir(), &Control::new(()))
+    }
+
+    fn extract(csv: &str, columns: &[&str]) -> Keys {
+        try_extract(csv, columns, "").unwrap()
+    }
+
+    /// The rows of each key, and those without one.
+    fn rows(keys: &Keys) -> (Vec<Vec<u64>>, Vec<u64>) {
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        keys.each(|_, rows| {
+            with.push(rows.collect());
+            Ok(())
+        })
+        .unwrap();
+        keys.each_empty(|row| {
+            without.push(row);
+            Ok(())
+        })
+        .unwrap();
+        with.sort();
+        (with, without)
     }
 
     fn all(keys: &Keys) -> Vec<Salted> {
@@ -219,13 +276,20 @@ mod tests {
 
     #[test]
     fn rows_keys_empties_and_duplicates_are_counted() {
-        let keys = extract("id,v\na,1\nb,2\n,3\na,4\n\"a\",5\n", &["id"]);
-        assert_eq!((keys.rows, keys.distinct, keys.empty, keys.duplicates), (5, 2, 1, 2));
-        let mut rows = Vec::new();
-        keys.rows_of(&[KeyId(0), KeyId(1)], |place, list| rows.push((place, list.map(|r| r.0).collect::<Vec<_>>())))
-            .unwrap();
-        rows.sort_by_key(|(_, list)| list[0]);
-        assert_eq!([&rows[0].1[..], &rows[1].1[..]], [&[0, 3, 4][..], &[1]]);
+        let csv = "id,v\na,1\nb,2\n,3\na,4\n\"a\",5\n";
+        let keys = extract(csv, &["id"]);
+        assert_eq!((keys.rows, keys.distinct, keys.empty, keys.duplicates, keys.kept()), (5, 2, 1, 2, 5));
+        assert_eq!(rows(&keys), (vec![vec![0, 3, 4], vec![1]], vec![2]));
+
+        let first = try_extract(csv, &["id"], "duplicates = \"first\"").unwrap();
+        assert_eq!((first.rows, first.distinct, first.empty, first.duplicates, first.kept()), (5, 2, 1, 2, 3));
+        assert_eq!(rows(&first), (vec![vec![0], vec![1]], vec![2]));
+        let error = try_extract(csv, &["id"], "duplicates = \"error\"").err().unwrap();
+        assert!(error.to_string().contains("row 4 repeats the key of an earlier row, as do 1 more rows"), "{error}");
+        assert!(
+            try_extract("id\na\n\n\nb\n", &["id"], "duplicates = \"error\"").is_ok(),
+            "empty keys are no duplicates"
+        );
     }
 
     #[test]

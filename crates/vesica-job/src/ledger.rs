@@ -11,9 +11,8 @@
 //! they hold is the run's salt and which keys matched.
 
 use crate::error::JobError;
-use crate::keys::KeyId;
 use crate::plan::{Plan, ResumePlan, Sizes};
-use crate::units::Match;
+use crate::units::{Found, Match};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,11 +21,16 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroU32;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use vesica_session::Error;
+use vesica_table::{Spill, Spilled};
 use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
 
 /// The first bytes of a ledger; the last of them says whether it needs a key.
 const MAGIC: &[u8; 16] = b"vesica ledger 1\n";
+
+/// Bytes before the first record.
+const FRONT: usize = 48;
 
 /// Where a passphrase is looked for.
 pub const PASSPHRASE: &str = "VESICA_RESUME_PASSPHRASE";
@@ -58,51 +62,66 @@ pub struct Start {
     pub keys: (u64, u64),
 }
 
-/// What a finished unit leaves.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Done {
-    /// The common keys.
-    pub matches: Vec<Match>,
-    /// A hash of their digests, in an order that both parties share.
-    pub digest: [u8; 32],
+/// A finished unit.
+struct Done {
+    /// A hash of the common keys' digests in ascending order: the same on both sides, and in every attempt.
+    digest: [u8; 32],
+    /// Rows of this side that have one of them.
+    rows: u64,
 }
 
 /// The finished units of a run.
-#[derive(Default)]
 pub struct Ledger {
     start: Option<Start>,
     done: BTreeMap<UnitId, Done>,
+    matches: Matches,
+    memory: usize,
+    scratch: PathBuf,
     disk: Option<Disk>,
 }
 
+/// The common keys of finished units, a bucket a unit.
+enum Matches {
+    None,
+    Growing(Spill),
+    Whole(Spilled),
+}
+
 impl Ledger {
-    /// The ledger of `plan`'s run: empty, or as an earlier attempt left it.
+    /// A ledger that keeps nothing beyond the process, and in memory no more than `memory` bytes.
+    pub fn new(memory: u64, scratch: &Path) -> Self {
+        Self {
+            start: None,
+            done: BTreeMap::new(),
+            matches: Matches::None,
+            memory: usize::try_from(memory / 8).unwrap_or(usize::MAX),
+            scratch: scratch.into(),
+            disk: None,
+        }
+    }
+
+    /// The ledger of `plan`'s run: empty, or as an earlier attempt left it. What does not fit in memory goes to `scratch`.
     ///
     /// # Errors
     /// [`JobError::Resume`] if the ledger there is another run's, or another attempt is at work on it; errors of files.
-    pub fn open(plan: &Plan) -> Result<Self, JobError> {
-        let Some(resume) = &plan.resume else { return Ok(Self::default()) };
+    pub fn open(plan: &Plan, scratch: &Path) -> Result<Self, JobError> {
+        let mut ledger = Self::new(plan.memory, scratch);
+        let Some(resume) = &plan.resume else { return Ok(ledger) };
         let head = Head::of(plan)?;
-        let (disk, records) = Disk::open(resume, &format!("{}.ledger", plan.me))?;
-        let mut ledger = Self { disk: Some(disk), ..Self::default() };
-        let mut records = records.into_iter();
-        match records.next() {
-            None => ledger.append(&Record::Head(head))?,
-            Some(first) => {
-                let Some(Record::Head(theirs)) = Record::decode(&first) else { return Err(ledger.damaged()) };
-                head.same_as(&theirs).map_err(|why| ledger.refused(why))?;
-            }
+        let mut disk = Disk::open(resume, &format!("{}.ledger", plan.me))?;
+        let path = disk.path.clone();
+        let refused = |why: String| JobError::Resume { path: path.clone(), why };
+        let damaged = || refused("it is damaged: remove it, and the run begins anew".into());
+        disk.read(|number, record| match (number, Record::decode(record).ok_or_else(damaged)?) {
+            (0, Record::Head(theirs)) => head.same_as(&theirs).map_err(refused),
+            (1.., Record::Start(start)) => ledger.begin(start),
+            (1.., Record::Unit(id, digest, matches)) => ledger.keep(id, digest, &matches).map_err(|_| damaged()),
+            _ => Err(damaged()),
+        })?;
+        if disk.count == 0 {
+            disk.append(Record::Head(head).encode()).map_err(|error| disk.failed("cannot write", error))?;
         }
-        for record in records {
-            match Record::decode(&record) {
-                Some(Record::Start(start)) => {
-                    ledger.start = Some(start);
-                    ledger.done.clear();
-                }
-                Some(Record::Unit(id, done)) => _ = ledger.done.insert(id, done),
-                Some(Record::Head(_)) | None => return Err(ledger.damaged()),
-            }
-        }
+        ledger.disk = Some(disk);
         Ok(ledger)
     }
 
@@ -117,6 +136,12 @@ impl Ledger {
     /// Those of writing.
     pub fn start(&mut self, start: Start) -> Result<(), JobError> {
         self.append(&Record::Start(start))?;
+        self.begin(start)
+    }
+
+    fn begin(&mut self, start: Start) -> Result<(), JobError> {
+        let units = start.sizes.units as usize;
+        self.matches = Matches::Growing(Spill::new(units, Match::BYTES, self.memory, &self.scratch)?);
         self.start = Some(start);
         self.done.clear();
         Ok(())
@@ -132,21 +157,51 @@ impl Ledger {
         self.done.len() as u64
     }
 
-    /// A unit is finished: on return it is so for good.
+    /// A unit is finished: its common keys, in ascending order of their digests, of which `digest` is a hash. On return it
+    /// is so for good. A unit that the peer asked to have done again must come out the same.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn commit(&mut self, id: UnitId, done: Done) -> Result<(), JobError> {
-        if self.disk.is_some() {
-            self.append(&Record::Unit(id, done.clone()))?;
+    pub fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<(), JobError> {
+        if !self.has(id) {
+            self.append(&Record::Unit(id, *digest, matches.to_vec()))?;
         }
-        self.done.insert(id, done);
+        self.keep(id, *digest, matches)
+    }
+
+    fn keep(&mut self, id: UnitId, digest: [u8; 32], matches: &[Match]) -> Result<(), JobError> {
+        let bug = |what: String| JobError::from(Error::Bug(what));
+        if let Some(done) = self.done.get(&id) {
+            return match done.digest == digest {
+                true => Ok(()),
+                false => Err(bug(format!("unit {id} came out another way when it was done again"))),
+            };
+        }
+        let Matches::Growing(spill) = &mut self.matches else {
+            return Err(bug(format!("unit {id} was finished before or after the run")));
+        };
+        for m in matches {
+            spill.push(id.0 as usize, &m.to_bytes())?;
+        }
+        self.done.insert(id, Done { digest, rows: matches.iter().map(|m| m.rows).sum() });
         Ok(())
     }
 
-    /// The finished units in order.
-    pub fn done(&self) -> impl Iterator<Item = (UnitId, &Done)> {
-        self.done.iter().map(|(&id, done)| (id, done))
+    /// What all units found.
+    ///
+    /// # Errors
+    /// Those of writing what is spilled.
+    pub fn found(&mut self) -> Result<Found<'_>, JobError> {
+        if let Matches::Growing(spill) = std::mem::replace(&mut self.matches, Matches::None) {
+            self.matches = Matches::Whole(spill.finish()?);
+        }
+        let Matches::Whole(matches) = &self.matches else {
+            return Err(Error::Bug("a run ended that had not begun".into()).into());
+        };
+        let mut hash = blake3::Hasher::new();
+        self.done.values().for_each(|done| _ = hash.update(&done.digest));
+        let rows = self.done.values().map(|done| done.rows).sum();
+        Ok(Found { matches, rows, digest: *hash.finalize().as_bytes() })
     }
 
     /// The run is over: its ledger is removed.
@@ -161,14 +216,6 @@ impl Ledger {
     fn append(&mut self, record: &Record) -> Result<(), JobError> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         disk.append(record.encode()).map_err(|error| disk.failed("cannot write", error))
-    }
-
-    fn refused(&self, why: String) -> JobError {
-        JobError::Resume { path: self.disk.as_ref().map(|d| d.path.clone()).unwrap_or_default(), why }
-    }
-
-    fn damaged(&self) -> JobError {
-        self.refused("it is damaged: remove it, and the run begins anew".into())
     }
 }
 
@@ -214,7 +261,7 @@ impl Head {
 enum Record {
     Head(Head),
     Start(Start),
-    Unit(UnitId, Done),
+    Unit(UnitId, [u8; 32], Vec<Match>),
 }
 
 impl Record {
@@ -234,11 +281,11 @@ impl Record {
                 out.extend(numbers.iter().chain([&keys.0, &keys.1]).flat_map(|n| n.to_le_bytes()));
                 out
             }
-            Record::Unit(id, done) => {
+            Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
-                out.extend(done.digest);
-                out.extend(done.matches.iter().flat_map(|m| [m.key.0, m.peer_rows]).flat_map(u64::to_le_bytes));
+                out.extend(digest);
+                out.extend(matches.iter().flat_map(|m| m.to_bytes()));
                 out
             }
         }
@@ -267,11 +314,9 @@ impl Record {
             2 => {
                 let (id, rest) = rest.split_first_chunk()?;
                 let (digest, rest) = rest.split_first_chunk()?;
-                let numbers = numbers(rest)?;
-                let (pairs, rest) = numbers.as_chunks::<2>();
-                let matches = pairs.iter().map(|&[key, peer_rows]| Match { key: KeyId(key), peer_rows }).collect();
-                rest.is_empty()
-                    .then(|| Record::Unit(UnitId(u32::from_le_bytes(*id)), Done { matches, digest: *digest }))
+                let (matches, rest) = rest.as_chunks();
+                let matches = matches.iter().map(Match::from_bytes).collect();
+                rest.is_empty().then(|| Record::Unit(UnitId(u32::from_le_bytes(*id)), *digest, matches))
             }
             _ => None,
         }
@@ -288,8 +333,8 @@ struct Disk {
 }
 
 impl Disk {
-    /// Opens the file called `name`, makes it if it is not there, and reads its records.
-    fn open(resume: &ResumePlan, name: &str) -> Result<(Self, Vec<Vec<u8>>), JobError> {
+    /// Opens the file called `name`, and makes it if it is not there.
+    fn open(resume: &ResumePlan, name: &str) -> Result<Self, JobError> {
         let path = resume.dir.join(name);
         let failed = |what| {
             let path = path.clone();
@@ -313,7 +358,7 @@ impl Disk {
             fs::TryLockError::WouldBlock => refused("another run is at work on it; wait for its end, or stop it"),
             fs::TryLockError::Error(error) => failed("cannot lock")(error),
         })?;
-        let mut front = [0; 48];
+        let mut front = [0; FRONT];
         let has = read_up_to(&mut file, &mut front).map_err(failed("cannot read"))?;
         let secret = resume.secret()?;
         let sealed = secret.is_some();
@@ -336,35 +381,28 @@ impl Disk {
             return Err(refused("it is not a ledger; choose another folder for mine.resume"));
         }
         let key = key(secret, front[16..].try_into().expect("32 bytes"));
-        let mut disk = Self { path: path.clone(), file, key, count: 0 };
-        let records = disk.read().map_err(failed("cannot read"))?;
-        let damaged = records.is_empty() && has == front.len() && disk.file.metadata().is_ok_and(|m| m.len() > 48);
-        if damaged {
-            return Err(refused("it cannot be read with this key; give the one that it was begun with"));
-        }
-        let end = records.iter().fold(48, |end, r| end + 4 + r.len() as u64 + MAX_TAG_LEN as u64);
-        let cut = disk.file.set_len(end).and_then(|()| disk.file.seek(SeekFrom::Start(end)));
-        cut.map_err(failed("cannot write"))?;
-        Ok((disk, records))
+        Ok(Self { path, file, key, count: 0 })
     }
 
-    /// The records that are whole.
-    fn read(&mut self) -> io::Result<Vec<Vec<u8>>> {
+    /// Hands over the records that are whole, with their numbers, and cuts off what is behind them.
+    fn read(&mut self, mut each: impl FnMut(u64, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
+        let mut end = FRONT as u64;
         let mut reader = BufReader::new(&self.file);
-        let mut records = Vec::new();
+        let mut bytes = Vec::new();
         loop {
-            let mut len = [0; 4];
-            if read_up_to(&mut reader, &mut len)? < 4 || u32::from_le_bytes(len) > LONGEST {
-                break;
-            }
-            let mut bytes = Vec::new();
-            reader.by_ref().take(u32::from_le_bytes(len).into()).read_to_end(&mut bytes)?;
-            let nonce = nonce(records.len() as u64);
-            let Ok(plain) = self.key.open_in_place(nonce, Aad::from(len), &mut bytes) else { break };
-            records.push(plain.to_vec());
+            let whole = next_record(&mut reader, &mut bytes).map_err(|error| self.failed("cannot read", error))?;
+            let Some(len) = whole else { break };
+            let Ok(record) = self.key.open_in_place(nonce(self.count), Aad::from(len), &mut bytes) else { break };
+            each(self.count, record)?;
+            self.count += 1;
+            end += 4 + u64::from(u32::from_le_bytes(len));
         }
-        self.count = records.len() as u64;
-        Ok(records)
+        if self.count == 0 && self.file.metadata().is_ok_and(|m| m.len() > end) {
+            let why = "it cannot be read with this key; give the one that it was begun with, or remove it".into();
+            return Err(JobError::Resume { path: self.path.clone(), why });
+        }
+        let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
+        cut.map(drop).map_err(|error| self.failed("cannot write", error))
     }
 
     fn append(&mut self, mut record: Vec<u8>) -> io::Result<()> {
@@ -447,6 +485,19 @@ fn key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, JobError> {
     Ok(bytes)
 }
 
+/// Reads a record's ciphertext into `bytes`, and gives its length as it stands in the file; none if it is not whole.
+fn next_record(file: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<Option<[u8; 4]>> {
+    let mut len = [0; 4];
+    let has = read_up_to(file, &mut len)?;
+    let wanted = u32::from_le_bytes(len);
+    if has < len.len() || wanted > LONGEST {
+        return Ok(None);
+    }
+    bytes.clear();
+    let has = file.take(wanted.into()).read_to_end(bytes)?;
+    Ok((has == wanted as usize).then_some(len))
+}
+
 /// Reads until `buf` is full or there is no more.
 fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
     let mut has = 0;
@@ -462,6 +513,7 @@ fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::KeyId;
     use crate::{plan, spec};
 
     /// A job that keeps its ledger in `dir`, with the input there.
@@ -482,8 +534,22 @@ mod tests {
         Start { salt: [7; 32], sizes, keys: (30, 60) }
     }
 
-    fn unit(n: u64) -> Done {
-        Done { matches: (0..n).map(|i| Match { key: KeyId(i * n), peer_rows: i + 1 }).collect(), digest: [n as u8; 32] }
+    fn unit(n: u64) -> ([u8; 32], Vec<Match>) {
+        let m = |i| Match { key: KeyId(i * n), rows: i + 2, peer_rows: i + 1 };
+        ([n as u8; 32], (0..n).map(m).collect())
+    }
+
+    fn commit(ledger: &mut Ledger, id: u32, n: u64) {
+        let (digest, matches) = unit(n);
+        ledger.commit(UnitId(id), &digest, &matches).unwrap();
+    }
+
+    fn open(plan: &Plan) -> Result<Ledger, JobError> {
+        Ledger::open(plan, &std::env::temp_dir())
+    }
+
+    fn matches(found: &Found<'_>, unit: usize) -> Vec<Match> {
+        found.matches.read(unit).unwrap().as_chunks().0.iter().map(Match::from_bytes).collect()
     }
 
     fn path(dir: &tempfile::TempDir) -> PathBuf {
@@ -492,11 +558,11 @@ mod tests {
 
     /// A ledger with a start and units 2 and 0.
     fn written(plan: &Plan) {
-        let mut ledger = Ledger::open(plan).unwrap();
+        let mut ledger = open(plan).unwrap();
         assert!(ledger.started().is_none());
         ledger.start(start()).unwrap();
-        ledger.commit(UnitId(2), unit(5)).unwrap();
-        ledger.commit(UnitId(0), unit(0)).unwrap();
+        commit(&mut ledger, 2, 5);
+        commit(&mut ledger, 0, 0);
     }
 
     #[test]
@@ -504,11 +570,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plan = job(dir.path(), "");
         written(&plan);
-        let ledger = Ledger::open(&plan).unwrap();
+        let mut ledger = open(&plan).unwrap();
         assert_eq!(ledger.started(), Some(&start()));
-        let done: Vec<_> = ledger.done().map(|(id, done)| (id.0, done.clone())).collect();
-        assert_eq!(done, [(0, unit(0)), (2, unit(5))]);
         assert!(ledger.has(UnitId(0)) && !ledger.has(UnitId(1)));
+        let found = ledger.found().unwrap();
+        assert_eq!((found.rows, matches(&found, 0), matches(&found, 2)), (20, vec![], unit(5).1));
         ledger.remove().unwrap();
         assert!(!path(&dir).exists());
     }
@@ -519,9 +585,20 @@ mod tests {
         let plan = job(dir.path(), "");
         written(&plan);
         let again = Start { salt: [8; 32], ..start() };
-        Ledger::open(&plan).unwrap().start(again).unwrap();
-        let ledger = Ledger::open(&plan).unwrap();
+        open(&plan).unwrap().start(again).unwrap();
+        let ledger = open(&plan).unwrap();
         assert_eq!((ledger.started(), ledger.len()), (Some(&again), 0));
+    }
+
+    #[test]
+    fn a_unit_that_is_done_again_counts_once_and_must_come_out_the_same() {
+        let mut ledger = Ledger::new(1 << 20, &std::env::temp_dir());
+        ledger.start(start()).unwrap();
+        commit(&mut ledger, 3, 4);
+        commit(&mut ledger, 3, 4);
+        assert_eq!(ledger.found().unwrap().matches.total(), 4);
+        let (digest, matches) = unit(5);
+        assert!(ledger.commit(UnitId(3), &digest, &matches).is_err());
     }
 
     /// Whatever byte the process was killed at: what was committed before is there, and more can be committed.
@@ -534,14 +611,14 @@ mod tests {
         let mut most = 0;
         for end in 0..whole.len() {
             fs::write(path(&dir), &whole[..end]).unwrap();
-            match Ledger::open(&plan) {
+            match open(&plan) {
                 Ok(mut ledger) => {
                     assert!(ledger.len() >= most, "{end}");
                     most = ledger.len();
                     ledger.start(start()).unwrap();
-                    ledger.commit(UnitId(1), unit(1)).unwrap();
+                    commit(&mut ledger, 1, 1);
                     drop(ledger);
-                    assert!(Ledger::open(&plan).unwrap().has(UnitId(1)), "{end}");
+                    assert!(open(&plan).unwrap().has(UnitId(1)), "{end}");
                 }
                 // Within the very first record nothing can be told from a wrong key.
                 Err(error) => assert!(error.to_string().contains("cannot be read with this key"), "{end}: {error}"),
@@ -558,7 +635,7 @@ mod tests {
         let mut bytes = fs::read(path(&dir)).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         fs::write(path(&dir), bytes).unwrap();
-        let ledger = Ledger::open(&plan).unwrap();
+        let ledger = open(&plan).unwrap();
         assert!(ledger.has(UnitId(2)) && !ledger.has(UnitId(0)));
     }
 
@@ -569,7 +646,7 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Plan), word: &str| {
             let mut plan = job(dir.path(), "");
             change(&mut plan);
-            let error = Ledger::open(&plan).map(drop).unwrap_err();
+            let error = open(&plan).map(drop).unwrap_err();
             assert_eq!(error.fault(), vesica_session::Fault::Config);
             assert!(error.to_string().contains(word), "{error}");
         };
@@ -586,8 +663,8 @@ mod tests {
     fn two_runs_do_not_share_a_ledger() {
         let dir = tempfile::tempdir().unwrap();
         let plan = job(dir.path(), "");
-        let _first = Ledger::open(&plan).unwrap();
-        let error = Ledger::open(&plan).map(drop).unwrap_err();
+        let _first = open(&plan).unwrap();
+        let error = open(&plan).map(drop).unwrap_err();
         assert!(error.to_string().contains("another run is at work"), "{error}");
     }
 
@@ -600,8 +677,8 @@ mod tests {
         written(&job(dir.path(), &sealed));
         let bytes = fs::read(path(&dir)).unwrap();
         assert!(!bytes.windows(8).any(|w| w == [7; 8]), "the salt is in the clear");
-        assert_eq!(Ledger::open(&job(dir.path(), &sealed)).unwrap().len(), 2);
-        let why = |mine: &str| Ledger::open(&job(dir.path(), mine)).map(drop).unwrap_err().to_string();
+        assert_eq!(open(&job(dir.path(), &sealed)).unwrap().len(), 2);
+        let why = |mine: &str| open(&job(dir.path(), mine)).map(drop).unwrap_err().to_string();
         assert!(why("").contains("it is sealed"));
         fs::write(&key, [4; 32]).unwrap();
         assert!(why(&sealed).contains("cannot be read with this key"));
@@ -616,11 +693,13 @@ mod tests {
         }
 
         #[test]
-        fn units_survive_their_encoding(id: u32, digest: [u8; 32], pairs: Vec<(u64, u64)>) {
-            let matches = pairs.into_iter().map(|(key, peer_rows)| Match { key: KeyId(key), peer_rows }).collect();
-            let done = Done { matches, digest };
-            let decoded = Record::decode(&Record::Unit(UnitId(id), done.clone()).encode());
-            proptest::prop_assert!(matches!(decoded, Some(Record::Unit(i, d)) if i.0 == id && d == done));
+        fn units_survive_their_encoding(id: u32, digest: [u8; 32], words: Vec<(u64, u64, u64)>) {
+            let m = |(key, rows, peer_rows)| Match { key: KeyId(key), rows, peer_rows };
+            let matches: Vec<Match> = words.into_iter().map(m).collect();
+            let decoded = Record::decode(&Record::Unit(UnitId(id), digest, matches.clone()).encode());
+            proptest::prop_assert!(
+                matches!(decoded, Some(Record::Unit(i, d, m)) if i.0 == id && d == digest && m == matches)
+            );
         }
     }
 }

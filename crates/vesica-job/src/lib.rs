@@ -23,6 +23,8 @@ pub mod report;
 mod run;
 pub mod sample;
 pub mod schema;
+mod settle;
+mod shape;
 pub mod spec;
 mod units;
 

@@ -5,7 +5,7 @@ use crate::peer;
 use crate::plan::Plan;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
-use vesica_table::{Sink, Table};
+use vesica_table::{Picks, Sink, Staged, Table, View};
 
 /// This party's side of a run, opened.
 pub struct Local {
@@ -35,11 +35,28 @@ impl Local {
         }
     }
 
+    /// Writes the rows that `picks` names.
+    ///
+    /// # Errors
+    /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
+    pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
+        self.room_for(picks.len(), rows)?;
+        let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
+        match &plan.columns {
+            None => vesica_table::gather(&*self.table, picks, memory, &self.scratch, &mut *sink)?,
+            Some(names) => {
+                let view = View::new(&*self.table, names)?;
+                vesica_table::gather(&view, picks, memory, &self.scratch, &mut *sink)?
+            }
+        };
+        Ok(sink.finish()?)
+    }
+
     /// Fails if an output of `places` rows will not fit on its disk, going by the size of the input's `rows`.
     ///
     /// # Errors
     /// [`JobError::Space`].
-    pub fn room_for(&self, places: u64, rows: u64) -> Result<(), JobError> {
+    fn room_for(&self, places: u64, rows: u64) -> Result<(), JobError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let need = u128::from(self.table.bytes().unwrap_or(0)) * u128::from(places) / u128::from(rows.max(1));
         match vesica_table::free_bytes(folder) {
@@ -77,5 +94,9 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
 }
 
 fn sink(plan: &Plan, table: &dyn Table) -> Result<Option<Box<dyn Sink>>, JobError> {
-    Ok(plan.output.as_ref().map(|output| vesica_table::create(output, table)).transpose()?)
+    let create = |output| match &plan.columns {
+        None => vesica_table::create(output, table),
+        Some(names) => vesica_table::create(output, &View::new(table, names)?),
+    };
+    Ok(plan.output.as_ref().map(create).transpose()?)
 }

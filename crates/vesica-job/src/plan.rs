@@ -1,6 +1,7 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
-use crate::spec::{self, CurveName, Format, Join, Spec, SpecError};
+use crate::shape::{self, Half};
+use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, Spec, SpecError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -35,6 +36,10 @@ pub struct Plan {
     pub keys: Vec<String>,
     /// Where the result goes; present exactly if this party learns it.
     pub output: Option<vesica_table::Output>,
+    /// The columns that go there; all where absent.
+    pub columns: Option<Vec<String>>,
+    /// The order of its rows.
+    pub order: Order,
     /// Bytes of memory for keys before they spill.
     pub memory: u64,
     /// Units that this party is ready to work on at once.
@@ -119,14 +124,58 @@ impl Plan {
         self.learners.contains(party)
     }
 
+    /// Whether every party gets the result, so that outputs can line up.
+    pub fn all_learn(&self) -> bool {
+        self.learners.len() == self.parties.len()
+    }
+
+    /// The join from this party's side.
+    pub fn half(&self) -> Half {
+        self.shared.join.shape().half(self.me.place())
+    }
+
+    /// Whether rows of a key are multiplied by the peer's, whose number must then be known.
+    pub fn multiplies(&self) -> bool {
+        self.all_learn() && self.half().pairs && self.shared.duplicates == Duplicates::Join
+    }
+
     /// What the run tells whom.
     pub fn reveals(&self) -> Vec<Reveal> {
-        let mut all = vec![reveals::INTERSECTION, reveals::KEY_COUNT];
-        if self.learners.len() > 1 {
-            all.push(reveals::MULTIPLICITY);
+        let shape = self.shared.join.shape();
+        [
+            (true, reveals::INTERSECTION),
+            (true, reveals::KEY_COUNT),
+            (self.multiplies(), reveals::MULTIPLICITY),
+            (self.all_learn() && shape.left, reveals::LEFT_UNMATCHED),
+            (self.all_learn() && shape.right, reveals::RIGHT_UNMATCHED),
+            (self.shared.limits.min_intersection.is_some(), reveals::MINIMUM),
+            (true, reveals::TRAFFIC),
+        ]
+        .into_iter()
+        .filter_map(|(told, reveal)| told.then_some(reveal))
+        .collect()
+    }
+
+    /// Fails if the run tells something beyond the intersection that the job does not accept.
+    fn accepted(&self) -> Result<(), SpecError> {
+        let reveals = self.reveals();
+        let told = |extra: &&Extra| reveals.iter().any(|r| r.name == extra.name());
+        let told: Vec<Extra> = Extra::ALL.iter().filter(told).copied().collect();
+        if told.iter().all(|extra| self.shared.accept.covers(*extra)) {
+            return Ok(());
         }
-        all.push(reveals::TRAFFIC);
-        all
+        let names: Vec<String> = told.iter().map(|extra| format!("\"{}\"", extra.name())).collect();
+        let what = reveals.iter().filter(|r| told.iter().any(|extra| r.name == extra.name()));
+        let what: Vec<String> = what.map(|r| format!("{} ({})", r.name, r.what)).collect();
+        Err(SpecError::field(
+            "shared.accept",
+            format!(
+                "join = \"{}\" tells more than the intersection: {}; if all parties agree to that, write accept = [{}]",
+                self.shared.join.name(),
+                what.join("; "),
+                names.join(", ")
+            ),
+        ))
     }
 
     /// The sizes for `mine` and `theirs` distinct keys, when the sides are ready for `workers` units at once.
@@ -196,12 +245,26 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         ));
     }
 
+    if let Some(why) = shape::objection(shared.join, &parties, &learners) {
+        return Err(SpecError::field("shared.join", why));
+    }
+    if shared.limits.min_intersection == Some(0) {
+        return Err(SpecError::field("shared.limits.min_intersection", "0 keys are always there; leave it out"));
+    }
+
     if mine.input.keys.is_empty() {
         return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
     }
     distinct("mine.input.keys", &mine.input.keys)?;
 
-    Ok(Plan {
+    let columns = mine.output.as_ref().and_then(|o| o.columns.clone());
+    if columns.as_ref().is_some_and(Vec::is_empty) {
+        return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
+    }
+    distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
+    let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len();
+
+    let plan = Plan {
         shared: shared.clone(),
         resume: resume(mine)?,
         peers: peers(spec, &parties, &me, &find)?,
@@ -213,10 +276,14 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             ..vesica_table::Input::new(&mine.input.path)
         },
         keys: mine.input.keys.clone(),
-        output: mine
-            .output
-            .as_ref()
-            .map(|o| vesica_table::Output { format: o.format.map(table_format), ..vesica_table::Output::new(&o.path) }),
+        output: mine.output.as_ref().map(|o| vesica_table::Output {
+            path: o.path.clone(),
+            format: o.format.map(table_format),
+            null: o.null.clone().unwrap_or_else(|| if absent { "NULL".to_owned() } else { String::new() }),
+            absent,
+        }),
+        columns,
+        order: mine.output.as_ref().map(|o| o.order).unwrap_or_default(),
         memory: memory(&mine.memory)?,
         workers: workers(mine.workers)?,
         patience: humantime::parse_duration(&mine.patience).map_err(|e| {
@@ -229,7 +296,9 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         parties,
         me,
         learners,
-    })
+    };
+    plan.accepted()?;
+    Ok(plan)
 }
 
 /// The parameter set of a curve.
@@ -382,11 +451,6 @@ fn workers(given: Option<u32>) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether a join needs the rows of both sides to be multiplied out.
-pub fn multiplies(plan: &Plan) -> bool {
-    plan.shared.join == Join::Inner && plan.learners.len() > 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -447,6 +511,15 @@ output = { path = "out.csv" }
             ("peers = { bob", "peers = { bobb", "mine.tls.peers"),
             ("peers = { bob", "ca = \"ca.pem\", peers = { bob", "mine.tls"),
             ("sha256:", "sha1:", "mine.tls.peers.bob"),
+            ("learns = [\"alice\"]", "learns = [\"alice\"]\njoin = \"left\"", "shared.join"),
+            ("learns = [\"alice\"]", "learns = [\"alice\", \"bob\"]\njoin = \"full\"", "shared.accept"),
+            (
+                "learns = [\"alice\"]",
+                "learns = [\"alice\"]\nlimits.min_intersection = 0",
+                "shared.limits.min_intersection",
+            ),
+            ("\"out.csv\"", "\"out.csv\", columns = []", "mine.output.columns"),
+            ("\"out.csv\"", "\"out.csv\", columns = [\"a\", \"a\"]", "mine.output.columns"),
             ("keys = [\"id\"]", "keys = []", "mine.input.keys"),
             ("keys = [\"id\"]", "keys = [\"id\", \"id\"]", "mine.input.keys"),
             ("name = \"alice\"", "name = \"alice\"\nmemory = \"lots\"", "mine.memory"),
@@ -462,6 +535,40 @@ output = { path = "out.csv" }
         assert_eq!(plan(&spec::parse(&text).unwrap()).unwrap_err().field.as_deref(), Some("mine.tls"));
         let insecure = text.replace("[mine]", "insecure = true\n[mine]");
         assert!(plan(&spec::parse(&insecure).unwrap()).is_ok());
+    }
+
+    /// A job that tells more than the intersection says so itself, or is refused with what to write.
+    #[test]
+    fn what_goes_beyond_the_intersection_must_be_accepted() {
+        let job = |join: &str, accept: &str| {
+            let shared = format!("learns = [\"alice\", \"bob\"]\njoin = \"{join}\"\naccept = {accept}");
+            plan(&spec::parse(&job().replace("learns = [\"alice\"]", &shared)).unwrap())
+        };
+        for (join, needed) in [
+            ("inner", vec![]),
+            ("left", vec!["left_unmatched"]),
+            ("right", vec!["right_unmatched"]),
+            ("full", vec!["left_unmatched", "right_unmatched"]),
+            ("difference", vec!["left_unmatched", "right_unmatched"]),
+        ] {
+            let list = format!("{needed:?}");
+            let told: Vec<&str> = job(join, &list).unwrap().reveals().iter().map(|r| r.name).collect();
+            assert!(needed.iter().all(|n| told.contains(n)), "{join}: {told:?}");
+            assert_eq!(told.contains(&"multiplicity"), join != "difference", "{join}");
+            job(join, "\"all\"").unwrap();
+            if !needed.is_empty() {
+                let error = job(join, "[]").unwrap_err();
+                assert!(error.message.ends_with(&format!("write accept = {list}")), "{error}");
+                assert!(job(join, &format!("{:?}", &needed[1..])).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_extra_is_a_reveal() {
+        for extra in Extra::ALL {
+            assert!([reveals::LEFT_UNMATCHED, reveals::RIGHT_UNMATCHED].iter().any(|r| r.name == extra.name()));
+        }
     }
 
     #[test]

@@ -8,11 +8,11 @@ use crate::error::JobError;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
-use crate::plan::{self, Plan};
+use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::spec::ProtocolName;
 use crate::units::{self, Found, Units, Work};
-use crate::{join, peer};
+use crate::{join, peer, settle};
 use std::time::Duration;
 use vesica_curve::Group;
 use vesica_net::Link;
@@ -29,10 +29,9 @@ use vesica_types::Party;
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     let local = local::open(plan)?;
-    let mut ledger = Ledger::open(plan)?;
-    let keys = clock.phase("read", "rows", local.table.rows(), || {
-        Keys::extract(&*local.table, &plan.keys, plan.memory, &local.scratch, ctl)
-    })?;
+    let mut ledger = Ledger::open(plan, &local.scratch)?;
+    let keys =
+        clock.phase("read", "rows", local.table.rows(), || Keys::extract(&*local.table, plan, &local.scratch, ctl))?;
     let mut side = Side { plan, local, keys, units: None };
     let mut lost: Option<Lost> = None;
     loop {
@@ -127,34 +126,29 @@ impl Side<'_> {
         let (_, units) = units.as_ref().expect("they were just cut");
         let total = u64::from(agreed.sizes.units);
         let meter = clock.follow(link, "match", "units", Some(total), || {
-            let multiply = plan::multiplies(plan);
+            let multiply = plan.multiplies();
             let work = Work { units, done: &agreed.done, multiply, ledger, link, ctl };
             with_group(plan.shared.curve, MatchUnits { plan, agreed: &agreed, work, rng: &mut rng })
         })?;
         clock.steps("match", &meter);
 
-        let found = Found::in_all(ledger);
+        let found = ledger.found()?;
+        let absent = clock
+            .follow(link, "settle", "", None, || settle::settle(plan, keys, &found, agreed.peer_keys, &mut *control))?;
+        let i_learn = plan.i_learn();
         let mut outcome = Outcome {
             rows: keys.rows,
             keys: keys.distinct,
             empty: keys.empty,
             duplicates: keys.duplicates,
-            matched: plan.i_learn().then_some(found.matches.len() as u64),
-            matched_rows: None,
+            matched: i_learn.then_some(found.matches.total()),
+            matched_rows: i_learn.then_some(found.rows),
             output: None,
         };
         let staged = clock.follow(link, "write", "rows", None, || {
-            let Some(mut sink) = local.fresh_sink(plan)? else { return Ok::<_, JobError>(None) };
-            let rows = if plan::multiplies(plan) {
-                join::inner(keys, &found.matches, plan.me.place() == 0, plan.memory, &local.scratch)?
-            } else {
-                join::semi(keys, &found.matches, plan.memory, &local.scratch)?
-            };
-            outcome.matched_rows = Some(rows.distinct);
-            local.room_for(rows.picks.len(), keys.rows)?;
-            let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
-            vesica_table::gather(&*local.table, rows.picks, memory, &local.scratch, &mut *sink)?;
-            Ok(Some(sink.finish()?))
+            let Some(sink) = local.fresh_sink(plan)? else { return Ok::<_, JobError>(None) };
+            let picks = join::rows(plan, keys, &found, absent, &local.scratch)?;
+            local.write(plan, picks, keys.rows, sink).map(Some)
         })?;
 
         // Nobody's output appears before everybody's is written: a full disk over there leaves no file here either.
@@ -195,9 +189,9 @@ impl WithGroup for MatchUnits<'_> {
 }
 
 /// Both say that all is written; where both learned, that they learned the same.
-fn finish(plan: &Plan, found: &Found, control: &mut dyn Channel) -> Result<(), JobError> {
+fn finish(plan: &Plan, found: &Found<'_>, control: &mut dyn Channel) -> Result<(), JobError> {
     control.step("finish");
-    let mine = if plan::multiplies(plan) { found.digest } else { [0; 32] };
+    let mine = if plan.all_learn() { found.digest } else { [0; 32] };
     if control.swap_exact(&mine, 32)? != mine {
         let fault = Misbehaviour::Contradiction("the result that it found is not the one that this side found");
         return Err(control.accuse(fault).into());

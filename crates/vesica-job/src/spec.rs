@@ -5,8 +5,11 @@
 //! the meaning.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, IntoDeserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
@@ -33,11 +36,20 @@ pub struct Shared {
     /// The group that `ecdh` works in.
     #[serde(default)]
     pub curve: CurveName,
-    /// What the output holds.
+    /// Which rows the output holds. The left table is that of the first of `parties`.
     #[serde(default)]
     pub join: Join,
+    /// What is done with a key that stands in several rows of one table.
+    #[serde(default)]
+    pub duplicates: Duplicates,
     /// The parties that get the result. Everyone else gets nothing, not even its size.
     pub learns: Vec<String>,
+    /// What the parties agree to tell each other beyond the intersection; what a job tells is shown by `vesica plan`.
+    #[serde(default)]
+    pub accept: Accept,
+    /// Results that nobody is to learn.
+    #[serde(default)]
+    pub limits: Limits,
     /// Mean number of keys a unit. Chosen from the sizes and the parties' cores when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<u32>,
@@ -107,15 +119,151 @@ impl CurveName {
     }
 }
 
-/// What the output holds.
+/// Which rows the output holds, as SQL has it: a party's output is its half of the joined rows. Where both parties learn,
+/// the two outputs line up row by row; a key with m rows on one side and n on the other gives m·n rows, and where a row
+/// has no partner, the other output has a row of nulls. Where one party learns, it gets each of its own rows that the join
+/// holds once, in the input's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Join {
-    /// The rows whose key the other party has too. Where one party learns: each such row of its own, once, in the
-    /// input's order. Where both learn: the two outputs line up row by row, as an SQL inner join would; a key with m
-    /// and n rows gives m·n rows on either side.
+    /// Rows whose key both have.
     #[default]
     Inner,
+    /// Those, and the rest of the left table. Both parties must learn.
+    Left,
+    /// Those of `inner`, and the rest of the right table. Both parties must learn.
+    Right,
+    /// Those of `inner`, and the rest of both tables. Both parties must learn.
+    Full,
+    /// What `full` holds beyond `inner`: the rows of either table whose key the other does not have.
+    Difference,
+    /// Rows of the left table whose key the right has, once each. Only the left party can learn.
+    Semi,
+    /// Rows of the left table whose key the right does not have. Only the left party can learn.
+    Anti,
+}
+
+impl Join {
+    /// Every join.
+    pub const ALL: &'static [Join] =
+        &[Join::Inner, Join::Left, Join::Right, Join::Full, Join::Difference, Join::Semi, Join::Anti];
+
+    /// As it stands in a job.
+    pub fn name(self) -> &'static str {
+        match self {
+            Join::Inner => "inner",
+            Join::Left => "left",
+            Join::Right => "right",
+            Join::Full => "full",
+            Join::Difference => "difference",
+            Join::Semi => "semi",
+            Join::Anti => "anti",
+        }
+    }
+}
+
+/// What is done with a key that stands in several rows of one table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicates {
+    /// All its rows take part, as in SQL.
+    #[default]
+    Join,
+    /// It is an error, found before the other party is contacted.
+    Error,
+    /// The first of its rows takes part, the others are left out as if they were not in the table.
+    First,
+}
+
+/// What the parties agree to tell each other beyond the intersection: `"all"`, or a list of names.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Accept {
+    /// Whatever the job tells.
+    All(All),
+    /// These.
+    Named(Vec<Extra>),
+}
+
+/// Everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum All {
+    /// Everything.
+    All,
+}
+
+/// Something that some jobs tell beyond the intersection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Extra {
+    /// How many rows of the left table have no partner, told to the right party.
+    LeftUnmatched,
+    /// How many rows of the right table have no partner, told to the left party.
+    RightUnmatched,
+}
+
+impl Extra {
+    /// Every one.
+    pub const ALL: &'static [Extra] = &[Extra::LeftUnmatched, Extra::RightUnmatched];
+
+    /// As it stands in a job; also the name of the reveal in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Extra::LeftUnmatched => "left_unmatched",
+            Extra::RightUnmatched => "right_unmatched",
+        }
+    }
+}
+
+impl Default for Accept {
+    fn default() -> Self {
+        Accept::Named(Vec::new())
+    }
+}
+
+impl Accept {
+    /// Whether `extra` is among what is accepted.
+    pub fn covers(&self, extra: Extra) -> bool {
+        match self {
+            Accept::All(All::All) => true,
+            Accept::Named(names) => names.contains(&extra),
+        }
+    }
+}
+
+/// By hand, because serde's own way with alternatives forgets what was wrong.
+impl<'de> Deserialize<'de> for Accept {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Accept;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"all\" or a list of names")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Accept, E> {
+                All::deserialize(word.into_deserializer()).map(Accept::All)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Accept, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Accept::Named)
+            }
+        }
+
+        from.deserialize_any(Either)
+    }
+}
+
+/// Results that nobody is to learn.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// With fewer common keys than this the run ends on both sides, and neither is told more than that they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_intersection: Option<u64>,
 }
 
 /// What is only this party's.
@@ -205,6 +353,28 @@ pub struct Output {
     /// What the file is to be, where its name does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
+    /// The columns to write, in this order; all of the input's when absent. A CSV's rows then keep their text but not
+    /// their quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// The text of a null in CSV. When absent, `NULL` if the join has rows without a partner here, else nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null: Option<String>,
+    /// In which order rows come.
+    #[serde(default)]
+    pub order: Order,
+}
+
+/// In which order the rows of an output come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Where both parties learn: an order that both share, so that the two outputs line up row by row. Where one does: the
+    /// input's.
+    #[default]
+    Aligned,
+    /// The input's, then the rows of nulls. The outputs do not line up.
+    Input,
 }
 
 /// A table's format. By default the name's ending says it: `.csv`, `.csv.gz`, `.csv.zst`, `.parquet`, `.arrow`.
@@ -239,8 +409,8 @@ impl SpecError {
     }
 }
 
-impl std::fmt::Display for SpecError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
             write!(f, "{}", file.display())?;
             if let Some((line, column)) = self.place {
@@ -382,7 +552,8 @@ output = { path = "out.csv" }
         let spec = parse(JOB).unwrap();
         assert_eq!(spec.shared.curve, CurveName::Curve25519);
         assert_eq!(spec.shared.join, Join::Inner);
-        assert_eq!(spec.mine.memory, "2 GiB");
+        assert_eq!((spec.shared.duplicates, spec.shared.accept), (Duplicates::Join, Accept::Named(vec![])));
+        assert_eq!((spec.mine.output.unwrap().order, spec.mine.memory.as_str()), (Order::Aligned, "2 GiB"));
         assert!(!spec.shared.insecure);
     }
 
@@ -400,6 +571,21 @@ output = { path = "out.csv" }
         let error = parse(&JOB.replace("\"ecdh\"", "\"ecdhh\"")).unwrap_err();
         assert_eq!(error.place.map(|p| p.0), Some(5));
         assert!(error.message.contains("ecdh"), "{error}");
+    }
+
+    #[test]
+    fn what_is_accepted_is_all_or_a_list_of_names() {
+        let accept = |value: &str| {
+            parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
+        };
+        assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e)));
+        let one = accept("[\"left_unmatched\"]").unwrap();
+        assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));
+        for (wrong, near) in [("\"al\"", "all"), ("[\"left_unmached\"]", "left_unmatched")] {
+            let error = accept(wrong).unwrap_err();
+            assert!(error.message.ends_with(&format!("did you mean `{near}`?")), "{error}");
+        }
+        assert!(accept("7").unwrap_err().message.contains("\"all\" or a list of names"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
-use crate::ledger::{Done, Ledger};
+use crate::ledger::Ledger;
 use crate::plan::Sizes;
 use std::path::Path;
 use std::sync::Mutex;
@@ -26,14 +26,35 @@ pub struct Units {
 pub struct Match {
     /// The key's number on this side.
     pub key: KeyId,
-    /// Rows that the peer has for it; 1 where outputs do not line up and it stays unknown.
+    /// Rows that this side has for it.
+    pub rows: u64,
+    /// Rows that the peer has for it; 1 where rows are not multiplied and it stays unknown.
     pub peer_rows: u64,
 }
 
-/// What the units found, in an order that both parties share.
-pub struct Found {
-    /// The common keys.
-    pub matches: Vec<Match>,
+impl Match {
+    /// Bytes of a match in a spill.
+    pub const BYTES: usize = 24;
+
+    /// The match as it is spilled.
+    pub fn to_bytes(self) -> [u8; Match::BYTES] {
+        let words = [self.key.0, self.rows, self.peer_rows].map(u64::to_le_bytes);
+        words.as_flattened().try_into().expect("three words")
+    }
+
+    /// The match that was spilled as `bytes`.
+    pub fn from_bytes(bytes: &[u8; Match::BYTES]) -> Self {
+        let word = |i: usize| u64::from_le_bytes(*bytes[8 * i..].first_chunk().expect("three words"));
+        Self { key: KeyId(word(0)), rows: word(1), peer_rows: word(2) }
+    }
+}
+
+/// What the units found.
+pub struct Found<'a> {
+    /// The common keys ([`Match`]), a bucket a unit.
+    pub matches: &'a Spilled,
+    /// Rows of this side that have one of them.
+    pub rows: u64,
     /// A hash of the common keys' digests: the same on both sides, if both learned.
     pub digest: [u8; 32],
 }
@@ -110,16 +131,17 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
             ctl.check()?;
             let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
             let (unit, rows) = units.unit(id)?;
-            let places = protocol.unit(&unit, &mut lines, &mut rng.unit(id))?;
+            let mut places = protocol.unit(&unit, &mut lines, &mut rng.unit(id))?;
+            // The order of the digests is the same on both sides, whatever the protocol's.
+            places.sort_unstable();
             let matches = count_rows(&rows, &places, multiply, &mut lines)?;
             let mut hash = blake3::Hasher::new();
             places.iter().for_each(|&place| {
                 hash.update(&unit.keys[place as usize].0);
             });
-            let digest = *hash.finalize().as_bytes();
             let mut finished = finished.lock().expect("no worker panics");
             let (ledger, meter, count) = &mut *finished;
-            ledger.commit(id, Done { matches, digest })?;
+            ledger.commit(id, hash.finalize().as_bytes(), &matches)?;
             meter.merge(&lines.peer()?.meter());
             *count += 1;
             link.set_progress("match", *count, Some(total));
@@ -145,21 +167,6 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
     }
 }
 
-impl Found {
-    /// What all units of a finished run found. Keys stand in the order of their numbers, which is the same on both sides
-    /// and in every run.
-    pub fn in_all(ledger: &Ledger) -> Self {
-        let mut matches = Vec::new();
-        let mut hash = blake3::Hasher::new();
-        for (_, done) in ledger.done() {
-            matches.extend_from_slice(&done.matches);
-            hash.update(&done.digest);
-        }
-        matches.sort_unstable_by_key(|m| m.key);
-        Self { matches, digest: *hash.finalize().as_bytes() }
-    }
-}
-
 /// The matches at `places` of a unit, with the peer's row counts where the outputs are to line up.
 fn count_rows(
     rows: &[(KeyId, u64)],
@@ -169,7 +176,7 @@ fn count_rows(
 ) -> Result<Vec<Match>, JobError> {
     let mine = places.iter().map(|&place| rows[place as usize]);
     if !multiply {
-        return Ok(mine.map(|(key, _)| Match { key, peer_rows: 1 }).collect());
+        return Ok(mine.map(|(key, rows)| Match { key, rows, peer_rows: 1 }).collect());
     }
     let ch = lines.peer()?;
     ch.step("multiplicity");
@@ -182,8 +189,10 @@ fn count_rows(
             .into());
     }
     let (theirs, _) = theirs.as_chunks::<8>();
-    let matches: Vec<Match> =
-        mine.zip(theirs).map(|((key, _), count)| Match { key, peer_rows: u64::from_le_bytes(*count) }).collect();
+    let matches: Vec<Match> = mine
+        .zip(theirs)
+        .map(|((key, rows), count)| Match { key, rows, peer_rows: u64::from_le_bytes(*count) })
+        .collect();
     if matches.iter().any(|m| m.peer_rows == 0) {
         return Err(ch.accuse(Misbehaviour::Contradiction("it claims to have no row for a common key")).into());
     }
@@ -217,7 +226,9 @@ mod tests {
     #[test]
     fn counts_stand_beside_their_keys() {
         let matches = counted(bytes(&[5, 6])).unwrap();
-        assert_eq!(matches, [Match { key: KeyId(2), peer_rows: 5 }, Match { key: KeyId(8), peer_rows: 6 }]);
+        let wanted = [Match { key: KeyId(2), rows: 3, peer_rows: 5 }, Match { key: KeyId(8), rows: 20, peer_rows: 6 }];
+        assert_eq!(matches, wanted);
+        assert_eq!(wanted.map(|m| Match::from_bytes(&m.to_bytes())), wanted);
     }
 
     #[test]

@@ -20,6 +20,27 @@ pub const MULTIPLICITY: Reveal = Reveal {
     what: "how many rows the other party has for each matched key (only where both parties learn)",
 };
 
+/// What the right party's rows of nulls cannot hide.
+pub const LEFT_UNMATCHED: Reveal = Reveal {
+    name: "left_unmatched",
+    to: Learner::Right,
+    what: "how many rows of the left party have no partner, those with an empty key or a key of an earlier row included",
+};
+
+/// What the left party's rows of nulls cannot hide.
+pub const RIGHT_UNMATCHED: Reveal = Reveal {
+    name: "right_unmatched",
+    to: Learner::Left,
+    what: "how many rows of the right party have no partner, those with an empty key or a key of an earlier row included",
+};
+
+/// What a run that goes on, or does not, says by that.
+pub const MINIMUM: Reveal = Reveal {
+    name: "minimum",
+    to: Learner::Everyone,
+    what: "whether there are as many common keys as the job asks for at least",
+};
+
 /// What no encryption hides.
 pub const TRAFFIC: Reveal = Reveal {
     name: "traffic",

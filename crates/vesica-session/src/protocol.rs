@@ -6,6 +6,10 @@ use vesica_types::{Digest, UnitId};
 pub enum Learner {
     /// The parties that the job lets learn the result.
     Learners,
+    /// The first of the job's parties, whose table is the left one of a join.
+    Left,
+    /// The second.
+    Right,
     /// Every party.
     Everyone,
     /// Whoever sees the traffic between the parties, TLS or not.

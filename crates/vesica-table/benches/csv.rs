@@ -45,7 +45,7 @@ fn passes(c: &mut Criterion) {
         group.bench_function("select half", |b| {
             b.iter(|| {
                 let mut rows = (0..ROWS).step_by(2).map(|r| Ok(RowId(r)));
-                table.select(&mut rows, Form::Verbatim, &mut |_| Ok(())).unwrap();
+                table.select(&mut rows, Form::Verbatim, &[], &mut |_| Ok(())).unwrap();
             });
         });
         group.finish();

@@ -168,17 +168,20 @@ impl Table for CsvTable {
         &self,
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
+        columns: &[usize],
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let places = columns;
         let columns = self.columns.len();
         let want = match form {
             Form::Verbatim => Want::Bounds { columns },
-            Form::Arrow => Want::Rows { columns, fields: columns },
+            Form::Arrow => Want::Rows { columns, fields: places.iter().map(|i| i + 1).max().unwrap_or(0) },
         };
         let mut scanner = self.scan()?;
         let mut fields = Fields::default();
         let mut lines = Lines::default();
-        let mut texts = Texts::new(self.schema.clone());
+        let schema = self.schema.project(places).map_err(|e| Error::Bug(e.to_string()))?;
+        let mut texts = Texts::new(Arc::new(schema));
         let mut at = 0;
         let mut wanted = rows.next().transpose()?;
         while let Some(RowId(this)) = wanted {
@@ -202,7 +205,7 @@ impl Table for CsvTable {
                         }
                     }
                     Form::Arrow => {
-                        texts.push(row.place, (0..columns).map(|i| row.field(i)));
+                        texts.push(row.place, places.iter().map(|&i| row.field(i)));
                         if texts.full() {
                             emit(texts.batch(&self.source)?)?;
                         }

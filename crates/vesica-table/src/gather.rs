@@ -83,7 +83,8 @@ pub fn gather(table: &dyn Table, picks: Picks, memory: usize, dir: &Path, sink: 
             RowId(row)
         })
     });
-    table.select(&mut rows, form, &mut |batch| {
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    table.select(&mut rows, form, &columns, &mut |batch| {
         let mut asked = asked.borrow_mut();
         if asked.len() < batch.num_rows() {
             return Err(Error::Bug("more rows than were asked for".into()));

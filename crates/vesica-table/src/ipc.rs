@@ -120,10 +120,7 @@ impl Table for IpcTable {
     fn keys(&self, columns: &[String]) -> Result<Batches, Error> {
         let places = table::places(&self.source, &self.columns, columns)?;
         text::check_keys(&self.source, places.iter().map(|&i| self.schema.field(i)))?;
-        let mut projection = places.clone();
-        projection.sort_unstable();
-        projection.dedup();
-        let order: Vec<usize> = places.iter().map(|p| projection.partition_point(|o| o < p)).collect();
+        let (projection, order) = table::in_file_order(&places);
         let (_, mut reader) = reader(&self.source, self.file, Some(projection))?;
         let schema = text::schema(columns.iter().cloned());
         let (source, rows) = (self.source.clone(), self.rows.clone());
@@ -153,19 +150,21 @@ impl Table for IpcTable {
         &self,
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
+        columns: &[usize],
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of an Arrow file".into()));
         }
-        let (_, batches) = reader(&self.source, self.file, None)?;
+        let (projection, order) = table::in_file_order(columns);
+        let (_, batches) = reader(&self.source, self.file, Some(projection))?;
         let mut next = rows.next().transpose()?;
         let mut first = 0;
         for batch in batches {
             if next.is_none() {
                 break;
             }
-            let batch = batch?;
+            let batch = batch?.project(&order).map_err(|e| arrow(&self.source, e))?;
             let end = first + batch.num_rows() as u64;
             while next.is_some_and(|r| r.0 < end) {
                 let mut taken: Vec<u32> = Vec::new();

@@ -38,6 +38,7 @@ mod spill;
 mod stage;
 mod table;
 mod text;
+mod view;
 
 pub use disk::free_bytes;
 pub use error::{Error, Fault};
@@ -48,3 +49,4 @@ pub use sink::{Output, Sink, create};
 pub use spill::{Blocks, MAX_BUCKETS, Spill, Spilled};
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Form, Header, Table};
+pub use view::View;

@@ -143,11 +143,7 @@ impl Table for ParquetTable {
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
         let build = || self.reader().with_projection(mask).build().map_err(|e| reading(&self.source, e));
         let mut reader = guarded(&self.source, build)?;
-        // The reader gives each column once, in file order.
-        let mut order: Vec<usize> = places.clone();
-        order.sort_unstable();
-        order.dedup();
-        let order: Vec<usize> = places.iter().map(|p| order.partition_point(|o| o < p)).collect();
+        let (_, order) = table::in_file_order(&places);
         let schema = text::schema(columns.iter().cloned());
         let source = self.source.clone();
         let mut ended = false;
@@ -173,12 +169,15 @@ impl Table for ParquetTable {
         &self,
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
+        columns: &[usize],
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of a Parquet file".into()));
         }
         self.source.begin()?;
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied());
+        let (_, order) = table::in_file_order(columns);
         let mut next = rows.next().transpose()?;
         let mut first = 0;
         for (group, meta) in self.metadata.metadata().row_groups().iter().enumerate() {
@@ -211,10 +210,14 @@ impl Table for ParquetTable {
                     next = rows.next().transpose()?;
                 }
                 let selection = RowSelection::from(selectors);
-                let reader = self.reader().with_row_groups(vec![group]).with_row_selection(selection);
+                let reader = self.reader().with_projection(mask.clone()).with_row_groups(vec![group]);
+                let reader = reader.with_row_selection(selection);
                 let mut times = times.as_slice();
                 let mut reader = guarded(&self.source, || reader.build().map_err(|e| reading(&self.source, e)))?;
-                let mut read = || reader.next().transpose().map_err(|e| arrow(&self.source, e));
+                let mut read = || {
+                    let batch = reader.next().map(|batch| batch.and_then(|batch| batch.project(&order)));
+                    batch.transpose().map_err(|e| arrow(&self.source, e))
+                };
                 while let Some(batch) = guarded(&self.source, &mut read)? {
                     let Some((these, rest)) = times.split_at_checked(batch.num_rows()) else {
                         return Err(corrupt(&self.source, "it has more rows than its footer says"));

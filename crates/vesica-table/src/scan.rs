@@ -172,6 +172,7 @@ impl Scanner {
             }
             self.reading = if want == Want::Header { 0 } else { self.row + 1 };
             match self.token(want, &mut fields.spans)? {
+                Token::Row { len, .. } if len > self.max_row => return Err(self.too_long()),
                 Token::Row { len, ending, fields, by } => {
                     self.row_line = self.line + 1;
                     self.line += 1;
@@ -337,12 +338,7 @@ impl Scanner {
     fn fill(&mut self) -> Result<(), Error> {
         let kept = self.end - self.start;
         if kept > self.max_row {
-            return Err(Error::TooLong {
-                path: self.source.path().to_owned(),
-                row: self.reading,
-                line: self.line + 1,
-                limit: self.max_row,
-            });
+            return Err(self.too_long());
         }
         if self.buf.len() - self.end < self.chunk {
             self.buf.copy_within(self.start..self.end, 0);
@@ -367,6 +363,12 @@ impl Scanner {
         self.quote = self.find(b'"');
         self.cr = self.find(b'\r');
         Ok(())
+    }
+
+    /// The error for the row before the cursor.
+    fn too_long(&self) -> Error {
+        let path = self.source.path().to_owned();
+        Error::TooLong { path, row: self.reading, line: self.line + 1, limit: self.max_row }
     }
 
     fn find(&self, needle: u8) -> usize {
@@ -594,6 +596,19 @@ mod tests {
         assert_eq!(error, None);
         let places: Vec<_> = found.iter().map(|f| f.2).collect();
         assert_eq!(places, [(1, 1), (2, 3), (3, 5), (4, 7)]);
+    }
+
+    /// A row that came whole in one reading is as long as one that came in many.
+    #[test]
+    fn a_row_that_is_too_long_is_refused_however_it_came() {
+        for row in [format!("x{}", "y".repeat(999)), format!("\"{}\"", "y".repeat(998)), "\"\"".repeat(500)] {
+            for (chunk, max_row, fits) in [(100, 1000, false), (1 << 20, 1000, false), (1 << 20, 1001, true)] {
+                let mut scanner = scanner(format!("{row}\n").as_bytes(), chunk, chunk, false);
+                scanner.max_row = max_row;
+                let (found, error) = rows(scanner, Want::Bounds { columns: 1 });
+                assert_eq!((found.len(), error.is_none()), if fits { (1, true) } else { (0, false) }, "{error:?}");
+            }
+        }
     }
 
     #[test]

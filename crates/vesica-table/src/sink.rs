@@ -34,15 +34,16 @@ pub struct Output {
     pub path: PathBuf,
     /// Its format; if `None`, its name says.
     pub format: Option<Format>,
-    /// Set if rows may be absent, as in outer joins: the text of an absent or null value in CSV. In Parquet and Arrow
-    /// every column then becomes nullable. If `None`, nulls (of Parquet in CSV) are empty.
-    pub absent: Option<String>,
+    /// The text of a null in CSV: of each value of an absent row, and of the nulls of Parquet and Arrow.
+    pub null: String,
+    /// Whether rows may be absent, as in outer joins. In Parquet and Arrow every column then becomes nullable.
+    pub absent: bool,
 }
 
 impl Output {
-    /// A new file at `path`, whose name says its format, in which no row is absent.
+    /// A new file at `path`, whose name says its format, in which no row is absent and nulls are empty.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), format: None, absent: None }
+        Self { path: path.into(), format: None, null: String::new(), absent: false }
     }
 }
 
@@ -90,7 +91,9 @@ pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error>
         Format::Csv => {
             let packing = Packing::of(&output.path);
             let writer = Pack::new(packing, out).map_err(|e| stage.failed(e))?;
-            let mut sink = CsvSink { null: Null::new(output.absent.as_deref(), like), schema, writer, stage };
+            let nulls = output.absent || like.format() != Format::Csv;
+            let null = Null::new(&output.null, nulls, like);
+            let mut sink = CsvSink { null, schema, writer, stage };
             sink.header(like)?;
             Ok(Box::new(sink))
         }
@@ -157,7 +160,7 @@ fn resolve(path: &Path, like: &dyn Table) -> Result<PathBuf, Error> {
 
 /// The schema of the sink, if `format` can hold it.
 fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef, Error> {
-    if format == Format::Csv && like.format() == Format::Csv {
+    if format == Format::Csv && like.header().is_some() {
         return Ok(VERBATIM.clone());
     }
     let schema = like.schema();
@@ -194,7 +197,7 @@ fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef
             });
         }
     }
-    if output.absent.is_none() {
+    if !output.absent {
         return Ok(schema);
     }
     let fields: Vec<_> = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
@@ -258,21 +261,22 @@ impl Pack {
 /// How what is not there is written.
 struct Null {
     text: String,
+    /// Whether there can be any, so that a text that reads like one must be told apart.
+    possible: bool,
     /// A row of nothing else, with its line ending.
     row: Vec<u8>,
 }
 
 impl Null {
-    fn new(text: Option<&str>, like: &dyn Table) -> Self {
-        let text = text.unwrap_or_default().to_owned();
+    fn new(text: &str, possible: bool, like: &dyn Table) -> Self {
         let columns = like.columns().len();
         let mut row = Vec::new();
         for i in 0..columns {
             // A lone empty field would be a blank line, which other readers skip.
-            field(&mut row, &text, i > 0, columns == 1 && text.is_empty());
+            field(&mut row, text, i > 0, columns == 1 && text.is_empty());
         }
         row.extend_from_slice(like.header().map_or(b"\n", |h| &h.newline));
-        Self { text, row }
+        Self { text: text.to_owned(), possible, row }
     }
 }
 
@@ -341,7 +345,8 @@ impl CsvSink {
                 } else {
                     // Quoted, what reads like a null is none; that keeps empty texts and nulls apart.
                     let text = column.value(row);
-                    field(&mut lines, text, i > 0, text == self.null.text);
+                    let alone = columns.len() == 1 && text.is_empty();
+                    field(&mut lines, text, i > 0, alone || (self.null.possible && text == self.null.text));
                 }
             }
             lines.push(b'\n');

@@ -27,7 +27,7 @@ pub struct Header {
 pub enum Form {
     /// CSV to CSV: batches of one column of `LargeBinary`, a row's bytes with its line ending. Null is an absent row.
     Verbatim,
-    /// Everything else: batches of [`Table::schema`].
+    /// Everything else: batches of columns of [`Table::schema`].
     Arrow,
 }
 
@@ -81,7 +81,8 @@ pub trait Table: Send + Sync {
     fn keys(&self, columns: &[String]) -> Result<Batches, Error>;
 
     /// Second pass: the rows numbered by `rows`, which must ascend and may repeat, handed to `emit` batch by batch in
-    /// that order. Rows not asked for cost as little as the format allows.
+    /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the places
+    /// `columns`, in that order; a verbatim row is whole.
     ///
     /// # Errors
     /// What is wrong with the data; [`Error::Changed`] if a row is not there; any error of `rows` or `emit`.
@@ -89,6 +90,7 @@ pub trait Table: Send + Sync {
         &self,
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
+        columns: &[usize],
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error>;
 }
@@ -96,6 +98,16 @@ pub trait Table: Send + Sync {
 /// Where the columns called `names` stand among `columns`.
 pub(crate) fn places(source: &Source, columns: &[Column], names: &[String]) -> Result<Vec<usize>, Error> {
     names.iter().map(|name| place(source, columns, name)).collect()
+}
+
+/// What a reader must be asked for that gives each column once and in file order, and where in its answer each of
+/// `places` then stands.
+pub(crate) fn in_file_order(places: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let mut once = places.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    let order = places.iter().map(|p| once.partition_point(|o| o < p)).collect();
+    (once, order)
 }
 
 fn place(source: &Source, columns: &[Column], name: &str) -> Result<usize, Error> {

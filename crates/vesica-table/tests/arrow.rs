@@ -182,7 +182,7 @@ fn absent_rows_are_nulls_in_every_column() {
         let table = table(&path);
         for name in ["out.parquet", "out.arrow"] {
             let out = dir.path().join(name);
-            write(&*table, &Output { absent: Some("NULL".into()), ..Output::new(&out) }, &rows, 1 << 20).unwrap();
+            write(&*table, &Output { null: "NULL".into(), absent: true, ..Output::new(&out) }, &rows, 1 << 20).unwrap();
             let found = read(&out);
             assert_eq!(plain(&found), expected(&rows));
             assert!(found.schema().field(1).is_nullable());
@@ -265,7 +265,7 @@ fn parquet_and_arrow_become_csv() {
         text(&Output::new(&out)),
         "\"a,b\",n,f\nplain,1,0.1\n\"q\"\"u,o\nte\",,1e300\n\"\",-3,-0.0\n,,NaN\nNULL,5,2.0\n"
     );
-    let output = Output { absent: Some("NULL".into()), ..Output::new(&out) };
+    let output = Output { null: "NULL".into(), absent: true, ..Output::new(&out) };
     assert_eq!(
         text(&output),
         "\"a,b\",n,f\nplain,1,0.1\n\"q\"\"u,o\nte\",NULL,1e300\n,-3,-0.0\nNULL,NULL,NaN\n\"NULL\",5,2.0\n"
@@ -296,7 +296,8 @@ fn dictionaries_of_many_batches_become_one() {
     // In the order of the file, batches pass as they are.
     let mut sink = vesica_table::create(&Output::new(&out), &*table).unwrap();
     let mut rows = (0..8).map(|r| Ok(RowId(r)));
-    table.select(&mut rows, sink.form(), &mut |batch| sink.write(&batch)).unwrap();
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    table.select(&mut rows, sink.form(), &columns, &mut |batch| sink.write(&batch)).unwrap();
     sink.finish().unwrap().commit().unwrap();
     assert_eq!(key(&*kit::table(&out), "d"), all);
     // Many small batches with dictionaries of their own.
@@ -364,7 +365,8 @@ fn damaged_files_are_errors_that_name_them() {
             let result = open(&Input::new(&path)).and_then(|table| {
                 try_keys(&*table, &["text", "number", "word", "view"])?;
                 let mut rows = [0, 250, 499].map(|r| Ok(RowId(r))).into_iter();
-                table.select(&mut rows, Form::Arrow, &mut |_| Ok(()))
+                let columns: Vec<usize> = (0..table.columns().len()).collect();
+                table.select(&mut rows, Form::Arrow, &columns, &mut |_| Ok(()))
             });
             match result {
                 // A flipped bit in a value is another value: the formats carry no checksums by default.

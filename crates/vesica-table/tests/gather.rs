@@ -35,7 +35,7 @@ proptest! {
         let rows = rows(n);
         let table = table(&file(&dir, "in.csv", text(&rows)));
         let chosen: Vec<_> = chosen.into_iter().map(|c| c.map(|i| i.index(n as usize) as u64)).collect();
-        let output = Output { absent: Some("-".into()), ..Output::new(dir.path().join("out.csv")) };
+        let output = Output { null: "-".into(), absent: true, ..Output::new(dir.path().join("out.csv")) };
         let out = write(&*table, &output, &chosen, memory).unwrap();
         let row = |c: &Option<u64>| c.map_or("-,-\n", |i| rows[i as usize].as_str()).to_owned();
         prop_assert_eq!(String::from_utf8(out).unwrap(), text(&chosen.iter().map(row).collect::<Vec<_>>()));
@@ -103,7 +103,7 @@ fn selected_rows_must_ascend_and_may_repeat() {
         let mut text = String::new();
         let mut rows = rows.iter().map(|&r| Ok(RowId(r)));
         table
-            .select(&mut rows, Form::Arrow, &mut |batch| {
+            .select(&mut rows, Form::Arrow, &[0], &mut |batch| {
                 let column = batch.column(0).as_any().downcast_ref::<arrow_array::StringArray>().unwrap();
                 column.iter().for_each(|t| write!(text, "{}", t.unwrap()).unwrap());
                 Ok(())

@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
-use vesica_table::{Error, Fault, Format, Output, Table, create};
+use vesica_table::{Error, Fault, Format, Output, Table, View, create};
 
 const TEXT: &str = "id,v\na,1\nb,2\nc,3\n";
 
@@ -151,13 +151,38 @@ fn absent_rows_have_as_many_fields_as_the_others() {
         ("", "id,v\n,\nb,2\n,\na,1\n"),
         ("a,b", "id,v\n\"a,b\",\"a,b\"\nb,2\n\"a,b\",\"a,b\"\na,1\n"),
     ] {
-        let output = Output { absent: Some(absent.into()), ..Output::new(&path) };
+        let output = Output { null: absent.into(), absent: true, ..Output::new(&path) };
         assert_eq!(String::from_utf8(write(&*table, &output, &rows, 1 << 20).unwrap()).unwrap(), expected);
     }
     // Of one column, an empty text in quotes: a blank line would be no row to other readers.
     let one = kit::table(&file(&dir, "one.csv", "id\r\na\r\n"));
-    let output = Output { absent: Some(String::new()), ..Output::new(&path) };
+    let output = Output { absent: true, ..Output::new(&path) };
     assert_eq!(write(&*one, &output, &[None, Some(0)], 1 << 20).unwrap(), b"id\r\n\"\"\r\na\r\n");
+}
+
+/// Some columns, in another order, from and to every format; what is not taken need not even be text.
+#[test]
+fn a_view_has_some_columns_in_its_own_order() {
+    let dir = dir();
+    let text = b"id,raw,v\n1,\xff,\"a,b\"\n2,\xfe,\n3,\xfd,\"q\"\"\"\n";
+    let csv_table = kit::table(&file(&dir, "in.csv", text));
+    let view = View::new(&*csv_table, &kit::strings(&["v", "id"])).unwrap();
+    let expected = "v,id\n\"a,b\",1\n\"q\"\"\",3\n,2\n";
+    assert_eq!(csv(&view, &[0, 2, 1]), expected, "fields keep their text");
+    for name in ["a.parquet", "a.arrow"] {
+        // A table of three columns of this format, then two of its columns.
+        let three = kit::table(&file(&dir, "three.csv", "w,id,v\nx,1,\"a,b\"\ny,2,\nz,3,\"q\"\"\"\n"));
+        let path = dir.path().join(name);
+        write(&*three, &Output::new(&path), &[Some(0), Some(1), Some(2)], 1 << 20).unwrap();
+        let table = kit::table(&path);
+        let view = View::new(&*table, &kit::strings(&["v", "id"])).unwrap();
+        assert_eq!(csv(&view, &[0, 2, 1]), expected.replace("\n,2", "\n\"\",2"), "{name}: an empty text is no null");
+    }
+    let error = View::new(&*csv_table, &kit::strings(&["vv"])).err().unwrap();
+    assert!(error.to_string().contains("did you mean \"v\""), "{error}");
+    let absent = Output { null: "NULL".into(), absent: true, ..Output::new(dir.path().join("out.csv")) };
+    let bytes = write(&view, &absent, &[Some(1), None], 1 << 20).unwrap();
+    assert_eq!(String::from_utf8(bytes).unwrap(), "v,id\n,2\nNULL,NULL\n");
 }
 
 #[test]
@@ -167,7 +192,8 @@ fn child_writes_to_standard_output() {
     let table = input(&dir);
     let mut sink = create(&Output::new("-"), &*table).unwrap();
     let mut rows = [0, 2].map(|r| Ok(vesica_types::RowId(r))).into_iter();
-    table.select(&mut rows, sink.form(), &mut |batch| sink.write(&batch)).unwrap();
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    table.select(&mut rows, sink.form(), &columns, &mut |batch| sink.write(&batch)).unwrap();
     let staged = sink.finish().unwrap();
     assert_eq!(staged.rows(), 2);
     staged.commit().unwrap();

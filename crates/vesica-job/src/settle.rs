@@ -1,0 +1,45 @@
+//! What the parties tell each other between the last unit and the output.
+
+use crate::error::JobError;
+use crate::keys::Keys;
+use crate::plan::{MAX_KEYS, Plan};
+use crate::units::Found;
+use vesica_session::{Channel, Misbehaviour};
+
+/// Settles whether the result may be learned, and how many rows of nulls the output has: the peer's rows without a partner,
+/// where the job shows them.
+///
+/// # Errors
+/// [`JobError::TooSmall`] on both sides; counts of the peer's that cannot be.
+pub fn settle(
+    plan: &Plan,
+    keys: &Keys,
+    found: &Found<'_>,
+    peer_keys: u64,
+    ch: &mut dyn Channel,
+) -> Result<u64, JobError> {
+    ch.step("settle");
+    let matched = found.matches.total();
+    if let Some(least) = plan.shared.limits.min_intersection {
+        // Who does not learn knows nothing against it.
+        let enough = !plan.i_learn() || matched >= least;
+        let theirs = ch.swap_exact(&[u8::from(enough)], 1)?;
+        if !enough || theirs != [1] {
+            return Err(JobError::TooSmall(least));
+        }
+    }
+    let half = plan.half();
+    if !plan.all_learn() || !(half.mine || half.theirs) {
+        return Ok(0);
+    }
+    let mine = if half.mine { keys.kept() - found.rows } else { 0 };
+    let theirs = ch.swap_exact(&mine.to_le_bytes(), 8)?;
+    let theirs = u64::from_le_bytes(theirs.try_into().expect("it has 8 bytes"));
+    // Each key without a partner has a row at least.
+    let possible = if half.theirs { peer_keys.saturating_sub(matched)..=MAX_KEYS } else { 0..=0 };
+    if !possible.contains(&theirs) {
+        let fault = Misbehaviour::Contradiction("it claims a number of rows without a partner that cannot be");
+        return Err(ch.accuse(fault).into());
+    }
+    Ok(theirs)
+}

@@ -1,0 +1,67 @@
+use crate::{Batches, Column, Error, Form, Format, Source, Table, table};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::sync::Arc;
+use vesica_types::RowId;
+
+/// Some columns of a table, in an order of their own. What is written of a CSV through it is not verbatim: fields keep
+/// their text, and quotes stand only where they must.
+pub struct View<'a> {
+    table: &'a dyn Table,
+    places: Vec<usize>,
+    columns: Vec<Column>,
+    schema: SchemaRef,
+}
+
+impl<'a> View<'a> {
+    /// The columns of `table` called `names`, in that order.
+    ///
+    /// # Errors
+    /// [`Error::Column`] and [`Error::Ambiguous`].
+    pub fn new(table: &'a dyn Table, names: &[String]) -> Result<Self, Error> {
+        let places = table::places(table.source(), table.columns(), names)?;
+        let columns = places.iter().map(|&i| table.columns()[i].clone()).collect();
+        let schema = table.schema().project(&places).map_err(|e| Error::Bug(e.to_string()))?;
+        Ok(Self { table, places, columns, schema: Arc::new(schema) })
+    }
+}
+
+impl Table for View<'_> {
+    fn source(&self) -> &Source {
+        self.table.source()
+    }
+
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn format(&self) -> Format {
+        self.table.format()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.table.rows()
+    }
+
+    fn keys(&self, columns: &[String]) -> Result<Batches, Error> {
+        self.table.keys(columns)
+    }
+
+    fn select(
+        &self,
+        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
+        form: Form,
+        columns: &[usize],
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if form != Form::Arrow {
+            return Err(Error::Bug("verbatim rows of some columns".into()));
+        }
+        let places: Vec<usize> = columns.iter().map(|&i| self.places[i]).collect();
+        self.table.select(rows, form, &places, emit)
+    }
+}

@@ -189,7 +189,7 @@ impl<V: Lanes> Point<V> {
         let g = a.minus(b).carry();
         let f = a.minus(b).plus(zz).plus(zz).carry();
         let h = a.plus(b).carry();
-        Self { x: e.mul(&f), y: g.mul(&h), z: f.mul(&g), t: if with_t { e.mul(&h) } else { self.t } }
+        Self::completed(&e, &f, &g, &h, with_t)
     }
 
     /// The sum, by "add-2008-hwcd-3": complete, because a = -1 is a square and d is not.
@@ -203,7 +203,25 @@ impl<V: Lanes> Point<V> {
         let f = d.minus(c).carry();
         let g = d.plus(c).carry();
         let h = b.plus(a).carry();
-        Self { x: e.mul(&f), y: g.mul(&h), z: f.mul(&g), t: if with_t { e.mul(&h) } else { self.t } }
+        Self::completed(&e, &f, &g, &h, with_t)
+    }
+
+    /// (EF : GH : FG : EH); without T, some value stands in its place.
+    #[inline(always)]
+    fn completed(e: &Fe<V>, f: &Fe<V>, g: &Fe<V>, h: &Fe<V>, with_t: bool) -> Self {
+        let t = if with_t { e.mul(h) } else { *e };
+        Self { x: e.times_raw(f).carry(), y: g.times_raw(h).carry(), z: f.times_raw(g).carry(), t }
+    }
+}
+
+/// A sum with T, called.
+struct Add<'a, V>(&'a Point<V>, &'a Cached<V>);
+
+impl<V: Lanes> Formula<V> for Add<'_, V> {
+    type Out = Point<V>;
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        self.0.add(self.1, true)
     }
 }
 
@@ -249,11 +267,11 @@ impl<V: Lanes> Formula<V> for Product<'_, V> {
         let mut table = [one; 8];
         let mut multiple = point;
         for entry in &mut table[1..] {
-            multiple = multiple.add(&one, true);
+            multiple = V::call(Add(&multiple, &one));
             *entry = multiple.cached();
         }
         let mut sum = Point { x: Fe::zero(), y: Fe::one(), z: Fe::one(), t: Fe::zero() };
-        for digit in k.digits.iter().rev() {
+        for (i, digit) in k.digits.iter().enumerate().rev() {
             for _ in 0..3 {
                 sum = sum.double(false);
             }
@@ -263,8 +281,8 @@ impl<V: Lanes> Formula<V> for Product<'_, V> {
             let negative = (digit as u64) >> 63;
             let size = ((digit ^ -(negative as i64)) + negative as i64) as u64;
             let mut entry = Cached::neutral();
-            for (i, candidate) in (1..).zip(&table) {
-                entry = Cached::select(V::mask_of(equal(size, i)), candidate, &entry);
+            for (multiple, candidate) in (1..).zip(&table) {
+                entry = Cached::select(V::mask_of(equal(size, multiple)), candidate, &entry);
             }
             let negative = V::mask_of(negative);
             let entry = Cached {
@@ -273,7 +291,8 @@ impl<V: Lanes> Formula<V> for Product<'_, V> {
                 z2: entry.z2,
                 t2d: Fe::select(negative, &entry.t2d.neg(), &entry.t2d),
             };
-            sum = sum.add(&entry, true);
+            // Doublings do not ask for T, but what comes after the last sum may.
+            sum = sum.add(&entry, i == 0);
         }
         sum
     }
@@ -538,7 +557,7 @@ impl<V: Lanes> Formula<V> for FromUniform<V> {
         let top = V::splat(u64::MAX >> 1);
         let [w0, w1, w2, w3, w4, w5, w6, w7] = words;
         let [p, q] = map([Fe::from_words([w0, w1, w2, w3.and(top)]), Fe::from_words([w4, w5, w6, w7.and(top)])]);
-        p.add(&q.cached(), true)
+        V::call(Add(&p, &q.cached()))
     }
 }
 

@@ -259,11 +259,11 @@ impl weierstrass::FillTable<Field> for Table {
 /// The sum of the products of powers and coefficients: tight.
 #[inline(always)]
 fn polynomial<V: Lanes>(powers: &[Limbs<V>; 4], coefficients: &[[u64; 4]; 4]) -> Limbs<V> {
-    let mut columns = start::<Field, V>();
+    let mut sum = [V::zero(); 5];
     for i in 0..4 {
-        product(&mut columns, &powers[i], &splat(limbs(coefficients[i])));
+        sum = mul_add::<Field, V>(&powers[i], &splat(limbs(coefficients[i])), &sum);
     }
-    carry(Field::fold(columns))
+    carry(sum)
 }
 
 /// The coefficients k_(1,0) to k_(1,3) of the isogeny.

@@ -1137,14 +1137,8 @@ fn simple_swu<C: Curve, V: Lanes>(u: &[Limbs<V>; 2 * GROUP]) -> [Mapped<V>; 2 * 
         d[i] = mul_tight::<C, V>(&select(is_zero, &z, &tight::<C, V>(minus::<C, V>(&tv2))), &a);
         let d2 = square_loose::<C, V>(&d[i]);
         gd[i] = mul_tight::<C, V>(&d2, &d[i]);
-        let mut columns = start::<C, V>();
-        product(&mut columns, &x1[i], &x1[i]);
-        product(&mut columns, &a, &d2);
-        let inner = ripple(C::fold(columns));
-        let mut columns = start::<C, V>();
-        product(&mut columns, &inner, &x1[i]);
-        product(&mut columns, &b, &gd[i]);
-        gn[i] = tight::<C, V>(add(&C::fold(columns), &bias));
+        let inner = ripple(mul_add::<C, V>(&a, &d2, &square_raw::<C, V>(&x1[i])));
+        gn[i] = tight::<C, V>(add(&mul_add::<C, V>(&inner, &x1[i], &mul_raw::<C, V>(&b, &gd[i])), &bias));
         // sqrt_ratio(gn, gd), up to the power.
         uv[i] = mul_loose::<C, V>(&gn[i], &gd[i]);
         t[i] = mul_loose::<C, V>(&square_loose::<C, V>(&gd[i]), &uv[i]);

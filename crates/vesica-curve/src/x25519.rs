@@ -197,7 +197,7 @@ impl<V: Lanes> Formula<V> for Ladder<'_, V> {
             let da = d.times(&a);
             let cb = c.times_raw(&b);
             let x = da.plus(cb).carry().squared();
-            let z = da.minus(cb).carry().square().times_raw(&u);
+            let z = da.minus(cb).carry().squared_raw().carry().times_raw(&u);
             (c, d) = (x.plus(z).carry(), x.minus(z).carry());
 
             (a, b) = double(&sum, &difference);

@@ -177,15 +177,28 @@ impl<V: Lanes> Fp<V> {
         Self([c0.and(wide).add(c2.shr(41)), c1.and(wide).add(c0.shr(43)), c2.and(top).add(c1.shr(43))])
     }
 
-    /// Product, tight. Weight: the product of the bounds.
+    /// Product, tight, by a call. Weight: the product of the bounds.
     #[inline(always)]
     pub(crate) fn mul(self, other: Self) -> Self {
+        V::call(Mul(self, other))
+    }
+
+    /// The same, inlined.
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
         Wide::zero(3).dot(&Factor::of(self), &other).reduce()
     }
 
-    /// Square of a value below 4 u, tight.
+    /// Square of a value below 4 u, tight, by a call.
     #[inline(always)]
     pub(crate) fn square(self) -> Self {
+        let [square] = V::call(Squares([self], 1));
+        square
+    }
+
+    /// The same, inlined.
+    #[inline(always)]
+    fn squared(self) -> Self {
         let [a0, a1, a2] = self.0;
         let (twice0, eight1, four2) = (a0.add(a0), a1.shl(3), a2.shl(2));
         let mut wide = Wide::zero(2);
@@ -242,15 +255,31 @@ impl<V: Lanes> Fp<V> {
     }
 }
 
-/// Squares of `N` values, `times` times over. Several values are in flight because one square waits for the last.
-#[inline(always)]
-pub(crate) fn squares<V: Lanes, const N: usize>(mut x: [Fp<V>; N], times: u32) -> [Fp<V>; N] {
-    for _ in 0..times {
-        for x in &mut x {
-            *x = x.square();
-        }
+struct Mul<V>(Fp<V>, Fp<V>);
+
+impl<V: Lanes> Formula<V> for Mul<V> {
+    type Out = Fp<V>;
+    #[inline(always)]
+    fn run(self) -> Fp<V> {
+        self.0.times(self.1)
     }
-    x
+}
+
+/// Squares of `N` values below 4 u, so many times over. Several values are in flight because one square waits for the last.
+struct Squares<V, const N: usize>([Fp<V>; N], u32);
+
+impl<V: Lanes, const N: usize> Formula<V> for Squares<V, N> {
+    type Out = [Fp<V>; N];
+    #[inline(always)]
+    fn run(self) -> [Fp<V>; N] {
+        let Squares(mut x, times) = self;
+        for _ in 0..times {
+            for x in &mut x {
+                *x = x.squared();
+            }
+        }
+        x
+    }
 }
 
 /// `x^(2^125)` of tight values: with 4·2^125 = p + 1, a square root of every square (RFC 9380, appendix I.1).
@@ -260,7 +289,7 @@ impl<V: Lanes, const N: usize> Formula<V> for Root<V, N> {
     type Out = [Fp<V>; N];
     #[inline(always)]
     fn run(self) -> Self::Out {
-        squares(self.0, 125)
+        V::call(Squares(self.0, 125))
     }
 }
 
@@ -273,7 +302,7 @@ impl<V: Lanes, const N: usize> Formula<V> for InverseRoot<V, N> {
     fn run(self) -> Self::Out {
         #[inline(always)]
         fn join<V: Lanes, const N: usize>(high: [Fp<V>; N], times: u32, low: [Fp<V>; N]) -> [Fp<V>; N] {
-            let mut high = squares(high, times);
+            let mut high = V::call(Squares(high, times));
             for (high, low) in high.iter_mut().zip(low) {
                 *high = high.mul(low);
             }
@@ -316,7 +345,7 @@ impl<V: Lanes> Formula<V> for Invert<'_, V> {
         }
         // p - 2 = 4·(2^125 - 1) + 1.
         let [x] = InverseRoot([product]).run();
-        let mut inverse = squares([x], 2)[0].mul(product);
+        let mut inverse = x.square().square().mul(product);
         for (value, (before, zero)) in values.iter_mut().zip(before).rev() {
             let this = inverse.mul(before);
             inverse = inverse.mul(*value);
@@ -346,7 +375,7 @@ impl<V: Lanes> Left<V> {
     /// Schoolbook: with prepared factors Karatsuba's method trades 18 multiply-adds for as many additions.
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Fp2<V>) -> Fp2<V> {
-        if V::SPLIT == 52 {
+        if V::MADD {
             return LeftProduct(self, other).run();
         }
         // With sixteen registers, formulas of several products inlined into each other spill most of what they compute.
@@ -442,7 +471,7 @@ impl<V: Lanes> Fp2<V> {
     /// Square, tight. Weight: 2j·(j + K) or 2j², for a value below j u, j < K.
     #[inline(always)]
     pub(crate) fn square<const K: u64>(self) -> Self {
-        if V::SPLIT == 52 { ExtensionSquare::<V, K>(&self).run() } else { V::call(ExtensionSquare::<V, K>(&self)) }
+        if V::MADD { ExtensionSquare::<V, K>(&self).run() } else { V::call(ExtensionSquare::<V, K>(&self)) }
     }
 
     /// The norm re² + im² of a value below 4 u, tight.
@@ -490,7 +519,7 @@ impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquare<'_, V, K> {
     fn run(self) -> Fp2<V> {
         let Fp2 { re, im } = *self.0;
         let (sum, difference) = (re.add(im), re.sub::<K>(im));
-        Fp2 { re: sum.mul(difference), im: re.add(re).mul(im) }
+        Fp2 { re: sum.times(difference), im: re.add(re).times(im) }
     }
 }
 

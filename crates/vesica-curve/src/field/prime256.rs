@@ -12,7 +12,7 @@
 //! Bounds of products: with both factors below 2^258.8 a column collects at most ten halves below 2^52, below 2^55.4;
 //! doubled cross terms (2^56) and the additions that the formulas make stay far below 2^63.
 
-use super::Lanes;
+use super::{Formula, Lanes};
 use std::marker::PhantomData;
 
 /// Low bits of a limb.
@@ -286,48 +286,93 @@ pub(crate) fn ripple<V: Lanes>(mut raw: Limbs<V>) -> Limbs<V> {
     raw
 }
 
+// Each product is a call: there are hundreds in the formulas of three curves, for each back end a copy, and the vector
+// instructions of one take longer than handing it ten vectors in memory.
+
+struct Mul<'a, F, V>(&'a Limbs<V>, &'a Limbs<V>, PhantomData<F>);
+
+impl<F: Prime, V: Lanes> Formula<V> for Mul<'_, F, V> {
+    type Out = Limbs<V>;
+    #[inline(always)]
+    fn run(self) -> Limbs<V> {
+        let mut columns = start::<F, V>();
+        product(&mut columns, self.0, self.1);
+        F::fold(columns)
+    }
+}
+
+struct MulAdd<'a, F, V>(&'a Limbs<V>, &'a Limbs<V>, &'a Limbs<V>, PhantomData<F>);
+
+impl<F: Prime, V: Lanes> Formula<V> for MulAdd<'_, F, V> {
+    type Out = Limbs<V>;
+    #[inline(always)]
+    fn run(self) -> Limbs<V> {
+        let mut columns = start_from::<F, V>(self.2);
+        product(&mut columns, self.0, self.1);
+        F::fold(columns)
+    }
+}
+
+struct Square<'a, F, V>(&'a Limbs<V>, PhantomData<F>);
+
+impl<F: Prime, V: Lanes> Formula<V> for Square<'_, F, V> {
+    type Out = Limbs<V>;
+    #[inline(always)]
+    fn run(self) -> Limbs<V> {
+        F::fold(square_columns::<F, V>(self.0, None))
+    }
+}
+
+struct SquareAddTwice<'a, F, V>(&'a Limbs<V>, &'a Limbs<V>, PhantomData<F>);
+
+impl<F: Prime, V: Lanes> Formula<V> for SquareAddTwice<'_, F, V> {
+    type Out = Limbs<V>;
+    #[inline(always)]
+    fn run(self) -> Limbs<V> {
+        F::fold(square_columns::<F, V>(self.0, Some(self.1)))
+    }
+}
+
+/// a·b, raw; factors may be loose.
+#[inline(always)]
+pub(crate) fn mul_raw<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
+    V::call(Mul::<F, V>(a, b, PhantomData))
+}
+
 /// a·b, loose; factors may be loose.
 #[inline(always)]
 pub(crate) fn mul_loose<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
-    let mut columns = start::<F, V>();
-    product(&mut columns, a, b);
-    ripple(F::fold(columns))
+    ripple(mul_raw::<F, V>(a, b))
 }
 
 /// a·b, wide; factors may be loose.
 #[inline(always)]
 pub(crate) fn mul<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
-    let mut columns = start::<F, V>();
-    product(&mut columns, a, b);
-    carry(F::fold(columns))
+    carry(mul_raw::<F, V>(a, b))
 }
 
 /// a·b, tight; factors may be loose.
 #[inline(always)]
 pub(crate) fn mul_tight<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> {
-    let mut columns = start::<F, V>();
-    product(&mut columns, a, b);
-    tight::<F, V>(add(&F::fold(columns), &splat(Held::<F>::BIAS)))
+    tight::<F, V>(add(&mul_raw::<F, V>(a, b), &splat(Held::<F>::BIAS)))
 }
 
 /// a·b + c, raw; factors may be loose, c is tight or raw.
 #[inline(always)]
 pub(crate) fn mul_add<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>, c: &Limbs<V>) -> Limbs<V> {
-    let mut columns = start_from::<F, V>(c);
-    product(&mut columns, a, b);
-    F::fold(columns)
+    V::call(MulAdd::<F, V>(a, b, c, PhantomData))
 }
 
 /// a², raw; a may be loose.
 #[inline(always)]
 pub(crate) fn square_raw<F: Prime, V: Lanes>(a: &Limbs<V>) -> Limbs<V> {
-    F::fold(square_columns::<F, V>(a, None))
+    V::call(Square::<F, V>(a, PhantomData))
 }
 
 /// a² + 2c, raw; a may be loose, c is tight or raw.
 #[inline(always)]
 pub(crate) fn square_add_twice<F: Prime, V: Lanes>(a: &Limbs<V>, c: &Limbs<V>) -> Limbs<V> {
-    F::fold(square_columns::<F, V>(a, Some(c)))
+    V::call(SquareAddTwice::<F, V>(a, c, PhantomData))
 }
 
 /// a², loose; a may be loose.
@@ -416,10 +461,9 @@ pub(crate) fn plain<F: Prime, V: Lanes>(x: &Limbs<V>) -> Limbs<V> {
 #[inline(always)]
 pub(crate) fn held_long<F: Prime, V: Lanes>(x: &Columns<V>) -> Limbs<V> {
     let (low, high) = ([x[0], x[1], x[2], x[3], x[4]], [x[5], x[6], x[7], x[8], x[9]]);
-    let mut columns = start::<F, V>();
-    product(&mut columns, &low, &splat(Held::<F>::INTO));
-    product(&mut columns, &high, &splat(Held::<F>::INTO_HIGH));
-    tight::<F, V>(add(&F::fold(columns), &splat(Held::<F>::BIAS)))
+    let low = mul_raw::<F, V>(&low, &splat(Held::<F>::INTO));
+    let sum = mul_add::<F, V>(&high, &splat(Held::<F>::INTO_HIGH), &low);
+    tight::<F, V>(add(&sum, &splat(Held::<F>::BIAS)))
 }
 
 /// An integer below 2^256 as a held element, tight.

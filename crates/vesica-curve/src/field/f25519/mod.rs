@@ -150,63 +150,48 @@ impl<V: Lanes> Fe<V> {
         limbs
     }
 
-    /// The digits of the canonical representative.
+    /// The digits of the canonical representative, by a call.
     #[inline(always)]
     fn freeze(self) -> [V; 5] {
-        let r = radix::<V>();
-        let top = 255 - 4 * r;
-        let mut limbs = self.masked();
-        // The number is below 2p, so p is to be subtracted once at most: if, and only if, x + 19 carries out of bit 255. Then
-        // x - p = x + 19 - 2^255.
-        let mut carry = V::splat(19);
-        for k in 0..5 {
-            carry = limbs[k].add(carry).shr(if k < 4 { r } else { top });
-        }
-        // 0 or 1; times 19.
-        carry = carry.add(double(carry)).add(carry.shl(4));
-        for k in 0..5 {
-            let bits = if k < 4 { r } else { top };
-            let sum = limbs[k].add(carry);
-            limbs[k] = sum.and(V::splat((1 << bits) - 1));
-            carry = sum.shr(bits);
-        }
-        limbs
+        V::call(Freeze(self))
     }
 
-    /// `self·other`, with the bias.
+    /// `self·other`, with the bias. This and the next three are for the loops in which all time is spent: see [`Fe::mul`].
     #[inline(always)]
     pub(crate) fn times(&self, other: &Self) -> Wide<V> {
-        Wide(product(self, other, const { bias::<V>() }))
+        Wide(product::<V, true>(self, other))
     }
 
     /// `self·other`, without it.
     #[inline(always)]
     pub(crate) fn times_raw(&self, other: &Self) -> Raw<V> {
-        Raw(product(self, other, [0; 5]))
+        Raw(product::<V, false>(self, other))
     }
 
     /// `self²`, with the bias.
     #[inline(always)]
     pub(crate) fn squared(&self) -> Wide<V> {
-        Wide(square(self, const { bias::<V>() }))
+        Wide(square::<V, true>(self))
     }
 
     /// `self²`, without it.
     #[inline(always)]
     pub(crate) fn squared_raw(&self) -> Raw<V> {
-        Raw(square(self, [0; 5]))
+        Raw(square::<V, false>(self))
     }
 
-    /// `self·other`.
+    /// `self·other`, by a call: whatever is written once and runs a few times an element should not be a copy of the
+    /// product's hundred instructions, for each back end, at each place.
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Self) -> Self {
-        self.times_raw(other).carry()
+        V::call(Mul(self, other))
     }
 
-    /// `self²`.
+    /// `self²`, by a call.
     #[inline(always)]
     pub(crate) fn square(&self) -> Self {
-        self.squared_raw().carry()
+        let [square] = squarings([*self], 1);
+        square
     }
 
     /// `self + other`.
@@ -266,14 +251,80 @@ impl<V: Lanes> Fe<V> {
     }
 }
 
+/// The columns of `a·b`. In radix 2^51 a product takes some two hundred instructions on few registers, and a formula of
+/// many such does not gain by having them inlined.
 #[inline(always)]
-fn product<V: Lanes>(a: &Fe<V>, b: &Fe<V>, bias: [u64; 5]) -> [V; 5] {
-    if V::MADD { radix52::product(&a.0, &b.0, bias) } else { radix51::product(&a.0, &b.0, bias) }
+fn product<V: Lanes, const BIASED: bool>(a: &Fe<V>, b: &Fe<V>) -> [V; 5] {
+    let product = Product::<V, BIASED>(a, b);
+    if V::MADD { product.run() } else { V::call(product) }
 }
 
+/// The columns of `a²`.
 #[inline(always)]
-fn square<V: Lanes>(a: &Fe<V>, bias: [u64; 5]) -> [V; 5] {
-    if V::MADD { radix52::square(&a.0, bias) } else { radix51::square(&a.0, bias) }
+fn square<V: Lanes, const BIASED: bool>(a: &Fe<V>) -> [V; 5] {
+    let square = Square::<V, BIASED>(a);
+    if V::MADD { square.run() } else { V::call(square) }
+}
+
+struct Product<'a, V, const BIASED: bool>(&'a Fe<V>, &'a Fe<V>);
+
+impl<V: Lanes, const BIASED: bool> Formula<V> for Product<'_, V, BIASED> {
+    type Out = [V; 5];
+    #[inline(always)]
+    fn run(self) -> [V; 5] {
+        let Product(a, b) = self;
+        let bias = const { if BIASED { bias::<V>() } else { [0; 5] } };
+        if V::MADD { radix52::product(&a.0, &b.0, bias) } else { radix51::product(&a.0, &b.0, bias) }
+    }
+}
+
+struct Square<'a, V, const BIASED: bool>(&'a Fe<V>);
+
+impl<V: Lanes, const BIASED: bool> Formula<V> for Square<'_, V, BIASED> {
+    type Out = [V; 5];
+    #[inline(always)]
+    fn run(self) -> [V; 5] {
+        let Square(a) = self;
+        let bias = const { if BIASED { bias::<V>() } else { [0; 5] } };
+        if V::MADD { radix52::square(&a.0, bias) } else { radix51::square(&a.0, bias) }
+    }
+}
+
+struct Mul<'a, V>(&'a Fe<V>, &'a Fe<V>);
+
+impl<V: Lanes> Formula<V> for Mul<'_, V> {
+    type Out = Fe<V>;
+    #[inline(always)]
+    fn run(self) -> Fe<V> {
+        Raw(Product::<V, false>(self.0, self.1).run()).carry()
+    }
+}
+
+struct Freeze<V>(Fe<V>);
+
+impl<V: Lanes> Formula<V> for Freeze<V> {
+    type Out = [V; 5];
+    #[inline(always)]
+    fn run(self) -> [V; 5] {
+        let r = radix::<V>();
+        let top = 255 - 4 * r;
+        let mut limbs = self.0.masked();
+        // The number is below 2p, so p is to be subtracted once at most: if, and only if, x + 19 carries out of bit 255. Then
+        // x - p = x + 19 - 2^255.
+        let mut carry = V::splat(19);
+        for k in 0..5 {
+            carry = limbs[k].add(carry).shr(if k < 4 { r } else { top });
+        }
+        // 0 or 1; times 19.
+        carry = carry.add(double(carry)).add(carry.shl(4));
+        for k in 0..5 {
+            let bits = if k < 4 { r } else { top };
+            let sum = limbs[k].add(carry);
+            limbs[k] = sum.and(V::splat((1 << bits) - 1));
+            carry = sum.shr(bits);
+        }
+        limbs
+    }
 }
 
 impl<V: Lanes> Wide<V> {
@@ -353,7 +404,7 @@ impl<V: Lanes, const N: usize> Formula<V> for Squarings<V, N> {
         let mut x = self.0;
         for _ in 0..self.1 {
             for i in 0..N {
-                x[i] = x[i].square();
+                x[i] = Raw(Square::<V, false>(&x[i]).run()).carry();
             }
         }
         x

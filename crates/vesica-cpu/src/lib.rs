@@ -13,9 +13,11 @@ use std::sync::OnceLock;
 pub enum Backend {
     /// Plain Rust on 64-bit words: any CPU. The specification that the others are tested against.
     Portable,
-    /// Four 64-bit lanes: AVX2 with FMA.
+    /// Four 64-bit lanes: AVX2 with FMA, AES-NI and PCLMULQDQ. Every x86 CPU with AVX2 has the rest, except in a virtual
+    /// machine that hides them.
     Avx2,
-    /// Eight 64-bit lanes: AVX-512 F, DQ, BW, VL and IFMA.
+    /// Eight 64-bit lanes: AVX-512 F, DQ, BW, VL and IFMA, with VAES and VPCLMULQDQ: Intel's since Ice Lake, AMD's since
+    /// Zen 4.
     Ifma,
 }
 
@@ -42,14 +44,22 @@ impl Backend {
         match self {
             Backend::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Backend::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("aes")
+                    && is_x86_feature_detected!("pclmulqdq")
+            }
             #[cfg(target_arch = "x86_64")]
             Backend::Ifma => {
-                is_x86_feature_detected!("avx512f")
+                Backend::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512ifma")
+                    && is_x86_feature_detected!("vaes")
+                    && is_x86_feature_detected!("vpclmulqdq")
             }
             #[cfg(not(target_arch = "x86_64"))]
             Backend::Avx2 | Backend::Ifma => false,

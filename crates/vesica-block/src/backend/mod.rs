@@ -1,0 +1,156 @@
+//! The back ends: private types of lanes, and the `#[target_feature]` functions that run code written for them.
+//!
+//! This folder is the only one of the crate with `unsafe` in it. What makes it sound is one invariant: **code that is
+//! instantiated with a back end's lanes runs only through a [`Ready`], which exists only for a back end that this CPU
+//! has.** The types cannot be named outside this folder.
+
+#![allow(unsafe_code)]
+
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
+#[cfg(target_arch = "x86_64")]
+mod rounds;
+
+use crate::Block;
+use vesica_cpu::Backend;
+use zeroize::Zeroize;
+
+/// Blocks side by side in a vector register.
+pub(crate) trait Lanes: Copy {
+    /// How many: at most four.
+    const WIDTH: usize;
+    /// Every bit zero.
+    const ZERO: Self;
+
+    /// One block in all lanes.
+    fn splat(block: Block) -> Self;
+    /// The first [`Self::WIDTH`] blocks, or all if there are fewer; the other lanes are zero.
+    fn load(blocks: &[Block]) -> Self;
+    /// Writes the first [`Self::WIDTH`] blocks, or as many as there are.
+    fn store(self, blocks: &mut [Block]);
+
+    /// Bitwise exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Shifts each 64-bit half towards its high end.
+    fn shl(self, bits: u32) -> Self;
+    /// Shifts each 64-bit half towards its low end.
+    fn shr(self, bits: u32) -> Self;
+    /// Lane by lane: the low half of `self`, and above it the low half of `other`.
+    fn low_halves(self, other: Self) -> Self;
+    /// Lane by lane: the high half of `self`, and above it the high half of `other`.
+    fn high_halves(self, other: Self) -> Self;
+}
+
+/// Lanes that multiply polynomials over GF(2).
+pub(crate) trait Clmul: Lanes {
+    /// The first [`Self::WIDTH`] words, or all if there are fewer, in the low halves; all else zero.
+    fn load_low(words: &[u64]) -> Self;
+    /// Lane by lane: the low half of `self` times the low half of `other`.
+    fn clmul_ll(self, other: Self) -> Self;
+    /// Lane by lane: the low half of `self` times the high half of `other`.
+    fn clmul_lh(self, other: Self) -> Self;
+    /// Lane by lane: the high half of `self` times the high half of `other`.
+    fn clmul_hh(self, other: Self) -> Self;
+}
+
+/// A computation written once for all types of lanes. Implementations of `run` are `#[inline(always)]`.
+pub(crate) trait Kernel {
+    /// What it computes.
+    type Out;
+    /// Computes it, with lanes of type `V`.
+    fn run<V: Lanes>(self) -> Self::Out;
+}
+
+/// A [`Kernel`] that multiplies.
+pub(crate) trait Products {
+    /// What it computes.
+    type Out;
+    /// Computes it, with lanes of type `V`.
+    fn run<V: Clmul>(self) -> Self::Out;
+}
+
+/// A back end that this CPU has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ready(Backend);
+
+impl Ready {
+    /// The one that this process has chosen.
+    #[inline]
+    pub(crate) fn chosen() -> Self {
+        // `Backend::chosen` returns available ones only: this is what all `unsafe` in this folder rests on.
+        Self(Backend::chosen())
+    }
+
+    /// All that this CPU has, the portable one first.
+    #[cfg(test)]
+    pub(crate) fn all() -> Vec<Self> {
+        Backend::available().into_iter().map(Self).collect()
+    }
+
+    /// Runs a kernel on the widest lanes of the back end.
+    pub(crate) fn wide<K: Kernel>(self, kernel: K) -> K::Out {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Ifma => ifma::wide(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => avx2::wide(kernel),
+            _ => kernel.run::<portable::B128x1>(),
+        }
+    }
+
+    /// Runs a kernel on the lanes of the back end that multiply.
+    pub(crate) fn products<K: Products>(self, kernel: K) -> K::Out {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Ifma => ifma::products(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => avx2::products(kernel),
+            _ => kernel.run::<portable::B128x1>(),
+        }
+    }
+}
+
+/// An expanded key of AES-128, as the back end that expanded it wants it.
+pub(crate) enum Key {
+    /// For any CPU.
+    Portable(Box<portable::Aes>),
+    /// For the CPU's own instructions: the eleven round keys.
+    #[cfg(target_arch = "x86_64")]
+    Rounds(Ready, [Block; 11]),
+}
+
+impl Key {
+    pub(crate) fn new(ready: Ready, key: Block) -> Self {
+        match ready.0 {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Ifma | Backend::Avx2 => Self::Rounds(ready, avx2::expand(key)),
+            _ => Self::Portable(Box::new(portable::Aes::new(key))),
+        }
+    }
+
+    pub(crate) fn encrypt(&self, blocks: &mut [Block]) {
+        match self {
+            Self::Portable(aes) => aes.encrypt(blocks),
+            #[cfg(target_arch = "x86_64")]
+            Self::Rounds(Ready(Backend::Ifma), keys) => ifma::encrypt(keys, blocks),
+            #[cfg(target_arch = "x86_64")]
+            Self::Rounds(_, keys) => avx2::encrypt(keys, blocks),
+        }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // The portable one wipes itself.
+        #[cfg(target_arch = "x86_64")]
+        if let Self::Rounds(_, keys) = self {
+            keys.zeroize();
+        }
+    }
+}

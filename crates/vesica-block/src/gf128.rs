@@ -16,6 +16,14 @@ pub fn mul_scalar(a: &mut [Block], k: Block) {
     Ready::chosen().products(MulScalar { a, k });
 }
 
+/// a[i] ← a[i]·b[i].
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn mul_each(a: &mut [Block], b: &[Block]) {
+    Ready::chosen().products(MulEach { a, b });
+}
+
 /// acc[i] ← acc[i] + a[i]·k.
 ///
 /// # Panics
@@ -60,6 +68,22 @@ impl Products for MulScalar<'_> {
         let k = V::splat(self.k);
         for a in self.a.chunks_mut(V::WIDTH) {
             product(V::load(a), k).reduce().store(a);
+        }
+    }
+}
+
+struct MulEach<'a> {
+    a: &'a mut [Block],
+    b: &'a [Block],
+}
+
+impl Products for MulEach<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<V: Clmul>(self) {
+        assert_eq!(self.a.len(), self.b.len(), "pairs of factors");
+        for (a, b) in self.a.chunks_mut(V::WIDTH).zip(self.b.chunks(V::WIDTH)) {
+            product(V::load(a), V::load(b)).reduce().store(a);
         }
     }
 }
@@ -185,6 +209,9 @@ mod tests {
                 let mut scaled = a.clone();
                 ready.products(MulScalar { a: &mut scaled, k });
                 assert_eq!(scaled, a.iter().map(|&a| naive(a, k)).collect::<Vec<_>>(), "{ready:?}, {n}");
+                let mut each = a.clone();
+                ready.products(MulEach { a: &mut each, b: &b });
+                assert!((0..n).all(|i| each[i] == naive(a[i], b[i])), "{ready:?}, {n}");
                 let mut added = b.clone();
                 ready.products(MulAdd { acc: &mut added, a: &a, k });
                 assert!((0..n).all(|i| added[i] == b[i] ^ scaled[i]), "{ready:?}, {n}");

@@ -25,12 +25,38 @@ pub fn scale(f: Block, b: u64) -> Block {
     product[0]
 }
 
+/// f[i] ← f[i]·b[i], with f[i] in F and b[i] in B: the low half of the block, whatever the high one is.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn scale_each(f: &mut [Block], b: &[Block]) {
+    Ready::chosen().products(ScaleEach { f, b });
+}
+
 /// acc[i] ← acc[i] + a[i]·k, with a[i] in B and k in F.
 ///
 /// # Panics
 /// If the slices differ in length.
 pub fn mul_add(acc: &mut [Block], a: &[u64], k: Block) {
     Ready::chosen().products(MulAdd { acc, a, k });
+}
+
+struct ScaleEach<'a> {
+    f: &'a mut [Block],
+    b: &'a [Block],
+}
+
+impl Products for ScaleEach<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<V: Clmul>(self) {
+        assert_eq!(self.f.len(), self.b.len(), "pairs of factors");
+        for (f, b) in self.f.chunks_mut(V::WIDTH).zip(self.b.chunks(V::WIDTH)) {
+            let (b, k) = (V::load(b), V::load(f));
+            let (p, q) = (b.clmul_ll(k), b.clmul_lh(k));
+            p.low_halves(q).xor(fold(p.high_halves(q))).store(f);
+        }
+    }
 }
 
 struct MulAdd<'a> {
@@ -106,6 +132,21 @@ mod tests {
                         let product = Block::from_halves(naive(a[i], k.low()), naive(a[i], k.high()));
                         assert_eq!(out[i], acc[i] ^ product, "{ready:?}, {n}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_by_its_own() {
+        for n in SIZES {
+            let (f, b) = (checks::blocks(n, 3), checks::blocks(n, 4));
+            for ready in Ready::all() {
+                let mut out = f.clone();
+                ready.products(ScaleEach { f: &mut out, b: &b });
+                for i in 0..n {
+                    let [low, high] = [f[i].low(), f[i].high()].map(|half| naive(half, b[i].low()));
+                    assert_eq!(out[i], Block::from_halves(low, high), "{ready:?}, {n}");
                 }
             }
         }

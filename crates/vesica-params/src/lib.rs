@@ -9,6 +9,7 @@
 mod bounds;
 pub mod curve;
 mod level;
+pub mod lpn;
 pub mod okvs;
 
 pub use bounds::{tag_bytes, unit_capacity, units};

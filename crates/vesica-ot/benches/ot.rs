@@ -1,0 +1,94 @@
+//! Speed of correlations: each party in a thread of its own, over a pipe in memory, after the base was opened.
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use std::hint::black_box;
+use vesica_block::Block;
+use vesica_block::prg::Prg;
+use vesica_ot::softspoken::{FOLD, Receiver, Sender};
+use vesica_ot::{Security, base, code, vole};
+use vesica_params::{Level, lpn};
+use vesica_testkit::two;
+use vesica_types::UnitId;
+
+/// A set-up base, both sides.
+fn open(security: Security, fold: usize) -> (Sender, Receiver) {
+    two(
+        |lines, rng| Sender::open(security, fold, lines.peer().unwrap(), rng).unwrap(),
+        |lines, rng| Receiver::open(security, fold, lines.peer().unwrap(), rng).unwrap(),
+    )
+}
+
+fn transfers(c: &mut Criterion) {
+    let mut group = c.benchmark_group("ot");
+    group.sample_size(10);
+    group.bench_function("base/128", |b| {
+        let choices = [subtle::Choice::from(1); 128];
+        b.iter(|| {
+            two(
+                |lines, rng| base::send(128, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| base::receive(&choices, lines.peer().unwrap(), rng).unwrap(),
+            )
+        });
+    });
+    for (name, fold) in [("iknp", 1), ("softspoken4", 4), ("softspoken8", 8)] {
+        for security in [Security::SemiHonest, Security::Malicious] {
+            group.bench_function(format!("{name}/2^20/{security:?}"), |b| {
+                b.iter_batched_ref(
+                    || open(security, fold),
+                    |(sender, receiver)| {
+                        two(
+                            |lines, rng| black_box(sender.random(0, 1 << 20, lines.peer().unwrap(), rng).unwrap()),
+                            |lines, _| black_box(receiver.random(0, 1 << 20, lines.peer().unwrap()).unwrap()),
+                        )
+                    },
+                    BatchSize::PerIteration,
+                );
+            });
+        }
+    }
+}
+
+fn silent(c: &mut Criterion) {
+    let mut group = c.benchmark_group("vole");
+    group.sample_size(10);
+    for code in lpn::SETS {
+        for security in [Security::SemiHonest, Security::Malicious] {
+            for n in [1 << 16, 350_000, 1 << 20] {
+                group.bench_function(format!("{}/128/{n}/{security:?}", code.id), |b| {
+                    b.iter_batched_ref(
+                        || open(security, FOLD),
+                        |(sender, receiver)| {
+                            let unit = UnitId(0);
+                            two(
+                                |lines, rng| {
+                                    black_box(vole::send::<Block>(sender, unit, code, n, lines.peer().unwrap(), rng).unwrap())
+                                },
+                                |lines, rng| {
+                                    black_box(vole::receive::<Block>(receiver, unit, code, n, lines.peer().unwrap(), rng).unwrap())
+                                },
+                            )
+                        },
+                        BatchSize::PerIteration,
+                    );
+                });
+            }
+        }
+        group.bench_function(format!("{}/encode pairs/2^20", code.id), |b| {
+            let n = 1 << 20;
+            let mut noisy = vec![[Block::ZERO; 2]; code.noise(n, Level::STANDARD).len()];
+            Prg::new(Block(1)).fill(noisy.as_flattened_mut());
+            let mut out = vec![[Block::ZERO; 2]; n];
+            b.iter(|| {
+                let mut place = out.iter_mut();
+                code::encode::<Block, 2>(code, &mut noisy, n, |pair| {
+                    if let Some(place) = place.next() {
+                        *place = pair;
+                    }
+                });
+            });
+        });
+    }
+}
+
+criterion_group!(benches, transfers, silent);
+criterion_main!(benches);

@@ -1,0 +1,52 @@
+//! Correlations from short seeds.
+//!
+//! The layers, from the bottom: [`base`] makes a few oblivious transfers with public-key operations; [`softspoken`] makes
+//! many correlated ones from them; [`pprf`] turns those into punctured trees, whose leaves [`code`] compresses into what
+//! looks random; [`vole`] puts all of it together. [`ideal`] says what each of them must give.
+//!
+//! A job opens one base ([`softspoken::Sender`] and [`softspoken::Receiver`]) and takes from it, unit by unit, fresh
+//! correlations that need no public-key operation. Both bases can be used by many threads at once.
+
+#![forbid(unsafe_code)]
+
+pub mod base;
+pub mod code;
+pub mod ideal;
+pub mod pprf;
+pub mod softspoken;
+pub mod vole;
+
+use vesica_block::Block;
+use vesica_session::{Channel, Misbehaviour, Result};
+
+/// Against whom a correlation is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Security {
+    /// A peer that follows the protocol. Messages of wrong lengths and bad group elements are refused all the same; wrong
+    /// corrections are not noticed: they give wrong outputs, or tell the peer something of this party's choices.
+    SemiHonest,
+    /// A peer that does what it likes: wrong corrections are noticed, and end the run. A peer may guess a few secret bits
+    /// and learn whether it was right from whether the run goes on, which the parameters allow for.
+    Malicious,
+}
+
+/// Blocks as they travel.
+fn pack(blocks: &[Block]) -> Vec<u8> {
+    blocks.iter().flat_map(|block| block.to_le_bytes()).collect()
+}
+
+/// `n` blocks from the wire, exactly.
+fn receive_blocks(ch: &mut dyn Channel, n: usize) -> Result<Vec<Block>> {
+    let wire = ch.recv_exact(n * Block::BYTES)?;
+    Ok(wire.as_chunks().0.iter().map(|bytes| Block::from_le_bytes(*bytes)).collect())
+}
+
+/// The error for a peer whose words do not agree with each other.
+fn contradiction(ch: &dyn Channel, what: &'static str) -> vesica_session::Error {
+    ch.accuse(Misbehaviour::Contradiction(what))
+}
+
+/// Σ blocks.
+fn sum(blocks: &[Block]) -> Block {
+    blocks.iter().fold(Block::ZERO, |sum, &block| sum ^ block)
+}

@@ -1,0 +1,544 @@
+//! Correlated oblivious transfers, as many as wanted, from 128 base ones.
+//!
+//! [Roy22] Roy, "SoftSpokenOT: quieter OT extension from small-field silent VOLE in the Minicrypt model", CRYPTO 2022,
+//! eprint 2022/192: the small-field VOLE (Figure 5), its trees with their check (Figures 13 and 14), and the extension with
+//! its consistency check (Figures 7 and 8), for the repetition code. With a fold of one it is IKNP (Ishai, Kilian, Nissim,
+//! Petrank, CRYPTO 2003).
+//!
+//!   Δ     128 secret bits of the sender          delta       k      fold: bits of Δ a tree covers     fold
+//!   u     random bits of the receiver            bits        F_x    leaves of a tree, x in {0,1}^k    leaves
+//!   V, W  W = V + u ⊗ Δ, the rows of both        rows        d_g    corrections u_g + u_0             message 1
+//!
+//! Opening: 1. 128 base OTs: the sender gets, for each tree, the sibling of every node on the path to its own k bits of Δ;
+//! 2. R -> S: the sums of left and of right children of each level, under those keys; if malicious, also Roy's check.
+//! So S knows every leaf but the one at Δ's bits.
+//! Extending: 1. R -> S: d_g for every tree but the first.   Malicious: 2. S -> R: χ.   3. R -> S: the hash of u by χ, and a
+//! digest of the hashes of V's columns; S compares with those of W.
+//! Rounds: 1.5, then 1/2 (2 if malicious).   Bytes: 12 kB, then n·(128/k - 1)/8; 64 more if malicious.
+//! Differs from the paper: the check is on polynomial hashes over GF(2^128) of each column (soundness n/128·2^-128 rather
+//! than 2^-128), and V's hashes travel as a digest.
+//!
+//! One base serves many calls, each with an id of its own: the leaves of a call are AES of its id under the base's leaves,
+//! so calls are independent as far as anyone can tell who lacks a leaf, and the one that S lacks stays the same, Δ's. That
+//! is many extensions under one Δ, as always in OT extension; a check that fails ends the job, so a malicious receiver
+//! has one guess at bits of Δ in all, not one a call. An id cannot be used twice.
+
+use crate::{Security, base, contradiction, pack, receive_blocks, sum};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use subtle::Choice;
+use vesica_block::{Block, aes::Aes128, gf128, hash::Permutation, prg::Prg, transpose::transpose};
+use vesica_session::{Channel, Error, Result, SessionRng};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Bits of Δ: the security of everything that is correlated by it.
+pub const WIDTH: usize = 128;
+
+/// Bits of Δ that a tree covers, if nothing else is asked: four times less traffic than IKNP, and hardly more work.
+pub const FOLD: usize = 4;
+
+/// Blocks of every leaf's stream that are made at once: 16 leaves fill half of the first-level cache.
+const BATCH: usize = 64;
+
+/// The side that holds Δ.
+pub struct Sender {
+    delta: Zeroizing<Block>,
+    shared: Shared,
+}
+
+/// The side that holds the bits.
+pub struct Receiver {
+    shared: Shared,
+}
+
+/// What both sides keep of the opening.
+struct Shared {
+    /// Tree after tree, 2^fold leaves each; the sender's in the order x + Δ, so that what it lacks stands first.
+    leaves: Zeroizing<Vec<Block>>,
+    fold: usize,
+    security: Security,
+    /// Names the base: a digest of the base OTs' transcript.
+    session: [u8; 32],
+    used: Mutex<BTreeSet<u64>>,
+}
+
+/// The receiver's part of some correlated transfers.
+pub struct Correlated {
+    /// u: bit j of it is bit j mod 128 of block j / 128.
+    pub bits: Vec<Block>,
+    /// The rows of V.
+    pub rows: Vec<Block>,
+}
+
+impl Sender {
+    /// Opens a base with a [`Receiver`] on the other side; Δ is drawn at random, and its lowest bit is as random as the rest.
+    ///
+    /// # Errors
+    /// Those of the channel, and the peer's if it breaks the protocol.
+    pub fn open(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        let delta = Zeroizing::new(Block::from_le_bytes(rng.bytes()));
+        let bits: Vec<Choice> = (0..WIDTH).map(|i| Choice::from((delta.0 >> i & 1) as u8)).collect();
+        let siblings: Vec<Choice> = bits.iter().map(|&bit| !bit).collect();
+        // 1.
+        let (keys, session) = base::receive(&siblings, ch, rng)?;
+        // 2. <- sums of every level but the first, then the check
+        let shared = Shared::new(security, fold, session);
+        let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
+        let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
+        for (g, message) in wire.chunks_exact(shared.tree_blocks()).enumerate() {
+            let path = &bits[g * fold..][..fold];
+            let tree = expand_but_one(path, &keys[g * fold..][..fold], message);
+            leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (fold - 1)..], ch)?);
+        }
+        Ok(Self { delta, shared: Shared { leaves, ..shared } })
+    }
+
+    /// Δ.
+    pub fn delta(&self) -> Block {
+        *self.delta
+    }
+
+    /// At least n rows of W, in a whole number of blocks of 128.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if its corrections fail the check; a bug if `id` was used before.
+    pub fn extend(&self, id: u64, n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
+        let shared = &self.shared;
+        shared.claim(id)?;
+        let blocks = shared.blocks(n);
+        let (mut columns, _) = shared.columns(id, blocks);
+        // 1. <- d_g
+        let corrections = receive_blocks(ch, (shared.trees() - 1) * blocks)?;
+        for (i, column) in columns.chunks_exact_mut(blocks).enumerate().skip(shared.fold) {
+            let chosen = Block::mask(self.delta.0 >> i & 1 == 1);
+            let correction = &corrections[(i / shared.fold - 1) * blocks..][..blocks];
+            column.iter_mut().zip(correction).for_each(|(w, &d)| *w ^= d & chosen);
+        }
+        if shared.security == Security::Malicious {
+            // 2. -> χ
+            let chi = Block::from_le_bytes(rng.bytes());
+            ch.send(&chi.to_le_bytes())?;
+            // 3. <- hash of u, digest of the hashes of V's columns
+            let answer = ch.recv_exact(Block::BYTES + 32)?;
+            let u = Block::from_le_bytes(answer.as_chunks().0[0]);
+            let hashed = hash_columns(chi, &columns, blocks);
+            let v: Vec<Block> =
+                (0..).zip(hashed).map(|(i, w)| w ^ (u & Block::mask(self.delta.0 >> i & 1 == 1))).collect();
+            if answer[Block::BYTES..] != *digest(&v).as_bytes() {
+                return Err(contradiction(ch, "the corrections of its OT extension contradict each other"));
+            }
+        }
+        Ok(rows(&columns, blocks, n))
+    }
+
+    /// n pairs of random keys, of which the receiver knows one each.
+    ///
+    /// # Errors
+    /// As [`Sender::extend`].
+    pub fn random(&self, id: u64, n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Zeroizing<Vec<[Block; 2]>>> {
+        let mut w = self.extend(id, n, ch, rng)?;
+        w.truncate(n);
+        let mut other: Vec<Block> = w.iter().map(|&w| w ^ *self.delta).collect();
+        let permutation = self.shared.permutation(id, b"keys");
+        permutation.tccr(Block::ZERO, &mut w);
+        permutation.tccr(Block::ZERO, &mut other);
+        Ok(Zeroizing::new(w.into_iter().zip(other).map(|(w, other)| [w, other]).collect()))
+    }
+
+    /// A permutation for the hashes of call `id`, for the use named.
+    pub(crate) fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
+        self.shared.permutation(id, name)
+    }
+
+    /// Against whom the base was opened.
+    pub fn security(&self) -> Security {
+        self.shared.security
+    }
+}
+
+impl Receiver {
+    /// Opens a base with a [`Sender`] on the other side.
+    ///
+    /// # Errors
+    /// Those of the channel, and the peer's if it breaks the protocol.
+    pub fn open(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        // 1.
+        let (keys, session) = base::send(WIDTH, ch, rng)?;
+        // 2. -> sums of every level but the first, then the check
+        let shared = Shared::new(security, fold, session);
+        let mut wire = Vec::with_capacity(shared.trees() * shared.tree_blocks());
+        let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
+        for keys in keys.chunks_exact(fold) {
+            let tree = expand(keys, &mut wire);
+            leaves.extend_from_slice(&shared.seeds(&tree, &mut wire));
+        }
+        ch.send(&pack(&wire))?;
+        Ok(Self { shared: Shared { leaves, ..shared } })
+    }
+
+    /// At least n random bits and rows of V, in a whole number of blocks of 128.
+    ///
+    /// # Errors
+    /// Those of the channel; a bug if `id` was used before.
+    pub fn extend(&self, id: u64, n: usize, ch: &mut dyn Channel) -> Result<Correlated> {
+        let shared = &self.shared;
+        shared.claim(id)?;
+        let blocks = shared.blocks(n);
+        let (columns, sums) = shared.columns(id, blocks);
+        // 1. -> d_g
+        let (bits, others) = sums.split_at(blocks);
+        let corrections: Vec<Block> =
+            others.chunks_exact(blocks).flat_map(|sums| sums.iter().zip(bits).map(|(&a, &b)| a ^ b)).collect();
+        ch.send(&pack(&corrections))?;
+        if shared.security == Security::Malicious {
+            // 2. <- χ
+            let chi = receive_blocks(ch, 1)?[0];
+            // 3. -> hash of u, digest of the hashes of V's columns
+            let u = hash_columns(chi, bits, blocks)[0];
+            let v = hash_columns(chi, &columns, blocks);
+            ch.send(&[&u.to_le_bytes()[..], digest(&v).as_bytes()].concat())?;
+        }
+        Ok(Correlated { bits: bits[..n.div_ceil(128)].to_vec(), rows: rows(&columns, blocks, n) })
+    }
+
+    /// n random choices and the keys that they choose.
+    ///
+    /// # Errors
+    /// As [`Receiver::extend`].
+    pub fn random(&self, id: u64, n: usize, ch: &mut dyn Channel) -> Result<(Vec<Block>, Zeroizing<Vec<Block>>)> {
+        let Correlated { bits, rows: mut v } = self.extend(id, n, ch)?;
+        v.truncate(n);
+        self.shared.permutation(id, b"keys").tccr(Block::ZERO, &mut v);
+        Ok((bits, Zeroizing::new(v)))
+    }
+
+    /// A permutation for the hashes of call `id`, for the use named.
+    pub(crate) fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
+        self.shared.permutation(id, name)
+    }
+
+    /// Against whom the base was opened.
+    pub fn security(&self) -> Security {
+        self.shared.security
+    }
+}
+
+impl Shared {
+    fn new(security: Security, fold: usize, session: [u8; 32]) -> Self {
+        assert!(matches!(fold, 1 | 2 | 4 | 8), "a fold of {fold}");
+        Self { leaves: Zeroizing::default(), fold, security, session, used: Mutex::default() }
+    }
+
+    fn trees(&self) -> usize {
+        WIDTH / self.fold
+    }
+
+    /// Blocks that the opening sends for a tree.
+    fn tree_blocks(&self) -> usize {
+        let check = if self.security == Security::Malicious { 4 } else { 0 };
+        2 * (self.fold - 1) + check
+    }
+
+    /// Blocks of a column for n rows; against a malicious receiver, one more, which masks the hash of u.
+    fn blocks(&self, n: usize) -> usize {
+        n.div_ceil(128).max(1) + usize::from(self.security == Security::Malicious)
+    }
+
+    fn claim(&self, id: u64) -> Result<()> {
+        if self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
+            Ok(())
+        } else {
+            Err(Error::Bug(format!("correlation {id} was asked for twice")))
+        }
+    }
+
+    /// The key is fixed after everything that it hashes was seeded, and each use has its own.
+    fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
+        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 softspoken permutation");
+        hash.update(&self.session).update(&id.to_le_bytes()).update(name);
+        Permutation::new(Block::from_le_bytes(hash.finalize().as_bytes().as_chunks().0[0]))
+    }
+
+    /// What a tree's leaves seed; and, against a malicious receiver, the check: each leaf also makes two blocks of which
+    /// the sum and a digest are sent, so that the sender notices any leaf that is not what it must be.
+    fn seeds(&self, tree: &[Block], wire: &mut Vec<Block>) -> Zeroizing<Vec<Block>> {
+        let (seeds, checks) = leaf_outputs(tree);
+        if self.security == Security::Malicious {
+            wire.extend([0, 1].map(|half| checks.iter().fold(Block::ZERO, |sum, check| sum ^ check[half])));
+            wire.extend(digest_blocks(digest(checks.as_flattened())));
+        }
+        seeds
+    }
+
+    /// The same for one who lacks the first leaf of `tree`, in the order x + Δ.
+    fn seeds_but_one(&self, tree: &[Block], path: &[Choice], check: &[Block], ch: &dyn Channel) -> Result<Zeroizing<Vec<Block>>> {
+        let (mut seeds, mut checks) = leaf_outputs(tree);
+        seeds[0] = Block::ZERO;
+        if self.security == Security::Malicious {
+            checks[0] = [0, 1].map(|half| checks[1..].iter().fold(check[half], |sum, check| sum ^ check[half]));
+            // The digest is over the tree's own order.
+            for (level, &bit) in path.iter().enumerate() {
+                exchange(&mut checks, level, bit);
+            }
+            if digest_blocks(digest(checks.as_flattened())) != check[2..] {
+                return Err(contradiction(ch, "the trees of its OT extension contradict their check"));
+            }
+        }
+        Ok(seeds)
+    }
+
+    /// V and u_g, or W before its corrections: 128 columns of so many blocks, and one sum for each tree.
+    fn columns(&self, id: u64, blocks: usize) -> (Vec<Block>, Vec<Block>) {
+        let leaves = 1 << self.fold;
+        let mut columns = vec![Block::ZERO; WIDTH * blocks];
+        let mut sums = vec![Block::ZERO; self.trees() * blocks];
+        let mut streams = Zeroizing::new(vec![Block::ZERO; leaves * BATCH]);
+        let trees = self.leaves.chunks_exact(leaves).zip(columns.chunks_exact_mut(self.fold * blocks));
+        for ((seeds, columns), sums) in trees.zip(sums.chunks_exact_mut(blocks)) {
+            let mut prgs: Vec<Prg> =
+                seeds.iter().map(|&seed| Prg::new(Aes128::new(seed).encrypt(Block(u128::from(id))))).collect();
+            for (start, sums) in (0..blocks).step_by(BATCH).zip(sums.chunks_mut(BATCH)) {
+                let len = sums.len();
+                for (prg, stream) in prgs.iter_mut().zip(streams.chunks_exact_mut(len)) {
+                    prg.fill(stream);
+                }
+                // Σ_x r_x, and for each bit of x the sum of r_x over the x that have it, by halving.
+                let mut left = leaves * len;
+                for bit in 0..self.fold {
+                    let column = &mut columns[bit * blocks + start..][..len];
+                    for pair in (0..left).step_by(2 * len) {
+                        let (even, odd) = streams[pair..][..2 * len].split_at_mut(len);
+                        for ((even, odd), sum) in even.iter_mut().zip(odd).zip(column.iter_mut()) {
+                            *sum ^= *odd;
+                            *even ^= *odd;
+                        }
+                        streams.copy_within(pair..pair + len, pair / 2);
+                    }
+                    left /= 2;
+                }
+                sums.copy_from_slice(&streams[..len]);
+            }
+        }
+        (columns, sums)
+    }
+}
+
+/// The leaves of the tree whose first level is `keys[0]`, in the order of x (level 0 is its lowest bit); the sums of the
+/// other levels go out under their keys.
+fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> Zeroizing<Vec<Block>> {
+    let mut tree = Zeroizing::new(keys[0].to_vec());
+    for keys in &keys[1..] {
+        let children = Zeroizing::new(tree.iter().map(|&node| children(node)).collect::<Vec<_>>());
+        for side in 0..2 {
+            wire.push(children.iter().fold(keys[side], |sum, pair| sum ^ pair[side]));
+        }
+        tree = Zeroizing::new([0, 1].iter().flat_map(|&side| children.iter().map(move |pair| pair[side])).collect());
+    }
+    tree
+}
+
+/// The same tree for one who lacks the path to a leaf, in the order x + path: what it lacks is the first at every level.
+fn expand_but_one(path: &[Choice], siblings: &[Block], wire: &[Block]) -> Zeroizing<Vec<Block>> {
+    let mut tree = Zeroizing::new(vec![Block::ZERO, siblings[0]]);
+    for (level, (&bit, &key)) in path.iter().zip(siblings).enumerate().skip(1) {
+        let sums = &wire[2 * (level - 1)..][..2];
+        let on_path = Block::mask(bit.into());
+        let mut same = Zeroizing::new(Vec::with_capacity(2 * tree.len()));
+        let mut other = Zeroizing::new(Vec::with_capacity(tree.len()));
+        for &node in tree.iter() {
+            let [left, right] = children(node);
+            let exchanged = (left ^ right) & on_path;
+            same.push(left ^ exchanged);
+            other.push(right ^ exchanged);
+        }
+        // The sibling of the path's node, from the sum of the side that the path does not take.
+        let sum_of_side = sums[1] ^ ((sums[0] ^ sums[1]) & on_path);
+        same[0] = Block::ZERO;
+        other[0] = sum_of_side ^ key ^ sum(&other[1..]);
+        same.extend_from_slice(&other);
+        tree = same;
+    }
+    tree
+}
+
+/// A node's children in the small trees.
+fn children(node: Block) -> [Block; 2] {
+    let mut out = [Block::ZERO; 2];
+    Prg::new(node).fill(&mut out);
+    out
+}
+
+/// What each leaf makes: a seed, and two blocks for the check.
+fn leaf_outputs(tree: &[Block]) -> (Zeroizing<Vec<Block>>, Vec<[Block; 2]>) {
+    let mut seeds = Zeroizing::new(Vec::with_capacity(tree.len()));
+    let mut checks = Vec::with_capacity(tree.len());
+    for &leaf in tree {
+        let mut out = [Block::ZERO; 3];
+        Prg::new(leaf).fill(&mut out);
+        seeds.push(out[0]);
+        checks.push([out[1], out[2]]);
+        out.zeroize();
+    }
+    (seeds, checks)
+}
+
+/// Exchanges what differs in bit `level` of its place, if `bit`, without a branch.
+fn exchange(items: &mut [[Block; 2]], level: usize, bit: Choice) {
+    let mask = Block::mask(bit.into());
+    for i in (0..items.len()).filter(|i| i >> level & 1 == 0) {
+        let j = i | 1 << level;
+        for half in 0..2 {
+            let t = (items[i][half] ^ items[j][half]) & mask;
+            items[i][half] ^= t;
+            items[j][half] ^= t;
+        }
+    }
+}
+
+/// Of each column, Σ_i χ^(i+1)·block_i, plus its last block.
+fn hash_columns(chi: Block, columns: &[Block], blocks: usize) -> Vec<Block> {
+    let mut powers = vec![Block::ZERO; blocks];
+    gf128::powers(chi, &mut powers);
+    powers.rotate_left(1);
+    if let Some(last) = powers.last_mut() {
+        *last = Block::ONE;
+    }
+    columns.chunks_exact(blocks).map(|column| gf128::inner(column, &powers)).collect()
+}
+
+fn digest(blocks: &[Block]) -> blake3::Hash {
+    let mut hash = blake3::Hasher::new_derive_key("vesica 2026 softspoken check");
+    hash.update(&pack(blocks)).finalize()
+}
+
+fn digest_blocks(digest: blake3::Hash) -> [Block; 2] {
+    [0, 1].map(|half| Block::from_le_bytes(digest.as_bytes().as_chunks().0[half]))
+}
+
+/// The columns' first n rows, rounded up to 128.
+fn rows(columns: &[Block], blocks: usize, n: usize) -> Vec<Block> {
+    let mut rows = vec![Block::ZERO; WIDTH * blocks];
+    transpose(columns, &mut rows);
+    rows.truncate(n.next_multiple_of(128));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ideal;
+    use vesica_session::Fault;
+    use vesica_testkit::{Attack, Hostile, two, two_with};
+
+    const BOTH: [Security; 2] = [Security::SemiHonest, Security::Malicious];
+
+    fn bits(blocks: &[Block]) -> Vec<bool> {
+        blocks.iter().flat_map(|block| (0..128).map(|i| block.0 >> i & 1 == 1)).collect()
+    }
+
+    #[test]
+    fn rows_are_correlated_for_every_fold_and_size() {
+        for security in BOTH {
+            for fold in [1, 2, 4, 8] {
+                let sizes = [0, 1, 2, 127, 128, 129, 20_000];
+                let (sent, got) = two(
+                    |lines, rng| {
+                        let base = Sender::open(security, fold, lines.peer().unwrap(), rng).unwrap();
+                        let w = (0..).zip(sizes).map(|(id, n)| base.extend(id, n, lines.peer().unwrap(), rng).unwrap());
+                        (base.delta(), w.collect::<Vec<_>>())
+                    },
+                    |lines, rng| {
+                        let base = Receiver::open(security, fold, lines.peer().unwrap(), rng).unwrap();
+                        let got = (0..).zip(sizes).map(|(id, n)| base.extend(id, n, lines.peer().unwrap()).unwrap());
+                        got.collect::<Vec<_>>()
+                    },
+                );
+                for ((w, got), n) in sent.1.iter().zip(&got).zip(sizes) {
+                    assert_eq!(w.len(), n.next_multiple_of(128));
+                    assert_eq!(*w, ideal::correlated(sent.0, &bits(&got.bits), &got.rows), "{security:?} {fold} {n}");
+                }
+                let all: Vec<Block> = sent.1.concat();
+                assert!(ideal::all_differ(&all), "calls are independent");
+                let ones = bits(&got[6].bits).iter().filter(|&&bit| bit).count();
+                assert!((9_400..10_600).contains(&ones), "{ones} of 20,000 random bits");
+            }
+        }
+    }
+
+    #[test]
+    fn random_transfers_are_the_ideal_ones() {
+        let (sent, (choices, got)) = two(
+            |lines, rng| {
+                let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                base.random(7, 500, lines.peer().unwrap(), rng).unwrap()
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                base.random(7, 500, lines.peer().unwrap()).unwrap()
+            },
+        );
+        assert_eq!(*got, ideal::chosen(&sent, &bits(&choices)));
+        assert!(ideal::all_differ(sent.as_flattened()));
+    }
+
+    #[test]
+    fn an_id_serves_once() {
+        let (sender, receiver) = two(
+            |lines, rng| {
+                let base = Sender::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                base.extend(3, 1, lines.peer().unwrap(), rng).unwrap();
+                base.extend(3, 1, lines.peer().unwrap(), rng).unwrap_err()
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                base.extend(3, 1, lines.peer().unwrap()).unwrap();
+                base.extend(3, 1, lines.peer().unwrap()).err().unwrap()
+            },
+        );
+        assert_eq!([sender.fault(), receiver.fault()], [Fault::Bug; 2]);
+    }
+
+    /// The receiver's messages: its public key, the trees, the corrections, the answer to the challenge.
+    #[test]
+    fn a_malicious_receiver_is_noticed_in_every_message() {
+        for (at, attack) in (1..4).flat_map(|at| Attack::ALL.map(|attack| (at, attack))) {
+            let (sent, _) = two_with(
+                |lines, rng| {
+                    let base = Sender::open(Security::Malicious, FOLD, lines.peer()?, rng)?;
+                    let w = base.extend(0, 1000, lines.peer()?, rng)?;
+                    Ok::<_, Error>((base.delta(), w))
+                },
+                |lines, rng| {
+                    let base = Receiver::open(Security::Malicious, FOLD, lines.peer()?, rng)?;
+                    base.extend(0, 1000, lines.peer()?)
+                },
+                |channel| Box::new(Hostile::new(channel, attack, at)),
+            );
+            // A wrong sum under a key of the side that the sender did not ask for changes nothing, and is not seen.
+            match sent {
+                Err(error) => assert_eq!(error.fault(), Fault::Peer, "{at} {attack:?}: {error}"),
+                Ok(_) => assert!(at == 1 && matches!(attack, Attack::Flip(_)), "{at} {attack:?}"),
+            }
+        }
+    }
+
+    /// What semi-honest security means: a wrong correction is not seen, and spoils rows where Δ has a one.
+    #[test]
+    fn a_wrong_correction_goes_unnoticed_without_the_check() {
+        let (sent, got) = two_with(
+            |lines, rng| {
+                let base = Sender::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                (base.delta(), base.extend(0, 1000, lines.peer().unwrap(), rng).unwrap())
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                base.extend(0, 1000, lines.peer().unwrap()).unwrap()
+            },
+            |channel| Box::new(Hostile::new(channel, Attack::Flip(3), 2)),
+        );
+        let honest = ideal::correlated(sent.0, &bits(&got.bits), &got.rows);
+        let wrong: Vec<usize> = (0..honest.len()).filter(|&j| honest[j] != sent.1[j]).collect();
+        assert!(wrong.is_empty() || wrong == [3]);
+        assert_eq!(wrong.is_empty(), sent.0.0 >> FOLD & 0xf == 0);
+    }
+}

@@ -50,6 +50,8 @@ pub struct Plan {
     pub patience: Duration,
     /// Where the report goes.
     pub report: Option<PathBuf>,
+    /// Where the trace goes.
+    pub trace: Option<PathBuf>,
 }
 
 /// Where finished units are kept.
@@ -293,6 +295,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             )
         })?,
         report: mine.report.clone(),
+        trace: mine.trace.clone(),
         parties,
         me,
         learners,
@@ -314,7 +317,8 @@ fn table_format(format: Format) -> vesica_table::Format {
     }
 }
 
-fn name(field: &str, name: &str) -> Result<(), SpecError> {
+/// Refuses `name`, which stands in `field`, if it cannot name a party or a job.
+pub(crate) fn name(field: &str, name: &str) -> Result<(), SpecError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
         return Err(SpecError::field(

@@ -24,8 +24,8 @@ pub struct Plan {
     pub peers: Vec<PeerPlan>,
     /// Where this party listens, if a peer is to call it.
     pub listen: Option<String>,
-    /// The private key and certificate, unless the job is insecure.
-    pub identity: Option<PathBuf>,
+    /// The private key and certificate, and the key's own file if it has one; absent if the job is insecure.
+    pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// The parties that get the result.
     pub learners: Vec<Party>,
     /// The curve's parameter set.
@@ -271,7 +271,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         resume: resume(mine)?,
         peers: peers(spec, &parties, &me, &find)?,
         listen: mine.listen.clone(),
-        identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| t.identity.clone()) },
+        identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
         curve: curve_set(shared.curve),
         input: vesica_table::Input {
             format: mine.input.format.map(table_format),

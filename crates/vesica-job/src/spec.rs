@@ -325,6 +325,9 @@ pub(crate) fn default_patience() -> String {
 pub struct Tls {
     /// This party's private key and certificate, as `vesica cert` makes them.
     pub identity: PathBuf,
+    /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
     /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, String>,
@@ -515,6 +518,7 @@ impl Mine {
         paths.extend(self.output.as_mut().map(|output| &mut output.path));
         if let Some(tls) = &mut self.tls {
             paths.push(&mut tls.identity);
+            paths.extend(&mut tls.key);
             paths.extend(&mut tls.ca);
         }
         paths.extend(&mut self.report);

@@ -378,25 +378,20 @@ fn tls(link: &LinkConfig, trust: &Trust, peer: &LinkParty) -> Result<Tls> {
             true => (pinned(peer), None),
             false => (BTreeMap::new(), Some(PathBuf::from(peer))),
         };
-        return Ok(Tls { identity: identity.clone(), peers, ca });
+        return Ok(Tls { identity: identity.clone(), key: None, peers, ca });
     }
     let instead = "or say who both are with --identity FILE --trust sha256:…";
     let (server, client) = (&link.server_ssl_opts, &link.client_ssl_opts);
     let own = if server.certificate_path.is_empty() { client } else { server };
-    let authority = if client.ca_file_path.is_empty() { server } else { client };
+    let authority = if *client == SslOptions::default() { server } else { client };
     if own.certificate_path.is_empty() {
         return refuse(
             "link_config.server_ssl_opts.certificate_path",
             format!("is missing: here each side proves who it is; {instead}"),
         );
     }
-    if own.private_key_path != own.certificate_path {
-        return refuse(
-            "link_config.server_ssl_opts.private_key_path",
-            format!(
-                "here the private key and its certificate stand in one PEM file: join them and name it twice, {instead}"
-            ),
-        );
+    if own.private_key_path.is_empty() {
+        return refuse("link_config.server_ssl_opts.private_key_path", format!("is missing; give it, {instead}"));
     }
     if authority.verify_depth == 0 {
         return refuse(
@@ -412,6 +407,7 @@ fn tls(link: &LinkConfig, trust: &Trust, peer: &LinkParty) -> Result<Tls> {
     }
     Ok(Tls {
         identity: PathBuf::from(&own.certificate_path),
+        key: Some(PathBuf::from(&own.private_key_path)),
         peers: BTreeMap::new(),
         ca: Some(PathBuf::from(&authority.ca_file_path)),
     })

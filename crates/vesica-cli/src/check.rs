@@ -3,10 +3,9 @@
 use crate::failure::Outcome;
 use crate::flags::Check;
 use crate::{interrupt, output, progress};
-use vesica_job::spec;
 
 pub fn run(args: Check) -> Outcome {
-    let plan = vesica_job::plan(&spec::load(&args.job)?)?;
+    let plan = vesica_job::plan(&args.source.spec(|note| output::tell(&note))?)?;
     let screen = progress::begin(progress::How::Shown);
     interrupt::stops(screen.control())?;
     let checked = vesica_job::check(&plan, screen.control(), args.peer)?;

@@ -28,6 +28,7 @@ pub enum Command {
     Check(Check),
     Plan(Plan),
     Run(Run),
+    Import(Import),
     Schema(Schema),
     Info(Info),
     Completions(Completions),
@@ -65,14 +66,15 @@ pub struct Demo {
 #[command(after_help = "\
 Examples:
   vesica gen --rows 1000000 --overlap 500000 --out data
-  vesica gen --rows 1e8,1e6 --overlap 1000 --columns 4 --format parquet --keys email --out data")]
+  vesica gen --rows 1e8,1e6 --overlap 1000 --columns 4 --format parquet --keys email --out data
+  vesica gen --like secretflow 1e7 1e7 --out data")]
 pub struct Gen {
     /// Rows of alice's table, and of bob's where it differs
-    #[arg(long, value_name = "N[,M]", value_parser = one_or_two)]
-    pub rows: Two,
+    #[arg(long, value_name = "N[,M]", value_parser = one_or_two, required_unless_present = "like")]
+    pub rows: Option<Two>,
     /// Keys that stand in both tables
-    #[arg(long, value_name = "K", value_parser = number)]
-    pub overlap: u64,
+    #[arg(long, value_name = "K", value_parser = number, required_unless_present = "like")]
+    pub overlap: Option<u64>,
     /// Columns besides the key
     #[arg(long, value_name = "C", default_value_t = 1)]
     pub columns: u32,
@@ -85,6 +87,13 @@ pub struct Gen {
     /// What the keys look like
     #[arg(long, default_value = "id", value_parser = one_of::<vesica_job::sample::Keys>(&["id", "email", "phone", "uuid"]))]
     pub keys: vesica_job::sample::Keys,
+    /// Make psi_1.csv, psi_2.csv and psi_3.csv as SecretFlow's generate_psi.py N1 N3 does: N1, N1 and N3 rows of 18
+    /// digits, half of the second and of the third also in the first
+    #[arg(long, value_enum, value_name = "PROGRAM", conflicts_with_all = ["rows", "overlap", "columns", "format", "keys"])]
+    pub like: Option<Program>,
+    /// N1 and N3, with --like
+    #[arg(value_name = "N", num_args = 0..=2, value_parser = number, requires = "like")]
+    pub sizes: Vec<u64>,
     /// Folder for the files; made if need be
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -113,8 +122,8 @@ pub struct Cert {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica check alice.toml\n  vesica check alice.toml --peer")]
 pub struct Check {
-    /// The job file, TOML or JSON
-    pub job: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
     /// Also meet the other party and compare the jobs
     #[arg(long)]
     pub peer: bool,
@@ -129,8 +138,8 @@ pub struct Check {
     after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json"
 )]
 pub struct Plan {
-    /// The job file, TOML or JSON
-    pub job: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
     /// Rows that this party is to have
     #[arg(long, value_name = "N", value_parser = number)]
     pub rows: Option<u64>,
@@ -151,10 +160,17 @@ pub struct Plan {
 Examples:
   vesica run alice.toml
   vesica run alice.toml --report report.json --quiet
-  vesica run alice.toml --log json 2> log.jsonl")]
+  vesica run alice.toml --log json 2> log.jsonl
+  vesica run --config sender.config --identity sender.pem --trust sha256:12ab…")]
 pub struct Run {
-    /// The job file, TOML or JSON
-    pub job: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
+    /// SecretFlow's launch configuration itself
+    #[arg(long, value_name = "STRING", group = "source", help_heading = SECRETFLOW)]
+    pub json: Option<String>,
+    /// What the result on standard output looks like
+    #[arg(long, value_enum, default_value = "words", value_name = "FORM")]
+    pub report_format: ReportFormat,
     /// Write the report to this file, as JSON; instead of where the job says
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -166,6 +182,48 @@ pub struct Run {
     pub quiet: bool,
 }
 
+/// The form of the result on standard output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    Words,
+    /// As SecretFlow's `main` prints it
+    Secretflow,
+}
+
+/// Where the job comes from.
+#[derive(Args, Debug)]
+#[group(id = "source", required = true, multiple = false)]
+pub struct Source {
+    /// The job file, TOML or JSON
+    pub job: Option<PathBuf>,
+    /// Instead of a job file: SecretFlow's launch configuration
+    #[arg(long, value_name = "FILE", help_heading = SECRETFLOW)]
+    pub config: Option<PathBuf>,
+    /// Instead of a job file: a task file of Kuscia's
+    #[arg(long, value_name = "FILE", help_heading = SECRETFLOW)]
+    pub kuscia: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: Trust,
+}
+
+/// What SecretFlow's files seldom say: how the parties know each other.
+#[derive(Args, Debug)]
+#[group(id = "security", multiple = true)]
+pub struct Trust {
+    /// This party's private key and certificate, as `vesica cert` makes them
+    #[arg(long, value_name = "FILE", requires = "trust", help_heading = SECRETFLOW)]
+    pub identity: Option<PathBuf>,
+    /// The other party's certificate, by its fingerprint (sha256:…) or by a file of authorities
+    #[arg(long, value_name = "PEER", requires = "identity", help_heading = SECRETFLOW)]
+    pub trust: Option<String>,
+    /// No TLS, where the addresses are not all on this machine: anyone between can read and forge
+    #[arg(long, conflicts_with = "identity", help_heading = SECRETFLOW)]
+    pub insecure: bool,
+}
+
+const SECRETFLOW: &str = "SecretFlow";
+
 /// The form of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Log {
@@ -173,6 +231,38 @@ pub enum Log {
     Text,
     /// For programs: a JSON object a line
     Json,
+}
+
+/// Write the job file that another program's configuration means.
+///
+/// What the configuration asks for and cannot get is an error that names the field; what has another effect than there,
+/// or none, is told on standard error. Paths become absolute. `vesica run --config` does the same and runs it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica import secretflow receiver.config --out receiver.toml
+  vesica import secretflow sender.config --identity sender.pem --trust sha256:12ab…")]
+pub struct Import {
+    /// Whose it is
+    #[arg(value_enum)]
+    pub program: Program,
+    /// The configuration
+    pub file: PathBuf,
+    /// It is a task file of Kuscia's
+    #[arg(long)]
+    pub kuscia: bool,
+    /// Write the job here, into a new file; on standard output by default
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: Trust,
+}
+
+/// A program whose configurations are understood.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Program {
+    /// SecretFlow PSI: what its `main --config` reads
+    Secretflow,
 }
 
 /// Print the JSON Schema of a job or of a report.

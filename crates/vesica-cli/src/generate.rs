@@ -1,23 +1,30 @@
-//! `vesica gen`: two tables with a known intersection.
+//! `vesica gen`: tables with a known intersection.
 
 use crate::failure::Outcome;
 use crate::flags::Gen;
 use crate::{interrupt, output, progress};
 use vesica_job::sample::Sample;
+use vesica_job::secretflow::Benchmark;
 
 pub fn run(args: Gen) -> Outcome {
-    let sample = Sample {
-        rows: args.rows.0,
-        overlap: args.overlap,
-        columns: args.columns,
-        keys: args.keys,
-        format: args.format,
-        seed: args.seed,
-    };
     let screen = progress::begin(progress::How::Shown);
     interrupt::stops(screen.control())?;
-    let made = sample.write(&args.out, screen.control())?;
+    let made = match (args.rows, args.overlap) {
+        (Some(rows), Some(overlap)) => {
+            let (columns, keys, format, seed) = (args.columns, args.keys, args.format, args.seed);
+            let sample = Sample { rows: rows.0, overlap, columns, keys, format, seed };
+            let made = sample.write(&args.out, screen.control())?;
+            vec![made.alice, made.bob, made.expected]
+        }
+        _ => {
+            let [n1, n3] = match args.sizes.as_slice() {
+                [] => [100, 10],
+                [n1] => [*n1, 10],
+                [n1, n3, ..] => [*n1, *n3],
+            };
+            Benchmark { n1, n3, seed: args.seed }.write(&args.out, screen.control())?
+        }
+    };
     drop(screen);
-    let lines = [&made.alice, &made.bob, &made.expected].map(|path| format!("{}\n", path.display()));
-    output::result(&lines.concat())
+    output::result(&made.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }

@@ -10,6 +10,7 @@ mod demo;
 mod failure;
 mod flags;
 mod generate;
+mod import;
 mod info;
 mod interrupt;
 mod man;
@@ -18,6 +19,7 @@ mod plan;
 mod progress;
 mod run;
 mod schema;
+mod source;
 mod verify;
 
 use clap::Parser;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
+        Command::Import(args) => import::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Info(args) => info::run(args),
         Command::Completions(args) => completions::run(args),

@@ -3,10 +3,9 @@
 use crate::failure::Outcome;
 use crate::flags::Plan;
 use crate::{output, schema};
-use vesica_job::spec;
 
 pub fn run(args: Plan) -> Outcome {
-    let plan = vesica_job::plan(&spec::load(&args.job)?)?;
+    let plan = vesica_job::plan(&args.source.spec(|note| output::tell(&note))?)?;
     let forecast = vesica_job::forecast(&plan, args.rows, args.peer_rows)?;
     if args.json {
         return output::result(&schema::pretty(&forecast));

@@ -1,11 +1,12 @@
 //! `vesica run`: a job from start to end.
 
 use crate::failure::Outcome;
-use crate::flags::Run;
+use crate::flags::{ReportFormat, Run};
 use crate::progress::{self, How};
-use crate::{interrupt, output};
+use crate::{interrupt, output, source};
 use std::path::Path;
-use vesica_job::spec;
+use vesica_job::Event;
+use vesica_job::secretflow::{self, Kind};
 
 pub fn run(args: Run) -> Outcome {
     let how = match (args.log, args.quiet) {
@@ -14,7 +15,15 @@ pub fn run(args: Run) -> Outcome {
         (None, false) => How::Shown,
     };
     let screen = progress::begin(how);
-    let mut plan = vesica_job::plan(&spec::load(&args.job)?)?;
+    let tell = |note: String| {
+        tracing::warn!("{note}");
+        screen.control().event(Event::Note(note));
+    };
+    let spec = match &args.json {
+        Some(text) => source::told(None, secretflow::read(text, Kind::Launch, &args.source.trust.meant())?, tell),
+        None => args.source.spec(tell)?,
+    };
+    let mut plan = vesica_job::plan(&spec)?;
     if args.report.is_some() {
         plan.report = args.report;
     }
@@ -22,10 +31,14 @@ pub fn run(args: Run) -> Outcome {
     let report = vesica_job::run(&plan, screen.control())?;
     drop(screen);
 
-    // Standard output carries the rows where the job says so; then the words go to the other stream.
+    let text = match args.report_format {
+        ReportFormat::Words => report.in_words(),
+        ReportFormat::Secretflow => secretflow::report(&report),
+    };
+    // Standard output carries the rows where the job says so; then the report goes to the other stream.
     if plan.output.is_some_and(|output| output.path == Path::new("-")) {
-        output::tell(&report.in_words());
+        output::tell(&text);
         return Ok(());
     }
-    output::result(&report.in_words())
+    output::result(&text)
 }

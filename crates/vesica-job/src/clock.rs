@@ -1,4 +1,5 @@
-//! What phases cost, and telling the watcher and the peer where the run stands. The only file that looks at a clock.
+//! What phases cost, and telling the watcher and the peer where the run stands. With `trace.rs`, the only file of a run that
+//! looks at a clock.
 
 use crate::control::{Control, Event};
 use crate::report::{Costs, StepCost};

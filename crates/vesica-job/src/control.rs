@@ -31,6 +31,15 @@ pub enum Event {
         /// Bytes sent and received in it.
         bytes: (u64, u64),
     },
+    /// A unit was matched; said by the thread that worked on it.
+    Unit {
+        /// Its number.
+        id: u32,
+        /// How long it took.
+        wall: Duration,
+        /// Bytes sent and received for it.
+        bytes: (u64, u64),
+    },
     /// What a peer last said of itself.
     Peer {
         /// Who.
@@ -54,6 +63,13 @@ pub trait Watch: Send + Sync {
     fn event(&self, event: Event);
 }
 
+/// Several watchers.
+impl Watch for [Arc<dyn Watch>; 2] {
+    fn event(&self, event: Event) {
+        self.iter().for_each(|watch| watch.event(event.clone()));
+    }
+}
+
 /// Watches nothing.
 impl Watch for () {
     fn event(&self, _: Event) {}
@@ -61,32 +77,35 @@ impl Watch for () {
 
 /// The handle on a run: a watcher, and a way to stop it. Clones are the same handle.
 #[derive(Clone)]
-pub struct Control(Arc<Inner>);
-
-struct Inner {
-    watch: Box<dyn Watch>,
-    cancelled: AtomicBool,
+pub struct Control {
+    watch: Arc<dyn Watch>,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl Control {
     /// A handle whose events go to `watch`.
     pub fn new(watch: impl Watch + 'static) -> Self {
-        Self(Arc::new(Inner { watch: Box::new(watch), cancelled: AtomicBool::new(false) }))
+        Self { watch: Arc::new(watch), cancelled: Arc::default() }
+    }
+
+    /// A handle on the same run whose events go to `watch` too.
+    pub(crate) fn also(&self, watch: Arc<dyn Watch>) -> Self {
+        Self { watch: Arc::new([self.watch.clone(), watch]), cancelled: self.cancelled.clone() }
     }
 
     /// Stops the run: what is in progress ends with an error within a moment, and the peers are told.
     pub fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::SeqCst);
+        self.cancelled.store(true, Ordering::SeqCst);
     }
 
     /// Whether the run was asked to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::SeqCst)
+        self.cancelled.load(Ordering::SeqCst)
     }
 
     /// Tells the watcher.
     pub fn event(&self, event: Event) {
-        self.0.watch.event(event);
+        self.watch.event(event);
     }
 
     /// Tells the watcher and the log of something that does not end the run.

@@ -23,9 +23,11 @@ pub mod report;
 mod run;
 pub mod sample;
 pub mod schema;
+pub mod secretflow;
 mod settle;
 mod shape;
 pub mod spec;
+mod trace;
 mod units;
 
 pub use agree::Difference;

@@ -83,7 +83,11 @@ pub fn folder(path: &Path) -> PathBuf {
 /// Whatever would end the run later for a reason that can be seen now.
 pub fn open(plan: &Plan) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
-    let identity = plan.identity.as_ref().map(Identity::load).transpose()?;
+    let identity = plan.identity.as_ref().map(|(identity, key)| match key {
+        None => Identity::load(identity),
+        Some(key) => Identity::load_pair(identity, key),
+    });
+    let identity = identity.transpose()?;
     let endpoint = peer::endpoint(plan, identity.as_ref())?;
     let table = vesica_table::open(&plan.input)?;
     // Asks for the columns, and reads nothing yet.

@@ -24,8 +24,8 @@ pub struct Plan {
     pub peers: Vec<PeerPlan>,
     /// Where this party listens, if a peer is to call it.
     pub listen: Option<String>,
-    /// The private key and certificate, unless the job is insecure.
-    pub identity: Option<PathBuf>,
+    /// The private key and certificate, and the key's own file if it has one; absent if the job is insecure.
+    pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// The parties that get the result.
     pub learners: Vec<Party>,
     /// The curve's parameter set.
@@ -50,6 +50,8 @@ pub struct Plan {
     pub patience: Duration,
     /// Where the report goes.
     pub report: Option<PathBuf>,
+    /// Where the trace goes.
+    pub trace: Option<PathBuf>,
 }
 
 /// Where finished units are kept.
@@ -269,7 +271,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         resume: resume(mine)?,
         peers: peers(spec, &parties, &me, &find)?,
         listen: mine.listen.clone(),
-        identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| t.identity.clone()) },
+        identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
         curve: curve_set(shared.curve),
         input: vesica_table::Input {
             format: mine.input.format.map(table_format),
@@ -293,6 +295,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             )
         })?,
         report: mine.report.clone(),
+        trace: mine.trace.clone(),
         parties,
         me,
         learners,
@@ -314,7 +317,8 @@ fn table_format(format: Format) -> vesica_table::Format {
     }
 }
 
-fn name(field: &str, name: &str) -> Result<(), SpecError> {
+/// Refuses `name`, which stands in `field`, if it cannot name a party or a job.
+pub(crate) fn name(field: &str, name: &str) -> Result<(), SpecError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
         return Err(SpecError::field(

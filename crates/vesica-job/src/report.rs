@@ -4,7 +4,7 @@ use crate::error::JobError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vesica_session::{Learner, Meter, Reveal};
 
@@ -319,16 +319,23 @@ impl Report {
     }
 }
 
-/// Writes the report where the job wants it, if it wants one: beside the target first, then renamed.
+/// Writes the report where the job wants it.
 ///
 /// # Errors
 /// [`JobError::File`].
-pub fn save(path: &std::path::Path, report: &Report) -> Result<(), JobError> {
+pub fn save(path: &Path, report: &Report) -> Result<(), JobError> {
     let text = serde_json::to_string_pretty(report).expect("a report is plain data") + "\n";
-    let beside = path.with_extension("json.part");
+    write(path, "cannot write the report", &text)
+}
+
+/// Writes a file that stands beside the output: under another name first, then renamed. `what` is for the error.
+pub(crate) fn write(path: &Path, what: &'static str, text: &str) -> Result<(), JobError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let beside = path.with_file_name(name);
     std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
         let _ = std::fs::remove_file(&beside);
-        JobError::File { what: "cannot write the report", path: path.to_owned(), error }
+        JobError::File { what, path: path.to_owned(), error }
     })
 }
 

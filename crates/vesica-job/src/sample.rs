@@ -27,7 +27,7 @@ pub const MAX_ROWS: u64 = crate::plan::MAX_KEYS;
 /// The most payload columns of a table.
 pub const MAX_COLUMNS: u32 = 1000;
 /// Rows between two looks at the control.
-const BATCH: u64 = 1 << 16;
+pub(crate) const BATCH: u64 = 1 << 16;
 
 /// What keys look like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -210,12 +210,7 @@ impl Sample {
         people: &People,
         work: &Work<'_>,
     ) -> Result<tempfile::NamedTempFile, JobError> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let part = tempfile::Builder::new()
-            .prefix(".vesica-")
-            .permissions(Permissions::from_mode(0o666)) // the umask takes from that, as it does everywhere
-            .tempfile_in(folder)
-            .map_err(file("cannot write to", folder))?;
+        let part = stage(path)?;
         let rows = Rows::new(range, people, (index < 2).then_some(index), self.seed);
         let columns = if index < 2 { self.columns } else { 0 };
         match (index, self.format) {
@@ -226,14 +221,24 @@ impl Sample {
     }
 }
 
+/// A file beside `path` that is to become it.
+pub(crate) fn stage(path: &Path) -> Result<tempfile::NamedTempFile, JobError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    tempfile::Builder::new()
+        .prefix(".vesica-")
+        .permissions(Permissions::from_mode(0o666)) // the umask takes from that, as it does everywhere
+        .tempfile_in(folder)
+        .map_err(file("cannot write to", folder))
+}
+
 /// What the threads share: whom to tell, and how much is done.
-struct Work<'a> {
-    control: &'a Control,
-    done: AtomicU64,
+pub(crate) struct Work<'a> {
+    pub control: &'a Control,
+    pub done: AtomicU64,
 }
 
 impl Work<'_> {
-    fn more(&self, rows: u64) -> Result<(), JobError> {
+    pub fn more(&self, rows: u64) -> Result<(), JobError> {
         self.control.check()?;
         let done = self.done.fetch_add(rows, Ordering::Relaxed) + rows;
         self.control.event(Event::Done(done));
@@ -241,7 +246,7 @@ impl Work<'_> {
     }
 }
 
-fn file<'a>(what: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> JobError + 'a {
+pub(crate) fn file<'a>(what: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> JobError + 'a {
     move |error| JobError::File { what, path: path.to_owned(), error }
 }
 
@@ -343,18 +348,18 @@ impl<'a> Rows<'a> {
 }
 
 /// Everybody's keys.
-struct People {
+pub(crate) struct People {
     keys: Keys,
     order: Shuffle,
 }
 
 impl People {
-    fn new(keys: Keys, seed: u64) -> Self {
+    pub fn new(keys: Keys, seed: u64) -> Self {
         Self { keys, order: Shuffle::new(keys.space(), secrets(seed, 0)) }
     }
 
     /// Appends a person's key.
-    fn key(&self, person: u64, out: &mut Vec<u8>) {
+    pub fn key(&self, person: u64, out: &mut Vec<u8>) {
         let number = self.order.at(person);
         match self.keys {
             Keys::Id => decimal(number + 100_000_000_000_000_000, 18, out),
@@ -448,7 +453,7 @@ fn decimal(mut number: u64, width: usize, out: &mut Vec<u8>) {
 }
 
 /// Numbers that a seed gives for a purpose.
-fn secrets(seed: u64, purpose: u64) -> [u64; Shuffle::ROUNDS] {
+pub(crate) fn secrets(seed: u64, purpose: u64) -> [u64; Shuffle::ROUNDS] {
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 sample tables");
     hash.update(&seed.to_le_bytes()).update(&purpose.to_le_bytes());
     let mut stream = hash.finalize_xof();
@@ -461,7 +466,7 @@ fn secrets(seed: u64, purpose: u64) -> [u64; Shuffle::ROUNDS] {
 
 /// A permutation of `0..n`: a Feistel network on as many bits as `n - 1` has, walked until it lands below `n`. For
 /// disorder, not for secrecy.
-struct Shuffle {
+pub(crate) struct Shuffle {
     n: u64,
     high: u32,
     low: u32,
@@ -471,13 +476,13 @@ struct Shuffle {
 impl Shuffle {
     const ROUNDS: usize = 6;
 
-    fn new(n: u64, keys: [u64; Shuffle::ROUNDS]) -> Self {
+    pub fn new(n: u64, keys: [u64; Shuffle::ROUNDS]) -> Self {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         Self { n, high: bits - bits / 2, low: bits / 2, keys }
     }
 
     /// Where `i`, which is below `n`, goes.
-    fn at(&self, i: u64) -> u64 {
+    pub fn at(&self, i: u64) -> u64 {
         let mut x = i;
         loop {
             x = self.step(x);

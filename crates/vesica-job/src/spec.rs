@@ -295,6 +295,9 @@ pub struct Mine {
     /// Where the report goes, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<PathBuf>,
+    /// Where a trace of phases and units goes, for chrome://tracing or ui.perfetto.dev.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
     /// A folder for what finished units found. With it, a run that was killed goes on where it stopped when it is
     /// started again; the folder's file is removed at the end. Not for an input from standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -308,11 +311,11 @@ pub struct Mine {
     pub patience: String,
 }
 
-fn default_memory() -> String {
+pub(crate) fn default_memory() -> String {
     "2 GiB".to_owned()
 }
 
-fn default_patience() -> String {
+pub(crate) fn default_patience() -> String {
     "10m".to_owned()
 }
 
@@ -322,6 +325,9 @@ fn default_patience() -> String {
 pub struct Tls {
     /// This party's private key and certificate, as `vesica cert` makes them.
     pub identity: PathBuf,
+    /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
     /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, String>,
@@ -468,7 +474,7 @@ pub fn parse_json(text: &str) -> Result<Spec, SpecError> {
     })
 }
 
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
@@ -498,16 +504,25 @@ pub(crate) fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
+impl Spec {
+    /// The job as it is written in a file, in TOML.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("plain data without maps of odd keys")
+    }
+}
+
 impl Mine {
     /// Makes relative paths start at `folder`.
-    fn anchor(&mut self, folder: &Path) {
+    pub fn anchor(&mut self, folder: &Path) {
         let mut paths = vec![&mut self.input.path];
         paths.extend(self.output.as_mut().map(|output| &mut output.path));
         if let Some(tls) = &mut self.tls {
             paths.push(&mut tls.identity);
+            paths.extend(&mut tls.key);
             paths.extend(&mut tls.ca);
         }
         paths.extend(&mut self.report);
+        paths.extend(&mut self.trace);
         paths.extend(&mut self.resume);
         paths.extend(&mut self.resume_key);
         for path in paths.into_iter().filter(|path| path.as_os_str() != "-") {

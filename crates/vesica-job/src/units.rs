@@ -139,13 +139,16 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
             places.iter().for_each(|&place| {
                 hash.update(&unit.keys[place as usize].0);
             });
+            let cost = lines.peer()?.meter();
             let mut finished = finished.lock().expect("no worker panics");
             let (ledger, meter, count) = &mut *finished;
             ledger.commit(id, hash.finalize().as_bytes(), &matches)?;
-            meter.merge(&lines.peer()?.meter());
+            meter.merge(&cost);
             *count += 1;
             link.set_progress("match", *count, Some(total));
             ctl.event(Event::Done(*count));
+            let wall = cost.steps.iter().map(|step| step.wall).sum();
+            ctl.event(Event::Unit { id: id.0, wall, bytes: cost.bytes() });
         }
     };
     std::thread::scope(|scope| {

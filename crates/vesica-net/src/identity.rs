@@ -47,29 +47,22 @@ impl Identity {
     /// If the file cannot be read, lets others read it, or holds no key with its certificate.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let what = format!("identity {}", path.display());
-        let bad = |why: String, remedy: &str| Error::Identity { what: what.clone(), why, remedy: remedy.into() };
-        let unreadable = |e: std::io::Error| {
-            bad(e.to_string(), "give the path of a file that `vesica cert` made, readable by this user")
-        };
-        let file = File::open(path).map_err(unreadable)?;
-        let meta = file.metadata().map_err(unreadable)?;
-        if !meta.is_file() {
-            return Err(bad("not a file".into(), "give the path of a file that `vesica cert` made"));
+        Self::from_pem(&format!("identity {}", path.display()), &read(path, true)?)
+    }
+
+    /// Reads the certificate chain from one PEM file and the private key from another.
+    ///
+    /// # Errors
+    /// If a file cannot be read, the key's lets others read it, or they do not belong together.
+    pub fn load_pair(certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
+        let (certificate, key) = (certificate.as_ref(), key.as_ref());
+        let what = format!("identity {} with {}", certificate.display(), key.display());
+        let (chain, key) = (read(certificate, false)?, read(key, true)?);
+        let mut both = Zeroizing::new(Vec::with_capacity(chain.len() + key.len() + 1));
+        for part in [&chain[..], b"\n", &key[..]] {
+            both.extend_from_slice(part);
         }
-        if meta.mode() & 0o077 != 0 {
-            return Err(bad(
-                format!("other users may read this private key (mode {:04o})", meta.mode() & 0o7777),
-                &format!("run `chmod 600 {}`", path.display()),
-            ));
-        }
-        // Whole capacity at once: a buffer that grows leaves copies of the key behind.
-        let mut pem = Zeroizing::new(Vec::with_capacity(meta.len().min(MAX_FILE) as usize + 1));
-        (&file).take(MAX_FILE + 1).read_to_end(&mut pem).map_err(unreadable)?;
-        if pem.len() as u64 > MAX_FILE {
-            return Err(bad("larger than 1 MiB".into(), "keep in it one private key and its certificate chain"));
-        }
-        Self::from_pem(&what, &pem)
+        Self::from_pem(&what, &both)
     }
 
     /// The identity in a PEM text; `what` names it in errors.
@@ -224,6 +217,36 @@ impl Identity {
     }
 }
 
+/// Reads a PEM file; one that holds a private key must be this user's alone.
+fn read(path: &Path, private: bool) -> Result<Zeroizing<Vec<u8>>> {
+    let bad = |why: String, remedy: &str| Error::Identity {
+        what: format!("identity {}", path.display()),
+        why,
+        remedy: remedy.into(),
+    };
+    let unreadable = |e: std::io::Error| {
+        bad(e.to_string(), "give the path of a file that `vesica cert` made, readable by this user")
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let meta = file.metadata().map_err(unreadable)?;
+    if !meta.is_file() {
+        return Err(bad("not a file".into(), "give the path of a file that `vesica cert` made"));
+    }
+    if private && meta.mode() & 0o077 != 0 {
+        return Err(bad(
+            format!("other users may read this private key (mode {:04o})", meta.mode() & 0o7777),
+            &format!("run `chmod 600 {}`", path.display()),
+        ));
+    }
+    // Whole capacity at once: a buffer that grows leaves copies of the key behind.
+    let mut pem = Zeroizing::new(Vec::with_capacity(meta.len().min(MAX_FILE) as usize + 1));
+    (&file).take(MAX_FILE + 1).read_to_end(&mut pem).map_err(unreadable)?;
+    if pem.len() as u64 > MAX_FILE {
+        return Err(bad("larger than 1 MiB".into(), "keep in it one private key and its certificate chain"));
+    }
+    Ok(pem)
+}
+
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({}, {})", self.what, self.fingerprint())
@@ -354,6 +377,21 @@ mod tests {
         assert!(!std::fs::read_to_string(&cert).unwrap().contains("PRIVATE"));
         assert_eq!(made.check_age(30).unwrap(), None);
         assert_eq!(made.check_age(3700).unwrap(), made.expires());
+    }
+
+    #[test]
+    fn a_key_may_stand_in_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Identity::generate("alice").unwrap();
+        let (both, cert) = made.write(dir.path()).unwrap();
+        let pem = std::fs::read_to_string(&both).unwrap();
+        let key = dir.path().join("alice.key");
+        std::fs::write(&key, pem.split("-----BEGIN CERT").next().unwrap()).unwrap();
+        let error = Identity::load_pair(&cert, &key).unwrap_err().to_string();
+        assert!(error.contains("alice.key: other users may read this private key"), "{error}");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(Identity::load_pair(&cert, &key).unwrap().fingerprint(), made.fingerprint());
+        assert!(Identity::load(&key).unwrap_err().to_string().contains("no certificate in it"));
     }
 
     #[test]

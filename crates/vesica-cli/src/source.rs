@@ -1,0 +1,42 @@
+//! Where a command's job comes from: a job file, or a configuration of SecretFlow's.
+
+use crate::failure::Failure;
+use crate::flags::{Source, Trust};
+use std::path::Path;
+use vesica_job::secretflow::{self, Imported, Kind};
+use vesica_job::spec::{self, Spec};
+
+impl Source {
+    /// The job. What an imported one does not do as SecretFlow would goes to `tell`.
+    pub fn spec(&self, tell: impl Fn(String)) -> Result<Spec, Failure> {
+        let trust = self.trust.meant();
+        let (path, kind) = match (&self.job, &self.config, &self.kuscia) {
+            (Some(_), _, _) if trust != secretflow::Trust::AsWritten => {
+                return Err(Failure::usage("a job file says itself how the parties know each other: see mine.tls"));
+            }
+            (Some(job), _, _) => return Ok(spec::load(job)?),
+            (_, Some(config), _) => (config, Kind::Launch),
+            (_, _, Some(task)) => (task, Kind::Kuscia),
+            (None, None, None) => return Err(Failure::usage("name a job file, --config or --kuscia")),
+        };
+        Ok(told(Some(path), secretflow::load(path, kind, &trust)?, tell))
+    }
+}
+
+/// The job of an import, after its notes were told.
+pub fn told(path: Option<&Path>, imported: Imported, tell: impl Fn(String)) -> Spec {
+    let file = path.map(|path| format!("{}: ", path.display())).unwrap_or_default();
+    imported.notes.iter().for_each(|note| tell(format!("note: {file}{note}")));
+    imported.spec
+}
+
+impl Trust {
+    /// As the import takes it.
+    pub fn meant(&self) -> secretflow::Trust {
+        match (&self.identity, &self.trust) {
+            (Some(identity), Some(peer)) => secretflow::Trust::Tls { identity: identity.clone(), peer: peer.clone() },
+            _ if self.insecure => secretflow::Trust::Insecure,
+            _ => secretflow::Trust::AsWritten,
+        }
+    }
+}

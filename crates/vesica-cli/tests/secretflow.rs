@@ -1,0 +1,204 @@
+//! Two processes started from SecretFlow's configurations, and what else is there for its users.
+
+mod two;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use two::{LONG, Running, port, run, vesica};
+
+/// Receiver and sender with a folder, tables and configurations of their own.
+struct Pair {
+    dir: tempfile::TempDir,
+    ports: [u16; 2],
+}
+
+impl Pair {
+    fn new(receiver: &str, sender: &str) -> Self {
+        let pair = Self { dir: tempfile::tempdir().unwrap(), ports: [port(), port()] };
+        std::fs::write(pair.dir.path().join("receiver.csv"), receiver).unwrap();
+        std::fs::write(pair.dir.path().join("sender.csv"), sender).unwrap();
+        pair
+    }
+
+    /// As the benchmark's files are written, trailing comma and dropped field and all.
+    fn text(&self, role: &str, broadcast: bool, more: &str) -> String {
+        let (dir, [a, b], upper) = (self.dir.path().display(), self.ports, role.to_uppercase());
+        format!(
+            r#"{{
+  "psi_config": {{
+    "protocol_config": {{
+      "protocol": "PROTOCOL_ECDH",
+      "ecdh_config": {{ "curve": "CURVE_FOURQ" }},
+      "role": "ROLE_{upper}",
+      "broadcast_result": {broadcast}
+    }},
+    "input_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "{dir}/{role}.csv" }},
+    "output_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "{dir}/{role}.out.csv" }},
+    "keys": [
+      "id",
+    ],
+    "debug_options": {{ "trace_path": "{dir}/{role}.trace" }},
+    "skip_duplicates_check": false,
+    {more}
+    "recovery_config": {{ "enabled": false }}
+  }},
+  "link_config": {{
+    "parties": [
+      {{ "id": "receiver", "host": "127.0.0.1:{a}" }},
+      {{ "id": "sender", "host": "127.0.0.1:{b}" }}
+    ]
+  }},
+  "self_link_party": "{role}"
+}}
+"#
+        )
+    }
+
+    fn file(&self, role: &str, text: &str) -> String {
+        let path = self.dir.path().join(format!("{role}.config"));
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn read(&self, name: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+}
+
+/// The command, started in another folder than that of the configuration.
+fn command(args: &[&str]) -> Command {
+    let mut command = vesica();
+    command.current_dir("/").args(args);
+    command
+}
+
+#[test]
+fn two_parties_run_from_their_configurations() {
+    let pair = Pair::new("id,x\n1,a\n2,b\n2,c\n3,d\n", "y,id\nA,2\nB,4\nC,3\n");
+    let receiver = pair.file("receiver", &pair.text("receiver", false, ""));
+    let receiver = Running::start(&mut command(&["run", "--config", &receiver, "--report-format", "secretflow"]));
+    let text = pair.text("sender", false, "");
+    let sender = Running::start(&mut command(&["run", "--json", &text, "--report-format", "secretflow"]));
+    let (receiver, sender) = (receiver.wait(LONG).good(), sender.wait(LONG).good());
+
+    assert_eq!(
+        receiver.stdout,
+        "Report: {\"original_count\":\"4\",\"intersection_count\":\"3\",\"original_key_count\":\"3\",\"intersection_key_count\":\"2\"}\n"
+    );
+    assert_eq!(
+        sender.stdout,
+        "Report: {\"original_count\":\"3\",\"intersection_count\":\"-1\",\"original_key_count\":\"3\"}\n"
+    );
+    assert_eq!(pair.read("receiver.out.csv"), "id,x\n2,b\n2,c\n3,d\n");
+    assert!(!pair.dir.path().join("sender.out.csv").exists());
+    for (said, words) in [
+        (&receiver.stderr, "receiver.config: psi_config.skip_duplicates_check: "),
+        (&receiver.stderr, "link_config.enable_ssl: is false: no TLS"),
+        (&sender.stderr, "note: psi_config.output_config: no effect"),
+    ] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
+
+    for role in ["receiver", "sender"] {
+        let trace: Value = serde_json::from_str(&pair.read(&format!("{role}.trace"))).unwrap();
+        let spans: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").collect();
+        let named =
+            |name: &str| spans.iter().find(|e| e["name"] == name).unwrap_or_else(|| panic!("no {name} in {trace}"));
+        let (unit, phase) = (named("unit 0"), named("match"));
+        assert!(unit["ts"].as_f64() >= phase["ts"].as_f64() && unit["tid"] != phase["tid"], "{trace}");
+        assert!(phase["args"]["sent"].as_u64() > Some(0), "{trace}");
+        named("read");
+        named("write");
+    }
+}
+
+#[test]
+fn a_left_join_lines_up_and_has_its_null_text() {
+    let pair = Pair::new("id,x\n1,a\n2,b\n", "id,y\n2,B\n3,C\n5,E\n");
+    let more = r#""advanced_join_type": "ADVANCED_JOIN_TYPE_LEFT_JOIN", "left_side": "ROLE_SENDER",
+        "output_attr": { "csv_null_rep": "NA" },"#;
+    let ended = ["receiver", "sender"].map(|role| {
+        let file = pair.file(role, &pair.text(role, true, more));
+        Running::start(&mut command(&["run", "--config", &file]))
+    });
+    for ended in ended {
+        ended.wait(LONG).good();
+    }
+    let rows = |name: &str| pair.read(name).lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let mut joined: Vec<_> = rows("sender.out.csv").into_iter().zip(rows("receiver.out.csv")).collect();
+    joined.sort();
+    let [a, b, c] = joined.as_slice() else { panic!("{joined:?}") };
+    assert_eq!([&a.0, &a.1, &b.0, &b.1, &c.0, &c.1], ["2,B", "2,b", "3,C", "NA,NA", "5,E", "NA,NA"]);
+}
+
+#[test]
+fn identities_may_come_from_flags_and_an_import_is_a_job() {
+    let pair = Pair::new("id\n1\n2\n", "id\n2\n3\n");
+    let dir = pair.dir.path().to_str().unwrap();
+    let prints = ["receiver", "sender"].map(|name| run(&["cert", name, "--out", dir]).good().stdout.trim().to_owned());
+    let parts: Vec<Running> = [("receiver", &prints[1]), ("sender", &prints[0])]
+        .into_iter()
+        .map(|(role, peer)| {
+            let file = pair.file(role, &pair.text(role, true, ""));
+            let pem = format!("{dir}/{role}.pem");
+            let trust = ["--identity", pem.as_str(), "--trust", peer.as_str()];
+            if role == "sender" {
+                return Running::start(command(&["run", "--config", &file]).args(trust));
+            }
+            let job = format!("{dir}/receiver.toml");
+            let import = ["import", "secretflow", &file, "--out", &job];
+            Running::start(command(&import).args(trust)).wait(LONG).good();
+            // An import replaces nothing.
+            Running::start(command(&import).args(trust)).wait(LONG).bad(3, &["receiver.toml"]);
+            Running::start(command(&["check", &job]).current_dir(dir)).wait(LONG).good();
+            Running::start(&mut command(&["run", &job]))
+        })
+        .collect();
+    for part in parts {
+        let ended = part.wait(LONG).good();
+        assert!(ended.stdout.contains("TLS 1.3") && !ended.stdout.contains("INSECURE"), "{}", ended.stdout);
+    }
+    assert_eq!(pair.read("receiver.out.csv"), pair.read("sender.out.csv"));
+}
+
+#[test]
+fn what_cannot_be_is_told_by_file_and_field() {
+    let pair = Pair::new("id\n1\n", "id\n1\n");
+    let far = pair.file("far", &pair.text("sender", false, "").replace("127.0.0.1", "10.1.2.3"));
+    for verb in ["run", "check", "plan"] {
+        run(&[verb, "--config", &far]).bad(2, &["far.config: link_config.enable_ssl", "--identity", "--insecure"]);
+    }
+    run(&["plan", "--config", &far, "--insecure"]).good();
+    let ub = pair.file("ub", r#"{"ub_psi_config": {"mode": "MODE_FULL"}}"#);
+    run(&["import", "secretflow", &ub]).bad(2, &["ub.config: ub_psi_config", "not here yet"]);
+    let broken = pair.file("broken", "{\n  psi_confg: {}\n}");
+    run(&["run", "--config", &broken]).bad(2, &["broken.config:2:3: psi_confg", "did you mean `psi_config`?"]);
+    run(&["run", "--json", "{"]).bad(2, &["line 1, column 2"]);
+    run(&["run", "--kuscia", "/nowhere/task.json"]).bad(2, &["/nowhere/task.json: cannot read"]);
+    run(&["run", "job.toml", "--insecure"]).bad(2, &["mine.tls"]);
+    for args in [
+        &["run", "job.toml", "--config", &far][..],
+        &["run", "--config", &far, "--json", "{}"],
+        &["run", "--config", &far, "--insecure", "--identity", "a", "--trust", "b"],
+        &["run", "--config", &far, "--identity", "a"],
+    ] {
+        let ended = run(args);
+        assert_eq!((ended.code, ended.stderr.contains("Usage")), (Some(2), true), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_tables_of_its_benchmark_can_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("data");
+    let lines = |name: &str| std::fs::read_to_string(Path::new(&out).join(name)).unwrap().matches("\r\n").count();
+    let made = run(&["gen", "--like", "secretflow", "1e3", "500", "--out", out.to_str().unwrap()]).good();
+    assert_eq!(made.stdout.lines().count(), 3);
+    assert_eq!(["psi_1.csv", "psi_2.csv", "psi_3.csv"].map(lines), [1001, 1001, 501]);
+    run(&["gen", "--like", "secretflow", "7", "--out", out.to_str().unwrap()]).bad(2, &["psi_1.csv exists already"]);
+    for args in [&["gen", "5", "--out", "x"][..], &["gen", "--like", "secretflow", "--rows", "5", "--out", "x"]] {
+        assert_eq!(run(args).code, Some(2), "{args:?}");
+    }
+}

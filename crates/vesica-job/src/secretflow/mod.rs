@@ -1,0 +1,80 @@
+//! SecretFlow's launch configurations and Kuscia's task files, read as jobs: a room of its own at the edge, so that the
+//! engine knows of one kind of job only.
+//!
+//! What a file asks for and cannot get is refused by its field's name; what has another effect than with SecretFlow, or
+//! none, comes back as a [`Note`]. `docs/src/reference/secretflow.md` says for every field what becomes of it.
+
+mod json;
+mod kuscia;
+mod launch;
+mod message;
+mod report;
+mod sample;
+mod translate;
+
+pub use report::report;
+pub use sample::Benchmark;
+pub use translate::{Note, Trust};
+
+use crate::spec::{self, Spec, SpecError};
+use json::Wrong;
+use launch::LaunchConfig;
+use message::Read;
+use std::path::Path;
+
+/// A file's kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A launch configuration: what `main --config` and `main --json` read.
+    Launch,
+    /// A task file: what `main --kuscia` reads.
+    Kuscia,
+}
+
+/// A job that was imported.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Imported {
+    /// The job. Its relative paths start at the current folder, as they do for SecretFlow.
+    pub spec: Spec,
+    /// What is not as with SecretFlow.
+    pub notes: Vec<Note>,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// If it cannot be read, is not of its kind, or asks for what cannot be honoured; with the place or the field.
+pub fn load(path: &Path, kind: Kind, trust: &Trust) -> Result<Imported, SpecError> {
+    let at = |error: SpecError| SpecError { file: Some(path.to_owned()), ..error };
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        at(SpecError { file: None, place: None, field: None, message: format!("cannot read the configuration: {e}") })
+    })?;
+    read(&text, kind, trust).map_err(at)
+}
+
+/// Reads a text.
+///
+/// # Errors
+/// As [`load`].
+pub fn read(text: &str, kind: Kind, trust: &Trust) -> Result<Imported, SpecError> {
+    let (launch, mut notes) = parse(text, kind).map_err(|wrong| SpecError {
+        file: None,
+        place: Some(spec::line_and_column(text, wrong.at)),
+        field: Some(wrong.field).filter(|field| !field.is_empty()),
+        message: wrong.message,
+    })?;
+    let spec = translate::job(&launch, trust, &mut notes)?;
+    Ok(Imported { spec, notes })
+}
+
+fn parse(text: &str, kind: Kind) -> Result<(LaunchConfig, Vec<Note>), Wrong> {
+    let value = json::parse(text)?;
+    match kind {
+        Kind::Kuscia => kuscia::launch(&value),
+        Kind::Launch => {
+            let mut launch = LaunchConfig::default();
+            launch.read(&value)?;
+            Ok((launch, Vec::new()))
+        }
+    }
+}

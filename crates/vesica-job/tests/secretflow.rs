@@ -1,0 +1,477 @@
+//! SecretFlow's configurations: what they mean as jobs, what is refused, what is noted; and the dialect of JSON.
+
+use proptest::prelude::*;
+use vesica_job::secretflow::{Imported, Kind, Trust, read};
+use vesica_job::spec::{Accept, CurveName, Extra, Format, Join, Order, ProtocolName, Spec, SpecError};
+
+/// The two files of SecretFlow's "PSI V2 Benchmark", byte for byte.
+const SENDER: &str = include_str!("secretflow/sender.config");
+const RECEIVER: &str = include_str!("secretflow/receiver.config");
+
+/// A party of a job with the fields of SecretFlow's `examples/psi/config/*.json`; `more` goes into its `psi_config`.
+fn example(role: &str, protocol: &str, more: &str) -> String {
+    let upper = role.to_uppercase();
+    format!(
+        r#"{{
+    "psi_config": {{
+        "protocol_config": {{ {protocol}, "role": "ROLE_{upper}", "broadcast_result": true }},
+        "input_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "/tmp/{role}_input.csv" }},
+        "output_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "/tmp/{role}_output.csv" }},
+        "keys": ["id_0", "id_1"]{more}
+    }},
+    "link_config": {{
+        "parties": [{{ "id": "receiver", "host": "127.0.0.1:5300" }}, {{ "id": "sender", "host": "127.0.0.1:5400" }}]
+    }},
+    "self_link_party": "{role}"
+}}"#
+    )
+}
+
+const ECDH: &str = r#""protocol": "PROTOCOL_ECDH", "ecdh_config": { "curve": "CURVE_25519" }"#;
+
+fn plain(role: &str) -> String {
+    example(role, ECDH, "")
+}
+
+fn import(text: &str) -> Result<Imported, SpecError> {
+    read(text, Kind::Launch, &Trust::AsWritten)
+}
+
+/// The job, which is also a valid one.
+#[track_caller]
+fn spec(text: &str) -> Spec {
+    let spec = import(text).unwrap_or_else(|e| panic!("{e}\n{text}")).spec;
+    vesica_job::plan(&spec).unwrap();
+    spec
+}
+
+/// `text` with `from` replaced, which must be there.
+#[track_caller]
+fn changed(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in {text}");
+    text.replace(from, to)
+}
+
+#[track_caller]
+fn refused(text: &str, field: &str, words: &str) {
+    let error = import(text).unwrap_err();
+    assert_eq!(error.field.as_deref(), Some(field), "{error}");
+    assert!(error.message.contains(words), "{error}");
+}
+
+/// The fields of the notes.
+#[track_caller]
+fn noted(text: &str) -> Vec<String> {
+    import(text).unwrap_or_else(|e| panic!("{e}")).notes.into_iter().map(|note| note.field).collect()
+}
+
+/// Both parties hold the same shared document.
+#[track_caller]
+fn pair(receiver: &str, sender: &str) -> [Spec; 2] {
+    let both = [spec(receiver), spec(sender)];
+    assert_eq!(both[0].shared, both[1].shared);
+    assert_eq!(both[0].shared.hash(), both[1].shared.hash());
+    both
+}
+
+#[test]
+fn the_files_of_the_benchmark_are_read_as_they_are() {
+    let [receiver, sender] =
+        [RECEIVER, SENDER].map(|text| changed(text, "PROTOCOL_KKRT\"", "PROTOCOL_ECDH\", ecdh_config: { curve: 2 }"));
+    refused(RECEIVER, "psi_config.protocol_config.protocol", "PROTOCOL_KKRT is not here yet");
+
+    let [a, b] = pair(&receiver, &sender);
+    assert_eq!((a.shared.id.as_str(), &a.shared.parties[..]), ("root", &["receiver".into(), "sender".into()][..]));
+    assert_eq!((a.shared.protocol, a.shared.curve, a.shared.join), (ProtocolName::Ecdh, CurveName::FourQ, Join::Inner));
+    assert_eq!((&a.shared.learns[..], a.shared.insecure), (&["receiver".to_owned()][..], true));
+    assert_eq!((a.mine.name.as_str(), a.mine.listen.as_deref()), ("receiver", Some("127.0.0.1:5300")));
+    assert_eq!((b.mine.name.as_str(), &b.mine.connect["receiver"][..]), ("sender", "127.0.0.1:5300"));
+    assert_eq!((&a.mine.input.keys[..], a.mine.input.format), (&["id".to_owned()][..], Some(Format::Csv)));
+    assert_eq!(a.mine.input.path.to_str(), Some("/home/zuoxian/v2psi/datas/psi_2_1kw.csv"));
+    assert_eq!(a.mine.output.unwrap().path.to_str(), Some("/home/zuoxian/v2psi/receiver/receiver_output.csv"));
+    assert_eq!(a.mine.trace.unwrap().to_str(), Some("/home/zuoxian/v2psi/receiver/receiver.trace"));
+    assert_eq!(b.mine.output, None);
+    assert_eq!(
+        noted(&sender),
+        [
+            "link_config.enable_ssl",
+            "psi_config.skip_duplicates_check",
+            "psi_config.output_config",
+            "psi_config.left_side"
+        ]
+    );
+    assert_eq!(
+        noted(&receiver),
+        [
+            "link_config.enable_ssl",
+            "psi_config.skip_duplicates_check",
+            "psi_config.protocol_config.broadcast_result",
+            "psi_config.left_side"
+        ]
+    );
+}
+
+#[test]
+fn the_example_of_the_inner_join_is_a_job() {
+    let more = r#", "debug_options": { "trace_path": "/tmp/ecdh.trace" }, "disable_alignment": true,
+        "advanced_join_type": "ADVANCED_JOIN_TYPE_INNER_JOIN""#;
+    let [receiver, sender] = ["receiver", "sender"].map(|role| example(role, ECDH, more));
+    let [a, b] = pair(&receiver, &sender);
+    assert_eq!(a.shared.learns, ["receiver", "sender"]);
+    assert_eq!((&a.mine.input.keys[..], b.mine.output.is_some()), (&["id_0".into(), "id_1".into()][..], true));
+    assert_eq!((a.mine.output.unwrap().order, b.shared.join), (Order::Input, Join::Inner));
+    assert_eq!(noted(&receiver), ["link_config.enable_ssl"]);
+}
+
+#[test]
+fn the_examples_of_recovery_resume() {
+    let [receiver, sender] = ["receiver", "sender"].map(|role| {
+        let more = format!(r#", "recovery_config": {{ "enabled": true, "folder": "/tmp/{role}_cache" }}"#);
+        example(role, ECDH, &more)
+    });
+    let [a, b] = pair(&receiver, &sender);
+    assert_eq!(
+        (a.mine.resume.unwrap().to_str(), b.mine.resume.unwrap().to_str()),
+        (Some("/tmp/receiver_cache"), Some("/tmp/sender_cache"))
+    );
+    refused(&changed(&sender, "/tmp/sender_cache", ""), "psi_config.recovery_config.folder", "is missing");
+    let off = changed(&sender, "\"enabled\": true", "\"enabled\": false");
+    assert_eq!((spec(&off).mine.resume, &noted(&off)[1][..]), (None, "psi_config.recovery_config.folder"));
+}
+
+/// The left side becomes the first of the parties, whoever that is; what the join tells is accepted with it.
+#[test]
+fn joins_have_sides() {
+    for (name, join, accept) in [
+        ("LEFT_JOIN", Join::Left, vec![Extra::LeftUnmatched]),
+        ("RIGHT_JOIN", Join::Right, vec![Extra::RightUnmatched]),
+        ("FULL_JOIN", Join::Full, vec![Extra::LeftUnmatched, Extra::RightUnmatched]),
+        ("DIFFERENCE", Join::Difference, vec![Extra::LeftUnmatched, Extra::RightUnmatched]),
+    ] {
+        for (left, order) in [("RECEIVER", ["receiver", "sender"]), ("SENDER", ["sender", "receiver"])] {
+            let more = format!(
+                r#", "advanced_join_type": "ADVANCED_JOIN_TYPE_{name}", "left_side": "ROLE_{left}", "output_attr": {{ "csv_null_rep": "NA" }}"#
+            );
+            let [a, b] = pair(&example("receiver", ECDH, &more), &example("sender", ECDH, &more));
+            assert_eq!((a.shared.join, &a.shared.parties[..]), (join, &order.map(str::to_owned)[..]));
+            assert_eq!(a.shared.accept, Accept::Named(accept.clone()));
+            assert_eq!((a.mine.output.unwrap().null.as_deref(), b.mine.connect.len()), (Some("NA"), 1));
+            let alone =
+                changed(&example("receiver", ECDH, &more), "\"broadcast_result\": true", "broadcast_result: false");
+            if join == Join::Difference {
+                assert_eq!(spec(&alone).shared.accept, Accept::Named(vec![]));
+            } else {
+                refused(&alone, "psi_config.advanced_join_type", name);
+            }
+        }
+    }
+}
+
+/// The other examples, each with what stands in its way.
+#[test]
+fn what_is_not_here_is_refused_by_name() {
+    for (protocol, name) in [
+        (r#""protocol": "PROTOCOL_KKRT", "kkrt_config": { "bucket_size": 4096 }"#, "PROTOCOL_KKRT"),
+        (r#""protocol": 2"#, "PROTOCOL_KKRT"),
+        (r#""protocol": "PROTOCOL_RR22", "rr22_config": { "low_comm_mode": true }"#, "PROTOCOL_RR22"),
+    ] {
+        refused(&example("receiver", protocol, ""), "psi_config.protocol_config.protocol", name);
+    }
+    let threshold = r#", "intersection_threshold": 50, "count_path": "/tmp/count.csv""#;
+    refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "50");
+    for kind in ["ub_psi_config", "legacy_psi_config", "apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
+        let text = format!(r#"{{ "{kind}": {{ "mode": "MODE_FULL", "keys": ["id"] }}, "self_link_party": "server" }}"#);
+        refused(&text, kind, "");
+        refused(
+            &changed(&plain("sender"), "\"link_config\"", &format!("\"{kind}\": {{}}, \"link_config\"")),
+            kind,
+            "one run",
+        );
+    }
+    refused("{}", "psi_config", "is missing");
+}
+
+/// Each field that makes no sense is named, and said what would.
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    let parties = "psi_config.protocol_config";
+    for (from, to, field, words) in [
+        ("ROLE_RECEIVER", "ROLE_SERVER", format!("{parties}.role"), "ROLE_SENDER"),
+        ("\"role\": \"ROLE_RECEIVER\",", "", format!("{parties}.role"), "ROLE_UNSPECIFIED"),
+        ("\"protocol\": \"PROTOCOL_ECDH\",", "", format!("{parties}.protocol"), "is missing"),
+        ("CURVE_25519", "CURVE_INVALID_TYPE", format!("{parties}.ecdh_config.curve"), "CURVE_25519"),
+        ("[\"id_0\", \"id_1\"]", "[]", "psi_config.keys".into(), "columns"),
+        ("[\"id_0\", \"id_1\"]", "[\"id\", \"id\"]", "psi_config.keys".into(), "twice"),
+        ("\"/tmp/receiver_input.csv\"", "null", "psi_config.input_config.path".into(), "is missing"),
+        ("\"/tmp/receiver_output.csv\"", "\"\"", "psi_config.output_config.path".into(), "is missing"),
+        ("IO_TYPE_FILE_CSV", "IO_TYPE_UNSPECIFIED", "psi_config.input_config.type".into(), "IO_TYPE_FILE_CSV"),
+        ("\"self_link_party\": \"receiver\"", "", "self_link_party".into(), "which of"),
+        ("\"self_link_party\": \"receiver\"", "self_link_party: 'carol'", "self_link_party".into(), "sender"),
+        ("{ \"id\": \"sender\"", "{ \"id\": \"receiver\"", "link_config.parties".into(), "twice"),
+        ("{ \"id\": \"sender\"", "{ \"id\": \"a b\"", "link_config.parties".into(), "\"a b\""),
+        (
+            "\"parties\": [",
+            "\"parties\": [{ \"id\": \"carol\", \"host\": \"\" },",
+            "link_config.parties".into(),
+            "3 parties",
+        ),
+        ("\"parties\": [", "\"id\": \"a/b\", \"parties\": [", "link_config.id".into(), "a/b"),
+        ("127.0.0.1:5300", "127.0.0.1", "link_config.parties.host".into(), "no port"),
+        ("127.0.0.1:5300", ":5300", "link_config.parties.host".into(), "no port"),
+        ("127.0.0.1:5300", "127.0.0.1:99999", "link_config.parties.host".into(), "no port"),
+        ("127.0.0.1:5400", "sender.example:5400", "link_config.enable_ssl".into(), "--insecure"),
+    ] {
+        refused(&changed(&plain("receiver"), from, to), &field, words);
+    }
+    let left = r#", "advanced_join_type": 2"#;
+    refused(&example("receiver", ECDH, left), "psi_config.left_side", "ROLE_UNSPECIFIED");
+}
+
+/// What the parser itself refuses, with its place.
+#[test]
+fn errors_of_form_have_a_place_and_a_field() {
+    let text = changed(&plain("receiver"), "\"keys\"", "\n\"keyz\"");
+    let error = import(&text).unwrap_err();
+    let words = error.to_string();
+    assert_eq!(error.place, Some((7, 1)), "{words}");
+    assert!(
+        words.starts_with("line 7, column 1: psi_config.keyz: ") && words.ends_with("did you mean `keys`?"),
+        "{words}"
+    );
+    for (from, to, field, words) in [
+        ("PROTOCOL_ECDH", "PROTOCOL_ECHD", "psi_config.protocol_config.protocol", "PROTOCOL_ECDH, PROTOCOL_KKRT"),
+        ("\"PROTOCOL_ECDH\"", "7", "psi_config.protocol_config.protocol", "\"7\" is not one of"),
+        ("true", "1", "psi_config.protocol_config.broadcast_result", "true or false"),
+        ("[\"id_0\", \"id_1\"]", "[\"id_0\", 1]", "psi_config.keys[1]", "a text belongs here, and this is a number"),
+        ("\"127.0.0.1:5400\"", "5400", "link_config.parties[1].host", "a text"),
+        ("\"parties\"", "\"recvTimeoutMs\": -1, \"parties\"", "link_config.recv_timeout_ms", "not negative"),
+        ("\"parties\"", "\"recvTimeoutMs\": 1.5, \"parties\"", "link_config.recv_timeout_ms", "whole"),
+        ("\"parties\"", "\"recv_timeout\": 1, \"parties\"", "link_config.recv_timeout", "recv_timeout_ms"),
+        ("\"receiver\"\n}", "\"receiver\", \"psi_config\": []\n}", "psi_config", "a message"),
+    ] {
+        refused(&changed(&plain("receiver"), from, to), field, words);
+    }
+    for broken in ["", "{", "{]", "[]", "{\"psi_config\" {}}", "{psi_config: {}} x"] {
+        assert!(import(broken).unwrap_err().place.is_some(), "{broken}");
+    }
+}
+
+/// One job, written as variously as the protobuf library allows.
+#[test]
+fn every_way_to_write_a_field_means_the_same() {
+    let plainly = spec(&plain("receiver"));
+    for (from, to) in [
+        ("psi_config", "psiConfig"),
+        ("\"protocol_config\"", "protocolConfig"),
+        ("\"self_link_party\": \"receiver\"", "'selfLinkParty': 'receiver',"),
+        ("\"PROTOCOL_ECDH\"", "1"),
+        ("\"PROTOCOL_ECDH\"", "\"1\""),
+        ("\"broadcast_result\": true", "\"broadcastResult\": \"true\""),
+        ("\"CURVE_25519\"", "5"),
+        ("\"CURVE_25519\"", "\"CURVE_25519_ELLIGATOR2\""),
+        ("[\"id_0\", \"id_1\"]", "\"id_0\", \"keys\": [\"id_1\",]"),
+        ("\"keys\":", "\"recovery_config\": null, \"left_side\": null, \"keys\":"),
+        ("\"keys\":", "\"intersection_threshold\": \"0\", \"check_hash_digest\": false, \"keys\":"),
+        ("\"keys\":", "\"recovery_config\": { \"enabled\": false }, \"keys\":"),
+        ("\"keys\":", "\"input_config\": { \"type\": 1 }, // and the path from above\n \"keys\":"),
+        ("\"broadcast_result\": true", "\"broadcast_result\": false, broadcast_result: true"),
+        ("\"parties\":", "\"connect_retry_times\": 0, \"recv_timeout_ms\": \"0\", \"parties\":"),
+        ("127.0.0.1:5300", "http://127.0.0.1:5300/"),
+    ] {
+        assert_eq!(spec(&changed(&plain("receiver"), from, to)), plainly, "{to}");
+    }
+    // The link and the party stood in psi_config once.
+    let inside = plain("receiver").replace("\n    },\n    \"link_config\"", ",\n \"link_config\"");
+    assert_eq!(spec(&format!("{inside}}}")), plainly);
+}
+
+#[test]
+fn the_inline_json_of_the_readme_is_read() {
+    let text = r#"{"psi_config":{"protocol_config":{"protocol":"PROTOCOL_RR22","role":"ROLE_RECEIVER","broadcast_result":true},"input_config":{"type":"IO_TYPE_FILE_CSV","path":"/root/receiver/receiver_input.csv"},"output_config":{"type":"IO_TYPE_FILE_CSV","path":"/root/receiver/receiver_output.csv"},"keys":["id0","id1"],"debug_options":{"trace_path":"/root/receiver/receiver.trace"}},"self_link_party":"receiver","link_config":{"parties":[{"id":"receiver","host":"127.0.0.1:5300"},{"id":"sender","host":"127.0.0.1:5400"}]}}"#;
+    refused(text, "psi_config.protocol_config.protocol", "PROTOCOL_RR22 is not here yet");
+    let text = changed(text, r#""PROTOCOL_RR22""#, r#""PROTOCOL_ECDH","ecdh_config":{"curve":1}"#);
+    assert_eq!(spec(&text).shared.learns, ["receiver", "sender"]);
+}
+
+/// A field that has no meaning here is told of by its name, and nothing else is.
+#[test]
+fn what_has_no_meaning_is_noted() {
+    let always = "link_config.enable_ssl".to_owned();
+    for (json, field) in [
+        ("\"skip_duplicates_check\": true", "skip_duplicates_check"),
+        ("\"check_duplicates\": false", "check_duplicates"),
+        ("\"sort_output\": true", "sort_output"),
+        ("\"input_attr\": { \"keys_unique\": true }", "input_attr.keys_unique"),
+        ("\"check_hash_digest\": true", "check_hash_digest"),
+        ("\"left_side\": \"ROLE_SENDER\"", "left_side"),
+        ("\"output_attr\": { \"csv_null_rep\": \"NA\" }", "output_attr.csv_null_rep"),
+        ("\"count_path\": \"/tmp/c.csv\"", "count_path"),
+        ("\"debug_options\": { \"logging_level\": \"debug\" }", "debug_options.logging_level"),
+    ] {
+        let text = example("receiver", ECDH, &format!(", {json}"));
+        assert_eq!(noted(&text), [always.clone(), format!("psi_config.{field}")]);
+    }
+    for (json, field) in [
+        ("\"recv_timeout_ms\": 180000", "recv_timeout_ms"),
+        ("\"http_max_payload_size\": 1", "http_max_payload_size"),
+        ("\"http_timeout_ms\": 120000", "http_timeout_ms"),
+        ("\"throttle_window_size\": 1", "throttle_window_size"),
+        ("\"brpc_channel_protocol\": \"http\"", "brpc_channel_protocol"),
+        ("\"brpc_channel_connection_type\": \"pooled\"", "brpc_channel_connection_type"),
+        ("\"retry_opts\": { \"max_retry\": 5, \"error_codes\": [1] }", "retry_opts"),
+        ("\"chunk_parallel_send_size\": 8", "chunk_parallel_send_size"),
+    ] {
+        let text = changed(&plain("receiver"), "\"parties\":", &format!("{json}, \"parties\":"));
+        assert_eq!(noted(&text), [always.clone(), format!("link_config.{field}")]);
+    }
+    let batch = ECDH.replace("\" }", "\", \"batch_size\": 4096 }");
+    let note = "psi_config.protocol_config.ecdh_config.batch_size".to_owned();
+    assert_eq!(noted(&example("sender", &batch, "")), [always, note]);
+}
+
+#[test]
+fn the_time_to_connect_is_the_patience() {
+    let patience =
+        |link: &str| spec(&changed(&plain("sender"), "\"parties\":", &format!("{link} \"parties\":"))).mine.patience;
+    assert_eq!(patience(""), "10m");
+    assert_eq!(patience("\"connect_retry_times\": 180,"), "180000ms");
+    assert_eq!(patience("\"connectRetryTimes\": 60, \"connectRetryIntervalMs\": 500,"), "30000ms");
+    assert_eq!(patience("\"connect_retry_interval_ms\": 1,"), "1000ms");
+    assert_eq!(patience("\"connect_retry_times\": 18446744073709551615,"), "604800000ms");
+}
+
+/// TLS: a safe equal, or a refusal that names the flags.
+#[test]
+fn certificates_are_taken_where_they_prove_something() {
+    let with =
+        |ssl: &str| changed(&plain("sender"), "\"parties\":", &format!("\"enable_ssl\": true, {ssl} \"parties\":"));
+    let own = r#""server_ssl_opts": { "certificate_path": "me.pem", "private_key_path": "me.key" },"#;
+    let peer = r#""client_ssl_opts": { "verify_depth": 1, "ca_file_path": "ca.pem" },"#;
+    let both = with(&format!("{own}{peer}"));
+    let tls = spec(&both).mine.tls.unwrap();
+    assert_eq!(tls.key.unwrap().to_str(), Some("me.key"));
+    assert_eq!((tls.identity.to_str(), tls.ca.unwrap().to_str(), tls.peers.len()), (Some("me.pem"), Some("ca.pem"), 0));
+    assert!(noted(&both).is_empty());
+    for (text, field) in [
+        (with(peer), "server_ssl_opts.certificate_path"),
+        (with(own), "client_ssl_opts.verify_depth"),
+        (changed(&both, "\"verify_depth\": 1", "\"verify_depth\": 0"), "client_ssl_opts.verify_depth"),
+        (changed(&both, "me.key", ""), "server_ssl_opts.private_key_path"),
+        (changed(&both, "ca.pem", ""), "client_ssl_opts.ca_file_path"),
+    ] {
+        refused(&text, &format!("link_config.{field}"), "--identity");
+    }
+
+    let far = changed(&plain("sender"), "127.0.0.1:5300", "receiver.example:5300");
+    let pin = format!("sha256:{}", "ab".repeat(32));
+    let trust = |peer: &str| Trust::Tls { identity: "sender.pem".into(), peer: peer.to_owned() };
+    let pinned = read(&far, Kind::Launch, &trust(&pin)).unwrap();
+    assert_eq!(pinned.spec.mine.tls.as_ref().unwrap().peers["receiver"], pin);
+    assert!(!pinned.spec.shared.insecure && pinned.notes.is_empty());
+    vesica_job::plan(&pinned.spec).unwrap();
+    let signed = read(&far, Kind::Launch, &trust("authorities.pem")).unwrap().spec.mine.tls.unwrap();
+    assert_eq!((signed.ca.unwrap().to_str(), signed.peers.len()), (Some("authorities.pem"), 0));
+    assert!(read(&far, Kind::Launch, &Trust::Insecure).unwrap().spec.shared.insecure);
+    let over = read(&both, Kind::Launch, &Trust::Insecure).unwrap();
+    assert!(over.spec.shared.insecure && over.notes[0].field == "link_config.enable_ssl");
+}
+
+/// A task file as Kuscia writes it for `own`: configurations in camelCase, in JSON inside JSON.
+fn task(own: usize) -> String {
+    let config = |role: &str| {
+        serde_json::json!({
+            "psi_config": {
+                "protocolConfig": {
+                    "protocol": "PROTOCOL_ECDH", "ecdhConfig": { "curve": "CURVE_25519" },
+                    "role": role, "broadcastResult": true
+                },
+                "inputConfig": { "type": "IO_TYPE_FILE_CSV", "path": format!("/tmp/{role}.csv") },
+                "outputConfig": { "type": "IO_TYPE_FILE_CSV", "path": format!("/tmp/{role}.out.csv") },
+                "keys": ["id0", "id1"],
+                "debugOptions": { "tracePath": "/tmp/receiver.trace" }
+            },
+            "linkConfig": { "recv_timeout_ms": 180000, "http_timeout_ms": 120000 }
+        })
+    };
+    let party = |name: &str, endpoint: &str| serde_json::json!({ "name": name, "services": [{ "portName": "psi", "endpoints": [endpoint] }] });
+    serde_json::json!({
+        "task_id": "task_id_1234",
+        "task_input_config": serde_json::json!({
+            "sf_psi_config_map": { "bob": config("ROLE_SENDER"), "alice": config("ROLE_RECEIVER") }
+        }).to_string(),
+        "task_cluster_def": serde_json::json!({
+            "parties": [party("bob", "1.2.3.5:1235"), party("alice", "1.2.3.4:1234")], "self_party_idx": own
+        }).to_string(),
+        "allocated_ports": r#"{ "ports": [{ "name": "psi", "port": 4321 },] }"#,
+    })
+    .to_string()
+}
+
+#[test]
+fn a_task_of_kuscia_is_a_job() {
+    let import = |text: &str| read(text, Kind::Kuscia, &Trust::Insecure);
+    let [bob, alice] = [0, 1].map(|own| import(&task(own)).unwrap());
+    assert_eq!(alice.spec.shared, bob.spec.shared);
+    let shared = &alice.spec.shared;
+    assert_eq!((shared.id.as_str(), &shared.parties[..]), ("task_id_1234", &["alice".into(), "bob".into()][..]));
+    let (a, b) = (alice.spec.mine, bob.spec.mine);
+    assert_eq!((a.name.as_str(), a.listen.as_deref(), a.connect.len()), ("alice", Some("0.0.0.0:4321"), 0));
+    assert_eq!((b.name.as_str(), b.listen, &b.connect["alice"][..]), ("bob", None, "1.2.3.4:1234"));
+    let notes: Vec<&str> = alice.notes.iter().map(|note| note.field.as_str()).collect();
+    assert_eq!(notes, ["link_config.recv_timeout_ms", "link_config.http_timeout_ms"]);
+
+    let more = import(
+        &changed(&task(0), "{\"task_id\"", "{\"extra\":1,\"task_id\"").replace("{\"allo", "{\"extra\":1,\"allo"),
+    );
+    assert!(more.is_err() || more.unwrap().notes[0].field == "extra");
+    for (from, to, field) in [
+        (r#"\"self_party_idx\":0"#, r#"\"self_party_idx\":2"#, "task_cluster_def"),
+        (r#"\"bob\":"#, r#"\"carol\":"#, "task_input_config.sf_psi_config_map"),
+        (
+            r#"\"recv_timeout_ms\":180000"#,
+            r#"\"parties\":[{}]"#,
+            "task_input_config.sf_psi_config_map.bob.link_config.parties",
+        ),
+        (r#"{ \"name\": \"psi\", \"port\": 4321 },"#, "", "allocated_ports.ports"),
+        (r#"[\"1.2.3.4:1234\"]"#, "[]", "task_cluster_def.parties"),
+        (r#"\"keys\""#, r#"\"keyz\""#, "task_input_config.sf_psi_config_map.alice.psi_config.keyz"),
+    ] {
+        let error = import(&changed(&task(0), from, to)).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some(field), "{error}");
+    }
+    refused_task("{}");
+    refused_task("[]");
+}
+
+#[track_caller]
+fn refused_task(text: &str) {
+    assert!(read(text, Kind::Kuscia, &Trust::Insecure).is_err());
+}
+
+/// What is written as a job file means what was imported.
+#[test]
+fn an_imported_job_can_be_written_and_read_again() {
+    for text in [plain("receiver"), plain("sender")] {
+        let spec = spec(&text);
+        assert_eq!(vesica_job::spec::parse(&spec.text()).unwrap(), spec);
+    }
+    let tls = Trust::Tls { identity: "me.pem".into(), peer: "sha256:00".into() };
+    let spec = read(&plain("sender"), Kind::Launch, &tls).unwrap().spec;
+    assert_eq!(vesica_job::spec::parse(&spec.text()).unwrap(), spec);
+}
+
+proptest! {
+    /// A valid text with a piece of it cut out, doubled or overwritten is a job or an error, and neither a panic nor a hang.
+    #[test]
+    fn a_damaged_file_is_a_job_or_an_error(at in 0..1000usize, len in 0..60usize, with in "[\\[\\]{}:,'\"\\\\/*a-z0-9 ]{0,8}") {
+        let whole = plain("receiver");
+        let (start, end) = (at.min(whole.len()), (at + len).min(whole.len()));
+        for text in [format!("{}{with}{}", &whole[..start], &whole[end..]), format!("{}{with}{}", &whole[..end], &whole[start..])] {
+            for kind in [Kind::Launch, Kind::Kuscia] {
+                if let Ok(imported) = read(&text, kind, &Trust::AsWritten) {
+                    let _ = vesica_job::plan(&imported.spec);
+                }
+            }
+        }
+    }
+}

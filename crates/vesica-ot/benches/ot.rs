@@ -61,10 +61,15 @@ fn silent(c: &mut Criterion) {
                             let unit = UnitId(0);
                             two(
                                 |lines, rng| {
-                                    black_box(vole::send::<Block>(sender, unit, code, n, lines.peer().unwrap(), rng).unwrap())
+                                    black_box(
+                                        vole::send::<Block>(sender, unit, code, n, lines.peer().unwrap(), rng).unwrap(),
+                                    )
                                 },
                                 |lines, rng| {
-                                    black_box(vole::receive::<Block>(receiver, unit, code, n, lines.peer().unwrap(), rng).unwrap())
+                                    black_box(
+                                        vole::receive::<Block>(receiver, unit, code, n, lines.peer().unwrap(), rng)
+                                            .unwrap(),
+                                    )
                                 },
                             )
                         },

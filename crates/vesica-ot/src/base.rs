@@ -53,7 +53,11 @@ pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<(Zer
 }
 
 /// The receiver's key for each choice, and the transcript's digest.
-pub fn receive(choices: &[Choice], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<(Zeroizing<Vec<Block>>, [u8; 32])> {
+pub fn receive(
+    choices: &[Choice],
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+) -> Result<(Zeroizing<Vec<Block>>, [u8; 32])> {
     // 1. <- Y
     let shared: [u8; WIRE] = ch.recv_exact(WIRE)?.try_into().expect("its length was checked");
     let y = decode(&shared, 0).map_err(|fault| ch.accuse(fault))?;

@@ -289,7 +289,11 @@ mod tests {
     fn the_matrices_are_pinned() {
         for (set, want) in SETS.iter().zip(["", ""]) {
             let mut hash = blake3::Hasher::new();
-            for symbol in encoded::<Block, 1>(set, &noisy(8192, 32), 4096).into_iter().chain(encoded::<u64, 1>(set, &noisy(8192, 32), 4096)) {
+            for symbol in encoded::<Block, 1>(set, &noisy(8192, 32), 4096).into_iter().chain(encoded::<u64, 1>(
+                set,
+                &noisy(8192, 32),
+                4096,
+            )) {
                 hash.update(&symbol[0].to_le_bytes());
             }
             assert_eq!(hash.finalize().to_hex()[..16], *want, "{}", set.id);

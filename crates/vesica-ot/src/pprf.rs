@@ -159,15 +159,22 @@ mod tests {
             });
             assert_eq!(wire.len(), trees * message(depth));
             let mut seen = 0;
-            puncture(&hashes(), &v, |i| u[i], depth, &wire, |i, leaves, hole, missing| {
-                let want = (0..depth).fold(0, |hole, l| hole | usize::from(!u[i * depth + l]) << l);
-                assert_eq!(hole, want);
-                assert_eq!(missing, planted[i][hole] ^ Block(i as u128));
-                assert_eq!(leaves[hole], Block::ZERO);
-                leaves[hole] = planted[i][hole];
-                assert_eq!(*leaves, *planted[i]);
-                seen += 1;
-            });
+            puncture(
+                &hashes(),
+                &v,
+                |i| u[i],
+                depth,
+                &wire,
+                |i, leaves, hole, missing| {
+                    let want = (0..depth).fold(0, |hole, l| hole | usize::from(!u[i * depth + l]) << l);
+                    assert_eq!(hole, want);
+                    assert_eq!(missing, planted[i][hole] ^ Block(i as u128));
+                    assert_eq!(leaves[hole], Block::ZERO);
+                    leaves[hole] = planted[i][hole];
+                    assert_eq!(*leaves, *planted[i]);
+                    seen += 1;
+                },
+            );
             assert_eq!(seen, trees);
             assert!(ideal::all_differ(&planted.concat()));
         }

@@ -135,7 +135,13 @@ impl Sender {
     ///
     /// # Errors
     /// As [`Sender::extend`].
-    pub fn random(&self, id: u64, n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Zeroizing<Vec<[Block; 2]>>> {
+    pub fn random(
+        &self,
+        id: u64,
+        n: usize,
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Zeroizing<Vec<[Block; 2]>>> {
         let mut w = self.extend(id, n, ch, rng)?;
         w.truncate(n);
         let mut other: Vec<Block> = w.iter().map(|&w| w ^ *self.delta).collect();
@@ -271,7 +277,13 @@ impl Shared {
     }
 
     /// The same for one who lacks the first leaf of `tree`, in the order x + Δ.
-    fn seeds_but_one(&self, tree: &[Block], path: &[Choice], check: &[Block], ch: &dyn Channel) -> Result<Zeroizing<Vec<Block>>> {
+    fn seeds_but_one(
+        &self,
+        tree: &[Block],
+        path: &[Choice],
+        check: &[Block],
+        ch: &dyn Channel,
+    ) -> Result<Zeroizing<Vec<Block>>> {
         let (mut seeds, mut checks) = leaf_outputs(tree);
         seeds[0] = Block::ZERO;
         if self.security == Security::Malicious {

@@ -62,10 +62,17 @@ pub fn send<B: Shares>(
     let Noise { trees, depth } = plan.noise;
     let mut b = vec![[Block::ZERO]; plan.noise.len()];
     let mut wire = Vec::with_capacity(trees * pprf::message(depth as usize));
-    pprf::plant(&hashes(|name| base.permutation(id, name)), base.delta(), paths, depth as usize, &mut wire, |i, leaves| {
-        b[i << depth..][..leaves.len()].as_flattened_mut().copy_from_slice(leaves);
-        shares[i]
-    });
+    pprf::plant(
+        &hashes(|name| base.permutation(id, name)),
+        base.delta(),
+        paths,
+        depth as usize,
+        &mut wire,
+        |i, leaves| {
+            b[i << depth..][..leaves.len()].as_flattened_mut().copy_from_slice(leaves);
+            shares[i]
+        },
+    );
     ch.send(&pack(&wire))?;
     // 4.
     let mut out = Vec::with_capacity(n);
@@ -105,11 +112,18 @@ pub fn receive<B: Shares>(
     let mut noisy = vec![[Block::ZERO; 2]; plan.noise.len()];
     let first = plan.shares * B::BITS;
     let u = |j: usize| bits[(first + j) / 128].0 >> ((first + j) % 128) & 1 == 1;
-    pprf::puncture(&hashes(|name| base.permutation(id, name)), paths, u, depth as usize, &wire, |i, leaves, hole, missing| {
-        let tree = &mut noisy[i << depth..][..leaves.len()];
-        tree.iter_mut().zip(leaves).for_each(|(pair, leaf)| pair[1] = *leaf);
-        tree[hole] = [betas[i].embed(), missing ^ shares[i]];
-    });
+    pprf::puncture(
+        &hashes(|name| base.permutation(id, name)),
+        paths,
+        u,
+        depth as usize,
+        &wire,
+        |i, leaves, hole, missing| {
+            let tree = &mut noisy[i << depth..][..leaves.len()];
+            tree.iter_mut().zip(leaves).for_each(|(pair, leaf)| pair[1] = *leaf);
+            tree[hole] = [betas[i].embed(), missing ^ shares[i]];
+        },
+    );
     // 4.
     let (mut a, mut c) = (Vec::with_capacity(n), Vec::with_capacity(n));
     code::encode::<B, 2>(code, &mut noisy, plan.outputs, |[a_j, c_j]| {
@@ -200,16 +214,16 @@ mod tests {
         two(
             |lines, rng| {
                 let base = Sender::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
-                let b = (0..).zip(sizes).map(|(unit, &n)| {
-                    send::<B>(&base, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
-                });
+                let b = (0..)
+                    .zip(sizes)
+                    .map(|(unit, &n)| send::<B>(&base, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap());
                 (base.delta(), b.collect())
             },
             |lines, rng| {
                 let base = Receiver::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
-                let ac = (0..).zip(sizes).map(|(unit, &n)| {
-                    receive::<B>(&base, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
-                });
+                let ac = (0..)
+                    .zip(sizes)
+                    .map(|(unit, &n)| receive::<B>(&base, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap());
                 ac.collect()
             },
         )

@@ -1,0 +1,381 @@
+//! OPRF from vector OLE and an oblivious key-value store.
+//!
+//! [RR22] Raghuraman, Rindal, "Blazing fast PSI from improved OKVS and subfield VOLE", CCS 2022, eprint 2022/320, Figure 11,
+//! steps 1-3; malicious as in [RS21] Rindal, Schoppmann, "VOLE-PSI", EUROCRYPT 2021, eprint 2021/266, Figure 4.
+//!
+//!   B ⊆ F   base field, and GF(2^128)     `B: Field`, Block     P   store of { (x, H_B(x)) }            p
+//!   A', C   the receiver's VOLE           a, c                  Δ, B⃗   the sender's                     delta, k
+//!   K       B⃗ + A·Δ                       key.k                 w   offset tossed by both               w
+//!
+//! 1. R: r at random;  P := store of { (x, H_B(x)) } under the seed r.   (Malicious: S -> R: a commitment to w_S.)
+//! 2. VOLE of P's length: S gets Δ, B⃗, R gets A', C with C = A'·Δ + B⃗.
+//! 3. R -> S: r, A := P + A' (and w_R).   (Malicious: S -> R: w_S.)   S: K := B⃗ + A·Δ = C + P·Δ.
+//! 4. F(y) = H_o(Decode(K, y) + Δ·H_B(y) + w, y) for S;  F(x) = H_o(Decode(C, x) + w, x) for R. w = w_S + w_R, or 0.
+//! Why they agree: Decode is linear, so Decode(K, y) = Decode(C, y) + Δ·Decode(P, y), and Decode(P, x) = H_B(x).
+//!
+//! The sender sees A, which A' pads. The receiver knows F at a y that is not its own if Decode(P, y) happens to be H_B(y),
+//! once in |B| for each y: so |B| >= 2^σ·m for the m keys of the whole job (`vesica_params::vole_base_bits`).
+//! Rounds: VOLE + 1/2 (malicious: + 1).   Bytes: VOLE(|P|) + |P|·|B|.
+//! Differs from the papers: H_B and H_o are keyed by the run and the unit; H_o takes the key too in both modes.
+
+use std::marker::PhantomData;
+use vesica_block::hash::Permutation;
+use vesica_block::prg::Prg;
+use vesica_block::{Block, gf64, gf128};
+use vesica_okvs::{Okvs, Paxos, Value};
+use vesica_ot::vole::Shares;
+use vesica_ot::{Security, softspoken};
+use vesica_params::lpn::CodeSet;
+use vesica_params::okvs::PaxosShape;
+use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
+use vesica_types::{Digest, UnitId};
+
+use crate::{Oprf, Prf};
+
+/// What both parties agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Params<S> {
+    /// Names the run: the parties' jointly tossed salt.
+    pub session: [u8; 32],
+    /// The shape of a unit's store, for the receiver's keys of a unit.
+    pub shape: S,
+    /// The code of the VOLE.
+    pub code: &'static CodeSet,
+    /// Against whom.
+    pub security: Security,
+}
+
+/// One party's side of the function, for keys in stores of shape `S` over the base field `B`.
+pub struct Vole<B, S> {
+    params: Params<S>,
+    base: Base,
+    field: PhantomData<B>,
+}
+
+/// Which side this is, with the set-up of the correlations.
+enum Base {
+    Sender(softspoken::Sender),
+    Receiver(softspoken::Receiver),
+}
+
+/// A unit's key.
+pub struct VoleKey<B, O> {
+    okvs: O,
+    hashes: Hashes,
+    delta: Block,
+    k: Vec<Block>,
+    w: Block,
+    field: PhantomData<B>,
+}
+
+/// A base field, and how its elements travel.
+pub trait Field: Shares + Value {
+    /// acc[i] ← acc[i] + a[i]·k.
+    fn mul_add(acc: &mut [Block], a: &[Self], k: Block);
+    /// Appends the elements' bytes.
+    fn pack(elements: &[Self], wire: &mut Vec<u8>);
+    /// The elements of as many bytes as they take.
+    fn unpack(wire: &[u8]) -> Vec<Self>;
+}
+
+/// The shape of a store, which a seed completes.
+pub trait Shape: Copy + Send + Sync {
+    /// The store.
+    type Okvs: Okvs;
+    /// Its slots.
+    fn slots(&self) -> usize;
+    /// With this seed.
+    fn seeded(self, seed: Block) -> Self::Okvs;
+}
+
+/// Seeds that the receiver tries before it gives up: a store fails with probability 2^-40 a job at most.
+const TRIES: usize = 3;
+
+impl<B: Field, S: Shape> Vole<B, S> {
+    /// Opens the sender's side: base transfers for all units.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub fn sender(params: Params<S>, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        let base = softspoken::Sender::open(params.security, softspoken::FOLD, ch, rng)?;
+        Ok(Self { params, base: Base::Sender(base), field: PhantomData })
+    }
+
+    /// Opens the receiver's side.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub fn receiver(params: Params<S>, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        let base = softspoken::Receiver::open(params.security, softspoken::FOLD, ch, rng)?;
+        Ok(Self { params, base: Base::Receiver(base), field: PhantomData })
+    }
+
+    fn malicious(&self) -> bool {
+        self.params.security == Security::Malicious
+    }
+
+    fn hashes(&self, unit: UnitId) -> Hashes {
+        Hashes::new(&self.params.session, unit, self.malicious())
+    }
+
+    /// Bytes of the receiver's message of step 3.
+    fn message(&self) -> usize {
+        Block::BYTES * (1 + usize::from(self.malicious())) + self.params.shape.slots() * B::BITS / 8
+    }
+}
+
+impl<B: Field, S: Shape> Oprf for Vole<B, S> {
+    type Key = VoleKey<B, S::Okvs>;
+
+    fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Key> {
+        let Base::Sender(base) = &self.base else { return Err(wrong_side()) };
+        let (slots, hashes) = (self.params.shape.slots(), self.hashes(unit));
+        ch.step("vole");
+        // 1. -> commitment to w_S
+        let opening: [u8; 48] = rng.bytes();
+        if self.malicious() {
+            ch.send(&hashes.commitment(&opening))?;
+        }
+        // 2. B⃗
+        let mut k = vesica_ot::vole::send::<B>(base, unit, self.params.code, slots, ch, rng)?;
+        // 3. <- r, A (and w_R);  -> w_S;  K := B⃗ + A·Δ
+        ch.step("store");
+        let wire = ch.recv_exact(self.message())?;
+        let (r, rest) = split_block(&wire);
+        let (w, a) = if self.malicious() {
+            let (theirs, rest) = split_block(rest);
+            ch.send(&opening)?;
+            (split_block(&opening).0 ^ theirs, rest)
+        } else {
+            (Block::ZERO, rest)
+        };
+        B::mul_add(&mut k, &B::unpack(a), base.delta());
+        let okvs = self.params.shape.seeded(r);
+        Ok(VoleKey { okvs, hashes, delta: base.delta(), k, w, field: PhantomData })
+    }
+
+    fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
+        let Base::Receiver(base) = &self.base else { return Err(wrong_side()) };
+        let (slots, hashes) = (self.params.shape.slots(), self.hashes(unit));
+        ch.step("vole");
+        // 1. <- commitment to w_S
+        let commitment = if self.malicious() { ch.recv_exact(32)? } else { Vec::new() };
+        // 2. A', C
+        let (a, c) = vesica_ot::vole::receive::<B>(base, unit, self.params.code, slots, ch, rng)?;
+        // 1. P
+        ch.step("store");
+        let (r, okvs, p) = self.store(xs, &hashes, rng)?;
+        // 3. -> r, A := P + A' (and w_R);  <- w_S
+        let mut wire = Vec::with_capacity(self.message());
+        wire.extend(r.to_le_bytes());
+        let mut w = Block::ZERO;
+        if self.malicious() {
+            w = Block::from_le_bytes(rng.bytes());
+            wire.extend(w.to_le_bytes());
+        }
+        let a: Vec<B> = p.into_iter().zip(a).map(|(p, a)| p.xor(a)).collect();
+        B::pack(&a, &mut wire);
+        ch.send(&wire)?;
+        if self.malicious() {
+            let opening = ch.recv_exact(48)?;
+            if hashes.commitment(&opening) != commitment.as_slice() {
+                return Err(ch.accuse(Misbehaviour::Contradiction("its offset is not the one that it committed to")));
+            }
+            w ^= split_block(&opening).0;
+        }
+        // 4. F(x) = H_o(Decode(C, x) + w, x)
+        let mut values = Vec::with_capacity(xs.len());
+        okvs.decode(xs, &c, &mut values);
+        hashes.outer(&mut values, w, xs);
+        Ok(values)
+    }
+}
+
+impl<B: Field, S: Shape> Vole<B, S> {
+    /// The store of { (x, H_B(x)) } and its seed.
+    fn store(&self, xs: &[Digest], hashes: &Hashes, rng: &mut SessionRng) -> Result<(Block, S::Okvs, Vec<B>)> {
+        let values = hashes.inner::<B>(xs);
+        for _ in 0..TRIES {
+            let r = Block::from_le_bytes(rng.bytes());
+            let okvs = self.params.shape.seeded(r);
+            match okvs.encode(xs, &values, &mut Prg::new(Block::from_le_bytes(rng.bytes()))) {
+                Ok(p) => return Ok((r, okvs, p)),
+                Err(vesica_okvs::Error::Unsolvable { .. }) => {}
+                Err(error) => return Err(Error::Bug(error.to_string())),
+            }
+        }
+        Err(Error::Bug(format!("no store for {} keys under {TRIES} seeds", xs.len())))
+    }
+}
+
+impl<B: Field, O: Okvs> Prf for VoleKey<B, O> {
+    const VALUES: usize = 1;
+
+    /// 4. F(y) = H_o(Decode(K, y) + Δ·H_B(y) + w, y)
+    fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
+        let first = values.len();
+        self.okvs.decode(ys, &self.k, values);
+        let values = &mut values[first..];
+        B::mul_add(values, &self.hashes.inner::<B>(ys), self.delta);
+        self.hashes.outer(values, self.w, ys);
+    }
+}
+
+/// H_B and H_o of one unit.
+struct Hashes {
+    inner: Permutation,
+    outer: Outer,
+    commit: [u8; 32],
+}
+
+/// H_o. Against a peer that follows the protocol it must look random at points Decode(C, y) + Δ·d, for a Δ that is not known
+/// and a d != 0 that may be: correlation robustness. Against one that does not it is a random oracle of value and key.
+enum Outer {
+    /// CR(CR(v) + y), CR(x) = π(x) + x with AES under a key of the unit ([GKWY20], section 7).
+    Robust(Permutation),
+    /// BLAKE3 under a key of the unit.
+    Oracle([u8; 32]),
+}
+
+impl Hashes {
+    fn new(session: &[u8; 32], unit: UnitId, malicious: bool) -> Self {
+        let key = |context: &str| {
+            let mut hash = blake3::Hasher::new_derive_key(context);
+            hash.update(session).update(&unit.0.to_le_bytes());
+            *hash.finalize().as_bytes()
+        };
+        let permutation = |key: [u8; 32]| Permutation::new(split_block(&key).0);
+        let outer = key("vesica 2026 vole oprf outer");
+        Self {
+            inner: permutation(key("vesica 2026 vole oprf inner")),
+            outer: if malicious { Outer::Oracle(outer) } else { Outer::Robust(permutation(outer)) },
+            commit: key("vesica 2026 vole oprf offset"),
+        }
+    }
+
+    /// H_B: CR of the digest, cut to B.
+    fn inner<B: Field>(&self, xs: &[Digest]) -> Vec<B> {
+        let mut blocks: Vec<Block> = xs.iter().map(|&x| x.into()).collect();
+        self.inner.cr(&mut blocks);
+        blocks.into_iter().map(B::from_block).collect()
+    }
+
+    /// v[i] ← H_o(v[i] + w, x[i]).
+    fn outer(&self, v: &mut [Block], w: Block, xs: &[Digest]) {
+        match &self.outer {
+            Outer::Robust(permutation) => {
+                permutation.cr(v);
+                v.iter_mut().zip(xs).for_each(|(v, &x)| *v ^= x.into());
+                permutation.cr(v);
+            }
+            Outer::Oracle(key) => {
+                for (v, x) in v.iter_mut().zip(xs) {
+                    let mut input = [0; 32];
+                    input[..16].copy_from_slice(&(*v ^ w).to_le_bytes());
+                    input[16..].copy_from_slice(&x.0);
+                    *v = split_block(blake3::keyed_hash(key, &input).as_bytes()).0;
+                }
+            }
+        }
+    }
+
+    /// A commitment to the offset in the first 16 bytes of `opening`; the other 32 hide it.
+    fn commitment(&self, opening: &[u8]) -> [u8; 32] {
+        *blake3::keyed_hash(&self.commit, opening).as_bytes()
+    }
+}
+
+impl Field for Block {
+    fn mul_add(acc: &mut [Block], a: &[Self], k: Block) {
+        gf128::mul_add(acc, a, k);
+    }
+
+    fn pack(elements: &[Self], wire: &mut Vec<u8>) {
+        wire.extend(elements.iter().flat_map(|e| e.to_le_bytes()));
+    }
+
+    fn unpack(wire: &[u8]) -> Vec<Self> {
+        wire.as_chunks().0.iter().map(|bytes| Block::from_le_bytes(*bytes)).collect()
+    }
+}
+
+impl Field for u64 {
+    fn mul_add(acc: &mut [Block], a: &[Self], k: Block) {
+        gf64::mul_add(acc, a, k);
+    }
+
+    fn pack(elements: &[Self], wire: &mut Vec<u8>) {
+        wire.extend(elements.iter().flat_map(|e| e.to_le_bytes()));
+    }
+
+    fn unpack(wire: &[u8]) -> Vec<Self> {
+        wire.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
+    }
+}
+
+impl Shape for PaxosShape {
+    type Okvs = Paxos;
+
+    fn slots(&self) -> usize {
+        PaxosShape::slots(self)
+    }
+
+    fn seeded(self, seed: Block) -> Paxos {
+        Paxos::new(self, seed)
+    }
+}
+
+/// The block at the front.
+fn split_block(bytes: &[u8]) -> (Block, &[u8]) {
+    let (front, rest) = bytes.split_first_chunk().expect("16 bytes and more");
+    (Block::from_le_bytes(*front), rest)
+}
+
+fn wrong_side() -> Error {
+    Error::Bug("a side of an OPRF was asked for the other's part".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_params::{Level, lpn, okvs};
+    use vesica_testkit::{digests, two};
+
+    const UNIT: UnitId = UnitId(5);
+
+    /// F as the receiver has it at xs, and as the sender has it at ys.
+    fn run<B: Field>(security: Security, xs: &[Digest], ys: &[Digest]) -> [Vec<Block>; 2] {
+        let shape = okvs::paxos(xs.len() as u64, 1, Level::STANDARD).unwrap();
+        let params = Params { session: [3; 32], shape, code: &lpn::SETS[0], security };
+        let (a, b) = two(
+            |lines, rng| {
+                let ch = lines.peer().unwrap();
+                Vole::<B, _>::receiver(params, ch, rng).unwrap().receive(UNIT, xs, ch, rng).unwrap()
+            },
+            |lines, rng| {
+                let ch = lines.peer().unwrap();
+                let key = Vole::<B, _>::sender(params, ch, rng).unwrap().send(UNIT, ch, rng).unwrap();
+                let mut values = Vec::new();
+                key.eval(ys, &mut values);
+                values
+            },
+        );
+        [a, b]
+    }
+
+    #[test]
+    fn both_sides_compute_one_function_and_it_looks_random() {
+        for security in [Security::SemiHonest, Security::Malicious] {
+            for n in [0, 1, 2, 31, 1000] {
+                let xs = digests(0, n);
+                let ys = digests(0, n + 100);
+                for [mine, theirs] in [run::<Block>(security, &xs, &ys), run::<u64>(security, &xs, &ys)] {
+                    assert_eq!(mine, theirs[..n as usize], "{security:?} {n}");
+                    let mut all = theirs;
+                    all.sort_unstable_by_key(|block| block.0);
+                    assert!(all.windows(2).all(|w| w[0] != w[1]));
+                }
+            }
+        }
+    }
+}

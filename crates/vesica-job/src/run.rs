@@ -11,8 +11,10 @@ use crate::local::{self, Local};
 use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::spec::ProtocolName;
+use crate::trace::Trace;
 use crate::units::{self, Found, Units, Work};
 use crate::{join, peer, settle};
+use std::sync::Arc;
 use std::time::Duration;
 use vesica_curve::Group;
 use vesica_net::Link;
@@ -27,6 +29,15 @@ use vesica_types::Party;
 /// Whatever ends the run without a result; nothing is left of the output then, and a peer that was there is told whose
 /// fault it was.
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
+    let Some(path) = &plan.trace else { return untraced(plan, ctl) };
+    let trace = Arc::new(Trace::start(plan.me.name()));
+    let result = untraced(plan, &ctl.also(trace.clone()));
+    // A run that failed is worth a trace too; what it failed of is worth more than a trace that cannot be written.
+    let saved = trace.save(path);
+    result.and_then(|report| saved.map(|()| report))
+}
+
+fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     let local = local::open(plan)?;
     let mut ledger = Ledger::open(plan, &local.scratch)?;

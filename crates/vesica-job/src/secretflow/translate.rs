@@ -5,7 +5,7 @@
 //! (role, addresses, files) goes into `[mine]`, after the roles have said who learns and who stands left.
 
 use super::launch::{
-    Curve, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol, PsiConfig, Role,
+    Curve, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol, PsiConfig, Role, SslOptions,
 };
 use crate::spec::{
     Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Order, Output, ProtocolName, Shared, Spec,

@@ -368,7 +368,7 @@ mod tests {
         for security in [Security::SemiHonest, Security::Malicious] {
             for n in [0, 1, 2, 31, 1000] {
                 let xs = digests(0, n);
-                let ys = digests(0, n + 100);
+                let ys = [xs.clone(), digests(n, n + 100)].concat();
                 for [mine, theirs] in [run::<Block>(security, &xs, &ys), run::<u64>(security, &xs, &ys)] {
                     assert_eq!(mine, theirs[..n as usize], "{security:?} {n}");
                     let mut all = theirs;

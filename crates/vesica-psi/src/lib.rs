@@ -4,6 +4,9 @@
 
 pub mod ecdh;
 pub mod ideal;
+pub mod oprf;
 pub mod reveals;
+mod sorted;
 
 pub use ecdh::Ecdh;
+pub use oprf::OprfPsi;

@@ -1,0 +1,104 @@
+//! PSI from OPRFs against the ideal functionality and against hostile peers.
+
+use vesica_okvs::Value;
+use vesica_oprf::vole::{Field, Params, Vole};
+use vesica_ot::Security;
+use vesica_params::{Level, lpn, okvs};
+use vesica_psi::ideal;
+use vesica_psi::oprf::{OprfPsi, Role};
+use vesica_session::{Fault, Lines, Protocol, Result, SessionRng, Unit};
+use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
+use vesica_types::{Digest, TagLen, UnitId};
+
+/// A side of RR22: its keys, its capacity and the peer's.
+fn rr22<B: Field>(
+    role: Role,
+    security: Security,
+    keys: Vec<Digest>,
+    (capacity, peer_capacity): (usize, usize),
+    both: bool,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    move |lines, rng| {
+        let n = if role == Role::Receiver { capacity } else { peer_capacity };
+        let shape = okvs::paxos(n as u64, 1, Level::STANDARD).unwrap();
+        let params = Params { session: [9; 32], shape, code: &lpn::SETS[0], security };
+        let ch = lines.peer()?;
+        let oprf = match role {
+            Role::Receiver => Vole::<B, _>::receiver(params, ch, rng)?,
+            Role::Sender => Vole::<B, _>::sender(params, ch, rng)?,
+        };
+        let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
+        OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), both).unit(&unit, lines, rng)
+    }
+}
+
+fn agrees_with_the_ideal_functionality<B: Field + Value>(security: Security, both: bool) {
+    for Sets { name, xs, ys } in set_pairs() {
+        for pad in [0, 3] {
+            let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+            let (a, b) = two(
+                rr22::<B>(Role::Receiver, security, xs.clone(), (n, m), both),
+                rr22::<B>(Role::Sender, security, ys.clone(), (m, n), both),
+            );
+            let (mut a, b) = (a.unwrap(), b.unwrap());
+            a.sort_unstable();
+            assert_eq!(a, ideal::intersection(&xs, &ys), "{name} {security:?}");
+            assert_eq!(b, if both { ideal::intersection(&ys, &xs) } else { vec![] }, "{name} {security:?}");
+        }
+    }
+}
+
+#[test]
+fn rr22_finds_what_the_ideal_functionality_does() {
+    agrees_with_the_ideal_functionality::<u64>(Security::SemiHonest, true);
+    agrees_with_the_ideal_functionality::<vesica_block::Block>(Security::SemiHonest, false);
+    agrees_with_the_ideal_functionality::<vesica_block::Block>(Security::Malicious, false);
+}
+
+/// Large enough for trees and codes, and for several bins of a store.
+#[test]
+fn rr22_at_sizes_that_differ_by_much() {
+    for (n, m) in [(40_000, 40), (40, 40_000), (0, 3000), (3000, 0), (1, 5000)] {
+        let (xs, ys) = (digests(0, n), digests(n / 2, n / 2 + m));
+        let (a, b) = two(
+            rr22::<u64>(Role::Receiver, Security::SemiHonest, xs.clone(), (n as usize, m as usize), true),
+            rr22::<u64>(Role::Sender, Security::SemiHonest, ys.clone(), (m as usize, n as usize), true),
+        );
+        let mut a = a.unwrap();
+        a.sort_unstable();
+        assert_eq!(a, ideal::intersection(&xs, &ys), "{n} {m}");
+        assert_eq!(b.unwrap(), ideal::intersection(&ys, &xs), "{n} {m}");
+    }
+}
+
+/// Every message is spoiled in every way: a side either notices and names the peer, or a bit that says nothing on its own
+/// was flipped, and only the result is another. Nobody panics or hangs.
+#[test]
+fn a_hostile_peer_gets_an_error_that_names_it() {
+    for security in [Security::SemiHonest, Security::Malicious] {
+        for role in [Role::Receiver, Role::Sender] {
+            let other = if role == Role::Receiver { Role::Sender } else { Role::Receiver };
+            let mut noticed = 0;
+            for at in 0..6 {
+                for attack in Attack::ALL {
+                    let (a, b) = two_with(
+                        rr22::<vesica_block::Block>(role, security, digests(0, 700), (700, 710), false),
+                        rr22::<vesica_block::Block>(other, security, digests(100, 800), (710, 700), false),
+                        |channel| Box::new(Hostile::new(channel, attack, at)),
+                    );
+                    let Err(error) = a else { continue };
+                    // Bob's side, which does not know what became of its words, may notice first that the two no
+                    // longer agree; then it says so and is gone.
+                    if error.fault() == Fault::Network {
+                        assert_eq!(b.unwrap_err().fault(), Fault::Peer, "{role:?} {security:?} {at} {attack:?}");
+                    } else {
+                        assert_eq!(error.fault(), Fault::Peer, "{role:?} {security:?} {at} {attack:?}: {error}");
+                        assert!(error.to_string().contains("bob"), "{error}");
+                        noticed += 1;
+                    }
+                }
+            }
+            assert!(noticed >= 6, "{role:?} {security:?}: {noticed}");
+        }
+    }
+}

@@ -1,24 +1,23 @@
 //! What a run will cost and reveal, before it runs.
 
-use crate::curve::{WithGroup, with_group};
 use crate::error::JobError;
 use crate::local;
 use crate::plan::Plan;
+use crate::protocol;
 use crate::report::{self, Revealed, count, size};
 use serde::Serialize;
 use std::fmt::Write;
-use std::time::Instant;
-use vesica_curve::{Dst, Group, Points, SecretScalar};
 use vesica_table::Table;
-use vesica_types::Digest;
 
 /// A plan in numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecast {
     /// The protocol.
     pub protocol: String,
-    /// The curve.
-    pub curve: String,
+    /// The curve, where the protocol works in the group of one.
+    pub curve: Option<String>,
+    /// Against whom the protocol protects.
+    pub security: String,
     /// Ids of the parameter sets.
     pub parameters: Vec<String>,
     /// Computational security in bits.
@@ -62,9 +61,6 @@ pub struct Forecast {
 /// Bytes of memory that a program has before it does anything.
 const BASE: u64 = 24 << 20;
 
-/// Bytes of memory that a key costs while its unit is in flight: points, encodings, tags and their order. Measured.
-const IN_FLIGHT: u64 = 220;
-
 /// Bytes of memory that a key costs from reading to the output: its sorted record and its unit's.
 const KEY: u64 = 72;
 
@@ -87,21 +83,16 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     let peer_rows = peer_rows.unwrap_or(rows);
     let sizes = plan.sizes(rows, peer_rows, (plan.workers, plan.workers));
 
-    let speed = with_group(plan.shared.curve, Measure);
-    let units = u64::from(sizes.units);
-    let (mine, theirs) = (sizes.capacity * units, sizes.peer_capacity * units);
-    let (wire, tag) = (speed.wire as u64, sizes.tag_len.bytes() as u64);
-    let for_learner = |learns: bool, keys: u64| if learns { keys * tag } else { 0 };
-    let (i_learn, peer_learns) = (plan.i_learn(), plan.learns(&plan.peer().party));
-    let cpu_s = mine as f64 * speed.mask + theirs as f64 * speed.mask_again;
+    let cost = protocol::cost(plan, &sizes)?;
     let cores = report::Host::here().cores.min(sizes.in_flight);
-    let in_flight = u64::from(sizes.in_flight.min(sizes.units)) * (sizes.capacity + sizes.peer_capacity) * IN_FLIGHT;
+    let in_flight = u64::from(sizes.in_flight.min(sizes.units)) * (sizes.capacity + sizes.peer_capacity) * cost.memory;
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     Ok(Forecast {
         protocol: plan.shared.protocol.name().to_owned(),
-        curve: plan.shared.curve.name().to_owned(),
-        parameters: vec![plan.curve.id.to_owned()],
-        kappa: plan.curve.kappa,
+        curve: plan.curve.map(|set| set.curve.to_owned()),
+        security: plan.shared.security.name().to_owned(),
+        parameters: protocol::parameters(plan, &sizes)?,
+        kappa: plan.curve.map_or(vesica_params::Level::STANDARD.kappa, |set| set.kappa),
         sigma: vesica_params::Level::STANDARD.sigma,
         rows,
         rows_from,
@@ -112,11 +103,11 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         unit_capacity: sizes.capacity,
         peer_unit_capacity: sizes.peer_capacity,
         tag_bytes: sizes.tag_len.bytes() as u32,
-        sent: mine * wire + for_learner(peer_learns, theirs),
-        received: theirs * wire + for_learner(i_learn, mine),
+        sent: cost.sent,
+        received: cost.received,
         memory: BASE + in_flight + (rows * KEY).min(plan.memory),
-        cpu_s,
-        wall_s: cpu_s / f64::from(cores.max(1)),
+        cpu_s: cost.cpu_s,
+        wall_s: cost.cpu_s / f64::from(cores.max(1)),
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
         reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
     })
@@ -135,48 +126,16 @@ fn estimate(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
     Ok(rows)
 }
 
-/// What the arithmetic costs on this CPU, a key.
-struct Speed {
-    /// Bytes of an element.
-    wire: usize,
-    /// Seconds to hash and mask a key.
-    mask: f64,
-    /// Seconds to check a received element and mask it again.
-    mask_again: f64,
-}
-
-/// Measures a group for a moment.
-struct Measure;
-
-impl WithGroup for Measure {
-    type Out = Speed;
-
-    fn with<G: Group>(self) -> Speed {
-        let scalar = G::Scalar::from_uniform(&[1; 64]);
-        let keys: Vec<Digest> = (0..4096u32).map(|i| Digest(u128::from(i).to_le_bytes())).collect();
-        let mut wire = Vec::new();
-        let start = Instant::now();
-        G::hash(&Dst::new(b"vesica-forecast"), &keys).mul(&scalar).encode(&mut wire);
-        let mask = start.elapsed().as_secs_f64() / keys.len() as f64;
-        let start = Instant::now();
-        let mut out = Vec::new();
-        if let Ok(points) = G::decode(&wire, &[0; 32]) {
-            points.mul(&scalar).encode(&mut out);
-        }
-        let mask_again = start.elapsed().as_secs_f64() / keys.len() as f64;
-        Speed { wire: G::WIRE, mask, mask_again }
-    }
-}
-
 impl Forecast {
     /// The forecast in plain words.
     pub fn in_words(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "Protocol    {} on {} ({} bits; {}), 2^-{} of anything going wrong by chance",
+            "Protocol    {}{}, {} ({} bits; {}), 2^-{} of anything going wrong by chance",
             self.protocol,
-            self.curve,
+            self.curve.as_ref().map(|curve| format!(" on {curve}")).unwrap_or_default(),
+            self.security,
             self.kappa,
             self.parameters.join(", "),
             self.sigma

@@ -19,6 +19,7 @@ mod ledger;
 mod local;
 mod peer;
 mod plan;
+mod protocol;
 pub mod report;
 mod run;
 pub mod sample;

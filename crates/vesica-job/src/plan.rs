@@ -1,7 +1,7 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
 use crate::shape::{self, Half};
-use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, Spec, SpecError};
+use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, ProtocolName, Spec, SpecError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub struct Plan {
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// The parties that get the result.
     pub learners: Vec<Party>,
-    /// The curve's parameter set.
-    pub curve: &'static CurveSet,
+    /// The curve's parameter set, where the protocol works in a curve's group.
+    pub curve: Option<&'static CurveSet>,
     /// The table.
     pub input: vesica_table::Input,
     /// Its key columns.
@@ -191,7 +191,13 @@ impl Plan {
         let capacity = vesica_params::unit_capacity(mine, units, Level::STANDARD);
         let peer_capacity = vesica_params::unit_capacity(theirs, units, Level::STANDARD);
         let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
-        let bytes = vesica_params::tag_bytes(total(capacity), total(peer_capacity), Level::STANDARD);
+        let bytes = match self.shared.security {
+            spec::Security::SemiHonest => {
+                vesica_params::tag_bytes(total(capacity), total(peer_capacity), Level::STANDARD)
+            }
+            // As long as values are, so that what a deviating party can have meant is determined.
+            spec::Security::Malicious => 16,
+        };
         let tag_len = TagLen::new(bytes).expect("2^44 keys a side need 16 bytes, and the limit is 2^36");
         Sizes { units, in_flight, capacity, peer_capacity, tag_len }
     }
@@ -247,6 +253,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         ));
     }
 
+    protocol(shared, &learners)?;
     if let Some(why) = shape::objection(shared.join, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
@@ -272,7 +279,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         peers: peers(spec, &parties, &me, &find)?,
         listen: mine.listen.clone(),
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
-        curve: curve_set(shared.curve),
+        curve: (shared.protocol == ProtocolName::Ecdh).then(|| curve_set(shared.curve)),
         input: vesica_table::Input {
             format: mine.input.format.map(table_format),
             ..vesica_table::Input::new(&mine.input.path)
@@ -302,6 +309,27 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     };
     plan.accepted()?;
     Ok(plan)
+}
+
+/// Refuses what the protocol cannot do.
+fn protocol(shared: &spec::Shared, learners: &[Party]) -> Result<(), SpecError> {
+    let malicious = shared.security == spec::Security::Malicious;
+    match shared.protocol {
+        ProtocolName::Ecdh if malicious => Err(SpecError::field(
+            "shared.security",
+            "\"ecdh\" is semi-honest; take protocol = \"rr22\" against parties that may deviate",
+        )),
+        ProtocolName::Rr22 if malicious && learners.len() > 1 => Err(SpecError::field(
+            "shared.learns",
+            "against parties that may deviate only one can learn: nothing would make the learner tell the other the truth; \
+             name one, or agree on security = \"semi-honest\"",
+        )),
+        ProtocolName::Rr22 if shared.curve != CurveName::default() => Err(SpecError::field(
+            "shared.curve",
+            format!("\"{}\" is of use only with protocol = \"ecdh\"; remove it", shared.curve.name()),
+        )),
+        ProtocolName::Ecdh | ProtocolName::Rr22 => Ok(()),
+    }
 }
 
 /// The parameter set of a curve.

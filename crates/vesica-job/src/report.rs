@@ -88,8 +88,10 @@ pub struct Revealed {
 pub struct Chosen {
     /// The protocol.
     pub protocol: String,
-    /// The curve.
-    pub curve: String,
+    /// The curve; null where the protocol has none to choose.
+    pub curve: Option<String>,
+    /// Against whom the protocol protects.
+    pub security: String,
     /// Ids of the parameter sets.
     pub parameters: Vec<String>,
     /// Version of the format on the wire.
@@ -305,9 +307,10 @@ impl Report {
         let c = &self.chosen;
         let _ = writeln!(
             text,
-            "How: {} on {} ({}), {} units of {} and {} keys, tags of {} bytes; {}.",
+            "How: {}{} ({}, {}), {} units of {} and {} keys, tags of {} bytes; {}.",
             c.protocol,
-            c.curve,
+            c.curve.as_ref().map(|curve| format!(" on {curve}")).unwrap_or_default(),
+            c.security,
             c.cpu,
             c.units,
             count(c.unit_capacity),

@@ -3,23 +3,19 @@
 use crate::agree::{self, Agreed, Purpose};
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::curve::{WithGroup, with_group};
 use crate::error::JobError;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
-use crate::spec::ProtocolName;
 use crate::trace::Trace;
-use crate::units::{self, Found, Units, Work};
-use crate::{join, peer, settle};
+use crate::units::{Found, Units, Work};
+use crate::{join, peer, protocol, settle};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_curve::Group;
 use vesica_net::Link;
-use vesica_psi::ecdh::{self, Ecdh};
-use vesica_session::{Channel, Fault, Meter, Misbehaviour, SessionRng};
+use vesica_session::{Channel, Fault, Misbehaviour, SessionRng};
 use vesica_types::Party;
 
 /// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
@@ -139,7 +135,7 @@ impl Side<'_> {
         let meter = clock.follow(link, "match", "units", Some(total), || {
             let multiply = plan.multiplies();
             let work = Work { units, done: &agreed.done, multiply, ledger, link, ctl };
-            with_group(plan.shared.curve, MatchUnits { plan, agreed: &agreed, work, rng: &mut rng })
+            protocol::run(plan, &agreed, work, &mut rng)
         })?;
         clock.steps("match", &meter);
 
@@ -168,34 +164,7 @@ impl Side<'_> {
             let written = staged.commit()?;
             outcome.output = Some(report::Written { path: written.path, rows: written.rows, bytes: written.bytes });
         }
-        Ok(close(plan, &agreed, link, outcome, clock))
-    }
-}
-
-/// Matches the units by the job's protocol, in the job's group.
-struct MatchUnits<'a> {
-    plan: &'a Plan,
-    agreed: &'a Agreed,
-    work: Work<'a>,
-    rng: &'a mut SessionRng,
-}
-
-impl WithGroup for MatchUnits<'_> {
-    type Out = Result<Meter, JobError>;
-
-    fn with<G: Group>(self) -> Self::Out {
-        let Self { plan, agreed, work, rng } = self;
-        match plan.shared.protocol {
-            ProtocolName::Ecdh => {
-                let params = ecdh::Params {
-                    session: agreed.salt,
-                    tag_len: agreed.sizes.tag_len,
-                    i_learn: plan.i_learn(),
-                    peer_learns: plan.learns(&plan.peer().party),
-                };
-                units::run(&Ecdh::<G>::open(&params, rng), work, rng)
-            }
-        }
+        close(plan, &agreed, link, outcome, clock)
     }
 }
 
@@ -210,11 +179,17 @@ fn finish(plan: &Plan, found: &Found<'_>, control: &mut dyn Channel) -> Result<(
     Ok(())
 }
 
-fn close(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
+fn close(
+    plan: &Plan,
+    agreed: &Agreed,
+    link: &Link,
+    outcome: Outcome,
+    clock: &mut Clock<'_>,
+) -> Result<Report, JobError> {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let traffic = link.traffic();
     let (costs, times) = clock.close();
-    Report {
+    Ok(Report {
         job: JobId {
             id: plan.shared.id.clone(),
             shared_hash: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
@@ -225,8 +200,9 @@ fn close(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mu
         revealed: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
         chosen: Chosen {
             protocol: plan.shared.protocol.name().to_owned(),
-            curve: plan.shared.curve.name().to_owned(),
-            parameters: vec![plan.curve.id.to_owned()],
+            curve: plan.curve.map(|set| set.curve.to_owned()),
+            security: plan.shared.security.name().to_owned(),
+            parameters: protocol::parameters(plan, &agreed.sizes)?,
             wire_version: vesica_net::WIRE_VERSION,
             units: agreed.sizes.units,
             in_flight: agreed.sizes.in_flight,
@@ -252,5 +228,5 @@ fn close(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mu
             peak_memory: times.peak_memory,
         },
         host: Host::here(),
-    }
+    })
 }

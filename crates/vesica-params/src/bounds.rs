@@ -20,6 +20,17 @@ fn ceil_log2(x: u64) -> u32 {
     x.max(1).next_power_of_two().trailing_zeros()
 }
 
+/// log2 of the size of the base field B that an OPRF from vector OLE needs, 64 or 128, where the key is evaluated at `m` keys in
+/// the whole job.
+///
+/// The receiver can test guesses of a key y of the sender's that it does not hold if its store happens to decode to H_B(y),
+/// which is so with probability 1/|B| for each: m/|B| <= 2^-σ in all (Raghuraman, Rindal, eprint 2022/320, Theorem 1, the term for
+/// the receiver; the hash of y is independent of a store that y is not in). Against a receiver that deviates, and may search
+/// for such keys at leisure, it takes 2^128.
+pub fn vole_base_bits(m: u64, malicious: bool, level: Level) -> u32 {
+    if !malicious && level.sigma + ceil_log2(m) <= 64 { 64 } else { 128 }
+}
+
 /// The public size that each of `units` units is padded to, for a party with `n` distinct keys.
 ///
 /// A key falls into a given unit with probability p = 1/units, independently of the others, so a unit's load is
@@ -80,6 +91,13 @@ mod tests {
         }
         assert_eq!(tag_bytes(0, 0, Level::STANDARD), 5);
         assert_eq!(tag_bytes(1, 3, Level::STANDARD), 6);
+    }
+
+    #[test]
+    fn the_small_base_field_serves_sixteen_million_keys() {
+        let bits = |m, malicious| vole_base_bits(m, malicious, Level::STANDARD);
+        assert_eq!([bits(0, false), bits(1 << 24, false), bits((1 << 24) + 1, false)], [64, 64, 128]);
+        assert_eq!(bits(1, true), 128);
     }
 
     #[test]

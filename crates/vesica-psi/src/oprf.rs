@@ -43,6 +43,17 @@ impl<O: Oprf> OprfPsi<O> {
         Self { oprf, role, tag_len, both }
     }
 
+    /// One unit over one channel: [`Protocol::unit`].
+    ///
+    /// # Errors
+    /// Those of the channel and of the function; the peer's if it breaks the protocol.
+    pub fn over(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        match self.role {
+            Role::Receiver => self.receive(unit, ch, rng),
+            Role::Sender => self.send(unit, ch, rng),
+        }
+    }
+
     /// The list of the values of `m` keys.
     fn list(&self, m: usize) -> Sorted {
         Sorted { len: m * O::Key::VALUES, bits: self.tag_len.bytes() as u32 * 8 }
@@ -119,11 +130,7 @@ impl<O: Oprf> Protocol for OprfPsi<O> {
     type Found = Vec<u32>;
 
     fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let ch = lines.peer()?;
-        match self.role {
-            Role::Receiver => self.receive(unit, ch, rng),
-            Role::Sender => self.send(unit, ch, rng),
-        }
+        self.over(unit, lines.peer()?, rng)
     }
 }
 

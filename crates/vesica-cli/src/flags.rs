@@ -166,7 +166,7 @@ pub struct Run {
     #[command(flatten)]
     pub source: Source,
     /// SecretFlow's launch configuration itself
-    #[arg(long, value_name = "STRING", group = "source", help_heading = SECRETFLOW)]
+    #[arg(long, value_name = "STRING", conflicts_with = "source", help_heading = SECRETFLOW)]
     pub json: Option<String>,
     /// What the result on standard output looks like
     #[arg(long, value_enum, default_value = "words", value_name = "FORM")]
@@ -193,7 +193,7 @@ pub enum ReportFormat {
 
 /// Where the job comes from.
 #[derive(Args, Debug)]
-#[group(id = "source", required = true, multiple = false)]
+#[group(id = "source", multiple = false)]
 pub struct Source {
     /// The job file, TOML or JSON
     pub job: Option<PathBuf>,

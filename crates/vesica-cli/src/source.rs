@@ -17,7 +17,7 @@ impl Source {
             (Some(job), _, _) => return Ok(spec::load(job)?),
             (_, Some(config), _) => (config, Kind::Launch),
             (_, _, Some(task)) => (task, Kind::Kuscia),
-            (None, None, None) => return Err(Failure::usage("name a job file, --config or --kuscia")),
+            (None, None, None) => return Err(Failure::usage("name a job file, or give --config or --kuscia FILE")),
         };
         Ok(told(Some(path), secretflow::load(path, kind, &trust)?, tell))
     }

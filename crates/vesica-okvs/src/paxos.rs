@@ -14,8 +14,8 @@
 
 use crate::rows::{self, RowHash};
 use crate::{Error, Okvs, Value};
-use vesica_block::Block;
 use vesica_block::prg::Prg;
+use vesica_block::{Block, prefetch};
 use vesica_params::okvs::PaxosShape;
 use vesica_types::Digest;
 
@@ -154,18 +154,26 @@ impl Okvs for Paxos {
         let (sparse, dense) = store.split_at(self.len() - DENSE);
         let sums = Sums::new(dense);
         out.reserve(keys.len());
-        self.hash.batches(keys, |_, n, [places, masks]| {
-            // Addresses first, so that the loads that miss the cache are all under way at once.
-            let mut at = [[0u32; 3]; rows::BATCH];
-            for i in 0..n {
-                let (bin, places, _) = self.row(places[i], masks[i]);
-                at[i] = places.map(|place| bin as u32 * self.shape.columns + place);
-            }
-            out.extend((0..n).map(|i| {
-                let [a, b, c] = at[i].map(|at| sparse[at as usize]);
-                a.xor(b).xor(c).xor(sums.of(masks[i].low() >> (64 - DENSE)))
+        // One batch's slots are on their way to the cache while those before it are added up.
+        let mut before = ([[0u32; 3]; rows::BATCH], [0u64; rows::BATCH], 0);
+        let mut add_up = |(at, masks, n): &([[u32; 3]; rows::BATCH], [u64; rows::BATCH], usize)| {
+            out.extend(at[..*n].iter().zip(masks).map(|(at, &mask)| {
+                let [a, b, c] = at.map(|at| sparse[at as usize]);
+                a.xor(b).xor(c).xor(sums.of(mask))
             }));
+        };
+        self.hash.batches(keys, |_, n, [places, dense]| {
+            let mut batch = ([[0u32; 3]; rows::BATCH], [0u64; rows::BATCH], n);
+            for i in 0..n {
+                let (bin, places, mask) = self.row(places[i], dense[i]);
+                batch.0[i] = places.map(|place| bin as u32 * self.shape.columns + place);
+                batch.1[i] = mask;
+                batch.0[i].into_iter().for_each(|at| prefetch(sparse, at as usize));
+            }
+            add_up(&before);
+            before = batch;
         });
+        add_up(&before);
     }
 }
 
@@ -356,39 +364,7 @@ impl<V: Value> Sums<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_params::{Level, okvs};
-
-    fn keys(n: usize, seed: u128) -> Vec<Digest> {
-        let mut prg = Prg::new(Block(seed));
-        (0..n).map(|_| Digest(prg.block().to_le_bytes())).collect()
-    }
-
-    fn random<V: Value>(n: usize, seed: u128) -> Vec<V> {
-        let mut out = vec![V::default(); n];
-        V::fill(&mut Prg::new(Block(seed)), &mut out);
-        out
-    }
-
-    fn paxos(n: usize, seed: u128) -> Paxos {
-        Paxos::new(okvs::paxos(n as u64, 1, Level::STANDARD).expect("a shape"), Block(seed))
-    }
-
-    fn round_trip<V: Value + std::fmt::Debug>(okvs: &Paxos, n: usize) {
-        let (keys, values) = (keys(n, 1), random::<V>(n, 2));
-        let store = okvs.encode(&keys, &values, &mut Prg::new(Block(3))).expect("distinct keys");
-        assert_eq!(store.len(), okvs.len());
-        let mut decoded = Vec::new();
-        okvs.decode(&keys, &store, &mut decoded);
-        assert!(decoded == values, "{n}");
-    }
-
-    #[test]
-    fn what_is_encoded_is_decoded() {
-        for n in (0..70).chain([100, 255, 256, 1000, 4097, 16_384, 32_767, 32_768, 40_000, 70_000]) {
-            round_trip::<Block>(&paxos(n, 7), n);
-            round_trip::<u64>(&paxos(n, 8), n);
-        }
-    }
+    use crate::tests::{keys, random};
 
     /// Shapes so short that rows are put aside, in one bin and in several: then either all is right or it is an error.
     #[test]

@@ -41,7 +41,7 @@ impl<const N: usize> RowHash<N> {
 /// The part of [0, range) that `word` stands for: as even as 2^32 / `range` allows.
 #[inline(always)]
 pub(crate) fn scale(word: u32, range: u32) -> u32 {
-    (u64::from(word) * u64::from(range) >> 32) as u32
+    ((u64::from(word) * u64::from(range)) >> 32) as u32
 }
 
 /// Three different places in [0, range), all triples alike, from 96 random bits; `range` is at least 3.

@@ -38,7 +38,7 @@ pub const MOST_KEYS: u64 = 1 << 24;
 /// A table exists unless, for some k, some k+1 keys have all their bins among k bins (Hall). Each key has three different
 /// bins, all triples alike, so by the union bound it fails with probability at most
 /// Σ_k C(n, k+1) · C(m, k) · (C(k, 3) / C(m, 3))^(k+1). Below 2^14 keys the answer is the least m for which this is at most
-/// 2^-σ / tables: a proof, at 1.6 to 1.9 bins a key (more below 2^8). From there on the sum is not tight, and the answer is
+/// 2^-σ / tables: a proof, at 1.56 to 1.68 bins a key from 2^8 keys on. From 2^14 on the sum is not tight, and the answer is
 /// that of the fit λ = 240·m/n - 256 - log2 n, 1.29 to 1.34 bins a key.
 pub fn bins(n: u64, tables: u32, level: Level) -> Option<u32> {
     if n > MOST_KEYS {
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn bins_are_as_many_as_stated() {
         for (n, low, high) in [
-            (1u64 << 8, 1.6, 2.1),
-            (1 << 10, 1.6, 1.9),
-            (1 << 13, 1.5, 1.7),
+            (1u64 << 8, 1.66, 1.68),
+            (1 << 10, 1.58, 1.60),
+            (1 << 13, 1.56, 1.57),
             (1 << 16, 1.299, 1.301),
             (1 << 20, 1.316, 1.318),
             (1 << 24, 1.332, 1.334),

@@ -120,32 +120,34 @@ impl Okvs for Paxos {
         let unsolvable = || Error::of(keys);
         let columns = self.columns();
         let binned = self.rows(keys).ok_or_else(unsolvable)?;
-        let mut store = vec![V::default(); self.len()];
-        let (sparse, dense) = store.split_at_mut(self.len() - DENSE);
-        V::fill(free, dense);
 
         // The dense slots are random if nothing is left over, which is almost always so. If something is, the first pass
         // finds it and the second solves the rows again, with the dense slots as they must be.
-        let mut gap = Vec::new();
+        let mut dense = [V::default(); DENSE];
+        V::fill(free, &mut dense);
+        let (mut sums, mut gap) = (Sums::new(&dense), Vec::new());
         let (mut bin, mut targets) = (Bin::new(columns), Vec::new());
-        let mut sums = Sums::new(dense);
-        for (slots, rows) in sparse.chunks_mut(columns).zip(binned.each()) {
-            V::fill(free, slots);
+        let mut store = Vec::with_capacity(self.len());
+        let mut slots = vec![V::default(); columns];
+        for rows in binned.each() {
+            V::fill(free, &mut slots);
             bin.peel(rows, self.shape.gap as usize).ok_or_else(unsolvable)?;
-            bin.reduce_gap(rows, values, slots, &mut gap);
-            bin.solve(rows, values, &sums, &mut targets, slots);
+            bin.reduce_gap(rows, values, &slots, &mut gap);
+            bin.solve(rows, values, &sums, &mut targets, &mut slots);
+            store.extend_from_slice(&slots);
         }
         if !gap.is_empty() {
             if gap.len() > self.shape.gap as usize {
                 return Err(unsolvable());
             }
-            solve_dense(gap, dense).ok_or_else(unsolvable)?;
-            sums = Sums::new(dense);
-            for (slots, rows) in sparse.chunks_mut(columns).zip(binned.each()) {
+            solve_dense(gap, &mut dense).ok_or_else(unsolvable)?;
+            sums = Sums::new(&dense);
+            for (slots, rows) in store.chunks_mut(columns).zip(binned.each()) {
                 bin.peel(rows, self.shape.gap as usize).ok_or_else(unsolvable)?;
                 bin.solve(rows, values, &sums, &mut targets, slots);
             }
         }
+        store.extend_from_slice(&dense);
         Ok(store)
     }
 
@@ -154,27 +156,40 @@ impl Okvs for Paxos {
         let (sparse, dense) = store.split_at(self.len() - DENSE);
         let sums = Sums::new(dense);
         out.reserve(keys.len());
-        // One batch's slots are on their way to the cache while those before it are added up.
-        let mut before = ([[0u32; 3]; rows::BATCH], [0u64; rows::BATCH], 0);
-        let mut add_up = |(at, masks, n): &([[u32; 3]; rows::BATCH], [u64; rows::BATCH], usize)| {
-            out.extend(at[..*n].iter().zip(masks).map(|(at, &mask)| {
+        // A batch's slots are on their way to the cache while those of the one before are added up.
+        let mut batches = [Asked::NONE; 2];
+        let mut add_up = |asked: &Asked| {
+            out.extend(asked.at[..asked.n].iter().zip(&asked.masks).map(|(at, &mask)| {
                 let [a, b, c] = at.map(|at| sparse[at as usize]);
                 a.xor(b).xor(c).xor(sums.of(mask))
             }));
         };
-        self.hash.batches(keys, |_, n, [places, dense]| {
-            let mut batch = ([[0u32; 3]; rows::BATCH], [0u64; rows::BATCH], n);
+        self.hash.batches(keys, |first, n, [random, dense]| {
+            let [even, odd] = &mut batches;
+            let (now, before) = if first / rows::BATCH % 2 == 0 { (even, odd) } else { (odd, even) };
+            now.n = n;
             for i in 0..n {
-                let (bin, places, mask) = self.row(places[i], dense[i]);
-                batch.0[i] = places.map(|place| bin as u32 * self.shape.columns + place);
-                batch.1[i] = mask;
-                batch.0[i].into_iter().for_each(|at| prefetch(sparse, at as usize));
+                let (bin, places, mask) = self.row(random[i], dense[i]);
+                now.at[i] = places.map(|place| bin as u32 * self.shape.columns + place);
+                now.masks[i] = mask;
+                now.at[i].into_iter().for_each(|at| prefetch(sparse, at as usize));
             }
-            add_up(&before);
-            before = batch;
+            add_up(before);
+            before.n = 0;
         });
-        add_up(&before);
+        batches.iter().for_each(add_up);
     }
+}
+
+/// A batch of keys whose slots have been asked for.
+struct Asked {
+    n: usize,
+    at: [[u32; 3]; rows::BATCH],
+    masks: [u64; rows::BATCH],
+}
+
+impl Asked {
+    const NONE: Self = Self { n: 0, at: [[0; 3]; rows::BATCH], masks: [0; rows::BATCH] };
 }
 
 impl Binned {

@@ -25,10 +25,9 @@ fn no_store(okvs: &impl Okvs, keys: &[Digest]) -> bool {
     okvs.encode(keys, &vec![0u64; keys.len()], &mut Prg::new(Block(3))).is_err()
 }
 
-/// One bin, and two whose loads vary.
 #[test]
 fn peeling_fails_no_more_often_than_its_bound() {
-    for (n, bins, trials, sigma) in [(1024, 1, 2000, 1), (4096, 1, 500, 1), (8192, 2, 300, 1)] {
+    for (n, bins, trials, sigma) in [(1024, 1, 2000, 1), (4096, 1, 500, 1)] {
         let columns = (3..)
             .find(|&columns| okvs::PAXOS.log2_unpeeled(n as u64, bins, columns) <= -f64::from(sigma))
             .expect("enough columns");

@@ -23,6 +23,7 @@ pub mod hash;
 pub mod prg;
 pub mod transpose;
 
+pub use backend::prefetch;
 pub use block::Block;
 
 #[cfg(test)]

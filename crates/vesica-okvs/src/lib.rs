@@ -27,11 +27,17 @@
 
 #![forbid(unsafe_code)]
 
+mod band;
+mod cuckoo;
 mod error;
 mod paxos;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod value;
 
+pub use band::Band;
+pub use cuckoo::{Cuckoo, Entry, Simple};
 pub use error::Error;
 pub use paxos::Paxos;
 pub use value::Value;

@@ -14,8 +14,8 @@
 
 use crate::rows::{self, RowHash};
 use crate::{Error, Okvs, Value};
-use vesica_block::Block;
 use vesica_block::prg::Prg;
+use vesica_block::{Block, prefetch};
 use vesica_params::okvs::PaxosShape;
 use vesica_types::Digest;
 
@@ -120,32 +120,34 @@ impl Okvs for Paxos {
         let unsolvable = || Error::of(keys);
         let columns = self.columns();
         let binned = self.rows(keys).ok_or_else(unsolvable)?;
-        let mut store = vec![V::default(); self.len()];
-        let (sparse, dense) = store.split_at_mut(self.len() - DENSE);
-        V::fill(free, dense);
 
         // The dense slots are random if nothing is left over, which is almost always so. If something is, the first pass
         // finds it and the second solves the rows again, with the dense slots as they must be.
-        let mut gap = Vec::new();
+        let mut dense = [V::default(); DENSE];
+        V::fill(free, &mut dense);
+        let (mut sums, mut gap) = (Sums::new(&dense), Vec::new());
         let (mut bin, mut targets) = (Bin::new(columns), Vec::new());
-        let mut sums = Sums::new(dense);
-        for (slots, rows) in sparse.chunks_mut(columns).zip(binned.each()) {
-            V::fill(free, slots);
+        let mut store = Vec::with_capacity(self.len());
+        let mut slots = vec![V::default(); columns];
+        for rows in binned.each() {
+            V::fill(free, &mut slots);
             bin.peel(rows, self.shape.gap as usize).ok_or_else(unsolvable)?;
-            bin.reduce_gap(rows, values, slots, &mut gap);
-            bin.solve(rows, values, &sums, &mut targets, slots);
+            bin.reduce_gap(rows, values, &slots, &mut gap);
+            bin.solve(rows, values, &sums, &mut targets, &mut slots);
+            store.extend_from_slice(&slots);
         }
         if !gap.is_empty() {
             if gap.len() > self.shape.gap as usize {
                 return Err(unsolvable());
             }
-            solve_dense(gap, dense).ok_or_else(unsolvable)?;
-            sums = Sums::new(dense);
-            for (slots, rows) in sparse.chunks_mut(columns).zip(binned.each()) {
+            solve_dense(gap, &mut dense).ok_or_else(unsolvable)?;
+            sums = Sums::new(&dense);
+            for (slots, rows) in store.chunks_mut(columns).zip(binned.each()) {
                 bin.peel(rows, self.shape.gap as usize).ok_or_else(unsolvable)?;
                 bin.solve(rows, values, &sums, &mut targets, slots);
             }
         }
+        store.extend_from_slice(&dense);
         Ok(store)
     }
 
@@ -154,19 +156,40 @@ impl Okvs for Paxos {
         let (sparse, dense) = store.split_at(self.len() - DENSE);
         let sums = Sums::new(dense);
         out.reserve(keys.len());
-        self.hash.batches(keys, |_, n, [places, masks]| {
-            // Addresses first, so that the loads that miss the cache are all under way at once.
-            let mut at = [[0u32; 3]; rows::BATCH];
-            for i in 0..n {
-                let (bin, places, _) = self.row(places[i], masks[i]);
-                at[i] = places.map(|place| bin as u32 * self.shape.columns + place);
-            }
-            out.extend((0..n).map(|i| {
-                let [a, b, c] = at[i].map(|at| sparse[at as usize]);
-                a.xor(b).xor(c).xor(sums.of(masks[i].low() >> (64 - DENSE)))
+        // A batch's slots are on their way to the cache while those of the one before are added up.
+        let mut batches = [Asked::NONE; 2];
+        let mut add_up = |asked: &Asked| {
+            out.extend(asked.at[..asked.n].iter().zip(&asked.masks).map(|(at, &mask)| {
+                let [a, b, c] = at.map(|at| sparse[at as usize]);
+                a.xor(b).xor(c).xor(sums.of(mask))
             }));
+        };
+        self.hash.batches(keys, |first, n, [random, dense]| {
+            let [even, odd] = &mut batches;
+            let (now, before) = if first / rows::BATCH % 2 == 0 { (even, odd) } else { (odd, even) };
+            now.n = n;
+            for i in 0..n {
+                let (bin, places, mask) = self.row(random[i], dense[i]);
+                now.at[i] = places.map(|place| bin as u32 * self.shape.columns + place);
+                now.masks[i] = mask;
+                now.at[i].into_iter().for_each(|at| prefetch(sparse, at as usize));
+            }
+            add_up(before);
+            before.n = 0;
         });
+        batches.iter().for_each(add_up);
     }
+}
+
+/// A batch of keys whose slots have been asked for.
+struct Asked {
+    n: usize,
+    at: [[u32; 3]; rows::BATCH],
+    masks: [u64; rows::BATCH],
+}
+
+impl Asked {
+    const NONE: Self = Self { n: 0, at: [[0; 3]; rows::BATCH], masks: [0; rows::BATCH] };
 }
 
 impl Binned {
@@ -356,39 +379,7 @@ impl<V: Value> Sums<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_params::{Level, okvs};
-
-    fn keys(n: usize, seed: u128) -> Vec<Digest> {
-        let mut prg = Prg::new(Block(seed));
-        (0..n).map(|_| Digest(prg.block().to_le_bytes())).collect()
-    }
-
-    fn random<V: Value>(n: usize, seed: u128) -> Vec<V> {
-        let mut out = vec![V::default(); n];
-        V::fill(&mut Prg::new(Block(seed)), &mut out);
-        out
-    }
-
-    fn paxos(n: usize, seed: u128) -> Paxos {
-        Paxos::new(okvs::paxos(n as u64, 1, Level::STANDARD).expect("a shape"), Block(seed))
-    }
-
-    fn round_trip<V: Value + std::fmt::Debug>(okvs: &Paxos, n: usize) {
-        let (keys, values) = (keys(n, 1), random::<V>(n, 2));
-        let store = okvs.encode(&keys, &values, &mut Prg::new(Block(3))).expect("distinct keys");
-        assert_eq!(store.len(), okvs.len());
-        let mut decoded = Vec::new();
-        okvs.decode(&keys, &store, &mut decoded);
-        assert!(decoded == values, "{n}");
-    }
-
-    #[test]
-    fn what_is_encoded_is_decoded() {
-        for n in (0..70).chain([100, 255, 256, 1000, 4097, 16_384, 32_767, 32_768, 40_000, 70_000]) {
-            round_trip::<Block>(&paxos(n, 7), n);
-            round_trip::<u64>(&paxos(n, 8), n);
-        }
-    }
+    use crate::tests::{keys, random};
 
     /// Shapes so short that rows are put aside, in one bin and in several: then either all is right or it is an error.
     #[test]

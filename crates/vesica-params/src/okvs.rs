@@ -38,7 +38,7 @@ pub struct BandSet {
     pub id: &'static str,
     /// Columns per key, less one.
     pub epsilon: f64,
-    /// Bits added to the loss that the queue's prefactor explains.
+    /// log2 of the factor before n·ε²·2^(-a·w).
     pub offset: f64,
     /// Where the numbers come from.
     pub source: &'static str,
@@ -177,8 +177,8 @@ pub fn band(set: &BandSet, n: u64, stores: u32, level: Level) -> Option<BandShap
     if n > MOST_PAIRS {
         return None;
     }
-    let bits = f64::from(level.sigma) + libm::log2(f64::from(stores.max(1)) * n.max(1) as f64);
-    let width = (bits + 2.0 * libm::log2(set.epsilon) + set.offset) / set.bits_a_column();
+    let budget = -f64::from(level.sigma) - libm::log2(f64::from(stores.max(1)));
+    let width = (set.log2_late(n, 0) - budget) / set.bits_a_column();
     // However few the rows, bands this wide are independent.
     let width = libm::ceil(width).max(f64::from(level.sigma) + 64.0) as u32;
     let columns = libm::ceil((1.0 + set.epsilon) * n as f64) as u32;
@@ -186,6 +186,12 @@ pub fn band(set: &BandSet, n: u64, stores: u32, level: Level) -> Option<BandShap
 }
 
 impl BandSet {
+    /// log2 of the bound on any of `n` rows waiting for more than `width` columns.
+    pub fn log2_late(&self, n: u64, width: u32) -> f64 {
+        let prefactor = 2.0 * libm::log2(self.epsilon) + self.offset;
+        libm::log2(n.max(1) as f64) + prefactor - f64::from(width) * self.bits_a_column()
+    }
+
     /// θ/ln 2: the bits of certainty that a column of width adds.
     pub fn bits_a_column(&self) -> f64 {
         // Newton's steps from above converge downwards.

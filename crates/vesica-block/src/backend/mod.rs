@@ -116,6 +116,19 @@ impl Ready {
     }
 }
 
+/// Asks the CPU to bring `slice[at]` into the cache; does nothing where it cannot be asked, or beyond the slice.
+#[inline(always)]
+pub fn prefetch<T>(slice: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(value) = slice.get(at) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64 CPU, and the pointer is to an element of the slice.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (slice, at);
+}
+
 /// An expanded key of AES-128, as the back end that expanded it wants it.
 pub(crate) enum Key {
     /// For any CPU.

@@ -1,0 +1,175 @@
+//! Stores by random bands: the fewest slots.
+//!
+//! [BPSY23] Bienstock, Patel, Seo, Yeo, "Near-Optimal Oblivious Key-Value Stores for Efficient PSI, PSU and Volume-Hiding
+//! Multi-Maps", USENIX Security 2023, eprint 2023/903, section 4. A key's value is the sum of those of w consecutive slots
+//! that w random bits select.
+//!
+//! Encoding eliminates rows in the order of their starts, so that what it touches stays within a few bands of where it
+//! is, and solves from the last column to the first.
+
+use crate::rows::RowHash;
+use crate::{Error, Okvs, Value};
+use vesica_block::Block;
+use vesica_block::prg::Prg;
+use vesica_params::okvs::BandShape;
+use vesica_types::Digest;
+
+/// Most 128-bit blocks of a band.
+const BLOCKS: usize = 7;
+/// Most words of a band.
+const WORDS: usize = 2 * BLOCKS;
+
+/// A store by random bands.
+pub struct Band {
+    shape: BandShape,
+    /// One line for the start, the others for the bits.
+    hash: RowHash<{ 1 + BLOCKS }>,
+}
+
+/// A row: bit i of `bits` is the coefficient of slot `start` + i.
+#[derive(Clone, Copy)]
+struct Row {
+    start: usize,
+    bits: [u64; WORDS],
+}
+
+impl Band {
+    /// Stores of this shape under this seed, which is public and drawn after the keys are fixed.
+    ///
+    /// # Panics
+    /// If the shape is not one of `vesica_params::okvs::band`.
+    pub fn new(shape: BandShape, seed: Block) -> Self {
+        assert!((1..=64 * WORDS as u32).contains(&shape.width) && shape.width <= shape.slots, "{shape:?}");
+        Self { shape, hash: RowHash::new(seed) }
+    }
+
+    /// Calls `each` with every key's number and row, in order.
+    fn rows(&self, keys: &[Digest], mut each: impl FnMut(usize, Row)) {
+        let width = self.shape.width as usize;
+        let starts = u64::from(self.shape.slots - self.shape.width) + 1;
+        self.hash.batches(keys, |first, n, hashed| {
+            for i in 0..n {
+                let start = (u128::from(hashed[0][i].low()) * u128::from(starts)) >> 64;
+                let mut row = Row { start: start as usize, bits: [0; WORDS] };
+                for (words, line) in row.bits.chunks_mut(2).zip(&hashed[1..]).take(width.div_ceil(128)) {
+                    words.copy_from_slice(&[line[i].low(), line[i].high()]);
+                }
+                row.bits[width.div_ceil(64)..].fill(0);
+                row.bits[(width - 1) / 64] &= u64::MAX >> (63 - (width - 1) % 64);
+                each(first + i, row);
+            }
+        });
+    }
+
+    /// Words of a band.
+    fn words(&self) -> usize {
+        self.shape.width.div_ceil(64) as usize
+    }
+}
+
+impl Okvs for Band {
+    fn len(&self) -> usize {
+        self.shape.slots as usize
+    }
+
+    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut Prg) -> Result<Vec<V>, Error> {
+        assert_eq!(keys.len(), values.len(), "a value for each key");
+        let mut order = vec![(0, 0); keys.len()];
+        self.rows(keys, |key, row| order[key] = (row.start, key));
+        order.sort_unstable();
+        let sorted: Vec<Digest> = order.iter().map(|&(_, key)| keys[key]).collect();
+
+        let mut matrix = Matrix::<V>::new(self.len(), self.words());
+        let mut independent = true;
+        self.rows(&sorted, |i, row| independent &= matrix.add(row, values[order[i].1]));
+        if !independent {
+            return Err(Error::of(keys));
+        }
+        let mut store = vec![V::default(); self.len()];
+        V::fill(free, &mut store);
+        matrix.solve(&mut store);
+        Ok(store)
+    }
+
+    fn decode<V: Value>(&self, keys: &[Digest], store: &[V], out: &mut Vec<V>) {
+        assert_eq!(store.len(), self.len(), "a store of this shape");
+        out.reserve(keys.len());
+        let words = self.words();
+        self.rows(keys, |_, row| out.push(sum(&row.bits[..words], &store[row.start..])));
+    }
+}
+
+/// The sum of the slots that the bits select.
+#[inline(always)]
+fn sum<V: Value>(bits: &[u64], slots: &[V]) -> V {
+    let mut sum = V::default();
+    for (&word, slots) in bits.iter().zip(slots.chunks(64)) {
+        let mut word = word;
+        while word != 0 {
+            sum = sum.xor(slots[word.trailing_zeros() as usize]);
+            word &= word - 1;
+        }
+    }
+    sum
+}
+
+/// Rows in echelon form: at most one that begins in a column.
+struct Matrix<V> {
+    words: usize,
+    /// For each column the bits of the row that begins there, the first of them set; or none set.
+    bits: Vec<u64>,
+    sums: Vec<V>,
+}
+
+impl<V: Value> Matrix<V> {
+    fn new(columns: usize, words: usize) -> Self {
+        Self { words, bits: vec![0; columns * words], sums: vec![V::default(); columns] }
+    }
+
+    /// Adds a row, less those that begin where it does, until it begins where none does; false if nothing is left of it.
+    fn add(&mut self, row: Row, value: V) -> bool {
+        let (mut column, mut bits, mut value) = (row.start, row.bits, value);
+        let bits = &mut bits[..self.words];
+        loop {
+            let Some(skipped) = shift_to_first(bits) else { return false };
+            column += skipped;
+            let here = &mut self.bits[column * self.words..][..self.words];
+            if here[0] == 0 {
+                here.copy_from_slice(bits);
+                self.sums[column] = value;
+                return true;
+            }
+            bits.iter_mut().zip(here).for_each(|(bits, here)| *bits ^= *here);
+            value = value.xor(self.sums[column]);
+        }
+    }
+
+    /// Gives each slot at which a row begins its value, the last first; all others stand.
+    fn solve(&self, store: &mut [V]) {
+        for (column, (bits, &value)) in self.bits.chunks(self.words).zip(&self.sums).enumerate().rev() {
+            if bits[0] != 0 {
+                // The slot itself is among those added up.
+                store[column] = value.xor(sum(bits, &store[column..])).xor(store[column]);
+            }
+        }
+    }
+}
+
+/// Shifts the first set bit to the front, and says by how much; `None` if no bit is set.
+#[inline(always)]
+fn shift_to_first(bits: &mut [u64]) -> Option<usize> {
+    let empty = bits.iter().position(|&word| word != 0)?;
+    if empty > 0 {
+        bits.copy_within(empty.., 0);
+        let end = bits.len() - empty;
+        bits[end..].fill(0);
+    }
+    let shift = bits[0].trailing_zeros();
+    if shift > 0 {
+        for i in 0..bits.len() {
+            let above = bits.get(i + 1).map_or(0, |&word| word << (64 - shift));
+            bits[i] = bits[i] >> shift | above;
+        }
+    }
+    Some(64 * empty + shift as usize)
+}

@@ -7,7 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 use two::{LONG, Running, Two, run, vesica};
 
-const COMMANDS: [&str; 10] = ["demo", "gen", "cert", "check", "plan", "run", "schema", "info", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["demo", "gen", "cert", "check", "plan", "run", "import", "schema", "info", "completions", "man"];
 
 #[test]
 fn the_help_of_every_command_has_an_example() {
@@ -27,7 +28,7 @@ fn the_help_of_every_command_has_an_example() {
 fn usage_errors_end_with_2_and_name_the_nearest() {
     for (args, word) in [
         (&["runn"][..], "'run'"),
-        (&["run"], "<JOB>"),
+        (&["run"], "<JOB|--config <FILE>|--kuscia <FILE>|--json <STRING>>"),
         (&["run", "x.toml", "--quite"], "--quiet"),
         (&["run", "x.toml", "--quiet", "--log", "text"], "--log"),
         (&["gen", "--rows", "1,2,3", "--overlap", "1", "--out", "/nowhere"], "rows"),

@@ -17,6 +17,7 @@ mod join;
 mod keys;
 mod ledger;
 mod local;
+mod part;
 mod peer;
 mod plan;
 mod protocol;

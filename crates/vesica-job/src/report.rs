@@ -1,6 +1,7 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
 use crate::error::JobError;
+use crate::part::Part;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -328,18 +329,7 @@ impl Report {
 /// [`JobError::File`].
 pub fn save(path: &Path, report: &Report) -> Result<(), JobError> {
     let text = serde_json::to_string_pretty(report).expect("a report is plain data") + "\n";
-    write(path, "cannot write the report", &text)
-}
-
-/// Writes a file that stands beside the output: under another name first, then renamed. `what` is for the error.
-pub(crate) fn write(path: &Path, what: &'static str, text: &str) -> Result<(), JobError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let beside = path.with_file_name(name);
-    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
-        let _ = std::fs::remove_file(&beside);
-        JobError::File { what, path: path.to_owned(), error }
-    })
+    Part::new(path, "cannot write the report")?.finish(&text)
 }
 
 /// A count with thousands apart.

@@ -7,6 +7,7 @@ use crate::error::JobError;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
+use crate::part::Part;
 use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::trace::Trace;
@@ -26,10 +27,11 @@ use vesica_types::Party;
 /// fault it was.
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, ctl) };
+    let part = Part::new(path, "cannot write the trace")?;
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, &ctl.also(trace.clone()));
     // A run that failed is worth a trace too; what it failed of is worth more than a trace that cannot be written.
-    let saved = trace.save(path);
+    let saved = part.finish(&trace.text());
     result.and_then(|report| saved.map(|()| report))
 }
 

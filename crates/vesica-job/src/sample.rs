@@ -7,16 +7,15 @@
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
+use crate::part;
 use arrow_array::builder::{Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use std::fs::Permissions;
 use std::io::Write;
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -210,7 +209,7 @@ impl Sample {
         people: &People,
         work: &Work<'_>,
     ) -> Result<tempfile::NamedTempFile, JobError> {
-        let part = stage(path)?;
+        let part = part::beside(path)?;
         let rows = Rows::new(range, people, (index < 2).then_some(index), self.seed);
         let columns = if index < 2 { self.columns } else { 0 };
         match (index, self.format) {
@@ -219,16 +218,6 @@ impl Sample {
         }
         Ok(part)
     }
-}
-
-/// A file beside `path` that is to become it.
-pub(crate) fn stage(path: &Path) -> Result<tempfile::NamedTempFile, JobError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    tempfile::Builder::new()
-        .prefix(".vesica-")
-        .permissions(Permissions::from_mode(0o666)) // the umask takes from that, as it does everywhere
-        .tempfile_in(folder)
-        .map_err(file("cannot write to", folder))
 }
 
 /// What the threads share: whom to tell, and how much is done.

@@ -2,10 +2,7 @@
 //! one for each thread that works on them. (Trace Event Format, the JSON array of complete events.)
 
 use crate::control::{Event, Watch};
-use crate::error::JobError;
-use crate::report;
 use serde_json::{Value, json};
-use std::path::Path;
 use std::sync::Mutex;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -34,13 +31,9 @@ impl Trace {
         trace
     }
 
-    /// Writes the trace: beside the target first, then renamed.
-    ///
-    /// # Errors
-    /// [`JobError::File`].
-    pub fn save(&self, path: &Path) -> Result<(), JobError> {
-        let events = std::mem::take(&mut self.seen().events);
-        report::write(path, "cannot write the trace", &json!({ "traceEvents": events }).to_string())
+    /// The trace as it stands in a file.
+    pub fn text(&self) -> String {
+        json!({ "traceEvents": std::mem::take(&mut self.seen().events) }).to_string()
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -101,10 +94,7 @@ mod tests {
         });
         trace.event(Event::Unit { id: 2, wall: ms(1000), bytes: (0, 0) });
 
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("run.trace");
-        trace.save(&path).unwrap();
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = trace.text();
         let saved: Value = serde_json::from_str(&text).unwrap();
         let spans = saved["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X");
         let spans: Vec<_> = spans.map(|e| (e["name"].as_str().unwrap(), e["tid"].as_u64().unwrap())).collect();

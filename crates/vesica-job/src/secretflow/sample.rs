@@ -2,7 +2,8 @@
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
-use crate::sample::{BATCH, Keys, MAX_ROWS, People, Shuffle, Work, file, secrets, stage};
+use crate::part;
+use crate::sample::{BATCH, Keys, MAX_ROWS, People, Shuffle, Work, file, secrets};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -62,7 +63,7 @@ impl Benchmark {
         let people = People::new(Keys::Id, seed);
         let mut parts = Vec::new();
         for (i, (table, path)) in (0..).zip(tables.iter().zip(&paths)) {
-            let part = stage(path)?;
+            let part = part::beside(path)?;
             table.csv(&people, &Shuffle::new(n1, secrets(seed, 32 + i)), part.as_file(), path, &work)?;
             parts.push(part);
         }

@@ -136,8 +136,8 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
 /// The balanced intersection, which is the one kind of run that is here.
 fn runtime(launch: &LaunchConfig) -> Result<&PsiConfig> {
     let kinds = [
-        ("legacy_psi_config", launch.legacy_psi_config.is_some()),
         ("psi_config", launch.psi_config.is_some()),
+        ("legacy_psi_config", launch.legacy_psi_config.is_some()),
         ("ub_psi_config", launch.ub_psi_config.is_some()),
         ("apsi_sender_config", launch.apsi_sender_config.is_some()),
         ("apsi_receiver_config", launch.apsi_receiver_config.is_some()),

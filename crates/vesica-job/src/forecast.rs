@@ -91,7 +91,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         protocol: plan.shared.protocol.name().to_owned(),
         curve: plan.curve.map(|set| set.curve.to_owned()),
         security: plan.shared.security.name().to_owned(),
-        parameters: protocol::parameters(plan, &sizes)?,
+        parameters: protocol::parameters(plan, &sizes),
         kappa: plan.curve.map_or(vesica_params::Level::STANDARD.kappa, |set| set.kappa),
         sigma: vesica_params::Level::STANDARD.sigma,
         rows,

@@ -193,7 +193,10 @@ impl Plan {
         let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
         let bytes = match self.shared.security {
             spec::Security::SemiHonest => {
-                vesica_params::tag_bytes(total(capacity), total(peer_capacity), Level::STANDARD)
+                // In KKRT a sender's key has three values; who sends does not matter to the product.
+                let values = if self.shared.protocol == ProtocolName::Kkrt { 3 } else { 1 };
+                let pairs = total(capacity).saturating_mul(values);
+                vesica_params::tag_bytes(pairs, total(peer_capacity), Level::STANDARD)
             }
             // As long as values are, so that what a deviating party can have meant is determined.
             spec::Security::Malicious => 16,
@@ -313,23 +316,36 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
 
 /// Refuses what the protocol cannot do.
 fn protocol(shared: &spec::Shared, learners: &[Party]) -> Result<(), SpecError> {
+    let name = shared.protocol.name();
     let malicious = shared.security == spec::Security::Malicious;
-    match shared.protocol {
-        ProtocolName::Ecdh if malicious => Err(SpecError::field(
-            "shared.security",
-            "\"ecdh\" is semi-honest; take protocol = \"rr22\" against parties that may deviate",
-        )),
-        ProtocolName::Rr22 if malicious && learners.len() > 1 => Err(SpecError::field(
-            "shared.learns",
-            "against parties that may deviate only one can learn: nothing would make the learner tell the other the truth; \
-             name one, or agree on security = \"semi-honest\"",
-        )),
-        ProtocolName::Rr22 if shared.curve != CurveName::default() => Err(SpecError::field(
+    if shared.protocol != ProtocolName::Rr22 {
+        if malicious {
+            return Err(SpecError::field(
+                "shared.security",
+                format!("\"{name}\" is semi-honest; take protocol = \"rr22\" against parties that may deviate"),
+            ));
+        }
+        if shared.mode != spec::Mode::default() {
+            return Err(SpecError::field(
+                "shared.mode",
+                format!("\"{}\" is of use only with protocol = \"rr22\"; remove it", shared.mode.name()),
+            ));
+        }
+    }
+    if shared.protocol != ProtocolName::Ecdh && shared.curve != CurveName::default() {
+        return Err(SpecError::field(
             "shared.curve",
             format!("\"{}\" is of use only with protocol = \"ecdh\"; remove it", shared.curve.name()),
-        )),
-        ProtocolName::Ecdh | ProtocolName::Rr22 => Ok(()),
+        ));
     }
+    if malicious && learners.len() > 1 {
+        return Err(SpecError::field(
+            "shared.learns",
+            "against parties that may deviate only one can learn: nothing would make the learner tell the other the \
+             truth; name one, or agree on security = \"semi-honest\"",
+        ));
+    }
+    Ok(())
 }
 
 /// The parameter set of a curve.
@@ -371,7 +387,7 @@ fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
     if names.len() != 2 {
         return Err(SpecError::field(
             "shared.parties",
-            format!("{} parties; protocol \"ecdh\" is for two", names.len()),
+            format!("{} parties; every protocol here is for two", names.len()),
         ));
     }
     Ok((0u8..).zip(names).map(|(place, name)| Party::new(place, name)).collect())

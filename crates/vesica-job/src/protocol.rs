@@ -4,15 +4,18 @@ use crate::agree::Agreed;
 use crate::curve::{WithGroup, with_group};
 use crate::error::JobError;
 use crate::plan::{Plan, Sizes};
-use crate::spec::{ProtocolName, Security};
+use crate::spec::{Mode, ProtocolName, Security};
 use crate::units::{self, Work};
+use std::marker::PhantomData;
 use std::time::Instant;
 use vesica_block::Block;
 use vesica_curve::{Dst, Group, Points, SecretScalar};
-use vesica_oprf::vole::{self, Field, Vole};
+use vesica_oprf::Oprf;
+use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet};
-use vesica_params::okvs::{self, PaxosShape};
+use vesica_params::{cuckoo, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::oprf::{OprfPsi, Role};
 use vesica_session::{Channel, Meter, SessionRng, Unit, memory};
@@ -26,24 +29,244 @@ use zeroize::Zeroizing;
 pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, rng: &mut SessionRng) -> Result<Meter, JobError> {
     match plan.shared.protocol {
         ProtocolName::Ecdh => with_group(plan.shared.curve, RunEcdh { plan, agreed, work, rng }),
-        ProtocolName::Rr22 => {
-            let rr22 = Rr22::of(plan, &agreed.sizes)?;
-            match rr22.base_bits {
-                64 => rr22.run::<u64>(plan, agreed, work, rng),
-                _ => rr22.run::<Block>(plan, agreed, work, rng),
-            }
-        }
+        _ => with_oprf(plan, &agreed.sizes, RunOprf { plan, agreed, work, rng }),
+    }
+}
+
+/// What a job of these sizes will cost on this machine.
+///
+/// # Errors
+/// If units are too large for the protocol.
+pub fn cost(plan: &Plan, sizes: &Sizes) -> Result<Cost, JobError> {
+    match plan.shared.protocol {
+        ProtocolName::Ecdh => Ok(with_group(plan.shared.curve, CostOfEcdh { plan, sizes })),
+        _ => with_oprf(plan, sizes, CostOfOprf { plan, sizes }),
     }
 }
 
 /// Ids of the parameter sets that a job of these sizes takes.
-///
-/// # Errors
-/// Those of [`Rr22::of`].
-pub fn parameters(plan: &Plan, sizes: &Sizes) -> Result<Vec<String>, JobError> {
-    match plan.curve {
-        Some(set) => Ok(vec![set.id.to_owned()]),
-        None => Ok(Rr22::of(plan, sizes)?.parameters()),
+pub fn parameters(plan: &Plan, sizes: &Sizes) -> Vec<String> {
+    match (plan.shared.protocol, plan.shared.mode) {
+        (ProtocolName::Ecdh, _) => plan.curve.iter().map(|set| set.id.to_owned()).collect(),
+        (ProtocolName::Kkrt, _) => {
+            vec![cuckoo::CUCKOO.id.to_owned(), format!("code-width-{}", code_width(plan, sizes))]
+        }
+        (ProtocolName::Rr22, mode) => {
+            let store = if mode == Mode::Fast { okvs::PAXOS.id } else { okvs::BAND_3.id };
+            vec![store.to_owned(), CODE.id.to_owned(), format!("base-field-{}", base_bits(plan, sizes))]
+        }
+    }
+}
+
+/// What a job costs this party, going by a moment's measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Bytes to send and to receive, before encryption.
+    pub sent: u64,
+    /// See `sent`.
+    pub received: u64,
+    /// Seconds of CPU.
+    pub cpu_s: f64,
+    /// Bytes of memory for each key, mine or the peer's, of a unit in flight.
+    pub memory: u64,
+}
+
+/// The code of silent VOLEs.
+const CODE: &CodeSet = &lpn::SETS[0];
+
+/// log2 of the size of RR22's base field.
+fn base_bits(plan: &Plan, sizes: &Sizes) -> u32 {
+    let malicious = plan.shared.security == Security::Malicious;
+    vesica_params::vole_base_bits(senders_keys(plan, sizes), malicious, Level::STANDARD)
+}
+
+/// Bits of KKRT's codewords: each of the sender's keys meets what is in three bins.
+fn code_width(plan: &Plan, sizes: &Sizes) -> usize {
+    vesica_params::code_width(senders_keys(plan, sizes).saturating_mul(3), Level::STANDARD)
+}
+
+/// The sender's keys in the whole job, padded.
+fn senders_keys(plan: &Plan, sizes: &Sizes) -> u64 {
+    let unit = if role(plan) == Role::Sender { sizes.capacity } else { sizes.peer_capacity };
+    unit.saturating_mul(u64::from(sizes.units))
+}
+
+/// What this party does in an OPRF: where both learn, the first party receives and tells the other.
+fn role(plan: &Plan) -> Role {
+    match plan.i_learn() && !(plan.all_learn() && plan.me.place() != 0) {
+        true => Role::Receiver,
+        false => Role::Sender,
+    }
+}
+
+/// An OPRF with its parameters, of which either side can be opened.
+trait Choice: Copy + Sync {
+    type Oprf: Oprf;
+
+    fn open(
+        self,
+        role: Role,
+        session: [u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> vesica_session::Result<Self::Oprf>;
+}
+
+/// Something to do with an OPRF that is known by name only at run time.
+trait WithOprf {
+    type Out;
+
+    fn with<C: Choice>(self, choice: C) -> Result<Self::Out, JobError>;
+}
+
+/// Does `work` with the OPRF of the job's protocol, for units of these sizes.
+fn with_oprf<W: WithOprf>(plan: &Plan, sizes: &Sizes, work: W) -> Result<W::Out, JobError> {
+    let n = if role(plan) == Role::Receiver { sizes.capacity } else { sizes.peer_capacity };
+    let (units, level) = (sizes.units, Level::STANDARD);
+    let name = plan.shared.protocol.name();
+    let too_large =
+        || JobError::Setup(format!("units of {n} keys are too large for {name}; give a smaller shared.unit, or none"));
+    if plan.shared.protocol == ProtocolName::Kkrt {
+        let bins = cuckoo::bins(n, units, level).ok_or_else(too_large)?;
+        return work.with(KkrtChoice { bins, width: code_width(plan, sizes) });
+    }
+    let security = match plan.shared.security {
+        Security::SemiHonest => vesica_ot::Security::SemiHonest,
+        Security::Malicious => vesica_ot::Security::Malicious,
+    };
+    let small = base_bits(plan, sizes) == 64;
+    match plan.shared.mode {
+        Mode::Fast => with_shape(okvs::paxos(n, units, level).ok_or_else(too_large)?, small, security, work),
+        Mode::LowComm => {
+            with_shape(okvs::band(&okvs::BAND_3, n, units, level).ok_or_else(too_large)?, small, security, work)
+        }
+    }
+}
+
+fn with_shape<S: Shape, W: WithOprf>(
+    shape: S,
+    small: bool,
+    security: vesica_ot::Security,
+    work: W,
+) -> Result<W::Out, JobError> {
+    match small {
+        true => work.with(Rr22Choice { shape, security, field: PhantomData::<u64> }),
+        false => work.with(Rr22Choice { shape, security, field: PhantomData::<Block> }),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Rr22Choice<B, S> {
+    shape: S,
+    security: vesica_ot::Security,
+    field: PhantomData<B>,
+}
+
+impl<B: Field, S: Shape> Choice for Rr22Choice<B, S> {
+    type Oprf = Vole<B, S>;
+
+    fn open(
+        self,
+        role: Role,
+        session: [u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> vesica_session::Result<Vole<B, S>> {
+        let params = vole::Params { session, shape: self.shape, code: CODE, security: self.security };
+        match role {
+            Role::Receiver => Vole::receiver(params, ch, rng),
+            Role::Sender => Vole::sender(params, ch, rng),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct KkrtChoice {
+    bins: u32,
+    width: usize,
+}
+
+impl Choice for KkrtChoice {
+    type Oprf = Kkrt;
+
+    fn open(
+        self,
+        role: Role,
+        session: [u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> vesica_session::Result<Kkrt> {
+        let params = kkrt::Params { session, bins: self.bins, width: self.width };
+        match role {
+            Role::Receiver => Kkrt::receiver(params, ch, rng),
+            Role::Sender => Kkrt::sender(params, ch, rng),
+        }
+    }
+}
+
+struct RunOprf<'a> {
+    plan: &'a Plan,
+    agreed: &'a Agreed,
+    work: Work<'a>,
+    rng: &'a mut SessionRng,
+}
+
+impl WithOprf for RunOprf<'_> {
+    type Out = Meter;
+
+    fn with<C: Choice>(self, choice: C) -> Result<Meter, JobError> {
+        let Self { plan, agreed, work, rng } = self;
+        let mut ch = work.link.line("base")?;
+        ch.step("base");
+        let oprf = choice.open(role(plan), agreed.salt, &mut *ch, rng)?;
+        let mut meter = ch.meter();
+        drop(ch);
+        let protocol = OprfPsi::new(oprf, role(plan), agreed.sizes.tag_len, plan.all_learn());
+        meter.merge(&units::run(&protocol, work, rng)?);
+        Ok(meter)
+    }
+}
+
+/// Runs a unit of random keys with itself, in memory: what it sends is what every unit sends.
+struct CostOfOprf<'a> {
+    plan: &'a Plan,
+    sizes: &'a Sizes,
+}
+
+impl WithOprf for CostOfOprf<'_> {
+    type Out = Cost;
+
+    fn with<C: Choice>(self, choice: C) -> Result<Cost, JobError> {
+        let Self { plan, sizes } = self;
+        let (mut here, mut there) = memory::pair(&plan.me, &plan.peer().party);
+        let (mine, theirs) = match role(plan) {
+            Role::Sender => (Role::Sender, Role::Receiver),
+            Role::Receiver => (Role::Receiver, Role::Sender),
+        };
+        let side = |role: Role, ch: &mut memory::Memory, capacity: u64, peer_capacity: u64, seed: u8| {
+            let mut rng = SessionRng::from_seed(Zeroizing::new([seed; 32]));
+            let oprf = choice.open(role, [0; 32], ch, &mut rng)?;
+            let base = ch.meter().bytes();
+            let mut keys: Vec<Digest> = (0..capacity).map(|_| Digest(rng.bytes())).collect();
+            keys.sort_unstable();
+            let (capacity, peer_capacity) = (capacity as usize, peer_capacity as usize);
+            let unit = Unit { id: UnitId(0), keys, capacity, peer_capacity };
+            let protocol = OprfPsi::new(oprf, role, sizes.tag_len, plan.all_learn());
+            let start = Instant::now();
+            protocol.over(&unit, ch, &mut rng)?;
+            Ok::<_, JobError>((base, ch.meter().bytes(), start.elapsed()))
+        };
+        let (base, all, wall) = std::thread::scope(|scope| {
+            scope.spawn(|| side(theirs, &mut there, sizes.peer_capacity, sizes.capacity, 2).map(drop));
+            side(mine, &mut here, sizes.capacity, sizes.peer_capacity, 1)
+        })?;
+        let units = u64::from(sizes.units);
+        Ok(Cost {
+            sent: base.0 + units * (all.0 - base.0),
+            received: base.1 + units * (all.1 - base.1),
+            cpu_s: wall.as_secs_f64() * units as f64,
+            memory: 200, // sparse vectors or columns, stores and values; measured
+        })
     }
 }
 
@@ -66,36 +289,6 @@ impl WithGroup for RunEcdh<'_> {
             peer_learns: plan.learns(&plan.peer().party),
         };
         units::run(&Ecdh::<G>::open(&params, rng), work, rng)
-    }
-}
-
-/// What a job costs this party, going by a moment's measurement.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Bytes to send and to receive, before encryption.
-    pub sent: u64,
-    /// See `sent`.
-    pub received: u64,
-    /// Seconds of CPU.
-    pub cpu_s: f64,
-    /// Bytes of memory for each key, mine or the peer's, of a unit in flight.
-    pub memory: u64,
-}
-
-/// What a job of these sizes will cost on this machine.
-///
-/// # Errors
-/// Those of [`Rr22::of`].
-pub fn cost(plan: &Plan, sizes: &Sizes) -> Result<Cost, JobError> {
-    match plan.shared.protocol {
-        ProtocolName::Ecdh => Ok(with_group(plan.shared.curve, CostOfEcdh { plan, sizes })),
-        ProtocolName::Rr22 => {
-            let rr22 = Rr22::of(plan, sizes)?;
-            match rr22.base_bits {
-                64 => rr22.cost::<u64>(plan, sizes),
-                _ => rr22.cost::<Block>(plan, sizes),
-            }
-        }
     }
 }
 
@@ -131,108 +324,6 @@ impl WithGroup for CostOfEcdh<'_> {
             received: theirs * element + for_learner(plan.i_learn(), mine),
             cpu_s: mine as f64 * mask + theirs as f64 * mask_again,
             memory: 220, // points, encodings, tags and their order; measured
-        }
-    }
-}
-
-/// RR22 as a job's sizes make it.
-#[derive(Clone, Copy, Debug)]
-pub struct Rr22 {
-    /// What this party does.
-    pub role: Role,
-    /// log2 of the base field's size: 64 or 128.
-    pub base_bits: u32,
-    /// The store of a unit.
-    pub shape: PaxosShape,
-    /// The code of the VOLE.
-    pub code: &'static CodeSet,
-    security: vesica_ot::Security,
-}
-
-impl Rr22 {
-    /// # Errors
-    /// If units are larger than any store.
-    pub fn of(plan: &Plan, sizes: &Sizes) -> Result<Self, JobError> {
-        // Where both learn, the first party receives and tells the other.
-        let receives = plan.i_learn() && !(plan.all_learn() && plan.me.place() != 0);
-        let (role, n, m) = match receives {
-            true => (Role::Receiver, sizes.capacity, sizes.peer_capacity),
-            false => (Role::Sender, sizes.peer_capacity, sizes.capacity),
-        };
-        let shape = okvs::paxos(n, sizes.units, Level::STANDARD).ok_or_else(|| {
-            JobError::Setup(format!("units of {n} keys are too large for rr22; give a smaller shared.unit, or none"))
-        })?;
-        let malicious = plan.shared.security == Security::Malicious;
-        let all = m.saturating_mul(u64::from(sizes.units));
-        Ok(Self {
-            role,
-            base_bits: vesica_params::vole_base_bits(all, malicious, Level::STANDARD),
-            shape,
-            code: &lpn::SETS[0],
-            security: if malicious { vesica_ot::Security::Malicious } else { vesica_ot::Security::SemiHonest },
-        })
-    }
-
-    /// Ids of the parameter sets.
-    pub fn parameters(&self) -> Vec<String> {
-        vec![okvs::PAXOS.id.to_owned(), self.code.id.to_owned(), format!("base-field-{}", self.base_bits)]
-    }
-
-    fn run<B: Field>(
-        self,
-        plan: &Plan,
-        agreed: &Agreed,
-        work: Work<'_>,
-        rng: &mut SessionRng,
-    ) -> Result<Meter, JobError> {
-        let mut ch = work.link.line("base")?;
-        let oprf = self.open::<B>(agreed.salt, &mut *ch, rng)?;
-        let protocol = OprfPsi::new(oprf, self.role, agreed.sizes.tag_len, plan.all_learn());
-        let mut meter = units::run(&protocol, work, rng)?;
-        meter.merge(&ch.meter());
-        Ok(meter)
-    }
-
-    /// Runs a unit of random keys with itself, in memory: what it sends is what every unit sends.
-    fn cost<B: Field>(self, plan: &Plan, sizes: &Sizes) -> Result<Cost, JobError> {
-        let (mut here, mut there) = memory::pair(&plan.me, &plan.peer().party);
-        let other = Self { role: if self.role == Role::Sender { Role::Receiver } else { Role::Sender }, ..self };
-        let run = |side: Self, ch: &mut memory::Memory, capacity: u64, peer_capacity: u64, seed: u8| {
-            let mut rng = SessionRng::from_seed(Zeroizing::new([seed; 32]));
-            let oprf = side.open::<B>([0; 32], ch, &mut rng)?;
-            let base = ch.meter().bytes();
-            let mut keys: Vec<Digest> = (0..capacity).map(|_| Digest(rng.bytes())).collect();
-            keys.sort_unstable();
-            let unit = Unit { id: UnitId(0), keys, capacity: capacity as usize, peer_capacity: peer_capacity as usize };
-            let protocol = OprfPsi::new(oprf, side.role, sizes.tag_len, plan.all_learn());
-            let start = Instant::now();
-            protocol.over(&unit, ch, &mut rng)?;
-            Ok::<_, JobError>((base, ch.meter().bytes(), start.elapsed()))
-        };
-        let (base, all, wall) = std::thread::scope(|scope| {
-            scope.spawn(|| run(other, &mut there, sizes.peer_capacity, sizes.capacity, 2).map(drop));
-            run(self, &mut here, sizes.capacity, sizes.peer_capacity, 1)
-        })?;
-        let units = u64::from(sizes.units);
-        Ok(Cost {
-            sent: base.0 + units * (all.0 - base.0),
-            received: base.1 + units * (all.1 - base.1),
-            cpu_s: wall.as_secs_f64() * units as f64,
-            memory: 160, // sparse vectors, stores and values; measured
-        })
-    }
-
-    fn open<B: Field>(
-        self,
-        session: [u8; 32],
-        ch: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> vesica_session::Result<Vole<B, PaxosShape>> {
-        ch.step("base");
-        let params = vole::Params { session, shape: self.shape, code: self.code, security: self.security };
-        match self.role {
-            Role::Receiver => Vole::receiver(params, ch, rng),
-            Role::Sender => Vole::sender(params, ch, rng),
         }
     }
 }

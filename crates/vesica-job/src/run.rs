@@ -166,7 +166,7 @@ impl Side<'_> {
             let written = staged.commit()?;
             outcome.output = Some(report::Written { path: written.path, rows: written.rows, bytes: written.bytes });
         }
-        close(plan, &agreed, link, outcome, clock)
+        Ok(close(plan, &agreed, link, outcome, clock))
     }
 }
 
@@ -181,17 +181,11 @@ fn finish(plan: &Plan, found: &Found<'_>, control: &mut dyn Channel) -> Result<(
     Ok(())
 }
 
-fn close(
-    plan: &Plan,
-    agreed: &Agreed,
-    link: &Link,
-    outcome: Outcome,
-    clock: &mut Clock<'_>,
-) -> Result<Report, JobError> {
+fn close(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let traffic = link.traffic();
     let (costs, times) = clock.close();
-    Ok(Report {
+    Report {
         job: JobId {
             id: plan.shared.id.clone(),
             shared_hash: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
@@ -204,7 +198,7 @@ fn close(
             protocol: plan.shared.protocol.name().to_owned(),
             curve: plan.curve.map(|set| set.curve.to_owned()),
             security: plan.shared.security.name().to_owned(),
-            parameters: protocol::parameters(plan, &agreed.sizes)?,
+            parameters: protocol::parameters(plan, &agreed.sizes),
             wire_version: vesica_net::WIRE_VERSION,
             units: agreed.sizes.units,
             in_flight: agreed.sizes.in_flight,
@@ -230,5 +224,5 @@ fn close(
             peak_memory: times.peak_memory,
         },
         host: Host::here(),
-    })
+    }
 }

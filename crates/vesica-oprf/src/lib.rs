@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod kkrt;
 pub mod vole;
 
 use vesica_block::Block;

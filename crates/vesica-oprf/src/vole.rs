@@ -22,11 +22,11 @@ use std::marker::PhantomData;
 use vesica_block::hash::Permutation;
 use vesica_block::prg::Prg;
 use vesica_block::{Block, gf64, gf128};
-use vesica_okvs::{Okvs, Paxos, Value};
+use vesica_okvs::{Band, Okvs, Paxos, Value};
 use vesica_ot::vole::Shares;
 use vesica_ot::{Security, softspoken};
 use vesica_params::lpn::CodeSet;
-use vesica_params::okvs::PaxosShape;
+use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
 
@@ -322,6 +322,18 @@ impl Shape for PaxosShape {
 
     fn seeded(self, seed: Block) -> Paxos {
         Paxos::new(self, seed)
+    }
+}
+
+impl Shape for BandShape {
+    type Okvs = Band;
+
+    fn slots(&self) -> usize {
+        self.slots as usize
+    }
+
+    fn seeded(self, seed: Block) -> Band {
+        Band::new(self, seed)
     }
 }
 

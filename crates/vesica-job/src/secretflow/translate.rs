@@ -8,8 +8,8 @@ use super::launch::{
     Curve, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol, PsiConfig, Role, SslOptions,
 };
 use crate::spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Order, Output, ProtocolName, Security,
-    Shared, Spec, SpecError, Tls, default_memory, default_patience,
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
+    Security, Shared, Spec, SpecError, Tls, default_memory, default_patience,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -92,6 +92,7 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
         protocol: protocol(psi)?,
         curve: curve(psi)?,
+        mode: Mode::default(),
         security: Security::SemiHonest,
         join: join(psi)?,
         duplicates: Duplicates::Join,

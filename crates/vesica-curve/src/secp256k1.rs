@@ -239,6 +239,8 @@ impl Curve for Field {
         let x = polynomial(&powers, &X_NUMERATOR);
         [x, mul::<Self, V>(&w, &polynomial(&powers, &Y_NUMERATOR)), s]
     }
+
+    weierstrass::entries!();
 }
 
 struct Table;

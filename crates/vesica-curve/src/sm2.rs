@@ -118,4 +118,6 @@ impl Curve for Field {
     fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, s: Limbs<V>) -> [Limbs<V>; 3] {
         [x, w, s]
     }
+
+    weierstrass::entries!();
 }

@@ -67,7 +67,28 @@ pub(crate) trait Curve: Prime {
 
     /// Takes a hashed point (X, W, s) from the curve that is hashed to, to this one.
     fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, s: Limbs<V>) -> [Limbs<V>; 3];
+
+    /// Multiplies on the chosen back end; by [`entries`].
+    fn mul(points: Points<Self>, k: &Scalar<Self>) -> Points<Self>;
+
+    /// Encodes on the chosen back end; by [`entries`].
+    fn encode(points: &Points<Self>, wire: &mut Vec<u8>);
 }
+
+/// What makes of a curve's kernels functions of this crate: code that is generic over the curve would be compiled again, for
+/// every back end, in each crate that uses it.
+macro_rules! entries {
+    () => {
+        fn mul(points: Points<Self>, k: &Scalar<Self>) -> Points<Self> {
+            points.mul_on(Backend::chosen(), k)
+        }
+
+        fn encode(points: &Points<Self>, wire: &mut Vec<u8>) {
+            points.encode_on(Backend::chosen(), wire);
+        }
+    };
+}
+pub(crate) use entries;
 
 /// The simplified map of Shallue, van de Woestijne and Ulas: RFC 9380, section 6.6.2.
 pub(crate) struct Map {
@@ -268,11 +289,11 @@ impl<C: Curve> crate::Points for Points<C> {
     }
 
     fn mul(self, k: &Scalar<C>) -> Self {
-        self.mul_on(Backend::chosen(), k)
+        C::mul(self, k)
     }
 
     fn encode(&self, wire: &mut Vec<u8>) {
-        self.encode_on(Backend::chosen(), wire);
+        C::encode(self, wire);
     }
 }
 
@@ -426,10 +447,10 @@ fn twice_difference<F: Prime, V: Lanes>(a: &Limbs<V>, b: &Limbs<V>) -> Limbs<V> 
 
 /// The numerator of the tangent's slope, 3x^2 + a, loose. For tight x it is below 3·(2^256 + 2^253) + 2^257 < 2^258.2.
 #[inline(always)]
-fn tangent<C: Curve, V: Lanes>(x: &Limbs<V>, a: &Limbs<V>) -> Limbs<V> {
-    let square = square_raw::<C, V>(x);
+fn tangent<F: Prime, V: Lanes>(x: &Limbs<V>, a: Option<&Limbs<V>>) -> Limbs<V> {
+    let square = square_raw::<F, V>(x);
     let thrice = add(&add(&square, &square), &square);
-    ripple(if C::A_IS_ZERO { thrice } else { add(&thrice, a) })
+    ripple(a.map_or(thrice, |a| add(&thrice, a)))
 }
 
 /// The next W on a line of the given slope through (x, w): 2·slope·(x - to) - w, where `step` is 2(x - to); tight.
@@ -519,37 +540,40 @@ impl<C: Curve, V: Lanes> Formula<V> for Pass<'_, C, V> {
     fn run(self) -> Quad<V> {
         let Self { work, mut rest, down, step, .. } = self;
         let Work { x, w, a, den, pre, slope, table } = work;
-        let mut chain = ones::<C, V>();
+        let mut chain = ones::<Hot<C>, V>();
         let n = den.len();
         for i in (0..n).step_by(GROUP) {
             let at = if down { n - GROUP - i } else { i };
-            let inverse = enter::<C, V>(den, pre, &mut rest, at);
+            let inverse = enter::<Hot<C>, V>(den, pre, &mut rest, at);
             let mut next = inverse;
             match step {
                 Step::Double | Step::DoubleThen(_) => {
                     let mut line = inverse;
                     for c in 0..GROUP {
-                        let a = if C::A_IS_ZERO { &x[at + c] } else { &a[at + c] };
-                        line[c] = tangent::<C, V>(&x[at + c], a);
+                        let a = if C::A_IS_ZERO { None } else { Some(&a[at + c]) };
+                        line[c] = tangent::<Hot<C>, V>(&x[at + c], a);
                     }
                     for c in 0..GROUP {
-                        line[c] = mul_loose::<C, V>(&line[c], &inverse[c]);
+                        line[c] = mul_loose::<Hot<C>, V>(&line[c], &inverse[c]);
                     }
                     let mut to = inverse;
                     for c in 0..GROUP {
                         // x' = slope^2 - 2x.
-                        to[c] = tight::<C, V>(square_add_twice::<C, V>(&line[c], &minus::<C, V>(&x[at + c])));
+                        to[c] = tight::<Hot<C>, V>(square_add_twice::<Hot<C>, V>(
+                            &line[c],
+                            &minus::<Hot<C>, V>(&x[at + c]),
+                        ));
                     }
                     for c in 0..GROUP {
-                        let step = twice_difference::<C, V>(&x[at + c], &to[c]);
-                        next[c] = ordinate::<C, V>(&line[c], &step, &w[at + c]);
+                        let step = twice_difference::<Hot<C>, V>(&x[at + c], &to[c]);
+                        next[c] = ordinate::<Hot<C>, V>(&line[c], &step, &w[at + c]);
                         x[at + c] = to[c];
                         w[at + c] = next[c];
                     }
                     if let Step::DoubleThen(choice) = step {
                         for c in 0..GROUP {
                             let q = choice.x::<C>(table, at + c);
-                            next[c] = twice_difference::<C, V>(&to[c], &q);
+                            next[c] = twice_difference::<Hot<C>, V>(&to[c], &q);
                             slope[at + c] = q;
                         }
                     }
@@ -559,12 +583,12 @@ impl<C: Curve, V: Lanes> Formula<V> for Pass<'_, C, V> {
                     for c in 0..GROUP {
                         // (w - w_q) / 2(x - x_q); the sum is below 2^257.7.
                         let rise = ripple(add(&w[at + c], &choice.minus_w::<C>(table, at + c)));
-                        line[c] = mul::<C, V>(&rise, &inverse[c]);
+                        line[c] = mul::<Hot<C>, V>(&rise, &inverse[c]);
                     }
                     for c in 0..GROUP {
                         // x of the sum, less x: slope^2 - 2x - x_q.
-                        let square = square_add_twice::<C, V>(&line[c], &minus::<C, V>(&x[at + c]));
-                        next[c] = tight::<C, V>(add(&square, &minus::<C, V>(&slope[at + c])));
+                        let square = square_add_twice::<Hot<C>, V>(&line[c], &minus::<Hot<C>, V>(&x[at + c]));
+                        next[c] = tight::<Hot<C>, V>(add(&square, &minus::<Hot<C>, V>(&slope[at + c])));
                         slope[at + c] = line[c];
                     }
                 }
@@ -572,24 +596,24 @@ impl<C: Curve, V: Lanes> Formula<V> for Pass<'_, C, V> {
                     let mut line = inverse;
                     for c in 0..GROUP {
                         // Minus the slope of the line through P and P + Q: slope + w / (x of the sum - x).
-                        line[c] = ripple(mul_add::<C, V>(&w[at + c], &inverse[c], &slope[at + c]));
+                        line[c] = ripple(mul_add::<Hot<C>, V>(&w[at + c], &inverse[c], &slope[at + c]));
                     }
                     let mut to = inverse;
                     for c in 0..GROUP {
                         // x' = slope^2 - 2x - (x of the sum - x).
-                        let square = square_add_twice::<C, V>(&line[c], &minus::<C, V>(&x[at + c]));
-                        to[c] = tight::<C, V>(add(&square, &minus::<C, V>(&den[at + c])));
+                        let square = square_add_twice::<Hot<C>, V>(&line[c], &minus::<Hot<C>, V>(&x[at + c]));
+                        to[c] = tight::<Hot<C>, V>(add(&square, &minus::<Hot<C>, V>(&den[at + c])));
                     }
                     for c in 0..GROUP {
                         // The slope has the other sign, and so has the step.
-                        let step = twice_difference::<C, V>(&to[c], &x[at + c]);
-                        next[c] = ordinate::<C, V>(&line[c], &step, &w[at + c]);
+                        let step = twice_difference::<Hot<C>, V>(&to[c], &x[at + c]);
+                        next[c] = ordinate::<Hot<C>, V>(&line[c], &step, &w[at + c]);
                         x[at + c] = to[c];
                         w[at + c] = next[c];
                     }
                 }
             }
-            leave::<C, V>(den, pre, &mut chain, at, &next);
+            leave::<Hot<C>, V>(den, pre, &mut chain, at, &next);
         }
         chain
     }
@@ -621,7 +645,7 @@ impl<V: Lanes> Work<V> {
         self.invert_all::<C>();
         for i in 0..self.den.len() {
             let (x, w) = (self.x[i], self.w[i]);
-            let a = if C::A_IS_ZERO { &x } else { &self.a[i] };
+            let a = if C::A_IS_ZERO { None } else { Some(&self.a[i]) };
             let line = mul_loose::<C, V>(&tangent::<C, V>(&x, a), &self.den[i]);
             let to = tight::<C, V>(square_add_twice::<C, V>(&line, &minus::<C, V>(&x)));
             self.w[i] = ordinate::<C, V>(&line, &twice_difference::<C, V>(&x, &to), &w);

@@ -428,17 +428,26 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
         let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
         for (blocks, inputs) in blocks.chunks_mut(CHUNK).zip(inputs.chunks(CHUNK * Block::LANES)) {
             denominators.clear();
-            for ((block, part), inputs) in vectors::<V>(inputs.len()).zip(inputs.chunks(V::WIDTH)) {
-                let digest = hash_to_curve::load::<V>(inputs);
-                let (x, z) = if MAPS == 2 {
-                    let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] = expander.expand(digest);
-                    V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]))
+            // Two maps at a time, so that their chains of squarings overlap: both of a vector, or those of two.
+            let mut places = vectors::<V>(inputs.len());
+            for inputs in inputs.chunks(2 / MAPS * V::WIDTH) {
+                let (first, second) = inputs.split_at(V::WIDTH.min(inputs.len()));
+                let sums = if MAPS == 2 {
+                    let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] =
+                        expander.expand(hash_to_curve::load::<V>(first));
+                    let [p, q] = V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]));
+                    [add(&p, &q), (p.x, p.z)]
                 } else {
-                    let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(digest);
-                    V::call(ToCurve([[w0, w1, w2, w3, w4, w5]]))
+                    let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(hash_to_curve::load::<V>(first));
+                    let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(hash_to_curve::load::<V>(second));
+                    let [p, q] = V::call(ToCurve([[v0, v1, v2, v3, v4, v5], [w0, w1, w2, w3, w4, w5]]));
+                    [(p.x, p.z), (q.x, q.z)]
                 };
-                blocks[block].store(part, &x);
-                denominators.push(z);
+                // The last vector may have no second.
+                for ((x, z), (block, part)) in sums.iter().zip(places.by_ref().take(2 / MAPS)) {
+                    blocks[block].store(part, x);
+                    denominators.push(*z);
+                }
             }
             divide(blocks, &mut denominators);
         }
@@ -446,21 +455,17 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
     }
 }
 
-/// From uniform words to u = X/Z: each six words, in big-endian order, are a number of 384 bits, that is reduced modulo p
-/// (`hash_to_field` of RFC 9380, section 5.2) and mapped to the curve; two are added.
-struct ToCurve<V, const MAPS: usize>([[V; 6]; MAPS]);
+/// From uniform words to points: each six words, in big-endian order, are a number of 384 bits, that is reduced modulo p
+/// (`hash_to_field` of RFC 9380, section 5.2) and mapped to the curve.
+struct ToCurve<V>([[V; 6]; 2]);
 
-impl<V: Lanes, const MAPS: usize> Formula<V> for ToCurve<V, MAPS> {
-    type Out = (Fe<V>, Fe<V>);
+impl<V: Lanes> Formula<V> for ToCurve<V> {
+    type Out = [Point<V>; 2];
 
     #[inline(always)]
-    fn run(self) -> (Fe<V>, Fe<V>) {
-        let mut t = [Fe::zero(); MAPS];
-        for (t, words) in t.iter_mut().zip(self.0) {
-            *t = from_384_bits(words);
-        }
-        let points = elligator2(t);
-        if MAPS == 1 { (points[0].x, points[0].z) } else { add(&points[0], &points[1]) }
+    fn run(self) -> [Point<V>; 2] {
+        let [first, second] = self.0;
+        elligator2([from_384_bits(first), from_384_bits(second)])
     }
 }
 
@@ -711,8 +716,9 @@ mod tests {
         type Out = Points;
         fn run<V: Lanes>(self) -> Points {
             let word = |i: usize| V::splat(u64::from_be_bytes(self.0[8 * i..8 * i + 8].try_into().unwrap()));
-            let words = std::array::from_fn(|map| std::array::from_fn(|i| word(6 * map + i)));
-            let (x, z) = V::call(ToCurve::<V, MAPS>(words));
+            let words = std::array::from_fn(|map| std::array::from_fn(|i| word((6 * map + i) % (6 * MAPS))));
+            let [p, q] = V::call(ToCurve::<V>(words));
+            let (x, z) = if MAPS == 2 { add(&p, &q) } else { (q.x, q.z) };
             let mut points = points(&[[0; 32]]);
             points.blocks[0].store(0, &x);
             divide(&mut points.blocks, &mut [z]);

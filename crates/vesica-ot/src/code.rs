@@ -7,15 +7,19 @@
 //! Differs from the paper: D (why: `vesica_params::lpn`). The convolution goes in steps of eight symbols: each new symbol
 //! takes random ones of the 24 before the step and of those before it in the step; the one 24 places back is always taken
 //! and those before that never, so that a step is a bijection of the state and a state that is not zero stays so. The paper's
-//! takes random ones of the 24 before each symbol. A step's memory is the paper's 24 symbols; its inside is fuller.
+//! takes random ones of the 24 before each symbol. A step's memory is the paper's 24 symbols; its inside is fuller. The
+//! expansion moves runs of four symbols, so that a random place costs one cache miss for four outputs.
 //!
 //! G is public and the same for all: its generator is seeded by the code's name.
 //!
-//! Both arrays of a receiver are one array of pairs here: a random place costs one cache miss, not two. Sums of four
-//! symbols are looked up in tables (Arlazarov, Dinic, Kronrod, Faradzhev 1970): eleven additions a symbol instead of
-//! twenty-seven masked ones.
+//! Both arrays of a receiver are one array of pairs here, which share the cache miss. Sums of four symbols are looked up in
+//! tables (Arlazarov, Dinic, Kronrod, Faradzhev 1970): eleven additions a symbol instead of twenty-seven masked ones.
 
+use crate::backend::{self, Kernel, Symbol};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
 use vesica_block::{Block, gf64, gf128, prg::Prg};
+use vesica_cpu::Backend;
 use vesica_params::lpn::CodeSet;
 
 /// A base field.
@@ -67,8 +71,68 @@ const MEMORY: usize = 3;
 /// Symbols that are convoluted and multiplied while they are in the first-level cache.
 const CHUNK: usize = 512;
 
-/// Outputs whose places are drawn at once.
-const DRAW: usize = 256;
+/// Runs of outputs whose places are drawn at once.
+const DRAW: usize = 512;
+
+/// Runs of outputs ahead of which places are asked for.
+const AHEAD: usize = 8;
+
+/// Neighbouring symbols that go to neighbouring outputs: two cache lines of pairs.
+const RUN: usize = 4;
+
+/// Symbols for [`encode`], the first at the beginning of a cache line.
+pub struct Symbols<const W: usize> {
+    blocks: Vec<[Block; W]>,
+    first: usize,
+}
+
+impl<const W: usize> Symbols<W> {
+    /// So many, zero.
+    pub fn zero(len: usize) -> Self {
+        let blocks = vec![[Block::ZERO; W]; len + RUN];
+        // Zero where there is no such offset: slower, no less right.
+        let first = blocks.as_ptr().align_offset(64);
+        Self { blocks, first: if first < RUN { first } else { 0 } }
+    }
+}
+
+/// Memory for symbols, kept between uses: pages fresh from the operating system cost more than what is done with them.
+#[derive(Default)]
+pub(crate) struct Pool<const W: usize>(Mutex<Vec<Symbols<W>>>);
+
+impl<const W: usize> Pool<W> {
+    /// So many symbols, of whatever value.
+    pub(crate) fn take(&self, len: usize) -> Symbols<W> {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = spare.iter().position(|symbols| symbols.len() == len);
+        match fits {
+            Some(place) => spare.swap_remove(place),
+            None => Symbols::zero(len),
+        }
+    }
+
+    /// Takes them back.
+    pub(crate) fn give(&self, symbols: Symbols<W>) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Units of a job are of one size: others will not be asked for again.
+        spare.retain(|other| other.len() == symbols.len());
+        spare.push(symbols);
+    }
+}
+
+impl<const W: usize> Deref for Symbols<W> {
+    type Target = [[Block; W]];
+    fn deref(&self) -> &Self::Target {
+        &self.blocks[self.first..][..self.blocks.len() - RUN]
+    }
+}
+
+impl<const W: usize> DerefMut for Symbols<W> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        let len = self.blocks.len() - RUN;
+        &mut self.blocks[self.first..][..len]
+    }
+}
 
 /// Hands over the n outputs of the code `set` on W vectors at once, in order. `noisy` is overwritten; its length is a
 /// multiple of eight.
@@ -76,125 +140,164 @@ const DRAW: usize = 256;
 /// # Panics
 /// If the length is not, or the set is none of `vesica_params::lpn::SETS`.
 pub fn encode<B: Base, const W: usize>(set: &CodeSet, noisy: &mut [[Block; W]], n: usize, out: impl FnMut([Block; W])) {
+    encode_on::<B, W>(Backend::chosen(), set, noisy, n, out);
+}
+
+fn encode_on<B: Base, const W: usize>(
+    backend: Backend,
+    set: &CodeSet,
+    noisy: &mut [[Block; W]],
+    n: usize,
+    out: impl FnMut([Block; W]),
+) {
     let key = blake3::derive_key("vesica 2026 lpn code", set.id.as_bytes());
     let [first, second] = [0, 1].map(|half| Block::from_le_bytes(key.as_chunks().0[half]));
-    convolute::<B, W>(&mut Prg::new(first), noisy);
-    let mut prg = Prg::new(second);
+    backend::run_on(backend, Convolute { prg: Prg::new(first), symbols: noisy, scale_each: B::scale_each });
+    let (prg, symbols) = (Prg::new(second), &*noisy);
     match set.weight {
-        7 => expand::<W, 7>(&mut prg, noisy, n, out),
-        21 => expand::<W, 21>(&mut prg, noisy, n, out),
+        7 => backend::run_on(backend, Expand::<W, 7, _> { prg, symbols, n, out }),
+        21 => backend::run_on(backend, Expand::<W, 21, _> { prg, symbols, n, out }),
         weight => panic!("no code of weight {weight}"),
     }
 }
 
 /// D·C, in place.
-fn convolute<B: Base, const W: usize>(prg: &mut Prg, symbols: &mut [[Block; W]]) {
-    assert!(symbols.len().is_multiple_of(STEP), "steps of {STEP} symbols");
-    let mut window = Window::new();
-    let mut taps = [Block::ZERO; 2 * CHUNK / STEP];
-    let mut factors = [Block::ZERO; CHUNK];
-    for chunk in symbols.chunks_mut(CHUNK) {
-        let taps = &mut taps[..2 * chunk.len() / STEP];
-        prg.fill(taps);
-        for (step, taps) in chunk.as_chunks_mut::<STEP>().0.iter_mut().zip(taps.as_chunks().0) {
-            window.step(step, taps);
+struct Convolute<'a, const W: usize> {
+    prg: Prg,
+    symbols: &'a mut [[Block; W]],
+    scale_each: fn(&mut [Block], &[Block]),
+}
+
+impl<const W: usize> Kernel<W> for Convolute<'_, W> {
+    #[inline(always)]
+    fn run<S: Symbol<W>>(mut self) {
+        assert!(self.symbols.len().is_multiple_of(STEP), "steps of {STEP} symbols");
+        let mut window = Window::<S>::new();
+        let mut taps = [Block::ZERO; 2 * CHUNK / STEP];
+        let mut factors = [[Block::ZERO; W]; CHUNK];
+        let mut drawn = [Block::ZERO; CHUNK];
+        for chunk in self.symbols.chunks_mut(CHUNK) {
+            let taps = &mut taps[..2 * chunk.len() / STEP];
+            self.prg.fill(taps);
+            for (step, taps) in chunk.as_chunks_mut::<STEP>().0.iter_mut().zip(taps.as_chunks().0) {
+                let mut y: [S; STEP] = std::array::from_fn(|d| S::load(&step[d]));
+                window.step::<W>(&mut y, taps);
+                step.iter_mut().zip(y).for_each(|(to, y)| y.store(to));
+            }
+            let drawn = &mut drawn[..chunk.len()];
+            self.prg.fill(drawn);
+            let factors = &mut factors[..chunk.len()];
+            factors.iter_mut().zip(drawn).for_each(|(factors, &mut factor)| *factors = [factor; W]);
+            (self.scale_each)(chunk.as_flattened_mut(), factors.as_flattened());
         }
-        let factors = &mut factors[..chunk.len()];
-        prg.fill(factors);
-        let factors: Vec<[Block; W]> = factors.iter().map(|&factor| [factor; W]).collect();
-        B::scale_each(chunk.as_flattened_mut(), factors.as_flattened());
     }
 }
 
 /// All sums of four symbols: entry i is the sum of those whose bit in i is set.
-type Sums<const W: usize> = [[Block; W]; 16];
+type Sums<S> = [S; 16];
 
-/// What the convolution remembers: the sums of the first and of the last four symbols of each step, the newest at `next` - 1.
-struct Window<const W: usize> {
-    sums: [[Sums<W>; 2]; MEMORY],
-    next: usize,
+/// What the convolution remembers: the sums of the first and of the last four symbols of each step, the oldest at `oldest`.
+struct Window<S> {
+    sums: [[Sums<S>; 2]; MEMORY],
+    oldest: usize,
 }
 
-impl<const W: usize> Window<W> {
-    fn new() -> Self {
-        Self { sums: [[[[Block::ZERO; W]; 16]; 2]; MEMORY], next: 0 }
+impl<S: Copy> Window<S> {
+    #[inline(always)]
+    fn new<const W: usize>() -> Self
+    where
+        S: Symbol<W>,
+    {
+        Self { sums: [[[S::ZERO; 16]; 2]; MEMORY], oldest: 0 }
     }
 
     /// One step; `taps` has a byte for each new symbol and each of: the oldest step, the one after, the newest, this one.
     #[inline(always)]
-    fn step(&mut self, y: &mut [[Block; W]; STEP], taps: &[Block; 2]) {
+    fn step<const W: usize>(&mut self, y: &mut [S; STEP], taps: &[Block; 2])
+    where
+        S: Symbol<W>,
+    {
         let bytes = [taps[0].low(), taps[0].high(), taps[1].low(), taps[1].high()];
-        let ages = [0, 1, 2].map(|age| &self.sums[(self.next + age) % MEMORY]);
-        for (d, y) in y.iter_mut().enumerate() {
+        let ages = [0, 1, 2].map(|age| &self.sums[(self.oldest + age) % MEMORY]);
+        for d in 0..STEP {
             // Of the oldest, its own counterpart and random ones of those before.
             let oldest = (bytes[0] >> (8 * d)) as usize & ((1 << d) - 1) | 1 << d;
-            let [middle, newest] = [1, 2].map(|age| (bytes[age] >> (8 * d)) as usize & 255);
+            let [middle, newest] = [1, 2].map(|age: usize| (bytes[age] >> (8 * d)) as usize & 255);
             for (sums, byte) in ages.iter().zip([oldest, middle, newest]) {
-                *y = add(add(*y, sums[0][byte & 15]), sums[1][byte >> 4]);
+                y[d] = y[d].add(sums[0][byte & 15]).add(sums[1][byte >> 4]);
             }
         }
+        // Of this step, those before: their sums are at hand as the table grows.
         let own = |d: usize| (bytes[3] >> (8 * d)) as usize & ((1 << d) - 1);
-        add_masked(y, 0, own);
-        let first = sums_of(&y[..4]);
-        for d in 4..STEP {
-            y[d] = add(y[d], first[own(d) & 15]);
-        }
-        add_masked(y, 4, own);
-        self.sums[self.next] = [first, sums_of(&y[4..])];
-        self.next = (self.next + 1) % MEMORY;
-    }
-}
-
-/// Adds to each of four symbols, in order, those before it that `own` says.
-#[inline(always)]
-fn add_masked<const W: usize>(y: &mut [[Block; W]; STEP], start: usize, own: impl Fn(usize) -> usize) {
-    for d in start + 1..start + 4 {
-        for s in start..d {
-            let mask = Block(((own(d) >> s & 1) as u128).wrapping_neg());
-            for i in 0..W {
-                y[d][i] = y[d][i] ^ (y[s][i] & mask);
+        let sums = &mut self.sums[self.oldest];
+        for d in 0..STEP {
+            let [first, last] = sums;
+            if d < 4 {
+                y[d] = y[d].add(first[own(d)]);
+                grow(first, d, y[d]);
+            } else {
+                y[d] = y[d].add(first[own(d) & 15]).add(last[own(d) >> 4]);
+                grow(last, d - 4, y[d]);
             }
         }
+        self.oldest = (self.oldest + 1) % MEMORY;
     }
 }
 
+/// The sums with symbol `bit`, from those without.
 #[inline(always)]
-fn sums_of<const W: usize>(four: &[[Block; W]]) -> Sums<W> {
-    let mut sums = [[Block::ZERO; W]; 16];
-    for (bit, &symbol) in four.iter().enumerate() {
-        for i in 0..1 << bit {
-            sums[i | 1 << bit] = add(sums[i], symbol);
-        }
+fn grow<const W: usize, S: Symbol<W>>(sums: &mut Sums<S>, bit: usize, symbol: S) {
+    sums[0] = S::ZERO;
+    for i in 0..1 << bit {
+        sums[i | 1 << bit] = sums[i].add(symbol);
     }
-    sums
-}
-
-#[inline(always)]
-fn add<const W: usize>(a: [Block; W], b: [Block; W]) -> [Block; W] {
-    std::array::from_fn(|i| a[i] ^ b[i])
 }
 
 /// E.
-fn expand<const W: usize, const L: usize>(
-    prg: &mut Prg,
-    symbols: &[[Block; W]],
+struct Expand<'a, const W: usize, const L: usize, F> {
+    prg: Prg,
+    symbols: &'a [[Block; W]],
     n: usize,
-    mut out: impl FnMut([Block; W]),
-) {
-    let cuts: [usize; L] = std::array::from_fn(|i| symbols.len() * i / L);
-    let parts: [&[[Block; W]]; L] =
-        std::array::from_fn(|i| &symbols[cuts[i]..cuts.get(i + 1).copied().unwrap_or(symbols.len())]);
-    let mut places = vec![0u8; 4 * L * DRAW];
-    for start in (0..n).step_by(DRAW) {
-        prg.fill_bytes(&mut places);
-        for places in places.as_chunks::<4>().0.chunks_exact(L).take(n - start) {
-            let mut sum = [Block::ZERO; W];
-            for (part, place) in parts.iter().zip(places) {
-                // Of 2^32 numbers, all places get the same share, or one more: a bias of at most part/2^32.
-                let place = (u64::from(u32::from_le_bytes(*place)) * part.len() as u64) >> 32;
-                sum = add(sum, part[place as usize]);
+    out: F,
+}
+
+impl<const W: usize, const L: usize, F: FnMut([Block; W])> Kernel<W> for Expand<'_, W, L, F> {
+    #[inline(always)]
+    fn run<S: Symbol<W>>(self) {
+        let Self { mut prg, symbols, n, mut out } = self;
+        let runs = symbols.as_chunks::<RUN>().0;
+        let cuts: [usize; L] = std::array::from_fn(|i| runs.len() * i / L);
+        let parts: [_; L] = std::array::from_fn(|i| &runs[cuts[i]..cuts.get(i + 1).copied().unwrap_or(runs.len())]);
+        let mut numbers = vec![0u8; 4 * L * DRAW];
+        let mut places = vec![[0usize; L]; DRAW];
+        for start in (0..n).step_by(RUN * DRAW) {
+            prg.fill_bytes(&mut numbers);
+            for (places, numbers) in places.iter_mut().zip(numbers.as_chunks::<4>().0.chunks_exact(L)) {
+                for ((place, number), part) in places.iter_mut().zip(numbers).zip(&parts) {
+                    // Of 2^32 numbers, all places get the same share, or one more: a bias of at most part/2^32.
+                    *place = ((u64::from(u32::from_le_bytes(*number)) * part.len() as u64) >> 32) as usize;
+                }
             }
-            out(sum);
+            for i in 0..DRAW {
+                if let Some(soon) = places.get(i + AHEAD) {
+                    soon.iter().zip(&parts).for_each(|(&place, part)| S::prefetch(&part[place]));
+                }
+                let mut sums = [S::ZERO; RUN];
+                for (part, &place) in parts.iter().zip(&places[i]) {
+                    for (sum, symbol) in sums.iter_mut().zip(&part[place]) {
+                        *sum = sum.add(S::load(symbol));
+                    }
+                }
+                let left = n.saturating_sub(start + RUN * i).min(RUN);
+                for sum in &sums[..left] {
+                    let mut symbol = [Block::ZERO; W];
+                    sum.store(&mut symbol);
+                    out(symbol);
+                }
+                if left < RUN {
+                    return;
+                }
+            }
         }
     }
 }
@@ -223,10 +326,10 @@ mod tests {
         let len = 5 * STEP;
         let mut y: Vec<[Block; 2]> = (0..len).map(|_| [prg.block(), prg.block()]).collect();
         let mut want = y.clone();
-        let mut window = Window::new();
-        for step in 0..len / STEP {
+        let mut window = Window::<[Block; 2]>::new();
+        for (step, y) in y.as_chunks_mut().0.iter_mut().enumerate() {
             let taps = [prg.block(), prg.block()];
-            window.step(y[step * STEP..][..STEP].as_mut_array().unwrap(), &taps);
+            window.step::<2>(y, &taps);
             for d in 0..STEP {
                 let mut sum = want[step * STEP + d];
                 for (age, back) in [(0, 24), (1, 16), (2, 8), (3, 0)] {
@@ -238,7 +341,7 @@ mod tests {
                             _ => bit,
                         };
                         if taken && step * STEP + s >= back {
-                            sum = add(sum, want[step * STEP + s - back]);
+                            sum = Symbol::<2>::add(sum, want[step * STEP + s - back]);
                         }
                     }
                 }
@@ -269,6 +372,27 @@ mod tests {
             for (i, [a, c]) in encoded::<u64, 2>(set, &pairs, n).into_iter().enumerate() {
                 assert_eq!(a.high(), 0, "{} {i}", set.id);
                 assert_eq!(c, gf64::scale(k, a.low()) ^ b[i][0], "{} {i}", set.id);
+            }
+        }
+    }
+
+    #[test]
+    fn back_ends_agree() {
+        for set in SETS {
+            for n in [1, 3, 4, 5, 1023, 1024, 1025, 3000] {
+                let run = |backend| {
+                    let (mut single, mut pairs) = (Vec::new(), Vec::new());
+                    encode_on::<Block, 1>(backend, set, &mut noisy(6400, 16), n, |symbol| single.push(symbol));
+                    let mut both: Vec<_> =
+                        noisy(6400, 16).into_iter().zip(noisy(6400, 5)).map(|([a], [b])| [a, b]).collect();
+                    encode_on::<Block, 2>(backend, set, &mut both, n, |symbol| pairs.push(symbol));
+                    assert_eq!([single.len(), pairs.len()], [n; 2]);
+                    assert!(single.iter().zip(&pairs).all(|(single, pair)| single[0] == pair[0]));
+                    pairs
+                };
+                for backend in Backend::available() {
+                    assert_eq!(run(backend), run(Backend::Portable), "{} {backend} {n}", set.id);
+                }
             }
         }
     }

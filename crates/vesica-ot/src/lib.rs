@@ -7,13 +7,13 @@
 //! A job opens one base ([`softspoken::Sender`] and [`softspoken::Receiver`]) and takes from it, unit by unit, fresh
 //! correlations that need no public-key operation. Both bases can be used by many threads at once.
 
-#![forbid(unsafe_code)]
-
+mod backend;
 pub mod base;
 pub mod code;
 pub mod ideal;
 pub mod pprf;
 pub mod softspoken;
+mod sums;
 pub mod vole;
 
 use vesica_block::Block;
@@ -44,9 +44,4 @@ fn receive_blocks(ch: &mut dyn Channel, n: usize) -> Result<Vec<Block>> {
 /// The error for a peer whose words do not agree with each other.
 fn contradiction(ch: &dyn Channel, what: &'static str) -> vesica_session::Error {
     ch.accuse(Misbehaviour::Contradiction(what))
-}
-
-/// Σ blocks.
-fn sum(blocks: &[Block]) -> Block {
-    blocks.iter().fold(Block::ZERO, |sum, &block| sum ^ block)
 }

@@ -19,7 +19,7 @@
 //! memory that fits the first-level cache. The addresses that the puncturer writes to depend on its own α, as does the sparse
 //! vector that α is for; nothing else does.
 
-use crate::sum;
+use crate::sums::{self, sum};
 use vesica_block::{Block, hash::Permutation};
 
 /// The hashes of one batch of trees.
@@ -106,7 +106,7 @@ fn halve(h: &Permutation, nodes: &mut [Block], level: usize) -> [Block; 2] {
     let (left, right) = nodes[..2 << level].split_at_mut(1 << level);
     right.copy_from_slice(left);
     h.ccr(left);
-    right.iter_mut().zip(left.iter()).for_each(|(right, left)| *right ^= *left);
+    sums::add(right, left);
     [sum(left), sum(right)]
 }
 

@@ -23,7 +23,9 @@
 //! is many extensions under one Δ, as always in OT extension; a check that fails ends the job, so a malicious receiver
 //! has one guess at bits of Δ in all, not one a call. An id cannot be used twice.
 
-use crate::{Security, base, contradiction, pack, receive_blocks, sum};
+use crate::code::Pool;
+use crate::sums::{self, sum};
+use crate::{Security, base, contradiction, pack, receive_blocks};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use subtle::Choice;
@@ -37,18 +39,25 @@ pub const WIDTH: usize = 128;
 /// Bits of Δ that a tree covers, if nothing else is asked: four times less traffic than IKNP, and hardly more work.
 pub const FOLD: usize = 4;
 
-/// Blocks of every leaf's stream that are made at once: 16 leaves fill half of the first-level cache.
+/// Blocks of every leaf's stream that are made at once: 16 leaves fill a third of the first-level cache.
 const BATCH: usize = 64;
+
+/// Blocks of every tree's corrections that travel together, so that the sender can begin: 512 kB at a fold of 4.
+const MESSAGE: usize = 16 * BATCH;
 
 /// The side that holds Δ.
 pub struct Sender {
     delta: Zeroizing<Block>,
     shared: Shared,
+    /// Memory for vector OLE.
+    pub(crate) pool: Pool<1>,
 }
 
 /// The side that holds the bits.
 pub struct Receiver {
     shared: Shared,
+    /// Memory for vector OLE.
+    pub(crate) pool: Pool<2>,
 }
 
 /// What both sides keep of the opening.
@@ -91,7 +100,7 @@ impl Sender {
             let tree = expand_but_one(path, &keys[g * fold..][..fold], message);
             leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (fold - 1)..], ch)?);
         }
-        Ok(Self { delta, shared: Shared { leaves, ..shared } })
+        Ok(Self { delta, shared: Shared { leaves, ..shared }, pool: Pool::default() })
     }
 
     /// Δ.
@@ -107,13 +116,21 @@ impl Sender {
         let shared = &self.shared;
         shared.claim(id)?;
         let blocks = shared.blocks(n);
-        let (mut columns, _) = shared.columns(id, blocks);
-        // 1. <- d_g
-        let corrections = receive_blocks(ch, (shared.trees() - 1) * blocks)?;
-        for (i, column) in columns.chunks_exact_mut(blocks).enumerate().skip(shared.fold) {
-            let chosen = Block::mask(self.delta.0 >> i & 1 == 1);
-            let correction = &corrections[(i / shared.fold - 1) * blocks..][..blocks];
-            column.iter_mut().zip(correction).for_each(|(w, &d)| *w ^= d & chosen);
+        let mut made = Made::new(shared, blocks);
+        let mut streams = Streams::new(shared, id);
+        // 1. <- d_g, a message for each few batches
+        for (_, message) in batches(blocks, MESSAGE) {
+            let mut corrections = &receive_blocks(ch, (shared.trees() - 1) * message)?[..];
+            for (_, len) in batches(message, BATCH) {
+                let (columns, _) = streams.next(len);
+                for (i, column) in columns.chunks_exact_mut(len).enumerate().skip(shared.fold) {
+                    let chosen = Block::mask(self.delta.0 >> i & 1 == 1);
+                    let correction = &corrections[(i / shared.fold - 1) * len..][..len];
+                    column.iter_mut().zip(correction).for_each(|(w, &d)| *w ^= d & chosen);
+                }
+                corrections = &corrections[(shared.trees() - 1) * len..];
+                made.take(columns);
+            }
         }
         if shared.security == Security::Malicious {
             // 2. -> χ
@@ -122,14 +139,14 @@ impl Sender {
             // 3. <- hash of u, digest of the hashes of V's columns
             let answer = ch.recv_exact(Block::BYTES + 32)?;
             let u = Block::from_le_bytes(answer.as_chunks().0[0]);
-            let hashed = hash_columns(chi, &columns, blocks);
+            let hashed = hash_columns(chi, &made.columns, WIDTH, blocks);
             let v: Vec<Block> =
                 (0..).zip(hashed).map(|(i, w)| w ^ (u & Block::mask(self.delta.0 >> i & 1 == 1))).collect();
             if answer[Block::BYTES..] != *digest(&v).as_bytes() {
                 return Err(contradiction(ch, "the corrections of its OT extension contradict each other"));
             }
         }
-        Ok(rows(&columns, blocks, n))
+        Ok(made.rows(n))
     }
 
     /// n pairs of random keys, of which the receiver knows one each.
@@ -180,7 +197,7 @@ impl Receiver {
             leaves.extend_from_slice(&shared.seeds(&tree, &mut wire));
         }
         ch.send(&pack(&wire))?;
-        Ok(Self { shared: Shared { leaves, ..shared } })
+        Ok(Self { shared: Shared { leaves, ..shared }, pool: Pool::default() })
     }
 
     /// At least n random bits and rows of V, in a whole number of blocks of 128.
@@ -191,21 +208,31 @@ impl Receiver {
         let shared = &self.shared;
         shared.claim(id)?;
         let blocks = shared.blocks(n);
-        let (columns, sums) = shared.columns(id, blocks);
-        // 1. -> d_g
-        let (bits, others) = sums.split_at(blocks);
-        let corrections: Vec<Block> =
-            others.chunks_exact(blocks).flat_map(|sums| sums.iter().zip(bits).map(|(&a, &b)| a ^ b)).collect();
-        ch.send(&pack(&corrections))?;
+        let mut made = Made::new(shared, blocks);
+        let mut streams = Streams::new(shared, id);
+        let mut bits = Vec::with_capacity(blocks);
+        // 1. -> d_g, a message for each few batches
+        for (_, message) in batches(blocks, MESSAGE) {
+            let mut corrections = Vec::with_capacity((shared.trees() - 1) * message);
+            for (_, len) in batches(message, BATCH) {
+                let (columns, sums) = streams.next(len);
+                let (u, others) = sums.split_at(len);
+                corrections.extend(others.chunks_exact(len).flat_map(|sums| sums.iter().zip(u).map(|(&a, &b)| a ^ b)));
+                bits.extend_from_slice(u);
+                made.take(columns);
+            }
+            ch.send(&pack(&corrections))?;
+        }
         if shared.security == Security::Malicious {
             // 2. <- χ
             let chi = receive_blocks(ch, 1)?[0];
             // 3. -> hash of u, digest of the hashes of V's columns
-            let u = hash_columns(chi, bits, blocks)[0];
-            let v = hash_columns(chi, &columns, blocks);
+            let u = hash_columns(chi, &bits, 1, blocks)[0];
+            let v = hash_columns(chi, &made.columns, WIDTH, blocks);
             ch.send(&[&u.to_le_bytes()[..], digest(&v).as_bytes()].concat())?;
         }
-        Ok(Correlated { bits: bits[..n.div_ceil(128)].to_vec(), rows: rows(&columns, blocks, n) })
+        bits.truncate(n.div_ceil(128));
+        Ok(Correlated { bits, rows: made.rows(n) })
     }
 
     /// n random choices and the keys that they choose.
@@ -299,40 +326,89 @@ impl Shared {
         }
         Ok(seeds)
     }
+}
 
-    /// V and u_g, or W before its corrections: 128 columns of so many blocks, and one sum for each tree.
-    fn columns(&self, id: u64, blocks: usize) -> (Vec<Block>, Vec<Block>) {
-        let leaves = 1 << self.fold;
-        let mut columns = vec![Block::ZERO; WIDTH * blocks];
-        let mut sums = vec![Block::ZERO; self.trees() * blocks];
-        let mut streams = Zeroizing::new(vec![Block::ZERO; leaves * BATCH]);
-        let trees = self.leaves.chunks_exact(leaves).zip(columns.chunks_exact_mut(self.fold * blocks));
-        for ((seeds, columns), sums) in trees.zip(sums.chunks_exact_mut(blocks)) {
-            let mut prgs: Vec<Prg> =
-                seeds.iter().map(|&seed| Prg::new(Aes128::new(seed).encrypt(Block(u128::from(id))))).collect();
-            for (start, sums) in (0..blocks).step_by(BATCH).zip(sums.chunks_mut(BATCH)) {
-                let len = sums.len();
-                for (prg, stream) in prgs.iter_mut().zip(streams.chunks_exact_mut(len)) {
-                    prg.fill(stream);
-                }
-                // Σ_x r_x, and for each bit of x the sum of r_x over the x that have it, by halving.
-                let mut left = leaves * len;
-                for bit in 0..self.fold {
-                    let column = &mut columns[bit * blocks + start..][..len];
-                    for pair in (0..left).step_by(2 * len) {
-                        let (even, odd) = streams[pair..][..2 * len].split_at_mut(len);
-                        for ((even, odd), sum) in even.iter_mut().zip(odd).zip(column.iter_mut()) {
-                            *sum ^= *odd;
-                            *even ^= *odd;
-                        }
-                        streams.copy_within(pair..pair + len, pair / 2);
-                    }
-                    left /= 2;
-                }
-                sums.copy_from_slice(&streams[..len]);
+/// The start and the length of each part of at most `most` of `blocks`.
+fn batches(blocks: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..blocks).step_by(most).map(move |start| (start, most.min(blocks - start)))
+}
+
+/// V and u_g, or W before its corrections, as they come.
+struct Streams {
+    prgs: Vec<Prg>,
+    fold: usize,
+    leaves: Zeroizing<Vec<Block>>,
+    columns: Zeroizing<Vec<Block>>,
+    sums: Zeroizing<Vec<Block>>,
+}
+
+impl Streams {
+    fn new(shared: &Shared, id: u64) -> Self {
+        let seed = |&leaf: &Block| Prg::new(Aes128::new(leaf).encrypt(Block(u128::from(id))));
+        Self {
+            prgs: shared.leaves.iter().map(seed).collect(),
+            fold: shared.fold,
+            leaves: Zeroizing::new(vec![Block::ZERO; BATCH << shared.fold]),
+            columns: Zeroizing::new(vec![Block::ZERO; WIDTH * BATCH]),
+            sums: Zeroizing::new(vec![Block::ZERO; shared.trees() * BATCH]),
+        }
+    }
+
+    /// The next `len` blocks of all 128 columns, one after the other, and of the sum of each tree.
+    fn next(&mut self, len: usize) -> (&mut [Block], &[Block]) {
+        let leaves = &mut self.leaves[..len << self.fold];
+        let columns = &mut self.columns[..WIDTH * len];
+        let sums = &mut self.sums[..WIDTH / self.fold * len];
+        let trees = self.prgs.chunks_exact_mut(1 << self.fold).zip(columns.chunks_exact_mut(self.fold * len));
+        for ((prgs, columns), sum) in trees.zip(sums.chunks_exact_mut(len)) {
+            for (prg, leaf) in prgs.iter_mut().zip(leaves.chunks_exact_mut(len)) {
+                prg.fill(leaf);
             }
+            // Σ_x r_x, and for each bit of x the sum of r_x over the x that have it, by halving.
+            for (bit, column) in columns.chunks_exact_mut(len).enumerate().rev() {
+                let (without, with) = leaves[..len << (bit + 1)].split_at_mut(len << bit);
+                column.fill(Block::ZERO);
+                for (without, with) in without.chunks_exact_mut(len).zip(with.chunks_exact(len)) {
+                    sums::add_to_both(column, without, with);
+                }
+            }
+            sum.copy_from_slice(&leaves[..len]);
         }
         (columns, sums)
+    }
+}
+
+/// What an extension has made so far.
+struct Made {
+    rows: Vec<Block>,
+    /// The columns, batch after batch, if they are to be hashed.
+    columns: Vec<Block>,
+    keep: bool,
+}
+
+impl Made {
+    fn new(shared: &Shared, blocks: usize) -> Self {
+        let keep = shared.security == Security::Malicious;
+        Self {
+            rows: Vec::with_capacity(WIDTH * blocks),
+            columns: Vec::with_capacity(if keep { WIDTH * blocks } else { 0 }),
+            keep,
+        }
+    }
+
+    fn take(&mut self, columns: &[Block]) {
+        let start = self.rows.len();
+        self.rows.resize(start + columns.len(), Block::ZERO);
+        transpose(columns, &mut self.rows[start..]);
+        if self.keep {
+            self.columns.extend_from_slice(columns);
+        }
+    }
+
+    /// The first n rows, rounded up to 128.
+    fn rows(mut self, n: usize) -> Vec<Block> {
+        self.rows.truncate(n.next_multiple_of(128));
+        self.rows
     }
 }
 
@@ -408,15 +484,18 @@ fn exchange(items: &mut [[Block; 2]], level: usize, bit: Choice) {
     }
 }
 
-/// Of each column, Σ_i χ^(i+1)·block_i, plus its last block.
-fn hash_columns(chi: Block, columns: &[Block], blocks: usize) -> Vec<Block> {
+/// Of each of `width` columns, which come batch after batch: Σ_i χ^(i+1)·block_i, plus its last block.
+fn hash_columns(chi: Block, columns: &[Block], width: usize, blocks: usize) -> Vec<Block> {
     let mut powers = vec![Block::ZERO; blocks];
     gf128::powers(chi, &mut powers);
     powers.rotate_left(1);
-    if let Some(last) = powers.last_mut() {
-        *last = Block::ONE;
+    powers[blocks - 1] = Block::ONE;
+    let mut sums = vec![Block::ZERO; width];
+    for (start, len) in batches(blocks, BATCH) {
+        let batch = columns[width * start..][..width * len].chunks_exact(len);
+        sums.iter_mut().zip(batch).for_each(|(sum, column)| *sum ^= gf128::inner(column, &powers[start..][..len]));
     }
-    columns.chunks_exact(blocks).map(|column| gf128::inner(column, &powers)).collect()
+    sums
 }
 
 fn digest(blocks: &[Block]) -> blake3::Hash {
@@ -426,14 +505,6 @@ fn digest(blocks: &[Block]) -> blake3::Hash {
 
 fn digest_blocks(digest: blake3::Hash) -> [Block; 2] {
     [0, 1].map(|half| Block::from_le_bytes(digest.as_bytes().as_chunks().0[half]))
-}
-
-/// The columns' first n rows, rounded up to 128.
-fn rows(columns: &[Block], blocks: usize, n: usize) -> Vec<Block> {
-    let mut rows = vec![Block::ZERO; WIDTH * blocks];
-    transpose(columns, &mut rows);
-    rows.truncate(n.next_multiple_of(128));
-    rows
 }
 
 #[cfg(test)]

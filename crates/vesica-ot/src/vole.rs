@@ -14,20 +14,21 @@
 //!    S's leaves, plus β_i·Δ at α_i: c = e·Δ + b.
 //! 4. Both multiply by G.
 //! Malicious: OTs are checked (`softspoken`), and one more share, of a random γ·Δ, hides the check of step 3:
-//! 5. R -> S: χ and Σ_j χ^j·e_j + γ.   S -> R: a hash of Σ_j χ^j·b_j + (share of γ·Δ) + Δ·(what came), which R computes
-//!    from c. ([WYKW21] Weng, Yang, Katz, Wang, "Wolverine", S&P 2021, eprint 2020/925, Figure 7.) A sender that spoils
-//!    trees is right only if it guessed the sides on which holes are, which costs it one bit of the α's on average.
+//! 5. R -> S: a seed for χ in B^N, and d = Σ_j χ_j·e_j + γ.   S -> R: a hash of Σ_j χ_j·b_j + (share of γ·Δ) + d·Δ, which R
+//!    can compute from c. ([WYKW21] Weng, Yang, Katz, Wang, "Wolverine", S&P 2021, eprint 2020/925, Figure 7.) A sender that
+//!    spoils trees passes if it guessed the sides on which holes are (or with probability 1/|B|).
 //! Up to [`DIRECT`] outputs, steps 1 and 2 alone are the protocol, and nothing is assumed of any code.
 //! Rounds: 1 (3 if malicious).   Bytes: R to S: (t·(h + log|B|))·(128/k - 1)/8 ([`softspoken`]); S to R: 16·t·(h + 1); for t
 //! trees of depth h.
 //! Differs from the papers: the shares of β_i·Δ come from SoftSpoken's OTs rather than Gilboa's (4 times less traffic); Δ is
-//! that of the OTs, for all units of a job.
+//! that of the OTs, for all units of a job; χ comes from a generator rather than being powers.
 
 use crate::code::{self, Base};
 use crate::pprf::{self, Hashes};
 use crate::softspoken::{Correlated, Receiver, Sender};
-use crate::{Security, pack, receive_blocks, sum};
-use vesica_block::{Block, gf64, gf128};
+use crate::sums::sum;
+use crate::{Security, contradiction, pack, receive_blocks};
+use vesica_block::{Block, gf64, gf128, prg::Prg};
 use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet, Noise};
 use vesica_session::{Channel, Result, SessionRng};
@@ -49,7 +50,7 @@ pub fn send<B: Shares>(
     rng: &mut SessionRng,
 ) -> Result<Vec<Block>> {
     let id = u64::from(unit.0);
-    let Some(plan) = Plan::new::<B>(code, n, base.security()) else {
+    let Some(plan) = Plan::new(code, n, base.security()) else {
         let w = base.extend(id, n * B::BITS, ch, rng)?;
         return Ok(B::shares(&w[..n * B::BITS]));
     };
@@ -60,7 +61,7 @@ pub fn send<B: Shares>(
     let shares = B::shares(shares);
     // 3. -> trees
     let Noise { trees, depth } = plan.noise;
-    let mut b = vec![[Block::ZERO]; plan.noise.len()];
+    let mut b = base.pool.take(plan.noise.len());
     let mut wire = Vec::with_capacity(trees * pprf::message(depth as usize));
     pprf::plant(
         &hashes(|name| base.permutation(id, name)),
@@ -74,6 +75,15 @@ pub fn send<B: Shares>(
         },
     );
     ch.send(&pack(&wire))?;
+    if base.security() == Security::Malicious {
+        // 5. <- χ, d
+        let [seed, d] = receive_blocks(ch, 2)?[..] else { unreachable!("its length was checked") };
+        let [sum] = combine::<B, 1>(seed, &b);
+        let mut product = [base.delta()];
+        B::scale_each(&mut product, &[d]);
+        // -> the hash
+        ch.send(&digest(sum ^ shares[trees] ^ product[0]))?;
+    }
     // 4.
     let mut out = Vec::with_capacity(n);
     code::encode::<B, 1>(code, &mut b, plan.outputs, |[b]| {
@@ -81,6 +91,7 @@ pub fn send<B: Shares>(
             out.push(b);
         }
     });
+    base.pool.give(b);
     Ok(out)
 }
 
@@ -94,10 +105,10 @@ pub fn receive<B: Shares>(
     code: &CodeSet,
     n: usize,
     ch: &mut dyn Channel,
-    _rng: &mut SessionRng,
+    rng: &mut SessionRng,
 ) -> Result<(Vec<B>, Vec<Block>)> {
     let id = u64::from(unit.0);
-    let Some(plan) = Plan::new::<B>(code, n, base.security()) else {
+    let Some(plan) = Plan::new(code, n, base.security()) else {
         let Correlated { bits, rows: v } = base.extend(id, n * B::BITS, ch)?;
         return Ok((elements(&bits, n), B::shares(&v[..n * B::BITS])));
     };
@@ -109,7 +120,7 @@ pub fn receive<B: Shares>(
     // 3. <- trees
     let Noise { trees, depth } = plan.noise;
     let wire = receive_blocks(ch, trees * pprf::message(depth as usize))?;
-    let mut noisy = vec![[Block::ZERO; 2]; plan.noise.len()];
+    let mut noisy = base.pool.take(plan.noise.len());
     let first = plan.shares * B::BITS;
     let u = |j: usize| bits[(first + j) / 128].0 >> ((first + j) % 128) & 1 == 1;
     pprf::puncture(
@@ -120,10 +131,18 @@ pub fn receive<B: Shares>(
         &wire,
         |i, leaves, hole, missing| {
             let tree = &mut noisy[i << depth..][..leaves.len()];
-            tree.iter_mut().zip(leaves).for_each(|(pair, leaf)| pair[1] = *leaf);
+            tree.iter_mut().zip(leaves).for_each(|(pair, leaf)| *pair = [Block::ZERO, *leaf]);
             tree[hole] = [betas[i].embed(), missing ^ shares[i]];
         },
     );
+    let mut expected = None;
+    if base.security() == Security::Malicious {
+        // 5. -> χ, d
+        let seed = Block::from_le_bytes(rng.bytes());
+        let [e, c] = combine::<B, 2>(seed, &noisy);
+        ch.send(&pack(&[seed, e ^ betas[trees].embed()]))?;
+        expected = Some(digest(c ^ shares[trees]));
+    }
     // 4.
     let (mut a, mut c) = (Vec::with_capacity(n), Vec::with_capacity(n));
     code::encode::<B, 2>(code, &mut noisy, plan.outputs, |[a_j, c_j]| {
@@ -132,6 +151,12 @@ pub fn receive<B: Shares>(
             c.push(c_j);
         }
     });
+    base.pool.give(noisy);
+    if let Some(expected) = expected
+        && ch.recv_exact(expected.len())? != expected
+    {
+        return Err(contradiction(ch, "the trees of its vector OLE contradict their check"));
+    }
     Ok((a, c))
 }
 
@@ -140,19 +165,19 @@ struct Plan {
     /// Outputs of the code: n, or the fewest that it is used for.
     outputs: usize,
     noise: Noise,
-    /// Shares of products with Δ: one for each tree.
+    /// Shares of products with Δ: one for each tree, and one that hides the check.
     shares: usize,
 }
 
 impl Plan {
     /// `None` if n outputs are made without a code.
-    fn new<B: Base>(code: &CodeSet, n: usize, _security: Security) -> Option<Self> {
+    fn new(code: &CodeSet, n: usize, security: Security) -> Option<Self> {
         if n <= DIRECT {
             return None;
         }
         let outputs = n.max(lpn::LEAST);
         let noise = code.noise(outputs, Level::STANDARD);
-        Some(Self { outputs, noise, shares: noise.trees })
+        Some(Self { outputs, noise, shares: noise.trees + usize::from(security == Security::Malicious) })
     }
 
     /// Correlated OTs.
@@ -163,6 +188,28 @@ impl Plan {
 
 fn hashes(permutation: impl Fn(&[u8]) -> vesica_block::hash::Permutation) -> Hashes {
     Hashes { nodes: permutation(b"nodes"), keys: permutation(b"leaves") }
+}
+
+/// Σ_j χ_j·x_j of each of W vectors, for the χ of this seed.
+fn combine<B: Base, const W: usize>(seed: Block, vectors: &[[Block; W]]) -> [Block; W] {
+    const CHUNK: usize = 256;
+    let mut prg = Prg::new(seed);
+    let mut chi = [Block::ZERO; CHUNK];
+    let mut sums = [Block::ZERO; W];
+    for chunk in vectors.chunks(CHUNK) {
+        let chi = &mut chi[..chunk.len()];
+        prg.fill(chi);
+        for (i, total) in sums.iter_mut().enumerate() {
+            let mut products: Vec<Block> = chunk.iter().map(|symbol| symbol[i]).collect();
+            B::scale_each(&mut products, chi);
+            *total ^= sum(&products);
+        }
+    }
+    sums
+}
+
+fn digest(check: Block) -> [u8; 32] {
+    blake3::derive_key("vesica 2026 vole check", &check.to_le_bytes())
 }
 
 /// The first n elements of B that the bits make up.
@@ -206,7 +253,8 @@ mod tests {
     use crate::ideal;
     use crate::softspoken::FOLD;
     use vesica_params::lpn::SETS;
-    use vesica_testkit::two;
+    use vesica_session::{Fault, Lines};
+    use vesica_testkit::{Attack, Hostile, two, two_with};
 
     type Outputs<B> = ((Block, Vec<Vec<Block>>), Vec<(Vec<B>, Vec<Block>)>);
 
@@ -243,6 +291,81 @@ mod tests {
                 let all: Vec<Block> = ac.into_iter().flat_map(|(a, c)| [a, c].concat()).chain(b.concat()).collect();
                 assert!(ideal::all_differ(&all));
             }
+        }
+    }
+
+    type Side<T> = Result<T>;
+
+    /// Both sides of one unit of 600 outputs; `wrap` stands between the side that is hostile and its end of the pipe.
+    fn unit(
+        security: Security,
+        hostile_sender: bool,
+        attack: Attack,
+        at: usize,
+    ) -> (Side<(Block, Vec<Block>)>, Side<(Vec<Block>, Vec<Block>)>) {
+        let sender = |lines: &mut Lines, rng: &mut SessionRng| {
+            let base = Sender::open(security, FOLD, lines.peer()?, rng)?;
+            let b = send::<Block>(&base, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
+            Ok((base.delta(), b))
+        };
+        let receiver = |lines: &mut Lines, rng: &mut SessionRng| {
+            let base = Receiver::open(security, FOLD, lines.peer()?, rng)?;
+            receive::<Block>(&base, UnitId(0), &SETS[0], 600, lines.peer()?, rng)
+        };
+        if hostile_sender {
+            let (receiver, sender) = two_with(receiver, sender, |ch| Box::new(Hostile::new(ch, attack, at)));
+            (sender, receiver)
+        } else {
+            two_with(sender, receiver, |ch| Box::new(Hostile::new(ch, attack, at)))
+        }
+    }
+
+    /// The sender's messages: base OTs, the challenge to the OTs, the trees, the hash. The receiver's: its public key, the small
+    /// trees, the corrections, the answer to the challenge, and χ and d.
+    #[test]
+    fn a_malicious_peer_is_noticed_in_every_message() {
+        for (sender, at) in (1..4).map(|at| (true, at)).chain((1..5).map(|at| (false, at))) {
+            for attack in Attack::ALL {
+                let case = format!("sender {sender}, message {at}, {attack:?}");
+                match unit(Security::Malicious, sender, attack, at) {
+                    (Ok((delta, b)), Ok((a, c))) => {
+                        // Whatever was not noticed did no harm: another challenge, a correction where Δ has only zeros.
+                        assert!(matches!(attack, Attack::Flip(_)), "{case}");
+                        assert_eq!(c, ideal::vole(delta, &a, &b), "{case}");
+                    }
+                    (Err(error), _) if !sender => assert_eq!(error.fault(), Fault::Peer, "{case}"),
+                    (_, Err(error)) => {
+                        // The receiver compares: what it changed itself in the last message comes back to it.
+                        assert!(error.fault() == Fault::Peer || sender && at == 1, "{case}: {error}");
+                    }
+                    (Err(error), Ok(_)) => panic!("{case}: {error}"),
+                }
+            }
+        }
+    }
+
+    /// What semi-honest security means: lengths are checked, and a wrong tree is not seen.
+    #[test]
+    fn semi_honest_peers_are_only_measured() {
+        for attack in Attack::ALL {
+            match (unit(Security::SemiHonest, true, attack, 1), attack) {
+                ((Ok((delta, b)), Ok((a, c))), Attack::Flip(bit)) => {
+                    assert!(bit != usize::MAX || c != ideal::vole(delta, &a, &b), "the last bit is always used");
+                }
+                ((_, Err(error)), _) => assert_eq!(error.fault(), Fault::Peer, "{attack:?}"),
+                ((_, Ok(_)), _) => panic!("{attack:?} was not noticed"),
+            }
+        }
+    }
+
+    /// A wire format: the same randomness gives the same bytes.
+    #[test]
+    fn transcripts_are_pinned() {
+        for (security, want) in [(Security::SemiHonest, ""), (Security::Malicious, "")] {
+            let ((delta, b), ac) = run::<Block>(security, &SETS[0], &[3, 600]);
+            let all: Vec<Block> =
+                [vec![delta], b.concat(), ac.into_iter().flat_map(|(a, c)| [a, c].concat()).collect()].concat();
+            assert_eq!(blake3::hash(&pack(&all)).to_hex()[..16], *want, "{security:?}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! PSI from OPRFs against the ideal functionality and against hostile peers.
 
 use vesica_okvs::Value;
+use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::vole::{Field, Params, Vole};
 use vesica_ot::Security;
-use vesica_params::{Level, lpn, okvs};
+use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ideal;
 use vesica_psi::oprf::{OprfPsi, Role};
 use vesica_session::{Fault, Lines, Protocol, Result, SessionRng, Unit};
@@ -29,6 +30,72 @@ fn rr22<B: Field>(
         };
         let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
         OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), both).unit(&unit, lines, rng)
+    }
+}
+
+/// A side of KKRT.
+fn kkrt(
+    role: Role,
+    keys: Vec<Digest>,
+    (capacity, peer_capacity): (usize, usize),
+    both: bool,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    move |lines, rng| {
+        let n = if role == Role::Receiver { capacity } else { peer_capacity };
+        let bins = cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap();
+        let params = kkrt::Params { session: [9; 32], bins, width: 448 };
+        let ch = lines.peer()?;
+        let oprf = match role {
+            Role::Receiver => Kkrt::receiver(params, ch, rng)?,
+            Role::Sender => Kkrt::sender(params, ch, rng)?,
+        };
+        let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
+        OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), both).unit(&unit, lines, rng)
+    }
+}
+
+#[test]
+fn kkrt_finds_what_the_ideal_functionality_does() {
+    let check = |name: &str, xs: Vec<Digest>, ys: Vec<Digest>, pad: usize, both: bool| {
+        let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+        let (a, b) = two(kkrt(Role::Receiver, xs.clone(), (n, m), both), kkrt(Role::Sender, ys.clone(), (m, n), both));
+        let mut a = a.unwrap();
+        a.sort_unstable();
+        assert_eq!(a, ideal::intersection(&xs, &ys), "{name}");
+        assert_eq!(b.unwrap(), if both { ideal::intersection(&ys, &xs) } else { vec![] }, "{name}");
+    };
+    for Sets { name, xs, ys } in set_pairs() {
+        check(name, xs.clone(), ys.clone(), 0, false);
+        check(name, xs, ys, 3, true);
+    }
+    for (n, m) in [(20_000, 20), (20, 20_000), (0, 3000), (3000, 0), (1, 5000)] {
+        check("sizes that differ by much", digests(0, n), digests(n / 2, n / 2 + m), 0, true);
+    }
+}
+
+/// As for RR22. What KKRT cannot notice is a column of wrong bits.
+#[test]
+fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
+    for (role, other) in [(Role::Receiver, Role::Sender), (Role::Sender, Role::Receiver)] {
+        let mut noticed = 0;
+        for at in 0..5 {
+            for attack in Attack::ALL {
+                let (a, b) = two_with(
+                    kkrt(role, digests(0, 300), (300, 310), false),
+                    kkrt(other, digests(100, 400), (310, 300), false),
+                    |channel| Box::new(Hostile::new(channel, attack, at)),
+                );
+                let Err(error) = a else { continue };
+                if error.fault() == Fault::Network {
+                    assert_eq!(b.unwrap_err().fault(), Fault::Peer, "{role:?} {at} {attack:?}");
+                } else {
+                    assert_eq!(error.fault(), Fault::Peer, "{role:?} {at} {attack:?}: {error}");
+                    assert!(error.to_string().contains("bob"), "{error}");
+                    noticed += 1;
+                }
+            }
+        }
+        assert!(noticed >= 6, "{role:?}: {noticed}");
     }
 }
 

@@ -139,6 +139,23 @@ fn the_examples_of_recovery_resume() {
     assert_eq!((spec(&off).mine.resume, &noted(&off)[1][..]), (None, "psi_config.recovery_config.folder"));
 }
 
+#[test]
+fn the_examples_of_rr22_are_jobs() {
+    let rr22 = |more: &str| format!(r#""protocol": "PROTOCOL_RR22"{more}"#);
+    let plainly = spec(&example("sender", &rr22(""), ""));
+    assert_eq!((plainly.shared.protocol, plainly.shared.unit), (ProtocolName::Rr22, None));
+    for (size, unit) in [("1000000", 1_000_000), ("\"4096\"", 4096), ("4294967296", 1 << 20)] {
+        let bucket = rr22(&format!(r#", "rr22_config": {{ "bucket_size": {size} }}"#));
+        let [a, _] = pair(&example("receiver", &bucket, ""), &example("sender", &bucket, ""));
+        assert_eq!(a.shared.unit, Some(unit));
+    }
+    let huge =
+        example("receiver", &rr22(r#", "rr22_config": { "bucket_size": 4294967296, "low_comm_mode": true }"#), "");
+    let fields =
+        ["rr22_config.bucket_size", "rr22_config.low_comm_mode"].map(|f| format!("psi_config.protocol_config.{f}"));
+    assert_eq!(noted(&huge)[1..].iter().collect::<std::collections::BTreeSet<_>>(), fields.iter().collect());
+}
+
 /// The left side becomes the first of the parties, whoever that is; what the join tells is accepted with it.
 #[test]
 fn joins_have_sides() {
@@ -173,7 +190,6 @@ fn what_is_not_here_is_refused_by_name() {
     for (protocol, name) in [
         (r#""protocol": "PROTOCOL_KKRT", "kkrt_config": { "bucket_size": 4096 }"#, "PROTOCOL_KKRT"),
         (r#""protocol": 2"#, "PROTOCOL_KKRT"),
-        (r#""protocol": "PROTOCOL_RR22", "rr22_config": { "low_comm_mode": true }"#, "PROTOCOL_RR22"),
     ] {
         refused(&example("receiver", protocol, ""), "psi_config.protocol_config.protocol", name);
     }
@@ -288,9 +304,12 @@ fn every_way_to_write_a_field_means_the_same() {
 #[test]
 fn the_inline_json_of_the_readme_is_read() {
     let text = r#"{"psi_config":{"protocol_config":{"protocol":"PROTOCOL_RR22","role":"ROLE_RECEIVER","broadcast_result":true},"input_config":{"type":"IO_TYPE_FILE_CSV","path":"/root/receiver/receiver_input.csv"},"output_config":{"type":"IO_TYPE_FILE_CSV","path":"/root/receiver/receiver_output.csv"},"keys":["id0","id1"],"debug_options":{"trace_path":"/root/receiver/receiver.trace"}},"self_link_party":"receiver","link_config":{"parties":[{"id":"receiver","host":"127.0.0.1:5300"},{"id":"sender","host":"127.0.0.1:5400"}]}}"#;
-    refused(text, "psi_config.protocol_config.protocol", "PROTOCOL_RR22 is not here yet");
-    let text = changed(text, r#""PROTOCOL_RR22""#, r#""PROTOCOL_ECDH","ecdh_config":{"curve":1}"#);
-    assert_eq!(spec(&text).shared.learns, ["receiver", "sender"]);
+    let spec = spec(text);
+    assert_eq!(
+        (spec.shared.protocol, &spec.shared.learns[..]),
+        (ProtocolName::Rr22, &["receiver".into(), "sender".into()][..])
+    );
+    assert_eq!(noted(text), ["link_config.enable_ssl"]);
 }
 
 /// A field that has no meaning here is told of by its name, and nothing else is.

@@ -239,10 +239,9 @@ fn protocol(psi: &PsiConfig) -> Result<ProtocolName> {
     const FIELD: &str = "psi_config.protocol_config.protocol";
     match psi.protocol_config.protocol {
         Protocol::Ecdh => Ok(ProtocolName::Ecdh),
-        protocol @ (Protocol::Kkrt | Protocol::Rr22) => {
-            refuse(FIELD, format!("{} is not here yet; PROTOCOL_ECDH is", protocol))
-        }
-        Protocol::Unspecified => refuse(FIELD, "is missing: write PROTOCOL_ECDH"),
+        Protocol::Rr22 => Ok(ProtocolName::Rr22),
+        Protocol::Kkrt => refuse(FIELD, "PROTOCOL_KKRT is not here yet; PROTOCOL_RR22 is, and faster"),
+        Protocol::Unspecified => refuse(FIELD, "is missing: write PROTOCOL_ECDH or PROTOCOL_RR22"),
     }
 }
 
@@ -485,6 +484,11 @@ fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, n
         psi.protocol_config.protocol == Protocol::Ecdh && psi.protocol_config.ecdh_config.batch_size > 0,
         "psi_config.protocol_config.ecdh_config.batch_size",
         "no effect: messages are as large as units, which are chosen from the sizes",
+    );
+    tell(
+        psi.protocol_config.protocol == Protocol::Rr22 && psi.protocol_config.rr22_config.low_comm_mode,
+        "psi_config.protocol_config.rr22_config.low_comm_mode",
+        "no effect: RR22 has one mode here",
     );
     tell(
         link.recv_timeout_ms > 0,

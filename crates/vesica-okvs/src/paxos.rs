@@ -166,7 +166,7 @@ impl Okvs for Paxos {
         };
         self.hash.batches(keys, |first, n, [random, dense]| {
             let [even, odd] = &mut batches;
-            let (now, before) = if first / rows::BATCH % 2 == 0 { (even, odd) } else { (odd, even) };
+            let (now, before) = if first.is_multiple_of(2 * rows::BATCH) { (even, odd) } else { (odd, even) };
             now.n = n;
             for i in 0..n {
                 let (bin, places, mask) = self.row(random[i], dense[i]);

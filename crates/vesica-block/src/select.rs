@@ -23,9 +23,16 @@ impl Kernel for Words<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> u64 {
         let mut sum = V::ZERO;
-        for (&bits, words) in self.bits.iter().zip(self.words.chunks(64)) {
+        let mut add = |bits: u64, words: &[u64]| {
             for (i, words) in words.chunks(2 * V::WIDTH).enumerate() {
                 sum = sum.xor(V::load_words(words).keep(bits >> (2 * V::WIDTH * i)));
+            }
+        };
+        for (&bits, words) in self.bits.iter().zip(self.words.chunks(64)) {
+            match words.first_chunk::<64>() {
+                // The same again, unrolled.
+                Some(words) => add(bits, words),
+                None => add(bits, words),
             }
         }
         let sum = fold(sum);
@@ -57,10 +64,17 @@ impl Kernel for Blocks<'_> {
             twice
         };
         let mut sum = V::ZERO;
-        for (&bits, blocks) in self.bits.iter().zip(self.blocks.chunks(64)) {
+        let mut add = |bits: u64, blocks: &[Block]| {
             for (i, blocks) in blocks.chunks(V::WIDTH).enumerate() {
                 let bits = (bits >> (V::WIDTH * i)) as usize & 0xf;
                 sum = sum.xor(V::load(blocks).keep(TWICE[bits]));
+            }
+        };
+        for (&bits, blocks) in self.bits.iter().zip(self.blocks.chunks(64)) {
+            match blocks.first_chunk::<64>() {
+                // The same again, unrolled.
+                Some(blocks) => add(bits, blocks),
+                None => add(bits, blocks),
             }
         }
         fold(sum)

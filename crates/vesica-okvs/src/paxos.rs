@@ -219,6 +219,7 @@ impl Bin {
     /// Finds for each row a column of its own, or puts it aside; `None` if more than `most` have to be.
     fn peel(&mut self, rows: &[u128], most: usize) -> Option<()> {
         let Self { columns, queue, order, gap } = self;
+        let (columns, queue) = (columns.as_mut_slice(), queue.as_mut_slice());
         columns.fill(0);
         for (number, &row) in rows.iter().enumerate() {
             for column in Row(row).columns() {

@@ -21,6 +21,7 @@ pub mod gf128;
 pub mod gf64;
 pub mod hash;
 pub mod prg;
+pub mod select;
 pub mod transpose;
 
 pub use backend::prefetch;

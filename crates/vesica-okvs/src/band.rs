@@ -95,22 +95,8 @@ impl Okvs for Band {
         assert_eq!(store.len(), self.len(), "a store of this shape");
         out.reserve(keys.len());
         let words = self.words();
-        self.rows(keys, |_, row| out.push(sum(&row.bits[..words], &store[row.start..])));
+        self.rows(keys, |_, row| out.push(V::select(&row.bits[..words], &store[row.start..])));
     }
-}
-
-/// The sum of the slots that the bits select.
-#[inline(always)]
-fn sum<V: Value>(bits: &[u64], slots: &[V]) -> V {
-    let mut sum = V::default();
-    for (&word, slots) in bits.iter().zip(slots.chunks(64)) {
-        let mut word = word;
-        while word != 0 {
-            sum = sum.xor(slots[word.trailing_zeros() as usize]);
-            word &= word - 1;
-        }
-    }
-    sum
 }
 
 /// Rows in echelon form: at most one that begins in a column.
@@ -149,7 +135,7 @@ impl<V: Value> Matrix<V> {
         for (column, (bits, &value)) in self.bits.chunks(self.words).zip(&self.sums).enumerate().rev() {
             if bits[0] != 0 {
                 // The slot itself is among those added up.
-                store[column] = value.xor(sum(bits, &store[column..])).xor(store[column]);
+                store[column] = value.xor(V::select(bits, &store[column..])).xor(store[column]);
             }
         }
     }

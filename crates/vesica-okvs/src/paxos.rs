@@ -166,7 +166,7 @@ impl Okvs for Paxos {
         };
         self.hash.batches(keys, |first, n, [random, dense]| {
             let [even, odd] = &mut batches;
-            let (now, before) = if (first / rows::BATCH).is_multiple_of(2) { (even, odd) } else { (odd, even) };
+            let (now, before) = if first.is_multiple_of(2 * rows::BATCH) { (even, odd) } else { (odd, even) };
             now.n = n;
             for i in 0..n {
                 let (bin, places, mask) = self.row(random[i], dense[i]);
@@ -219,6 +219,7 @@ impl Bin {
     /// Finds for each row a column of its own, or puts it aside; `None` if more than `most` have to be.
     fn peel(&mut self, rows: &[u128], most: usize) -> Option<()> {
         let Self { columns, queue, order, gap } = self;
+        let (columns, queue) = (columns.as_mut_slice(), queue.as_mut_slice());
         columns.fill(0);
         for (number, &row) in rows.iter().enumerate() {
             for column in Row(row).columns() {

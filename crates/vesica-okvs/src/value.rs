@@ -1,11 +1,14 @@
-use vesica_block::Block;
 use vesica_block::prg::Prg;
+use vesica_block::{Block, select};
 
 /// What a store holds: an element of a group of characteristic 2.
 pub trait Value: Copy + Default + PartialEq + Send + Sync + 'static {
     /// The sum.
     #[must_use]
     fn xor(self, other: Self) -> Self;
+
+    /// The sum of the slots that the bits select, bit i for slot i.
+    fn select(bits: &[u64], slots: &[Self]) -> Self;
 
     /// Overwrites all with random values.
     fn fill(prg: &mut Prg, out: &mut [Self]);
@@ -17,6 +20,10 @@ impl Value for Block {
         self ^ other
     }
 
+    fn select(bits: &[u64], slots: &[Self]) -> Self {
+        select::blocks(bits, slots)
+    }
+
     fn fill(prg: &mut Prg, out: &mut [Self]) {
         prg.fill(out);
     }
@@ -26,6 +33,10 @@ impl Value for u64 {
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
         self ^ other
+    }
+
+    fn select(bits: &[u64], slots: &[Self]) -> Self {
+        select::words(bits, slots)
     }
 
     fn fill(prg: &mut Prg, out: &mut [Self]) {

@@ -56,7 +56,7 @@ pub const PAXOS: PaxosSet = PaxosSet {
     dense: 48,
     gap: 8,
     bin_log: 14,
-    source: "Raghuraman, Rindal, Blazing Fast PSI, CCS 2022, eprint 2022/320, section 4 (the fit for weight 3, also in its authors' code); bins, gap and dense columns: docs/src/design/08-okvs.md",
+    source: "Raghuraman, Rindal, Blazing Fast PSI, CCS 2022, eprint 2022/320, section 4 (the fit for weight 3, also in its authors' code); bins, gap and dense columns: docs/src/design/10-okvs.md",
     date: "2026-11-22",
 };
 
@@ -65,7 +65,7 @@ pub const BAND_3: BandSet = BandSet {
     id: "okvs-band-3-v1",
     epsilon: 0.03,
     offset: 4.0,
-    source: "Bienstock, Patel, Seo, Yeo, Near-Optimal Oblivious Key-Value Stores, USENIX Security 2023, eprint 2023/903, section 4; the formula for the width: docs/src/design/08-okvs.md",
+    source: "Bienstock, Patel, Seo, Yeo, Near-Optimal Oblivious Key-Value Stores, USENIX Security 2023, eprint 2023/903, section 4; the formula for the width: docs/src/design/10-okvs.md",
     date: "2026-11-22",
 };
 
@@ -113,8 +113,9 @@ pub struct BandShape {
 /// The keys of a bin are binomial, so m is the least with bins · Σ Pr[l_i <= load] · 2^-λ(l_(i+1), m) <= 2^-(σ+1) / stores,
 /// the sum over steps l_0 < l_1 < … from the mean upwards, λ at least 0.
 ///
-/// *The dense part* of d keys left over is linearly dependent: at most 2^d · 2^-48. Keys are left over one by one where two
-/// have the same three columns, about 3 / (e³·l) times a bin: for 2^30 keys in stores of any size that is at most 2^-41.
+/// *The dense part* of d keys left over is linearly dependent: at most (2^d - 1)·2^-48. Keys are left over where two of a
+/// bin have the same three columns: 3·l²/m³ pairs a bin are expected. So this adds up to less than 2^-41 for a job of 2^30
+/// keys in stores of 2^12 and more, or of 2^12 stores of any size.
 pub fn paxos(n: u64, stores: u32, level: Level) -> Option<PaxosShape> {
     if n > MOST_PAIRS {
         return None;

@@ -106,6 +106,19 @@ impl Lanes for B128x1 {
         Self(intrinsic!(_mm_srl_epi64(self.0, _mm_cvtsi32_si128(bits as i32))))
     }
     #[inline(always)]
+    fn load_words(words: &[u64]) -> Self {
+        let words = [words[0], words.get(1).copied().unwrap_or_default()];
+        Self(intrinsic!(_mm_set_epi64x(words[1] as i64, words[0] as i64)))
+    }
+    #[inline(always)]
+    fn keep(self, bits: u64) -> Self {
+        Self(intrinsic!({
+            let places = _mm_set_epi64x(2, 1);
+            let chosen = _mm_and_si128(_mm_set1_epi64x(bits as i64), places);
+            _mm_and_si128(self.0, _mm_cmpeq_epi64(chosen, places))
+        }))
+    }
+    #[inline(always)]
     fn low_halves(self, other: Self) -> Self {
         Self(intrinsic!(_mm_unpacklo_epi64(self.0, other.0)))
     }
@@ -186,6 +199,26 @@ impl Lanes for B128x2 {
     #[inline(always)]
     fn shr(self, bits: u32) -> Self {
         Self(intrinsic!(_mm256_srl_epi64(self.0, _mm_cvtsi32_si128(bits as i32))))
+    }
+    #[inline(always)]
+    fn load_words(words: &[u64]) -> Self {
+        match words.first_chunk::<4>() {
+            // The pointer is to four initialised words.
+            Some(four) => Self(intrinsic!(_mm256_loadu_si256(four.as_ptr().cast()))),
+            None => {
+                let mut four = [0; 4];
+                four[..words.len()].copy_from_slice(words);
+                Self::load_words(&four)
+            }
+        }
+    }
+    #[inline(always)]
+    fn keep(self, bits: u64) -> Self {
+        Self(intrinsic!({
+            let places = _mm256_set_epi64x(8, 4, 2, 1);
+            let chosen = _mm256_and_si256(_mm256_set1_epi64x(bits as i64), places);
+            _mm256_and_si256(self.0, _mm256_cmpeq_epi64(chosen, places))
+        }))
     }
     #[inline(always)]
     fn low_halves(self, other: Self) -> Self {

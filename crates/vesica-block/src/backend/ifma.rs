@@ -94,6 +94,19 @@ impl Lanes for B128x4 {
         Self(intrinsic!(_mm512_srl_epi64(self.0, _mm_cvtsi32_si128(bits as i32))))
     }
     #[inline(always)]
+    fn load_words(words: &[u64]) -> Self {
+        match words.first_chunk::<8>() {
+            // The pointer is to eight initialised words.
+            Some(eight) => Self(intrinsic!(_mm512_loadu_si512(eight.as_ptr().cast()))),
+            // The mask keeps the load to these at most seven words.
+            None => Self(intrinsic!(_mm512_maskz_loadu_epi64((1 << words.len()) - 1, words.as_ptr().cast()))),
+        }
+    }
+    #[inline(always)]
+    fn keep(self, bits: u64) -> Self {
+        Self(intrinsic!(_mm512_maskz_mov_epi64(bits as u8, self.0)))
+    }
+    #[inline(always)]
     fn low_halves(self, other: Self) -> Self {
         Self(intrinsic!(_mm512_unpacklo_epi64(self.0, other.0)))
     }

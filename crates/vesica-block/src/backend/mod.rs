@@ -41,6 +41,10 @@ pub(crate) trait Lanes: Copy {
     fn shl(self, bits: u32) -> Self;
     /// Shifts each 64-bit half towards its low end.
     fn shr(self, bits: u32) -> Self;
+    /// The first 2·[`Self::WIDTH`] words, or all if there are fewer, low halves first; the other halves are zero.
+    fn load_words(words: &[u64]) -> Self;
+    /// The halves whose bits are set, the low half of the first lane by bit 0; the others become zero.
+    fn keep(self, bits: u64) -> Self;
     /// Lane by lane: the low half of `self`, and above it the low half of `other`.
     fn low_halves(self, other: Self) -> Self;
     /// Lane by lane: the high half of `self`, and above it the high half of `other`.

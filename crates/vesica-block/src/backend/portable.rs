@@ -50,6 +50,15 @@ impl Lanes for B128x1 {
         Self((self.0 & kept(bits)) >> bits)
     }
     #[inline(always)]
+    fn load_words(words: &[u64]) -> Self {
+        Self(u128::from(words[0]) | u128::from(words.get(1).copied().unwrap_or_default()) << 64)
+    }
+    #[inline(always)]
+    fn keep(self, bits: u64) -> Self {
+        let mask = |bit: u64| u128::from((bit & 1).wrapping_neg());
+        Self(self.0 & (mask(bits) | mask(bits >> 1) << 64))
+    }
+    #[inline(always)]
     fn low_halves(self, other: Self) -> Self {
         Self(self.0 & LOW | other.0 << 64)
     }

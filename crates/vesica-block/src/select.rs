@@ -1,0 +1,115 @@
+//! Sums of what bits select: rows of a binary matrix times a vector.
+
+use crate::Block;
+use crate::backend::{Kernel, Lanes, Ready};
+
+/// The sum (exclusive or) of the words whose bits are set; bit i stands for `words[i]`, and bits beyond the words for none.
+pub fn words(bits: &[u64], words: &[u64]) -> u64 {
+    Ready::chosen().wide(Words { bits, words })
+}
+
+/// The sum (exclusive or) of the blocks whose bits are set; bit i stands for `blocks[i]`, and bits beyond the blocks for none.
+pub fn blocks(bits: &[u64], blocks: &[Block]) -> Block {
+    Ready::chosen().wide(Blocks { bits, blocks })
+}
+
+struct Words<'a> {
+    bits: &'a [u64],
+    words: &'a [u64],
+}
+
+impl Kernel for Words<'_> {
+    type Out = u64;
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> u64 {
+        let mut sum = V::ZERO;
+        let mut add = |bits: u64, words: &[u64]| {
+            for (i, words) in words.chunks(2 * V::WIDTH).enumerate() {
+                sum = sum.xor(V::load_words(words).keep(bits >> (2 * V::WIDTH * i)));
+            }
+        };
+        for (&bits, words) in self.bits.iter().zip(self.words.chunks(64)) {
+            match words.first_chunk::<64>() {
+                // The same again, unrolled.
+                Some(words) => add(bits, words),
+                None => add(bits, words),
+            }
+        }
+        let sum = fold(sum);
+        sum.low() ^ sum.high()
+    }
+}
+
+struct Blocks<'a> {
+    bits: &'a [u64],
+    blocks: &'a [Block],
+}
+
+impl Kernel for Blocks<'_> {
+    type Out = Block;
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Block {
+        /// Each of four bits twice.
+        const TWICE: [u64; 16] = {
+            let mut twice = [0; 16];
+            let mut bits = 0;
+            while bits < 16 {
+                let mut i = 0;
+                while i < 4 {
+                    twice[bits] |= (bits as u64 >> i & 1) * (0b11 << (2 * i));
+                    i += 1;
+                }
+                bits += 1;
+            }
+            twice
+        };
+        let mut sum = V::ZERO;
+        let mut add = |bits: u64, blocks: &[Block]| {
+            for (i, blocks) in blocks.chunks(V::WIDTH).enumerate() {
+                let bits = (bits >> (V::WIDTH * i)) as usize & 0xf;
+                sum = sum.xor(V::load(blocks).keep(TWICE[bits]));
+            }
+        };
+        for (&bits, blocks) in self.bits.iter().zip(self.blocks.chunks(64)) {
+            match blocks.first_chunk::<64>() {
+                // The same again, unrolled.
+                Some(blocks) => add(bits, blocks),
+                None => add(bits, blocks),
+            }
+        }
+        fold(sum)
+    }
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+fn fold<V: Lanes>(sum: V) -> Block {
+    let mut lanes = [Block::ZERO; 4];
+    sum.store(&mut lanes[..V::WIDTH]);
+    lanes.into_iter().fold(Block::ZERO, |sum, lane| sum ^ lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{self, SIZES};
+
+    #[test]
+    fn sums_are_the_definition_on_every_back_end() {
+        for n in SIZES {
+            let blocks = checks::blocks(n, 1);
+            let words: Vec<u64> = blocks.iter().map(|block| block.low() ^ block.high() << 1).collect();
+            // As many bits as there are slots, fewer, and more.
+            for length in [n.div_ceil(64), n / 64, n / 64 + 2] {
+                let bits: Vec<u64> = checks::blocks(length, 2).iter().map(|block| block.low()).collect();
+                let chosen = |i: &usize| bits.get(i / 64).is_some_and(|bits| bits >> (i % 64) & 1 == 1);
+                let word = (0..n).filter(chosen).fold(0, |sum, i| sum ^ words[i]);
+                let block = (0..n).filter(chosen).fold(Block::ZERO, |sum, i| sum ^ blocks[i]);
+                for ready in Ready::all() {
+                    assert_eq!(ready.wide(Words { bits: &bits, words: &words }), word, "{ready:?}, {n}");
+                    assert_eq!(ready.wide(Blocks { bits: &bits, blocks: &blocks }), block, "{ready:?}, {n}");
+                }
+            }
+        }
+    }
+}

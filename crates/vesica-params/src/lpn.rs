@@ -2,7 +2,7 @@
 //!
 //! A silent VOLE turns a sparse vector e of length N = 2n into n outputs G·e, for a public matrix G over the base field B. The
 //! outputs look random if nobody can tell G·e from random: dual LPN with regular noise (e is cut into t blocks with one
-//! uniform element of B each, which may be zero). `docs/src/design/07-silent-vole.md` has the argument in full; in short:
+//! uniform element of B each, which may be zero). `docs/src/design/08-silent-vole.md` has the argument in full; in short:
 //!
 //! - A linear test is a vector v over B; it sees nothing unless vᵀG·e is zero because every noise position misses vᵀG. If
 //!   vᵀG has relative weight at least d, the chance is at most (1 - d)^t. So t = ⌈κ / -log2(1 - d)⌉, where d is the weight
@@ -38,14 +38,14 @@ pub const SETS: &[CodeSet] = &[
         id: "lpn-ec7x24-scaled-v1",
         weight: 7,
         state: 24,
-        source: "Raghuraman, Rindal, Tanguy, Expand-Convolute Codes for PCGs from LPN, CRYPTO 2023, eprint 2023/882 (ExConv7x24); noise and scaling: docs/src/design/07-silent-vole.md",
+        source: "Raghuraman, Rindal, Tanguy, Expand-Convolute Codes for PCGs from LPN, CRYPTO 2023, eprint 2023/882 (ExConv7x24); noise and scaling: docs/src/design/08-silent-vole.md",
         date: "2026-11-22",
     },
     CodeSet {
         id: "lpn-ec21x24-scaled-v1",
         weight: 21,
         state: 24,
-        source: "the same paper's conservative choice (ExConv21x24); noise and scaling: docs/src/design/07-silent-vole.md",
+        source: "the same paper's conservative choice (ExConv21x24); noise and scaling: docs/src/design/08-silent-vole.md",
         date: "2026-11-22",
     },
 ];

@@ -29,8 +29,11 @@ use zeroize::{Zeroize, Zeroizing};
 /// Bytes of an encoded element.
 const WIRE: usize = 32;
 
-/// The sender's pair of keys for each transfer, and the transcript's digest.
-pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<(Zeroizing<Vec<[Block; 2]>>, [u8; 32])> {
+/// A pair of keys for each transfer.
+pub type Pairs = Zeroizing<Vec<[Block; 2]>>;
+
+/// The sender's pairs of keys, and the transcript's digest.
+pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<(Pairs, [u8; 32])> {
     // 1. -> Y
     let mut y = scalar(rng);
     let shared = RistrettoPoint::mul_base(&y).compress().0;

@@ -271,7 +271,7 @@ impl<const W: usize, const L: usize, F: FnMut([Block; W])> Kernel<W> for Expand<
         let cuts: [usize; L] = std::array::from_fn(|i| runs.len() * i / L);
         let parts: [_; L] = std::array::from_fn(|i| &runs[cuts[i]..cuts.get(i + 1).copied().unwrap_or(runs.len())]);
         let mut numbers = vec![0u8; 4 * L * DRAW];
-        let mut places = vec![[0usize; L]; DRAW];
+        let mut places = [[0usize; L]; DRAW];
         for start in (0..n).step_by(RUN * DRAW) {
             prg.fill_bytes(&mut numbers);
             for (places, numbers) in places.iter_mut().zip(numbers.as_chunks::<4>().0.chunks_exact(L)) {

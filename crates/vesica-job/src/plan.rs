@@ -193,10 +193,10 @@ impl Plan {
         let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
         let bytes = match self.shared.security {
             spec::Security::SemiHonest => {
-                // In KKRT a sender's key has three values; who sends does not matter to the product.
+                // In KKRT a sender's key has three values. Both sides must get the same length, whoever sends.
                 let values = if self.shared.protocol == ProtocolName::Kkrt { 3 } else { 1 };
-                let pairs = total(capacity).saturating_mul(values);
-                vesica_params::tag_bytes(pairs, total(peer_capacity), Level::STANDARD)
+                let (a, b) = (total(capacity), total(peer_capacity));
+                vesica_params::tag_bytes(a.max(b).saturating_mul(values), a.min(b), Level::STANDARD)
             }
             // As long as values are, so that what a deviating party can have meant is determined.
             spec::Security::Malicious => 16,
@@ -632,5 +632,18 @@ output = { path = "out.csv" }
         let (a, b) = (plan.sizes(1000, 1 << 20, (2, 8)), plan.sizes(1 << 20, 1000, (8, 2)));
         assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len));
         assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity));
+    }
+
+    #[test]
+    fn both_sides_get_the_same_sizes() {
+        for protocol in ["ecdh", "rr22", "kkrt"] {
+            let text = job().replace("\"ecdh\"", &format!("\"{protocol}\""));
+            let plan = plan(&spec::parse(&text).unwrap()).unwrap();
+            for (n, m) in [(0, 0), (0, 1), (1, 2), (100, 5_000_000), (1 << 20, 1 << 21), (3, 1 << 30)] {
+                let (a, b) = (plan.sizes(n, m, (2, 8)), plan.sizes(m, n, (8, 2)));
+                assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity), "{protocol} {n} {m}");
+                assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len), "{protocol} {n} {m}");
+            }
+        }
     }
 }

@@ -29,11 +29,14 @@ use zeroize::{Zeroize, Zeroizing};
 /// Bytes of an encoded element.
 const WIRE: usize = 32;
 
-/// A pair of keys for each transfer.
-pub type Pairs = Zeroizing<Vec<[Block; 2]>>;
+/// What a side ends with: its keys, and the transcript's digest, which is the same on both sides.
+pub type Keys<K> = (Zeroizing<Vec<K>>, [u8; 32]);
 
-/// The sender's pairs of keys, and the transcript's digest.
-pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<(Pairs, [u8; 32])> {
+/// The sender's pair of keys for each transfer.
+///
+/// # Errors
+/// Those of the channel; the peer's if what it sends are not elements of the group.
+pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys<[Block; 2]>> {
     // 1. -> Y
     let mut y = scalar(rng);
     let shared = RistrettoPoint::mul_base(&y).compress().0;
@@ -55,12 +58,11 @@ pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<(Pai
     Ok((keys, digest(&shared, &wire)))
 }
 
-/// The receiver's key for each choice, and the transcript's digest.
-pub fn receive(
-    choices: &[Choice],
-    ch: &mut dyn Channel,
-    rng: &mut SessionRng,
-) -> Result<(Zeroizing<Vec<Block>>, [u8; 32])> {
+/// The receiver's key for each choice.
+///
+/// # Errors
+/// Those of the channel; the peer's if what it sends is no public key.
+pub fn receive(choices: &[Choice], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys<Block>> {
     // 1. <- Y
     let shared: [u8; WIRE] = ch.recv_exact(WIRE)?.try_into().expect("its length was checked");
     let y = decode(&shared, 0).map_err(|fault| ch.accuse(fault))?;

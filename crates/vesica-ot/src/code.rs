@@ -5,10 +5,10 @@
 //! other side: each output is the sum of ℓ symbols, one from a random place of each of ℓ equal parts. D multiplies each
 //! symbol by a random element of the base field B.
 //! Differs from the paper: D (why: `vesica_params::lpn`). The convolution goes in steps of eight symbols: each new symbol
-//! takes random ones of the 24 before the step and of those before it in the step; the one 24 places back is always taken
-//! and those before that never, so that a step is a bijection of the state and a state that is not zero stays so. The paper's
-//! takes random ones of the 24 before each symbol. A step's memory is the paper's 24 symbols; its inside is fuller. The
-//! expansion moves runs of four symbols, so that a random place costs one cache miss for four outputs.
+//! takes random ones of the 24 before the step and of those before it in the step; but of the oldest eight, the d-th new one
+//! always takes the d-th and never a later one, so that a step is a bijection of the state and a state that is not zero stays
+//! so. (The paper's takes random ones of the 24 before each symbol. Between steps the memory is the same 24.) The expansion
+//! moves runs of four symbols, so that a random place costs one cache miss for four outputs.
 //!
 //! G is public and the same for all: its generator is seeded by the code's name.
 //!
@@ -90,6 +90,7 @@ impl<const W: usize> Symbols<W> {
     /// So many, zero.
     pub fn zero(len: usize) -> Self {
         let blocks = vec![[Block::ZERO; W]; len + RUN];
+        backend::prefer_large(&blocks);
         // Zero where there is no such offset: slower, no less right.
         let first = blocks.as_ptr().align_offset(64);
         Self { blocks, first: if first < RUN { first } else { 0 } }
@@ -271,22 +272,22 @@ impl<const W: usize, const L: usize, F: FnMut([Block; W])> Kernel<W> for Expand<
         let cuts: [usize; L] = std::array::from_fn(|i| runs.len() * i / L);
         let parts: [_; L] = std::array::from_fn(|i| &runs[cuts[i]..cuts.get(i + 1).copied().unwrap_or(runs.len())]);
         let mut numbers = vec![0u8; 4 * L * DRAW];
-        let mut places = [[0usize; L]; DRAW];
+        let mut places = [[0u32; L]; DRAW];
         for start in (0..n).step_by(RUN * DRAW) {
             prg.fill_bytes(&mut numbers);
             for (places, numbers) in places.iter_mut().zip(numbers.as_chunks::<4>().0.chunks_exact(L)) {
                 for ((place, number), part) in places.iter_mut().zip(numbers).zip(&parts) {
                     // Of 2^32 numbers, all places get the same share, or one more: a bias of at most part/2^32.
-                    *place = ((u64::from(u32::from_le_bytes(*number)) * part.len() as u64) >> 32) as usize;
+                    *place = ((u64::from(u32::from_le_bytes(*number)) * part.len() as u64) >> 32) as u32;
                 }
             }
             for i in 0..DRAW {
                 if let Some(soon) = places.get(i + AHEAD) {
-                    soon.iter().zip(&parts).for_each(|(&place, part)| S::prefetch(&part[place]));
+                    soon.iter().zip(&parts).for_each(|(&place, part)| S::prefetch(&part[place as usize]));
                 }
                 let mut sums = [S::ZERO; RUN];
                 for (part, &place) in parts.iter().zip(&places[i]) {
-                    for (sum, symbol) in sums.iter_mut().zip(&part[place]) {
+                    for (sum, symbol) in sums.iter_mut().zip(&part[place as usize]) {
                         *sum = sum.add(S::load(symbol));
                     }
                 }

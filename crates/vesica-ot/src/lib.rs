@@ -7,6 +7,8 @@
 //! A job opens one base ([`softspoken::Sender`] and [`softspoken::Receiver`]) and takes from it, unit by unit, fresh
 //! correlations that need no public-key operation. Both bases can be used by many threads at once.
 
+#![allow(clippy::needless_range_loop, reason = "levels, bits and symbols are numbered in the papers, and in the code")]
+
 mod backend;
 pub mod base;
 pub mod code;

@@ -13,10 +13,12 @@
 //! 3. S -> R: punctured trees (`pprf`), with S's share of β_i·Δ added to the sum of the leaves of tree i: so R's sparse c is
 //!    S's leaves, plus β_i·Δ at α_i: c = e·Δ + b.
 //! 4. Both multiply by G.
+//!
 //! Malicious: OTs are checked (`softspoken`), and one more share, of a random γ·Δ, hides the check of step 3:
 //! 5. R -> S: a seed for χ in B^N, and d = Σ_j χ_j·e_j + γ.   S -> R: a hash of Σ_j χ_j·b_j + (share of γ·Δ) + d·Δ, which R
 //!    can compute from c. ([WYKW21] Weng, Yang, Katz, Wang, "Wolverine", S&P 2021, eprint 2020/925, Figure 7.) A sender that
 //!    spoils trees passes if it guessed the sides on which holes are (or with probability 1/|B|).
+//!
 //! Up to [`DIRECT`] outputs, steps 1 and 2 alone are the protocol, and nothing is assumed of any code.
 //! Rounds: 1 (3 if malicious).   Bytes: R to S: (t·(h + log|B|))·(128/k - 1)/8 ([`softspoken`]); S to R: 16·t·(h + 1); for t
 //! trees of depth h.
@@ -352,6 +354,46 @@ mod tests {
                 ((_, Ok(_)), _) => panic!("{attack:?} was not noticed"),
             }
         }
+    }
+
+    /// One base, and a line and a thread for each unit.
+    #[test]
+    fn units_run_at_once() {
+        const UNITS: [u32; 3] = [4, 0, 7];
+        let (sent, got) = two(
+            |lines, rng| {
+                let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let b: Vec<Vec<Block>> = std::thread::scope(|scope| {
+                    let unit = |unit| {
+                        let (mut lines, mut rng) = (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)));
+                        let base = &base;
+                        scope.spawn(move || {
+                            send::<Block>(base, UnitId(unit), &SETS[0], 600, lines.peer().unwrap(), &mut rng).unwrap()
+                        })
+                    };
+                    UNITS.map(unit).into_iter().map(|thread| thread.join().unwrap()).collect()
+                });
+                (base.delta(), b)
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                std::thread::scope(|scope| {
+                    let unit = |unit| {
+                        let (mut lines, mut rng) = (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)));
+                        let base = &base;
+                        scope.spawn(move || {
+                            receive::<Block>(base, UnitId(unit), &SETS[0], 600, lines.peer().unwrap(), &mut rng)
+                                .unwrap()
+                        })
+                    };
+                    UNITS.map(unit).into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+                })
+            },
+        );
+        for (b, (a, c)) in sent.1.iter().zip(&got) {
+            assert_eq!(*c, ideal::vole(sent.0, a, b));
+        }
+        assert!(ideal::all_differ(&sent.1.concat()));
     }
 
     /// A wire format: the same randomness gives the same messages, and the same outputs.

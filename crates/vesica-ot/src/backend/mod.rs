@@ -8,6 +8,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod pages;
+
+pub(crate) use pages::prefer_large;
 
 use vesica_block::Block;
 use vesica_cpu::Backend;

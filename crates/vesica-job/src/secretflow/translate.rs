@@ -92,7 +92,7 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
         protocol: protocol(psi)?,
         curve: curve(psi)?,
-        mode: Mode::default(),
+        mode: mode(psi),
         security: Security::SemiHonest,
         join: join(psi)?,
         duplicates: Duplicates::Join,
@@ -236,13 +236,19 @@ impl<'a> Sides<'a> {
 }
 
 fn protocol(psi: &PsiConfig) -> Result<ProtocolName> {
-    const FIELD: &str = "psi_config.protocol_config.protocol";
     match psi.protocol_config.protocol {
         Protocol::Ecdh => Ok(ProtocolName::Ecdh),
         Protocol::Rr22 => Ok(ProtocolName::Rr22),
-        Protocol::Kkrt => refuse(FIELD, "PROTOCOL_KKRT is not here yet; PROTOCOL_RR22 is, and faster"),
-        Protocol::Unspecified => refuse(FIELD, "is missing: write PROTOCOL_ECDH or PROTOCOL_RR22"),
+        Protocol::Kkrt => Ok(ProtocolName::Kkrt),
+        Protocol::Unspecified => {
+            refuse("psi_config.protocol_config.protocol", "is missing: write PROTOCOL_RR22 or another")
+        }
     }
+}
+
+fn mode(psi: &PsiConfig) -> Mode {
+    let rr22 = psi.protocol_config.protocol == Protocol::Rr22;
+    if rr22 && psi.protocol_config.rr22_config.low_comm_mode { Mode::LowComm } else { Mode::Fast }
 }
 
 fn curve(psi: &PsiConfig) -> Result<CurveName> {
@@ -484,11 +490,6 @@ fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, n
         psi.protocol_config.protocol == Protocol::Ecdh && psi.protocol_config.ecdh_config.batch_size > 0,
         "psi_config.protocol_config.ecdh_config.batch_size",
         "no effect: messages are as large as units, which are chosen from the sizes",
-    );
-    tell(
-        psi.protocol_config.protocol == Protocol::Rr22 && psi.protocol_config.rr22_config.low_comm_mode,
-        "psi_config.protocol_config.rr22_config.low_comm_mode",
-        "no effect: RR22 has one mode here",
     );
     tell(
         link.recv_timeout_ms > 0,

@@ -165,8 +165,8 @@ Examples:
 pub struct Run {
     #[command(flatten)]
     pub source: Source,
-    /// SecretFlow's launch configuration itself
-    #[arg(long, value_name = "STRING", conflicts_with = "source", help_heading = SECRETFLOW)]
+    /// Instead of a job file: SecretFlow's launch configuration itself
+    #[arg(long, value_name = "STRING", group = "job_from", help_heading = SECRETFLOW)]
     pub json: Option<String>,
     /// What the result on standard output looks like
     #[arg(long, value_enum, default_value = "words", value_name = "FORM")]
@@ -191,10 +191,19 @@ pub enum ReportFormat {
     Secretflow,
 }
 
-/// Where the job comes from.
+/// Where the job comes from, and how the parties know each other where it does not say so.
 #[derive(Args, Debug)]
-#[group(id = "source", multiple = false)]
 pub struct Source {
+    #[command(flatten)]
+    pub from: JobFrom,
+    #[command(flatten)]
+    pub trust: Trust,
+}
+
+/// Where the job comes from: one of these.
+#[derive(Args, Debug)]
+#[group(id = "job_from", required = true, multiple = false)]
+pub struct JobFrom {
     /// The job file, TOML or JSON
     pub job: Option<PathBuf>,
     /// Instead of a job file: SecretFlow's launch configuration
@@ -203,8 +212,6 @@ pub struct Source {
     /// Instead of a job file: a task file of Kuscia's
     #[arg(long, value_name = "FILE", help_heading = SECRETFLOW)]
     pub kuscia: Option<PathBuf>,
-    #[command(flatten)]
-    pub trust: Trust,
 }
 
 /// What SecretFlow's files seldom say: how the parties know each other.
@@ -261,7 +268,7 @@ pub struct Import {
 /// A program whose configurations are understood.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Program {
-    /// SecretFlow PSI: what its `main --config` reads
+    /// SecretFlow PSI
     Secretflow,
 }
 

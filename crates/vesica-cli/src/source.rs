@@ -10,7 +10,7 @@ impl Source {
     /// The job. What an imported one does not do as SecretFlow would goes to `tell`.
     pub fn spec(&self, tell: impl Fn(String)) -> Result<Spec, Failure> {
         let trust = self.trust.meant();
-        let (path, kind) = match (&self.job, &self.config, &self.kuscia) {
+        let (path, kind) = match (&self.from.job, &self.from.config, &self.from.kuscia) {
             (Some(_), _, _) if trust != secretflow::Trust::AsWritten => {
                 return Err(Failure::usage("a job file says itself how the parties know each other: see mine.tls"));
             }

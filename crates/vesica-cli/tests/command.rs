@@ -28,7 +28,7 @@ fn the_help_of_every_command_has_an_example() {
 fn usage_errors_end_with_2_and_name_the_nearest() {
     for (args, word) in [
         (&["runn"][..], "'run'"),
-        (&["run"], "--config"),
+        (&["run"], "<JOB|--config <FILE>|--kuscia <FILE>|--json <STRING>>"),
         (&["run", "x.toml", "--quite"], "--quiet"),
         (&["run", "x.toml", "--quiet", "--log", "text"], "--log"),
         (&["gen", "--rows", "1,2,3", "--overlap", "1", "--out", "/nowhere"], "rows"),

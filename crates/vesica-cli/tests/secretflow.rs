@@ -21,38 +21,25 @@ impl Pair {
         pair
     }
 
-    /// As the benchmark's files are written, trailing comma and dropped field and all.
-    fn text(&self, role: &str, broadcast: bool, more: &str) -> String {
-        let (dir, [a, b], upper) = (self.dir.path().display(), self.ports, role.to_uppercase());
-        format!(
-            r#"{{
-  "psi_config": {{
-    "protocol_config": {{
-      "protocol": "PROTOCOL_ECDH",
-      "ecdh_config": {{ "curve": "CURVE_FOURQ" }},
-      "role": "ROLE_{upper}",
-      "broadcast_result": {broadcast}
-    }},
-    "input_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "{dir}/{role}.csv" }},
-    "output_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "{dir}/{role}.out.csv" }},
-    "keys": [
-      "id",
-    ],
-    "debug_options": {{ "trace_path": "{dir}/{role}.trace" }},
-    "skip_duplicates_check": false,
-    {more}
-    "recovery_config": {{ "enabled": false }}
-  }},
-  "link_config": {{
-    "parties": [
-      {{ "id": "receiver", "host": "127.0.0.1:{a}" }},
-      {{ "id": "sender", "host": "127.0.0.1:{b}" }}
-    ]
-  }},
-  "self_link_party": "{role}"
-}}
-"#
-        )
+    /// The file of SecretFlow's "PSI V2 Benchmark" for `role`, with paths and ports of this folder; `changes` besides.
+    fn text(&self, role: &str, changes: &[(&str, &str)]) -> String {
+        let text = match role {
+            "receiver" => include_str!("../../vesica-job/tests/secretflow/receiver.config"),
+            _ => include_str!("../../vesica-job/tests/secretflow/sender.config"),
+        };
+        let (dir, table) = (self.dir.path().display(), if role == "receiver" { "psi_2" } else { "psi_1" });
+        let own = [
+            (format!("/home/zuoxian/v2psi/datas/{table}_1kw.csv"), format!("{dir}/{role}.csv")),
+            (format!("/home/zuoxian/v2psi/{role}/{role}_output.csv"), format!("{dir}/{role}.out.csv")),
+            (format!("/home/zuoxian/v2psi/{role}/{role}.trace"), format!("{dir}/{role}.trace")),
+            ("127.0.0.1:5300".into(), format!("127.0.0.1:{}", self.ports[0])),
+            ("127.0.0.1:5400".into(), format!("127.0.0.1:{}", self.ports[1])),
+        ];
+        let all = own.iter().map(|(from, to)| (&from[..], &to[..])).chain(changes.iter().copied());
+        all.fold(text.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from} is not in {text}");
+            text.replace(from, to)
+        })
     }
 
     fn file(&self, role: &str, text: &str) -> String {
@@ -67,6 +54,9 @@ impl Pair {
     }
 }
 
+/// Both learn.
+const BROADCAST: (&str, &str) = ("\"broadcast_result\": false", "\"broadcast_result\": true");
+
 /// The command, started in another folder than that of the configuration.
 fn command(args: &[&str]) -> Command {
     let mut command = vesica();
@@ -77,9 +67,9 @@ fn command(args: &[&str]) -> Command {
 #[test]
 fn two_parties_run_from_their_configurations() {
     let pair = Pair::new("id,x\n1,a\n2,b\n2,c\n3,d\n", "y,id\nA,2\nB,4\nC,3\n");
-    let receiver = pair.file("receiver", &pair.text("receiver", false, ""));
+    let receiver = pair.file("receiver", &pair.text("receiver", &[]));
     let receiver = Running::start(&mut command(&["run", "--config", &receiver, "--report-format", "secretflow"]));
-    let text = pair.text("sender", false, "");
+    let text = pair.text("sender", &[]);
     let sender = Running::start(&mut command(&["run", "--json", &text, "--report-format", "secretflow"]));
     let (receiver, sender) = (receiver.wait(LONG).good(), sender.wait(LONG).good());
 
@@ -117,10 +107,14 @@ fn two_parties_run_from_their_configurations() {
 #[test]
 fn a_left_join_lines_up_and_has_its_null_text() {
     let pair = Pair::new("id,x\n1,a\n2,b\n", "id,y\n2,B\n3,C\n5,E\n");
-    let more = r#""advanced_join_type": "ADVANCED_JOIN_TYPE_LEFT_JOIN", "left_side": "ROLE_SENDER",
-        "output_attr": { "csv_null_rep": "NA" },"#;
+    let changes = [
+        BROADCAST,
+        ("\"PROTOCOL_KKRT\"", "\"PROTOCOL_ECDH\", \"ecdh_config\": { \"curve\": \"CURVE_FOURQ\" }"),
+        ("ADVANCED_JOIN_TYPE_UNSPECIFIED", "ADVANCED_JOIN_TYPE_LEFT_JOIN"),
+        ("\"left_side\": \"ROLE_RECEIVER\"", "\"left_side\": \"ROLE_SENDER\", outputAttr: { csvNullRep: 'NA' }"),
+    ];
     let ended = ["receiver", "sender"].map(|role| {
-        let file = pair.file(role, &pair.text(role, true, more));
+        let file = pair.file(role, &pair.text(role, &changes));
         Running::start(&mut command(&["run", "--config", &file]))
     });
     for ended in ended {
@@ -141,7 +135,7 @@ fn identities_may_come_from_flags_and_an_import_is_a_job() {
     let parts: Vec<Running> = [("receiver", &prints[1]), ("sender", &prints[0])]
         .into_iter()
         .map(|(role, peer)| {
-            let file = pair.file(role, &pair.text(role, true, ""));
+            let file = pair.file(role, &pair.text(role, &[BROADCAST, ("PROTOCOL_KKRT", "PROTOCOL_RR22")]));
             let pem = format!("{dir}/{role}.pem");
             let trust = ["--identity", pem.as_str(), "--trust", peer.as_str()];
             if role == "sender" {
@@ -166,7 +160,7 @@ fn identities_may_come_from_flags_and_an_import_is_a_job() {
 #[test]
 fn what_cannot_be_is_told_by_file_and_field() {
     let pair = Pair::new("id\n1\n", "id\n1\n");
-    let far = pair.file("far", &pair.text("sender", false, "").replace("127.0.0.1", "10.1.2.3"));
+    let far = pair.file("far", &pair.text("sender", &[]).replace("127.0.0.1", "10.1.2.3"));
     for verb in ["run", "check", "plan"] {
         run(&[verb, "--config", &far]).bad(2, &["far.config: link_config.enable_ssl", "--identity", "--insecure"]);
     }

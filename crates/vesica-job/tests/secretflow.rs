@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vesica_job::secretflow::{Imported, Kind, Trust, read};
-use vesica_job::spec::{Accept, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
+use vesica_job::spec::{Accept, CurveName, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
 
 /// The two files of SecretFlow's "PSI V2 Benchmark", byte for byte.
 const SENDER: &str = include_str!("secretflow/sender.config");
@@ -76,9 +76,10 @@ fn pair(receiver: &str, sender: &str) -> [Spec; 2] {
 
 #[test]
 fn the_files_of_the_benchmark_are_read_as_they_are() {
-    let [a, b] = pair(RECEIVER, SENDER);
+    let [receiver, sender] = [RECEIVER, SENDER];
+    let [a, b] = pair(receiver, sender);
     assert_eq!((a.shared.id.as_str(), &a.shared.parties[..]), ("root", &["receiver".into(), "sender".into()][..]));
-    assert_eq!((a.shared.protocol, a.shared.mode, a.shared.join), (ProtocolName::Kkrt, Mode::Fast, Join::Inner));
+    assert_eq!((a.shared.protocol, a.shared.unit, a.shared.join), (ProtocolName::Kkrt, None, Join::Inner));
     assert_eq!((&a.shared.learns[..], a.shared.insecure), (&["receiver".to_owned()][..], true));
     assert_eq!((a.mine.name.as_str(), a.mine.listen.as_deref()), ("receiver", Some("127.0.0.1:5300")));
     assert_eq!((b.mine.name.as_str(), &b.mine.connect["receiver"][..]), ("sender", "127.0.0.1:5300"));
@@ -88,7 +89,7 @@ fn the_files_of_the_benchmark_are_read_as_they_are() {
     assert_eq!(a.mine.trace.unwrap().to_str(), Some("/home/zuoxian/v2psi/receiver/receiver.trace"));
     assert_eq!(b.mine.output, None);
     assert_eq!(
-        noted(SENDER),
+        noted(sender),
         [
             "link_config.enable_ssl",
             "psi_config.skip_duplicates_check",
@@ -97,7 +98,7 @@ fn the_files_of_the_benchmark_are_read_as_they_are() {
         ]
     );
     assert_eq!(
-        noted(RECEIVER),
+        noted(receiver),
         [
             "link_config.enable_ssl",
             "psi_config.skip_duplicates_check",
@@ -114,6 +115,11 @@ fn the_example_of_the_inner_join_is_a_job() {
     let [receiver, sender] = ["receiver", "sender"].map(|role| example(role, ECDH, more));
     let [a, b] = pair(&receiver, &sender);
     assert_eq!(a.shared.learns, ["receiver", "sender"]);
+    assert_eq!(a.shared.curve, CurveName::Curve25519);
+    let curves = [("2", CurveName::FourQ), ("\"CURVE_SM2\"", CurveName::Sm2), ("4", CurveName::Secp256k1)];
+    for (written, curve) in curves {
+        assert_eq!(spec(&changed(&plain("sender"), "\"CURVE_25519\"", written)).shared.curve, curve);
+    }
     assert_eq!((&a.mine.input.keys[..], b.mine.output.is_some()), (&["id_0".into(), "id_1".into()][..], true));
     assert_eq!((a.mine.output.unwrap().order, b.shared.join), (Order::Input, Join::Inner));
     assert_eq!(noted(&receiver), ["link_config.enable_ssl"]);
@@ -140,15 +146,24 @@ fn the_examples_of_rr22_are_jobs() {
     let rr22 = |more: &str| format!(r#""protocol": "PROTOCOL_RR22"{more}"#);
     let plainly = spec(&example("sender", &rr22(""), ""));
     assert_eq!((plainly.shared.protocol, plainly.shared.unit), (ProtocolName::Rr22, None));
+    let low = spec(&example("sender", &rr22(r#", "rr22_config": { "low_comm_mode": true }"#), "")).shared;
+    assert_eq!((plainly.shared.mode, low.mode), (Mode::Fast, Mode::LowComm));
     for (size, unit) in [("1000000", 1_000_000), ("\"4096\"", 4096), ("4294967296", 1 << 20)] {
         let bucket = rr22(&format!(r#", "rr22_config": {{ "bucket_size": {size} }}"#));
         let [a, _] = pair(&example("receiver", &bucket, ""), &example("sender", &bucket, ""));
         assert_eq!(a.shared.unit, Some(unit));
     }
-    let huge =
-        example("receiver", &rr22(r#", "rr22_config": { "bucket_size": 4294967296, "low_comm_mode": true }"#), "");
-    assert_eq!(noted(&huge)[1..], ["psi_config.protocol_config.rr22_config.bucket_size"]);
-    assert_eq!((plainly.shared.mode, spec(&huge).shared.mode), (Mode::Fast, Mode::LowComm));
+    let huge = example("receiver", &rr22(r#", "rr22_config": { "bucket_size": 4294967296 }"#), "");
+    assert_eq!(noted(&huge)[1], "psi_config.protocol_config.rr22_config.bucket_size");
+}
+
+#[test]
+fn the_examples_of_kkrt_are_jobs() {
+    let kkrt = r#""protocol": "PROTOCOL_KKRT", "kkrt_config": { "bucket_size": 4096 }"#;
+    let more = r#", "disable_alignment": true, "recovery_config": { "enabled": true, "folder": "/tmp/kkrt_cache" }"#;
+    let [a, _] = pair(&example("receiver", kkrt, more), &example("sender", kkrt, more));
+    assert_eq!((a.shared.protocol, a.shared.unit), (ProtocolName::Kkrt, Some(4096)));
+    assert_eq!(spec(&example("receiver", r#""protocol": 2"#, "")).shared.unit, None);
 }
 
 /// The left side becomes the first of the parties, whoever that is; what the join tells is accepted with it.
@@ -182,7 +197,6 @@ fn joins_have_sides() {
 /// The other examples, each with what stands in its way.
 #[test]
 fn what_is_not_here_is_refused_by_name() {
-    refused(&example("receiver", r#""protocol": 0"#, ""), "psi_config.protocol_config.protocol", "is missing");
     let threshold = r#", "intersection_threshold": 50, "count_path": "/tmp/count.csv""#;
     refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "50");
     for kind in ["ub_psi_config", "legacy_psi_config", "apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {

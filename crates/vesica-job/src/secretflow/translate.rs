@@ -236,18 +236,19 @@ impl<'a> Sides<'a> {
 }
 
 fn protocol(psi: &PsiConfig) -> Result<ProtocolName> {
-    const FIELD: &str = "psi_config.protocol_config.protocol";
     match psi.protocol_config.protocol {
         Protocol::Ecdh => Ok(ProtocolName::Ecdh),
         Protocol::Rr22 => Ok(ProtocolName::Rr22),
         Protocol::Kkrt => Ok(ProtocolName::Kkrt),
-        Protocol::Unspecified => refuse(FIELD, "is missing: write PROTOCOL_RR22 or another"),
+        Protocol::Unspecified => {
+            refuse("psi_config.protocol_config.protocol", "is missing: write PROTOCOL_RR22 or another")
+        }
     }
 }
 
 fn mode(psi: &PsiConfig) -> Mode {
-    let low_comm = psi.protocol_config.protocol == Protocol::Rr22 && psi.protocol_config.rr22_config.low_comm_mode;
-    if low_comm { Mode::LowComm } else { Mode::Fast }
+    let rr22 = psi.protocol_config.protocol == Protocol::Rr22;
+    if rr22 && psi.protocol_config.rr22_config.low_comm_mode { Mode::LowComm } else { Mode::Fast }
 }
 
 fn curve(psi: &PsiConfig) -> Result<CurveName> {

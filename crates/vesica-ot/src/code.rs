@@ -411,6 +411,60 @@ mod tests {
         }
     }
 
+    /// The field without D: what binary codes are over.
+    #[derive(Clone, Copy)]
+    struct Unscaled;
+
+    impl Base for Unscaled {
+        const BITS: usize = 128;
+        fn from_block(_: Block) -> Self {
+            Self
+        }
+        fn embed(self) -> Block {
+            Block::ONE
+        }
+        fn scale_each(_: &mut [Block], _: &[Block]) {}
+    }
+
+    /// The attack that D is against (Metzner, Kapturowski 1990; `docs/src/design/08-silent-vole.md`): under a binary code, the
+    /// bits of the outputs span the columns of the matrix at the errors, so anyone can ask of a place whether it is one.
+    #[test]
+    fn without_scaling_the_outputs_betray_the_errors() {
+        const ROWS: usize = 256;
+        let (len, every) = (6400, 64);
+        let bits = |outputs: &[[Block; 1]], bit: usize| -> [u128; 2] {
+            let half = |half: usize| (0..128).fold(0, |row, i| row | (outputs[half * 128 + i][0].0 >> bit & 1) << i);
+            [half(0), half(1)]
+        };
+        let outputs = encoded::<Unscaled, 1>(&SETS[0], &noisy(len, every), ROWS);
+        let mut basis: Vec<[u128; 2]> = Vec::new();
+        // What is left of a vector modulo the basis, each of whose vectors has a lowest bit that no later one has.
+        let reduced = |basis: &[[u128; 2]], mut row: [u128; 2]| {
+            for pivot in basis {
+                let (half, bit) =
+                    if pivot[0] != 0 { (0, pivot[0].trailing_zeros()) } else { (1, pivot[1].trailing_zeros()) };
+                if row[half] >> bit & 1 == 1 {
+                    row = [row[0] ^ pivot[0], row[1] ^ pivot[1]];
+                }
+            }
+            row
+        };
+        for bit in 0..128 {
+            let row = reduced(&basis, bits(&outputs, bit));
+            if row != [0, 0] {
+                basis.push(row);
+            }
+        }
+        assert_eq!(basis.len(), len / every, "the dimension is the number of errors");
+        let found = (0..len).step_by(16).filter(|&place| {
+            let mut one = vec![[Block::ZERO]; len];
+            one[place] = [Block::ONE];
+            reduced(&basis, bits(&encoded::<Unscaled, 1>(&SETS[0], &one, ROWS), 0)) == [0, 0]
+        });
+        let errors = (0..len).step_by(16).filter(|place| place % every == every / 2);
+        assert_eq!(found.collect::<Vec<_>>(), errors.collect::<Vec<_>>());
+    }
+
     /// A wire format: both parties, of whatever version, must have the same matrix.
     #[test]
     fn the_matrices_are_pinned() {

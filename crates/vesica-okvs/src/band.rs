@@ -27,7 +27,6 @@ pub struct Band {
 }
 
 /// A row: bit i of `bits` is the coefficient of slot `start` + i.
-#[derive(Clone, Copy)]
 struct Row {
     start: usize,
     bits: [u64; WORDS],
@@ -44,7 +43,7 @@ impl Band {
     }
 
     /// Calls `each` with every key's number and row, in order.
-    fn rows(&self, keys: &[Digest], mut each: impl FnMut(usize, Row)) {
+    fn rows(&self, keys: &[Digest], mut each: impl FnMut(usize, &Row)) {
         let width = self.shape.width as usize;
         let starts = u64::from(self.shape.slots - self.shape.width) + 1;
         self.hash.batches(keys, |first, n, hashed| {
@@ -56,7 +55,7 @@ impl Band {
                 }
                 row.bits[width.div_ceil(64)..].fill(0);
                 row.bits[(width - 1) / 64] &= u64::MAX >> (63 - (width - 1) % 64);
-                each(first + i, row);
+                each(first + i, &row);
             }
         });
     }
@@ -77,11 +76,13 @@ impl Okvs for Band {
         let mut order = vec![(0, 0); keys.len()];
         self.rows(keys, |key, row| order[key] = (row.start, key));
         order.sort_unstable();
-        let sorted: Vec<Digest> = order.iter().map(|&(_, key)| keys[key]).collect();
+        // Gathered at once: loads that wait for nothing, where elimination would wait for each.
+        let (keys_in_order, values): (Vec<Digest>, Vec<V>) =
+            order.iter().map(|&(_, key)| (keys[key], values[key])).unzip();
 
         let mut matrix = Matrix::<V>::new(self.len(), self.words());
         let mut independent = true;
-        self.rows(&sorted, |i, row| independent &= matrix.add(row, values[order[i].1]));
+        self.rows(&keys_in_order, |i, row| independent &= matrix.add(row, values[i]));
         if !independent {
             return Err(Error::of(keys));
         }
@@ -100,62 +101,61 @@ impl Okvs for Band {
 }
 
 /// Rows in echelon form: at most one that begins in a column.
+///
+/// Bits stand in words that begin at multiples of 64 columns, so that rows with different starts are added without shifts.
 struct Matrix<V> {
+    /// Words of a row: one more than of a band.
     words: usize,
-    /// For each column the bits of the row that begins there, the first of them set; or none set.
+    /// The words of the row that begins in a column.
     bits: Vec<u64>,
+    /// Where these words begin, as a multiple of 64 columns; [`NONE`] if no row begins there.
+    bases: Vec<u32>,
     sums: Vec<V>,
 }
 
+/// No row.
+const NONE: u32 = u32::MAX;
+
 impl<V: Value> Matrix<V> {
     fn new(columns: usize, words: usize) -> Self {
-        Self { words, bits: vec![0; columns * words], sums: vec![V::default(); columns] }
+        let words = words + 1;
+        Self { words, bits: vec![0; columns * words], bases: vec![NONE; columns], sums: vec![V::default(); columns] }
     }
 
-    /// Adds a row, less those that begin where it does, until it begins where none does; false if nothing is left of it.
-    fn add(&mut self, row: Row, value: V) -> bool {
-        let (mut column, mut bits, mut value) = (row.start, row.bits, value);
+    /// Adds a row that starts nowhere before those added so far, less those that begin where it does, until it begins
+    /// where none does; false if nothing is left of it.
+    fn add(&mut self, row: &Row, mut sum: V) -> bool {
+        let (base, shift) = (row.start / 64, row.start as u32 % 64);
+        let mut bits = [0; WORDS + 1];
         let bits = &mut bits[..self.words];
-        loop {
-            let Some(skipped) = shift_to_first(bits) else { return false };
-            column += skipped;
+        for (i, word) in row.bits[..self.words - 1].iter().enumerate() {
+            bits[i] |= word << shift;
+            bits[i + 1] = word.checked_shr(64 - shift).unwrap_or(0);
+        }
+        while let Some(first) = bits.iter().position(|&word| word != 0) {
+            let column = 64 * (base + first) + bits[first].trailing_zeros() as usize;
             let here = &mut self.bits[column * self.words..][..self.words];
-            if here[0] == 0 {
+            if self.bases[column] == NONE {
                 here.copy_from_slice(bits);
-                self.sums[column] = value;
+                (self.bases[column], self.sums[column]) = (base as u32, sum);
                 return true;
             }
-            bits.iter_mut().zip(here).for_each(|(bits, here)| *bits ^= *here);
-            value = value.xor(self.sums[column]);
+            let earlier = base - self.bases[column] as usize;
+            bits[first..].iter_mut().zip(&here[first + earlier..]).for_each(|(bits, here)| *bits ^= here);
+            sum = sum.xor(self.sums[column]);
         }
+        false
     }
 
     /// Gives each slot at which a row begins its value, the last first; all others stand.
     fn solve(&self, store: &mut [V]) {
-        for (column, (bits, &value)) in self.bits.chunks(self.words).zip(&self.sums).enumerate().rev() {
-            if bits[0] != 0 {
+        for (column, bits) in self.bits.chunks(self.words).enumerate().rev() {
+            let base = self.bases[column];
+            if base != NONE {
                 // The slot itself is among those added up.
-                store[column] = value.xor(V::select(bits, &store[column..])).xor(store[column]);
+                let others = V::select(bits, &store[64 * base as usize..]).xor(store[column]);
+                store[column] = self.sums[column].xor(others);
             }
         }
     }
-}
-
-/// Shifts the first set bit to the front, and says by how much; `None` if no bit is set.
-#[inline(always)]
-fn shift_to_first(bits: &mut [u64]) -> Option<usize> {
-    let empty = bits.iter().position(|&word| word != 0)?;
-    if empty > 0 {
-        bits.copy_within(empty.., 0);
-        let end = bits.len() - empty;
-        bits[end..].fill(0);
-    }
-    let shift = bits[0].trailing_zeros();
-    if shift > 0 {
-        for i in 0..bits.len() {
-            let above = bits.get(i + 1).map_or(0, |&word| word << (64 - shift));
-            bits[i] = bits[i] >> shift | above;
-        }
-    }
-    Some(64 * empty + shift as usize)
 }

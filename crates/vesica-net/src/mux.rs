@@ -571,12 +571,13 @@ impl Shared {
             };
             wire.clear();
             let sealed = lock(&self.crypt).seal(&batch.slices(), &mut wire);
+            // Counted before it is gone, or the peer could have it and say so first.
+            self.sent.fetch_add(wire.len() as u64, Ordering::Relaxed);
             if let Err(e) = sealed.and_then(|()| (&self.socket).write_all(&wire)) {
                 // The reader may still find the peer's reason in the socket, or name the same loss.
                 self.fail_late(e);
                 return;
             }
-            self.sent.fetch_add(wire.len() as u64, Ordering::Relaxed);
             if batch.stop {
                 // The rest is the reader's: it waits for the peer to hang up.
                 let _ = self.socket.shutdown(Shutdown::Write);

@@ -12,8 +12,8 @@ use vesica_cpu::Backend;
 use vesica_curve::{Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use vesica_types::Digest;
 
-/// Enough for two chunks, so that what is shared by a chunk weighs as it does in use.
-const N: usize = 1024;
+/// As many received elements as the protocol masks at a time: they share inversions and tests.
+const N: usize = 2048;
 
 fn group<G: Group>(c: &mut Criterion) {
     let dst = Dst::new(b"vesica-curve benches, group");

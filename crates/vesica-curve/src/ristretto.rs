@@ -209,7 +209,7 @@ impl<V: Lanes> Point<V> {
     /// (EF : GH : FG : EH); without T, some value stands in its place.
     #[inline(always)]
     fn completed(e: &Fe<V>, f: &Fe<V>, g: &Fe<V>, h: &Fe<V>, with_t: bool) -> Self {
-        let t = if with_t { e.mul(h) } else { *e };
+        let t = if with_t { e.times_raw(h).carry() } else { *e };
         Self { x: e.times_raw(f).carry(), y: g.times_raw(h).carry(), z: f.times_raw(g).carry(), t }
     }
 }

@@ -862,38 +862,4 @@ mod tests {
             }
         }
     }
-
-    /// Whether the time of a multiplication depends on the scalar, as in O. Reparaz, J. Balasch, I. Verbauwhede, "Dude, is my
-    /// code constant time?", DATE 2017: Welch's t between a fixed scalar and random ones, in random order, without the
-    /// slowest tenth. A leak makes |t| grow with the number of measurements; noise does not.
-    #[test]
-    #[ignore = "a measurement: wants a quiet machine"]
-    fn multiplication_takes_as_long_for_every_scalar() {
-        const EACH: usize = 10_000;
-        let us = encoded(&Curve25519::hash(&Dst::new(b"test"), &digests(16)));
-        let mut one = [0; 64];
-        one[0] = 1;
-        for backend in Backend::available() {
-            let mut times: Vec<(f64, usize)> = (0..2 * EACH as u64)
-                .map(|i| {
-                    let class = usize::from(bytes::<1>(i)[0] & 1);
-                    let k = Scalar::from_uniform(&if class == 0 { one } else { bytes(i) });
-                    let points = points(&us);
-                    let start = std::time::Instant::now();
-                    std::hint::black_box(points.mul_on(backend, &k));
-                    (start.elapsed().as_nanos() as f64, class)
-                })
-                .collect();
-            times.sort_by(|a, b| a.0.total_cmp(&b.0));
-            times.truncate(times.len() * 9 / 10);
-            let [a, b] = [0, 1].map(|class| {
-                let of: Vec<f64> = times.iter().filter(|time| time.1 == class).map(|time| time.0).collect();
-                let n = of.len() as f64;
-                let mean = of.iter().sum::<f64>() / n;
-                (mean, of.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (n - 1.0) / n)
-            });
-            let t = (a.0 - b.0) / (a.1 + b.1).sqrt();
-            assert!(t.abs() < 10.0, "{backend}: t = {t:.1}, means {:.0} and {:.0} ns", a.0, b.0);
-        }
-    }
 }

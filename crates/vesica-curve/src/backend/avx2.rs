@@ -147,6 +147,7 @@ impl Lanes for U64x4 {
     }
 
     const MADD: bool = false;
+    const INLINE: bool = false;
     const SPLIT: u32 = 51;
     const LO_ORIGIN: u64 = SIGNED.to_bits();
     const HI_ORIGIN: u64 = TWO_103.to_bits();

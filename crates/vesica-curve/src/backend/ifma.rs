@@ -92,6 +92,7 @@ impl Lanes for U64x8 {
     }
 
     const MADD: bool = true;
+    const INLINE: bool = true;
     const SPLIT: u32 = 52;
     const LO_ORIGIN: u64 = 0;
     const HI_ORIGIN: u64 = 0;

@@ -73,6 +73,7 @@ impl Lanes for U64x1 {
     }
 
     const MADD: bool = false;
+    const INLINE: bool = true;
     const SPLIT: u32 = 52;
     const LO_ORIGIN: u64 = 0;
     const HI_ORIGIN: u64 = 0;

@@ -63,6 +63,9 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
 
     /// Whether [`Lanes::madd_lo`] and [`Lanes::madd_hi`] are instructions, rather than several.
     const MADD: bool;
+    /// Whether the hottest loops hold their products inline. Where registers are too few, a formula of several products
+    /// spills most of what they compute, and calls are faster.
+    const INLINE: bool;
     /// Where [`Lanes::wide_lo`] and [`Lanes::wide_hi`] split a product: 51 or 52.
     const SPLIT: u32;
     /// What [`Lanes::wide_lo`] adds beside the low part; the sum is to start from minus this, once per product.

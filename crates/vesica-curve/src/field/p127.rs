@@ -375,11 +375,7 @@ impl<V: Lanes> Left<V> {
     /// Schoolbook: with prepared factors Karatsuba's method trades 18 multiply-adds for as many additions.
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Fp2<V>) -> Fp2<V> {
-        if V::MADD {
-            return LeftProduct(self, other).run();
-        }
-        // With sixteen registers, formulas of several products inlined into each other spill most of what they compute.
-        V::call(LeftProduct(self, other))
+        if V::INLINE { LeftProduct(self, other).run() } else { V::call(LeftProduct(self, other)) }
     }
 }
 
@@ -471,7 +467,7 @@ impl<V: Lanes> Fp2<V> {
     /// Square, tight. Weight: 2j·(j + K) or 2j², for a value below j u, j < K.
     #[inline(always)]
     pub(crate) fn square<const K: u64>(self) -> Self {
-        if V::MADD { ExtensionSquare::<V, K>(&self).run() } else { V::call(ExtensionSquare::<V, K>(&self)) }
+        if V::INLINE { ExtensionSquare::<V, K>(&self).run() } else { V::call(ExtensionSquare::<V, K>(&self)) }
     }
 
     /// The norm re² + im² of a value below 4 u, tight.

@@ -50,8 +50,8 @@ pub(crate) trait Prime: Copy + Send + Sync + 'static {
     fn trim<V: Lanes>(raw: Limbs<V>) -> Limbs<V>;
 }
 
-/// The same field, for the loop in which all time is spent: its products are inlined where they are instructions, which
-/// makes that loop a tenth faster.
+/// The same field, for the loop in which all time is spent: its products are inlined, if that is good for the back end
+/// ([`Lanes::INLINE`]). It makes that loop a tenth faster.
 #[derive(Clone, Copy)]
 pub(crate) struct Hot<F>(PhantomData<F>);
 
@@ -360,8 +360,7 @@ impl<F: Prime, V: Lanes> Formula<V> for SquareAddTwice<'_, F, V> {
 
 #[inline(always)]
 fn call<F: Prime, V: Lanes, P: Formula<V>>(product: P) -> P::Out {
-    // Where products are no instructions, one takes a hundred and more, and to call it costs nothing that can be measured.
-    if F::HOT && V::MADD { product.run() } else { V::call(product) }
+    if F::HOT && V::INLINE { product.run() } else { V::call(product) }
 }
 
 /// a·b, raw; factors may be loose.

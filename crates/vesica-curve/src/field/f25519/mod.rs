@@ -251,19 +251,18 @@ impl<V: Lanes> Fe<V> {
     }
 }
 
-/// The columns of `a·b`. In radix 2^51 a product takes some two hundred instructions on few registers, and a formula of
-/// many such does not gain by having them inlined.
+/// The columns of `a·b`.
 #[inline(always)]
 fn product<V: Lanes, const BIASED: bool>(a: &Fe<V>, b: &Fe<V>) -> [V; 5] {
     let product = Product::<V, BIASED>(a, b);
-    if V::MADD { product.run() } else { V::call(product) }
+    if V::INLINE { product.run() } else { V::call(product) }
 }
 
 /// The columns of `a²`.
 #[inline(always)]
 fn square<V: Lanes, const BIASED: bool>(a: &Fe<V>) -> [V; 5] {
     let square = Square::<V, BIASED>(a);
-    if V::MADD { square.run() } else { V::call(square) }
+    if V::INLINE { square.run() } else { V::call(square) }
 }
 
 struct Product<'a, V, const BIASED: bool>(&'a Fe<V>, &'a Fe<V>);

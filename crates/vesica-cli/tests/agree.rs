@@ -15,10 +15,18 @@ fn refused(two: &Two, words: &[&str]) {
 
 #[test]
 fn each_shared_field_is_compared() {
-    // Protocols and joins have one name each so far; a second one joins this list when it comes.
+    // There is one protocol so far; a second one joins this list when it comes.
     let cases = [
         ("shared.id", "id = \"test\"", "id = \"tset\"", "\"test\" for alice, \"tset\" for bob"),
         ("shared.curve", "\"curve25519\"", "\"p256\"", "\"curve25519\" for alice, \"p256\" for bob"),
+        ("shared.accept", "curve =", "accept = \"all\"\ncurve =", "[] for alice, \"all\" for bob"),
+        ("shared.duplicates", "curve =", "duplicates = \"first\"\ncurve =", "\"join\" for alice, \"first\" for bob"),
+        (
+            "shared.limits",
+            "curve =",
+            "limits.min_intersection = 1\ncurve =",
+            "{} for alice, {\"min_intersection\":1} for bob",
+        ),
         ("shared.unit", "curve =", "unit = 4096\ncurve =", "(absent) for alice, 4096 for bob"),
         (
             "shared.parties",

@@ -95,3 +95,52 @@ fn a_sample_comes_out_as_expected_in_many_units() {
     assert_eq!(ids("alice.out.csv"), two.rows("expected.csv"));
     assert_eq!(ids("bob.out.csv"), two.rows("expected.csv"));
 }
+
+/// Rows without a partner stand beside rows of nulls, in every join that has them.
+#[test]
+fn a_full_join_has_rows_of_nulls_on_both_sides() {
+    let mut two = Two::with(ALICE, BOB);
+    two.change("learns =", "join = \"full\"\naccept = [\"left_unmatched\", \"right_unmatched\"]\nlearns =");
+    two.change(".out.csv\" }", ".out.csv\", null = \"-\" }");
+    let [alice, _] = two.run_well();
+    assert!(alice.stdout.contains("alice: how many rows of the right party have no partner"), "{}", alice.stdout);
+    let (a, b) = (two.read("alice.out.csv"), two.read("bob.out.csv"));
+    let pairs: Vec<String> = a.lines().zip(b.lines()).skip(1).map(|(a, b)| format!("{a}|{b}")).collect();
+    assert_eq!(a.lines().count(), b.lines().count());
+    assert_eq!(pairs.len(), 5 + 3 + 2);
+    assert_eq!(pairs[5..], ["1,Oslo|-,-", ",Kyiv|-,-", "7,Baku|-,-", "-,-|31,9", "-,-|33,"], "in their input's order");
+}
+
+#[test]
+fn what_goes_beyond_the_intersection_is_refused_until_it_is_accepted() {
+    let mut two = Two::with(ALICE, BOB);
+    two.change("learns =", "join = \"left\"\nlearns =");
+    let job = two.alice.file();
+    for command in ["plan", "check", "run"] {
+        let ended = two::run(&[command, job.to_str().unwrap()]);
+        ended.bad(2, &["shared.accept", "left_unmatched (how many rows", "write accept = [\"left_unmatched\"]"]);
+    }
+    two.change("learns =", "accept = \"all\"\nlearns =");
+    let plan = two::run(&["plan", two.alice.file().to_str().unwrap()]).good().stdout;
+    assert!(plan.contains("Join        left") && plan.contains("bob: how many rows of the left party"), "{plan}");
+}
+
+#[test]
+fn rules_make_one_key_of_many_spellings_and_check_says_what_they_did() {
+    let mut two = Two::with(
+        "mail,x\n Ana@Example.org,1\nbob@example.org,2\nno mail,3\n,4\nANA@example.org,5\n",
+        "mail\nana@example.org\neve@example.org\n",
+    );
+    two.change("keys = [\"id\"]", "keys = [\"mail\"]");
+    two.change("learns =", "rules = [\"email\"]\nlearns =");
+    two.run_well();
+    assert_eq!(two.rows("alice.out.csv"), [" Ana@Example.org,1", "ANA@example.org,5"]);
+    let check = two::run(&["check", two.alice.file().to_str().unwrap()]).good().stdout;
+    let words = "3 keys changed, 1 became empty, 1 collided: 3 distinct keys as they are written, 2 after the rules";
+    assert!(check.contains(words), "{check}");
+    // The other side must have the same rules, in the same version.
+    two.bob.change("rules = [\"email\"]", "rules = [\"lower\", \"trim\"]");
+    for ended in two.run() {
+        ended.bad(2, &["shared.rules", "email-v1", "lower-v1", "trim-v1"]);
+    }
+}

@@ -49,7 +49,9 @@ struct Hello {
     purpose: Purpose,
     shared: Value,
     keys: u64,
+    key_columns: usize,
     workers: u32,
+    memory: u64,
     #[serde(default)]
     resume: Option<Resume>,
 }
@@ -76,7 +78,7 @@ impl Resume {
 /// A field of the shared documents that differs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
-    /// The field, such as `shared.learns`.
+    /// What differs: a field, such as `shared.learns`.
     pub field: String,
     /// This party's name and value.
     pub mine: (String, Option<Value>),
@@ -121,13 +123,23 @@ pub fn agree(
         purpose,
         shared: shared.clone(),
         keys,
+        key_columns: plan.keys.len(),
         workers: plan.workers,
+        memory: plan.memory,
         resume: Resume::of(ledger),
     };
     let theirs = ch.swap(&serde_json::to_vec(&mine).expect("a hello is plain data"), HELLO_LIMIT)?;
     let theirs: Hello = serde_json::from_slice(&theirs).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
 
-    let differences = differences(&plan.me, &shared, ch.peer(), &theirs.shared);
+    let mut differences = differences(&plan.me, &shared, ch.peer(), &theirs.shared);
+    if theirs.key_columns != plan.keys.len() {
+        // Their names are each party's own, but keys of another number of columns could never be equal.
+        differences.push(Difference {
+            field: "the number of mine.input.keys".into(),
+            mine: (plan.me.to_string(), Some(plan.keys.len().into())),
+            theirs: (ch.peer().to_string(), Some(theirs.key_columns.into())),
+        });
+    }
     if !differences.is_empty() {
         return Err(JobError::Disagree { peer: ch.peer().to_string(), differences });
     }
@@ -159,7 +171,7 @@ pub fn agree(
         let both = mine.done.bytes().zip(peers.done.bytes()).map(|both| both == (b'1', b'1'));
         return Ok(agreed(*start, both.collect()));
     }
-    let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers));
+    let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers), (plan.memory, theirs.memory));
     let start = Start { salt: toss(plan, ch, rng)?, sizes, keys: (keys, theirs.keys) };
     ledger.start(start)?;
     Ok(agreed(start, vec![false; sizes.units as usize]))

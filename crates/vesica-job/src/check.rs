@@ -99,6 +99,20 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
             count(keys.duplicates)
         ),
     );
+    if plan.rules.iter().any(|rules| !rules.is_empty()) {
+        let spellings = Keys::spellings(&*table, plan, &scratch, ctl)?;
+        checked.add(
+            "rules",
+            format!(
+                "{} keys changed, {} became empty, {} collided: {} distinct keys as they are written, {} after the rules",
+                count(keys.ruled.changed),
+                count(keys.ruled.emptied),
+                count(spellings - keys.distinct),
+                count(spellings),
+                count(keys.distinct)
+            ),
+        );
+    }
     if let Some(output) = &plan.output {
         let free = forecast::free(&output.path).map_or("an unknown number of bytes".to_owned(), size);
         checked.add("output", format!("{} can be written, {free} free", output.path.display()));

@@ -51,14 +51,16 @@ pub enum JobError {
         "fewer keys are common than shared.limits.min_intersection asks for ({0}); by that agreement nobody is told more"
     )]
     TooSmall(u64),
-    /// An output that will not fit.
+    /// A disk that is too small.
     #[error(
-        "{folder} has {free} free, and the output needs about {need}: make room, or write elsewhere",
+        "{folder} has {free} free, and {what} needs about {need}: make room, or name another folder",
         folder = .folder.display(), free = crate::report::size(*.free), need = crate::report::size(*.need)
     )]
     Space {
         /// Where it was to go.
         folder: PathBuf,
+        /// What was.
+        what: &'static str,
         /// Bytes that it needs.
         need: u64,
         /// Bytes that are free.

@@ -7,7 +7,6 @@ use crate::protocol;
 use crate::report::{self, Revealed, count, size};
 use serde::Serialize;
 use std::fmt::Write;
-use vesica_table::Table;
 
 /// A plan in numbers.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +17,8 @@ pub struct Forecast {
     pub curve: Option<String>,
     /// Against whom the protocol protects.
     pub security: String,
+    /// The join.
+    pub join: String,
     /// Ids of the parameter sets.
     pub parameters: Vec<String>,
     /// Computational security in bits.
@@ -75,13 +76,13 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
             let table = vesica_table::open(&plan.input)?;
             match table.rows() {
                 Some(rows) => (rows, "from the file"),
-                None => (estimate(&*table, plan)?, "estimated from the file's beginning"),
+                None => (local::rows_about(&*table, plan)?, "estimated from the file's beginning"),
             }
         }
     };
     let peer_from = if peer_rows.is_some() { "given" } else { "not known: taken to be as many" };
     let peer_rows = peer_rows.unwrap_or(rows);
-    let sizes = plan.sizes(rows, peer_rows, (plan.workers, plan.workers));
+    let sizes = plan.sizes(rows, peer_rows, (plan.workers, plan.workers), (plan.memory, plan.memory));
 
     let cost = protocol::cost(plan, &sizes)?;
     let cores = report::Host::here().cores.min(sizes.in_flight);
@@ -90,6 +91,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     Ok(Forecast {
         protocol: plan.shared.protocol.name().to_owned(),
         curve: plan.curve.map(|set| set.curve.to_owned()),
+        join: plan.shared.join.name().to_owned(),
         security: plan.shared.security.name().to_owned(),
         parameters: protocol::parameters(plan, &sizes),
         kappa: plan.curve.map_or(vesica_params::Level::STANDARD.kappa, |set| set.kappa),
@@ -113,19 +115,6 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     })
 }
 
-/// Rows of a table, going by how many stand in its first part.
-fn estimate(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
-    let mut rows = 0u64;
-    for batch in table.keys(&plan.keys)? {
-        rows += batch?.num_rows() as u64;
-        if rows >= 100_000 {
-            let whole = table.bytes().unwrap_or(0);
-            return Ok((u128::from(rows) * u128::from(whole) / u128::from(table.bytes_read().max(1))) as u64);
-        }
-    }
-    Ok(rows)
-}
-
 impl Forecast {
     /// The forecast in plain words.
     pub fn in_words(&self) -> String {
@@ -140,6 +129,7 @@ impl Forecast {
             self.parameters.join(", "),
             self.sigma
         );
+        let _ = writeln!(text, "Join        {}", self.join);
         let _ = writeln!(
             text,
             "Rows        {} here ({}), {} there ({})",

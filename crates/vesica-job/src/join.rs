@@ -171,3 +171,95 @@ impl InOrder {
         Ok(())
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+    use crate::ledger::{Ledger, Start};
+    use crate::local::{self, Local};
+    use crate::units::Units;
+    use crate::{plan, spec};
+    use std::io::Write;
+    use std::process::Command;
+    use vesica_types::UnitId;
+
+    /// The memory that the job promises to keep to.
+    const MEMORY: u64 = 64 << 20;
+
+    /// Peak memory of this process, in bytes.
+    fn peak() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// All of a run but the protocol, over as many rows as the environment says: read, cut into units, find every key
+    /// common, join, write in another order.
+    #[test]
+    #[ignore = "started by other tests"]
+    fn child_joins_in_little_memory() {
+        let rows: u64 = std::env::var("ROWS").unwrap().parse().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = std::io::BufWriter::new(std::fs::File::create(dir.path().join("a.csv")).unwrap());
+        file.write_all(b"id,v\n").unwrap();
+        (0..rows).for_each(|i| writeln!(file, "{},some more text", i * 1_000_003 % rows).unwrap());
+        drop(file);
+        let job = format!(
+            "[shared]\nid = \"j\"\nparties = [\"a\", \"b\"]\nprotocol = \"ecdh\"\nlearns = [\"a\", \"b\"]\ninsecure = true\n\
+             [mine]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nmemory = \"64 MiB\"\ninput = {{ path = \"{0}/a.csv\", keys = [\"id\"] }}\n\
+             output = {{ path = \"{0}/out.csv\" }}\nscratch = \"{0}\"\n",
+            dir.path().display()
+        );
+        let plan = plan::plan(&spec::parse(&job).unwrap()).unwrap();
+        let before = peak();
+        let mut local: Local = local::open(&plan).unwrap();
+        let keys = Keys::extract(&*local.table, &plan, &local.scratch, &Control::new(())).unwrap();
+        assert_eq!((keys.rows, keys.distinct), (rows, rows));
+        let sizes = plan.sizes(rows, rows, (2, 2), (MEMORY, MEMORY));
+        let units = Units::partition(&keys, &[1; 32], sizes, plan.memory, &local.scratch).unwrap();
+        let mut ledger = Ledger::new(plan.memory, &local.scratch);
+        ledger.start(Start { salt: [1; 32], sizes, keys: (rows, rows) }).unwrap();
+        for id in (0..sizes.units).map(UnitId) {
+            let (_, found) = units.unit(id).unwrap();
+            let found = found.into_iter().map(|(key, rows)| Match { key, rows, peer_rows: 1 });
+            ledger.commit(id, &[0; 32], &found.collect::<Vec<_>>()).unwrap();
+        }
+        drop(units);
+        let found = ledger.found().unwrap();
+        let picks = super::rows(&plan, &keys, &found, 0, &local.scratch).unwrap();
+        let sink = local.fresh_sink(&plan).unwrap().unwrap();
+        let written = local.write(&plan, picks, rows, sink).unwrap().commit().unwrap();
+        assert_eq!(written.rows, rows);
+        let names = std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(names, 2, "the input and the output, and nothing that was spilled");
+        let grown = peak() - before;
+        writeln!(std::io::stdout(), "{rows} rows in {} MiB", grown >> 20).unwrap();
+        assert!(grown < MEMORY + (100 << 20), "{} MiB", grown >> 20);
+    }
+
+    fn kept_by(rows: u64) {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "join::tests::child_joins_in_little_memory"])
+            .env("ROWS", rows.to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(
+            child.status.success() && said.contains("1 passed"),
+            "{said}\n{}",
+            String::from_utf8_lossy(&child.stderr)
+        );
+    }
+
+    #[test]
+    fn the_memory_is_kept() {
+        kept_by(450_000);
+    }
+
+    #[test]
+    #[ignore = "takes minutes"]
+    fn the_memory_is_kept_by_many_rows() {
+        kept_by(10_000_000);
+    }
+}

@@ -12,7 +12,8 @@
 use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::plan::Plan;
-use crate::spec::Duplicates;
+use crate::rules;
+use crate::spec::{Duplicates, Rule};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use std::path::Path;
@@ -39,10 +40,23 @@ pub struct Keys {
     pub empty: u64,
     /// Rows whose key stands in an earlier row too.
     pub duplicates: u64,
+    /// What the rules did.
+    pub ruled: Ruled,
+    /// The first row whose key stands in an earlier row.
+    repeated: Option<u64>,
     /// The rows that take part, with their keys.
     parts: Spilled,
     /// The rows without a key.
     empties: Spilled,
+}
+
+/// What the rules did to the keys of a table.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Ruled {
+    /// Rows whose key is not as it stands in the table.
+    pub changed: u64,
+    /// Rows whose key became empty.
+    pub emptied: u64,
 }
 
 /// The numbers of a key's rows, ascending.
@@ -67,17 +81,40 @@ impl Keys {
     /// # Errors
     /// What is wrong with the table, with the row; [`JobError::Repeats`]; a full disk; being cancelled.
     pub fn extract(table: &dyn Table, plan: &Plan, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
+        let keys = Self::read(table, plan, false, dir, ctl)?;
+        match (plan.shared.duplicates, keys.repeated) {
+            (Duplicates::Error, Some(row)) => {
+                Err(JobError::Repeats { path: plan.input.path.clone(), row: row + 1, rows: keys.duplicates })
+            }
+            _ => Ok(keys),
+        }
+    }
+
+    /// Distinct keys as they are written, of the rows that have a key after the rules: more than there are keys, if rules
+    /// made some of them the same.
+    ///
+    /// # Errors
+    /// As [`Keys::extract`].
+    pub fn spellings(table: &dyn Table, plan: &Plan, dir: &Path, ctl: &Control) -> Result<u64, JobError> {
+        Ok(Self::read(table, plan, true, dir, ctl)?.distinct)
+    }
+
+    fn read(table: &dyn Table, plan: &Plan, as_written: bool, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
         let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
         let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
         let mut empties = Spill::new(1, 8, memory / 16, dir)?;
         let mut rows = 0u64;
         let mut text = Vec::new();
+        let mut ruled = Ruled::default();
         for batch in table.keys(&plan.keys)? {
             let batch = batch?;
             ctl.check()?;
             let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
             for (place, row) in (0..batch.num_rows()).zip(rows..) {
-                if encode(&columns, place, &mut text) {
+                let what = encode(&columns, place, &plan.rules, as_written, &mut text);
+                ruled.changed += u64::from(what.changed);
+                ruled.emptied += u64::from(what.emptied);
+                if what.present {
                     let digest = blake3::keyed_hash(&KEY_DOMAIN, &text);
                     let mut record = [0; RECORD];
                     record[..32].copy_from_slice(digest.as_bytes());
@@ -92,11 +129,9 @@ impl Keys {
         }
         let empties = empties.finish()?;
         let sorted = sort(unsorted.finish()?, plan.shared.duplicates, memory, dir, ctl)?;
-        let duplicates = rows - empties.total() - sorted.distinct;
-        if let (Duplicates::Error, Some(row)) = (plan.shared.duplicates, sorted.repeated) {
-            return Err(JobError::Repeats { path: plan.input.path.clone(), row: row + 1, rows: duplicates });
-        }
-        Ok(Self { rows, distinct: sorted.distinct, empty: empties.total(), duplicates, parts: sorted.parts, empties })
+        let (distinct, empty) = (sorted.distinct, empties.total());
+        let duplicates = rows - empty - distinct;
+        Ok(Self { rows, distinct, empty, duplicates, ruled, repeated: sorted.repeated, parts: sorted.parts, empties })
     }
 
     /// Rows that take part in the join: all but those that the job leaves out for repeating a key.
@@ -162,20 +197,35 @@ static KEY_DOMAIN: std::sync::LazyLock<[u8; 32]> =
 /// The type tag of a text column in a key's encoding; other types may get their own one day.
 const TEXT: u8 = 1;
 
-/// Writes row `row`'s key to `out`: for each column its type, its length and its bytes, so that no two keys have one
-/// encoding. False if a column is empty: such a key matches nothing.
-fn encode(columns: &[&StringArray], row: usize, out: &mut Vec<u8>) -> bool {
+/// What [`encode`] found.
+struct Encoded {
+    /// Whether the row has a key: no column of it is empty.
+    present: bool,
+    /// Whether a rule changed it.
+    changed: bool,
+    /// Whether it would have a key as it is written.
+    emptied: bool,
+}
+
+/// Writes row `row`'s key to `out`, after `rules` or, if `as_written`, before them: for each column its type, its length
+/// and its bytes, so that no two keys have one encoding. A key with an empty column matches nothing.
+fn encode(columns: &[&StringArray], row: usize, rules: &[Vec<Rule>], as_written: bool, out: &mut Vec<u8>) -> Encoded {
     out.clear();
-    for column in columns {
-        let value = column.value(row).as_bytes();
-        if value.is_empty() {
-            return false;
-        }
+    let mut found = Encoded { present: true, changed: false, emptied: false };
+    let mut written = true;
+    for (column, rules) in columns.iter().zip(rules) {
+        let text = column.value(row);
+        let key = rules::apply(rules, text);
+        found.changed |= key != text;
+        found.present &= !key.is_empty();
+        written &= !text.is_empty();
+        let bytes = if as_written { text.as_bytes() } else { key.as_bytes() };
         out.push(TEXT);
-        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
-        out.extend_from_slice(value);
+        out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        out.extend_from_slice(bytes);
     }
-    true
+    found.emptied = written && !found.present;
+    found
 }
 
 /// What sorting gives.
@@ -293,6 +343,18 @@ mod tests {
     }
 
     #[test]
+    fn rules_are_applied_before_keys_are_compared() {
+        let csv = "id,x\n A ,1\na,1\nb,\n??,1\n,1\n";
+        let keys = try_extract(csv, &["id"], "rules = [\"trim\", \"lower\"]").unwrap();
+        assert_eq!((keys.distinct, keys.duplicates, keys.ruled), (3, 1, Ruled { changed: 1, emptied: 0 }));
+        let keys = try_extract(csv, &["id", "x"], "rules = [[\"digits\"], []]").unwrap();
+        assert_eq!((keys.distinct, keys.empty, keys.ruled), (0, 5, Ruled { changed: 4, emptied: 3 }));
+        let plain = extract("id\na\n", &["id"]);
+        let ruled = try_extract("id\n A\n", &["id"], "rules = [\"trim\", \"lower\"]").unwrap();
+        assert_eq!(all(&plain), all(&ruled), "the same key as one that was written so");
+    }
+
+    #[test]
     fn keys_of_several_columns_do_not_run_together() {
         let keys = extract("x,y\n\"a,b\",c\na,\"b,c\"\nab,c\na,bc\na,\n", &["x", "y"]);
         assert_eq!((keys.distinct, keys.empty), (4, 1));
@@ -302,6 +364,15 @@ mod tests {
             digests.contains(&all(&swapped)[0].digest),
             "columns are taken in the order of the job, not of the file"
         );
+    }
+
+    /// What a key is must never depend on a machine, a compiler or a library's version: both sides compute it.
+    #[test]
+    fn a_key_is_the_same_everywhere() {
+        let keys = extract("id,x\nAna,7\n", &["id", "x"]);
+        let [key] = all(&keys)[..] else { panic!("one key") };
+        let hex: String = key.digest.0.iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!((hex.as_str(), key.spread), ("9ebb7176db5b307785ce2573e110382e", 7845335764751068214));
     }
 
     #[test]

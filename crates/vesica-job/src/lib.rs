@@ -22,6 +22,7 @@ mod peer;
 mod plan;
 mod protocol;
 pub mod report;
+mod rules;
 mod run;
 pub mod sample;
 pub mod schema;

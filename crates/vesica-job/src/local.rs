@@ -62,11 +62,46 @@ impl Local {
         match vesica_table::free_bytes(folder) {
             // A compressed input says little about an uncompressed output and the other way round: refuse what cannot be.
             Ok(free) if u128::from(free) < need / 2 => {
-                Err(JobError::Space { folder: folder.clone(), need: u64::try_from(need).unwrap_or(u64::MAX), free })
+                let need = u64::try_from(need).unwrap_or(u64::MAX);
+                Err(JobError::Space { folder: folder.clone(), what: "the output", need, free })
             }
             _ => Ok(()),
         }
     }
+}
+
+/// Bytes that a row takes on disk while keys are sorted, where memory does not hold them: its record twice.
+const SPILLED: u64 = 80;
+
+/// Fails if the keys of `table` will fit neither in memory nor on the disk.
+fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {
+    let rows = table.rows().map_or_else(|| rows_about(table, plan), Ok)?;
+    let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
+    match vesica_table::free_bytes(scratch) {
+        Ok(free) if free < need => {
+            Err(JobError::Space { folder: scratch.to_owned(), what: "what does not fit in mine.memory", need, free })
+        }
+        Err(error) => {
+            Err(JobError::File { what: "cannot use the folder of mine.scratch,", path: scratch.into(), error })
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Rows of a table, going by how many stand in its first part.
+///
+/// # Errors
+/// What is wrong with that part.
+pub fn rows_about(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
+    let mut rows = 0u64;
+    for batch in table.keys(&plan.keys)? {
+        rows += batch?.num_rows() as u64;
+        if rows >= 100_000 {
+            let whole = table.bytes().unwrap_or(0);
+            return Ok((u128::from(rows) * u128::from(whole) / u128::from(table.bytes_read().max(1))) as u64);
+        }
+    }
+    Ok(rows)
 }
 
 /// The folder that a file named `path` is in.
@@ -77,7 +112,7 @@ pub fn folder(path: &Path) -> PathBuf {
     }
 }
 
-/// Opens all that a run needs: cheap checks, no pass over the rows.
+/// Opens all that a run needs: cheap checks, and a look at the first rows.
 ///
 /// # Errors
 /// Whatever would end the run later for a reason that can be seen now.
@@ -92,9 +127,11 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
     let table = vesica_table::open(&plan.input)?;
     // Asks for the columns, and reads nothing yet.
     drop(table.keys(&plan.keys)?);
+    let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    room_to_spill(plan, &*table, &scratch)?;
     let sink = sink(plan, &*table)?;
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
-    Ok(Local { table, sink, identity, endpoint, scratch: std::env::temp_dir(), folder })
+    Ok(Local { table, sink, identity, endpoint, scratch, folder })
 }
 
 fn sink(plan: &Plan, table: &dyn Table) -> Result<Option<Box<dyn Sink>>, JobError> {

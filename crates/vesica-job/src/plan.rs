@@ -1,7 +1,7 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
 use crate::shape::{self, Half};
-use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, ProtocolName, Spec, SpecError};
+use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, ProtocolName, Rule, Rules, Spec, SpecError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -34,14 +34,18 @@ pub struct Plan {
     pub input: vesica_table::Input,
     /// Its key columns.
     pub keys: Vec<String>,
+    /// What is done to each of them.
+    pub rules: Vec<Vec<Rule>>,
     /// Where the result goes; present exactly if this party learns it.
     pub output: Option<vesica_table::Output>,
     /// The columns that go there; all where absent.
     pub columns: Option<Vec<String>>,
     /// The order of its rows.
     pub order: Order,
-    /// Bytes of memory for keys before they spill.
+    /// Bytes of memory that the run may take; what is more is spilled.
     pub memory: u64,
+    /// Where to; the system's temporary folder where absent.
+    pub scratch: Option<PathBuf>,
     /// Units that this party is ready to work on at once.
     pub workers: u32,
     /// Where finished units are kept, if they are to outlive the process.
@@ -106,6 +110,9 @@ pub struct Sizes {
     /// Length of a comparison tag.
     pub tag_len: TagLen,
 }
+
+/// Bytes of memory that a key costs while its unit is in flight, in the protocol that takes most.
+const IN_FLIGHT: u64 = 220;
 
 /// The most distinct keys a party may bring.
 pub const MAX_KEYS: u64 = 1 << 36;
@@ -180,12 +187,17 @@ impl Plan {
         ))
     }
 
-    /// The sizes for `mine` and `theirs` distinct keys, when the sides are ready for `workers` units at once.
-    pub fn sizes(&self, mine: u64, theirs: u64, workers: (u32, u32)) -> Sizes {
+    /// The sizes for `mine` and `theirs` distinct keys, when the sides are ready for `workers` units at once and have `memory`
+    /// bytes.
+    pub fn sizes(&self, mine: u64, theirs: u64, workers: (u32, u32), memory: (u64, u64)) -> Sizes {
         let in_flight = workers.0.min(workers.1).max(1);
         let largest = mine.max(theirs);
         let units = match self.shared.unit {
-            None => vesica_params::units(largest, in_flight),
+            None => {
+                // Units in flight may take a quarter of the memory.
+                let fit = memory.0.min(memory.1) / 4 / (u64::from(in_flight) * 2 * IN_FLIGHT);
+                vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
+            }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
         };
         let capacity = vesica_params::unit_capacity(mine, units, Level::STANDARD);
@@ -288,6 +300,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             ..vesica_table::Input::new(&mine.input.path)
         },
         keys: mine.input.keys.clone(),
+        rules: rules(&shared.rules, mine.input.keys.len())?,
         output: mine.output.as_ref().map(|o| vesica_table::Output {
             path: o.path.clone(),
             format: o.format.map(table_format),
@@ -297,6 +310,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         columns,
         order: mine.output.as_ref().map(|o| o.order).unwrap_or_default(),
         memory: memory(&mine.memory)?,
+        scratch: mine.scratch.clone(),
         workers: workers(mine.workers)?,
         patience: humantime::parse_duration(&mine.patience).map_err(|e| {
             SpecError::field(
@@ -479,6 +493,18 @@ fn memory(text: &str) -> Result<u64, SpecError> {
     Ok(bytes.as_u64())
 }
 
+/// The rules of each of `columns` key columns.
+fn rules(rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
+    match rules {
+        Rules::All(rules) => Ok(vec![rules.clone(); columns]),
+        Rules::Each(lists) if lists.len() == columns => Ok(lists.clone()),
+        Rules::Each(lists) => Err(SpecError::field(
+            "shared.rules",
+            format!("{} lists for {columns} key columns; give one for each, or one for all", lists.len()),
+        )),
+    }
+}
+
 fn resume(mine: &spec::Mine) -> Result<Option<ResumePlan>, SpecError> {
     match (&mine.resume, &mine.resume_key) {
         (None, Some(_)) => Err(SpecError::field("mine.resume_key", "is of use only with mine.resume: add it")),
@@ -568,6 +594,7 @@ output = { path = "out.csv" }
             ),
             ("\"out.csv\"", "\"out.csv\", columns = []", "mine.output.columns"),
             ("\"out.csv\"", "\"out.csv\", columns = [\"a\", \"a\"]", "mine.output.columns"),
+            ("learns = [\"alice\"]", "learns = [\"alice\"]\nrules = [[\"trim\"], []]", "shared.rules"),
             ("keys = [\"id\"]", "keys = []", "mine.input.keys"),
             ("keys = [\"id\"]", "keys = [\"id\", \"id\"]", "mine.input.keys"),
             ("name = \"alice\"", "name = \"alice\"\nmemory = \"lots\"", "mine.memory"),
@@ -629,9 +656,16 @@ output = { path = "out.csv" }
     #[test]
     fn both_sides_compute_the_same_sizes() {
         let plan = plan(&spec::parse(&job()).unwrap()).unwrap();
-        let (a, b) = (plan.sizes(1000, 1 << 20, (2, 8)), plan.sizes(1 << 20, 1000, (8, 2)));
+        let (few, many) = (64 << 20, 2 << 30);
+        let (a, b) = (plan.sizes(1000, 1 << 20, (2, 8), (few, many)), plan.sizes(1 << 20, 1000, (8, 2), (many, few)));
         assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len));
         assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity));
+        // Units in flight fit into a quarter of the memory, however many there are at once.
+        for (memory, workers) in [(64 << 20, 2), (256 << 20, 16), (2 << 30, 64)] {
+            let sizes = plan.sizes(100_000_000, 100_000_000, (workers, workers), (memory, memory));
+            let taken = (sizes.capacity + sizes.peer_capacity) * u64::from(sizes.in_flight) * IN_FLIGHT;
+            assert!(taken < memory / 3, "{taken} of {memory}");
+        }
     }
 
     #[test]

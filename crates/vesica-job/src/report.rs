@@ -93,6 +93,10 @@ pub struct Chosen {
     pub curve: Option<String>,
     /// Against whom the protocol protects.
     pub security: String,
+    /// The join.
+    pub join: String,
+    /// Ids of the rules that keys were brought into one form by, for each key column.
+    pub rules: Vec<Vec<String>>,
     /// Ids of the parameter sets.
     pub parameters: Vec<String>,
     /// Version of the format on the wire.

@@ -198,6 +198,8 @@ fn close(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mu
             protocol: plan.shared.protocol.name().to_owned(),
             curve: plan.curve.map(|set| set.curve.to_owned()),
             security: plan.shared.security.name().to_owned(),
+            join: plan.shared.join.name().to_owned(),
+            rules: plan.rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
             parameters: protocol::parameters(plan, &agreed.sizes),
             wire_version: vesica_net::WIRE_VERSION,
             units: agreed.sizes.units,

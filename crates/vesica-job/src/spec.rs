@@ -48,6 +48,9 @@ pub struct Shared {
     /// What is done with a key that stands in several rows of one table.
     #[serde(default)]
     pub duplicates: Duplicates,
+    /// What is done to keys before they are compared, so that both sides write them in one way.
+    #[serde(default)]
+    pub rules: Rules,
     /// The parties that get the result. Everyone else gets nothing, not even its size.
     pub learns: Vec<String>,
     /// What the parties agree to tell each other beyond the intersection; what a job tells is shown by `vesica plan`.
@@ -231,6 +234,83 @@ pub enum Duplicates {
     First,
 }
 
+/// What is done to keys: a list of rules for every key column, as `["trim", "lower"]`, or a list for each of them, as
+/// `[["email"], []]`. Rules are applied from left to right; a key with a column that is empty then matches nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Rules {
+    /// The same for every key column.
+    All(Vec<Rule>),
+    /// A list for each key column.
+    Each(Vec<Vec<Rule>>),
+}
+
+/// A rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// No white space at either end.
+    Trim,
+    /// Lower case.
+    Lower,
+    /// Unicode's compatibility composition (NFKC): one spelling for what looks the same, such as letters of full width.
+    Nfkc,
+    /// Mail addresses: trimmed, in lower case; those of Gmail without dots and without what follows a plus. What is no
+    /// address becomes empty.
+    Email,
+    /// The digits 0 to 9, and nothing else.
+    Digits,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules::All(Vec::new())
+    }
+}
+
+impl Rules {
+    /// The lists as they stand in a job, with the rules' ids.
+    fn ids(&self) -> serde_json::Value {
+        let ids = |rules: &Vec<Rule>| rules.iter().map(|rule| rule.id()).collect::<serde_json::Value>();
+        match self {
+            Rules::All(rules) => ids(rules),
+            Rules::Each(lists) => lists.iter().map(ids).collect(),
+        }
+    }
+}
+
+/// By hand, to say what is offered instead of phone numbers.
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        if name.starts_with("phone") {
+            return Err(de::Error::custom(
+                "there is no rule for phone numbers, because what they mean changes with every numbering plan: store them \
+                 as E.164, such as +41791234567, and take \"digits\"",
+            ));
+        }
+        Rule::ALL.iter().find(|rule| rule.name() == name).copied().ok_or_else(|| {
+            let names: Vec<String> = Rule::ALL.iter().map(|rule| format!("`{}`", rule.name())).collect();
+            de::Error::custom(format!("unknown rule `{name}`, expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+/// By hand, because serde's own way with alternatives forgets what was wrong.
+impl<'de> Deserialize<'de> for Rules {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let lists: Vec<serde_json::Value> = Vec::deserialize(from)?;
+        let each = !lists.is_empty() && lists.iter().all(serde_json::Value::is_array);
+        let lists = serde_json::Value::Array(lists);
+        let rules = if each {
+            serde_json::from_value(lists).map(Rules::Each)
+        } else {
+            serde_json::from_value(lists).map(Rules::All)
+        };
+        rules.map_err(de::Error::custom)
+    }
+}
+
 /// What the parties agree to tell each other beyond the intersection: `"all"`, or a list of names.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -342,9 +422,14 @@ pub struct Mine {
     /// Where the result goes; for a party that learns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
-    /// Memory that keys may take before they are spilled to disk: a number with a unit, such as `"2 GiB"`.
+    /// Memory that the run may take, whatever the size of the tables, besides some 100 MiB for the program and its
+    /// buffers: a number with a unit, such as `"2 GiB"`. What is more is spilled to disk.
     #[serde(default = "default_memory")]
     pub memory: String,
+    /// A folder for what does not fit in memory; the system's temporary folder when absent. The files there have no name,
+    /// are masked by a key that is never written, and are gone however the program ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<PathBuf>,
     /// Units worked on at once; the number of cores when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
@@ -578,6 +663,7 @@ impl Mine {
             paths.extend(&mut tls.ca);
         }
         paths.extend(&mut self.report);
+        paths.extend(&mut self.scratch);
         paths.extend(&mut self.trace);
         paths.extend(&mut self.resume);
         paths.extend(&mut self.resume_key);
@@ -588,9 +674,11 @@ impl Mine {
 }
 
 impl Shared {
-    /// The document as it is compared: every field, defaults written out, in alphabetical order.
+    /// The document as it is compared: every field, defaults written out, rules by their ids, in alphabetical order.
     pub fn canonical(&self) -> serde_json::Value {
-        serde_json::to_value(self).expect("plain data without maps of odd keys")
+        let mut document = serde_json::to_value(self).expect("plain data without maps of odd keys");
+        document["rules"] = self.rules.ids();
+        document
     }
 
     /// The hash of the canonical document; it names the job on the wire.
@@ -657,6 +745,28 @@ output = { path = "out.csv" }
             assert!(error.message.ends_with(&format!("did you mean `{near}`?")), "{error}");
         }
         assert!(accept("7").unwrap_err().message.contains("\"all\" or a list of names"));
+    }
+
+    #[test]
+    fn rules_are_a_list_or_a_list_for_each_column() {
+        let rules =
+            |value: &str| parse(&JOB.replace("learns =", &format!("rules = {value}\nlearns ="))).map(|s| s.shared);
+        let all = rules("[\"trim\", \"lower\"]").unwrap();
+        assert_eq!(all.rules, Rules::All(vec![Rule::Trim, Rule::Lower]));
+        assert_eq!(rules("[[\"email\"], []]").unwrap().rules, Rules::Each(vec![vec![Rule::Email], vec![]]));
+        assert_eq!(rules("[]").unwrap().rules, Rules::default());
+        assert!(
+            all.canonical()["rules"][1].as_str().unwrap().starts_with("lower-v1-unicode-"),
+            "versions are compared"
+        );
+        let error = rules("[\"trimm\"]").unwrap_err();
+        assert!(error.message.ends_with("did you mean `trim`?") && error.place.is_some(), "{error}");
+        for (wrong, words) in
+            [("[\"phone:CH\"]", "E.164"), ("[[\"trim\"], \"trim\"]", "string"), ("\"trim\"", "sequence")]
+        {
+            let error = rules(wrong).unwrap_err();
+            assert!(error.message.contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -86,7 +86,10 @@ impl Units {
     }
 
     /// The unit, and the number and row count of each of its keys.
-    fn unit(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
+    ///
+    /// # Errors
+    /// Those of reading what was spilled.
+    pub fn unit(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
         let mut bytes = self.records.read(id.0 as usize)?;
         let (records, _) = bytes.as_chunks_mut::<RECORD>();
         records.sort_unstable();

@@ -139,6 +139,7 @@ fn half(db: &Connection, mine: &str, theirs: &str, with: bool) -> Vec<Option<Str
 
 /// Both parties' plans for the tables in `dir`. `mine` is what each side's output says beside its path.
 fn plans(dir: &Path, keys: usize, shared: &str, learns: &[&str], mine: &str) -> [Plan; 2] {
+    let protocol = if shared.contains("protocol =") { "" } else { "protocol = \"ecdh\"" };
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let contacts = [format!("listen = \"127.0.0.1:{port}\""), format!("connect = {{ alice = \"127.0.0.1:{port}\" }}")];
     let side = |name: &str, contact: &str| {
@@ -146,7 +147,7 @@ fn plans(dir: &Path, keys: usize, shared: &str, learns: &[&str], mine: &str) -> 
         let output = if learns.contains(&name) { output } else { String::new() };
         let columns = &["k1", "k2"][..keys];
         let job = format!(
-            "[shared]\nid = \"joins\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\ninsecure = true\n\
+            "[shared]\nid = \"joins\"\nparties = [\"alice\", \"bob\"]\n{protocol}\ninsecure = true\n\
              learns = {learns:?}\n{shared}\n\
              [mine]\nname = \"{name}\"\n{contact}\npatience = \"60s\"\n\
              input = {{ path = \"{name}.csv\", keys = {columns:?} }}\n{output}\n"
@@ -163,8 +164,8 @@ fn both(plans: [Plan; 2]) -> [Result<Report, JobError>; 2] {
     plans.map(|plan| std::thread::spawn(move || run(&plan, &Control::new(())))).map(|thread| thread.join().unwrap())
 }
 
-/// One pair of tables, each join for everyone who may learn it.
-fn as_sql_says(seed: u64) {
+/// One pair of tables, each join for everyone who may learn it, by `protocol`.
+fn as_sql_says(protocol: &str, seed: u64) {
     let dice = &mut Dice(seed);
     let keys = 1 + dice.below(2);
     let tables = ["a", "b"].map(|name| Table::random(name, keys, dice));
@@ -189,9 +190,11 @@ fn as_sql_says(seed: u64) {
         let in_order = dice.below(3) == 0;
         let unit = ["", "unit = 2", "unit = 5"][dice.below(3)];
         let duplicates = if first { "first" } else { "join" };
-        let shared = format!("join = \"{join}\"\nduplicates = \"{duplicates}\"\naccept = \"all\"\n{unit}");
+        let shared = format!(
+            "protocol = \"{protocol}\"\njoin = \"{join}\"\nduplicates = \"{duplicates}\"\naccept = \"all\"\n{unit}"
+        );
         let mine = if in_order { ", order = \"input\"" } else { "" };
-        let case = format!("seed {seed}, {join} for {learns:?}, {duplicates}, {unit}, {mine}");
+        let case = format!("{protocol}, seed {seed}, {join} for {learns:?}, {duplicates}, {unit}, {mine}");
         let reports = both(plans(dir.path(), keys, &shared, learns, mine));
         let reports = reports.map(|r| r.unwrap_or_else(|e| panic!("{case}: {e}")));
 
@@ -230,15 +233,23 @@ fn as_sql_says(seed: u64) {
 fn every_join_is_what_sql_says() {
     std::thread::scope(|scope| {
         for group in 0..4 {
-            scope.spawn(move || (0..4).for_each(|i| as_sql_says(4 * i + group)));
+            scope.spawn(move || (0..4).for_each(|i| as_sql_says("ecdh", 4 * i + group)));
         }
     });
 }
 
 #[test]
+fn every_join_is_what_sql_says_by_every_protocol() {
+    as_sql_says("rr22", 16);
+    as_sql_says("kkrt", 17);
+}
+
+#[test]
 #[ignore = "takes minutes"]
 fn every_join_is_what_sql_says_many_times() {
-    (100..400).for_each(as_sql_says);
+    for protocol in ["ecdh", "rr22", "kkrt"] {
+        (100..200).for_each(|seed| as_sql_says(protocol, seed));
+    }
 }
 
 /// Below the minimum neither side is told more than that, and nothing stands on either disk; at it the run goes through.

@@ -1,4 +1,4 @@
-//! CSV, Parquet and Arrow in and out; knows nothing of cryptography.
+//! CSV, Parquet and Arrow in and out; knows nothing of protocols.
 //!
 //! A table is read twice. The first pass takes the key columns as text ([`Table::keys`]); the second takes the rows
 //! that matched ([`Table::select`]). Between the two, row numbers are all that anybody needs. The second pass is
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Nothing here holds a table in memory: what does not fit a budget goes to files without a name ([`Spill`],
-//! [`Reorder`]), which vanish however the program ends.
+//! [`Reorder`]), which vanish however the program ends, and whose content is masked by a key that is never written.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod open;
 mod parquet;
 mod reorder;
 mod scan;
+mod sealed;
 mod sink;
 mod spill;
 mod stage;

@@ -6,9 +6,8 @@
 //! then the bounds of its buckets, so that an index of 2^16 buckets and many runs costs no memory.
 
 use crate::Error;
-use std::fs::File;
+use crate::sealed::Sealed;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -242,13 +241,13 @@ impl Log {
         let writing = |error| Error::writing(&self.runs.dir, error);
         let file = match &mut self.runs.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.runs.dir).map_err(writing)?),
+            none => none.insert(Sealed::new(&self.runs.dir).map_err(writing)?),
         };
         let base = self.runs.disk;
         let index = base + self.sorted.len() as u64;
-        file.write_all_at(&self.sorted, base).map_err(writing)?;
-        let bounds: Vec<u8> = bounds.iter().flat_map(|b| (base + b).to_le_bytes()).collect();
-        file.write_all_at(&bounds, index).map_err(writing)?;
+        file.write_all_at(&mut self.sorted, base).map_err(writing)?;
+        let mut bounds: Vec<u8> = bounds.iter().flat_map(|b| (base + b).to_le_bytes()).collect();
+        file.write_all_at(&mut bounds, index).map_err(writing)?;
         self.runs.disk = index + bounds.len() as u64;
         self.runs.runs.push(Run::Disk { index });
         Ok(())
@@ -278,7 +277,7 @@ enum Run {
 /// The reading end of a [`Log`].
 pub(crate) struct Runs {
     dir: PathBuf,
-    file: Option<File>,
+    file: Option<Sealed>,
     disk: u64,
     runs: Vec<Run>,
     /// Bytes in each bucket.
@@ -305,7 +304,7 @@ impl Runs {
         }
     }
 
-    fn file(&self) -> io::Result<&File> {
+    fn file(&self) -> io::Result<&Sealed> {
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -442,7 +441,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         let mut spill = Spill::new(3, 8, 64, &dir()).unwrap();
-        spill.log.runs.file = Some(File::options().write(true).open("/dev/full").unwrap());
+        spill.log.runs.file = Some(Sealed::full());
         let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
         assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     }

@@ -8,7 +8,7 @@ use super::launch::{
     Curve, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol, PsiConfig, Role, SslOptions,
 };
 use crate::spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName, Rules,
     Security, Shared, Spec, SpecError, Tls, default_memory, default_patience,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +96,7 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         security: Security::SemiHonest,
         join: join(psi)?,
         duplicates: Duplicates::Join,
+        rules: Rules::default(),
         accept: accept(psi)?,
         limits: Limits::default(),
         learns,
@@ -117,6 +118,7 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         },
         output: i_learn.then(|| output(psi)).transpose()?,
         memory: default_memory(),
+        scratch: None,
         workers: None,
         report: None,
         trace: Some(&psi.debug_options.trace_path).filter(|path| !path.is_empty()).map(PathBuf::from),

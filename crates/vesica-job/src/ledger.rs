@@ -83,7 +83,7 @@ pub struct Ledger {
 /// The common keys of finished units, a bucket a unit.
 enum Matches {
     None,
-    Growing(Spill),
+    Growing(Box<Spill>),
     Whole(Spilled),
 }
 
@@ -141,7 +141,7 @@ impl Ledger {
 
     fn begin(&mut self, start: Start) -> Result<(), JobError> {
         let units = start.sizes.units as usize;
-        self.matches = Matches::Growing(Spill::new(units, Match::BYTES, self.memory, &self.scratch)?);
+        self.matches = Matches::Growing(Box::new(Spill::new(units, Match::BYTES, self.memory, &self.scratch)?));
         self.start = Some(start);
         self.done.clear();
         Ok(())

@@ -674,7 +674,8 @@ output = { path = "out.csv" }
             let text = job().replace("\"ecdh\"", &format!("\"{protocol}\""));
             let plan = plan(&spec::parse(&text).unwrap()).unwrap();
             for (n, m) in [(0, 0), (0, 1), (1, 2), (100, 5_000_000), (1 << 20, 1 << 21), (3, 1 << 30)] {
-                let (a, b) = (plan.sizes(n, m, (2, 8)), plan.sizes(m, n, (8, 2)));
+                let (a, b) =
+                    (plan.sizes(n, m, (2, 8), (1 << 30, 1 << 31)), plan.sizes(m, n, (8, 2), (1 << 31, 1 << 30)));
                 assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity), "{protocol} {n} {m}");
                 assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len), "{protocol} {n} {m}");
             }

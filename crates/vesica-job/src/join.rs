@@ -199,7 +199,9 @@ mod tests {
     #[test]
     #[ignore = "started by other tests"]
     fn child_joins_in_little_memory() {
-        let rows: u64 = std::env::var("ROWS").unwrap().parse().unwrap();
+        // By itself, in a process with others, there is nothing to measure.
+        let Ok(rows) = std::env::var("ROWS") else { return };
+        let rows: u64 = rows.parse().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut file = std::io::BufWriter::new(std::fs::File::create(dir.path().join("a.csv")).unwrap());
         file.write_all(b"id,v\n").unwrap();
@@ -238,28 +240,19 @@ mod tests {
         assert!(grown < MEMORY + (100 << 20), "{} MiB", grown >> 20);
     }
 
-    fn kept_by(rows: u64) {
+    #[test]
+    #[ignore = "takes a minute"]
+    fn the_memory_is_kept() {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture", "join::tests::child_joins_in_little_memory"])
-            .env("ROWS", rows.to_string())
+            .env("ROWS", "10000000")
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&child.stdout);
         assert!(
-            child.status.success() && said.contains("1 passed"),
+            child.status.success() && said.contains(" rows in "),
             "{said}\n{}",
             String::from_utf8_lossy(&child.stderr)
         );
-    }
-
-    #[test]
-    fn the_memory_is_kept() {
-        kept_by(450_000);
-    }
-
-    #[test]
-    #[ignore = "takes minutes"]
-    fn the_memory_is_kept_by_many_rows() {
-        kept_by(10_000_000);
     }
 }

@@ -3,7 +3,7 @@
 use crate::agree::Agreed;
 use crate::curve::{WithGroup, with_group};
 use crate::error::JobError;
-use crate::plan::{Plan, Sizes};
+use crate::plan::{IN_FLIGHT, Plan, Sizes};
 use crate::spec::{Mode, ProtocolName, Security};
 use crate::units::{self, Work};
 use std::marker::PhantomData;
@@ -265,7 +265,7 @@ impl WithOprf for CostOfOprf<'_> {
             sent: base.0 + units * (all.0 - base.0),
             received: base.1 + units * (all.1 - base.1),
             cpu_s: wall.as_secs_f64() * units as f64,
-            memory: 200, // sparse vectors or columns, stores and values; measured
+            memory: 200, // sparse vectors or columns, stores and values; an estimate from their sizes
         })
     }
 }
@@ -323,7 +323,7 @@ impl WithGroup for CostOfEcdh<'_> {
             sent: mine * element + for_learner(plan.learns(&plan.peer().party), theirs),
             received: theirs * element + for_learner(plan.i_learn(), mine),
             cpu_s: mine as f64 * mask + theirs as f64 * mask_again,
-            memory: 220, // points, encodings, tags and their order; measured
+            memory: IN_FLIGHT,
         }
     }
 }

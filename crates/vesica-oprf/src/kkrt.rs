@@ -18,7 +18,7 @@
 //! Rounds: OT + 1/2.   Bytes: w/8 a bin.
 //! Differs from the paper: no stash; one list of values for the three hash functions, as each value names its bin.
 
-use crate::{Oprf, Prf};
+use crate::{Oprf, Prf, wrong_side};
 use vesica_block::Block;
 use vesica_block::aes::Aes128;
 use vesica_block::prg::Prg;
@@ -263,10 +263,6 @@ impl Code {
         }
         words
     }
-}
-
-fn wrong_side() -> Error {
-    Error::Bug("a side of an OPRF was asked for the other's part".into())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub mod kkrt;
 pub mod vole;
 
 use vesica_block::Block;
-use vesica_session::{Channel, Result, SessionRng};
+use vesica_session::{Channel, Error, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
 
 /// An oblivious pseudorandom function, opened: set-up that serves all units of a job is done, and both sizes are fixed.
@@ -40,4 +40,9 @@ pub trait Prf {
 
     /// Appends the values of each of `ys`, [`Prf::VALUES`] an input.
     fn eval(&self, ys: &[Digest], values: &mut Vec<Block>);
+}
+
+/// The error of a value that was opened as one side and asked for the other's part.
+fn wrong_side() -> Error {
+    Error::Bug("a side of an OPRF was asked for the other's part".into())
 }

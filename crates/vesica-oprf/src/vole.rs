@@ -30,7 +30,7 @@ use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
 
-use crate::{Oprf, Prf};
+use crate::{Oprf, Prf, wrong_side};
 
 /// What both parties agreed on.
 #[derive(Clone, Copy, Debug)]
@@ -341,10 +341,6 @@ impl Shape for BandShape {
 fn split_block(bytes: &[u8]) -> (Block, &[u8]) {
     let (front, rest) = bytes.split_first_chunk().expect("16 bytes and more");
     (Block::from_le_bytes(*front), rest)
-}
-
-fn wrong_side() -> Error {
-    Error::Bug("a side of an OPRF was asked for the other's part".into())
 }
 
 #[cfg(test)]

@@ -110,8 +110,7 @@ impl<O: Oprf> OprfPsi<O> {
         let (real, wrong) =
             (unit.keys.len() * O::Key::VALUES, "it says that it holds what is none of this side's keys");
         let mut places = Vec::new();
-        for (at, &(_, value)) in tags.iter().enumerate().filter(|&(at, _)| set(at)) {
-            debug_assert!(at < tags.len());
+        for (_, &(_, value)) in tags.iter().enumerate().filter(|&(at, _)| set(at)) {
             if value as usize >= real {
                 return Err(ch.accuse(Misbehaviour::Contradiction(wrong)));
             }

@@ -53,7 +53,7 @@ fn ci(long: bool) -> Chore {
 
 /// The whole suite on the best instruction set, then what depends on the set on each of the others.
 fn test(long: bool) -> Chore {
-    run("cargo", &["test", "--workspace"], &[])?;
+    run("cargo", &["test", "--workspace", "--no-fail-fast"], &[])?;
     for cpu in ["portable", "avx2"] {
         if supports(cpu) {
             // The curves' own tests go through every instruction set by themselves.

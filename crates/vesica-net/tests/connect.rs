@@ -115,8 +115,8 @@ fn when_one_stops_the_others_hear_it_while_they_wait() {
 #[test]
 fn a_late_partner_is_waited_for_on_both_sides() {
     let (alice, bob) = alice_and_bob();
-    // A port that is free for now.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = Unheard::new();
+    let address = port.address();
     let (log, other) = (Log::new(), Log::new());
     let mut there = bob.endpoint();
     there.peers.push(alice.at(address));
@@ -146,7 +146,8 @@ fn a_late_partner_is_waited_for_on_both_sides() {
 #[test]
 fn patience_ends_with_the_name_the_address_and_the_remedy() {
     let (alice, bob) = alice_and_bob();
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = Unheard::new();
+    let address = port.address();
     let mut there = bob.endpoint();
     there.patience = Duration::from_millis(500);
     let impatient = |peer: PeerSpec| {
@@ -382,9 +383,9 @@ fn the_dialling_side_says_why_it_was_turned_away() {
 fn both_dialling_is_one_too_many() {
     let (alice, bob) = alice_and_bob();
     let carol = Person::new(2, "carol");
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = Unheard::new();
     let mut here = alice.endpoint();
-    here.peers = vec![bob.at(address), carol.awaited()];
+    here.peers = vec![bob.at(port.address()), carol.awaited()];
     let log = Log::new();
     let (address, waiting) = listen(here, &log);
     let mut there = bob.endpoint();

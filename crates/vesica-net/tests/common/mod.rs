@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,6 +130,23 @@ pub fn private(path: &Path, text: &str) {
 
 pub fn alice_and_bob() -> (Person, Person) {
     (Person::new(0, "alice"), Person::new(1, "bob"))
+}
+
+/// A port at which nobody listens, and which no other test is given while this lives: it is bound. Who names it may
+/// listen there all the same (`SO_REUSEADDR`).
+pub struct Unheard(socket2::Socket);
+
+impl Unheard {
+    pub fn new() -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_reuse_address(true).unwrap();
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        Self(socket)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap().as_socket().unwrap()
+    }
 }
 
 /// Opens the port of `endpoint` and connects in a thread.

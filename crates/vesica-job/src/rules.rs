@@ -4,34 +4,68 @@
 //! keys are never brought into two different forms.
 
 use crate::spec::Rule;
+use rlibphonenumber::enums::Region;
+use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat};
 use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-impl Rule {
-    /// Every rule.
-    pub const ALL: &'static [Rule] = &[Rule::Trim, Rule::Lower, Rule::Nfkc, Rule::Email, Rule::Digits];
+/// The numbering plans that telephone numbers go by: those of one version of the crate.
+const PHONES: &str = "rlibphonenumber-2.2.15";
 
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
+/// As it stands in a job.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rule::Trim => "trim",
-            Rule::Lower => "lower",
-            Rule::Nfkc => "nfkc",
-            Rule::Email => "email",
-            Rule::Digits => "digits",
+            Rule::Trim => f.write_str("trim"),
+            Rule::Lower => f.write_str("lower"),
+            Rule::Nfkc => f.write_str("nfkc"),
+            Rule::Email => f.write_str("email"),
+            Rule::Digits => f.write_str("digits"),
+            Rule::Phone(region) => write!(f, "phone:{region}"),
         }
     }
+}
 
-    /// Its name, its version, and the version of Unicode that it goes by.
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if let Some(region) = name.strip_prefix("phone:") {
+            return known(region).map(Rule::Phone).ok_or_else(|| {
+                format!(
+                    "`{region}` is no country with a numbering plan; use the two letters of ISO 3166, as in `phone:CH`"
+                )
+            });
+        }
+        Rule::PLAIN.iter().find(|rule| rule.to_string() == name).copied().ok_or_else(|| {
+            let names: Vec<String> = Rule::PLAIN.iter().map(|rule| format!("`{rule}`")).collect();
+            format!("unknown rule `{name}`, expected one of {}, `phone:CH` (or another country)", names.join(", "))
+        })
+    }
+}
+
+/// The region of these two letters, if it has a numbering plan.
+fn known(letters: &str) -> Option<Region> {
+    PHONE_NUMBER_UTIL.get_supported_regions().find(|region| &*region.as_region_str() == letters)
+}
+
+impl Rule {
+    /// Every rule but those that go by a country.
+    pub const PLAIN: &'static [Rule] = &[Rule::Trim, Rule::Lower, Rule::Nfkc, Rule::Email, Rule::Digits];
+
+    /// Its name, its version, and the version of Unicode or of the numbering plans that it goes by.
     pub fn id(self) -> String {
-        let (name, (a, b, c)) = (self.name(), char::UNICODE_VERSION);
+        let (a, b, c) = char::UNICODE_VERSION;
         match self {
-            Rule::Trim | Rule::Lower | Rule::Email => format!("{name}-v1-unicode-{a}.{b}.{c}"),
+            Rule::Trim | Rule::Lower | Rule::Email => format!("{self}-v1-unicode-{a}.{b}.{c}"),
             Rule::Nfkc => {
                 let (a, b, c) = unicode_normalization::UNICODE_VERSION;
-                format!("{name}-v1-unicode-{a}.{b}.{c}")
+                format!("{self}-v1-unicode-{a}.{b}.{c}")
             }
-            Rule::Digits => format!("{name}-v1"),
+            Rule::Digits => format!("{self}-v1"),
+            Rule::Phone(_) => format!("{self}-v1-{PHONES}"),
         }
     }
 
@@ -46,6 +80,7 @@ impl Rule {
             Rule::Email => email(text),
             Rule::Digits if text.bytes().all(|b| b.is_ascii_digit()) => text,
             Rule::Digits => Cow::Owned(text.chars().filter(char::is_ascii_digit).collect()),
+            Rule::Phone(region) => Cow::Owned(phone(&text, region)),
         }
     }
 }
@@ -68,6 +103,12 @@ fn email(text: Cow<'_, str>) -> Cow<'_, str> {
     }
     let local: String = local.chars().take_while(|c| *c != '+').filter(|c| *c != '.').collect();
     Cow::Owned(if local.is_empty() { local } else { local + "@gmail.com" })
+}
+
+/// The number as E.164, without its extension; nothing, if it is no number that may be dialled.
+fn phone(text: &str, region: Region) -> String {
+    let number = PHONE_NUMBER_UTIL.parse(text, Some(region)).ok().filter(|number| number.is_valid());
+    number.map_or_else(String::new, |number| number.format_as(PhoneNumberFormat::E164).into_owned())
 }
 
 #[cfg(test)]
@@ -96,6 +137,21 @@ mod tests {
                     ("\"a@b\"@example.org", "\"a@b\"@example.org"),
                 ],
             ),
+            (
+                Rule::Phone(Region::CH),
+                &[
+                    ("079 123 45 67", "+41791234567"),
+                    ("+41 (0)79 123-45-67", "+41791234567"),
+                    ("0041791234567", "+41791234567"),
+                    ("tel:+41-79-123-45-67;ext=3", "+41791234567"),
+                    ("٠٧٩١٢٣٤٥٦٧", "+41791234567"),
+                    ("+1 202-555-0173", "+12025550173"),
+                    ("12345", ""),
+                    ("", ""),
+                    ("no number", ""),
+                ],
+            ),
+            (Rule::Phone(Region::US), &[("(202) 555-0173", "+12025550173"), ("079 123 45 67", "")]),
         ];
         for (rule, cases) in cases {
             for (text, wanted) in *cases {
@@ -109,14 +165,22 @@ mod tests {
     #[test]
     fn ids_are_names_with_versions() {
         assert_eq!(Rule::Digits.id(), "digits-v1");
-        assert!(Rule::ALL.iter().all(|rule| rule.id().starts_with(&format!("{}-v1", rule.name()))));
+        let phone: Rule = "phone:CH".parse().unwrap();
+        assert!(Rule::PLAIN.iter().chain([&phone]).all(|rule| rule.id().starts_with(&format!("{rule}-v1"))));
+        assert!(Rule::PLAIN.iter().chain([&phone]).all(|rule| rule.to_string().parse() == Ok(*rule)));
+    }
+
+    #[test]
+    fn the_numbering_plans_are_those_that_the_id_names() {
+        let lock = include_str!("../../../Cargo.lock").replace("\"\nversion = \"", "-");
+        assert!(lock.contains(&format!("\"{PHONES}\"")), "PHONES is not the version in Cargo.lock");
     }
 
     proptest::proptest! {
         /// A rule that is applied to its own result changes nothing, so it does not matter who applied it before.
         #[test]
-        fn rules_are_idempotent(text: String) {
-            for rule in Rule::ALL {
+        fn rules_are_idempotent(text in proptest::prop_oneof![".*", "\\+?[0-9 ()/.-]{3,20}"]) {
+            for rule in Rule::PLAIN.iter().chain(&[Rule::Phone(Region::CH), Rule::Phone(Region::US)]) {
                 let once = rule.apply(Cow::Borrowed(&text)).into_owned();
                 proptest::prop_assert_eq!(rule.apply(Cow::Borrowed(&once)).into_owned(), once.clone(), "{:?}", rule);
             }

@@ -4,10 +4,12 @@
 //! reference are generated from them and their comments. Nothing is checked here but the form; [`crate::plan()`] gives
 //! the meaning.
 
-use schemars::JsonSchema;
+use rlibphonenumber::enums::Region;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, IntoDeserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -246,8 +248,7 @@ pub enum Rules {
 }
 
 /// A rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// No white space at either end.
     Trim,
@@ -260,6 +261,34 @@ pub enum Rule {
     Email,
     /// The digits 0 to 9, and nothing else.
     Digits,
+    /// Telephone numbers as E.164, such as `+41791234567`; those without a country code are of this region. What is no valid
+    /// number becomes empty.
+    Phone(Region),
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// By hand, because a region is part of a name.
+impl JsonSchema for Rule {
+    fn schema_name() -> Cow<'static, str> {
+        "Rule".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let plain: Vec<String> = Rule::PLAIN.iter().map(Rule::to_string).collect();
+        json_schema!({
+            "description": "A rule: `trim` (no white space at either end), `lower` (lower case), `nfkc` (Unicode's compatibility \
+                composition), `email` (mail addresses; what is none becomes empty), `digits` (the digits 0 to 9 and nothing else), \
+                or `phone:` and the two letters of a country (telephone numbers as E.164; those without a country code are of \
+                that country, what is no valid number becomes empty).",
+            "type": "string",
+            "anyOf": [{ "enum": plain }, { "pattern": "^phone:[A-Z]{2}$" }],
+        })
+    }
 }
 
 impl Default for Rules {
@@ -279,20 +308,9 @@ impl Rules {
     }
 }
 
-/// By hand, to say what is offered instead of phone numbers.
 impl<'de> Deserialize<'de> for Rule {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        if name.starts_with("phone") {
-            return Err(de::Error::custom(
-                "there is no rule for phone numbers, because what they mean changes with every numbering plan: store them \
-                 as E.164, such as +41791234567, and take \"digits\"",
-            ));
-        }
-        Rule::ALL.iter().find(|rule| rule.name() == name).copied().ok_or_else(|| {
-            let names: Vec<String> = Rule::ALL.iter().map(|rule| format!("`{}`", rule.name())).collect();
-            de::Error::custom(format!("unknown rule `{name}`, expected one of {}", names.join(", ")))
-        })
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -761,9 +779,16 @@ output = { path = "out.csv" }
         );
         let error = rules("[\"trimm\"]").unwrap_err();
         assert!(error.message.ends_with("did you mean `trim`?") && error.place.is_some(), "{error}");
-        for (wrong, words) in
-            [("[\"phone:CH\"]", "E.164"), ("[[\"trim\"], \"trim\"]", "string"), ("\"trim\"", "sequence")]
-        {
+        let phone = rules("[\"phone:CH\"]").unwrap();
+        assert_eq!(serde_json::to_value(&phone.rules).unwrap()[0], "phone:CH");
+        assert!(phone.canonical()["rules"][0].as_str().unwrap().starts_with("phone:CH-v1-"), "versions are compared");
+        for (wrong, words) in [
+            ("[\"phone\"]", "`phone:CH`"),
+            ("[\"phone:ch\"]", "`phone:CH`"),
+            ("[\"phone:XX\"]", "`XX` is no country"),
+            ("[[\"trim\"], \"trim\"]", "string"),
+            ("\"trim\"", "sequence"),
+        ] {
             let error = rules(wrong).unwrap_err();
             assert!(error.message.contains(words), "{error}");
         }

@@ -73,29 +73,16 @@ fn kkrt_finds_what_the_ideal_functionality_does() {
     }
 }
 
-/// As for RR22. What KKRT cannot notice is a column of wrong bits.
+/// What KKRT cannot notice is a column of wrong bits.
 #[test]
 fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
     for (role, other) in [(Role::Receiver, Role::Sender), (Role::Sender, Role::Receiver)] {
-        let mut noticed = 0;
-        for at in 0..5 {
-            for attack in Attack::ALL {
-                let (a, b) = two_with(
-                    kkrt(role, digests(0, 300), (300, 310), false),
-                    kkrt(other, digests(100, 400), (310, 300), false),
-                    |channel| Box::new(Hostile::new(channel, attack, at)),
-                );
-                let Err(error) = a else { continue };
-                if error.fault() == Fault::Network {
-                    assert_eq!(b.unwrap_err().fault(), Fault::Peer, "{role:?} {at} {attack:?}");
-                } else {
-                    assert_eq!(error.fault(), Fault::Peer, "{role:?} {at} {attack:?}: {error}");
-                    assert!(error.to_string().contains("bob"), "{error}");
-                    noticed += 1;
-                }
-            }
-        }
-        assert!(noticed >= 6, "{role:?}: {noticed}");
+        names_its_peer(
+            &format!("{role:?}"),
+            5,
+            || kkrt(role, digests(0, 300), (300, 310), false),
+            || kkrt(other, digests(100, 400), (310, 300), false),
+        );
     }
 }
 
@@ -138,34 +125,42 @@ fn rr22_at_sizes_that_differ_by_much() {
     }
 }
 
-/// Every message is spoiled in every way: a side either notices and names the peer, or a bit that says nothing on its own
-/// was flipped, and only the result is another. Nobody panics or hangs.
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     for security in [Security::SemiHonest, Security::Malicious] {
-        for role in [Role::Receiver, Role::Sender] {
-            let other = if role == Role::Receiver { Role::Sender } else { Role::Receiver };
-            let mut noticed = 0;
-            for at in 0..6 {
-                for attack in Attack::ALL {
-                    let (a, b) = two_with(
-                        rr22::<vesica_block::Block>(role, security, digests(0, 700), (700, 710), false),
-                        rr22::<vesica_block::Block>(other, security, digests(100, 800), (710, 700), false),
-                        |channel| Box::new(Hostile::new(channel, attack, at)),
-                    );
-                    let Err(error) = a else { continue };
-                    // Bob's side, which does not know what became of its words, may notice first that the two no
-                    // longer agree; then it says so and is gone.
-                    if error.fault() == Fault::Network {
-                        assert_eq!(b.unwrap_err().fault(), Fault::Peer, "{role:?} {security:?} {at} {attack:?}");
-                    } else {
-                        assert_eq!(error.fault(), Fault::Peer, "{role:?} {security:?} {at} {attack:?}: {error}");
-                        assert!(error.to_string().contains("bob"), "{error}");
-                        noticed += 1;
-                    }
-                }
-            }
-            assert!(noticed >= 6, "{role:?} {security:?}: {noticed}");
+        for (role, other) in [(Role::Receiver, Role::Sender), (Role::Sender, Role::Receiver)] {
+            names_its_peer(
+                &format!("{role:?} {security:?}"),
+                6,
+                || rr22::<vesica_block::Block>(role, security, digests(0, 700), (700, 710), false),
+                || rr22::<vesica_block::Block>(other, security, digests(100, 800), (710, 700), false),
+            );
         }
     }
+}
+
+/// Each of Bob's first messages is spoiled in every way: Alice either notices and names him, or a bit that says nothing on
+/// its own was flipped, and only the result is another. Nobody panics or hangs.
+fn names_its_peer<A, B>(case: &str, messages: usize, alice: impl Fn() -> A, bob: impl Fn() -> B)
+where
+    A: FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+    B: FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+{
+    let mut noticed = 0;
+    for at in 0..messages {
+        for attack in Attack::ALL {
+            let (a, b) = two_with(alice(), bob(), |channel| Box::new(Hostile::new(channel, attack, at)));
+            let Err(error) = a else { continue };
+            // Bob's side, which does not know what became of its words, may notice first that the two no longer agree; then
+            // it says so and is gone.
+            if error.fault() == Fault::Network {
+                assert_eq!(b.unwrap_err().fault(), Fault::Peer, "{case} {at} {attack:?}");
+            } else {
+                assert_eq!(error.fault(), Fault::Peer, "{case} {at} {attack:?}: {error}");
+                assert!(error.to_string().contains("bob"), "{error}");
+                noticed += 1;
+            }
+        }
+    }
+    assert!(noticed >= 6, "{case}: {noticed}");
 }

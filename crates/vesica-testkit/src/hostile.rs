@@ -1,5 +1,4 @@
-use vesica_session::{Channel, Meter, Result};
-use vesica_types::Party;
+use vesica_session::{Channel, Result};
 
 /// What a hostile peer does to one of its messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,23 +84,5 @@ impl<C: Channel> Channel for Hostile<C> {
         self.inner.recv(limit)
     }
 
-    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
-        self.inner.line(name)
-    }
-
-    fn window(&self) -> usize {
-        self.inner.window()
-    }
-
-    fn step(&mut self, name: &'static str) {
-        self.inner.step(name);
-    }
-
-    fn meter(&self) -> Meter {
-        self.inner.meter()
-    }
-
-    fn peer(&self) -> &Party {
-        self.inner.peer()
-    }
+    forward!(inner);
 }

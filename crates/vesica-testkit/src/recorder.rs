@@ -1,6 +1,5 @@
 use std::sync::{Arc, Mutex};
-use vesica_session::{Channel, Meter, Result};
-use vesica_types::Party;
+use vesica_session::{Channel, Result};
 
 /// What went over a channel, in the order in which its owner saw it: a byte for the direction, eight for the length, and the
 /// bytes, message after message.
@@ -39,23 +38,5 @@ impl<C: Channel> Channel for Recorder<C> {
         Ok(msg)
     }
 
-    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
-        self.inner.line(name)
-    }
-
-    fn window(&self) -> usize {
-        self.inner.window()
-    }
-
-    fn step(&mut self, name: &'static str) {
-        self.inner.step(name);
-    }
-
-    fn meter(&self) -> Meter {
-        self.inner.meter()
-    }
-
-    fn peer(&self) -> &Party {
-        self.inner.peer()
-    }
+    forward!(inner);
 }

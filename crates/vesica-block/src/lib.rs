@@ -16,6 +16,7 @@
 
 pub mod aes;
 mod backend;
+pub mod blake;
 mod block;
 pub mod gf128;
 pub mod gf64;

@@ -14,6 +14,8 @@ mod avx2;
 mod ifma;
 #[cfg(target_arch = "x86_64")]
 mod rounds;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 use crate::Block;
 use vesica_cpu::Backend;
@@ -79,6 +81,31 @@ pub(crate) trait Products {
     fn run<V: Clmul>(self) -> Self::Out;
 }
 
+/// Words of 32 bits side by side in a vector register.
+pub(crate) trait Words: Copy {
+    /// How many: at most 16.
+    const WIDTH: usize;
+
+    /// One word in all lanes.
+    fn splat(word: u32) -> Self;
+    /// The first [`Self::WIDTH`] words.
+    fn load(words: &[u32; 16]) -> Self;
+    /// Writes the first [`Self::WIDTH`] words.
+    fn store(self, words: &mut [u32; 16]);
+    /// Lane by lane, modulo 2^32.
+    fn add(self, other: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// Lane by lane; the two add up to 32.
+    fn rotate_right<const BITS: i32, const REST: i32>(self) -> Self;
+}
+
+/// A computation on [`Words`], written once for all of them. Implementations of `run` are `#[inline(always)]`.
+pub(crate) trait WordKernel {
+    /// Computes it, with lanes of type `W`.
+    fn run<W: Words>(self);
+}
+
 /// A back end that this CPU has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ready(Backend);
@@ -116,6 +143,17 @@ impl Ready {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => avx2::products(kernel),
             _ => kernel.run::<portable::B128x1>(),
+        }
+    }
+
+    /// Runs a kernel on the words of the back end.
+    pub(crate) fn words<K: WordKernel>(self, kernel: K) {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Ifma => words::sixteen(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => words::eight(kernel),
+            _ => kernel.run::<u32>(),
         }
     }
 }

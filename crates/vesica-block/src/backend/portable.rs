@@ -1,6 +1,6 @@
 //! One block at a time in plain Rust: the specification of the others.
 
-use super::{Clmul, Lanes};
+use super::{Clmul, Lanes, Words};
 use crate::Block;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 
@@ -14,6 +14,35 @@ const LOW: u128 = u64::MAX as u128;
 fn kept(bits: u32) -> u128 {
     let half = u128::from(u64::MAX << bits);
     half << 64 | half
+}
+
+impl Words for u32 {
+    const WIDTH: usize = 1;
+
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        word
+    }
+    #[inline(always)]
+    fn load(words: &[u32; 16]) -> Self {
+        words[0]
+    }
+    #[inline(always)]
+    fn store(self, words: &mut [u32; 16]) {
+        words[0] = self;
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+    #[inline(always)]
+    fn rotate_right<const BITS: i32, const REST: i32>(self) -> Self {
+        self.rotate_right(BITS as u32)
+    }
 }
 
 impl Lanes for B128x1 {

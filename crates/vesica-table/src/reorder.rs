@@ -121,6 +121,13 @@ impl<'a> Reorder<'a> {
         if batch.num_rows() != positions.len() {
             return Err(Error::Bug(format!("{} positions for {} rows", positions.len(), batch.num_rows())));
         }
+        let next = self.came..self.came + positions.len() as u64;
+        if self.log.is_none() && next.end <= self.n && positions.iter().copied().eq(next.clone()) {
+            // A batch that is in order goes on as it is.
+            self.out.flush(&self.codec, self.sink, true)?;
+            self.came = next.end;
+            return self.sink.write(&batch.clone().with_schema(self.sink.schema().clone()).map_err(bug)?);
+        }
         let coded = self.codec.encode(batch).map_err(bug)?;
         positions.iter().enumerate().try_for_each(|(row, &position)| self.put(coded.row(row), position))
     }
@@ -145,7 +152,7 @@ impl<'a> Reorder<'a> {
                 return self.out.flush(&self.codec, self.sink, false);
             }
             self.passed = self.came - 1;
-            self.log = Some(Log::new(self.ranges as usize, None, self.memory, self.dir)?);
+            self.log = Some(Log::new(self.ranges as usize, self.memory, self.dir)?);
         }
         let range = position.checked_sub(self.passed).map(|p| p / self.width());
         let (Some(range), Some(log)) = (range, &mut self.log) else { return Err(twice(position)) };
@@ -172,7 +179,7 @@ impl<'a> Reorder<'a> {
         }
         let width = self.width();
         if let Some(log) = self.log.take() {
-            let runs = Arc::new(log.finish()?);
+            let runs = Arc::new(log.finish());
             for range in 0..self.ranges {
                 let from = (self.passed + range * width).min(self.n);
                 let to = (from + width).min(self.n);

@@ -1,18 +1,25 @@
 //! Records by bucket under a memory budget.
 //!
-//! Records are appended to one log in memory. When the log is full it is sorted by bucket (by counting, so the order of
-//! a bucket's records is kept) and becomes a *run* in one private file without a name; a bucket is then read back as
-//! one piece per run. A log that never fills becomes a run in memory. The file holds, for each run, its records and
-//! then the bounds of its buckets, so that an index of 2^16 buckets and many runs costs no memory.
+//! A record is written once, to the end of its bucket's last block. When the blocks would take more than the budget, they
+//! become a *run* in one private file without a name, bucket after bucket; a bucket is then read back as one piece per run,
+//! and what is in memory last. The file holds, for each run, its records and then the bounds of its buckets, so that an
+//! index of 2^16 buckets and many runs costs no memory.
 
 use crate::Error;
 use crate::sealed::Sealed;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The most buckets of a [`Spill`].
 pub const MAX_BUCKETS: usize = 1 << 16;
+
+/// The most bytes of a block. Smaller ones are taken where that many in every bucket would be much of the budget.
+const BLOCK: usize = 16 << 10;
+
+/// Bytes written to the file at a time.
+const WRITE: usize = 1 << 20;
 
 /// Fixed-size records parted into buckets in bounded memory; beyond it, in one private file without a name, which is
 /// gone however the program ends.
@@ -34,7 +41,7 @@ impl Spill {
         if record_bytes == 0 {
             return Err(Error::Bug("a spill of records of no bytes".into()));
         }
-        Ok(Self { log: Log::new(buckets, Some(record_bytes), memory_bytes, dir)?, record: record_bytes })
+        Ok(Self { log: Log::new(buckets, memory_bytes, dir)?, record: record_bytes })
     }
 
     /// Appends `record` to `bucket`.
@@ -54,7 +61,7 @@ impl Spill {
     /// # Errors
     /// [`Error::DiskFull`] and other errors of writing.
     pub fn finish(self) -> Result<Spilled, Error> {
-        Ok(Spilled { runs: Arc::new(self.log.finish()?), record: self.record })
+        Ok(Spilled { runs: Arc::new(self.log.finish()), record: self.record })
     }
 }
 
@@ -98,9 +105,18 @@ impl Spilled {
     /// # Errors
     /// Those of reading the file.
     pub fn read(&self, bucket: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; self.runs.sizes[bucket] as usize];
-        self.runs.stream(bucket).read_exact(&mut bytes).map_err(|e| Error::reading(self.runs.dir(), e))?;
+        let mut bytes = Vec::new();
+        self.read_into(bucket, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// As [`Spilled::read`], in the place of what is in `bytes`: whoever reads bucket after bucket needs memory once.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn read_into(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        bytes.clear();
+        self.runs.read(bucket, bytes)
     }
 
     /// The records of `bucket` as [`Spilled::read`] gives them, in blocks of `records` (the last may be shorter).
@@ -108,6 +124,71 @@ impl Spilled {
         let size = records.max(1).saturating_mul(self.record);
         Blocks { stream: self.runs.stream(bucket), left: self.runs.sizes[bucket], size }
     }
+
+    /// Every bucket with its records as `change` gives them: the same in another order, or fewer. It takes a bucket's
+    /// records and appends to what is empty; several threads call it, `workers` at most. What is in memory stays in
+    /// its place there; a table that went to a file is written anew, as by a [`Spill`] with `memory_bytes`.
+    ///
+    /// # Errors
+    /// The first of `change`; those of reading and writing the file; [`Error::Bug`] if records were added.
+    pub fn rewrite<E: From<Error> + Send>(
+        self,
+        memory_bytes: usize,
+        workers: usize,
+        change: impl Fn(&[u8], &mut Vec<u8>) -> Result<(), E> + Sync,
+    ) -> Result<Self, E> {
+        let Self { mut runs, record } = self;
+        let checked = |old: &[u8], new: &mut Vec<u8>| -> Result<(), E> {
+            change(old, new)?;
+            if new.len() <= old.len() {
+                Ok(())
+            } else {
+                Err(Error::Bug("records were added to a bucket".into()).into())
+            }
+        };
+        if let Some(Runs { file: None, memory, sizes, .. }) = Arc::get_mut(&mut runs) {
+            let buckets = Mutex::new(memory.iter_mut().zip(sizes));
+            let work = || -> Result<(), E> {
+                let (mut old, mut new) = (Vec::new(), Vec::new());
+                loop {
+                    let next = buckets.lock().expect("no worker panics").next();
+                    let Some((blocks, size)) = next else { return Ok(()) };
+                    old.clear();
+                    new.clear();
+                    blocks.iter().for_each(|block| old.extend_from_slice(block));
+                    checked(&old, &mut new)?;
+                    *size = new.len() as u64;
+                    refill(blocks, &new);
+                }
+            };
+            std::thread::scope(|scope| {
+                let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+                others.into_iter().fold(work(), |result, other| result.and(other.join().expect("no worker panics")))
+            })?;
+            return Ok(Self { runs, record });
+        }
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let mut log = Log::new(runs.sizes.len(), memory_bytes, &runs.dir)?;
+        for bucket in 0..runs.sizes.len() {
+            old.clear();
+            new.clear();
+            runs.read(bucket, &mut old)?;
+            checked(&old, &mut new)?;
+            log.push(bucket, &[&new])?;
+        }
+        Ok(Self { runs: Arc::new(log.finish()), record })
+    }
+}
+
+/// Puts `bytes` where the content of `blocks` was, which was not less.
+fn refill(blocks: &mut Vec<Vec<u8>>, mut bytes: &[u8]) {
+    blocks.retain_mut(|block| {
+        let (now, rest) = bytes.split_at(block.capacity().min(bytes.len()));
+        block.clear();
+        block.extend_from_slice(now);
+        bytes = rest;
+        !now.is_empty()
+    });
 }
 
 /// An iterator over one bucket of a [`Spilled`]: whole records, a block at a time.
@@ -139,35 +220,29 @@ impl Iterator for Blocks {
     }
 }
 
-/// The writing end, for records of one length (`record`) or of any.
+/// The writing end, for records of any length.
 pub(crate) struct Log {
-    /// Bucket and, if records differ in length, length of each record in `bytes`.
-    tags: Vec<u16>,
-    lens: Vec<u32>,
-    record: Option<usize>,
-    bytes: Vec<u8>,
-    /// The log is sorted once it costs this much.
+    /// The block of each bucket that is being filled.
+    open: Vec<Vec<u8>>,
+    /// Bytes of a block; of all blocks in memory; and the most that these may be.
+    block: usize,
+    held: usize,
     capacity: usize,
-    /// The sorted log, kept between runs.
-    sorted: Vec<u8>,
     runs: Runs,
 }
 
 impl Log {
-    pub(crate) fn new(buckets: usize, record: Option<usize>, memory: usize, dir: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(buckets: usize, memory: usize, dir: &Path) -> Result<Self, Error> {
         if buckets == 0 || buckets > MAX_BUCKETS {
             return Err(Error::Bug(format!("a spill of {buckets} buckets")));
         }
-        // One bucket needs no sorting; several need a sorted copy of the records.
-        let capacity = if buckets == 1 { memory } else { memory / 2 };
+        let (memory_of, sizes) = (vec![Vec::new(); buckets], vec![0; buckets]);
         Ok(Self {
-            tags: Vec::new(),
-            lens: Vec::new(),
-            record,
-            bytes: Vec::new(),
-            capacity,
-            sorted: Vec::new(),
-            runs: Runs { dir: dir.to_owned(), file: None, disk: 0, runs: Vec::new(), sizes: vec![0; buckets] },
+            open: vec![Vec::new(); buckets],
+            block: (memory / 8 / buckets).clamp(64, BLOCK),
+            held: 0,
+            capacity: memory,
+            runs: Runs { dir: dir.to_owned(), file: None, disk: 0, indexes: Vec::new(), memory: memory_of, sizes },
         })
     }
 
@@ -175,141 +250,128 @@ impl Log {
     #[inline]
     pub(crate) fn push(&mut self, bucket: usize, parts: &[&[u8]]) -> Result<(), Error> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        let Some(size) = self.runs.sizes.get_mut(bucket) else {
-            return Err(Error::Bug(format!("bucket {bucket} of {}", self.runs.sizes.len())));
+        let Some(block) = self.open.get(bucket) else {
+            return Err(Error::Bug(format!("bucket {bucket} of {}", self.open.len())));
         };
-        *size += len as u64;
-        if self.cost() + len > self.capacity && !self.bytes.is_empty() {
+        if block.capacity() - block.len() < len {
+            self.grow(bucket, len)?;
+        }
+        let block = &mut self.open[bucket];
+        parts.iter().for_each(|part| block.extend_from_slice(part));
+        Ok(())
+    }
+
+    /// Opens a block with room for `len` bytes.
+    #[cold]
+    fn grow(&mut self, bucket: usize, len: usize) -> Result<(), Error> {
+        let size = self.block.max(len);
+        if self.held + size > self.capacity && self.held > 0 {
             self.flush()?;
         }
-        if self.bytes.capacity() - self.bytes.len() < len {
-            // Doubling must not step over the budget.
-            let target =
-                (2 * self.bytes.capacity()).clamp(1 << 12, self.capacity.max(1 << 12)).max(self.bytes.len() + len);
-            self.bytes.reserve_exact(target - self.bytes.len());
-        }
-        for part in parts {
-            self.bytes.extend_from_slice(part);
-        }
-        if self.runs.sizes.len() > 1 {
-            self.tags.push(bucket as u16);
-            if self.record.is_none() {
-                let len = u32::try_from(len).map_err(|_| Error::Bug("a record of 4 GiB".into()))?;
-                self.lens.push(len);
-            }
-        }
+        self.held += size;
+        let full = std::mem::replace(&mut self.open[bucket], Vec::with_capacity(size));
+        self.runs.keep(bucket, full);
         Ok(())
     }
 
-    fn cost(&self) -> usize {
-        self.bytes.len() + 2 * self.tags.len() + 4 * self.lens.len()
+    /// Counts the open blocks as full.
+    fn close(&mut self) {
+        for (bucket, block) in self.open.iter_mut().enumerate() {
+            self.runs.keep(bucket, std::mem::take(block));
+        }
     }
 
-    /// Moves the log into `sorted`, by bucket; gives the bounds of the buckets, one more than there are.
-    fn sort(&mut self) -> Vec<u64> {
-        let buckets = self.runs.sizes.len();
-        if buckets == 1 {
-            self.sorted.clear();
-            std::mem::swap(&mut self.bytes, &mut self.sorted);
-            return vec![0, self.sorted.len() as u64];
-        }
-        let mut bounds = vec![0u64; buckets + 1];
-        for (i, &tag) in self.tags.iter().enumerate() {
-            bounds[usize::from(tag) + 1] += self.record.unwrap_or_else(|| self.lens[i] as usize) as u64;
-        }
-        for i in 0..buckets {
-            bounds[i + 1] += bounds[i];
-        }
-        self.sorted.resize(self.bytes.len(), 0);
-        let mut next = bounds.clone();
-        let mut from = 0;
-        for (i, &tag) in self.tags.iter().enumerate() {
-            let len = self.record.unwrap_or_else(|| self.lens[i] as usize);
-            let to = next[usize::from(tag)] as usize;
-            self.sorted[to..to + len].copy_from_slice(&self.bytes[from..from + len]);
-            next[usize::from(tag)] += len as u64;
-            from += len;
-        }
-        self.tags.clear();
-        self.lens.clear();
-        self.bytes.clear();
-        bounds
-    }
-
+    /// Moves what is in memory to the file.
     fn flush(&mut self) -> Result<(), Error> {
-        let bounds = self.sort();
-        let writing = |error| Error::writing(&self.runs.dir, error);
-        let file = match &mut self.runs.file {
+        self.close();
+        let Runs { dir, file, disk, indexes, memory, .. } = &mut self.runs;
+        let writing = |error| Error::writing(dir, error);
+        let file = match file {
             Some(file) => file,
-            none => none.insert(Sealed::new(&self.runs.dir).map_err(writing)?),
+            none => none.insert(Sealed::new(dir).map_err(writing)?),
         };
-        let base = self.runs.disk;
-        let index = base + self.sorted.len() as u64;
-        file.write_all_at(&mut self.sorted, base).map_err(writing)?;
-        let mut bounds: Vec<u8> = bounds.iter().flat_map(|b| (base + b).to_le_bytes()).collect();
-        file.write_all_at(&mut bounds, index).map_err(writing)?;
-        self.runs.disk = index + bounds.len() as u64;
-        self.runs.runs.push(Run::Disk { index });
+        let mut out = Vec::with_capacity(WRITE);
+        let mut put = |bytes: &[u8], most: usize| -> Result<u64, Error> {
+            out.extend_from_slice(bytes);
+            if out.len() > most {
+                file.write_all_at(&mut out, *disk).map_err(writing)?;
+                *disk += out.len() as u64;
+                out.clear();
+            }
+            Ok(*disk + out.len() as u64)
+        };
+        let mut bounds = put(&[], 0)?.to_le_bytes().to_vec();
+        for blocks in memory {
+            for block in std::mem::take(blocks) {
+                put(&block, WRITE)?;
+            }
+            bounds.extend(put(&[], WRITE)?.to_le_bytes());
+        }
+        indexes.push(put(&[], 0)?);
+        put(&bounds, 0)?;
+        self.held = 0;
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<Runs, Error> {
-        if !self.bytes.is_empty() {
-            // What is left stays in memory, whether or not there are runs in the file: it is within the budget.
-            let bounds = self.sort();
-            self.runs.runs.push(Run::Memory { bytes: std::mem::take(&mut self.sorted), bounds });
-        }
-        Ok(self.runs)
+    pub(crate) fn finish(mut self) -> Runs {
+        // What is left stays in memory, whether or not there are runs in the file: it is within the budget.
+        self.close();
+        self.runs
     }
-}
-
-enum Run {
-    /// In the file, with the bounds of its buckets (offsets in the file, `u64` each) at `index`.
-    Disk {
-        index: u64,
-    },
-    Memory {
-        bytes: Vec<u8>,
-        bounds: Vec<u64>,
-    },
 }
 
 /// The reading end of a [`Log`].
 pub(crate) struct Runs {
     dir: PathBuf,
     file: Option<Sealed>,
+    /// Bytes in the file.
     disk: u64,
-    runs: Vec<Run>,
+    /// For each run, where the bounds of its buckets stand (offsets in the file, `u64` each, one more than buckets).
+    indexes: Vec<u64>,
+    /// What is not in the file: the blocks of each bucket.
+    memory: Vec<Vec<Vec<u8>>>,
     /// Bytes in each bucket.
     pub(crate) sizes: Vec<u64>,
 }
 
-/// What is left of a bucket's part of a run: bytes `from` to `to` of the run in memory, or of the file.
-struct Piece {
-    memory: Option<usize>,
-    from: u64,
-    to: u64,
-}
-
 impl Runs {
-    fn piece(&self, run: usize, bucket: usize) -> io::Result<Piece> {
-        match &self.runs[run] {
-            Run::Memory { bounds, .. } => Ok(Piece { memory: Some(run), from: bounds[bucket], to: bounds[bucket + 1] }),
-            Run::Disk { index } => {
-                let mut bounds = [0; 16];
-                self.file()?.read_exact_at(&mut bounds, index + 8 * bucket as u64)?;
-                let bound = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bounds[8 * i + j]));
-                Ok(Piece { memory: None, from: bound(0), to: bound(1) })
-            }
+    /// Takes a block that is full.
+    fn keep(&mut self, bucket: usize, block: Vec<u8>) {
+        if !block.is_empty() {
+            self.sizes[bucket] += block.len() as u64;
+            self.memory[bucket].push(block);
         }
+    }
+
+    /// Where in the file the piece of `bucket` in `run` stands.
+    fn piece(&self, run: usize, bucket: usize) -> io::Result<Range<u64>> {
+        let mut bounds = [0; 16];
+        self.file()?.read_exact_at(&mut bounds, self.indexes[run] + 8 * bucket as u64)?;
+        let bound = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bounds[8 * i + j]));
+        Ok(bound(0)..bound(1))
     }
 
     fn file(&self) -> io::Result<&Sealed> {
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// Appends what is in `bucket` to `bytes`.
+    fn read(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        bytes.reserve(self.sizes[bucket] as usize);
+        for run in 0..self.indexes.len() {
+            let from = bytes.len();
+            let read = self.piece(run, bucket).and_then(|piece| {
+                bytes.resize(from + (piece.end - piece.start) as usize, 0);
+                self.file()?.read_exact_at(&mut bytes[from..], piece.start)
+            });
+            read.map_err(|e| Error::reading(&self.dir, e))?;
+        }
+        self.memory[bucket].iter().for_each(|block| bytes.extend_from_slice(block));
+        Ok(())
+    }
+
     pub(crate) fn stream(self: &Arc<Self>, bucket: usize) -> Stream {
-        Stream { runs: self.clone(), bucket, run: 0, piece: Piece { memory: None, from: 0, to: 0 } }
+        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, block: 0, at: 0 }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -321,27 +383,32 @@ impl Runs {
 pub(crate) struct Stream {
     runs: Arc<Runs>,
     bucket: usize,
-    /// The run after the one that `piece` is from.
+    /// The next run in the file, and what is left of the one before it.
     run: usize,
-    piece: Piece,
+    piece: Range<u64>,
+    /// Behind all runs: the block in memory, and what was read of it.
+    block: usize,
+    at: usize,
 }
 
 impl Read for Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        while self.piece.from == self.piece.to {
-            if self.run == self.runs.runs.len() {
-                return Ok(0);
-            }
+        while self.piece.is_empty() && self.run < self.runs.indexes.len() {
             self.piece = self.runs.piece(self.run, self.bucket)?;
             self.run += 1;
         }
-        let Piece { memory, from, to } = &mut self.piece;
-        let n = (*to - *from).min(buf.len() as u64) as usize;
-        match memory.map(|run| &self.runs.runs[run]) {
-            Some(Run::Memory { bytes, .. }) => buf[..n].copy_from_slice(&bytes[*from as usize..*from as usize + n]),
-            _ => self.runs.file()?.read_exact_at(&mut buf[..n], *from)?,
+        if !self.piece.is_empty() {
+            let n = (self.piece.end - self.piece.start).min(buf.len() as u64) as usize;
+            self.runs.file()?.read_exact_at(&mut buf[..n], self.piece.start)?;
+            self.piece.start += n as u64;
+            return Ok(n);
         }
-        *from += n as u64;
+        let Some(block) = self.runs.memory[self.bucket].get(self.block) else { return Ok(0) };
+        let n = (&block[self.at..]).read(buf)?;
+        self.at += n;
+        if self.at == block.len() {
+            (self.block, self.at) = (self.block + 1, 0);
+        }
         Ok(n)
     }
 }
@@ -391,7 +458,8 @@ mod tests {
         for (memory, on_disk) in [(1 << 20, false), (1 << 12, true)] {
             let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
             (0..1000u128).for_each(|i| spill.push(i as usize % 7, &i.to_le_bytes()).unwrap());
-            assert!(spill.log.bytes.capacity() + spill.log.sorted.capacity() <= memory.max(1 << 13));
+            let blocks = spill.log.open.iter().chain(spill.log.runs.memory.iter().flatten());
+            assert!(blocks.map(Vec::capacity).sum::<usize>() <= memory);
             let spilled = spill.finish().unwrap();
             assert_eq!(spilled.disk_bytes() > 0, on_disk);
             // From several threads at once.
@@ -405,6 +473,51 @@ mod tests {
                     });
                 }
             });
+        }
+    }
+
+    #[test]
+    fn buckets_are_rewritten_in_memory_and_in_the_file() {
+        for (memory, workers) in [(1 << 20, 1), (1 << 20, 3), (1 << 12, 3)] {
+            let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
+            (0..2000u128).for_each(|i| spill.push((i * i % 7) as usize, &i.to_be_bytes()).unwrap());
+            // Every other record, the last one first.
+            let change = |old: &[u8], new: &mut Vec<u8>| -> Result<(), Error> {
+                new.extend(old.chunks_exact(16).rev().step_by(2).flatten());
+                Ok(())
+            };
+            let spilled = spill.finish().unwrap();
+            let expected = |bucket| {
+                let all: Vec<u128> = (0..2000).filter(|i| i * i % 7 == bucket).collect();
+                all.into_iter().rev().step_by(2).flat_map(u128::to_be_bytes).collect::<Vec<_>>()
+            };
+            let spilled = spilled.rewrite(memory, workers, change).unwrap();
+            assert_eq!(spilled.disk_bytes() > 0, memory == 1 << 12);
+            let mut bytes = vec![1, 2, 3];
+            for bucket in 0..7 {
+                spilled.read_into(bucket, &mut bytes).unwrap();
+                assert_eq!(bytes, expected(bucket as u128));
+                assert_eq!(spilled.len(bucket) * 16, bytes.len());
+                assert_eq!(spilled.blocks(bucket, 5).map(Result::unwrap).collect::<Vec<_>>().concat(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_or_more_records_end_a_rewriting() {
+        for (memory, workers) in [(1 << 20, 1), (1 << 20, 3), (1 << 10, 3)] {
+            let spilled = || {
+                let mut spill = Spill::new(7, 8, memory, &dir()).unwrap();
+                (0..1000u64).for_each(|i| spill.push(i as usize % 7, &i.to_be_bytes()).unwrap());
+                spill.finish().unwrap()
+            };
+            let failed = spilled().rewrite(memory, workers, |_, _| Err(Error::Bug("so".into())));
+            assert!(failed.err().unwrap().to_string().contains("so"));
+            let twice = |old: &[u8], new: &mut Vec<u8>| -> Result<(), Error> {
+                new.extend((0..9).flat_map(|_| old));
+                Ok(())
+            };
+            assert!(matches!(spilled().rewrite(memory, workers, twice), Err(Error::Bug(_))));
         }
     }
 

@@ -40,7 +40,7 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
     let left = plan.me.place() == 0;
     let mut picks = Picks::new(keys.rows, share(4), dir)?;
     let mut in_order = InOrder::new(keys.rows, share(8), dir)?;
-    let mut blocks = Blocks::new(&parts);
+    let mut blocks = Blocks::new(&parts, width(keys.distinct));
     keys.each(|key, mut rows| match blocks.of(key)? {
         None if half.mine => rows.try_for_each(|row| in_order.push(row, 1)),
         Some(block) if half.pairs && aligned => (0..).zip(rows).try_for_each(|(i, row)| {
@@ -84,7 +84,7 @@ struct Block {
 
 /// Common keys in parts of ascending keys, and the rows of the join of all of them.
 fn parted(keys: &Keys, found: &Found<'_>, pairs: bool, memory: usize, dir: &Path) -> Result<(Spilled, u64), JobError> {
-    let width = keys.distinct.div_ceil(PARTS as u64).max(1);
+    let width = width(keys.distinct);
     let mut parts = Spill::new(PARTS, Match::BYTES, memory, dir)?;
     let mut total = 0u64;
     for unit in 0..found.matches.buckets() {
@@ -106,33 +106,43 @@ fn parted(keys: &Keys, found: &Found<'_>, pairs: bool, memory: usize, dir: &Path
 /// Blocks in ascending order of their keys: an order that both parties share, and that is the same in every run.
 struct Blocks<'a> {
     parts: &'a Spilled,
+    /// The part under way: for each key from `first` on, its rows on this side and on the other; none if it is not common.
     part: usize,
-    /// The keys of the part under way, the next one last.
-    rest: Vec<Match>,
+    first: u64,
+    rows: Vec<[u64; 2]>,
+    /// Keys in a part.
+    width: u64,
     /// The place of the next block.
     base: u64,
 }
 
 impl<'a> Blocks<'a> {
-    fn new(parts: &'a Spilled) -> Self {
-        Self { parts, part: 0, rest: Vec::new(), base: 0 }
+    /// The blocks of the matches in `parts`, each of `width` keys.
+    fn new(parts: &'a Spilled, width: u64) -> Self {
+        Self { parts, part: 0, first: 0, rows: Vec::new(), width, base: 0 }
     }
 
     /// The block of `key`, if it is common; keys must be asked for in ascending order.
     fn of(&mut self, key: KeyId) -> Result<Option<Block>, JobError> {
-        while self.rest.is_empty() && self.part < self.parts.buckets() {
+        while key.0 - self.first >= self.rows.len() as u64 {
+            self.first += self.rows.len() as u64;
+            self.rows.clear();
+            self.rows.resize(self.width as usize, [0; 2]);
             let bytes = self.parts.read(self.part)?;
             let (matches, _) = bytes.as_chunks::<{ Match::BYTES }>();
-            self.rest = matches.iter().map(Match::from_bytes).collect();
-            self.rest.sort_unstable_by_key(|m| std::cmp::Reverse(m.key));
+            for m in matches.iter().map(Match::from_bytes) {
+                self.rows[(m.key.0 - self.first) as usize] = [m.rows, m.peer_rows];
+            }
             self.part += 1;
         }
-        Ok(self.rest.pop_if(|m| m.key == key).map(|Match { rows, peer_rows, .. }| {
-            let base = self.base;
-            // No overflow where pairs count; where they do not, nobody looks at a block's place.
-            self.base = base.wrapping_add(rows.wrapping_mul(peer_rows));
-            Block { base, rows, peer_rows }
-        }))
+        let [rows, peer_rows] = self.rows[(key.0 - self.first) as usize];
+        if rows == 0 {
+            return Ok(None);
+        }
+        let base = self.base;
+        // No overflow where pairs count; where they do not, nobody looks at a block's place.
+        self.base = base.wrapping_add(rows.wrapping_mul(peer_rows));
+        Ok(Some(Block { base, rows, peer_rows }))
     }
 }
 
@@ -144,24 +154,26 @@ struct InOrder {
 
 impl InOrder {
     fn new(rows: u64, memory: usize, dir: &Path) -> Result<Self, JobError> {
-        Ok(Self { spill: Spill::new(PARTS, 16, memory, dir)?, width: rows.div_ceil(PARTS as u64).max(1) })
+        Ok(Self { spill: Spill::new(PARTS, 16, memory, dir)?, width: width(rows) })
     }
 
     /// Takes `row`, to stand `times` times in the output.
     fn push(&mut self, row: u64, times: u64) -> Result<(), JobError> {
-        let record = [row, times].map(u64::to_be_bytes);
+        let record = [row, times].map(u64::to_le_bytes);
         Ok(self.spill.push((row / self.width) as usize, record.as_flattened())?)
     }
 
     /// Gives the rows their places, from `place` on.
     fn place(self, mut place: u64, picks: &mut Picks) -> Result<(), JobError> {
         let spilled = self.spill.finish()?;
-        for part in 0..spilled.buckets() {
-            let mut records = spilled.read(part)?;
-            let (records, _) = records.as_chunks_mut::<16>();
-            records.sort_unstable();
-            for record in records {
-                let [row, times] = [0, 8].map(|at| u64::from_be_bytes(*record[at..].first_chunk().expect("two words")));
+        for (part, first) in (0..spilled.buckets()).zip((0..).step_by(self.width as usize)) {
+            let mut times_of = vec![0; self.width as usize];
+            let bytes = spilled.read(part)?;
+            for record in bytes.as_chunks::<16>().0 {
+                let [row, times] = [0, 8].map(|at| u64::from_le_bytes(*record[at..].first_chunk().expect("two words")));
+                times_of[(row - first) as usize] = times;
+            }
+            for (row, times) in (first..).zip(times_of) {
                 for _ in 0..times {
                     picks.push(RowId(row), place)?;
                     place += 1;
@@ -170,6 +182,11 @@ impl InOrder {
         }
         Ok(())
     }
+}
+
+/// Keys, or rows, in a part, if there are `n`.
+fn width(n: u64) -> u64 {
+    n.div_ceil(PARTS as u64).max(1)
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -13,10 +13,14 @@ use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::plan::Plan;
 use crate::rules;
+use crate::sort::ascending;
 use crate::spec::{Duplicates, Rule};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use vesica_block::blake::{self, Message};
 use vesica_table::{Spill, Spilled, Table};
 use vesica_types::Digest;
 
@@ -25,6 +29,9 @@ const PARTS: usize = 256;
 
 /// A record of a part: the key's digest, then the row's number, big-endian so that records sort by both.
 const RECORD: usize = 40;
+
+/// Batches of a table, of about 2 MiB each, that are read and not yet hashed.
+const AHEAD: usize = 2;
 
 /// The number of a key in this party's own order of its keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -106,29 +113,39 @@ impl Keys {
         let mut rows = 0u64;
         let mut text = Vec::new();
         let mut ruled = Ruled::default();
-        for batch in table.keys(&plan.keys)? {
-            let batch = batch?;
-            ctl.check()?;
-            let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
-            for (place, row) in (0..batch.num_rows()).zip(rows..) {
-                let what = encode(&columns, place, &plan.rules, as_written, &mut text);
-                ruled.changed += u64::from(what.changed);
-                ruled.emptied += u64::from(what.emptied);
-                if what.present {
-                    let digest = blake3::keyed_hash(&KEY_DOMAIN, &text);
-                    let mut record = [0; RECORD];
-                    record[..32].copy_from_slice(digest.as_bytes());
-                    record[32..].copy_from_slice(&row.to_be_bytes());
-                    unsorted.push(usize::from(record[0]), &record)?;
-                } else {
-                    empties.push(0, &row.to_be_bytes())?;
+        let mut hashes = Hashes::new(&KEY_DOMAIN);
+        let mut keep = |digest: &[u8; 32], row: u64| {
+            let mut record = [0; RECORD];
+            record[..32].copy_from_slice(digest);
+            record[32..].copy_from_slice(&row.to_be_bytes());
+            Ok(unsorted.push(usize::from(record[0]), &record)?)
+        };
+        let batches = table.keys(&plan.keys)?;
+        std::thread::scope(|scope| {
+            // The file is read on a thread of its own, a little ahead.
+            let (send, batches_read) = mpsc::sync_channel(AHEAD);
+            scope.spawn(move || batches.map(|batch| send.send(batch)).all(|sent| sent.is_ok()));
+            for batch in batches_read {
+                let batch = batch?;
+                ctl.check()?;
+                let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
+                for (place, row) in (0..batch.num_rows()).zip(rows..) {
+                    let what = encode(&columns, place, &plan.rules, as_written, &mut text);
+                    ruled.changed += u64::from(what.changed);
+                    ruled.emptied += u64::from(what.emptied);
+                    if what.present {
+                        hashes.push(&text, row, &mut keep)?;
+                    } else {
+                        empties.push(0, &row.to_be_bytes())?;
+                    }
                 }
+                rows += batch.num_rows() as u64;
+                ctl.event(Event::Done(rows));
             }
-            rows += batch.num_rows() as u64;
-            ctl.event(Event::Done(rows));
-        }
+            hashes.flush(&mut keep)
+        })?;
         let empties = empties.finish()?;
-        let sorted = sort(unsorted.finish()?, plan.shared.duplicates, memory, dir, ctl)?;
+        let sorted = sort(unsorted.finish()?, plan, memory, ctl)?;
         let (distinct, empty) = (sorted.distinct, empties.total());
         let duplicates = rows - empty - distinct;
         Ok(Self { rows, distinct, empty, duplicates, ruled, repeated: sorted.repeated, parts: sorted.parts, empties })
@@ -149,13 +166,14 @@ impl Keys {
         mut each: impl FnMut(Salted) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let salt = blake3::derive_key("vesica 2026 salted key", salt);
-        self.groups(|key, group| {
-            let (digest, _) = group.split_first_chunk::<32>().expect("a group has a record");
-            let hash = blake3::keyed_hash(&salt, digest);
-            let (digest, rest) = hash.as_bytes().split_first_chunk::<16>().expect("a hash has 32 bytes");
+        let mut hashes = Hashes::new(&salt);
+        let mut give = |hash: &[u8; 32], (key, rows): (KeyId, u64)| {
+            let (digest, rest) = hash.split_first_chunk::<16>().expect("a hash has 32 bytes");
             let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
-            each(Salted { digest: Digest(*digest), spread, key, rows: (group.len() / RECORD) as u64 })
-        })
+            each(Salted { digest: Digest(*digest), spread, key, rows })
+        };
+        self.groups(|key, group| hashes.push(&group[..32], (key, (group.len() / RECORD) as u64), &mut give))?;
+        hashes.flush(&mut give)
     }
 
     /// Every distinct key in the order of their numbers, and its rows in the input's order.
@@ -180,8 +198,10 @@ impl Keys {
     /// The records of each distinct key.
     fn groups(&self, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
         let mut number = 0;
+        let mut records = Vec::new();
         for part in 0..PARTS {
-            for group in groups(&self.parts.read(part)?) {
+            self.parts.read_into(part, &mut records)?;
+            for group in groups(&records) {
                 each(KeyId(number), group)?;
                 number += 1;
             }
@@ -193,6 +213,46 @@ impl Keys {
 /// Keys are hashed under a key of their own, so that these digests are of use nowhere else.
 static KEY_DOMAIN: std::sync::LazyLock<[u8; 32]> =
     std::sync::LazyLock::new(|| blake3::derive_key("vesica 2026 key", &[]));
+
+/// Texts that are hashed together: they and their hashes stay in the first-level cache.
+const TOGETHER: usize = 256;
+
+/// Texts on their way through one keyed hash, many at a time; `T` stays with each.
+struct Hashes<T> {
+    key: [u8; 32],
+    messages: Vec<Message>,
+    beside: Vec<T>,
+}
+
+impl<T: Copy> Hashes<T> {
+    fn new(key: &[u8; 32]) -> Self {
+        Self { key: *key, messages: Vec::with_capacity(TOGETHER), beside: Vec::with_capacity(TOGETHER) }
+    }
+
+    /// Takes a text; gives `to` those that are due, in any order.
+    #[inline]
+    fn push(
+        &mut self,
+        text: &[u8],
+        beside: T,
+        to: &mut impl FnMut(&[u8; 32], T) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let Some(message) = Message::new(text) else {
+            return to(blake3::keyed_hash(&self.key, text).as_bytes(), beside);
+        };
+        self.messages.push(message);
+        self.beside.push(beside);
+        if self.messages.len() == TOGETHER { self.flush(to) } else { Ok(()) }
+    }
+
+    /// Gives `to` all that were pushed and not yet given.
+    fn flush(&mut self, to: &mut impl FnMut(&[u8; 32], T) -> Result<(), JobError>) -> Result<(), JobError> {
+        let mut hashes = [[0; 32]; TOGETHER];
+        blake::keyed(&self.key, &self.messages, &mut hashes);
+        self.messages.clear();
+        self.beside.drain(..).zip(&hashes).try_for_each(|(beside, hash)| to(hash, beside))
+    }
+}
 
 /// The type tag of a text column in a key's encoding; other types may get their own one day.
 const TEXT: u8 = 1;
@@ -236,33 +296,29 @@ struct Sorted {
     repeated: Option<u64>,
 }
 
-fn sort(
-    unsorted: Spilled,
-    duplicates: Duplicates,
-    memory: usize,
-    dir: &Path,
-    ctl: &Control,
-) -> Result<Sorted, JobError> {
-    let mut sorted = Spill::new(PARTS, RECORD, memory, dir)?;
-    let (mut distinct, mut repeated) = (0, None);
-    for part in 0..PARTS {
+fn sort(unsorted: Spilled, plan: &Plan, memory: usize, ctl: &Control) -> Result<Sorted, JobError> {
+    let (distinct, repeated) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let workers = plan.workers as usize;
+    let parts = unsorted.rewrite::<JobError>(memory, workers, |records, sorted| {
         ctl.check()?;
-        let mut records = unsorted.read(part)?;
-        let (records, _) = records.as_chunks_mut::<RECORD>();
-        records.sort_unstable();
-        for group in groups(records.as_flattened()) {
-            distinct += 1;
-            let mut records = group.chunks_exact(RECORD);
-            records.next().map_or(Ok(()), |first| sorted.push(part, first))?;
-            for record in records {
-                repeated = Some(repeated.map_or(row(record), |first: u64| first.min(row(record))));
-                if duplicates == Duplicates::Join {
-                    sorted.push(part, record)?;
-                }
+        let (records, _) = records.as_chunks::<RECORD>();
+        let (mut last, mut keys): (Option<&[u8]>, _) = (None, 0);
+        for record in ascending(records, 1).map(|place| &records[place]) {
+            let again = last.replace(&record[..32]) == Some(&record[..32]);
+            if again {
+                repeated.fetch_min(row(record), Relaxed);
+            } else {
+                keys += 1;
+            }
+            if !again || plan.shared.duplicates == Duplicates::Join {
+                sorted.extend_from_slice(record);
             }
         }
-    }
-    Ok(Sorted { parts: sorted.finish()?, distinct, repeated })
+        distinct.fetch_add(keys, Relaxed);
+        Ok(())
+    })?;
+    let repeated = Some(repeated.into_inner()).filter(|&row| row != u64::MAX);
+    Ok(Sorted { parts, distinct: distinct.into_inner(), repeated })
 }
 
 /// Runs of records with one digest.

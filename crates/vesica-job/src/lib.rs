@@ -29,6 +29,7 @@ pub mod schema;
 pub mod secretflow;
 mod settle;
 mod shape;
+mod sort;
 pub mod spec;
 mod trace;
 mod units;

@@ -5,6 +5,7 @@ use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
 use crate::ledger::Ledger;
 use crate::plan::Sizes;
+use crate::sort::ascending;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_net::Link;
@@ -90,12 +91,14 @@ impl Units {
     /// # Errors
     /// Those of reading what was spilled.
     pub fn unit(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
-        let mut bytes = self.records.read(id.0 as usize)?;
-        let (records, _) = bytes.as_chunks_mut::<RECORD>();
-        records.sort_unstable();
+        let bytes = self.records.read(id.0 as usize)?;
+        let (records, _) = bytes.as_chunks::<RECORD>();
         let number = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().expect("a record has two numbers"));
-        let keys = records.iter().map(|r| Digest(*r.first_chunk().expect("a record has a digest"))).collect();
-        let rows = records.iter().map(|r| (KeyId(number(&r[16..])), number(&r[24..]))).collect();
+        let digest = |r: &[u8; RECORD]| Digest(*r.first_chunk().expect("a record has a digest"));
+        let (keys, rows) = ascending(records, 0)
+            .map(|place| &records[place])
+            .map(|r| (digest(r), (KeyId(number(&r[16..])), number(&r[24..]))))
+            .unzip();
         let (capacity, peer_capacity) = (self.sizes.capacity as usize, self.sizes.peer_capacity as usize);
         Ok((Unit { id, keys, capacity, peer_capacity }, rows))
     }

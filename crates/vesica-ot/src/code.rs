@@ -18,7 +18,7 @@
 use crate::backend::{self, Kernel, Symbol};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
-use vesica_block::{Block, gf64, gf128, prg::Prg};
+use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_cpu::Backend;
 use vesica_params::lpn::CodeSet;
 
@@ -89,8 +89,7 @@ pub struct Symbols<const W: usize> {
 impl<const W: usize> Symbols<W> {
     /// So many, zero.
     pub fn zero(len: usize) -> Self {
-        let blocks = vec![[Block::ZERO; W]; len + RUN];
-        backend::prefer_large(&blocks);
+        let blocks = large::filled([Block::ZERO; W], len + RUN);
         // Zero where there is no such offset: slower, no less right.
         let first = blocks.as_ptr().align_offset(64);
         Self { blocks, first: if first < RUN { first } else { 0 } }

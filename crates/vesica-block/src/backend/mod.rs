@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+mod pages;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +15,8 @@ mod avx2;
 mod ifma;
 #[cfg(target_arch = "x86_64")]
 mod rounds;
+
+pub(crate) use pages::prefer_large;
 
 use crate::Block;
 use vesica_cpu::Backend;

@@ -3,6 +3,7 @@
 mod headers;
 mod layers;
 mod reference;
+mod shaped;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,6 +16,8 @@ cargo xtask CHORE
   layers         the crates' dependencies against xtask/layers.toml, and where `unsafe` stands
   headers        the headers of the protocol files
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
+  shaped LISTEN TARGET MBIT MS
+                 relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";
 
 /// A chore's result: what went wrong, in words.
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["layers"] => layers::check(&root()),
         ["headers"] => headers::check(&root()),
         ["gen"] => reference::generate(&root(), false),
+        ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
         _ => Err(HELP.to_owned()),
     };

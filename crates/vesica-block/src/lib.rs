@@ -21,6 +21,7 @@ mod block;
 pub mod gf128;
 pub mod gf64;
 pub mod hash;
+pub mod large;
 pub mod prg;
 pub mod select;
 pub mod transpose;

@@ -522,7 +522,8 @@ fn workers(given: Option<u32>) -> Result<u32, SpecError> {
         Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
         Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
         Some(n) => Ok(n),
-        None => Ok(std::thread::available_parallelism().map_or(2, |n| n.get() as u32).clamp(2, 64)),
+        // Two for each core: one computes while the other waits for the network.
+        None => Ok(2 * std::thread::available_parallelism().map_or(2, |n| n.get() as u32).clamp(1, 32)),
     }
 }
 

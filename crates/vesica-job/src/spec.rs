@@ -448,7 +448,7 @@ pub struct Mine {
     /// are masked by a key that is never written, and are gone however the program ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<PathBuf>,
-    /// Units worked on at once; the number of cores when absent.
+    /// Units worked on at once; twice the number of cores when absent, as some wait for the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// Where the report goes, as JSON.

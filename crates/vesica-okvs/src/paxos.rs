@@ -15,7 +15,7 @@
 use crate::rows::{self, RowHash};
 use crate::{Error, Okvs, Value};
 use vesica_block::prg::Prg;
-use vesica_block::{Block, prefetch};
+use vesica_block::{Block, large, prefetch};
 use vesica_params::okvs::PaxosShape;
 use vesica_types::Digest;
 
@@ -28,27 +28,18 @@ pub struct Paxos {
 /// Dense columns: the bits of a mask.
 const DENSE: usize = 48;
 
-/// The row of a key: three columns of its bin in bits 0 to 47, its mask in bits 48 to 95, the key's number in bits 96 to 127.
+/// The row of a key: its three columns in its bin, 16 bits each.
 #[derive(Clone, Copy, Default)]
-struct Row(u128);
+struct Row(u64);
 
 impl Row {
     #[inline(always)]
-    fn new(columns: [u32; 3], mask: u64, key: u32) -> Self {
-        let [a, b, c] = columns.map(u128::from);
-        Self(a | b << 16 | c << 32 | u128::from(mask << 16) << 32 | u128::from(key) << 96)
+    fn new([a, b, c]: [u32; 3]) -> Self {
+        Self(u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32)
     }
     #[inline(always)]
     fn columns(self) -> [usize; 3] {
         [0, 16, 32].map(|from| usize::from((self.0 >> from) as u16))
-    }
-    #[inline(always)]
-    fn mask(self) -> u64 {
-        (self.0 >> 32) as u64 >> 16
-    }
-    #[inline(always)]
-    fn key(self) -> usize {
-        (self.0 >> 96) as usize
     }
 }
 
@@ -73,40 +64,55 @@ impl Paxos {
         (self.shape.columns + self.shape.gap) as usize
     }
 
-    /// The bin, the columns within it, and the mask.
+    /// The bin of a key.
     #[inline(always)]
-    fn row(&self, sparse: Block, dense: Block) -> (usize, [u32; 3], u64) {
-        let bin = rows::scale((sparse.0 >> 96) as u32, self.shape.bins);
-        (bin as usize, rows::three(sparse, self.shape.columns), dense.low() >> (64 - DENSE))
+    fn bin(&self, sparse: Block) -> usize {
+        rows::scale((sparse.0 >> 96) as u32, self.shape.bins) as usize
     }
 
-    /// The rows of all keys, bin by bin; `None` if a bin has no room for its own.
-    fn rows(&self, keys: &[Digest]) -> Option<Binned> {
-        let room = self.room();
-        let mut rows = vec![0u128; self.shape.bins as usize * room];
-        let mut loads = vec![0; self.shape.bins as usize];
-        let mut fits = true;
-        self.hash.batches(keys, |first, n, [sparse, dense]| {
+    /// The rows of all keys, bin by bin, each with what `with` makes of the key's number and mask; keys come in order.
+    fn binned<P: Copy + Default>(&self, keys: &[Digest], mut with: impl FnMut(usize, u64) -> P) -> Binned<P> {
+        assert!(u32::try_from(keys.len()).is_ok(), "more keys than any shape is for");
+        let mut ends = vec![0; self.shape.bins as usize];
+        self.hash.batches(keys, |_, n, [sparse, _]| {
+            sparse[..n].iter().for_each(|&sparse| ends[self.bin(sparse)] += 1);
+        });
+        // Where each bin begins; where it ends, once all its rows are there.
+        let mut before = 0;
+        for end in &mut ends {
+            before += std::mem::replace(end, before);
+        }
+        let (mut rows, mut payload) =
+            (large::filled(Row::default(), keys.len()), large::filled(P::default(), keys.len()));
+        self.hash.batches(keys, |first, n, [sparse, masks]| {
             for i in 0..n {
-                let (bin, places, mask) = self.row(sparse[i], dense[i]);
-                let load = &mut loads[bin];
-                if *load < room {
-                    rows[bin * room + *load] = Row::new(places, mask, (first + i) as u32).0;
-                    *load += 1;
-                } else {
-                    fits = false;
-                }
+                let at = &mut ends[self.bin(sparse[i])];
+                rows[*at as usize] = Row::new(rows::three(sparse[i], self.shape.columns));
+                payload[*at as usize] = with(first + i, mask(masks[i]));
+                *at += 1;
             }
         });
-        fits.then_some(Binned { rows, room, loads })
+        Binned { rows, payload, ends }
     }
 }
 
-/// Rows by bin: `loads[b]` of them from b·`room` on.
-struct Binned {
-    rows: Vec<u128>,
-    room: usize,
-    loads: Vec<usize>,
+/// Rows by bin: those of bin b end at `ends[b]`, where the next one's begin.
+struct Binned<P> {
+    rows: Vec<Row>,
+    /// What belongs to each row.
+    payload: Vec<P>,
+    ends: Vec<u32>,
+}
+
+impl<P> Binned<P> {
+    /// Each bin's rows and what belongs to them.
+    fn each(&self) -> impl Iterator<Item = (&[Row], &[P])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| {
+            let bin = start as usize..end as usize;
+            (&self.rows[bin.clone()], &self.payload[bin])
+        })
+    }
 }
 
 impl Okvs for Paxos {
@@ -116,38 +122,30 @@ impl Okvs for Paxos {
 
     fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut Prg) -> Result<Vec<V>, Error> {
         assert_eq!(keys.len(), values.len(), "a value for each key");
-        assert!(u32::try_from(keys.len()).is_ok(), "more keys than any shape is for");
         let unsolvable = || Error::of(keys);
-        let columns = self.columns();
-        let binned = self.rows(keys).ok_or_else(unsolvable)?;
+        let mut store = large::filled(V::default(), self.len());
+        let (sparse, dense) = store.split_at_mut(self.len() - DENSE);
+        let mut bin = Bin::new(self.columns());
 
-        // The dense slots are random if nothing is left over, which is almost always so. If something is, the first pass
-        // finds it and the second solves the rows again, with the dense slots as they must be.
-        let mut dense = [V::default(); DENSE];
-        V::fill(free, &mut dense);
-        let (mut sums, mut gap) = (Sums::new(&dense), Vec::new());
-        let (mut bin, mut targets) = (Bin::new(columns), Vec::new());
-        let mut store = Vec::with_capacity(self.len());
-        let mut slots = vec![V::default(); columns];
-        for rows in binned.each() {
-            V::fill(free, &mut slots);
+        // The dense slots are random if nothing is left over, which is almost always so.
+        V::fill(free, dense);
+        let targets = self.targets(keys, values, dense);
+        if targets.each().any(|(rows, _)| rows.len() > self.room()) {
+            return Err(unsolvable());
+        }
+        let mut left_over = 0;
+        for ((rows, targets), slots) in targets.each().zip(sparse.chunks_mut(self.columns())) {
+            V::fill(free, slots);
             bin.peel(rows, self.shape.gap as usize).ok_or_else(unsolvable)?;
-            bin.reduce_gap(rows, values, &slots, &mut gap);
-            bin.solve(rows, values, &sums, &mut targets, &mut slots);
-            store.extend_from_slice(&slots);
+            bin.solve(rows, targets, slots);
+            left_over += bin.gap.len();
         }
-        if !gap.is_empty() {
-            if gap.len() > self.shape.gap as usize {
-                return Err(unsolvable());
-            }
-            solve_dense(gap, &mut dense).ok_or_else(unsolvable)?;
-            sums = Sums::new(&dense);
-            for (slots, rows) in store.chunks_mut(columns).zip(binned.each()) {
-                bin.peel(rows, self.shape.gap as usize).ok_or_else(unsolvable)?;
-                bin.solve(rows, values, &sums, &mut targets, slots);
-            }
+        if left_over > self.shape.gap as usize {
+            return Err(unsolvable());
         }
-        store.extend_from_slice(&dense);
+        if left_over > 0 {
+            self.solve_gap(keys, values, &targets, &mut bin, sparse, dense).ok_or_else(unsolvable)?;
+        }
         Ok(store)
     }
 
@@ -155,7 +153,7 @@ impl Okvs for Paxos {
         assert_eq!(store.len(), self.len(), "a store of this shape");
         let (sparse, dense) = store.split_at(self.len() - DENSE);
         let sums = Sums::new(dense);
-        out.reserve(keys.len());
+        large::reserve(out, keys.len());
         // A batch's slots are on their way to the cache while those of the one before are added up.
         let mut batches = [Asked::NONE; 2];
         let mut add_up = |asked: &Asked| {
@@ -164,14 +162,14 @@ impl Okvs for Paxos {
                 a.xor(b).xor(c).xor(sums.of(mask))
             }));
         };
-        self.hash.batches(keys, |first, n, [random, dense]| {
+        self.hash.batches(keys, |first, n, [random, masks]| {
             let [even, odd] = &mut batches;
             let (now, before) = if first.is_multiple_of(2 * rows::BATCH) { (even, odd) } else { (odd, even) };
             now.n = n;
             for i in 0..n {
-                let (bin, places, mask) = self.row(random[i], dense[i]);
-                now.at[i] = places.map(|place| bin as u32 * self.shape.columns + place);
-                now.masks[i] = mask;
+                let first = self.bin(random[i]) as u32 * self.shape.columns;
+                now.at[i] = rows::three(random[i], self.shape.columns).map(|column| first + column);
+                now.masks[i] = mask(masks[i]);
                 now.at[i].into_iter().for_each(|at| prefetch(sparse, at as usize));
             }
             add_up(before);
@@ -192,10 +190,46 @@ impl Asked {
     const NONE: Self = Self { n: 0, at: [[0; 3]; rows::BATCH], masks: [0; rows::BATCH] };
 }
 
-impl Binned {
-    /// Each bin's rows.
-    fn each(&self) -> impl Iterator<Item = &[u128]> {
-        self.rows.chunks(self.room).zip(&self.loads).map(|(rows, &load)| &rows[..load])
+/// Which dense slots a key has.
+#[inline(always)]
+fn mask(random: Block) -> u64 {
+    random.low() >> (64 - DENSE)
+}
+
+impl Paxos {
+    /// What the three sparse slots of each key must sum to.
+    fn targets<V: Value>(&self, keys: &[Digest], values: &[V], dense: &[V]) -> Binned<V> {
+        let sums = Sums::new(dense);
+        self.binned(keys, |key, mask| values[key].xor(sums.of(mask)))
+    }
+
+    /// Solves for the dense slots too, as the rows put aside will have it, and for all rows again. `targets` are those for
+    /// the dense slots as they are; of the sparse ones those count that no row owns.
+    fn solve_gap<V: Value>(
+        &self,
+        keys: &[Digest],
+        values: &[V],
+        targets: &Binned<V>,
+        bin: &mut Bin,
+        sparse: &mut [V],
+        dense: &mut [V],
+    ) -> Option<()> {
+        let masks = self.binned(keys, |_, mask| mask);
+        let mut equations = Vec::new();
+        let bins = targets.each().zip(masks.each());
+        for (((rows, targets), (_, masks)), slots) in bins.zip(sparse.chunks(self.columns())) {
+            bin.peel(rows, self.shape.gap as usize)?;
+            bin.reduce_gap(rows, targets, masks, slots, &mut equations);
+        }
+        let sums = Sums::new(dense);
+        equations.iter_mut().for_each(|(mask, sum)| *sum = sum.xor(sums.of(*mask)));
+        solve_dense(equations, dense)?;
+        let targets = self.targets(keys, values, dense);
+        for ((rows, targets), slots) in targets.each().zip(sparse.chunks_mut(self.columns())) {
+            bin.peel(rows, self.shape.gap as usize)?;
+            bin.solve(rows, targets, slots);
+        }
+        Some(())
     }
 }
 
@@ -217,12 +251,12 @@ impl Bin {
     }
 
     /// Finds for each row a column of its own, or puts it aside; `None` if more than `most` have to be.
-    fn peel(&mut self, rows: &[u128], most: usize) -> Option<()> {
+    fn peel(&mut self, rows: &[Row], most: usize) -> Option<()> {
         let Self { columns, queue, order, gap } = self;
         let (columns, queue) = (columns.as_mut_slice(), queue.as_mut_slice());
         columns.fill(0);
-        for (number, &row) in rows.iter().enumerate() {
-            for column in Row(row).columns() {
+        for (number, row) in rows.iter().enumerate() {
+            for column in row.columns() {
                 columns[column] = columns[column].wrapping_add(1 << 16) ^ number as u32;
             }
         }
@@ -260,18 +294,25 @@ impl Bin {
     ///
     /// The row's own columns are replaced by the rest of the row that owns each, in the order of peeling, in which no row has
     /// a column of an earlier one; what remains are slots that nobody owns, whose values stand.
-    fn reduce_gap<V: Value>(&self, rows: &[u128], values: &[V], slots: &[V], equations: &mut Vec<(u64, V)>) {
+    fn reduce_gap<V: Value>(
+        &self,
+        rows: &[Row],
+        targets: &[V],
+        masks: &[u64],
+        slots: &[V],
+        equations: &mut Vec<(u64, V)>,
+    ) {
         for &aside in &self.gap {
             let mut left = vec![false; slots.len()];
             let (mut mask, mut sum) = (0, V::default());
-            let mut add = |row: Row, left: &mut [bool]| {
-                row.columns().into_iter().for_each(|column| left[column] ^= true);
-                mask ^= row.mask();
-                sum = sum.xor(values[row.key()]);
+            let mut add = |row: usize, left: &mut [bool]| {
+                rows[row].columns().into_iter().for_each(|column| left[column] ^= true);
+                mask ^= masks[row];
+                sum = sum.xor(targets[row]);
             };
-            add(Row(rows[usize::from(aside)]), &mut left);
+            add(usize::from(aside), &mut left);
             for &step in &self.order {
-                let (row, owned) = peeled(rows, step);
+                let (row, owned) = peeled(step);
                 if left[owned] {
                     add(row, &mut left);
                 }
@@ -283,25 +324,23 @@ impl Bin {
         }
     }
 
-    /// Gives every slot that a row owns its value, last peeled first; all others stand.
-    fn solve<V: Value>(&self, rows: &[u128], values: &[V], sums: &Sums<V>, targets: &mut Vec<V>, slots: &mut [V]) {
-        // What the three sparse slots of each row must sum to: loads that wait for nothing, before those that do.
-        targets.clear();
-        targets.extend(rows.iter().map(|&row| values[Row(row).key()].xor(sums.of(Row(row).mask()))));
+    /// Gives every slot that a row owns the value with which the row's slots sum to its target, last peeled first; all
+    /// others stand.
+    fn solve<V: Value>(&self, rows: &[Row], targets: &[V], slots: &mut [V]) {
         for &step in self.order.iter().rev() {
-            let (row, owned) = peeled(rows, step);
-            let [a, b, c] = row.columns().map(|column| slots[column]);
+            let (row, owned) = peeled(step);
+            let [a, b, c] = rows[row].columns().map(|column| slots[column]);
             // One of the three is what the slot held before.
             let others = a.xor(b).xor(c).xor(slots[owned]);
-            slots[owned] = targets[step as usize >> 16].xor(others);
+            slots[owned] = targets[row].xor(others);
         }
     }
 }
 
 /// Takes a row out of its columns, and queues those that have one row left.
 #[inline(always)]
-fn remove(rows: &[u128], row: u32, columns: &mut [u32], queue: &mut [u16], put: &mut usize) {
-    for column in Row(rows[row as usize]).columns() {
+fn remove(rows: &[Row], row: u32, columns: &mut [u32], queue: &mut [u16], put: &mut usize) {
+    for column in rows[row as usize].columns() {
         let left = columns[column].wrapping_sub(1 << 16) ^ row;
         columns[column] = left;
         queue[*put] = column as u16;
@@ -317,10 +356,10 @@ fn left_over(n: usize, order: &[u32], gap: &[u16]) -> u32 {
     done.iter().position(|done| !done).expect("some row is left over") as u32
 }
 
-/// A row and the column that it owns.
+/// The number of a row, and the column that it owns.
 #[inline(always)]
-fn peeled(rows: &[u128], step: u32) -> (Row, usize) {
-    (Row(rows[step as usize >> 16]), step as usize & 0xffff)
+fn peeled(step: u32) -> (usize, usize) {
+    (step as usize >> 16, step as usize & 0xffff)
 }
 
 /// Solves for as many dense slots as there are equations and leaves the others; `None` if the equations are dependent.

@@ -19,10 +19,10 @@
 //! Differs from the paper: no stash; one list of values for the three hash functions, as each value names its bin.
 
 use crate::{Oprf, Prf, wrong_side};
-use vesica_block::Block;
 use vesica_block::aes::Aes128;
 use vesica_block::prg::Prg;
 use vesica_block::transpose::transpose;
+use vesica_block::{Block, large, prefetch};
 use vesica_okvs::Cuckoo;
 use vesica_ot::{Security, softspoken};
 use vesica_session::{Channel, Error, Result, SessionRng};
@@ -56,11 +56,16 @@ enum Base {
 pub struct KkrtKey {
     unit: UnitParams,
     s: Zeroizing<Row>,
-    q: Vec<Row>,
+    q: Vec<Line>,
 }
 
 /// w bits; those beyond w are zero.
 type Row = [Block; 4];
+
+/// A row in a cache line of its own.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(Row);
 
 /// Blocks of every column that are made at once: a batch's columns fit in the second-level cache.
 const BATCH: usize = 16;
@@ -111,7 +116,8 @@ impl Oprf for Kkrt {
         // 3. <- U;  q_j := t_j + s ∧ u_j
         ch.step("code");
         let bins = self.params.bins as usize;
-        let mut q = Vec::with_capacity(bins.next_multiple_of(BINS));
+        let mut q = Vec::new();
+        large::reserve(&mut q, bins);
         let mut t = vec![Block::ZERO; 4 * BINS];
         while q.len() < bins {
             let n = BINS.min(bins - q.len());
@@ -119,7 +125,7 @@ impl Oprf for Kkrt {
             rows(&mut columns, &mut t);
             for (j, u) in wire.chunks_exact(self.row_bytes()).enumerate() {
                 let u = unpack(u);
-                q.push(std::array::from_fn(|b| t[b * BINS + j] ^ (u[b] & s[b])));
+                q.push(Line(std::array::from_fn(|b| t[b * BINS + j] ^ (u[b] & s[b]))));
             }
         }
         Ok(KkrtKey { unit: UnitParams::new(&self.params, unit), s, q })
@@ -172,12 +178,14 @@ impl Prf for KkrtKey {
 
     /// 4. F_j(y) = H(j, q_j + s ∧ C(y‖i)) for the three bins of y
     fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
-        for ys in ys.chunks(512) {
+        // Few enough that the rows of their bins, asked for at once, fit in half of the first-level cache.
+        for ys in ys.chunks(128) {
             let places = self.unit.cuckoo.places(ys);
+            places.as_flattened().iter().for_each(|&bin| prefetch(&self.q, bin as usize));
             let inputs: Vec<Block> = ys.iter().flat_map(|&y| [0, 1, 2].map(|which| input(y, which))).collect();
             let code = self.unit.code.words(&inputs);
             values.extend(places.as_flattened().iter().enumerate().map(|(i, &bin)| {
-                let q = &self.q[bin as usize];
+                let Line(q) = &self.q[bin as usize];
                 self.unit.hash(bin as usize, &std::array::from_fn(|b| q[b] ^ (code[b][i] & self.s[b])))
             }));
         }

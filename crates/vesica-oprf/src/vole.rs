@@ -291,7 +291,7 @@ impl Field for Block {
     }
 
     fn pack(elements: &[Self], wire: &mut Vec<u8>) {
-        wire.extend(elements.iter().flat_map(|e| e.to_le_bytes()));
+        elements.iter().for_each(|e| wire.extend_from_slice(&e.to_le_bytes()));
     }
 
     fn unpack(wire: &[u8]) -> Vec<Self> {
@@ -305,7 +305,7 @@ impl Field for u64 {
     }
 
     fn pack(elements: &[Self], wire: &mut Vec<u8>) {
-        wire.extend(elements.iter().flat_map(|e| e.to_le_bytes()));
+        elements.iter().for_each(|e| wire.extend_from_slice(&e.to_le_bytes()));
     }
 
     fn unpack(wire: &[u8]) -> Vec<Self> {

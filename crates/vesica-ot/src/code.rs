@@ -18,7 +18,7 @@
 use crate::backend::{self, Kernel, Symbol};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
-use vesica_block::{Block, gf64, gf128, prg::Prg};
+use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_cpu::Backend;
 use vesica_params::lpn::CodeSet;
 
@@ -89,8 +89,7 @@ pub struct Symbols<const W: usize> {
 impl<const W: usize> Symbols<W> {
     /// So many, zero.
     pub fn zero(len: usize) -> Self {
-        let blocks = vec![[Block::ZERO; W]; len + RUN];
-        backend::prefer_large(&blocks);
+        let blocks = large::filled([Block::ZERO; W], len + RUN);
         // Zero where there is no such offset: slower, no less right.
         let first = blocks.as_ptr().align_offset(64);
         Self { blocks, first: if first < RUN { first } else { 0 } }
@@ -230,20 +229,32 @@ impl<S: Copy> Window<S> {
                 y[d] = y[d].add(sums[0][byte & 15]).add(sums[1][byte >> 4]);
             }
         }
-        // Of this step, those before: their sums are at hand as the table grows.
-        let own = |d: usize| (bytes[3] >> (8 * d)) as usize & ((1 << d) - 1);
+        // Of this step, those before.
         let sums = &mut self.sums[self.oldest];
-        for d in 0..STEP {
-            let [first, last] = sums;
-            if d < 4 {
-                y[d] = y[d].add(first[own(d)]);
-                grow(first, d, y[d]);
-            } else {
-                y[d] = y[d].add(first[own(d) & 15]).add(last[own(d) >> 4]);
-                grow(last, d - 4, y[d]);
-            }
-        }
+        own::<W, 0, S>(y, bytes[3], sums);
+        own::<W, 1, S>(y, bytes[3], sums);
+        own::<W, 2, S>(y, bytes[3], sums);
+        own::<W, 3, S>(y, bytes[3], sums);
+        own::<W, 4, S>(y, bytes[3], sums);
+        own::<W, 5, S>(y, bytes[3], sums);
+        own::<W, 6, S>(y, bytes[3], sums);
+        own::<W, 7, S>(y, bytes[3], sums);
         self.oldest = (self.oldest + 1) % MEMORY;
+    }
+}
+
+/// Adds to symbol D of a step those before it in the step, whose sums are at hand, and it to these. D is a constant, so
+/// that all places but one are.
+#[inline(always)]
+fn own<const W: usize, const D: usize, S: Symbol<W>>(y: &mut [S; STEP], taps: u64, sums: &mut [Sums<S>; 2]) {
+    let taken = (taps >> (8 * D)) as usize & ((1 << D) - 1);
+    let [first, last] = sums;
+    if D < 4 {
+        y[D] = y[D].add(first[taken]);
+        grow(first, D, y[D]);
+    } else {
+        y[D] = y[D].add(first[taken & 15]).add(last[taken >> 4]);
+        grow(last, D - 4, y[D]);
     }
 }
 

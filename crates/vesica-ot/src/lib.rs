@@ -34,7 +34,9 @@ pub enum Security {
 
 /// Blocks as they travel.
 fn pack(blocks: &[Block]) -> Vec<u8> {
-    blocks.iter().flat_map(|block| block.to_le_bytes()).collect()
+    let mut wire = vec![0; blocks.len() * Block::BYTES];
+    wire.as_chunks_mut().0.iter_mut().zip(blocks).for_each(|(bytes, block)| *bytes = block.to_le_bytes());
+    wire
 }
 
 /// `n` blocks from the wire, exactly.

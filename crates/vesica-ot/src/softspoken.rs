@@ -29,7 +29,7 @@ use crate::{Security, base, contradiction, pack, receive_blocks};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use subtle::Choice;
-use vesica_block::{Block, aes::Aes128, gf128, hash::Permutation, prg::Prg, transpose::transpose};
+use vesica_block::{Block, aes::Aes128, gf128, hash::Permutation, large, prg::Prg, transpose::transpose};
 use vesica_session::{Channel, Error, Result, SessionRng};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -160,13 +160,20 @@ impl Sender {
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Zeroizing<Vec<[Block; 2]>>> {
-        let mut w = self.extend(id, n, ch, rng)?;
-        w.truncate(n);
-        let mut other: Vec<Block> = w.iter().map(|&w| w ^ *self.delta).collect();
+        let w = self.extend(id, n, ch, rng)?;
         let permutation = self.shared.permutation(id, b"keys");
-        permutation.tccr(Block::ZERO, &mut w);
-        permutation.tccr(Block::ZERO, &mut other);
-        Ok(Zeroizing::new(w.into_iter().zip(other).map(|(w, other)| [w, other]).collect()))
+        let mut pairs = Zeroizing::new(Vec::new());
+        large::reserve(&mut pairs, n);
+        // Batch by batch: in memory that is not in the cache yet, only the pairs are written.
+        for (start, w) in (0..).step_by(BATCH).zip(w[..n].chunks(BATCH)) {
+            let mut keys = [[Block::ZERO; BATCH]; 2];
+            for (keys, offset) in keys.iter_mut().zip([Block::ZERO, *self.delta]) {
+                keys.iter_mut().zip(w).for_each(|(key, &w)| *key = w ^ offset);
+                permutation.tccr(Block(start), &mut keys[..w.len()]);
+            }
+            pairs.extend(w.iter().enumerate().map(|(i, _)| [keys[0][i], keys[1][i]]));
+        }
+        Ok(pairs)
     }
 
     /// A permutation for the hashes of call `id`, for the use named.
@@ -389,11 +396,10 @@ struct Made {
 impl Made {
     fn new(shared: &Shared, blocks: usize) -> Self {
         let keep = shared.security == Security::Malicious;
-        Self {
-            rows: Vec::with_capacity(WIDTH * blocks),
-            columns: Vec::with_capacity(if keep { WIDTH * blocks } else { 0 }),
-            keep,
-        }
+        let mut made = Self { rows: Vec::new(), columns: Vec::new(), keep };
+        large::reserve(&mut made.rows, WIDTH * blocks);
+        large::reserve(&mut made.columns, if keep { WIDTH * blocks } else { 0 });
+        made
     }
 
     fn take(&mut self, columns: &[Block]) {

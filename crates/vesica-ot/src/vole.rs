@@ -30,7 +30,7 @@ use crate::pprf::{self, Hashes};
 use crate::softspoken::{Correlated, Receiver, Sender};
 use crate::sums::sum;
 use crate::{Security, contradiction, pack, receive_blocks};
-use vesica_block::{Block, gf64, gf128, prg::Prg};
+use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet, Noise};
 use vesica_session::{Channel, Result, SessionRng};
@@ -87,7 +87,8 @@ pub fn send<B: Shares>(
         ch.send(&digest(sum ^ shares[trees] ^ product[0]))?;
     }
     // 4.
-    let mut out = Vec::with_capacity(n);
+    let mut out = Vec::new();
+    large::reserve(&mut out, n);
     code::encode::<B, 1>(code, &mut b, plan.outputs, |[b]| {
         if out.len() < n {
             out.push(b);
@@ -146,7 +147,9 @@ pub fn receive<B: Shares>(
         expected = Some(digest(c ^ shares[trees]));
     }
     // 4.
-    let (mut a, mut c) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    let (mut a, mut c) = (Vec::new(), Vec::new());
+    large::reserve(&mut a, n);
+    large::reserve(&mut c, n);
     code::encode::<B, 2>(code, &mut noisy, plan.outputs, |[a_j, c_j]| {
         if a.len() < n {
             a.push(B::from_block(a_j));

@@ -80,11 +80,11 @@ fn divergence(a: f64, p: f64) -> f64 {
 /// How many units a job of at most `n` keys a side is cut into, when `in_flight` of them run at once, each of at most
 /// `mean` keys on average.
 ///
-/// Large units waste least on padding, many units keep all cores busy to the end: four a worker, if that leaves them 2^12
+/// Large units waste least on padding, many units keep all cores busy to the end: two a worker, if that leaves them 2^12
 /// keys. At most 2^16 units, whatever the size.
 pub fn units(n: u64, in_flight: u32, mean: u64) -> u32 {
     let for_memory = n.div_ceil(mean.max(1));
-    let for_cores = u64::from(in_flight.max(1)) * 4;
+    let for_cores = u64::from(in_flight.max(1)) * 2;
     let most = (n >> 12).max(1);
     for_memory.max(for_cores.min(most)).clamp(1, 1 << 16) as u32
 }
@@ -176,8 +176,8 @@ mod tests {
     fn unit_counts_follow_size_and_cores() {
         assert_eq!(units(0, 2, 1 << 18), 1);
         assert_eq!(units(4095, 2, 1 << 18), 1);
-        assert_eq!(units(1 << 20, 2, 1 << 18), 8);
-        assert_eq!(units(1 << 20, 64, 1 << 18), 256);
+        assert_eq!(units(1 << 20, 4, 1 << 18), 8);
+        assert_eq!(units(1 << 20, 64, 1 << 18), 128);
         assert_eq!(units(1_000_000_000, 2, 1 << 18), 3815);
         assert_eq!(units(1 << 40, 2, 1 << 18), 1 << 16);
         assert_eq!(units(1 << 20, 2, 1 << 14), 64);

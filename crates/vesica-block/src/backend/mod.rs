@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+mod pages;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
@@ -16,6 +17,8 @@ mod ifma;
 mod rounds;
 #[cfg(target_arch = "x86_64")]
 mod words;
+
+pub(crate) use pages::prefer_large;
 
 use crate::Block;
 use vesica_cpu::Backend;

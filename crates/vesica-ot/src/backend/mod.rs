@@ -8,9 +8,6 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-mod pages;
-
-pub(crate) use pages::prefer_large;
 
 use vesica_block::Block;
 use vesica_cpu::Backend;

@@ -1,0 +1,122 @@
+//! A job by an OPRF, both sides in this process: unit after unit over one line, with a thread a side. For tests of size and
+//! for benchmarks.
+
+use vesica_block::Block;
+use vesica_okvs::Value;
+use vesica_oprf::Oprf;
+use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::vole::{self, Field, Shape, Vole};
+use vesica_ot::Security;
+use vesica_params::okvs::{BandShape, PaxosShape};
+use vesica_params::{Level, code_width, cuckoo, lpn, okvs, tag_bytes};
+use vesica_psi::oprf::{OprfPsi, Role};
+use vesica_session::{Channel, Protocol, Result, SessionRng, Unit};
+use vesica_testkit::{digests, two};
+use vesica_types::{TagLen, UnitId};
+
+/// The keys of both sides, unit by unit.
+pub struct Job {
+    /// The receiver's.
+    pub xs: Vec<Unit>,
+    /// The sender's.
+    pub ys: Vec<Unit>,
+    tag_len: TagLen,
+}
+
+/// How to open a side.
+pub trait Open<O>: Fn(Role, &mut dyn Channel, &mut SessionRng) -> Result<O> + Sync {}
+
+impl<O, F: Fn(Role, &mut dyn Channel, &mut SessionRng) -> Result<O> + Sync> Open<O> for F {}
+
+impl Job {
+    /// About `rows` keys a side in `units` units, half of them common, each unit padded by `pad` keys.
+    pub fn new(rows: usize, units: u32, pad: usize) -> Self {
+        let keys = rows / units as usize;
+        let capacity = keys + pad;
+        let side = |skip: usize| {
+            (0..units).map(move |unit| {
+                let first = unit as usize * 2 * keys + skip;
+                let keys = digests(first as u64, (first + keys) as u64);
+                Unit { id: UnitId(unit), keys, capacity, peer_capacity: capacity }
+            })
+        };
+        let all = (units as usize * capacity) as u64;
+        Self {
+            xs: side(0).collect(),
+            ys: side(keys / 2).collect(),
+            tag_len: TagLen::new(tag_bytes(all, all, Level::STANDARD)).expect("a length of tags"),
+        }
+    }
+
+    fn units(&self) -> u32 {
+        self.xs.len() as u32
+    }
+
+    /// The receiver's keys of a unit, with padding.
+    fn capacity(&self) -> u64 {
+        self.xs[0].capacity as u64
+    }
+
+    fn senders_keys(&self) -> u64 {
+        self.capacity() * u64::from(self.units())
+    }
+
+    /// The places that the receiver finds, unit by unit.
+    pub fn run<O: Oprf>(&self, open: impl Open<O>) -> Vec<Vec<u32>> {
+        let side = |role: Role, units: &[Unit], lines: &mut _, rng: &mut SessionRng| -> Result<Vec<Vec<u32>>> {
+            let lines: &mut vesica_session::Lines = lines;
+            let psi = OprfPsi::new(open(role, lines.peer()?, rng)?, role, self.tag_len, false);
+            units.iter().map(|unit| psi.unit(unit, lines, &mut rng.unit(unit.id))).collect()
+        };
+        let (found, sent) = two(
+            |lines, rng| side(Role::Receiver, &self.xs, lines, rng),
+            |lines, rng| side(Role::Sender, &self.ys, lines, rng),
+        );
+        sent.expect("the receiver is honest");
+        found.expect("the sender is honest")
+    }
+
+    /// RR22 with stores by triangulation.
+    pub fn fast<B: Field + Value>(&self, security: Security) -> impl Open<Vole<B, PaxosShape>> + use<B> {
+        let shape = okvs::paxos(self.capacity(), self.units(), Level::STANDARD).expect("a unit is not too large");
+        rr22(shape, security)
+    }
+
+    /// RR22 with stores by random bands.
+    pub fn low_comm<B: Field + Value>(&self) -> impl Open<Vole<B, BandShape>> + use<B> {
+        let shape = okvs::band(&okvs::BAND_3, self.capacity(), self.units(), Level::STANDARD).expect("as above");
+        rr22(shape, Security::SemiHonest)
+    }
+
+    /// KKRT.
+    pub fn kkrt(&self) -> impl Open<Kkrt> + use<> {
+        let bins = cuckoo::bins(self.capacity(), self.units(), Level::STANDARD).expect("as above");
+        let width = code_width(3 * self.senders_keys(), Level::STANDARD);
+        let params = kkrt::Params { session: [9; 32], bins, width };
+        move |role, ch: &mut dyn Channel, rng: &mut SessionRng| match role {
+            Role::Receiver => Kkrt::receiver(params, ch, rng),
+            Role::Sender => Kkrt::sender(params, ch, rng),
+        }
+    }
+
+    /// Whether 64 bits are enough for RR22's base field.
+    pub fn small_field(&self) -> bool {
+        vesica_params::vole_base_bits(self.senders_keys(), false, Level::STANDARD) == 64
+    }
+
+    /// RR22 as a job runs it in its fast mode.
+    pub fn run_fast(&self) -> Vec<Vec<u32>> {
+        match self.small_field() {
+            true => self.run(self.fast::<u64>(Security::SemiHonest)),
+            false => self.run(self.fast::<Block>(Security::SemiHonest)),
+        }
+    }
+}
+
+fn rr22<B: Field, S: Shape>(shape: S, security: Security) -> impl Open<Vole<B, S>> {
+    let params = vole::Params { session: [9; 32], shape, code: &lpn::SETS[0], security };
+    move |role, ch: &mut dyn Channel, rng: &mut SessionRng| match role {
+        Role::Receiver => Vole::receiver(params, ch, rng),
+        Role::Sender => Vole::sender(params, ch, rng),
+    }
+}

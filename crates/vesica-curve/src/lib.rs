@@ -13,6 +13,7 @@
 
 mod backend;
 mod blind;
+mod edwards;
 mod field;
 mod fourq;
 mod hash_to_curve;

@@ -19,6 +19,9 @@ use vesica_oprf::{Oprf, Prf};
 use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
 use vesica_types::{Digest, TagLen};
 
+/// Keys that are evaluated between two looks at whether the peer is still there.
+const EVALUATED: usize = 1 << 13;
+
 /// One party's side of a job, by the function `O`.
 pub struct OprfPsi<O> {
     oprf: O,
@@ -59,6 +62,11 @@ impl<O: Oprf> OprfPsi<O> {
         Sorted { len: m * O::Key::VALUES, bits: self.tag_len.bytes() as u32 * 8 }
     }
 
+    /// Bytes of the list that the sender of `m` keys sends.
+    pub fn list_bytes(m: usize, tag_len: TagLen) -> usize {
+        Sorted { len: m * O::Key::VALUES, bits: tag_len.bytes() as u32 * 8 }.bytes()
+    }
+
     /// L bits of a value.
     fn tag(&self, value: Block) -> u128 {
         value.0 >> (128 - 8 * self.tag_len.bytes())
@@ -95,7 +103,10 @@ impl<O: Oprf> OprfPsi<O> {
         ch.step("compare");
         let list = self.list(unit.capacity);
         let mut values = Vec::with_capacity(list.len);
-        key.eval(&unit.keys, &mut values);
+        for keys in unit.keys.chunks(EVALUATED) {
+            ch.alive()?;
+            key.eval(keys, &mut values);
+        }
         values.resize_with(list.len, || Block::from_le_bytes(rng.bytes()));
         let mut tags: Vec<(u128, u32)> = values.into_iter().map(|v| self.tag(v)).zip(0..).collect();
         tags.sort_unstable();

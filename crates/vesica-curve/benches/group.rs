@@ -9,7 +9,7 @@ use criterion::{BatchSize, Criterion, Throughput};
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 use vesica_cpu::Backend;
-use vesica_curve::{Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
+use vesica_curve::{Blind, Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use vesica_types::Digest;
 
 /// As many received elements as the protocol masks at a time: they share inversions and tests.
@@ -37,6 +37,37 @@ fn group<G: Group>(c: &mut Criterion) {
         b.iter_batched_ref(
             Vec::new,
             |out| G::decode(black_box(&wire), &coins).expect("an own encoding").mul(&k).encode(out),
+            BatchSize::SmallInput,
+        )
+    });
+    bench.finish();
+}
+
+/// What blinding costs the receiver, and evaluation the owner of the key.
+fn blinding<G: Blind>(c: &mut Criterion) {
+    let dst = Dst::new(b"vesica-curve benches, blinding");
+    let digests: Vec<Digest> = (0..N as u128).map(|i| Digest(i.to_le_bytes())).collect();
+    let k = G::Scalar::from_uniform(&[7; 64]);
+    let coins = [3; 32];
+    let blind = |wire: &mut Vec<u8>| {
+        let mut bytes = blake3::Hasher::new().update(b"blinds").finalize_xof();
+        G::blind(&dst, black_box(&digests), &mut |out| bytes.fill(out), wire)
+    };
+    let (mut wire, mut evaluated) = (Vec::new(), Vec::new());
+    blind(&mut wire);
+    G::evaluate(&k, &wire, &coins, &mut evaluated).expect("own blinded elements");
+    let key = G::key(&G::public(&k)).expect("an own key");
+
+    let mut bench = c.benchmark_group(format!("{}/{}", G::NAME, Backend::chosen()));
+    bench.throughput(Throughput::Elements(N as u64)).sample_size(10);
+    bench.bench_function("blind", |b| b.iter_batched_ref(Vec::new, blind, BatchSize::SmallInput));
+    bench.bench_function("evaluate", |b| {
+        b.iter_batched_ref(Vec::new, |out| G::evaluate(&k, black_box(&wire), &coins, out), BatchSize::SmallInput)
+    });
+    bench.bench_function("unblind", |b| {
+        b.iter_batched(
+            || (blind(&mut Vec::new()), Vec::new()),
+            |(blinds, mut out)| G::unblind(&key, blinds, black_box(&evaluated), &coins, &mut out),
             BatchSize::SmallInput,
         )
     });
@@ -82,6 +113,12 @@ fn main() -> ExitCode {
     group::<Secp256k1>(&mut c);
     group::<Sm2>(&mut c);
     group::<P256>(&mut c);
+    blinding::<Curve25519>(&mut c);
+    blinding::<Ristretto255>(&mut c);
+    blinding::<FourQ>(&mut c);
+    blinding::<Secp256k1>(&mut c);
+    blinding::<Sm2>(&mut c);
+    blinding::<P256>(&mut c);
     if Backend::chosen() == Backend::Portable {
         single(&mut c);
     }

@@ -19,6 +19,7 @@
 //! **Constant time.** `mul` in the scalar and the elements, `hash` in the inputs, `encode` in the elements: no branch and
 //! no address depends on them. Decoding does not branch on the elements either, until it reports a bad one.
 
+mod blind;
 mod curve;
 mod map;
 mod scalar;
@@ -28,7 +29,7 @@ pub use scalar::FourQScalar;
 use crate::backend::{self, Kernel};
 use crate::field::Lanes;
 use crate::hash_to_curve::{self, Expander};
-use crate::{BadElement, Dst, Group, Points};
+use crate::{BadElement, Blind, Dst, Group, Points};
 use curve::{Multiply, Point};
 use map::{Compress, Decompress, Map, to_field};
 use scalar::Digits;

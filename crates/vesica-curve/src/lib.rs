@@ -12,6 +12,8 @@
 #![allow(clippy::needless_range_loop, reason = "limb arithmetic reads like its formula, index by index")]
 
 mod backend;
+mod blind;
+mod edwards;
 mod field;
 mod fourq;
 mod hash_to_curve;
@@ -26,6 +28,7 @@ mod timing;
 mod weierstrass;
 mod x25519;
 
+pub use blind::Blind;
 pub use fourq::FourQ;
 pub use p256::P256;
 pub use ristretto::Ristretto255;

@@ -29,6 +29,8 @@ impl Group for P256 {
     }
 }
 
+weierstrass::blind::blinding!(P256);
+
 /// The field of 2^256 - 2^224 + 2^192 + 2^96 - 1 elements, and the curve over it.
 #[derive(Clone, Copy)]
 pub struct Field;
@@ -88,6 +90,9 @@ impl Curve for Field {
     const B: [u64; 4] = [0x3bce_3c3e_27d2_604b, 0x651d_06b0_cc53_b0f6, 0xb3eb_bd55_7698_86bc, 0x5ac6_35d8_aa3a_93e7];
     const ORDER: [u64; 4] =
         [0xf3b9_cac2_fc63_2551, 0xbce6_faad_a717_9e84, 0xffff_ffff_ffff_ffff, 0xffff_ffff_0000_0000];
+    const BASE: (u8, [u64; 4]) =
+        (3, [0xf4a1_3945_d898_c296, 0x7703_7d81_2deb_33a0, 0xf8bc_e6e5_63a4_40f2, 0x6b17_d1f2_e12c_4247]);
+    const WINDOWS: usize = 58;
     const TABLE: usize = 8;
     const DOUBLINGS: usize = 3;
 
@@ -109,8 +114,8 @@ impl Curve for Field {
     }
 
     #[inline(always)]
-    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, s: Limbs<V>) -> [Limbs<V>; 3] {
-        [x, w, s]
+    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, z: Limbs<V>) -> [Limbs<V>; 3] {
+        [x, w, z]
     }
 
     weierstrass::entries!();

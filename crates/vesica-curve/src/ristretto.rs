@@ -7,6 +7,8 @@
 //! end.
 
 use crate::backend::{self, Kernel};
+use crate::blind::{self, Blind, Digits};
+use crate::edwards::{self, Add, AddMultiples, Cached, Multiples, NEUTRAL, NegativeMultiples, Point};
 use crate::field::f25519::block::{Block, vectors};
 use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, powers_p58};
 use crate::field::{Formula, Lanes};
@@ -56,11 +58,8 @@ impl SecretScalar for Scalar {
 pub struct Points {
     len: usize,
     /// X, Y, Z and T.
-    blocks: Vec<[Block; 4]>,
+    blocks: Vec<edwards::Points>,
 }
-
-/// Eight times the neutral element (0 : 1 : 1 : 0).
-const FILLER: [Block; 4] = [Block::filled(0), Block::filled(1), Block::filled(1), Block::filled(0)];
 
 impl crate::Points for Points {
     type Scalar = Scalar;
@@ -95,6 +94,86 @@ impl Group for Ristretto255 {
     }
 }
 
+impl Blind for Ristretto255 {
+    /// Encodings are unique here, and an element's negative has another: there is no bit to add.
+    const EVALUATED: usize = Self::WIRE;
+    type Key = Multiples;
+    type Blinds = Digits<{ edwards::WORDS }>;
+
+    fn public(k: &Scalar) -> Vec<u8> {
+        let mut public = Vec::new();
+        Self::evaluate_on(Backend::chosen(), k, &GENERATOR, &mut public).expect("the generator is an element");
+        public
+    }
+
+    fn key(public: &[u8]) -> Result<Multiples, BadElement> {
+        let points = Points::decode_on(Backend::chosen(), public)?;
+        blind::match_len(points.len, 1)?;
+        Ok(backend::dispatch(NegativeMultiples(&points.blocks[0])))
+    }
+
+    fn blind(dst: &Dst, inputs: &[Digest], random: &mut dyn FnMut(&mut [u8]), wire: &mut Vec<u8>) -> Self::Blinds {
+        let digits = Digits::draw(inputs.len(), random);
+        Self::blind_on(Backend::chosen(), dst, inputs, &digits, wire);
+        digits
+    }
+
+    fn evaluate(k: &Scalar, wire: &[u8], _coins: &[u8; 32], out: &mut Vec<u8>) -> Result<(), BadElement> {
+        Self::evaluate_on(Backend::chosen(), k, wire, out)
+    }
+
+    fn unblind(
+        key: &Multiples,
+        blinds: Self::Blinds,
+        wire: &[u8],
+        _coins: &[u8; 32],
+        out: &mut Vec<u8>,
+    ) -> Result<(), BadElement> {
+        Self::unblind_on(Backend::chosen(), key, &blinds, wire, out)
+    }
+}
+
+/// The same, on a given back end.
+impl Ristretto255 {
+    fn blind_on(
+        backend: Backend,
+        dst: &Dst,
+        inputs: &[Digest],
+        digits: &Digits<{ edwards::WORDS }>,
+        wire: &mut Vec<u8>,
+    ) {
+        let mut points = Points::hash_on(backend, dst, inputs);
+        let windows = edwards::generator().of_prime_order();
+        backend::run_on(backend, AddMultiples { points: &mut points.blocks, windows, digits });
+        points.encode_on(backend, wire);
+    }
+
+    fn evaluate_on(backend: Backend, k: &Scalar, wire: &[u8], out: &mut Vec<u8>) -> Result<(), BadElement> {
+        Points::decode_on(backend, wire)?.mul_on(backend, k).encode_on(backend, out);
+        Ok(())
+    }
+
+    fn unblind_on(
+        backend: Backend,
+        key: &Multiples,
+        digits: &Digits<{ edwards::WORDS }>,
+        wire: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), BadElement> {
+        let mut points = Points::decode_on(backend, wire)?;
+        blind::match_len(points.len, digits.len())?;
+        backend::run_on(backend, AddMultiples { points: &mut points.blocks, windows: key.all(), digits });
+        points.encode_on(backend, out);
+        Ok(())
+    }
+}
+
+/// The encoding of the generator: RFC 9496, section 4.3.
+const GENERATOR: [u8; 32] = [
+    0xe2, 0xf2, 0xae, 0x0a, 0x6a, 0xbc, 0x4e, 0x71, 0xa8, 0x84, 0xa9, 0x61, 0xc5, 0x00, 0x51, 0x5f, 0x58, 0xe3, 0x0b,
+    0x6a, 0xa5, 0x82, 0xdd, 0x8d, 0xb6, 0xa6, 0x59, 0x45, 0xe0, 0x8d, 0x2d, 0x76,
+];
+
 /// The same, on a given back end: for tests and benches.
 impl Points {
     pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
@@ -119,8 +198,6 @@ impl Points {
 
 /// d = -121665/121666.
 const D: [u64; 4] = [0x75eb_4dca_1359_78a3, 0x0070_0a4d_4141_d8ab, 0x8cc7_4079_7779_e898, 0x5203_6cee_2b6f_fe73];
-/// 2d.
-const D2: [u64; 4] = [0xebd6_9b94_26b2_f159, 0x00e0_149a_8283_b156, 0x198e_80f2_eef3_d130, 0x2406_d9dc_56df_fce7];
 /// The square root of ad - 1 that RFC 9496, section 4.1, names.
 const SQRT_AD_MINUS_ONE: [u64; 4] =
     [0x7e97_f6a0_497b_2e1b, 0xaf9d_8e0c_1b78_54bd, 0x0f3c_fcc9_31f5_d1fd, 0x3769_31bf_2b83_48ac];
@@ -133,115 +210,6 @@ const ONE_MINUS_D_SQ: [u64; 4] =
 /// (d - 1)^2.
 const D_MINUS_ONE_SQ: [u64; 4] =
     [0x31ad_5aaa_44ed_4d20, 0xd29e_4a2c_b01e_1999, 0x4cdc_d32f_529b_4eeb, 0x5968_b37a_f66c_2241];
-
-/// A point in extended coordinates.
-#[derive(Clone, Copy)]
-struct Point<V> {
-    x: Fe<V>,
-    y: Fe<V>,
-    z: Fe<V>,
-    t: Fe<V>,
-}
-
-/// A point that is to be added many times: Y - X, Y + X, 2Z and 2d·T.
-#[derive(Clone, Copy)]
-struct Cached<V> {
-    minus: Fe<V>,
-    plus: Fe<V>,
-    z2: Fe<V>,
-    t2d: Fe<V>,
-}
-
-impl<V: Lanes> Point<V> {
-    #[inline(always)]
-    fn load(blocks: &[Block; 4], part: usize) -> Self {
-        let [x, y, z, t] = blocks;
-        Self { x: x.load(part), y: y.load(part), z: z.load(part), t: t.load(part) }
-    }
-
-    #[inline(always)]
-    fn store(&self, blocks: &mut [Block; 4], part: usize) {
-        let [x, y, z, t] = blocks;
-        x.store(part, &self.x);
-        y.store(part, &self.y);
-        z.store(part, &self.z);
-        t.store(part, &self.t);
-    }
-
-    #[inline(always)]
-    fn cached(&self) -> Cached<V> {
-        Cached {
-            minus: self.y.sub(&self.x),
-            plus: self.y.add(&self.x),
-            z2: self.z.add(&self.z),
-            t2d: self.t.mul(&Fe::splat(D2)),
-        }
-    }
-
-    /// Twice the point, by "dbl-2008-hwcd" (Hisil, Wong, Carter, Dawson, Asiacrypt 2008) for a = -1, with all four of E to H
-    /// negated. T is not computed if nothing will be added next.
-    #[inline(always)]
-    fn double(&self, with_t: bool) -> Self {
-        let a = self.x.squared();
-        let b = self.y.squared_raw();
-        let zz = self.z.squared_raw();
-        let e = a.plus(b).minus(self.x.add(&self.y).squared_raw()).carry();
-        let g = a.minus(b).carry();
-        let f = a.minus(b).plus(zz).plus(zz).carry();
-        let h = a.plus(b).carry();
-        Self::completed(&e, &f, &g, &h, with_t)
-    }
-
-    /// The sum, by "add-2008-hwcd-3": complete, because a = -1 is a square and d is not.
-    #[inline(always)]
-    fn add(&self, other: &Cached<V>, with_t: bool) -> Self {
-        let a = self.y.sub(&self.x).times_raw(&other.minus);
-        let b = self.y.add(&self.x).times(&other.plus);
-        let c = self.t.times_raw(&other.t2d);
-        let d = self.z.times(&other.z2);
-        let e = b.minus(a).carry();
-        let f = d.minus(c).carry();
-        let g = d.plus(c).carry();
-        let h = b.plus(a).carry();
-        Self::completed(&e, &f, &g, &h, with_t)
-    }
-
-    /// (EF : GH : FG : EH); without T, some value stands in its place.
-    #[inline(always)]
-    fn completed(e: &Fe<V>, f: &Fe<V>, g: &Fe<V>, h: &Fe<V>, with_t: bool) -> Self {
-        let t = if with_t { e.times_raw(h).carry() } else { *e };
-        Self { x: e.times_raw(f).carry(), y: g.times_raw(h).carry(), z: f.times_raw(g).carry(), t }
-    }
-}
-
-/// A sum with T, called.
-struct Add<'a, V>(&'a Point<V>, &'a Cached<V>);
-
-impl<V: Lanes> Formula<V> for Add<'_, V> {
-    type Out = Point<V>;
-    #[inline(always)]
-    fn run(self) -> Point<V> {
-        self.0.add(self.1, true)
-    }
-}
-
-impl<V: Lanes> Cached<V> {
-    /// The neutral element.
-    #[inline(always)]
-    fn neutral() -> Self {
-        Self { minus: Fe::one(), plus: Fe::one(), z2: Fe::splat([2, 0, 0, 0]), t2d: Fe::zero() }
-    }
-
-    #[inline(always)]
-    fn select(mask: V, on: &Self, off: &Self) -> Self {
-        Self {
-            minus: Fe::select(mask, &on.minus, &off.minus),
-            plus: Fe::select(mask, &on.plus, &off.plus),
-            z2: Fe::select(mask, &on.z2, &off.z2),
-            t2d: Fe::select(mask, &on.t2d, &off.t2d),
-        }
-    }
-}
 
 /// 1 if the words are equal, without a branch.
 #[inline(always)]
@@ -420,7 +388,7 @@ impl Kernel for Decode<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Self::Out {
         let (len, numbers, bad) = read(self.wire);
-        let mut blocks = vec![FILLER; numbers.len()];
+        let mut blocks = vec![NEUTRAL; numbers.len()];
         let mut rest = vectors::<V>(len);
         while let Some(first) = rest.next() {
             let pair = [first, rest.next().unwrap_or(first)];
@@ -532,7 +500,7 @@ impl Kernel for Hash<'_> {
     fn run<V: Lanes>(self) -> Points {
         let Hash { dst, inputs } = self;
         let expander = Expander::<V>::new(dst, 64);
-        let mut blocks = vec![FILLER; inputs.len().div_ceil(Block::LANES)];
+        let mut blocks = vec![NEUTRAL; inputs.len().div_ceil(Block::LANES)];
         for ((block, part), inputs) in vectors::<V>(inputs.len()).zip(inputs.chunks(V::WIDTH)) {
             let [uniform] = expander.expand(hash_to_curve::load::<V>(inputs));
             V::call(FromUniform(uniform)).store(&mut blocks[block], part);
@@ -647,7 +615,7 @@ mod tests {
         type Out = Points;
         fn run<V: Lanes>(self) -> Points {
             let word = |i: usize| V::splat(u64::from_be_bytes(self.0[8 * i..8 * i + 8].try_into().unwrap()));
-            let mut blocks = vec![FILLER];
+            let mut blocks = vec![NEUTRAL];
             V::call(FromUniform(std::array::from_fn(word))).store(&mut blocks[0], 0);
             Points { len: 1, blocks }
         }
@@ -670,7 +638,7 @@ mod tests {
                 let product = generator.mul_on(backend, &scalar(&[k as u8]));
                 assert_eq!(encoded(backend, &product)[0][..], want[..], "{backend}, {k}");
             }
-            assert_eq!(encoded(backend, &Points { len: 9, blocks: vec![FILLER; 2] }), [[0; 32]; 9]);
+            assert_eq!(encoded(backend, &Points { len: 9, blocks: vec![NEUTRAL; 2] }), [[0; 32]; 9]);
         }
     }
 
@@ -775,5 +743,44 @@ mod tests {
             assert_eq!(sum, curve25519_dalek::Scalar::from_bytes_mod_order_wide(&uniform));
         }
         assert_eq!(Scalar::from_uniform(&[0; 64]).digits[0], 1);
+    }
+
+    #[test]
+    fn blinding_agrees_with_dalek_on_every_back_end() {
+        use curve25519_dalek::Scalar as Dalek;
+        let dst = Dst::new(b"ristretto255_XMD:SHA-512_R255MAP_RO_");
+        let digests = digests(31);
+        let uniform = [9; 64];
+        let (k, dalek_k) = (Scalar::from_uniform(&uniform), Dalek::from_bytes_mod_order_wide(&uniform));
+        let key = Ristretto255::key(&Ristretto255::public(&k)).unwrap();
+        // Random digits, and all of them at either bound.
+        for fill in [None, Some(0), Some(255)] {
+            let mut stream = blake3::Hasher::new().update(b"digits").finalize_xof();
+            let mut random = |bytes: &mut [u8]| match fill {
+                None => stream.fill(bytes),
+                Some(byte) => bytes.fill(byte),
+            };
+            let digits = Digits::draw(digests.len(), &mut random);
+            let mut want = [Vec::new(), Vec::new(), Vec::new()];
+            for (i, digest) in digests.iter().enumerate() {
+                let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&digest.0, &dst, 64);
+                let hashed = RistrettoPoint::from_uniform_bytes(&uniform.try_into().unwrap());
+                let r = blind::tests::digits_of(&digits, i, 51).into_iter().rev().fold(Dalek::ZERO, |sum, digit| {
+                    let size = Dalek::from(digit.unsigned_abs());
+                    sum * Dalek::from(32u8) + if digit < 0 { -size } else { size }
+                });
+                let blinded = hashed + RistrettoPoint::mul_base(&r);
+                for (want, point) in want.iter_mut().zip([blinded, blinded * dalek_k, hashed * dalek_k]) {
+                    want.extend(point.compress().to_bytes());
+                }
+            }
+            for backend in Backend::available() {
+                let (mut blinded, mut evaluated, mut got) = (Vec::new(), Vec::new(), Vec::new());
+                Ristretto255::blind_on(backend, &dst, &digests, &digits, &mut blinded);
+                Ristretto255::evaluate_on(backend, &k, &blinded, &mut evaluated).unwrap();
+                Ristretto255::unblind_on(backend, &key, &digits, &evaluated, &mut got).unwrap();
+                assert!([blinded, evaluated, got] == want, "{backend} {fill:?}");
+            }
+        }
     }
 }

@@ -37,6 +37,8 @@ impl Group for Secp256k1 {
     }
 }
 
+weierstrass::blind::blinding!(Secp256k1);
+
 /// The field of 2^256 - 2^32 - 977 elements, and the curve over it.
 #[derive(Clone, Copy)]
 pub struct Field;
@@ -166,6 +168,9 @@ impl Curve for Field {
     const A_IS_ZERO: bool = true;
     const B: [u64; 4] = [7, 0, 0, 0];
     const ORDER: [u64; 4] = [0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, u64::MAX];
+    const BASE: (u8, [u64; 4]) =
+        (2, [0x59f2_815b_16f8_1798, 0x029b_fcdb_2dce_28d9, 0x55a0_6295_ce87_0b07, 0x79be_667e_f9dc_bbac]);
+    const WINDOWS: usize = 52;
     const BETA: Option<[u64; 4]> =
         Some([0xc139_6c28_7195_01ee, 0x9cf0_4975_12f5_8995, 0x6e64_479e_ac34_34e9, 0x7ae9_6a2b_657c_0710]);
     const TABLE: usize = MULTIPLES.len();
@@ -224,7 +229,8 @@ impl Curve for Field {
 
     /// The isogeny of RFC 9380, appendix E.1, of degree 3. Its denominators are the square and the cube of x - X0.
     #[inline(always)]
-    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, s: Limbs<V>) -> [Limbs<V>; 3] {
+    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, z: Limbs<V>) -> [Limbs<V>; 3] {
+        let s = mul::<Self, V>(&z, &z);
         let x2 = mul_loose::<Self, V>(&x, &x);
         let s2 = mul_loose::<Self, V>(&s, &s);
         let powers = [
@@ -235,9 +241,8 @@ impl Curve for Field {
         ];
         // h/s = x - X0, and Z is multiplied by h.
         let h = ripple(add(&x, &minus::<Self, V>(&mul::<Self, V>(&s, &splat(limbs(X0))))));
-        let s = mul::<Self, V>(&s, &square_loose::<Self, V>(&h));
         let x = polynomial(&powers, &X_NUMERATOR);
-        [x, mul::<Self, V>(&w, &polynomial(&powers, &Y_NUMERATOR)), s]
+        [x, mul::<Self, V>(&w, &polynomial(&powers, &Y_NUMERATOR)), mul::<Self, V>(&z, &h)]
     }
 
     weierstrass::entries!();

@@ -33,6 +33,8 @@ impl Group for Sm2 {
     }
 }
 
+weierstrass::blind::blinding!(Sm2);
+
 /// The field of 2^256 - 2^224 - 2^96 + 2^64 - 1 elements, and the curve over it.
 #[derive(Clone, Copy)]
 pub struct Field;
@@ -96,6 +98,9 @@ impl Curve for Field {
     const B: [u64; 4] = [0xddbc_bd41_4d94_0e93, 0xf397_89f5_15ab_8f92, 0x4d5a_9e4b_cf65_09a7, 0x28e9_fa9e_9d9f_5e34];
     const ORDER: [u64; 4] =
         [0x53bb_f409_39d5_4123, 0x7203_df6b_21c6_052b, 0xffff_ffff_ffff_ffff, 0xffff_fffe_ffff_ffff];
+    const BASE: (u8, [u64; 4]) =
+        (2, [0x715a_4589_334c_74c7, 0x8fe3_0bbf_f266_0be1, 0x5f99_0446_6a39_c994, 0x32c4_ae2c_1f19_8119]);
+    const WINDOWS: usize = 64;
     const TABLE: usize = 8;
     const DOUBLINGS: usize = 3;
     const MAP: Map = Map {
@@ -115,8 +120,8 @@ impl Curve for Field {
     }
 
     #[inline(always)]
-    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, s: Limbs<V>) -> [Limbs<V>; 3] {
-        [x, w, s]
+    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, z: Limbs<V>) -> [Limbs<V>; 3] {
+        [x, w, z]
     }
 
     weierstrass::entries!();

@@ -38,14 +38,20 @@ use vesica_cpu::Backend;
 use vesica_types::Digest;
 use zeroize::Zeroize;
 
+pub(crate) mod blind;
+
 /// A curve over the field that it also names.
 pub(crate) trait Curve: Prime {
     /// Whether a = 0; otherwise a = -3.
     const A_IS_ZERO: bool;
     /// b.
     const B: [u64; 4];
-    /// The prime order.
+    /// The prime order, above 2^255.
     const ORDER: [u64; 4];
+    /// The base point of the standard: 2 or 3, as the lowest bit of y is, and x.
+    const BASE: (u8, [u64; 4]);
+    /// How many digits the multipliers that blind have: an even number, and enough for [`blind`].
+    const WINDOWS: usize;
     /// A non-trivial cube root of one in the field, if multiplying x by it is an endomorphism that is used.
     const BETA: Option<[u64; 4]> = None;
     /// How many multiples of an element the table holds.
@@ -65,14 +71,17 @@ pub(crate) trait Curve: Prime {
     /// Fills the table: the element itself, and the other multiples that digits name.
     fn table<V: Lanes>(work: &mut Work<V>);
 
-    /// Takes a hashed point (X, W, s) from the curve that is hashed to, to this one.
-    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, s: Limbs<V>) -> [Limbs<V>; 3];
+    /// Takes a hashed point, in Jacobian form (X, 2Y, Z), from the curve that is hashed to, to this one.
+    fn leave<V: Lanes>(x: Limbs<V>, w: Limbs<V>, z: Limbs<V>) -> [Limbs<V>; 3];
 
     /// Multiplies on the chosen back end; by [`entries`].
     fn mul(points: Points<Self>, k: &Scalar<Self>) -> Points<Self>;
 
     /// Encodes on the chosen back end; by [`entries`].
     fn encode(points: &Points<Self>, wire: &mut Vec<u8>);
+
+    /// The base point's multiples, made once; by [`entries`].
+    fn base_table() -> &'static blind::Table<Self>;
 }
 
 /// What makes of a curve's kernels functions of this crate: code that is generic over the curve would be compiled again, for
@@ -85,6 +94,11 @@ macro_rules! entries {
 
         fn encode(points: &Points<Self>, wire: &mut Vec<u8>) {
             points.encode_on(Backend::chosen(), wire);
+        }
+
+        fn base_table() -> &'static weierstrass::blind::Table<Self> {
+            static TABLE: std::sync::OnceLock<weierstrass::blind::Table<Field>> = std::sync::OnceLock::new();
+            TABLE.get_or_init(|| weierstrass::blind::Table::base_on(Backend::chosen()))
         }
     };
 }
@@ -245,6 +259,19 @@ fn store<V: Lanes>(eight: &mut Eight, part: usize, limbs: &Limbs<V>) {
     }
 }
 
+/// The blocks of so many vectors, by first vector and size, which falls: of about one size, so that none is so small that it
+/// pays the inversions alone.
+fn blocks(total: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let left = total - start;
+        let size = left.div_ceil(left.div_ceil(BLOCK).max(1)).next_multiple_of(GROUP);
+        let block = (start, size);
+        start += size;
+        (left > 0).then_some(block)
+    })
+}
+
 /// The cell of a vector, and the part of it.
 #[inline(always)]
 fn place<V: Lanes>(vector: usize) -> (usize, usize) {
@@ -264,7 +291,7 @@ impl<C: Curve> Points<C> {
 
     /// Points from the bytes that `hash_to_field` makes two elements of: RFC 9380, section 5.2, with L = 48.
     fn map_on(backend: Backend, len: usize, uniform: impl FnMut(usize) -> [u8; 96]) -> Self {
-        backend::run_on(backend, Hash { len, uniform, curve: PhantomData })
+        backend::run_on(backend, Hash { len, uniform, jacobian: false, curve: PhantomData })
     }
 
     pub(crate) fn decode_on(backend: Backend, wire: &[u8], coins: &[u8; 32]) -> Result<Self, BadElement> {
@@ -277,7 +304,7 @@ impl<C: Curve> Points<C> {
     }
 
     pub(crate) fn encode_on(&self, backend: Backend, wire: &mut Vec<u8>) {
-        backend::run_on(backend, Encode { points: self, wire });
+        backend::run_on(backend, Encode { points: self, wire, with_bit: false });
     }
 }
 
@@ -301,6 +328,8 @@ impl<C: Curve> crate::Points for Points<C> {
 
 /// The workspace of a block.
 pub(crate) struct Work<V> {
+    /// How many entries each table has.
+    entries: usize,
     /// The points: X and W.
     pub(crate) x: Vec<Limbs<V>>,
     pub(crate) w: Vec<Limbs<V>>,
@@ -539,7 +568,7 @@ impl<C: Curve, V: Lanes> Formula<V> for Pass<'_, C, V> {
     #[inline(always)]
     fn run(self) -> Quad<V> {
         let Self { work, mut rest, down, step, .. } = self;
-        let Work { x, w, a, den, pre, slope, table } = work;
+        let Work { x, w, a, den, pre, slope, table, .. } = work;
         let mut chain = ones::<Hot<C>, V>();
         let n = den.len();
         for i in (0..n).step_by(GROUP) {
@@ -620,16 +649,18 @@ impl<C: Curve, V: Lanes> Formula<V> for Pass<'_, C, V> {
 }
 
 impl<V: Lanes> Work<V> {
-    fn new<C: Curve>(vectors: usize) -> Self {
+    /// Room for so many vectors, with tables of so many entries.
+    fn new<C: Curve>(vectors: usize, entries: usize) -> Self {
         let room = || vec![[V::zero(); 5]; vectors];
         Self {
+            entries,
             x: room(),
             w: room(),
             a: if C::A_IS_ZERO { Vec::new() } else { room() },
             den: room(),
             pre: room(),
             slope: room(),
-            table: vec![[[V::zero(); 5]; 2]; vectors * C::TABLE],
+            table: vec![[[V::zero(); 5]; 2]; vectors * entries],
         }
     }
 
@@ -662,7 +693,7 @@ impl<V: Lanes> Work<V> {
                 None => self.x[i],
             };
             self.slope[i] = x;
-            self.den[i] = twice_difference::<C, V>(&self.table[i * C::TABLE + entry][0], &x);
+            self.den[i] = twice_difference::<C, V>(&self.table[i * self.entries + entry][0], &x);
         }
         self.invert_all::<C>();
     }
@@ -671,13 +702,13 @@ impl<V: Lanes> Work<V> {
     #[inline(always)]
     pub(crate) fn chord<C: Curve>(&mut self, entry: usize, negative: bool, to: usize) {
         for i in 0..self.den.len() {
-            let [x, w] = self.table[i * C::TABLE + entry];
+            let [x, w] = self.table[i * self.entries + entry];
             let q = if negative { self.w[i] } else { minus::<C, V>(&self.w[i]) };
             let line = mul_loose::<C, V>(&ripple(add(&w, &q)), &self.den[i]);
             let others = add(&minus::<C, V>(&x), &minus::<C, V>(&self.slope[i]));
             let sum = tight::<C, V>(add(&square_raw::<C, V>(&line), &others));
             let w = ordinate::<C, V>(&line, &twice_difference::<C, V>(&x, &sum), &w);
-            self.table[i * C::TABLE + to] = [sum, w];
+            self.table[i * self.entries + to] = [sum, w];
         }
     }
 }
@@ -711,16 +742,16 @@ impl<C: Curve> FillTable<C> for OddMultiples {
     #[inline(always)]
     fn fill<V: Lanes>(work: &mut Work<V>) {
         work.double::<C>();
-        for entry in 1..C::TABLE {
+        for entry in 1..work.entries {
             work.open_chord::<C>(entry - 1, None);
             work.chord::<C>(entry - 1, false, entry);
         }
     }
 }
 
-/// Signed digits of four bits for an order n below 2^256: 64 odd digits between -15 and 15, the first positive.
+/// Signed digits of four bits for an order n below 2^256: 64 odd digits between -15 and 15.
 ///
-/// Of k and n - k the odd one is taken; x is the same for both. An odd k is 16·k' + d with d odd and k' odd: d is
+/// Of k and n - k the odd one is taken, and if that is n - k, every digit with the other sign. An odd k is 16·k' + d with d odd and k' odd: d is
 /// (k mod 32) - 16. By induction every prefix m is odd and positive.
 ///
 /// No step fails. Before the last digit, 8m and 16m + d are positive and below n, and 8m = ±d cannot be, since d is odd.
@@ -736,7 +767,7 @@ pub(crate) fn odd_digits(k: &[u64; 4], order: &[u64; 4]) -> Digits {
         let d = if i == 0 { k[0] as i64 } else { (k[0] & 31) as i64 - 16 };
         let sign = std::hint::black_box(d >> 63);
         let size = (d ^ sign) - sign;
-        digits.0[i] = Digit { entry: (size >> 1) as u8, negative: (sign & 1) as u8, turn: 0 };
+        digits.0[i] = Digit { entry: (size >> 1) as u8, negative: ((sign as u64 ^ !odd) & 1) as u8, turn: 0 };
         // (k - d)/16 = k/16 rounded down, made odd: the bit that is shifted out was the fifth of k - d.
         k = [k[0] >> 4 | k[1] << 60, k[1] >> 4 | k[2] << 60, k[2] >> 4 | k[3] << 60, k[3] >> 4];
         k[0] |= 1;
@@ -760,20 +791,14 @@ impl<C: Curve> Kernel for Multiply<'_, C> {
         for digit in &digits.0 {
             choices.push(Choice::<V>::new::<C>(digit));
         }
-        let total = vectors::<V>(points.len);
-        let mut start = 0;
         let mut work = None;
-        while start < total {
-            // Blocks of about one size, so that none is so small that it pays the inversions alone.
-            let blocks = (total - start).div_ceil(BLOCK);
-            let size = (total - start).div_ceil(blocks).next_multiple_of(GROUP);
+        for (start, size) in blocks(vectors::<V>(points.len)) {
             let work = match &mut work {
                 Some(work) => work,
-                None => work.insert(Work::<V>::new::<C>(size)),
+                None => work.insert(Work::<V>::new::<C>(size, C::TABLE)),
             };
             work.resize(size);
             multiply_block::<C, V>(&mut points.cells, start, work, &choices);
-            start += size;
         }
         points
     }
@@ -841,19 +866,36 @@ fn multiply_block<C: Curve, V: Lanes>(cells: &mut [Cell], start: usize, work: &m
 
 // ---- Encoding and decoding.
 
+/// The least representatives of elements.
+#[inline(always)]
+fn rows<F: Prime, V: Lanes>(x: &Limbs<V>) -> Eight {
+    let mut rows = [[0u64; 8]; 5];
+    store(&mut rows, 0, &plain::<F, V>(x));
+    rows
+}
+
+/// Appends one of them.
+fn push(wire: &mut Vec<u8>, x: &Eight, lane: usize) {
+    for word in words(x.map(|row| row[lane])).iter().rev() {
+        wire.extend_from_slice(&word.to_be_bytes());
+    }
+}
+
 struct Encode<'a, C> {
     points: &'a Points<C>,
     wire: &'a mut Vec<u8>,
+    /// Whether 2, or 3 if y/s is odd, comes before each x: Y/s of the isomorphic curve is y times the root of s.
+    with_bit: bool,
 }
 
 impl<C: Curve> Kernel for Encode<'_, C> {
     type Out = ();
     #[inline(always)]
     fn run<V: Lanes>(self) {
-        let Self { points, wire } = self;
+        let Self { points, wire, with_bit } = self;
         let total = vectors::<V>(points.len);
         let mut left = points.len;
-        wire.reserve(32 * left);
+        wire.reserve((WIRE + usize::from(with_bit)) * left);
         let room = total.min(BLOCK);
         let (mut den, mut pre) = (vec![[V::zero(); 5]; room], vec![[V::zero(); 5]; room]);
         for start in (0..total).step_by(BLOCK) {
@@ -865,13 +907,13 @@ impl<C: Curve> Kernel for Encode<'_, C> {
             V::call(InvertAll::<C, V> { den: &mut den[..n], pre: &mut pre[..n], field: PhantomData });
             for (i, den) in den[..n].iter().enumerate() {
                 let (cell, part) = place::<V>(start + i);
-                let x = mul::<C, V>(&load(&points.cells[cell].x, part), den);
-                let mut rows = [[0u64; 8]; 5];
-                store(&mut rows, 0, &plain::<C, V>(&x));
+                let x = rows::<C, V>(&mul::<C, V>(&load(&points.cells[cell].x, part), den));
+                let w = with_bit.then(|| rows::<C, V>(&mul::<C, V>(&load(&points.cells[cell].w, part), den)));
                 for lane in 0..left.min(V::WIDTH) {
-                    for word in words(rows.map(|row| row[lane])).iter().rev() {
-                        wire.extend_from_slice(&word.to_be_bytes());
+                    if let Some(w) = w {
+                        wire.push(2 | blind::bit_of_half(w[0][lane]) as u8);
                     }
+                    push(wire, &x, lane);
                 }
                 left -= left.min(V::WIDTH);
             }
@@ -887,26 +929,27 @@ fn read<C: Curve>(wire: &[u8]) -> Result<Points<C>, BadElement> {
     let (elements, rest) = wire.as_chunks::<WIRE>();
     let mut points = Points::new(elements.len());
     for (index, element) in elements.iter().enumerate() {
-        let (bytes, _) = element.as_chunks::<8>();
-        let x = [3, 2, 1, 0].map(|i: usize| u64::from_be_bytes(bytes[i]));
-        if !less(x, C::P) {
-            return Err(BadElement { index, why: "is not below the field's prime" });
-        }
-        points.put(index, limbs(x));
+        points.put(index, element)?;
     }
     if !rest.is_empty() {
-        return Err(BadElement { index: elements.len(), why: "is cut off" });
+        return Err(BadElement { index: elements.len(), why: CUT_OFF });
     }
     points.fill(|cell| &mut cell.x);
     Ok(points)
 }
 
-impl<C> Points<C> {
-    fn put(&mut self, index: usize, x: [u64; 5]) {
-        let cell = &mut self.cells[index / 8];
-        for (row, limb) in cell.x.iter_mut().zip(x) {
+impl<C: Curve> Points<C> {
+    /// Sets x of an element to what was received.
+    fn put(&mut self, index: usize, received: &[u8; WIRE]) -> Result<(), BadElement> {
+        let (bytes, _) = received.as_chunks::<8>();
+        let x = [3, 2, 1, 0].map(|i: usize| u64::from_be_bytes(bytes[i]));
+        if !less(x, C::P) {
+            return Err(BadElement { index, why: NOT_BELOW_P });
+        }
+        for (row, limb) in self.cells[index / 8].x.iter_mut().zip(limbs(x)) {
             row[index % 8] = limb;
         }
+        Ok(())
     }
 
     /// Copies the last element's coordinate to what stands behind it.
@@ -924,8 +967,24 @@ impl<C> Points<C> {
     }
 }
 
+/// g = x·(x^2 + a) + b, tight.
+#[inline(always)]
+fn right_side<C: Curve, V: Lanes>(x: &Limbs<V>) -> Limbs<V> {
+    let mut square = square_raw::<C, V>(x);
+    if !C::A_IS_ZERO {
+        square = add(&square, &splat(const { Held::<C>::small(-3) }));
+    }
+    let b = splat(const { Held::<C>::of(C::B) });
+    tight::<C, V>(add(&mul_add::<C, V>(x, &ripple(square), &b), &splat(Held::<C>::BIAS)))
+}
+
 /// How many random products of a batch are tested: a batch with a bad element passes with probability 2^-64.
 const TESTS: usize = 64;
+
+/// Why an element is refused.
+const OFF_CURVE: &str = "is not the x of a point on the curve";
+const NOT_BELOW_P: &str = "is not below the field's prime";
+const CUT_OFF: &str = "is cut off";
 
 struct Decode<'a, C> {
     points: Points<C>,
@@ -943,17 +1002,10 @@ impl<C: Curve> Kernel for Decode<'_, C> {
             let (cell, part) = place::<V>(i);
             let cell = &mut points.cells[cell];
             let x = held::<C, V>(&load(&cell.x, part));
-            let mut square = square_raw::<C, V>(&x);
-            if !C::A_IS_ZERO {
-                square = add(&square, &splat(const { Held::<C>::small(-3) }));
-            }
-            let b = splat(const { Held::<C>::of(C::B) });
-            let bias = splat(Held::<C>::BIAS);
-            // g = x·(x^2 + a) + b.
-            let g = tight::<C, V>(add(&mul_add::<C, V>(&x, &ripple(square), &b), &bias));
+            let g = right_side::<C, V>(&x);
             let y = square_raw::<C, V>(&g);
             store(&mut cell.x, part, &mul_tight::<C, V>(&g, &x));
-            store(&mut cell.w, part, &tight::<C, V>(add(&add(&y, &y), &bias)));
+            store(&mut cell.w, part, &tight::<C, V>(add(&add(&y, &y), &splat(Held::<C>::BIAS))));
             store(&mut cell.s, part, &g);
         }
         // Testing each costs one power a vector, testing products costs TESTS powers and about 19 products a vector.
@@ -962,7 +1014,7 @@ impl<C: Curve> Kernel for Decode<'_, C> {
         {
             // The copies behind the last element are bad if it is.
             let index = index.min(points.len - 1);
-            return Err(BadElement { index, why: "is not the x of a point on the curve" });
+            return Err(BadElement { index, why: OFF_CURVE });
         }
         Ok(points)
     }
@@ -1069,6 +1121,8 @@ impl<F: Prime, V: Lanes> Formula<V> for Gather<'_, F, V> {
 struct Hash<U, C> {
     len: usize,
     uniform: U,
+    /// Whether s is to be left as Z, of which it is the square.
+    jacobian: bool,
     curve: PhantomData<C>,
 }
 
@@ -1076,7 +1130,7 @@ impl<U: FnMut(usize) -> [u8; 96], C: Curve> Kernel for Hash<U, C> {
     type Out = Points<C>;
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points<C> {
-        let Self { len, mut uniform, .. } = self;
+        let Self { len, mut uniform, jacobian, .. } = self;
         let mut points = Points::<C>::new(len);
         let width = GROUP * V::WIDTH;
         for group in 0..len.div_ceil(width) {
@@ -1098,12 +1152,12 @@ impl<U: FnMut(usize) -> [u8; 96], C: Curve> Kernel for Hash<U, C> {
                 *u = held_long::<C, V>(&number);
             }
             let hashed = V::call(ToCurve::<C, V>(&u, PhantomData));
-            for (i, [x, w, s]) in hashed.iter().enumerate() {
+            for (i, [x, w, z]) in hashed.iter().enumerate() {
                 let (cell, part) = place::<V>(group * GROUP + i);
                 let cell = &mut points.cells[cell];
                 store(&mut cell.x, part, x);
                 store(&mut cell.w, part, w);
-                store(&mut cell.s, part, s);
+                store(&mut cell.s, part, &if jacobian { *z } else { mul_tight::<C, V>(z, z) });
             }
         }
         points.fill(|cell| &mut cell.x);
@@ -1195,18 +1249,17 @@ impl<C: Curve, V: Lanes> Formula<V> for ToCurve<'_, C, V> {
         let mapped = simple_swu::<C, V>(self.0);
         let mut out = [[[V::zero(); 5]; 3]; GROUP];
         for i in 0..GROUP {
-            let (x, w, s) = sum::<C, V>(&mapped[i], &mapped[GROUP + i]);
-            out[i] = C::leave(x, w, s);
+            let (x, w, z) = sum::<C, V>(&mapped[i], &mapped[GROUP + i]);
+            out[i] = C::leave(x, w, z);
         }
         out
     }
 }
 
-/// p + q as (X, 2Y, Z^2), with Z = h·d for the difference of the abscissae h/d. Isogenies are homomorphisms, so one applied
+/// p + q as (X, 2Y, Z), with Z = h·d for the difference of the abscissae h/d. Isogenies are homomorphisms, so one applied
 /// after the sum serves for two before it.
 #[inline(always)]
 fn sum<F: Prime, V: Lanes>(p: &Mapped<V>, q: &Mapped<V>) -> (Limbs<V>, Limbs<V>, Limbs<V>) {
-    let bias = splat(Held::<F>::BIAS);
     let u0 = mul_tight::<F, V>(&p.x, &q.d);
     let u1 = mul_tight::<F, V>(&q.x, &p.d);
     let d = mul_loose::<F, V>(&p.d, &q.d);
@@ -1225,8 +1278,7 @@ fn sum<F: Prime, V: Lanes>(p: &Mapped<V>, q: &Mapped<V>) -> (Limbs<V>, Limbs<V>,
     let w = mul_tight::<F, V>(&t, &twice_difference::<F, V>(&a0, &x));
     // W = 2·t·(a0 - X) - 2·y0.
     let w = tight::<F, V>(add(&w, &add(&minus::<F, V>(&y0), &minus::<F, V>(&y0))));
-    let s = tight::<F, V>(add(&mul::<F, V>(&h2, &d2), &bias));
-    (x, w, s)
+    (x, w, mul_tight::<F, V>(&h, &d))
 }
 
 #[cfg(test)]

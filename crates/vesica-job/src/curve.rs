@@ -1,7 +1,7 @@
 //! From a curve's name to its type: the one place that knows all of them.
 
 use crate::spec::CurveName;
-use vesica_curve::Group;
+use vesica_curve::Blind;
 
 /// Something to do with a group that is known by name only at run time.
 pub trait WithGroup {
@@ -9,7 +9,7 @@ pub trait WithGroup {
     type Out;
 
     /// Does it.
-    fn with<G: Group>(self) -> Self::Out;
+    fn with<G: Blind>(self) -> Self::Out;
 }
 
 /// Does `work` with the group called `name`.
@@ -33,7 +33,7 @@ mod tests {
     impl WithGroup for Name {
         type Out = &'static str;
 
-        fn with<G: Group>(self) -> &'static str {
+        fn with<G: Blind>(self) -> &'static str {
             G::NAME
         }
     }

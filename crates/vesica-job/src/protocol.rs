@@ -9,8 +9,9 @@ use crate::units::{self, Work};
 use std::marker::PhantomData;
 use std::time::Instant;
 use vesica_block::Block;
-use vesica_curve::{Dst, Group, Points, SecretScalar};
+use vesica_curve::{Blind, Dst, Points, SecretScalar};
 use vesica_oprf::Oprf;
+use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_params::Level;
@@ -28,7 +29,7 @@ use zeroize::Zeroizing;
 /// Those of opening, and of [`units::run`].
 pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, rng: &mut SessionRng) -> Result<Meter, JobError> {
     match plan.shared.protocol {
-        ProtocolName::Ecdh => with_group(plan.shared.curve, RunEcdh { plan, agreed, work, rng }),
+        ProtocolName::Ecdh if plan.all_learn() => with_group(plan.shared.curve, RunEcdh { agreed, work, rng }),
         _ => with_oprf(plan, &agreed.sizes, RunOprf { plan, agreed, work, rng }),
     }
 }
@@ -39,7 +40,8 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, rng: &mut SessionRng) -
 /// If units are too large for the protocol.
 pub fn cost(plan: &Plan, sizes: &Sizes) -> Result<Cost, JobError> {
     match plan.shared.protocol {
-        ProtocolName::Ecdh => Ok(with_group(plan.shared.curve, CostOfEcdh { plan, sizes })),
+        ProtocolName::Ecdh if plan.all_learn() => Ok(with_group(plan.shared.curve, CostOfEcdh { sizes })),
+        ProtocolName::Ecdh => Ok(with_group(plan.shared.curve, CostOfDh { plan, sizes })),
         _ => with_oprf(plan, sizes, CostOfOprf { plan, sizes }),
     }
 }
@@ -123,6 +125,9 @@ trait WithOprf {
 fn with_oprf<W: WithOprf>(plan: &Plan, sizes: &Sizes, work: W) -> Result<W::Out, JobError> {
     let n = if role(plan) == Role::Receiver { sizes.capacity } else { sizes.peer_capacity };
     let (units, level) = (sizes.units, Level::STANDARD);
+    if plan.shared.protocol == ProtocolName::Ecdh {
+        return with_group(plan.shared.curve, WithDh { keys: n as usize, work });
+    }
     let name = plan.shared.protocol.name();
     let too_large =
         || JobError::Setup(format!("units of {n} keys are too large for {name}; give a smaller shared.unit, or none"));
@@ -204,6 +209,44 @@ impl Choice for KkrtChoice {
     }
 }
 
+/// Picks Diffie-Hellman in a group, for this many keys of the receiver's a unit.
+struct WithDh<W> {
+    keys: usize,
+    work: W,
+}
+
+impl<W: WithOprf> WithGroup for WithDh<W> {
+    type Out = Result<W::Out, JobError>;
+
+    fn with<G: Blind>(self) -> Self::Out {
+        self.work.with(DhChoice { keys: self.keys, group: PhantomData::<G> })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct DhChoice<G> {
+    keys: usize,
+    group: PhantomData<G>,
+}
+
+impl<G: Blind> Choice for DhChoice<G> {
+    type Oprf = Dh<G>;
+
+    fn open(
+        self,
+        role: Role,
+        session: [u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> vesica_session::Result<Dh<G>> {
+        let params = dh::Params { session, keys: self.keys };
+        match role {
+            Role::Receiver => Dh::receiver(params, ch),
+            Role::Sender => Dh::sender(params, ch, rng),
+        }
+    }
+}
+
 struct RunOprf<'a> {
     plan: &'a Plan,
     agreed: &'a Agreed,
@@ -271,7 +314,6 @@ impl WithOprf for CostOfOprf<'_> {
 }
 
 struct RunEcdh<'a> {
-    plan: &'a Plan,
     agreed: &'a Agreed,
     work: Work<'a>,
     rng: &'a mut SessionRng,
@@ -280,50 +322,100 @@ struct RunEcdh<'a> {
 impl WithGroup for RunEcdh<'_> {
     type Out = Result<Meter, JobError>;
 
-    fn with<G: Group>(self) -> Self::Out {
-        let Self { plan, agreed, work, rng } = self;
-        let params = ecdh::Params {
-            session: agreed.salt,
-            tag_len: agreed.sizes.tag_len,
-            i_learn: plan.i_learn(),
-            peer_learns: plan.learns(&plan.peer().party),
-        };
+    fn with<G: Blind>(self) -> Self::Out {
+        let Self { agreed, work, rng } = self;
+        let params = ecdh::Params { session: agreed.salt, tag_len: agreed.sizes.tag_len };
         units::run(&Ecdh::<G>::open(&params, rng), work, rng)
     }
 }
 
 /// Masks some keys, and masks them again.
 struct CostOfEcdh<'a> {
-    plan: &'a Plan,
     sizes: &'a Sizes,
 }
 
 impl WithGroup for CostOfEcdh<'_> {
     type Out = Cost;
 
-    fn with<G: Group>(self) -> Cost {
-        let keys: Vec<Digest> = (0..4096u32).map(|i| Digest(u128::from(i).to_le_bytes())).collect();
-        let scalar = G::Scalar::from_uniform(&[1; 64]);
-        let (mut wire, mut again) = (Vec::new(), Vec::new());
-        let start = Instant::now();
-        G::hash(&Dst::new(b"vesica-forecast"), &keys).mul(&scalar).encode(&mut wire);
-        let mask = start.elapsed().as_secs_f64() / keys.len() as f64;
-        let start = Instant::now();
-        if let Ok(points) = G::decode(&wire, &[0; 32]) {
-            points.mul(&scalar).encode(&mut again);
-        }
-        let mask_again = start.elapsed().as_secs_f64() / keys.len() as f64;
+    fn with<G: Blind>(self) -> Cost {
+        let (mask, wire) = timed(|keys| {
+            let mut wire = Vec::new();
+            G::hash(&Dst::new(b"vesica-forecast"), keys).mul(&scalar::<G>()).encode(&mut wire);
+            wire
+        });
+        let (mask_again, _) = timed(|_| {
+            let mut again = Vec::new();
+            if let Ok(points) = G::decode(&wire, &[0; 32]) {
+                points.mul(&scalar::<G>()).encode(&mut again);
+            }
+        });
 
-        let Self { plan, sizes } = self;
+        let Self { sizes } = self;
         let units = u64::from(sizes.units);
         let (mine, theirs) = (sizes.capacity * units, sizes.peer_capacity * units);
         let (element, tag) = (G::WIRE as u64, sizes.tag_len.bytes() as u64);
-        let for_learner = |learns: bool, keys: u64| if learns { keys * tag } else { 0 };
         Cost {
-            sent: mine * element + for_learner(plan.learns(&plan.peer().party), theirs),
-            received: theirs * element + for_learner(plan.i_learn(), mine),
+            sent: mine * element + theirs * tag,
+            received: theirs * element + mine * tag,
             cpu_s: mine as f64 * mask + theirs as f64 * mask_again,
             memory: IN_FLIGHT,
         }
     }
+}
+
+/// Blinds some keys, evaluates them and takes the blinding off.
+struct CostOfDh<'a> {
+    plan: &'a Plan,
+    sizes: &'a Sizes,
+}
+
+impl WithGroup for CostOfDh<'_> {
+    type Out = Cost;
+
+    fn with<G: Blind>(self) -> Cost {
+        let (dst, k, coins) = (Dst::new(b"vesica-forecast"), scalar::<G>(), [0; 32]);
+        let mut rng = SessionRng::from_seed(Zeroizing::new([1; 32]));
+        let (blind, (blinds, blinded)) = timed(|keys| {
+            let mut wire = Vec::new();
+            (G::blind(&dst, keys, &mut |bytes| rng.fill(bytes), &mut wire), wire)
+        });
+        let (mask, _) = timed(|keys| {
+            let mut wire = Vec::new();
+            G::hash(&dst, keys).mul(&k).encode(&mut wire);
+        });
+        // Of one's own elements nothing is refused.
+        let mut evaluated = Vec::new();
+        let (evaluate, _) = timed(|_| G::evaluate(&k, &blinded, &coins, &mut evaluated));
+        let key = G::key(&G::public(&k));
+        let (unblind, _) = timed(|_| key.map(|key| G::unblind(&key, blinds, &evaluated, &coins, &mut Vec::new())));
+
+        let Self { plan, sizes } = self;
+        let units = u64::from(sizes.units);
+        let receives = role(plan) == Role::Receiver;
+        let (n, m) = match receives {
+            true => (sizes.capacity, sizes.peer_capacity),
+            false => (sizes.peer_capacity, sizes.capacity),
+        };
+        let to_sender = units * n * G::WIRE as u64;
+        let list = OprfPsi::<Dh<G>>::list_bytes(m as usize, sizes.tag_len) as u64;
+        let to_receiver = G::EVALUATED as u64 + units * (n * G::EVALUATED as u64 + list);
+        let (n, m) = ((n * units) as f64, (m * units) as f64);
+        match receives {
+            true => Cost { sent: to_sender, received: to_receiver, cpu_s: n * (blind + unblind), memory: IN_FLIGHT },
+            false => Cost { sent: to_receiver, received: to_sender, cpu_s: n * evaluate + m * mask, memory: IN_FLIGHT },
+        }
+    }
+}
+
+/// A scalar for a measurement.
+fn scalar<G: Blind>() -> G::Scalar {
+    G::Scalar::from_uniform(&[1; 64])
+}
+
+/// Does something with some keys: seconds a key, and what came of it.
+fn timed<T>(work: impl FnOnce(&[Digest]) -> T) -> (f64, T) {
+    let keys: Vec<Digest> = (0..4096u32).map(|i| Digest(u128::from(i).to_le_bytes())).collect();
+    let start = Instant::now();
+    let out = work(&keys);
+    (start.elapsed().as_secs_f64() / keys.len() as f64, out)
 }

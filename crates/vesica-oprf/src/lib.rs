@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dh;
 pub mod kkrt;
 pub mod vole;
 

@@ -1,4 +1,5 @@
-//! PSI from commutative masking in a group where Diffie-Hellman is hard (ECDH-PSI).
+//! PSI from commutative masking in a group where Diffie-Hellman is hard (ECDH-PSI), for two parties that both learn. If one
+//! learns, an OPRF from the same assumption takes half of the work: `vesica_oprf::dh`.
 //!
 //! [Mea86] Meadows, "A more efficient cryptographic matchmaking protocol", S&P 1986; [HFH99] Huberman, Franklin, Hogg,
 //! "Enhancing privacy and trust in electronic communities", EC 1999, section 2.2; semi-honest, DDH in the random-oracle
@@ -8,8 +9,8 @@
 //!   H      hash to the group, RFC 9380                   G::hash     u,v  { a·H(x) }, { b·H(y) }        u, v
 //!   T      keyed hash of a point's encoding, L bits      mask_again  w,z  { T(ba·H(x)) }, { T(ab·H(y)) } w, z
 //!
-//! Reveals: key_count to everyone, intersection to the learners.   Rounds: 1.5 (both speak at once).
-//! Bytes: each way WIRE·n for the sender's n keys, then L/8·m for the m keys of a peer that learns.
+//! Reveals: key_count to everyone, intersection to both.   Rounds: 1.5 (both speak at once).
+//! Bytes: each way WIRE·n for the sender's n keys, then L/8·m for the peer's m keys.
 //! Differs from the paper: both lists travel in ascending order of their bytes, which is a function of the set alone, so
 //! a place in a list says nothing; T hashes what the paper compares in the clear; the lists are padded.
 
@@ -18,11 +19,8 @@ use vesica_curve::{Dst, Group, Points, SecretScalar};
 use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, Tags, UnitId};
 
-/// Keys that are hashed and masked between two looks at whether the peer is still there.
-const HASHED: usize = 512;
-
-/// Received elements that are checked and masked between two looks; a group checks many together for less.
-const RECEIVED: usize = 2048;
+/// Elements that are masked between two looks at whether the peer is still there: a group shares some work among them.
+const CHUNK: usize = 2048;
 
 /// One party's side of a job, in the group `G`.
 pub struct Ecdh<G: Group> {
@@ -30,8 +28,6 @@ pub struct Ecdh<G: Group> {
     dst: Dst,
     tag_key: [u8; 32],
     tag_len: TagLen,
-    i_learn: bool,
-    peer_learns: bool,
 }
 
 /// What the parties agreed on.
@@ -40,10 +36,6 @@ pub struct Params {
     pub session: [u8; 32],
     /// L.
     pub tag_len: TagLen,
-    /// Whether this party gets the intersection.
-    pub i_learn: bool,
-    /// Whether the peer does.
-    pub peer_learns: bool,
 }
 
 impl<G: Group> Ecdh<G> {
@@ -56,15 +48,13 @@ impl<G: Group> Ecdh<G> {
             dst: Dst::new(b"vesica-v1-ecdh"),
             tag_key: blake3::derive_key("vesica 2026 ecdh tag", &params.session),
             tag_len: params.tag_len,
-            i_learn: params.i_learn,
-            peer_learns: params.peer_learns,
         }
     }
 
     /// { a·H(x) }, as it travels.
     fn mask(&self, xs: &[Digest], ch: &dyn Channel) -> Result<Vec<u8>> {
         let mut wire = Vec::with_capacity(xs.len() * G::WIRE);
-        for xs in xs.chunks(HASHED) {
+        for xs in xs.chunks(CHUNK) {
             ch.alive()?;
             G::hash(&self.dst, xs).mul(&self.scalar).encode(&mut wire);
         }
@@ -76,11 +66,10 @@ impl<G: Group> Ecdh<G> {
         let key = blake3::keyed_hash(&self.tag_key, &unit.0.to_le_bytes());
         let mut tags = Tags::with_capacity(self.tag_len, v.len() / G::WIRE);
         let mut wire = Vec::new();
-        for (chunk, v) in v.chunks(RECEIVED * G::WIRE).enumerate() {
+        for (chunk, v) in v.chunks(CHUNK * G::WIRE).enumerate() {
             ch.alive()?;
-            let points = G::decode(v, &rng.bytes()).map_err(|bad| {
-                ch.accuse(Misbehaviour::Element { index: chunk * RECEIVED + bad.index, why: bad.why })
-            })?;
+            let points = G::decode(v, &rng.bytes())
+                .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * CHUNK + bad.index, why: bad.why }))?;
             wire.clear();
             points.mul(&self.scalar).encode(&mut wire);
             for point in wire.chunks_exact(G::WIRE) {
@@ -115,15 +104,9 @@ impl<G: Group> Protocol for Ecdh<G> {
         ch.step("mask again");
         let z = self.mask_again(unit.id, &v, ch, rng)?;
 
-        // 4. -> z, if the peer learns;  <- w = { T(b·u) }, if I do.
+        // 4. -> z;  <- w = { T(b·u) }
         ch.step("compare");
-        if self.peer_learns {
-            ch.send(z.as_bytes())?;
-        }
-        if !self.i_learn {
-            return Ok(Vec::new());
-        }
-        let w = ch.recv_exact(unit.capacity * self.tag_len.bytes())?;
+        let w = ch.swap_exact(z.as_bytes(), unit.capacity * self.tag_len.bytes())?;
         let w = Tags::from_bytes(self.tag_len, w).unwrap_or(Tags::with_capacity(self.tag_len, 0));
 
         // 5. Output { x : its w is in z }.

@@ -19,6 +19,9 @@ use vesica_oprf::{Oprf, Prf};
 use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
 use vesica_types::{Digest, TagLen};
 
+/// Keys that are evaluated between two looks at whether the peer is still there.
+const EVALUATED: usize = 1 << 13;
+
 /// One party's side of a job, by the function `O`.
 pub struct OprfPsi<O> {
     oprf: O,
@@ -60,8 +63,13 @@ impl<O: Oprf> OprfPsi<O> {
     }
 
     /// The list of the values of `m` keys.
-    fn list(&self, m: usize) -> Sorted {
-        Sorted { len: m * O::Key::VALUES, bits: self.bits() }
+    fn list(m: usize, tag_len: TagLen) -> Sorted {
+        Sorted { len: m * O::Key::VALUES, bits: tag_len.bytes() as u32 * 8 }
+    }
+
+    /// Bytes of the list that the sender of `m` keys sends.
+    pub fn list_bytes(m: usize, tag_len: TagLen) -> usize {
+        Self::list(m, tag_len).bytes()
     }
 
     /// L bits of the value of an entry of [`ascending`].
@@ -78,7 +86,7 @@ impl<O: Oprf> OprfPsi<O> {
 
         // 2. <- T
         ch.step("compare");
-        let list = self.list(unit.peer_capacity);
+        let list = Self::list(unit.peer_capacity, self.tag_len);
         let wire = ch.recv_exact(list.bytes())?;
         let tags = list.decode(&wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
 
@@ -98,9 +106,12 @@ impl<O: Oprf> OprfPsi<O> {
 
         // 2. -> T, with random values in the place of dummies'
         ch.step("compare");
-        let list = self.list(unit.capacity);
+        let list = Self::list(unit.capacity, self.tag_len);
         let mut values = Vec::with_capacity(list.len);
-        key.eval(&unit.keys, &mut values);
+        for keys in unit.keys.chunks(EVALUATED) {
+            ch.alive()?;
+            key.eval(keys, &mut values);
+        }
         values.resize_with(list.len, || Block::from_le_bytes(rng.bytes()));
         let order = ascending(&values);
         ch.send(&list.encode(order.iter().map(|&entry| self.tag(entry, &values))))?;

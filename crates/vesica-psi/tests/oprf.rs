@@ -1,6 +1,8 @@
 //! PSI from OPRFs against the ideal functionality and against hostile peers.
 
+use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
 use vesica_okvs::Value;
+use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::vole::{Field, Params, Vole};
 use vesica_ot::Security;
@@ -51,6 +53,70 @@ fn kkrt(
         };
         let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
         OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), both).unit(&unit, lines, rng)
+    }
+}
+
+/// A side of Diffie-Hellman's function; only the receiver learns.
+fn dh<G: Blind>(
+    role: Role,
+    keys: Vec<Digest>,
+    (capacity, peer_capacity): (usize, usize),
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    move |lines, rng| {
+        let n = if role == Role::Receiver { capacity } else { peer_capacity };
+        let params = dh::Params { session: [9; 32], keys: n };
+        let ch = lines.peer()?;
+        let oprf = match role {
+            Role::Receiver => Dh::<G>::receiver(params, ch)?,
+            Role::Sender => Dh::<G>::sender(params, ch, rng)?,
+        };
+        let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
+        OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), false).unit(&unit, lines, rng)
+    }
+}
+
+fn dh_agrees_with_the_ideal_functionality<G: Blind>() {
+    for Sets { name, xs, ys } in set_pairs() {
+        for pad in [0, 3] {
+            let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+            let (a, b) = two(dh::<G>(Role::Receiver, xs.clone(), (n, m)), dh::<G>(Role::Sender, ys.clone(), (m, n)));
+            let mut a = a.unwrap();
+            a.sort_unstable();
+            assert_eq!(a, ideal::intersection(&xs, &ys), "{}: {name}", G::NAME);
+            assert_eq!(b.unwrap(), [], "{}: {name}", G::NAME);
+        }
+    }
+}
+
+#[test]
+fn dh_finds_what_the_ideal_functionality_does() {
+    dh_agrees_with_the_ideal_functionality::<Curve25519>();
+    dh_agrees_with_the_ideal_functionality::<Ristretto255>();
+    dh_agrees_with_the_ideal_functionality::<FourQ>();
+    dh_agrees_with_the_ideal_functionality::<Sm2>();
+    dh_agrees_with_the_ideal_functionality::<Secp256k1>();
+    dh_agrees_with_the_ideal_functionality::<P256>();
+}
+
+/// As for RR22. What cannot be noticed is a bit that makes another element of an element, or another value of a value.
+#[test]
+fn a_hostile_peer_of_dh_gets_an_error_that_names_it() {
+    for (role, other, messages) in [(Role::Receiver, Role::Sender, 3), (Role::Sender, Role::Receiver, 1)] {
+        let mut noticed = 0;
+        for at in 0..messages {
+            for attack in Attack::ALL {
+                let (a, _) = two_with(
+                    dh::<Ristretto255>(role, digests(0, 30), (30, 31)),
+                    dh::<Ristretto255>(other, digests(10, 41), (31, 30)),
+                    |channel| Box::new(Hostile::new(channel, attack, at)),
+                );
+                let Err(error) = a else { continue };
+                assert_eq!(error.fault(), Fault::Peer, "{role:?} {at} {attack:?}: {error}");
+                assert!(error.to_string().contains("bob"), "{error}");
+                noticed += 1;
+            }
+        }
+        assert!(noticed >= 3 * messages, "{role:?}: {noticed}");
     }
 }
 

@@ -187,4 +187,19 @@ impl Lanes for U64x4 {
     fn and_not(self, other: Self) -> Self {
         Self(intrinsic!(_mm256_andnot_si256(other.0, self.0)))
     }
+
+    #[inline(always)]
+    fn lookup(table: &[u64; 16], index: Self) -> Self {
+        // The instruction moves halves of words, within four words; then bits 2 and 3 choose among four of its results.
+        let double = index.add(index);
+        let halves = double.or(double.add(Self::splat(1)).shl(32));
+        let [bit2, bit3] = [61, 60].map(|bits| intrinsic!(_mm256_castsi256_pd(index.shl(bits).0)));
+        let quarter = |at: usize| -> __m256d {
+            let words = Self::load(&table[at..]);
+            intrinsic!(_mm256_castsi256_pd(_mm256_permutevar8x32_epi32(words.0, halves.0)))
+        };
+        let low = intrinsic!(_mm256_blendv_pd(quarter(0), quarter(4), bit2));
+        let high = intrinsic!(_mm256_blendv_pd(quarter(8), quarter(12), bit2));
+        Self(intrinsic!(_mm256_castpd_si256(_mm256_blendv_pd(low, high, bit3))))
+    }
 }

@@ -130,4 +130,10 @@ impl Lanes for U64x8 {
     fn and_not(self, other: Self) -> Self {
         Self(intrinsic!(_mm512_andnot_si512(other.0, self.0)))
     }
+
+    #[inline(always)]
+    fn lookup(table: &[u64; 16], index: Self) -> Self {
+        let (low, high) = table.split_at(8);
+        Self(intrinsic!(_mm512_permutex2var_epi64(Self::load(low).0, index.0, Self::load(high).0)))
+    }
 }

@@ -108,4 +108,13 @@ impl Lanes for U64x1 {
     fn select(self, on: Self, off: Self) -> Self {
         Self(off.0 ^ (self.0 & (on.0 ^ off.0)))
     }
+
+    #[inline(always)]
+    fn lookup(table: &[u64; 16], index: Self) -> Self {
+        let mut found = Self(0);
+        for (i, &word) in (0..).zip(table) {
+            found = found.or(index.eq(Self(i)).and(Self(word)));
+        }
+        found
+    }
 }

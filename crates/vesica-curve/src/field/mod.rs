@@ -95,6 +95,9 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
         off.xor(self.and(on.xor(off)))
     }
 
+    /// The word of a table at an index below 16 of its own for each lane. All of the table is read, whatever the index.
+    fn lookup(table: &[u64; 16], index: Self) -> Self;
+
     /// Zero in every lane.
     #[inline(always)]
     fn zero() -> Self {
@@ -132,11 +135,12 @@ mod tests {
     struct Operations<'a>(&'a [u64]);
 
     impl Kernel for Operations<'_> {
-        type Out = Vec<[u64; 16]>;
+        type Out = Vec<[u64; 17]>;
         #[inline(always)]
         fn run<V: Lanes>(self) -> Self::Out {
             let words = self.0;
             let mut out = Vec::new();
+            let table = std::array::from_fn(|i| !words[i]);
             // Neighbouring lanes hold different pairs, so that a lane that leaks into another is seen.
             let pairs: Vec<(u64, u64)> = words.iter().flat_map(|&a| words.iter().map(move |&b| (a, b))).collect();
             for chunk in pairs.chunks(V::WIDTH) {
@@ -163,8 +167,9 @@ mod tests {
                     a.lt(b).select(a, b),
                     a.choose(b, c),
                     c.madd_small(a.shr(38), b.shr(40)),
+                    V::lookup(&table, b.and(V::splat(15))),
                 ];
-                let mut words = [(); 16].map(|()| vec![0; V::WIDTH]);
+                let mut words = [(); 17].map(|()| vec![0; V::WIDTH]);
                 for (row, result) in words.iter_mut().zip(results) {
                     result.store(row);
                 }
@@ -196,13 +201,15 @@ mod tests {
     #[test]
     fn the_portable_multiply_add_is_the_definition() {
         let mask = (1u128 << 52) - 1;
-        let words = [0u64, 1, (1 << 52) - 1, 1 << 52, u64::MAX, 0xdead_beef_0bad_cafe];
+        let mut words = vec![0u64, 1, (1 << 52) - 1, 1 << 52, u64::MAX, 0xdead_beef_0bad_cafe];
+        words.extend(2..12);
         for out in backend::run_on(Backend::Portable, Operations(&words)).iter().zip(0..) {
             let (a, b) = (words[out.1 / words.len()], words[out.1 % words.len()]);
             let c = a ^ 0x0123_4567_89ab_cdef;
             let product = (u128::from(a) & mask) * (u128::from(b) & mask);
             assert_eq!(out.0[9], c.wrapping_add((product & mask) as u64));
             assert_eq!(out.0[10], c.wrapping_add((product >> 52) as u64));
+            assert_eq!(out.0[16], !words[b as usize & 15]);
         }
     }
 }

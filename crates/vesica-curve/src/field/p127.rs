@@ -415,6 +415,16 @@ impl<V: Lanes> Fp2<V> {
         Self { re: Fp::load(words), im: Fp::load(&words[3 * V::WIDTH..]) }
     }
 
+    /// The element of a table at each lane's index, below 16; limb by limb as [`Fp2::store`] writes them.
+    #[inline(always)]
+    pub(crate) fn lookup(table: &[[u64; 16]; 6], index: V) -> Self {
+        let [a, b, c, d, e, f] = table;
+        Self {
+            re: Fp([V::lookup(a, index), V::lookup(b, index), V::lookup(c, index)]),
+            im: Fp([V::lookup(d, index), V::lookup(e, index), V::lookup(f, index)]),
+        }
+    }
+
     /// Writes the six vectors to the front of `words`.
     #[inline(always)]
     pub(crate) fn store(self, words: &mut [u64]) {

@@ -128,18 +128,27 @@ fn is_upper<V: Lanes>(x: Fp2<V>) -> V {
 /// The encodings of points, as four words each.
 pub(super) struct Compress<'a, V>(pub(super) &'a [Point<V>], pub(super) &'a mut Vec<[V; 4]>);
 
+/// 1/Z of points, below 1 u, by one inversion; zero where Z is.
+#[inline(always)]
+pub(super) fn invert_z<V: Lanes>(points: &[Point<V>]) -> Vec<Fp2<V>> {
+    let mut norms = Vec::with_capacity(points.len());
+    for p in points {
+        norms.push(p.z.norm());
+    }
+    invert(&mut norms);
+    let mut inverses = Vec::with_capacity(points.len());
+    for (p, inverse) in points.iter().zip(norms) {
+        inverses.push(p.z.conj().scale(inverse));
+    }
+    inverses
+}
+
 impl<V: Lanes> Formula<V> for Compress<'_, V> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
         let Compress(points, out) = self;
-        let mut norms = Vec::with_capacity(points.len());
-        for p in points {
-            norms.push(p.z.norm());
-        }
-        invert(&mut norms);
-        for (p, inverse) in points.iter().zip(norms) {
-            let z = p.z.conj().scale(inverse);
+        for (p, z) in points.iter().zip(invert_z(points)) {
             let (x, y) = (product(z, p.x).freeze(), product(z, p.y).freeze());
             let [w0, w1] = y.re.to_words();
             let [w2, w3] = y.im.to_words();

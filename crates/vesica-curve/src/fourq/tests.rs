@@ -736,3 +736,155 @@ fn masks_commute() {
     assert_eq!(ab, both(&b, &a));
     assert_eq!(ab, encoded(&FourQ::hash(&dst, &inputs).mul(&a).mul(&b)));
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Blinding
+
+/// Random bytes that make these digits, by element and window.
+fn digits_of(digit: impl Fn(usize, usize) -> u64) -> impl FnMut(&mut [u8]) {
+    let mut word = 0;
+    move |bytes| {
+        for (lane, bytes) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let digits = (0..12).map(|i| digit(8 * (word / 5) + lane, 12 * (word % 5) + i) << (5 * i));
+            *bytes = digits.sum::<u64>().to_le_bytes();
+        }
+        word += 1;
+    }
+}
+
+/// The multiplier of these digits, from the lowest.
+fn multiplier(digit: impl Fn(usize) -> u64) -> BigUint {
+    let n = BigInt::from(order());
+    let r = (0..blind::WINDOWS).rev().fold(BigInt::ZERO, |r, window| r * 32 + 2 * digit(window) - 31u8);
+    (((r % &n) + &n) % &n).to_biguint().unwrap()
+}
+
+/// The affine point of an own encoding.
+fn affine(encoding: &[u8; 32]) -> Affine {
+    let number = BigUint::from_bytes_le(encoding);
+    let (mask, one) = (BigUint::from(P), slow::of((1, 0)));
+    let y = (&number & &mask, (&number >> 128) & &mask);
+    let yy = slow::mul(&y, &y);
+    let v = slow::add(&slow::mul(&yy, &slow::of(curve::D)), &one);
+    let x = slow::sqrt(&slow::mul(&slow::sub(&yy, &one), &slow::inv(&v))).unwrap();
+    [(x.clone(), y.clone()), (slow::neg(&x), y)].into_iter().find(|p| slow::encode(p) == *encoding).unwrap()
+}
+
+#[test]
+fn unblinding_undoes_blinding() {
+    let dst = Dst::new(b"vesica test of blinding");
+    let bases: Vec<_> = Backend::available().into_iter().map(|backend| (backend, blind::base(backend))).collect();
+    for n in [0, 1, 3, 4, 5, 7, 8, 9, 17, 31, 1000] {
+        let inputs = digests(n);
+        let k = scalar(&random_scalar(&mut stream(n as u64)));
+        let want = encoded(&hash(Backend::Portable, &dst, &inputs).mul(&k));
+        let blinded = |backend, base| {
+            let mut bytes = blake3::Hasher::new().update(b"blinds").finalize_xof();
+            let digits = blind::Digits::draw(n, &mut |out| bytes.fill(out));
+            let mut wire = Vec::new();
+            (blind::blind(backend, base, &dst, &inputs, digits, &mut wire), wire)
+        };
+        let (_, sent) = blinded(Backend::Portable, &bases[0].1);
+        for (backend, base) in &bases {
+            let (blinds, wire) = blinded(*backend, base);
+            assert!(wire == sent, "{n} elements, {backend}");
+            let (mut evaluated, mut out) = (Vec::new(), Vec::new());
+            blind::evaluate(*backend, &k, &wire, &mut evaluated).unwrap();
+            let key = blind::key(*backend, &blind::public(*backend, &k)).unwrap();
+            blind::unblind(*backend, &key, &blinds, &evaluated, &mut out).unwrap();
+            assert!(out == want.concat(), "{n} elements, {backend}");
+        }
+    }
+}
+
+/// Digits at their bounds and in between, and k/392 of what they make.
+#[test]
+fn blinding_is_what_it_says() {
+    let dst = Dst::new(b"vesica test of blinding");
+    let inputs = digests(35);
+    // The same digit in all windows, for the first 32; then one that is lowest among highest; then any.
+    let digit = |element: usize, window: usize| match element {
+        0..32 => element as u64,
+        32 => 31 * u64::from(window != 7),
+        33 => 31 * u64::from(window == 7),
+        _ => (window as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59,
+    };
+    let inverse = BigUint::from(392u32).modpow(&(order() - 2u8), &order());
+    let k = random_scalar(&mut stream(11));
+    let mut wanted: Option<[Vec<[u8; 32]>; 2]> = None;
+    for backend in Backend::available() {
+        let base = blind::base(backend);
+        let digits = blind::Digits::draw(inputs.len(), &mut digits_of(digit));
+        let (mut wire, mut evaluated) = (Vec::new(), Vec::new());
+        blind::blind(backend, &base, &dst, &inputs, digits, &mut wire);
+        blind::evaluate(backend, &scalar(&k), &wire, &mut evaluated).unwrap();
+        // The reference is slow, and asked once.
+        let [blinded, products] = wanted.get_or_insert_with(|| {
+            let hashed = encoded(&hash(backend, &dst, &inputs));
+            let points: Vec<Affine> = hashed
+                .iter()
+                .enumerate()
+                .map(|(i, h)| slow::sum(&affine(h), &slow::times(&multiplier(|w| digit(i, w)), &generator())))
+                .collect();
+            let by = &k * &inverse % order();
+            let products = points[30..].iter().map(|p| slow::encode(&slow::times(&by, p))).collect();
+            [points.iter().map(slow::encode).collect(), products]
+        });
+        assert!(wire == blinded.concat(), "{backend}");
+        assert!(evaluated[30 * 32..] == products.concat(), "{backend}");
+        let public = blind::public(backend, &scalar(&k));
+        assert_eq!(public, slow::encode(&slow::times(&k, &generator())));
+        assert_eq!(blind::public(backend, &FourQScalar::one()), slow::encode(&generator()));
+    }
+}
+
+#[test]
+fn unblind_refuses() {
+    let dst = Dst::new(b"vesica test of blinding");
+    let inputs = digests(19);
+    let k = BigUint::from(7u8);
+    let inverse = BigUint::from(392u32).modpow(&(order() - 2u8), &order());
+    let small = slow::encode(&order_56());
+    let missing = "is missing, or one too many";
+    let public = slow::encode(&slow::times(&k, &generator()));
+    // What a peer sends so that nothing is left: r·K/392, with digits that are all 9.
+    let mask = multiplier(|_| 9) * &k * inverse % order();
+    let mask = slow::encode(&slow::times(&mask, &generator()));
+    for backend in Backend::available() {
+        assert_eq!(blind::key(backend, &small).err(), Some(BadElement { index: 0, why: "is of small order" }));
+        for (wrong, index, why) in [
+            (&[][..], 0, missing),
+            (&[public, public].concat(), 1, missing),
+            (&public[..31], 0, "is cut short"),
+            (&[&public[..], &[0]].concat(), 1, "is cut short"),
+        ] {
+            assert_eq!(blind::key(backend, wrong).err(), Some(BadElement { index, why }));
+        }
+        let (base, key) = (blind::base(backend), blind::key(backend, &public).unwrap());
+        let mut wire = Vec::new();
+        let digits = blind::Digits::draw(19, &mut digits_of(|_, _| 9));
+        let blinds = blind::blind(backend, &base, &dst, &inputs, digits, &mut wire);
+        let mut good = Vec::new();
+        blind::evaluate(backend, &scalar(&k), &wire, &mut good).unwrap();
+        let unblind = |evaluated: &[u8]| blind::unblind(backend, &key, &blinds, evaluated, &mut Vec::new());
+        assert_eq!(unblind(&good), Ok(()));
+        assert_eq!(unblind(&good[..18 * 32]), Err(BadElement { index: 18, why: missing }));
+        assert_eq!(unblind(&good[..18 * 32 + 5]), Err(BadElement { index: 18, why: "is cut short" }));
+        assert_eq!(unblind(&[&good[..], &public].concat()), Err(BadElement { index: 19, why: missing }));
+        for index in [0, 7, 18] {
+            for (bad, why) in [(&small, "is of small order"), (&mask, "is the multiple of the key that blinds it")] {
+                let mut evaluated = good.clone();
+                evaluated[32 * index..][..32].copy_from_slice(bad);
+                assert_eq!(unblind(&evaluated), Err(BadElement { index, why }), "{backend}");
+            }
+        }
+    }
+}
+
+/// The statistical distance of r from uniform is b·(n - b)/(n·32^w), b = 32^w modulo n.
+#[test]
+fn multipliers_are_uniform() {
+    let (n, all) = (order(), BigUint::from(1u8) << (5 * blind::WINDOWS));
+    let b = &all % &n;
+    assert!((&b * (&n - &b)) << 125 < n * all);
+}

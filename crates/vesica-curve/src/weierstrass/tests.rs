@@ -11,6 +11,13 @@ pub(crate) trait Oracle: Curve {
     fn multiply(x: &[u8; 32], k: &[u8; 32]) -> Option<[u8; 32]>;
     /// x of the base point.
     fn base() -> [u8; 32];
+    /// The sum of two compressed points, if there is one.
+    fn sum(a: &[u8; 33], b: &[u8; 33]) -> Option<[u8; 33]>;
+    /// The product of a compressed point.
+    fn product(point: &[u8; 33], k: &[u8; 32]) -> [u8; 33];
+    /// The compressed base point, and y of a compressed point.
+    fn generator() -> [u8; 33];
+    fn ordinate(point: &[u8; 33]) -> [u8; 32];
 }
 
 macro_rules! oracle {
@@ -26,6 +33,25 @@ macro_rules! oracle {
             fn base() -> [u8; 32] {
                 use $crate_::elliptic_curve::point::AffineCoordinates;
                 $crate_::AffinePoint::GENERATOR.x().into()
+            }
+            fn sum(a: &[u8; 33], b: &[u8; 33]) -> Option<[u8; 33]> {
+                use $crate_::elliptic_curve::group::{Group, GroupEncoding};
+                let [a, b] = [a, b].map(|p| $crate_::ProjectivePoint::from_bytes(&(*p).into()).unwrap());
+                let sum = a + b;
+                (!bool::from(sum.is_identity())).then(|| sum.to_bytes().into())
+            }
+            fn product(point: &[u8; 33], k: &[u8; 32]) -> [u8; 33] {
+                use $crate_::elliptic_curve::{ff::PrimeField, group::GroupEncoding};
+                let k = $crate_::Scalar::from_repr((*k).into()).into_option().expect("a scalar below the order");
+                ($crate_::ProjectivePoint::from_bytes(&(*point).into()).unwrap() * k).to_bytes().into()
+            }
+            fn generator() -> [u8; 33] {
+                use $crate_::elliptic_curve::group::GroupEncoding;
+                $crate_::ProjectivePoint::GENERATOR.to_bytes().into()
+            }
+            fn ordinate(point: &[u8; 33]) -> [u8; 32] {
+                use $crate_::elliptic_curve::{group::GroupEncoding, point::AffineCoordinates};
+                $crate_::AffinePoint::from_bytes(&(*point).into()).unwrap().y().into()
             }
         }
     };
@@ -610,4 +636,233 @@ fn sm2_multiplies_as_the_standard_says() {
             assert_eq!(encoded(&product, backend), number(x));
         }
     }
+}
+
+// ---- Blinding.
+
+use super::blind::{EVALUATED, Table};
+use num_bigint::BigInt;
+
+/// Random bytes that make these digits, by element and window.
+fn digits_of(digit: impl Fn(usize, usize) -> u64) -> impl FnMut(&mut [u8]) {
+    let mut word = 0;
+    move |bytes| {
+        for (lane, bytes) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let digits = (0..12).map(|i| digit(8 * (word / 6) + lane, 12 * (word % 6) + i) << (5 * i));
+            *bytes = digits.sum::<u64>().to_le_bytes();
+        }
+        word += 1;
+    }
+}
+
+/// The multiplier of these digits, from the lowest.
+fn multiplier<C: Curve>(digit: impl Fn(usize) -> u64) -> [u8; 32] {
+    let n = BigInt::from(big(C::ORDER));
+    let r = (0..C::WINDOWS).rev().fold(BigInt::ZERO, |r, window| r * 32 + 2 * digit(window) - 31u8);
+    let r = (((r % &n) + &n) % &n).to_biguint().unwrap();
+    let words = r.to_u64_digits();
+    bytes(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0)))
+}
+
+fn with_first(first: u8, x: &[u8; 32]) -> [u8; 33] {
+    std::array::from_fn(|i| if i == 0 { first } else { x[i - 1] })
+}
+
+fn x_of(point: &[u8; 33]) -> [u8; 32] {
+    point[1..].try_into().unwrap()
+}
+
+/// Blinds the digests with a stream of bytes that is the same for every back end.
+fn blinded<C: Curve>(backend: Backend, base: &Table<C>, inputs: &[Digest]) -> (blind::Blinds<C>, Vec<u8>) {
+    let mut bytes = blake3::Hasher::new().update(b"blinds").finalize_xof();
+    let digits = crate::blind::Digits::draw(inputs.len(), &mut |out| bytes.fill(out));
+    let mut wire = Vec::new();
+    (Points::<C>::blind_on(backend, base, &dst(), inputs, digits, &mut wire), wire)
+}
+
+fn dst() -> Dst {
+    Dst::new(b"vesica test of blinding")
+}
+
+fn unblinding_undoes_blinding<C: Oracle>() {
+    let mut numbers = Numbers(5);
+    let bases: Vec<_> =
+        Backend::available().into_iter().map(|backend| (backend, Table::<C>::base_on(backend))).collect();
+    for n in SIZES {
+        let inputs = digests(n);
+        let k = Scalar::<C>::from_uniform(&numbers.bytes());
+        let hashed = Points::<C>::hash_on(Backend::Portable, &dst(), &inputs);
+        let want = encoded(&hashed.mul_on(Backend::Portable, &k), Backend::Portable);
+        let (_, sent) = blinded(Backend::Portable, &bases[0].1, &inputs);
+        for (backend, base) in &bases {
+            let backend = *backend;
+            let (blinds, wire) = blinded(backend, base, &inputs);
+            assert!(wire == sent, "{n} elements, {backend}");
+            let mut evaluated = Vec::new();
+            Points::evaluate_on(backend, &k, &wire, &COINS, &mut evaluated).unwrap();
+            assert_eq!(evaluated.len(), n * EVALUATED);
+            let key = Table::<C>::key_on(backend, &Points::public_on(backend, &k)).unwrap();
+            let mut out = Vec::new();
+            Points::unblind_on(backend, &key, blinds, &evaluated, &mut out).unwrap();
+            assert!(out == want, "{n} elements, {backend}");
+        }
+    }
+}
+
+#[test]
+fn unblinding_undoes_blinding_on_secp256k1() {
+    unblinding_undoes_blinding::<crate::secp256k1::Field>();
+}
+
+#[test]
+fn unblinding_undoes_blinding_on_sm2() {
+    unblinding_undoes_blinding::<crate::sm2::Field>();
+}
+
+#[test]
+fn unblinding_undoes_blinding_on_p256() {
+    unblinding_undoes_blinding::<crate::p256::Field>();
+}
+
+/// Blinded and evaluated elements and public keys, against the oracle: digits at their bounds and in between.
+fn blinding_is_what_it_says<C: Oracle>() {
+    let inputs = digests(35);
+    // The same digit in all windows, for the first 32; then one that is lowest among highest; then any.
+    let digit = |element: usize, window: usize| match element {
+        0..32 => element as u64,
+        32 => 31 * u64::from(window != 7),
+        33 => 31 * u64::from(window == 7),
+        _ => (window as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59,
+    };
+    let keys = [[1, 0, 0, 0], [6, 0, 0, 0], difference(&C::ORDER, &[1, 0, 0, 0]).0, Numbers(6).below(&C::ORDER)];
+    let run = |backend| {
+        let hashed = encoded(&Points::<C>::hash_on(backend, &dst(), &inputs), backend);
+        let digits = crate::blind::Digits::draw(inputs.len(), &mut digits_of(digit));
+        let mut wire = Vec::new();
+        Points::<C>::blind_on(backend, &Table::base_on(backend), &dst(), &inputs, digits, &mut wire);
+        let products = keys.map(|k| {
+            let (k, mut out) = (Scalar::from_words(k), Points::public_on(backend, &Scalar::<C>::from_words(k)));
+            Points::<C>::evaluate_on(backend, &k, &wire, &COINS, &mut out).unwrap();
+            out
+        });
+        (hashed, wire, products)
+    };
+    let want = run(Backend::Portable);
+    for backend in Backend::available() {
+        assert!(run(backend) == want, "{backend}");
+    }
+    let (hashed, wire, products) = want;
+    for (element, (h, b)) in hashed.as_chunks().0.iter().zip(wire.as_chunks::<32>().0).enumerate() {
+        let mask = C::product(&C::generator(), &multiplier::<C>(|window| digit(element, window)));
+        let sums = [2, 3].map(|first| x_of(&C::sum(&with_first(first, h), &mask).unwrap()));
+        assert!(sums.contains(b), "element {element}");
+    }
+    let p = big(C::P);
+    for (k, products) in keys.into_iter().zip(products) {
+        let (public, evaluated) = products.split_at(EVALUATED);
+        assert_eq!(public, C::product(&C::generator(), &bytes(k)), "{k:x?}");
+        let pairs = wire.as_chunks::<32>().0.iter().zip(evaluated.as_chunks::<EVALUATED>().0);
+        for (b, [bit, x @ ..]) in pairs.step_by(4) {
+            let b = with_first(2, b);
+            let kb = C::product(&b, &bytes(k));
+            let [y, ky] = [b, kb].map(|point| BigUint::from_bytes_be(&C::ordinate(&point)));
+            assert_eq!((x_of(&kb), u8::from((y * ky % &p).bit(0)) + 2), (*x, *bit), "{k:x?}");
+        }
+    }
+}
+
+#[test]
+fn secp256k1_blinds_as_k256() {
+    blinding_is_what_it_says::<crate::secp256k1::Field>();
+}
+
+#[test]
+fn sm2_blinds_as_sm2() {
+    blinding_is_what_it_says::<crate::sm2::Field>();
+}
+
+#[test]
+fn p256_blinds_as_p256() {
+    blinding_is_what_it_says::<crate::p256::Field>();
+}
+
+fn unblind_refuses<C: Oracle>() {
+    let one = bytes([1, 0, 0, 0]);
+    let not_square = (0..).map(|x| bytes([x, 0, 0, 0])).find(|x| C::multiply(x, &one).is_none()).unwrap();
+    let off_curve = "is not the x of a point on the curve";
+    for backend in Backend::available() {
+        let base = Table::base_on(backend);
+        let public = C::product(&C::generator(), &bytes([7, 0, 0, 0]));
+        let key = |public: &[u8]| Table::<C>::key_on(backend, public);
+        for (bad, why) in [
+            (with_first(2, &bytes(C::P)), "is not below the field's prime"),
+            (with_first(3, &not_square), off_curve),
+            (with_first(4, &x_of(&public)), "has neither 2 nor 3 as its first byte"),
+            (with_first(0, &x_of(&public)), "has neither 2 nor 3 as its first byte"),
+        ] {
+            assert_eq!(key(&bad).err(), Some(BadElement { index: 0, why }), "{backend}");
+            let inputs = digests(21);
+            for index in [0, 3, 20] {
+                let (blinds, _) = blinded(backend, &base, &inputs);
+                let mut evaluated = [public; 21];
+                evaluated[index] = bad;
+                let got = Points::unblind_on(backend, &base, blinds, evaluated.as_flattened(), &mut Vec::new());
+                assert_eq!(got, Err(BadElement { index, why }), "{backend}");
+            }
+        }
+        for (wrong, index, why) in [
+            (&[][..], 0, "is missing, or one too many"),
+            (&[public, public].concat(), 1, "is missing, or one too many"),
+            (&public[..32], 0, "is cut off"),
+            (&[&public[..], &[2]].concat(), 1, "is cut off"),
+        ] {
+            assert_eq!(key(wrong).err(), Some(BadElement { index, why }));
+        }
+        // What would leave nothing: r·K or its negative. At 18 the multiple of another one is no fault; what stands behind the
+        // last element may take that, and spoils nothing.
+        let key = key(&public).unwrap();
+        let inputs = digests(19);
+        let hashed = Points::<C>::hash_on(backend, &dst(), &inputs);
+        let want = encoded(&hashed.mul_on(backend, &Scalar::from_words([7, 0, 0, 0])), backend);
+        for (index, of, first) in [(0, 0, 2), (6, 6, 3), (18, 18, 2), (18, 18, 3), (18, 16, 2)] {
+            let draw = || crate::blind::Digits::draw(19, &mut digits_of(|element, _| element as u64));
+            let mut wire = Vec::new();
+            let blinds = Points::<C>::blind_on(backend, &base, &dst(), &inputs, draw(), &mut wire);
+            let mut evaluated = Vec::new();
+            Points::<C>::evaluate_on(backend, &Scalar::from_words([7, 0, 0, 0]), &wire, &COINS, &mut evaluated)
+                .unwrap();
+            let mask = C::product(&public, &multiplier::<C>(|_| of));
+            evaluated[index * EVALUATED..][..EVALUATED].copy_from_slice(&with_first(first, &x_of(&mask)));
+            let mut out = Vec::new();
+            let got = Points::unblind_on(backend, &key, blinds, &evaluated, &mut out);
+            if of == index as u64 {
+                let why = "is the multiple of the key that blinds it";
+                assert_eq!(got, Err(BadElement { index, why }), "{backend}");
+            } else {
+                assert_eq!(got, Ok(()));
+                assert!(out[..18 * 32] == want[..18 * 32], "{backend}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unblind_refuses_every_kind_of_bad_element() {
+    unblind_refuses::<crate::secp256k1::Field>();
+    unblind_refuses::<crate::sm2::Field>();
+    unblind_refuses::<crate::p256::Field>();
+}
+
+/// The statistical distance of r from uniform is b·(n - b)/(n·32^w), b = 32^w modulo n.
+#[test]
+fn multipliers_are_uniform() {
+    fn check<C: Curve>() {
+        let (n, all) = (big(C::ORDER), BigUint::from(1u8) << (5 * C::WINDOWS));
+        let b = &all % &n;
+        assert!((&b * (&n - &b)) << 80 < n * all);
+        assert!(C::WINDOWS.is_multiple_of(2) && (52..=64).contains(&C::WINDOWS));
+    }
+    check::<crate::secp256k1::Field>();
+    check::<crate::sm2::Field>();
+    check::<crate::p256::Field>();
 }

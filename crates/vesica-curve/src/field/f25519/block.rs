@@ -48,8 +48,14 @@ pub(crate) fn vectors<V: Lanes>(len: usize) -> impl Iterator<Item = (usize, usiz
 #[inline(always)]
 pub(crate) fn divide<V: Lanes>(blocks: &mut [Block], denominators: &mut [Fe<V>]) {
     invert_all(denominators);
-    for ((block, part), inverse) in vectors::<V>(denominators.len() * V::WIDTH).zip(denominators.iter()) {
-        let quotient = blocks[block].load(part).mul(inverse);
-        blocks[block].store(part, &quotient);
+    multiply(blocks, denominators);
+}
+
+/// Multiplies the elements of the blocks.
+#[inline(always)]
+pub(crate) fn multiply<V: Lanes>(blocks: &mut [Block], factors: &[Fe<V>]) {
+    for ((block, part), factor) in vectors::<V>(factors.len() * V::WIDTH).zip(factors) {
+        let product = blocks[block].load(part).mul(factor);
+        blocks[block].store(part, &product);
     }
 }

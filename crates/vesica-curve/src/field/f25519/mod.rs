@@ -125,6 +125,35 @@ impl<V: Lanes> Fe<V> {
         Wide(limbs).carry()
     }
 
+    /// A canonical number, as four words in little-endian order.
+    #[inline(always)]
+    pub(crate) fn from_canonical(words: [V; 4]) -> Self {
+        let [w0, w1, w2, w3] = words;
+        let r = radix::<V>();
+        let limbs = [
+            w0,
+            w0.shr(r).or(w1.shl(64 - r)),
+            w1.shr(2 * r - 64).or(w2.shl(128 - 2 * r)),
+            w2.shr(3 * r - 128).or(w3.shl(192 - 3 * r)),
+            w3.shr(4 * r - 192),
+        ];
+        // In radix 2^52 what is above the lowest 52 bits does not count.
+        let [l0, l1, l2, l3, l4] = limbs;
+        let mask = V::splat((1 << r) - 1);
+        Self(if V::MADD { limbs } else { [l0.and(mask), l1.and(mask), l2.and(mask), l3.and(mask), l4] })
+    }
+
+    /// `2·self`, with the bias: a sum that a product may be added to or subtracted from.
+    #[inline(always)]
+    pub(crate) fn twice(&self) -> Wide<V> {
+        let bias = const { bias::<V>() };
+        let mut out = self.masked();
+        for k in 0..5 {
+            out[k] = double(out[k]).add(V::splat(bias[k]));
+        }
+        Wide(out)
+    }
+
     /// The canonical representative, in `0..p`, as four words in little-endian order.
     #[inline(always)]
     pub(crate) fn to_words(self) -> [V; 4] {
@@ -528,6 +557,9 @@ mod tests {
                     is(x.add(&y), &na + &nb, "a + b");
                     is(x.sub(&y), &na + &p - &nb, "a - b");
                     is(x.neg(), &p - &na, "-a");
+                    is(x.twice().plus(y.squared_raw()).carry(), &na + &na + &nb * &nb, "2a + b²");
+                    is(x.twice().minus(y.squared_raw()).carry(), &na + &na + (&p - &nb) * &nb, "2a - b²");
+                    is(Fe::from_canonical(x.to_words()), na, "a by its words");
                 }
                 is_inverse(&Fe::<V>(splat(*a)));
             }

@@ -1,0 +1,327 @@
+//! edwards25519, `-x^2 + y^2 = 1 + d·x^2·y^2`: the curve that ristretto255 is made of, and Curve25519 by another name. Sums
+//! are complete here, so whatever is added, no case is exceptional: ristretto255 multiplies by these formulas, and both
+//! groups blind by them.
+
+use crate::backend::{self, Kernel};
+use crate::blind::{Digits, MULTIPLES, signed};
+use crate::field::f25519::block::{Block, vectors};
+use crate::field::f25519::{Fe, invert_all};
+use crate::field::{Formula, Lanes};
+use std::sync::LazyLock;
+
+/// 2d, for d = -121665/121666.
+const D2: [u64; 4] = [0xebd6_9b94_26b2_f159, 0x00e0_149a_8283_b156, 0x198e_80f2_eef3_d130, 0x2406_d9dc_56df_fce7];
+
+/// A point in extended coordinates (X : Y : Z : T): x = X/Z, y = Y/Z, xy = T/Z.
+#[derive(Clone, Copy)]
+pub(crate) struct Point<V> {
+    pub(crate) x: Fe<V>,
+    pub(crate) y: Fe<V>,
+    pub(crate) z: Fe<V>,
+    pub(crate) t: Fe<V>,
+}
+
+/// A point that is to be added many times: Y - X, Y + X, 2Z and 2d·T.
+#[derive(Clone, Copy)]
+pub(crate) struct Cached<V> {
+    pub(crate) minus: Fe<V>,
+    pub(crate) plus: Fe<V>,
+    pub(crate) z2: Fe<V>,
+    pub(crate) t2d: Fe<V>,
+}
+
+/// Eight points: X, Y, Z and T.
+pub(crate) type Points = [Block; 4];
+
+/// Eight times the neutral element (0 : 1 : 1 : 0).
+pub(crate) const NEUTRAL: Points = [Block::filled(0), Block::filled(1), Block::filled(1), Block::filled(0)];
+
+impl<V: Lanes> Point<V> {
+    #[inline(always)]
+    pub(crate) fn load(blocks: &Points, part: usize) -> Self {
+        let [x, y, z, t] = blocks;
+        Self { x: x.load(part), y: y.load(part), z: z.load(part), t: t.load(part) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, blocks: &mut Points, part: usize) {
+        let [x, y, z, t] = blocks;
+        x.store(part, &self.x);
+        y.store(part, &self.y);
+        z.store(part, &self.z);
+        t.store(part, &self.t);
+    }
+
+    #[inline(always)]
+    pub(crate) fn cached(&self) -> Cached<V> {
+        Cached {
+            minus: self.y.sub(&self.x),
+            plus: self.y.add(&self.x),
+            z2: self.z.add(&self.z),
+            t2d: self.t.mul(&Fe::splat(D2)),
+        }
+    }
+
+    /// The point's negative.
+    #[inline(always)]
+    pub(crate) fn neg(&self) -> Self {
+        Self { x: self.x.neg(), t: self.t.neg(), ..*self }
+    }
+
+    /// Twice the point, by "dbl-2008-hwcd" (Hisil, Wong, Carter, Dawson, Asiacrypt 2008) for a = -1, with all four of E to H
+    /// negated. T is not computed if nothing will be added next.
+    #[inline(always)]
+    pub(crate) fn double(&self, with_t: bool) -> Self {
+        let a = self.x.squared();
+        let b = self.y.squared_raw();
+        let zz = self.z.squared_raw();
+        let e = a.plus(b).minus(self.x.add(&self.y).squared_raw()).carry();
+        let g = a.minus(b).carry();
+        let f = a.minus(b).plus(zz).plus(zz).carry();
+        let h = a.plus(b).carry();
+        Self::completed(&e, &f, &g, &h, with_t)
+    }
+
+    /// The sum, by "add-2008-hwcd-3": complete, because a = -1 is a square and d is not.
+    #[inline(always)]
+    pub(crate) fn add(&self, other: &Cached<V>, with_t: bool) -> Self {
+        let a = self.y.sub(&self.x).times_raw(&other.minus);
+        let b = self.y.add(&self.x).times(&other.plus);
+        let c = self.t.times_raw(&other.t2d);
+        let d = self.z.times(&other.z2);
+        let e = b.minus(a).carry();
+        let f = d.minus(c).carry();
+        let g = d.plus(c).carry();
+        let h = b.plus(a).carry();
+        Self::completed(&e, &f, &g, &h, with_t)
+    }
+
+    /// The same for a point whose Z is 1, given as y - x, y + x and 2d·xy.
+    #[inline(always)]
+    fn add_affine(&self, minus: &Fe<V>, plus: &Fe<V>, t2d: &Fe<V>) -> Self {
+        let a = self.y.sub(&self.x).times_raw(minus);
+        let b = self.y.add(&self.x).times(plus);
+        let c = self.t.times_raw(t2d);
+        let d = self.z.twice();
+        let e = b.minus(a).carry();
+        let f = d.minus(c).carry();
+        let g = d.plus(c).carry();
+        let h = b.plus(a).carry();
+        Self::completed(&e, &f, &g, &h, true)
+    }
+
+    /// (EF : GH : FG : EH); without T, some value stands in its place.
+    #[inline(always)]
+    fn completed(e: &Fe<V>, f: &Fe<V>, g: &Fe<V>, h: &Fe<V>, with_t: bool) -> Self {
+        let t = if with_t { e.times_raw(h).carry() } else { *e };
+        Self { x: e.times_raw(f).carry(), y: g.times_raw(h).carry(), z: f.times_raw(g).carry(), t }
+    }
+}
+
+/// A sum with T, called.
+pub(crate) struct Add<'a, V>(pub(crate) &'a Point<V>, pub(crate) &'a Cached<V>);
+
+impl<V: Lanes> Formula<V> for Add<'_, V> {
+    type Out = Point<V>;
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        self.0.add(self.1, true)
+    }
+}
+
+impl<V: Lanes> Cached<V> {
+    /// The neutral element.
+    #[inline(always)]
+    pub(crate) fn neutral() -> Self {
+        Self { minus: Fe::one(), plus: Fe::one(), z2: Fe::splat([2, 0, 0, 0]), t2d: Fe::zero() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn select(mask: V, on: &Self, off: &Self) -> Self {
+        Self {
+            minus: Fe::select(mask, &on.minus, &off.minus),
+            plus: Fe::select(mask, &on.plus, &off.plus),
+            z2: Fe::select(mask, &on.z2, &off.z2),
+            t2d: Fe::select(mask, &on.t2d, &off.t2d),
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Multiples of one point
+
+/// Radix-32 digits of a multiplier, and how many words they take. The order of the prime subgroup is l = 2^252 + δ, δ < 2^125,
+/// and 2^255 = 7l + (l - 8δ), so a multiplier is within 2^-126 of uniform modulo l.
+const WINDOWS: usize = 51;
+pub(crate) const WORDS: usize = 5;
+
+/// Sixteen multiples of a point, word by word: y - x, y + x and 2d·xy of each.
+type Window = [[u64; MULTIPLES]; 12];
+
+/// The odd multiples below 32 of P, 32P, 32^2·P, ...: a table from which lanes take different entries.
+pub struct Multiples(Vec<Window>);
+
+/// Makes the table of a point, that of the first lane.
+struct Tabulate<V>(Point<V>);
+
+impl<V: Lanes> Formula<V> for Tabulate<V> {
+    type Out = Multiples;
+    #[inline(always)]
+    fn run(self) -> Multiples {
+        let mut base = self.0;
+        let mut multiples = Vec::with_capacity(WINDOWS * MULTIPLES);
+        for _ in 0..WINDOWS {
+            let (one, two) = (base.cached(), base.double(true).cached());
+            for _ in 0..MULTIPLES {
+                multiples.push(base);
+                base = V::call(Add(&base, &two));
+            }
+            // 33 times what it was: the next window's is 32 times.
+            let Cached { minus, plus, z2, t2d } = one;
+            base = V::call(Add(&base, &Cached { minus: plus, plus: minus, z2, t2d: t2d.neg() }));
+        }
+        tabulate(&multiples)
+    }
+}
+
+/// Windows of points, those of the first lane.
+#[inline(always)]
+fn tabulate<V: Lanes>(points: &[Point<V>]) -> Multiples {
+    let mut inverses: Vec<Fe<V>> = points.iter().map(|point| point.z).collect();
+    invert_all(&mut inverses);
+    let mut windows = vec![[[0; MULTIPLES]; 12]; points.len() / MULTIPLES];
+    for (i, (point, inverse)) in points.iter().zip(&inverses).enumerate() {
+        let (x, y) = (point.x.mul(inverse), point.y.mul(inverse));
+        let window = &mut windows[i / MULTIPLES];
+        for (rows, number) in
+            window.as_chunks_mut::<4>().0.iter_mut().zip([y.sub(&x), y.add(&x), x.mul(&y).mul(&Fe::splat(D2))])
+        {
+            for (row, word) in rows.iter_mut().zip(number.to_words()) {
+                let mut lanes = [0; Block::LANES];
+                word.store(&mut lanes);
+                row[i % MULTIPLES] = lanes[0];
+            }
+        }
+    }
+    Multiples(windows)
+}
+
+/// The generator of RFC 8032, section 5.1: y = 4/5, and the even x.
+pub(crate) const GENERATOR: [[u64; 4]; 2] = [
+    [0xc956_2d60_8f25_d51a, 0x692c_c760_9525_a7b2, 0xc0a4_e231_fdd6_dc5c, 0x2169_36d3_cd6e_53fe],
+    [0x6666_6666_6666_6658, 0x6666_6666_6666_6666, 0x6666_6666_6666_6666, 0x6666_6666_6666_6666],
+];
+
+/// A point of order 8.
+const ORDER_8: [[u64; 4]; 2] = [
+    [0xdea1_4646_c545_d14a, 0x5c19_3c70_13e5_e238, 0xe933_9932_38de_4abb, 0x1fd5_b9a0_0639_4a28],
+    [0xb027_b2c2_8f95_e826, 0xf098_eff2_89f4_c345, 0x3933_c6d3_05ac_dfd5, 0x05fc_536d_8802_38b1],
+];
+
+/// The multiples of the generator, and at last those of the point of order 8, twice: a multiplier with a digit for that
+/// window too is uniform over the whole curve.
+pub(crate) fn generator() -> &'static Multiples {
+    static MULTIPLES: LazyLock<Multiples> = LazyLock::new(|| backend::dispatch(Generator));
+    &MULTIPLES
+}
+
+struct Generator;
+
+impl Kernel for Generator {
+    type Out = Multiples;
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Multiples {
+        let [generator, order_8] = [GENERATOR, ORDER_8].map(affine::<V>);
+        let mut multiples = V::call(Tabulate(generator));
+        let one = order_8.cached();
+        let mut torsion = [order_8; MULTIPLES];
+        for i in 1..MULTIPLES {
+            torsion[i] = V::call(Add(&torsion[i - 1], &one));
+        }
+        multiples.0.extend(tabulate(&torsion).0);
+        multiples
+    }
+}
+
+/// A point that is the same in all lanes.
+#[inline(always)]
+fn affine<V: Lanes>([x, y]: [[u64; 4]; 2]) -> Point<V> {
+    let (x, y) = (Fe::splat(x), Fe::splat(y));
+    Point { x, y, z: Fe::one(), t: x.mul(&y) }
+}
+
+impl Multiples {
+    /// Without the window of points of small order, if there is one: for a group that does not know them.
+    pub(crate) fn of_prime_order(&self) -> &[Window] {
+        &self.0[..WINDOWS]
+    }
+
+    /// All windows.
+    pub(crate) fn all(&self) -> &[Window] {
+        &self.0
+    }
+}
+
+/// The multiples of the negative of the first of eight points: what unblinding adds.
+pub(crate) struct NegativeMultiples<'a>(pub(crate) &'a Points);
+
+impl Kernel for NegativeMultiples<'_> {
+    type Out = Multiples;
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Multiples {
+        V::call(Tabulate(Point::load(self.0, 0).neg()))
+    }
+}
+
+/// Adds to each of the points the multiple that its digits name.
+pub(crate) struct AddMultiples<'a> {
+    pub(crate) points: &'a mut [Points],
+    pub(crate) windows: &'a [Window],
+    pub(crate) digits: &'a Digits<WORDS>,
+}
+
+impl Kernel for AddMultiples<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let AddMultiples { points, windows, digits } = self;
+        for place in vectors::<V>(digits.len()) {
+            let blocks = &mut points[place.0];
+            let point = Point::load(blocks, place.1);
+            V::call(Sum { point, windows, digits, place }).store(blocks, place.1);
+        }
+    }
+}
+
+/// One vector of it.
+struct Sum<'a, V> {
+    point: Point<V>,
+    windows: &'a [Window],
+    digits: &'a Digits<WORDS>,
+    place: (usize, usize),
+}
+
+impl<V: Lanes> Formula<V> for Sum<'_, V> {
+    type Out = Point<V>;
+
+    #[inline(always)]
+    fn run(self) -> Point<V> {
+        let Sum { mut point, windows, digits, place } = self;
+        for (i, window) in windows.iter().enumerate() {
+            let (index, negative) = signed(digits.digit::<V>(place, i));
+            let (rows, _) = window.as_chunks::<4>();
+            let (minus, plus, t2d) = (entry(&rows[0], index), entry(&rows[1], index), entry(&rows[2], index));
+            let t2d = Fe::select(negative, &t2d.neg(), &t2d);
+            let [minus, plus] = [Fe::select(negative, &plus, &minus), Fe::select(negative, &minus, &plus)];
+            point = point.add_affine(&minus, &plus, &t2d);
+        }
+        point
+    }
+}
+
+/// The number at an index of its own for each lane.
+#[inline(always)]
+fn entry<V: Lanes>([w0, w1, w2, w3]: &[[u64; MULTIPLES]; 4], index: V) -> Fe<V> {
+    Fe::from_canonical([V::lookup(w0, index), V::lookup(w1, index), V::lookup(w2, index), V::lookup(w3, index)])
+}

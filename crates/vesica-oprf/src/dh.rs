@@ -1,0 +1,304 @@
+//! OPRF from Diffie-Hellman, blinded by multiples of the generator.
+//!
+//! [JL10] Jarecki, Liu, "Fast secure computation of set intersection", SCN 2010 (2HashDH); [JKX21] Jarecki, Krawczyk, Xu, "On
+//! the (in)security of the Diffie-Hellman oblivious PRF with multiplicative blinding", PKC 2021, eprint 2021/273, for the
+//! blinding; semi-honest, DDH in the random-oracle model.
+//!
+//!   G, H   generator, and hash to the group      `G: Blind`   k, K   the sender's scalar, and k·G   scalar, public
+//!   r      the receiver's, one for each key      blinds       T      keyed hash of key and element  Tag
+//!
+//! 1. S -> R, once a job: K.
+//! 2. R -> S: { H(x) + r·G }.   S -> R: { k·(H(x) + r·G) }.
+//! 3. F(y) = T(y, k·H(y)) for S;  F(x) = T(x, k·(H(x) + r·G) - r·K) for R.
+//!
+//! What R sends is within 2^-80 an element of uniform, whatever the keys: of them S learns only the number. R learns k·H(x)
+//! and K; without k, and with H a random oracle, k·H(y) at another y looks random beside them.
+//! Cost: a multiple a key for S, of R's keys and of its own; R takes its multiples of G and K from tables.
+//! Rounds: 1, and 1/2 once.   Bytes: WIRE of the group to S, EVALUATED of it to R.
+//! Differs from the papers: the receiver's factor is added, not multiplied (JKX21's blinding, in their notation g^r); T is
+//! keyed by the run, the unit and K. What they warn of is a K that is not k·G: it spoils the results of the receiver by which
+//! no other protocol may be misled, as a wrong k would, and nothing of them is told to the sender.
+
+use crate::{Oprf, Prf, wrong_side};
+use std::sync::Arc;
+use vesica_block::Block;
+use vesica_curve::{Blind, Dst, Points, SecretScalar};
+use vesica_session::{Channel, Misbehaviour, Result, SessionRng};
+use vesica_types::{Digest, UnitId};
+
+/// What both parties agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Names the run: the parties' jointly tossed salt.
+    pub session: [u8; 32],
+    /// The receiver's keys of a unit.
+    pub keys: usize,
+}
+
+/// One party's side of the function, in the group `G`.
+pub struct Dh<G: Blind> {
+    keys: usize,
+    dst: Dst,
+    tag_key: [u8; 32],
+    side: Side<G>,
+}
+
+enum Side<G: Blind> {
+    /// k, used for all the run's units and for no other run.
+    Sender(Arc<G::Scalar>),
+    Receiver(G::Key),
+}
+
+/// A unit's key.
+pub struct DhKey<G: Blind> {
+    scalar: Arc<G::Scalar>,
+    dst: Dst,
+    tag: Tag,
+}
+
+/// Keys that are worked on between two looks at whether the peer is still there: a group shares some work among them.
+const CHUNK: usize = 2048;
+
+impl<G: Blind> Dh<G> {
+    /// Opens the sender's side: draws its scalar.
+    ///
+    /// # Errors
+    /// Those of the channel.
+    pub fn sender(params: Params, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        let mut coins = zeroize::Zeroizing::new([0; 64]);
+        rng.fill(coins.as_mut());
+        let scalar = G::Scalar::from_uniform(&coins);
+        // 1. -> K
+        let public = G::public(&scalar);
+        ch.send(&public)?;
+        Ok(Self::new(&params, &public, Side::Sender(Arc::new(scalar))))
+    }
+
+    /// Opens the receiver's side.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if its K is no element.
+    pub fn receiver(params: Params, ch: &mut dyn Channel) -> Result<Self> {
+        // 1. <- K
+        let public = ch.recv_exact(G::EVALUATED)?;
+        let key = G::key(&public).map_err(|bad| ch.accuse(Misbehaviour::Element { index: bad.index, why: bad.why }))?;
+        Ok(Self::new(&params, &public, Side::Receiver(key)))
+    }
+
+    fn new(params: &Params, public: &[u8], side: Side<G>) -> Self {
+        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 dh oprf tag");
+        hash.update(&params.session).update(public);
+        Self { keys: params.keys, dst: Dst::new(b"vesica-v1-dh-oprf"), tag_key: *hash.finalize().as_bytes(), side }
+    }
+
+    fn tag(&self, unit: UnitId) -> Tag {
+        Tag(*blake3::keyed_hash(&self.tag_key, &unit.0.to_le_bytes()).as_bytes())
+    }
+}
+
+impl<G: Blind> Oprf for Dh<G> {
+    type Key = DhKey<G>;
+
+    fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<DhKey<G>> {
+        let Side::Sender(scalar) = &self.side else { return Err(wrong_side()) };
+        // 2. <- { B := H(x) + r·G };  -> { k·B }: nothing is computed on elements that are not of the group
+        ch.step("evaluate");
+        let blinded = ch.recv_exact(self.keys * G::WIRE)?;
+        let mut evaluated = Vec::with_capacity(self.keys * G::EVALUATED);
+        for (chunk, blinded) in blinded.chunks(CHUNK * G::WIRE).enumerate() {
+            ch.alive()?;
+            G::evaluate(scalar, blinded, &rng.bytes(), &mut evaluated)
+                .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * CHUNK + bad.index, why: bad.why }))?;
+        }
+        ch.send(&evaluated)?;
+        Ok(DhKey { scalar: Arc::clone(scalar), dst: self.dst.clone(), tag: self.tag(unit) })
+    }
+
+    fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
+        let Side::Receiver(key) = &self.side else { return Err(wrong_side()) };
+        // 2. -> { H(x) + r·G };  <- { k·(H(x) + r·G) }
+        ch.step("blind");
+        let mut wire = Vec::with_capacity(xs.len() * G::WIRE);
+        let mut blinds = Vec::with_capacity(xs.len().div_ceil(CHUNK));
+        for xs in xs.chunks(CHUNK) {
+            ch.alive()?;
+            blinds.push(G::blind(&self.dst, xs, &mut |bytes| rng.fill(bytes), &mut wire));
+        }
+        ch.send(&wire)?;
+        let evaluated = ch.recv_exact(xs.len() * G::EVALUATED)?;
+        // 3. F(x) = T(x, k·(H(x) + r·G) - r·K)
+        ch.step("unblind");
+        let tag = self.tag(unit);
+        let mut values = Vec::with_capacity(xs.len());
+        let chunks = xs.chunks(CHUNK).zip(blinds).zip(evaluated.chunks(CHUNK * G::EVALUATED));
+        for (chunk, ((xs, blinds), evaluated)) in chunks.enumerate() {
+            ch.alive()?;
+            wire.clear();
+            G::unblind(key, blinds, evaluated, &rng.bytes(), &mut wire)
+                .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * CHUNK + bad.index, why: bad.why }))?;
+            tag.append::<G>(xs, &wire, &mut values);
+        }
+        Ok(values)
+    }
+}
+
+impl<G: Blind> Prf for DhKey<G> {
+    const VALUES: usize = 1;
+
+    /// 3. F(y) = T(y, k·H(y))
+    fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
+        let mut wire = Vec::new();
+        for ys in ys.chunks(CHUNK) {
+            wire.clear();
+            G::hash(&self.dst, ys).mul(&self.scalar).encode(&mut wire);
+            self.tag.append::<G>(ys, &wire, values);
+        }
+    }
+}
+
+/// T of one unit.
+struct Tag([u8; 32]);
+
+impl Tag {
+    /// Appends T(x, element) for each of `xs`, with the element's encoding in `wire`.
+    fn append<G: Blind>(&self, xs: &[Digest], wire: &[u8], values: &mut Vec<Block>) {
+        let mut input = Vec::with_capacity(Digest::BYTES + G::WIRE);
+        for (x, element) in xs.iter().zip(wire.chunks_exact(G::WIRE)) {
+            input.clear();
+            input.extend_from_slice(&x.0);
+            input.extend_from_slice(element);
+            let hash = blake3::keyed_hash(&self.0, &input);
+            values.push(Block::from_le_bytes(hash.as_bytes().as_chunks().0[0]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_curve::{Curve25519, Group, Ristretto255};
+    use vesica_session::{Fault, Lines};
+    use vesica_testkit::{digests, two};
+
+    const UNIT: UnitId = UnitId(5);
+
+    fn receive<G: Blind>(xs: &[Digest], lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<Block>> {
+        let ch = lines.peer()?;
+        let params = Params { session: [3; 32], keys: xs.len() };
+        Dh::<G>::receiver(params, ch)?.receive(UNIT, xs, ch, rng)
+    }
+
+    fn send<G: Blind>(
+        n: usize,
+        unit: UnitId,
+        session: [u8; 32],
+        ys: &[Digest],
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Vec<Block>> {
+        let ch = lines.peer()?;
+        let key = Dh::<G>::sender(Params { session, keys: n }, ch, rng)?.send(unit, ch, rng)?;
+        let mut values = Vec::new();
+        key.eval(ys, &mut values);
+        Ok(values)
+    }
+
+    fn both_sides_compute_the_same_function<G: Blind>() {
+        for n in [0, 1, 2, 31, CHUNK + 3] {
+            let xs = digests(0, n as u64);
+            let ys = digests(n as u64 / 2, n as u64 + 3);
+            let (mine, theirs) = two(
+                |lines, rng| receive::<G>(&xs, lines, rng).unwrap(),
+                |lines, rng| send::<G>(n, UNIT, [3; 32], &ys, lines, rng).unwrap(),
+            );
+            let common = n - n / 2;
+            assert_eq!(mine[n / 2..], theirs[..common], "{} {n}", G::NAME);
+            let mut all: Vec<u128> = mine[..n / 2].iter().chain(&theirs).map(|value| value.0).collect();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), n / 2 + ys.len());
+        }
+    }
+
+    #[test]
+    fn the_receiver_learns_the_function_that_the_sender_holds() {
+        both_sides_compute_the_same_function::<Curve25519>();
+        both_sides_compute_the_same_function::<Ristretto255>();
+    }
+
+    #[test]
+    fn every_unit_and_run_has_a_function_of_its_own() {
+        let xs = digests(0, 5);
+        for (unit, session, same) in [(UNIT, [3; 32], true), (UnitId(6), [3; 32], false), (UNIT, [4; 32], false)] {
+            let (mine, theirs) = two(
+                |lines, rng| receive::<Curve25519>(&xs, lines, rng).unwrap(),
+                |lines, rng| send::<Curve25519>(5, unit, session, &xs, lines, rng).unwrap(),
+            );
+            assert!(mine.iter().zip(&theirs).all(|(a, b)| (a == b) == same));
+        }
+    }
+
+    /// What a sender says instead of K, and instead of what it evaluated.
+    fn accused<G: Blind>(public: Option<&[u8]>, evaluated: impl Fn(&mut Vec<u8>) + Send + Sync) -> String {
+        let xs = digests(0, 20);
+        let (error, _) = two(
+            |lines, rng| receive::<G>(&xs, lines, rng).unwrap_err(),
+            |lines, _| -> Result<()> {
+                let ch = lines.peer()?;
+                let k = G::Scalar::from_uniform(&[1; 64]);
+                let own = G::public(&k);
+                ch.send(public.unwrap_or(&own))?;
+                let blinded = ch.recv_exact(20 * G::WIRE)?;
+                let mut wire = Vec::new();
+                G::evaluate(&k, &blinded, &[0; 32], &mut wire).unwrap();
+                evaluated(&mut wire);
+                ch.send(&wire)
+            },
+        );
+        assert_eq!(error.fault(), Fault::Peer, "{error}");
+        error.to_string()
+    }
+
+    fn a_sender_that_breaks_the_protocol_is_named<G: Blind>() {
+        // The neutral element is zeros in each of these groups; 2^255 - 1 is no element of any.
+        for byte in [0, 255] {
+            assert!(accused::<G>(Some(&vec![byte; G::EVALUATED]), |_| ()).contains("bob"));
+            let error = accused::<G>(None, |wire| wire[7 * G::EVALUATED..][..G::EVALUATED].fill(byte));
+            assert!(error.contains("bob") && error.contains('7'), "{error}");
+        }
+        assert!(accused::<G>(Some(&[9]), |_| ()).contains("bob"));
+        assert!(accused::<G>(None, |wire| wire.truncate(5)).contains("bob"));
+        assert!(accused::<G>(None, |wire| wire.push(0)).contains("bob"));
+    }
+
+    #[test]
+    fn a_sender_that_breaks_the_protocol_is_named_in_every_group() {
+        a_sender_that_breaks_the_protocol_is_named::<Curve25519>();
+        a_sender_that_breaks_the_protocol_is_named::<Ristretto255>();
+    }
+
+    fn a_receiver_that_sends_no_element_is_named<G: Blind>() {
+        for byte in [0, 255] {
+            let (_, error) = two(
+                |lines, _| {
+                    let ch = lines.peer().unwrap();
+                    ch.recv_exact(G::EVALUATED).unwrap();
+                    let (dst, k) = (Dst::new(b"any"), G::Scalar::from_uniform(&[1; 64]));
+                    let mut wire = Vec::new();
+                    G::hash(&dst, &digests(0, 20)).mul(&k).encode(&mut wire);
+                    wire[11 * <G as Group>::WIRE..][..G::WIRE].fill(byte);
+                    ch.send(&wire).unwrap();
+                },
+                |lines, rng| send::<G>(20, UNIT, [3; 32], &[], lines, rng).unwrap_err(),
+            );
+            assert_eq!(error.fault(), Fault::Peer);
+            assert!(error.to_string().contains("alice") && error.to_string().contains("11"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_sends_no_element_is_named_in_every_group() {
+        a_receiver_that_sends_no_element_is_named::<Curve25519>();
+        a_receiver_that_sends_no_element_is_named::<Ristretto255>();
+    }
+}

@@ -20,6 +20,7 @@
 
 use crate::{Oprf, Prf, wrong_side};
 use vesica_block::aes::Aes128;
+use vesica_block::blake::{self, Message};
 use vesica_block::prg::Prg;
 use vesica_block::transpose::transpose;
 use vesica_block::{Block, large, prefetch};
@@ -146,6 +147,7 @@ impl Oprf for Kkrt {
         let mut values = vec![Block::ZERO; xs.len()];
         let (mut t, mut other) = (vec![Block::ZERO; 4 * BINS], vec![Block::ZERO; 4 * BINS]);
         let mut wire = Vec::with_capacity(BINS * self.row_bytes());
+        let mut hashes = Vec::with_capacity(BINS);
         for (batch, entries) in table.chunks(BINS).enumerate() {
             rows(&mut first, &mut t);
             rows(&mut second, &mut other);
@@ -157,17 +159,19 @@ impl Oprf for Kkrt {
                 })
                 .collect();
             let code = own.code.words(&inputs);
+            let row = |j: usize| -> Row { std::array::from_fn(|b| t[b * BINS + j]) };
             wire.clear();
-            for (j, entry) in entries.iter().enumerate() {
-                let t: Row = std::array::from_fn(|b| t[b * BINS + j]);
+            for j in 0..entries.len() {
+                let t = row(j);
                 let u: Row = std::array::from_fn(|b| t[b] ^ other[b * BINS + j] ^ code[b][j]);
                 pack(&u, self.params.width, &mut wire);
-                // 4. F_j(x) = H(j, t_j)
-                if let Some(entry) = entry {
-                    values[entry.key()] = own.hash(batch * BINS + j, &t);
-                }
             }
             ch.send(&wire)?;
+            // 4. F_j(x) = H(j, t_j)
+            let full = || entries.iter().enumerate().filter_map(|(j, entry)| Some((j, (*entry)?)));
+            hashes.clear();
+            own.hash(full().map(|(j, _)| (batch * BINS + j, row(j))), &mut hashes);
+            full().zip(&hashes).for_each(|((_, entry), &hash)| values[entry.key()] = hash);
         }
         Ok(values)
     }
@@ -184,10 +188,11 @@ impl Prf for KkrtKey {
             places.as_flattened().iter().for_each(|&bin| prefetch(&self.q, bin as usize));
             let inputs: Vec<Block> = ys.iter().flat_map(|&y| [0, 1, 2].map(|which| input(y, which))).collect();
             let code = self.unit.code.words(&inputs);
-            values.extend(places.as_flattened().iter().enumerate().map(|(i, &bin)| {
+            let rows = places.as_flattened().iter().enumerate().map(|(i, &bin)| {
                 let Line(q) = &self.q[bin as usize];
-                self.unit.hash(bin as usize, &std::array::from_fn(|b| q[b] ^ (code[b][i] & self.s[b])))
-            }));
+                (bin as usize, std::array::from_fn(|b| q[b] ^ (code[b][i] & self.s[b])))
+            });
+            self.unit.hash(rows, values);
         }
     }
 }
@@ -241,14 +246,25 @@ impl UnitParams {
         }
     }
 
-    /// H(j, row).
-    fn hash(&self, bin: usize, row: &Row) -> Block {
-        let mut input = [0; 72];
-        let (bytes, n) = (row.map(Block::to_le_bytes), self.width / 8);
-        input[..n].copy_from_slice(&bytes.as_flattened()[..n]);
-        input[n..][..8].copy_from_slice(&(bin as u64).to_le_bytes());
-        let hash = blake3::keyed_hash(&self.hash, &input[..n + 8]);
-        Block::from_le_bytes(hash.as_bytes().as_chunks().0[0])
+    /// Appends H(j, row) for each of them.
+    fn hash(&self, rows: impl Iterator<Item = (usize, Row)>, values: &mut Vec<Block>) {
+        let value = |hash: &[u8; 32]| Block::from_le_bytes(hash.as_chunks().0[0]);
+        let bytes = self.width / 8 + 8;
+        let input = |(bin, row): (usize, Row)| {
+            let mut input = [0; 72];
+            input[..64].copy_from_slice(row.map(Block::to_le_bytes).as_flattened());
+            input[bytes - 8..bytes].copy_from_slice(&(bin as u64).to_le_bytes());
+            input
+        };
+        if bytes > Message::LONGEST {
+            values.extend(rows.map(|row| value(blake3::keyed_hash(&self.hash, &input(row)[..bytes]).as_bytes())));
+            return;
+        }
+        let message = |row| Message::new(&input(row)[..bytes]).expect("it is short enough");
+        let messages: Vec<Message> = rows.map(message).collect();
+        let mut hashes = vec![[0; 32]; messages.len()];
+        blake::keyed(&self.hash, &messages, &mut hashes);
+        values.extend(hashes.iter().map(value));
     }
 }
 
@@ -315,6 +331,25 @@ mod tests {
                 }
                 let all: HashSet<u128> = theirs.iter().map(|v| v.0).collect();
                 assert_eq!(all.len(), theirs.len());
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_hashed_whole_with_their_bin() {
+        for width in [448, 512] {
+            let own = UnitParams::new(&Params { session: [1; 32], bins: 9, width }, UNIT);
+            let mut row = [Block(1), Block(2), Block(3), Block(u128::MAX / 5)];
+            if width == 448 {
+                row[3].0 >>= 64;
+            }
+            let mut values = Vec::new();
+            own.hash([(7, row), (8, row)].into_iter(), &mut values);
+            for (bin, value) in [7u64, 8].into_iter().zip(values) {
+                let bytes = row.map(Block::to_le_bytes);
+                let input = [&bytes.as_flattened()[..width / 8], &bin.to_le_bytes()].concat();
+                let want = blake3::keyed_hash(&own.hash, &input);
+                assert_eq!(value.to_le_bytes(), want.as_bytes()[..16], "{width}");
             }
         }
     }

@@ -19,6 +19,7 @@
 //! Differs from the papers: H_B and H_o are keyed by the run and the unit; H_o takes the key too in both modes.
 
 use std::marker::PhantomData;
+use vesica_block::blake::{self, Message};
 use vesica_block::hash::Permutation;
 use vesica_block::prg::Prg;
 use vesica_block::{Block, gf64, gf128};
@@ -87,6 +88,9 @@ pub trait Shape: Copy + Send + Sync {
     /// With this seed.
     fn seeded(self, seed: Block) -> Self::Okvs;
 }
+
+/// Values that are hashed at once.
+const HASHED: usize = 128;
 
 /// Seeds that the receiver tries before it gives up: a store fails with probability 2^-40 a job at most.
 const TRIES: usize = 3;
@@ -269,11 +273,15 @@ impl Hashes {
                 permutation.cr(v);
             }
             Outer::Oracle(key) => {
-                for (v, x) in v.iter_mut().zip(xs) {
-                    let mut input = [0; 32];
-                    input[..16].copy_from_slice(&(*v ^ w).to_le_bytes());
-                    input[16..].copy_from_slice(&x.0);
-                    *v = split_block(blake3::keyed_hash(key, &input).as_bytes()).0;
+                let message = |(&v, x): (&Block, &Digest)| {
+                    let input = [(v ^ w).to_le_bytes(), x.0];
+                    Message::new(input.as_flattened()).expect("32 bytes are short enough")
+                };
+                let mut hashes = [[0; 32]; HASHED];
+                for (v, xs) in v.chunks_mut(HASHED).zip(xs.chunks(HASHED)) {
+                    let messages: Vec<Message> = v.iter().zip(xs).map(message).collect();
+                    blake::keyed(key, &messages, &mut hashes);
+                    v.iter_mut().zip(&hashes).for_each(|(v, hash)| *v = split_block(hash).0);
                 }
             }
         }

@@ -15,9 +15,8 @@
 //! and K; without k, and with H a random oracle, k·H(y) at another y looks random beside them.
 //! Cost: a multiple a key for S, of R's keys and of its own; R takes its multiples of G and K from tables.
 //! Rounds: 1, and 1/2 once.   Bytes: WIRE of the group to S, EVALUATED of it to R.
-//! Differs from the papers: the receiver's factor is added, not multiplied (JKX21's blinding, in their notation g^r); T is
-//! keyed by the run, the unit and K. What they warn of is a K that is not k·G: it spoils the results of the receiver by which
-//! no other protocol may be misled, as a wrong k would, and nothing of them is told to the sender.
+//! Differs from the papers: T is keyed by the run, the unit and K. What JKX21 warn of is an answer by another k than K's:
+//! what R gets then depends on r, and who sees it can tell by it. Here R alone sees it, and T takes the K that R was given.
 
 use crate::{Oprf, Prf, wrong_side};
 use std::sync::Arc;

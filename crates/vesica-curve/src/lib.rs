@@ -8,6 +8,8 @@
 //! G::hash(&dst, &digests).mul(&k).encode(&mut wire);        // mask one's own items
 //! G::decode(&wire, &coins)?.mul(&k).encode(&mut out);       // mask the peer's a second time
 //! ```
+//!
+//! [`Blind`] has what else it takes to multiply an element for somebody who does not show it.
 
 #![allow(clippy::needless_range_loop, reason = "limb arithmetic reads like its formula, index by index")]
 

@@ -6,7 +6,7 @@
 //! cargo test --release -p vesica-curve timing -- --ignored --test-threads 1
 //! ```
 
-use crate::{Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
+use crate::{Blind, Curve25519, Dst, FourQ, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use vesica_cpu::Backend;
@@ -43,8 +43,9 @@ fn takes_as_long_for_every_input(name: &str, mut measure: impl FnMut(&[u8; 64]) 
     eprintln!("{result}");
 }
 
-/// Multiplication by the scalar 1, which zeros make, or a random one; hashing of zeros or random digests.
-fn check<G: Group>() {
+/// Multiplication by the scalar 1, which zeros make, or a random one; hashing of zeros or random digests; blinding by the
+/// multiplier that zeros make, or random ones.
+fn check<G: Blind>() {
     let dst = Dst::new(b"vesica test of timing");
     let digests: Vec<Digest> = (0..16u128).map(|i| Digest(i.to_le_bytes())).collect();
     takes_as_long_for_every_input(&format!("{}, multiplication", G::NAME), |uniform| {
@@ -59,6 +60,12 @@ fn check<G: Group>() {
         let digests: [Digest; 16] = std::array::from_fn(|i| Digest(own[i % 4]));
         let start = Instant::now();
         black_box(G::hash(&dst, &digests));
+        start.elapsed()
+    });
+    takes_as_long_for_every_input(&format!("{}, blinding", G::NAME), |bytes| {
+        let mut random = |out: &mut [u8]| out.iter_mut().zip(bytes.iter().cycle()).for_each(|(out, byte)| *out = *byte);
+        let start = Instant::now();
+        black_box(G::blind(&dst, &digests, &mut random, &mut Vec::new()));
         start.elapsed()
     });
 }

@@ -146,6 +146,12 @@ fn check_finds_what_can_be_known_and_leaves_nothing() {
     two.nothing_left();
 
     let mut broken = two;
+    broken.alice.text.push_str("report = \"nowhere/report.json\"\n");
+    run(&["check", broken.alice.file().to_str().unwrap()]).bad(3, &["cannot write to", "nowhere"]);
+    broken.alice.change("nowhere/", "");
+    assert!(
+        run(&["check", broken.alice.file().to_str().unwrap()]).good().stdout.contains("report.json can be written")
+    );
     broken.alice.change("keys = [\"id\"]", "keys = [\"ID\"]");
     run(&["check", broken.alice.file().to_str().unwrap()]).bad(2, &["\"ID\"", "did you mean \"id\"?"]);
 }

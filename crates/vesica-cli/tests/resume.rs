@@ -9,17 +9,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use two::{Job, LONG, Running, Two};
+use two::{Ended, Job, LONG, Running, Two};
 
-/// Two parties whose five units take a while each, with duplicate keys, and with ledgers.
+/// Two parties whose five units take a while each, with duplicate keys and rows without one, and with ledgers.
 fn two() -> Two {
     let table = |range: std::ops::Range<u32>| {
         let rows = range.map(|i| format!("{},row {i}\n", i % 200)).collect::<String>();
-        format!("id,v\n{rows}")
+        format!("id,v\n{rows},none\n")
     };
     let mut two = Two::with(&table(0..210), &table(60..275));
     two.change("curve =", "unit = 42\ncurve =");
     two.change("output =", "workers = 1\nresume = \"ledger\"\noutput =");
+    two
+}
+
+/// The same with sealed ledgers and all rows of both tables in the output.
+fn sealed() -> Two {
+    let mut two = two();
+    two.change("curve =", "join = \"full\"\naccept = \"all\"\ncurve =");
+    two.change("resume =", "resume_key = \"key\"\nresume =");
+    two.write("key", [5; 32]);
     two
 }
 
@@ -29,6 +38,44 @@ fn start(job: &Job) -> Running {
 
 fn ledger(two: &Two, name: &str) -> PathBuf {
     two.path(&format!("ledger/{name}.ledger"))
+}
+
+/// Whether a unit stands in a ledger: a third record, behind the front of 48 bytes.
+fn has_unit(two: &Two, name: &str) -> bool {
+    let bytes = std::fs::read(ledger(two, name)).unwrap_or_default();
+    let mut rest = bytes.get(48..).unwrap_or_default();
+    let mut records = 0;
+    while let Some((len, behind)) = rest.split_first_chunk() {
+        let Some(next) = behind.get(u32::from_le_bytes(*len) as usize..) else { break };
+        (records, rest) = (records + 1, next);
+    }
+    records >= 3
+}
+
+/// Waits until a ledger has a unit.
+fn until_a_unit(two: &Two, name: &str, run: &mut Running) {
+    let began = Instant::now();
+    while !has_unit(two, name) {
+        assert!(began.elapsed() < LONG && !run.is_over(), "no unit is finished:\n{}", run.said());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a run had a phase of this name.
+fn had(run: &Ended, phase: &str) -> bool {
+    run.stderr.lines().any(|line| line.split_whitespace().next() == Some(phase))
+}
+
+/// The run went on from what was kept: the table was read for its rows alone.
+fn went_on(run: &Ended) {
+    let phases = ["resume", "read", "partition", "keep", "match"].map(|phase| had(run, phase));
+    assert_eq!(phases, [true, false, false, false, true], "{}", run.stderr);
+}
+
+/// The run read the table and cut it into units.
+fn began_anew(run: &Ended) {
+    let phases = ["read", "partition", "keep", "match"].map(|phase| had(run, phase));
+    assert_eq!(phases, [true; 4], "{}", run.stderr);
 }
 
 /// Waits until a ledger has records of so many bytes; false if the run is over before.
@@ -49,16 +96,15 @@ fn outputs(two: &Two) -> [String; 2] {
 }
 
 /// The outputs of a run that nothing happens to, the bytes that its ledgers reach, and those that alice sends.
-fn undisturbed() -> ([String; 2], u64, u64) {
-    let two = two();
+fn undisturbed(two: Two) -> ([String; 2], u64, u64) {
     let (mut alice, bob) = (start(&two.alice), start(&two.bob));
     let mut most = 0;
     while !alice.is_over() {
         most = most.max(std::fs::metadata(ledger(&two, "alice")).map_or(0, |m| m.len()));
         std::thread::sleep(Duration::from_millis(1));
     }
-    let alice = alice.wait(LONG).good();
-    bob.wait(LONG).good();
+    let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+    [&alice, &bob].into_iter().for_each(began_anew);
     assert!(two::names(&two.path("ledger")).is_empty(), "ledgers are removed at the end");
     (outputs(&two), most, sent(&alice.stdout))
 }
@@ -70,7 +116,7 @@ fn stages(most: u64, n: u64) -> impl Iterator<Item = u64> {
 
 #[test]
 fn a_killed_party_that_starts_again_goes_on_where_it_was() {
-    let (expected, most, _) = undisturbed();
+    let (expected, most, _) = undisturbed(two());
     for (bytes, victim) in stages(most, 4).zip(["alice", "bob"].into_iter().cycle()) {
         let two = two();
         let (alice, bob) = (start(&two.alice), start(&two.bob));
@@ -78,7 +124,11 @@ fn a_killed_party_that_starts_again_goes_on_where_it_was() {
         if grown(&two, victim, bytes, &mut gone) {
             gone.signal("KILL");
             assert_eq!(gone.wait(LONG).code, None);
-            start(job).wait(LONG).good();
+            let had_unit = has_unit(&two, victim);
+            let again = start(job).wait(LONG).good();
+            if had_unit {
+                went_on(&again);
+            }
         } else {
             gone.wait(LONG).good();
         }
@@ -87,28 +137,82 @@ fn a_killed_party_that_starts_again_goes_on_where_it_was() {
     }
 }
 
-#[test]
-fn both_killed_and_started_again_go_on_where_they_were() {
-    let (expected, most, whole) = undisturbed();
-    for bytes in stages(most, 4) {
-        let two = two();
-        let (mut alice, mut bob) = (start(&two.alice), start(&two.bob));
-        grown(&two, "alice", bytes, &mut alice);
-        for party in [&mut alice, &mut bob] {
-            if !party.is_over() {
-                party.signal("KILL");
-            }
-        }
-        drop((alice, bob));
-        let before = std::fs::metadata(ledger(&two, "alice")).map_or(0, |m| m.len());
-        let (alice, bob) = (start(&two.alice), start(&two.bob));
-        let (alice, _) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-        assert_eq!(outputs(&two), expected, "both killed at {bytes}");
-        if before > most / 2 {
-            // What was finished was not done again.
-            assert!(sent(&alice.stdout) < whole * 3 / 4, "{} of {whole}", sent(&alice.stdout));
+/// Kills both when alice's ledger has so many bytes.
+fn kill_both(two: &Two, bytes: u64) {
+    let (mut alice, mut bob) = (start(&two.alice), start(&two.bob));
+    grown(two, "alice", bytes, &mut alice);
+    for party in [&mut alice, &mut bob] {
+        if !party.is_over() {
+            party.signal("KILL");
         }
     }
+}
+
+/// Starts both, which must succeed.
+fn start_both(two: &Two) -> [Ended; 2] {
+    let (alice, bob) = (start(&two.alice), start(&two.bob));
+    [alice.wait(LONG).good(), bob.wait(LONG).good()]
+}
+
+#[test]
+fn both_killed_and_started_again_go_on_where_they_were() {
+    for make in [two, sealed] {
+        let (expected, most, whole) = undisturbed(make());
+        for bytes in stages(most, 4) {
+            let two = make();
+            kill_both(&two, bytes);
+            let before = std::fs::metadata(ledger(&two, "alice")).map_or(0, |m| m.len());
+            let had_units = ["alice", "bob"].map(|name| has_unit(&two, name));
+            let runs = start_both(&two);
+            assert_eq!(outputs(&two), expected, "both killed at {bytes}");
+            // Where one of them never came so far as to begin, the other begins anew with it.
+            if had_units == [true; 2] {
+                runs.iter().for_each(went_on);
+            }
+            if before > most / 2 {
+                // What was finished was not done again.
+                assert!(sent(&runs[0].stdout) < whole * 3 / 4, "{} of {whole}", sent(&runs[0].stdout));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_kept_and_is_damaged_is_made_again() {
+    let (expected, ..) = undisturbed(two());
+    let damages: [fn(&mut Vec<u8>); 3] =
+        [|bytes| bytes.truncate(bytes.len() / 2), |bytes| bytes[100] ^= 1, |bytes| bytes.clear()];
+    for damage in damages {
+        let two = two();
+        let (mut alice, bob) = (start(&two.alice), start(&two.bob));
+        until_a_unit(&two, "alice", &mut alice);
+        drop((alice, bob));
+        let path = two.path("ledger/alice.units");
+        let mut bytes = std::fs::read(&path).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let [alice, _] = start_both(&two);
+        assert!(alice.stderr.contains("alice.units is not whole"), "{}", alice.stderr);
+        began_anew(&alice);
+        assert_eq!(outputs(&two), expected);
+    }
+}
+
+/// A party that goes on from what it kept meets one that has lost its folder: both begin anew.
+#[test]
+fn a_party_that_goes_on_begins_anew_with_one_that_cannot() {
+    let (expected, ..) = undisturbed(two());
+    let two = two();
+    let (mut alice, bob) = (start(&two.alice), start(&two.bob));
+    until_a_unit(&two, "alice", &mut alice);
+    drop((alice, bob));
+    for name in two::names(&two.path("ledger")).iter().filter(|name| name.starts_with("bob")) {
+        std::fs::remove_file(two.path("ledger").join(name)).unwrap();
+    }
+    let runs = start_both(&two);
+    runs.iter().for_each(began_anew);
+    assert!(had(&runs[0], "resume"), "{}", runs[0].stderr);
+    assert_eq!(outputs(&two), expected);
 }
 
 /// Bytes sent, as the result says them in KiB.
@@ -122,7 +226,7 @@ fn sent(stdout: &str) -> u64 {
 /// A process killed without a ledger begins anew, and the other one, which remembers, begins anew with it.
 #[test]
 fn a_party_without_memory_begins_anew() {
-    let (expected, ..) = undisturbed();
+    let (expected, ..) = undisturbed(two());
     let mut two = two();
     two.change("resume = \"ledger\"\n", "");
     let alice = Running::start(two.alice.command(&["--log", "json"]).env("VESICA_CPU", "portable"));
@@ -138,7 +242,7 @@ fn a_party_without_memory_begins_anew() {
 
 #[test]
 fn a_broken_connection_is_made_again() {
-    let (expected, ..) = undisturbed();
+    let (expected, ..) = undisturbed(two());
     let mut two = two();
     two.change("resume = \"ledger\"\n", "");
     let proxy = Proxy::before(two.port);
@@ -156,11 +260,15 @@ fn a_broken_connection_is_made_again() {
 fn another_input_job_or_key_is_refused_by_name() {
     let mut two = two();
     let (mut alice, bob) = (start(&two.alice), start(&two.bob));
-    assert!(grown(&two, "alice", 600, &mut alice));
+    until_a_unit(&two, "alice", &mut alice);
     drop((alice, bob));
     let table = two.read("alice.csv");
     two.write("alice.csv", format!("{table}900,more\n"));
-    two.alice.start().wait(LONG).bad(2, &["alice.ledger", "another input", "remove the ledger"]);
+    // By the hash alone, and where all has to be read anyway.
+    let refused = || two.alice.start().wait(LONG).bad(2, &["alice.ledger", "another input", "remove the ledger"]);
+    refused();
+    std::fs::remove_file(two.path("ledger/alice.units")).unwrap();
+    refused();
     two.write("alice.csv", table);
     two.alice.change("id = \"test\"", "id = \"other\"");
     two.alice.start().wait(LONG).bad(2, &["another [shared] part of the job"]);

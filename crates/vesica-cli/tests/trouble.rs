@@ -274,6 +274,11 @@ fn local_faults_are_found_before_contact() {
         &["is the input"],
     );
     fails(&|two| two.alice.change("alice.out.csv", "nowhere/alice.out.csv"), 2, &["nowhere", "does not exist"]);
+    for field in ["report", "trace"] {
+        let more = |two: &mut Two, path| two.alice.text.push_str(&format!("{field} = \"{path}\"\n"));
+        fails(&|two| more(two, "nowhere/file.json"), 3, &["cannot write to", "nowhere"]);
+        fails(&|two| more(two, "."), 3, &["cannot write", "directory"]);
+    }
     fails(&|two| two.alice.change("alice.pem", "nobody.pem"), 2, &["nobody.pem"]);
     fails(&|two| two.alice.change("listen = \"127.0.0.1:", "listen = \"192.0.2.1:"), 2, &["192.0.2.1"]);
     fails(

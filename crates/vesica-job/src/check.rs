@@ -6,7 +6,7 @@ use crate::error::JobError;
 use crate::forecast;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
-use crate::local::{self, Local};
+use crate::local;
 use crate::peer;
 use crate::plan::Plan;
 use crate::report::{count, size};
@@ -54,7 +54,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     let hash: String = plan.shared.hash().iter().take(8).map(|b| format!("{b:02x}")).collect();
     checked.add("job", format!("\"{}\" as {}; [shared] hashes to {hash}…", plan.shared.id, plan.me));
 
-    let local = local::open(plan)?;
+    let mut local = local::open(plan)?;
     match &local.identity {
         Some(identity) => checked.add(
             "identity",
@@ -71,8 +71,8 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         None => checked.add("peer", format!("to be called at {}", plan.peer().connect.as_deref().unwrap_or("-"))),
     }
 
+    let mut ledger = Ledger::open(plan, &local.scratch)?;
     if plan.resume.is_some() {
-        let ledger = Ledger::open(plan, &local.scratch)?;
         checked.add(
             "resume",
             match ledger.started() {
@@ -82,12 +82,11 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         );
     }
 
-    let Local { table, sink, scratch, endpoint, .. } = local;
-    drop(sink);
-    let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
+    local.sink = None;
+    let columns: Vec<String> = local.table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
     checked.add("input", format!("{}: {}", plan.input.path.display(), columns.join(", ")));
-    ctl.event(Event::Phase { name: "read", of: "rows", total: table.rows() });
-    let keys = Keys::extract(&*table, plan, &scratch, ctl)?;
+    ctl.event(Event::Phase { name: "read", of: "rows", total: local.table.rows() });
+    let keys = local.keys(plan, &mut ledger, ctl)?;
     checked.add(
         "keys",
         format!(
@@ -100,7 +99,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         ),
     );
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
-        let spellings = Keys::spellings(&*table, plan, &scratch, ctl)?;
+        let spellings = Keys::spellings(&*local.table, plan, &local.scratch, ctl)?;
         checked.add(
             "rules",
             format!(
@@ -117,8 +116,13 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         let free = forecast::free(&output.path).map_or("an unknown number of bytes".to_owned(), size);
         checked.add("output", format!("{} can be written, {free} free", output.path.display()));
     }
+    for (what, path) in [("report", &plan.report), ("trace", &plan.trace)] {
+        if let Some(path) = path {
+            checked.add(what, format!("{} can be written", path.display()));
+        }
+    }
     if with_peer {
-        checked.add("agreement", agreement(plan, endpoint, keys.distinct, ctl)?);
+        checked.add("agreement", agreement(plan, local.endpoint, keys.distinct, ctl)?);
     }
     Ok(checked)
 }

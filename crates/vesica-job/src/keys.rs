@@ -21,6 +21,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use vesica_block::blake::{self, Message};
+use vesica_session::Error;
 use vesica_table::{Spill, Spilled, Table};
 use vesica_types::Digest;
 
@@ -51,11 +52,22 @@ pub struct Keys {
     pub ruled: Ruled,
     /// The first row whose key stands in an earlier row.
     repeated: Option<u64>,
-    /// The rows that take part, with their keys.
-    parts: Spilled,
+    /// The rows that take part, key by key.
+    parts: Parts,
     /// The rows without a key.
     empties: Spilled,
 }
+
+/// Rows, key by key.
+enum Parts {
+    /// Records with the digests of the keys, in parts.
+    Digests(Spilled),
+    /// The numbers of the rows alone, big-endian: [`FIRST`] is added to that of a key's first row.
+    Numbers(Spilled),
+}
+
+/// Marks the number of a key's first row.
+pub const FIRST: u64 = 1 << 63;
 
 /// What the rules did to the keys of a table.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -148,12 +160,27 @@ impl Keys {
         let sorted = sort(unsorted.finish()?, plan, memory, ctl)?;
         let (distinct, empty) = (sorted.distinct, empties.total());
         let duplicates = rows - empty - distinct;
-        Ok(Self { rows, distinct, empty, duplicates, ruled, repeated: sorted.repeated, parts: sorted.parts, empties })
+        let parts = Parts::Digests(sorted.parts);
+        Ok(Self { rows, distinct, empty, duplicates, ruled, repeated: sorted.repeated, parts, empties })
+    }
+
+    /// Keys that an earlier attempt cut into units, of a table of `rows` rows: which rows have which key is left of them.
+    /// `numbers` are the rows that take part, key by key, with [`FIRST`] at each key's first.
+    pub fn cut(rows: u64, distinct: u64, numbers: Spilled, empties: Spilled) -> Self {
+        let empty = empties.total();
+        let (duplicates, ruled) = (rows.saturating_sub(empty + distinct), Ruled::default());
+        Self { rows, distinct, empty, duplicates, ruled, repeated: None, parts: Parts::Numbers(numbers), empties }
+    }
+
+    /// Whether they can be cut into units: whether their digests are there.
+    pub fn are_whole(&self) -> bool {
+        matches!(self.parts, Parts::Digests(_))
     }
 
     /// Rows that take part in the join: all but those that the job leaves out for repeating a key.
     pub fn kept(&self) -> u64 {
-        self.parts.total() + self.empty
+        let (Parts::Digests(parts) | Parts::Numbers(parts)) = &self.parts;
+        parts.total() + self.empty
     }
 
     /// Every distinct key, hashed with the run's salt, in the order of their numbers.
@@ -165,6 +192,9 @@ impl Keys {
         salt: &[u8; 32],
         mut each: impl FnMut(Salted) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let Parts::Digests(parts) = &self.parts else {
+            return Err(Error::Bug("keys without digests were to be cut".into()).into());
+        };
         let salt = blake3::derive_key("vesica 2026 salted key", salt);
         let mut hashes = Hashes::new(&salt);
         let mut give = |hash: &[u8; 32], (key, rows): (KeyId, u64)| {
@@ -172,7 +202,7 @@ impl Keys {
             let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
             each(Salted { digest: Digest(*digest), spread, key, rows })
         };
-        self.groups(|key, group| hashes.push(&group[..32], (key, (group.len() / RECORD) as u64), &mut give))?;
+        each_group(parts, |key, group| hashes.push(&group[..32], (key, (group.len() / RECORD) as u64), &mut give))?;
         hashes.flush(&mut give)
     }
 
@@ -181,7 +211,10 @@ impl Keys {
     /// # Errors
     /// Those of `each`, and of reading what was spilled.
     pub fn each(&self, mut each: impl FnMut(KeyId, RowsOfKey<'_>) -> Result<(), JobError>) -> Result<(), JobError> {
-        self.groups(|key, group| each(key, group.chunks_exact(RECORD).map(row)))
+        match &self.parts {
+            Parts::Digests(parts) => each_group(parts, |key, group| each(key, group.chunks_exact(RECORD).map(row))),
+            Parts::Numbers(numbers) => each_marked(numbers, |key, group| each(key, group.chunks_exact(8).map(row))),
+        }
     }
 
     /// The rows without a key, in the input's order.
@@ -194,20 +227,36 @@ impl Keys {
         }
         Ok(())
     }
+}
 
-    /// The records of each distinct key.
-    fn groups(&self, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
-        let mut number = 0;
-        let mut records = Vec::new();
-        for part in 0..PARTS {
-            self.parts.read_into(part, &mut records)?;
-            for group in groups(&records) {
-                each(KeyId(number), group)?;
-                number += 1;
-            }
+/// The records of each distinct key, in the order of their numbers.
+fn each_group(parts: &Spilled, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
+    let mut number = 0;
+    let mut records = Vec::new();
+    for part in 0..PARTS {
+        parts.read_into(part, &mut records)?;
+        for group in groups(&records) {
+            each(KeyId(number), group)?;
+            number += 1;
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// The numbers of each distinct key's rows, in the order of the keys' numbers.
+fn each_marked(numbers: &Spilled, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
+    let (mut key, mut group) = (0, Vec::new());
+    for block in numbers.blocks(0, 1 << 17) {
+        for number in block?.as_chunks().0.iter().map(|bytes| u64::from_be_bytes(*bytes)) {
+            if number & FIRST != 0 && !group.is_empty() {
+                each(KeyId(key), &group)?;
+                key += 1;
+                group.clear();
+            }
+            group.extend((number & !FIRST).to_be_bytes());
+        }
+    }
+    if group.is_empty() { Ok(()) } else { each(KeyId(key), &group) }
 }
 
 /// Keys are hashed under a key of their own, so that these digests are of use nowhere else.

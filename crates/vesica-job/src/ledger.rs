@@ -9,8 +9,11 @@
 //!
 //! No record holds a key of a protocol: every attempt draws fresh ones, and a unit is redone whole or not at all. What
 //! they hold is the run's salt and which keys matched.
+//!
+//! Beside it stands what reading and cutting made ([`Kept`]).
 
 use crate::error::JobError;
+use crate::kept::{self, Kept};
 use crate::plan::{Plan, ResumePlan, Sizes};
 use crate::units::{Found, Match};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
@@ -48,7 +51,10 @@ struct Head {
     shared: String,
     party: String,
     peer: String,
-    input: String,
+    /// The key columns.
+    keys: Vec<String>,
+    /// The hash of the input's file, once it is known.
+    input: Option<String>,
 }
 
 /// What the parties agreed on when the run began.
@@ -107,22 +113,44 @@ impl Ledger {
     pub fn open(plan: &Plan, scratch: &Path) -> Result<Self, JobError> {
         let mut ledger = Self::new(plan.memory, scratch);
         let Some(resume) = &plan.resume else { return Ok(ledger) };
-        let head = Head::of(plan)?;
-        let mut disk = Disk::open(resume, &format!("{}.ledger", plan.me))?;
+        let mut disk = Disk::open(resume, plan)?;
         let path = disk.path.clone();
+        let mut head = disk.head.clone();
         let refused = |why: String| JobError::Resume { path: path.clone(), why };
         let damaged = || refused("it is damaged: remove it, and the run begins anew".into());
         disk.read(|number, record| match (number, Record::decode(record).ok_or_else(damaged)?) {
-            (0, Record::Head(theirs)) => head.same_as(&theirs).map_err(refused),
+            (0, Record::Head(theirs)) => {
+                head.same_as(&theirs).map_err(refused)?;
+                head.input = theirs.input;
+                Ok(())
+            }
             (1.., Record::Start(start)) => ledger.begin(start),
             (1.., Record::Unit(id, digest, matches)) => ledger.keep(id, digest, &matches).map_err(|_| damaged()),
             _ => Err(damaged()),
         })?;
-        if disk.count == 0 {
-            disk.append(Record::Head(head).encode()).map_err(|error| disk.failed("cannot write", error))?;
-        }
+        disk.head = head;
         ledger.disk = Some(disk);
         Ok(ledger)
+    }
+
+    /// The input's file has this hash.
+    ///
+    /// # Errors
+    /// [`JobError::Resume`] if it had another one when the run began.
+    pub fn identify(&mut self, input: &blake3::Hash) -> Result<(), JobError> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        let head = Head { input: Some(input.to_string()), ..disk.head.clone() };
+        if disk.head.input.is_some() {
+            head.same_as(&disk.head).map_err(|why| JobError::Resume { path: disk.path.clone(), why })?;
+        }
+        disk.head = head;
+        Ok(())
+    }
+
+    /// The file of what reading and cutting made, in a run that began and is to survive its process.
+    pub fn kept(&self) -> Option<Kept> {
+        let (disk, start) = (self.disk.as_ref()?, self.start?);
+        Some(Kept::new(disk.kept.clone(), disk.material.clone(), start))
     }
 
     /// What was agreed on when the run began, if it did.
@@ -135,6 +163,10 @@ impl Ledger {
     /// # Errors
     /// Those of writing.
     pub fn start(&mut self, start: Start) -> Result<(), JobError> {
+        self.kept().map_or(Ok(()), |kept| kept.remove())?;
+        if let Some(Disk { count: 0, head, .. }) = &self.disk {
+            self.append(&Record::Head(head.clone()))?;
+        }
         self.append(&Record::Start(start))?;
         self.begin(start)
     }
@@ -204,11 +236,12 @@ impl Ledger {
         Ok(Found { matches, rows, digest: *hash.finalize().as_bytes() })
     }
 
-    /// The run is over: its ledger is removed.
+    /// The run is over: its ledger is removed, and what was kept beside it.
     ///
     /// # Errors
-    /// Those of removing the file.
+    /// Those of removing the files.
     pub fn remove(self) -> Result<(), JobError> {
+        self.kept().map_or(Ok(()), |kept| kept.remove())?;
         let Some(disk) = self.disk else { return Ok(()) };
         fs::remove_file(&disk.path).map_err(|error| disk.failed("cannot remove", error))
     }
@@ -220,24 +253,20 @@ impl Ledger {
 }
 
 impl Head {
-    fn of(plan: &Plan) -> Result<Self, JobError> {
-        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        let path = &plan.input.path;
-        let mut hash = blake3::Hasher::new();
-        File::open(path)
-            .and_then(|file| hash.update_reader(BufReader::with_capacity(1 << 16, file)).map(drop))
-            .map_err(|error| JobError::File { what: "cannot read", path: path.clone(), error })?;
+    /// The head of `plan`'s run, whose input is not known yet.
+    fn of(plan: &Plan) -> Self {
         let peer = plan.peer();
-        Ok(Self {
+        Self {
             version: env!("CARGO_PKG_VERSION").into(),
-            shared: hex(&plan.shared.hash()),
+            shared: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().into(),
             peer: format!("{} ({})", peer.party, peer.trust.as_ref().map_or("no TLS".to_owned(), |t| t.to_string())),
-            input: format!("{} with {}", hex(hash.finalize().as_bytes()), plan.keys.join(", ")),
-        })
+            keys: plan.keys.clone(),
+            input: None,
+        }
     }
 
-    /// Why this run is not the one of `other`.
+    /// Why this run is not the one of `other`, as far as both are known.
     fn same_as(&self, other: &Head) -> Result<(), String> {
         let differs = |what: &str, remedy: &str| {
             Err(format!(
@@ -251,9 +280,23 @@ impl Head {
             () if self.party != other.party => differs(&format!("party, {}", other.party), "name that one"),
             () if self.shared != other.shared => differs("[shared] part of the job", "restore it"),
             () if self.peer != other.peer => differs(&format!("partner, {}", other.peer), "restore it in [mine]"),
-            () if self.input != other.input => differs("input", "restore the file and its key columns"),
+            () if self.keys != other.keys => {
+                differs(&format!("choice of keys, {}", other.keys.join(", ")), "restore mine.input.keys")
+            }
+            () if self.input.is_some() && self.input != other.input => differs("input", "restore the file"),
             () => Ok(()),
         }
+    }
+}
+
+impl Start {
+    /// The start as it is written.
+    pub fn encode(&self) -> Vec<u8> {
+        let Start { salt, sizes, keys } = self;
+        let tag_bytes = sizes.tag_len.bytes() as u64;
+        let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.capacity, sizes.peer_capacity, tag_bytes];
+        let numbers = numbers.iter().chain([&keys.0, &keys.1]).flat_map(|n| n.to_le_bytes());
+        salt.iter().copied().chain(numbers).collect()
     }
 }
 
@@ -272,15 +315,7 @@ impl Record {
                 out.extend(serde_json::to_vec(head).expect("a head is plain data"));
                 out
             }
-            Record::Start(Start { salt, sizes, keys }) => {
-                let mut out = vec![1];
-                out.extend(salt);
-                let tag_bytes = sizes.tag_len.bytes() as u64;
-                let numbers =
-                    [sizes.units.into(), sizes.in_flight.into(), sizes.capacity, sizes.peer_capacity, tag_bytes];
-                out.extend(numbers.iter().chain([&keys.0, &keys.1]).flat_map(|n| n.to_le_bytes()));
-                out
-            }
+            Record::Start(start) => [&[1], start.encode().as_slice()].concat(),
             Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
@@ -326,16 +361,22 @@ impl Record {
 /// The file of a ledger, locked as long as this lives.
 struct Disk {
     path: PathBuf,
+    /// The file beside it.
+    kept: PathBuf,
     file: File,
+    /// What the key is made of.
+    material: Zeroizing<Vec<u8>>,
     key: LessSafeKey,
     /// Records so far.
     count: u64,
+    /// The first of them, or what it is to be.
+    head: Head,
 }
 
 impl Disk {
-    /// Opens the file called `name`, and makes it if it is not there.
-    fn open(resume: &ResumePlan, name: &str) -> Result<Self, JobError> {
-        let path = resume.dir.join(name);
+    /// Opens the file of `plan`'s run, and makes it if it is not there.
+    fn open(resume: &ResumePlan, plan: &Plan) -> Result<Self, JobError> {
+        let path = resume.dir.join(format!("{}.ledger", plan.me));
         let failed = |what| {
             let path = path.clone();
             move |error| JobError::File { what, path, error }
@@ -380,8 +421,11 @@ impl Disk {
         } else if front[..16] != magic(sealed) {
             return Err(refused("it is not a ledger; choose another folder for mine.resume"));
         }
-        let key = key(secret, front[16..].try_into().expect("32 bytes"));
-        Ok(Self { path, file, key, count: 0 })
+        let material = material(secret, &front[16..]);
+        let key = Zeroizing::new(blake3::derive_key("vesica 2026 ledger", &material));
+        let key = LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &*key).expect("a key of 32 bytes"));
+        let kept = kept::path(resume, &plan.me);
+        Ok(Self { path, kept, file, material, key, count: 0, head: Head::of(plan) })
     }
 
     /// Hands over the records that are whole, with their numbers, and cuts off what is behind them.
@@ -427,26 +471,25 @@ fn magic(sealed: bool) -> [u8; 16] {
     magic
 }
 
-fn nonce(number: u64) -> Nonce {
+/// The nonce of a record, or of a block: no key seals two things under one number.
+pub fn nonce(number: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// The key of a ledger that begins with the random bytes `front`.
-fn key(secret: Option<Secret>, front: &[u8; 32]) -> LessSafeKey {
-    let mut material = Zeroizing::new(front.to_vec());
-    match secret {
-        None => {}
-        Some(Secret::Key(bytes)) => material.extend_from_slice(&bytes),
+/// What the key of a ledger is made of that begins with the random bytes `front`.
+fn material(secret: Option<Secret>, front: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut derived = Zeroizing::new([0; 32]);
+    let secret = match &secret {
+        None => &[],
+        Some(Secret::Key(bytes)) => bytes.as_slice(),
         Some(Secret::Passphrase(words)) => {
-            let mut bytes = Zeroizing::new([0; 32]);
-            ring::pbkdf2::derive(ring::pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, front, words.as_bytes(), &mut *bytes);
-            material.extend_from_slice(&*bytes);
+            ring::pbkdf2::derive(ring::pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, front, words.as_bytes(), &mut *derived);
+            derived.as_slice()
         }
-    }
-    let bytes = Zeroizing::new(blake3::derive_key("vesica 2026 ledger", &material));
-    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &*bytes).expect("a key of 32 bytes"))
+    };
+    Zeroizing::new([front, secret].concat())
 }
 
 /// What a ledger is sealed under.
@@ -556,10 +599,15 @@ mod tests {
         dir.path().join("resume/alice.ledger")
     }
 
+    fn hash(plan: &Plan) -> blake3::Hash {
+        blake3::hash(&fs::read(&plan.input.path).unwrap())
+    }
+
     /// A ledger with a start and units 2 and 0.
     fn written(plan: &Plan) {
         let mut ledger = open(plan).unwrap();
         assert!(ledger.started().is_none());
+        ledger.identify(&hash(plan)).unwrap();
         ledger.start(start()).unwrap();
         commit(&mut ledger, 2, 5);
         commit(&mut ledger, 0, 0);
@@ -646,12 +694,12 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Plan), word: &str| {
             let mut plan = job(dir.path(), "");
             change(&mut plan);
-            let error = open(&plan).map(drop).unwrap_err();
+            let error = open(&plan).and_then(|mut ledger| ledger.identify(&hash(&plan))).unwrap_err();
             assert_eq!(error.fault(), vesica_session::Fault::Config);
             assert!(error.to_string().contains(word), "{error}");
         };
         refused(&|plan| plan.shared.id = "other".into(), "[shared]");
-        refused(&|plan| plan.keys = vec!["other".into()], "another input");
+        refused(&|plan| plan.keys = vec!["other".into()], "another choice of keys, id; restore");
         refused(&|plan| fs::write(&plan.input.path, "id\n2\n").unwrap(), "another input");
         refused(&|plan| plan.peers[0].trust = Some(crate::plan::TrustPlan::Ca("ca.pem".into())), "partner");
         let other = dir.path().join("resume/alice.ledger");

@@ -1,8 +1,11 @@
 //! What a run needs of this machine, found good before any peer is contacted.
 
+use crate::control::Control;
 use crate::error::JobError;
-use crate::peer;
+use crate::keys::Keys;
+use crate::ledger::Ledger;
 use crate::plan::Plan;
+use crate::{hash, kept, part, peer};
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_table::{Picks, Sink, Staged, Table, View};
@@ -24,6 +27,20 @@ pub struct Local {
 }
 
 impl Local {
+    /// Reads the keys of the table. A run that is to survive its process learns by the way which file that is.
+    ///
+    /// # Errors
+    /// Those of [`Keys::extract`]; [`JobError::Resume`] if it is not the file that the run began with.
+    pub fn keys(&self, plan: &Plan, ledger: &mut Ledger, ctl: &Control) -> Result<Keys, JobError> {
+        let (table, scratch) = (&*self.table, &self.scratch);
+        let read = || Keys::extract(table, plan, scratch, ctl);
+        if plan.resume.is_none() {
+            return read();
+        }
+        let (keys, input) = hash::behind(table, ctl, read)?;
+        ledger.identify(&input).map(|()| keys)
+    }
+
     /// Where the result goes, if this party learns it; opened again if an attempt before this one failed.
     ///
     /// # Errors
@@ -73,19 +90,22 @@ impl Local {
 /// Bytes that a row takes on disk while keys are sorted, where memory does not hold them: its record twice.
 const SPILLED: u64 = 80;
 
-/// Fails if the keys of `table` will fit neither in memory nor on the disk.
+/// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {
     let rows = table.rows().map_or_else(|| rows_about(table, plan), Ok)?;
-    let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
-    match vesica_table::free_bytes(scratch) {
-        Ok(free) if free < need => {
-            Err(JobError::Space { folder: scratch.to_owned(), what: "what does not fit in mine.memory", need, free })
-        }
-        Err(error) => {
-            Err(JobError::File { what: "cannot use the folder of mine.scratch,", path: scratch.into(), error })
-        }
+    let room = |folder: &Path, setting, what, need| match vesica_table::free_bytes(folder) {
+        Ok(free) if free < need => Err(JobError::Space { folder: folder.to_owned(), what, need, free }),
+        Err(error) => Err(JobError::File { what: setting, path: folder.into(), error }),
         Ok(_) => Ok(()),
-    }
+    };
+    let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
+    room(scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)?;
+    let Some(resume) = &plan.resume else { return Ok(()) };
+    // The folder may not be there yet.
+    let there = resume.dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
+    let has = kept::path(resume, &plan.me).metadata().map_or(0, |file| file.len());
+    let need = rows.saturating_mul(kept::ROW).saturating_sub(has);
+    room(there, "cannot use the folder of mine.resume,", "what mine.resume keeps", need)
 }
 
 /// Rows of a table, going by how many stand in its first part.
@@ -130,6 +150,7 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*table, &scratch)?;
     let sink = sink(plan, &*table)?;
+    plan.report.iter().chain(&plan.trace).try_for_each(|path| part::probe(path))?;
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
     Ok(Local { table, sink, identity, endpoint, scratch, folder })
 }

@@ -2,9 +2,9 @@
 
 use crate::error::JobError;
 use std::fs::Permissions;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::NamedTempFile;
 
 /// A file beside `path` that is to become it, and is gone if it does not.
@@ -20,30 +20,24 @@ pub fn beside(path: &Path) -> Result<NamedTempFile, JobError> {
         .map_err(|error| JobError::File { what: "cannot write to", path: folder, error })
 }
 
-/// A text that is to be written to a file, which may be replaced. Made early, so that a folder that cannot be written to is
-/// found before there is anything to write.
-pub struct Part {
-    what: &'static str,
-    path: PathBuf,
-    file: NamedTempFile,
+/// Whether a file can be made at `path`: found out before there is anything to write to it.
+///
+/// # Errors
+/// If `path` is a folder, and as [`beside`].
+pub fn probe(path: &Path) -> Result<(), JobError> {
+    if path.is_dir() {
+        let error = io::ErrorKind::IsADirectory.into();
+        return Err(JobError::File { what: "cannot write", path: path.to_owned(), error });
+    }
+    beside(path).map(drop)
 }
 
-impl Part {
-    /// A file that is to be `path`; `what` stands in errors, such as `cannot write the report`.
-    ///
-    /// # Errors
-    /// As [`beside`].
-    pub fn new(path: &Path, what: &'static str) -> Result<Self, JobError> {
-        Ok(Self { what, path: path.to_owned(), file: beside(path)? })
-    }
-
-    /// Writes `text`, and gives the file its name.
-    ///
-    /// # Errors
-    /// [`JobError::File`].
-    pub fn finish(self, text: &str) -> Result<(), JobError> {
-        let Self { what, path, mut file } = self;
-        let written = file.write_all(text.as_bytes()).and_then(|()| Ok(file.persist(&path)?));
-        written.map(drop).map_err(|error| JobError::File { what, path, error })
-    }
+/// Writes `text` to the file `path`, which may be replaced; `what` stands in errors, such as `cannot write the report`.
+///
+/// # Errors
+/// [`JobError::File`].
+pub fn save(path: &Path, what: &'static str, text: &str) -> Result<(), JobError> {
+    let mut file = beside(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| Ok(file.persist(path)?));
+    written.map(drop).map_err(|error| JobError::File { what, path: path.to_owned(), error })
 }

@@ -1,7 +1,7 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
 use crate::error::JobError;
-use crate::part::Part;
+use crate::part;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -333,7 +333,7 @@ impl Report {
 /// [`JobError::File`].
 pub fn save(path: &Path, report: &Report) -> Result<(), JobError> {
     let text = serde_json::to_string_pretty(report).expect("a report is plain data") + "\n";
-    Part::new(path, "cannot write the report")?.finish(&text)
+    part::save(path, "cannot write the report", &text)
 }
 
 /// A count with thousands apart.

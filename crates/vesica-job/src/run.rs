@@ -4,15 +4,15 @@ use crate::agree::{self, Agreed, Purpose};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::error::JobError;
+use crate::kept::Kept;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
-use crate::part::Part;
 use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::trace::Trace;
 use crate::units::{Found, Units, Work};
-use crate::{join, peer, protocol, settle};
+use crate::{hash, join, part, peer, protocol, settle};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_net::Link;
@@ -27,11 +27,10 @@ use vesica_types::Party;
 /// fault it was.
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, ctl) };
-    let part = Part::new(path, "cannot write the trace")?;
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, &ctl.also(trace.clone()));
     // A run that failed is worth a trace too; what it failed of is worth more than a trace that cannot be written.
-    let saved = part.finish(&trace.text());
+    let saved = part::save(path, "cannot write the trace", &trace.text());
     result.and_then(|report| saved.map(|()| report))
 }
 
@@ -39,9 +38,7 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     let local = local::open(plan)?;
     let mut ledger = Ledger::open(plan, &local.scratch)?;
-    let keys =
-        clock.phase("read", "rows", local.table.rows(), || Keys::extract(&*local.table, plan, &local.scratch, ctl))?;
-    let mut side = Side { plan, local, keys, units: None };
+    let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let mut lost: Option<Lost> = None;
     loop {
         let link = match clock.wait("connect", || peer::connect(side.local.endpoint.clone(), ctl)) {
@@ -110,7 +107,29 @@ struct Side<'a> {
     units: Option<([u8; 32], Units)>,
 }
 
-impl Side<'_> {
+impl<'a> Side<'a> {
+    /// Reads the table, or takes up what an earlier attempt made of it if it is still the same table.
+    fn open(
+        plan: &'a Plan,
+        local: Local,
+        ledger: &mut Ledger,
+        clock: &mut Clock<'_>,
+        ctl: &Control,
+    ) -> Result<Self, JobError> {
+        let table = &*local.table;
+        if let Some(kept) = ledger.kept().filter(Kept::exists) {
+            let load = || hash::beside(table, ctl, || kept.load(ctl));
+            let (loaded, input) = clock.phase("resume", "", None, load)?;
+            ledger.identify(&input)?;
+            if let Some((keys, units)) = loaded {
+                return Ok(Self { plan, local, keys, units: Some((kept.salt(), units)) });
+            }
+            ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
+        }
+        let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
+        Ok(Self { plan, local, keys, units: None })
+    }
+
     /// What happens while the peer is there.
     fn together(
         &mut self,
@@ -127,9 +146,16 @@ impl Side<'_> {
             agree::agree(plan, Purpose::Run, keys.distinct, ledger, &mut *control, &mut rng)
         })?;
         if units.as_ref().is_none_or(|(salt, _)| *salt != agreed.salt) {
+            if !keys.are_whole() {
+                // The peer has forgotten the run, so that it begins anew.
+                *keys = clock.follow(link, "read", "rows", local.table.rows(), || local.keys(plan, ledger, ctl))?;
+            }
             let cut = clock.follow(link, "partition", "units", None, || {
                 Units::partition(keys, &agreed.salt, agreed.sizes, plan.memory, &local.scratch)
             })?;
+            if let Some(kept) = ledger.kept() {
+                clock.follow(link, "keep", "", None, || kept.save(keys, &cut, ctl))?;
+            }
             *units = Some((agreed.salt, cut));
         }
         let (_, units) = units.as_ref().expect("they were just cut");

@@ -457,8 +457,8 @@ pub struct Mine {
     /// Where a trace of phases and units goes, for chrome://tracing or ui.perfetto.dev.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
-    /// A folder for what finished units found. With it, a run that was killed goes on where it stopped when it is
-    /// started again; the folder's file is removed at the end. Not for an input from standard input.
+    /// A folder for the units and for what finished ones found. With it, a run that was killed goes on where it stopped
+    /// when it is started again; the folder's files are removed at the end. Not for an input from standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
     /// A file of at least 16 random bytes that seals what `resume` keeps; or give a passphrase in the environment

@@ -14,12 +14,14 @@ use vesica_table::{Spill, Spilled};
 use vesica_types::{Digest, UnitId};
 
 /// A record of a unit: digest, key number, row count.
-const RECORD: usize = 32;
+pub const RECORD: usize = 32;
 
 /// The keys of a job, unit by unit.
 pub struct Units {
-    sizes: Sizes,
-    records: Spilled,
+    /// What the parties agreed on.
+    pub sizes: Sizes,
+    /// The records, a bucket a unit, in any order.
+    pub records: Spilled,
 }
 
 /// A key that both parties hold.

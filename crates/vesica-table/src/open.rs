@@ -213,6 +213,14 @@ impl Source {
         !self.spooled && (self.stamp.device, self.stamp.inode) == (other.dev(), other.ino())
     }
 
+    /// Some bytes from `offset` on, none at its end. No pass counts them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.file.read_at(buf, offset).map_err(|e| Error::reading(&self.path, e))
+    }
+
     /// Bytes read by the latest pass.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.read.load(Relaxed)
@@ -222,7 +230,7 @@ impl Source {
     pub(crate) fn peek(&self, buf: &mut [u8]) -> Result<usize, Error> {
         let mut n = 0;
         while n < buf.len() {
-            match self.file.read_at(&mut buf[n..], n as u64).map_err(|e| Error::reading(&self.path, e))? {
+            match self.read_at(&mut buf[n..], n as u64)? {
                 0 => break,
                 some => n += some,
             }
@@ -239,8 +247,11 @@ impl Source {
         self.check()
     }
 
-    /// [`Error::Changed`] if the file is not what it was when it was opened.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Whether the file is what it was when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if not.
+    pub fn check(&self) -> Result<(), Error> {
         let now = Stamp::of(&self.file.metadata().map_err(|e| Error::reading(&self.path, e))?);
         if now == self.stamp {
             return Ok(());

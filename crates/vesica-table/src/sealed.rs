@@ -1,3 +1,4 @@
+use crate::ReadAt;
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use std::fs::{File, Permissions};
@@ -33,12 +34,6 @@ impl Sealed {
         self.file.write_all_at(bytes, offset)
     }
 
-    pub(crate) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(bytes, offset)?;
-        self.mask(bytes, offset);
-        Ok(())
-    }
-
     /// One on a disk without room.
     #[cfg(test)]
     pub(crate) fn full() -> Self {
@@ -58,6 +53,14 @@ impl Sealed {
             bytes = rest;
             offset += n;
         }
+    }
+}
+
+impl ReadAt for Sealed {
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset)?;
+        self.mask(bytes, offset);
+        Ok(())
     }
 }
 

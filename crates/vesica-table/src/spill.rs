@@ -65,6 +65,15 @@ impl Spill {
     }
 }
 
+/// Bytes that can be read at any place, from any thread.
+pub trait ReadAt: Send + Sync {
+    /// Reads the whole of `bytes` from `offset`.
+    ///
+    /// # Errors
+    /// Those of the file behind it, or of its content.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
 /// What a [`Spill`] took, bucket by bucket, from any thread.
 pub struct Spilled {
     runs: Arc<Runs>,
@@ -72,6 +81,31 @@ pub struct Spilled {
 }
 
 impl Spilled {
+    /// Records of `record` bytes in `buckets` buckets that stand in `file` already, which messages call `path`. Where each
+    /// bucket begins there, and where the last one ends, stands from byte `index` on: little-endian words of 8 bytes.
+    ///
+    /// # Errors
+    /// Those of reading these words; [`Error::Corrupt`] if they cannot be.
+    pub fn placed(
+        file: Arc<dyn ReadAt>,
+        path: &Path,
+        index: u64,
+        buckets: usize,
+        record: usize,
+    ) -> Result<Self, Error> {
+        let mut words = vec![0; 8 * (buckets + 1)];
+        file.read_exact_at(&mut words, index).map_err(|e| Error::reading(path, e))?;
+        let bounds: Vec<u64> = words.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let size = |bounds: &[u64]| bounds[1].checked_sub(bounds[0]).filter(|size| size % record as u64 == 0);
+        let sizes: Option<Vec<u64>> = bounds.windows(2).map(size).collect();
+        let absurd = || Error::Corrupt { path: path.to_owned(), why: "its index cannot be".into() };
+        let sizes = sizes.ok_or_else(absurd)?;
+        let disk = bounds[buckets] - bounds[0];
+        let (dir, indexes, memory) = (path.to_owned(), vec![index], vec![Vec::new(); buckets]);
+        let runs = Runs { dir, file: None, placed: Some(file), disk, indexes, memory, sizes };
+        Ok(Self { runs: Arc::new(runs), record })
+    }
+
     /// The number of buckets.
     pub fn buckets(&self) -> usize {
         self.runs.sizes.len()
@@ -146,7 +180,7 @@ impl Spilled {
                 Err(Error::Bug("records were added to a bucket".into()).into())
             }
         };
-        if let Some(Runs { file: None, memory, sizes, .. }) = Arc::get_mut(&mut runs) {
+        if let Some(Runs { file: None, placed: None, memory, sizes, .. }) = Arc::get_mut(&mut runs) {
             let buckets = Mutex::new(memory.iter_mut().zip(sizes));
             let work = || -> Result<(), E> {
                 let (mut old, mut new) = (Vec::new(), Vec::new());
@@ -242,7 +276,15 @@ impl Log {
             block: (memory / 8 / buckets).clamp(64, BLOCK),
             held: 0,
             capacity: memory,
-            runs: Runs { dir: dir.to_owned(), file: None, disk: 0, indexes: Vec::new(), memory: memory_of, sizes },
+            runs: Runs {
+                dir: dir.to_owned(),
+                file: None,
+                placed: None,
+                disk: 0,
+                indexes: Vec::new(),
+                memory: memory_of,
+                sizes,
+            },
         })
     }
 
@@ -324,6 +366,8 @@ impl Log {
 pub(crate) struct Runs {
     dir: PathBuf,
     file: Option<Sealed>,
+    /// Somebody else's file, in place of one of its own.
+    placed: Option<Arc<dyn ReadAt>>,
     /// Bytes in the file.
     disk: u64,
     /// For each run, where the bounds of its buckets stand (offsets in the file, `u64` each, one more than buckets).
@@ -351,8 +395,12 @@ impl Runs {
         Ok(bound(0)..bound(1))
     }
 
-    fn file(&self) -> io::Result<&Sealed> {
-        self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn file(&self) -> io::Result<&dyn ReadAt> {
+        match (&self.file, &self.placed) {
+            (Some(file), _) => Ok(file),
+            (None, Some(file)) => Ok(&**file),
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Appends what is in `bucket` to `bytes`.
@@ -474,6 +522,34 @@ mod tests {
                 }
             });
         }
+    }
+
+    /// A file that is somebody else's.
+    struct Bytes(Vec<u8>);
+
+    impl ReadAt for Bytes {
+        fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+            let from = self.0.get(offset as usize..).ok_or(io::ErrorKind::UnexpectedEof)?;
+            bytes.copy_from_slice(from.get(..bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn records_that_stand_in_a_file_are_read_where_they_stand() {
+        let placed = |bounds: [u64; 4], text: &[u8]| {
+            let words = bounds.map(u64::to_le_bytes);
+            let bytes = [b"-", words.as_flattened(), text].concat();
+            Spilled::placed(Arc::new(Bytes(bytes)), Path::new("f"), 1, 3, 2)
+        };
+        let spilled = placed([33, 35, 35, 41], b"aabbccdd").unwrap();
+        assert_eq!((spilled.buckets(), spilled.total(), spilled.len(2), spilled.disk_bytes()), (3, 4, 3, 8));
+        assert_eq!([0, 1, 2].map(|i| spilled.read(i).unwrap()), [&b"aa"[..], b"", b"bbccdd"]);
+        let blocks: Vec<_> = spilled.blocks(2, 2).map(Result::unwrap).collect();
+        assert_eq!(blocks, [&b"bbcc"[..], b"dd"]);
+        assert!(placed([33, 35, 35, 41], b"aabbccd").unwrap().read(2).is_err(), "it is too short");
+        assert!(placed([33, 35, 34, 41], b"aabbccdd").is_err(), "a bucket ends before it begins");
+        assert!(placed([33, 34, 35, 41], b"aabbccdd").is_err(), "half a record");
     }
 
     #[test]

@@ -1,0 +1,434 @@
+//! What reading a table and cutting its keys into units made, kept beside a ledger: a killed run that is started again goes
+//! on with its units at once.
+//!
+//! The file begins with [`MAGIC`] and 32 random bytes. Behind them stands one text in blocks of [`BLOCK`] bytes (the last
+//! may be shorter), each sealed by ChaCha20-Poly1305 under its number. The key is made of the ledger's, of the random
+//! bytes and of the run's start; so the file is of use to that run alone, and to nobody without the ledger's secret,
+//! where it has one. The text is
+//!
+//! 1. the number of rows of the table, 8 bytes;
+//! 2. the records of the units, a bucket a unit, in which keys are digests under the run's salt;
+//! 3. the numbers of the rows that take part, key by key ([`FIRST`] marks a key's first);
+//! 4. the numbers of the rows without a key.
+//!
+//! Each of the last three is one bucket after another, behind an index as [`Spilled::placed`] has it.
+//!
+//! All of it can be made again from the table, and comes out the same: a file that is not whole is never used, and not
+//! missed either.
+
+use crate::control::Control;
+use crate::error::JobError;
+use crate::keys::{FIRST, Keys};
+use crate::ledger::{Start, nonce};
+use crate::plan::ResumePlan;
+use crate::units::{self, Units};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, UnboundKey};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vesica_table::{ReadAt, Spilled};
+use vesica_types::Party;
+use zeroize::Zeroizing;
+
+/// The first bytes of the file.
+const MAGIC: &[u8; 16] = b"vesica units 1\n\n";
+
+/// Bytes before the first block.
+const FRONT: usize = 48;
+
+/// Bytes of the text in a block.
+const BLOCK: usize = 1 << 16;
+
+/// The same with its tag.
+const SEALED: usize = BLOCK + MAX_TAG_LEN;
+
+/// Bytes of the file for a row, the most: a key of its own in a unit, and the row's number.
+pub const ROW: u64 = units::RECORD as u64 + 8;
+
+/// Bytes of the text that say how many rows the table has.
+const ROWS: usize = 8;
+
+/// Where it is kept for the party `me`.
+pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
+    resume.dir.join(format!("{me}.units"))
+}
+
+/// The file of one run.
+pub struct Kept {
+    path: PathBuf,
+    /// What the ledger's key is made of.
+    material: Zeroizing<Vec<u8>>,
+    start: Start,
+}
+
+impl Kept {
+    /// The file at `path`, of the run that began with `start`, whose ledger's key is made of `material`.
+    pub fn new(path: PathBuf, material: Zeroizing<Vec<u8>>, start: Start) -> Self {
+        Self { path, material, start }
+    }
+
+    /// Whether there is a file.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Removes the file, if there is one.
+    ///
+    /// # Errors
+    /// Those of removing it.
+    pub fn remove(&self) -> Result<(), JobError> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(JobError::File { what: "cannot remove", path: self.path.clone(), error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the file: on return it is there for good.
+    ///
+    /// # Errors
+    /// Those of writing, and of reading what was spilled; being cancelled.
+    pub fn save(&self, keys: &Keys, units: &Units, ctl: &Control) -> Result<(), JobError> {
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&self.path);
+        let mut front = [0; FRONT];
+        front[..16].copy_from_slice(MAGIC);
+        getrandom::fill(&mut front[16..])
+            .map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let begun = file.and_then(|mut file| file.write_all(&front).map(|()| file));
+        let file = begun.map_err(|error| self.failed(error))?;
+        let (key, block) = (self.key(&front), Vec::with_capacity(SEALED));
+        let mut out = Writer { kept: self, ctl, file, key, block, count: 0 };
+
+        out.write(&keys.rows.to_le_bytes())?;
+        let keys_of = (0..units.records.buckets()).map(|unit| units.records.len(unit));
+        out.index(units::RECORD, keys_of)?;
+        for unit in 0..units.records.buckets() {
+            for records in units.records.blocks(unit, BLOCK / units::RECORD) {
+                out.write(&records?)?;
+            }
+        }
+        out.index(8, [(keys.kept() - keys.empty) as usize])?;
+        keys.each(|_, rows| {
+            let marks = std::iter::once(FIRST).chain(std::iter::repeat(0));
+            rows.zip(marks).try_for_each(|(row, mark)| out.write(&(row | mark).to_be_bytes()))
+        })?;
+        out.index(8, [keys.empty as usize])?;
+        keys.each_empty(|row| out.write(&row.to_be_bytes()))?;
+        out.finish()
+    }
+
+    /// What the file holds, if it is whole.
+    ///
+    /// # Errors
+    /// [`vesica_session::Error::Cancelled`].
+    pub fn load(&self, ctl: &Control) -> Result<Option<(Keys, Units)>, JobError> {
+        let Some(blocks) = File::open(&self.path).ok().and_then(|file| self.blocks(file)) else { return Ok(None) };
+        let mut sealed = Vec::new();
+        for number in 0..blocks.len.div_ceil(BLOCK as u64) {
+            ctl.check()?;
+            if blocks.block(number, &mut sealed).is_err() {
+                return Ok(None);
+            }
+        }
+        Ok(self.parts(blocks))
+    }
+
+    /// The blocks of `file`, unread.
+    fn blocks(&self, mut file: File) -> Option<Blocks> {
+        let mut front = [0; FRONT];
+        file.read_exact(&mut front).ok()?;
+        let sealed = file.metadata().ok()?.len().checked_sub(FRONT as u64)?;
+        let len = sealed.checked_sub(MAX_TAG_LEN as u64 * sealed.div_ceil(SEALED as u64))?;
+        front.starts_with(MAGIC).then(|| Blocks { file, key: self.key(&front), len })
+    }
+
+    /// The keys and units in `blocks`; none if they do not add up.
+    fn parts(&self, blocks: Blocks) -> Option<(Keys, Units)> {
+        let (mut rows, mut at, end) = ([0; ROWS], ROWS as u64, blocks.len);
+        blocks.read_exact_at(&mut rows, 0).ok()?;
+        let file: Arc<dyn ReadAt> = Arc::new(blocks);
+        let mut next = |buckets: u32, record| {
+            let spilled = Spilled::placed(file.clone(), &self.path, at, buckets as usize, record).ok()?;
+            at += 8 * (u64::from(buckets) + 1) + spilled.disk_bytes();
+            Some(spilled)
+        };
+        let (records, numbers, empties) = (next(self.start.sizes.units, units::RECORD)?, next(1, 8)?, next(1, 8)?);
+        let keys = Keys::cut(u64::from_le_bytes(rows), records.total(), numbers, empties);
+        (at == end).then_some((keys, Units { sizes: self.start.sizes, records }))
+    }
+
+    /// The salt that the units were cut with.
+    pub fn salt(&self) -> [u8; 32] {
+        self.start.salt
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn key(&self, front: &[u8; FRONT]) -> LessSafeKey {
+        let material = Zeroizing::new([&self.material, &front[16..], &self.start.encode()].concat());
+        let bytes = Zeroizing::new(blake3::derive_key("vesica 2026 units beside a ledger", &material));
+        LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &*bytes).expect("a key of 32 bytes"))
+    }
+
+    fn failed(&self, error: io::Error) -> JobError {
+        JobError::File { what: "cannot write", path: self.path.clone(), error }
+    }
+}
+
+/// The writing end: takes the text, writes blocks.
+struct Writer<'a> {
+    kept: &'a Kept,
+    ctl: &'a Control,
+    file: File,
+    key: LessSafeKey,
+    block: Vec<u8>,
+    count: u64,
+}
+
+impl Writer<'_> {
+    /// Writes the index of buckets that are to follow, of so many records of `record` bytes.
+    fn index(
+        &mut self,
+        record: usize,
+        buckets: impl IntoIterator<Item = usize, IntoIter: ExactSizeIterator>,
+    ) -> Result<(), JobError> {
+        let buckets = buckets.into_iter();
+        let mut bound = self.count * BLOCK as u64 + self.block.len() as u64 + 8 * (buckets.len() as u64 + 1);
+        self.write(&bound.to_le_bytes())?;
+        buckets.into_iter().try_for_each(|records| {
+            bound += (records * record) as u64;
+            self.write(&bound.to_le_bytes())
+        })
+    }
+
+    fn write(&mut self, mut text: &[u8]) -> Result<(), JobError> {
+        while !text.is_empty() {
+            let (now, rest) = text.split_at(text.len().min(BLOCK - self.block.len()));
+            self.block.extend_from_slice(now);
+            text = rest;
+            if self.block.len() == BLOCK {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), JobError> {
+        self.ctl.check()?;
+        let sealed = self.key.seal_in_place_append_tag(nonce(self.count), Aad::empty(), &mut self.block);
+        let sealed = sealed.map_err(|_| io::Error::other("a block cannot be sealed"));
+        sealed.and_then(|()| self.file.write_all(&self.block)).map_err(|error| self.kept.failed(error))?;
+        self.count += 1;
+        self.block.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), JobError> {
+        if !self.block.is_empty() {
+            self.flush()?;
+        }
+        let folder = crate::local::folder(&self.kept.path);
+        let synced = self.file.sync_data().and_then(|()| File::open(folder)?.sync_all());
+        synced.map_err(|error| self.kept.failed(error))
+    }
+}
+
+/// The reading end.
+struct Blocks {
+    file: File,
+    key: LessSafeKey,
+    /// Bytes of the text.
+    len: u64,
+}
+
+impl Blocks {
+    /// The text of a block.
+    fn block<'a>(&self, number: u64, sealed: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+        let left = self.len.saturating_sub(number * BLOCK as u64).min(BLOCK as u64);
+        if left == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        sealed.resize(left as usize + MAX_TAG_LEN, 0);
+        self.file.read_exact_at(sealed, FRONT as u64 + number * SEALED as u64)?;
+        let text = self.key.open_in_place(nonce(number), Aad::empty(), sealed);
+        text.map(|text| &*text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it was damaged while in use"))
+    }
+}
+
+impl ReadAt for Blocks {
+    fn read_exact_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+        let mut sealed = Vec::new();
+        while !bytes.is_empty() {
+            let text = self.block(offset / BLOCK as u64, &mut sealed)?;
+            let text = text.get((offset % BLOCK as u64) as usize..).filter(|text| !text.is_empty());
+            let text = text.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let (now, rest) = bytes.split_at_mut(text.len().min(bytes.len()));
+            now.copy_from_slice(&text[..now.len()]);
+            offset += now.len() as u64;
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeyId;
+    use crate::ledger::Ledger;
+    use crate::plan::Plan;
+    use crate::{plan, spec};
+    use vesica_session::Error;
+    use vesica_types::UnitId;
+
+    const ROWS: u64 = 12_000;
+
+    /// A job over a table with keys in several rows, and rows without one.
+    fn job(dir: &Path, mine: &str) -> Plan {
+        let key = |i: u64| if i % 50 == 7 { String::new() } else { (i * i % 10_007).to_string() };
+        let rows: String = (0..ROWS).map(|i| format!("{},row {i}\n", key(i))).collect();
+        fs::write(dir.join("a.csv"), format!("id,v\n{rows}")).unwrap();
+        let text = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\"]\ninsecure = true\nunit = 300\n\
+             [mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = {{ path = \"{0}/a.csv\", keys = [\"id\"] }}\n\
+             output = {{ path = \"{0}/o.csv\" }}\nresume = \"{0}/resume\"\n{mine}\n",
+            dir.display()
+        );
+        plan::plan(&spec::parse(&text).unwrap()).unwrap()
+    }
+
+    /// What reading and cutting make, and the file of it.
+    fn made(plan: &Plan) -> (Keys, Units, Kept) {
+        let temp = std::env::temp_dir();
+        let table = vesica_table::open(&plan.input).unwrap();
+        let keys = Keys::extract(&*table, plan, &temp, &Control::new(())).unwrap();
+        let sizes = plan.sizes(keys.distinct, 100, (1, 1), (1 << 30, 1 << 30));
+        let units = Units::partition(&keys, &[7; 32], sizes, plan.memory, &temp).unwrap();
+        let mut ledger = Ledger::open(plan, &temp).unwrap();
+        ledger.identify(&blake3::hash(b"")).unwrap();
+        ledger.start(Start { salt: [7; 32], sizes, keys: (keys.distinct, 100) }).unwrap();
+        let kept = ledger.kept().unwrap();
+        kept.save(&keys, &units, &Control::new(())).unwrap();
+        (keys, units, kept)
+    }
+
+    fn load(kept: &Kept) -> Option<(Keys, Units)> {
+        kept.load(&Control::new(())).unwrap()
+    }
+
+    type Rows = (Vec<(KeyId, Vec<u64>)>, Vec<u64>);
+
+    fn rows(keys: &Keys) -> Rows {
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        keys.each(|key, rows| {
+            with.push((key, rows.collect()));
+            Ok(())
+        })
+        .unwrap();
+        keys.each_empty(|row| {
+            without.push(row);
+            Ok(())
+        })
+        .unwrap();
+        (with, without)
+    }
+
+    #[test]
+    fn what_is_saved_is_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (keys, units, kept) = made(&job(dir.path(), ""));
+        let (keys_again, units_again) = load(&kept).unwrap();
+        let counts = |keys: &Keys| [keys.rows, keys.distinct, keys.empty, keys.duplicates, keys.kept()];
+        assert_eq!(counts(&keys_again), counts(&keys));
+        assert!(keys.duplicates > 1000 && keys.empty == ROWS / 50, "there is something to keep");
+        assert_eq!(rows(&keys_again), rows(&keys));
+        assert!(units.sizes.units > 4);
+        for id in (0..units.sizes.units).map(UnitId) {
+            let (a, b) = (units.unit(id).unwrap(), units_again.unit(id).unwrap());
+            assert_eq!((a.0.keys, a.1), (b.0.keys, b.1));
+        }
+        assert!(keys.are_whole() && !keys_again.are_whole());
+        assert!(keys_again.salted(&[8; 32], |_| Ok(())).is_err(), "the digests are gone");
+        kept.remove().unwrap();
+        kept.remove().unwrap();
+        assert!(!kept.exists() && load(&kept).is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_not_whole_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (.., kept) = made(&job(dir.path(), ""));
+        let whole = fs::read(kept.path()).unwrap();
+        assert!(whole.len() > FRONT + 3 * SEALED, "several blocks");
+        let is_used = |bytes: &[u8]| {
+            fs::write(kept.path(), bytes).unwrap();
+            load(&kept).is_some()
+        };
+        let places = (0..100).chain((100..whole.len()).step_by(4999)).chain([whole.len() - 1]);
+        for place in places {
+            assert!(!is_used(&whole[..place]), "cut at {place}");
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            assert!(!is_used(&bytes), "another byte at {place}");
+        }
+        assert!(!is_used(&whole[..FRONT + SEALED]) && !is_used(&whole[..FRONT + 3 * SEALED]), "cut behind a block");
+        assert!(!is_used(&[&whole[..], b"more"].concat()));
+        let (first, second) = (FRONT..FRONT + SEALED, FRONT + SEALED..FRONT + 2 * SEALED);
+        let moved = [&whole[..FRONT], &whole[second.clone()], &whole[first], &whole[second.end..]].concat();
+        assert!(!is_used(&moved), "blocks in another order");
+        assert!(is_used(&whole));
+    }
+
+    #[test]
+    fn a_file_is_of_use_to_its_run_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (.., mut kept) = made(&job(dir.path(), ""));
+        kept.start.salt[0] ^= 1;
+        assert!(load(&kept).is_none(), "another run of the same ledger");
+        kept.start.salt[0] ^= 1;
+        kept.material[0] ^= 1;
+        assert!(load(&kept).is_none(), "another ledger");
+    }
+
+    #[test]
+    fn saving_and_loading_are_stopped_like_all_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (keys, units, kept) = made(&job(dir.path(), ""));
+        let ctl = Control::new(());
+        ctl.cancel();
+        assert!(matches!(kept.load(&ctl), Err(JobError::Session(Error::Cancelled))));
+        assert!(matches!(kept.save(&keys, &units, &ctl), Err(JobError::Session(Error::Cancelled))));
+    }
+
+    /// Without a secret whoever has the folder can read the file; keys stand in it as salted digests even then.
+    #[test]
+    fn no_digest_without_salt_is_kept_and_a_sealed_file_shows_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("key"), [3; 32]).unwrap();
+        for mine in ["", &format!("resume_key = \"{}/key\"", dir.path().display())] {
+            let (keys, units, kept) = made(&job(dir.path(), mine));
+            let (unit, _) = units.unit(UnitId(0)).unwrap();
+            let raw = fs::read(kept.path()).unwrap();
+            let blocks = kept.blocks(File::open(kept.path()).unwrap()).unwrap();
+            let mut text = vec![0; blocks.len as usize];
+            blocks.read_exact_at(&mut text, 0).unwrap();
+            let holds = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+            assert!(holds(&text, &unit.keys[0].0) && !holds(&raw, &unit.keys[0].0));
+            let domain = blake3::derive_key("vesica 2026 key", &[]);
+            let encoded = [&[1][..], &1u64.to_le_bytes(), b"4"].concat();
+            let digest = blake3::keyed_hash(&domain, &encoded);
+            let salt = blake3::derive_key("vesica 2026 salted key", &[7; 32]);
+            let salted = blake3::keyed_hash(&salt, digest.as_bytes());
+            assert!(holds(&text, &salted.as_bytes()[..16]), "the digest is that of a key in the table");
+            assert!(!holds(&text, &digest.as_bytes()[..8]));
+            drop(keys);
+            fs::remove_dir_all(dir.path().join("resume")).unwrap();
+        }
+    }
+}

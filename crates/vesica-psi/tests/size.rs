@@ -36,7 +36,7 @@ fn nothing_is_lost_of_half_a_million() {
 
 /// Beyond 2^24 keys the base field is the large one.
 #[test]
-#[ignore = "takes minutes and 5 GB"]
+#[ignore = "takes five minutes of CPU and 3 GB"]
 fn nothing_is_lost_of_fifty_millions() {
     loses_nothing(50_000_000);
 }

@@ -175,7 +175,7 @@ impl Tag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_curve::{Curve25519, Group, Ristretto255};
+    use vesica_curve::{Curve25519, Ristretto255};
     use vesica_session::{Fault, Lines};
     use vesica_testkit::{digests, two};
 
@@ -205,7 +205,7 @@ mod tests {
     fn both_sides_compute_the_same_function<G: Blind>() {
         for n in [0, 1, 2, 31, CHUNK + 3] {
             let xs = digests(0, n as u64);
-            let ys = digests(n as u64 / 2, n as u64 + 3);
+            let ys = [&xs[n / 2..], &digests(n as u64, n as u64 + 3)].concat();
             let (mine, theirs) = two(
                 |lines, rng| receive::<G>(&xs, lines, rng).unwrap(),
                 |lines, rng| send::<G>(n, UNIT, [3; 32], &ys, lines, rng).unwrap(),
@@ -276,28 +276,36 @@ mod tests {
         a_sender_that_breaks_the_protocol_is_named::<Ristretto255>();
     }
 
-    fn a_receiver_that_sends_no_element_is_named<G: Blind>() {
+    /// What a receiver says in place of its elements.
+    fn accused_receiver<G: Blind>(spoil: impl Fn(&mut Vec<u8>) + Send + Sync) -> String {
+        let (_, error) = two(
+            |lines, _| {
+                let ch = lines.peer().unwrap();
+                ch.recv_exact(G::EVALUATED).unwrap();
+                let (dst, k) = (Dst::new(b"any"), G::Scalar::from_uniform(&[1; 64]));
+                let mut wire = Vec::new();
+                G::hash(&dst, &digests(0, 20)).mul(&k).encode(&mut wire);
+                spoil(&mut wire);
+                ch.send(&wire).unwrap();
+            },
+            |lines, rng| send::<G>(20, UNIT, [3; 32], &[], lines, rng).unwrap_err(),
+        );
+        assert_eq!(error.fault(), Fault::Peer, "{error}");
+        error.to_string()
+    }
+
+    fn a_receiver_that_breaks_the_protocol_is_named<G: Blind>() {
         for byte in [0, 255] {
-            let (_, error) = two(
-                |lines, _| {
-                    let ch = lines.peer().unwrap();
-                    ch.recv_exact(G::EVALUATED).unwrap();
-                    let (dst, k) = (Dst::new(b"any"), G::Scalar::from_uniform(&[1; 64]));
-                    let mut wire = Vec::new();
-                    G::hash(&dst, &digests(0, 20)).mul(&k).encode(&mut wire);
-                    wire[11 * <G as Group>::WIRE..][..G::WIRE].fill(byte);
-                    ch.send(&wire).unwrap();
-                },
-                |lines, rng| send::<G>(20, UNIT, [3; 32], &[], lines, rng).unwrap_err(),
-            );
-            assert_eq!(error.fault(), Fault::Peer);
-            assert!(error.to_string().contains("alice") && error.to_string().contains("11"), "{error}");
+            let error = accused_receiver::<G>(|wire| wire[11 * G::WIRE..][..G::WIRE].fill(byte));
+            assert!(error.contains("alice") && error.contains("11"), "{error}");
         }
+        assert!(accused_receiver::<G>(|wire| wire.truncate(5)).contains("alice"));
+        assert!(accused_receiver::<G>(|wire| wire.push(0)).contains("alice"));
     }
 
     #[test]
-    fn a_receiver_that_sends_no_element_is_named_in_every_group() {
-        a_receiver_that_sends_no_element_is_named::<Curve25519>();
-        a_receiver_that_sends_no_element_is_named::<Ristretto255>();
+    fn a_receiver_that_breaks_the_protocol_is_named_in_every_group() {
+        a_receiver_that_breaks_the_protocol_is_named::<Curve25519>();
+        a_receiver_that_breaks_the_protocol_is_named::<Ristretto255>();
     }
 }

@@ -38,8 +38,8 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
 
     let aligned = plan.all_learn() && plan.order == Order::Aligned;
     let left = plan.me.place() == 0;
-    let mut picks = Picks::new(keys.rows, share(4), dir)?;
-    let mut in_order = InOrder::new(keys.rows, share(8), dir)?;
+    let mut picks = Picks::new(keys.rows, share(8), dir)?;
+    let mut in_order = InOrder::new(keys.rows, share(16), dir)?;
     let mut blocks = Blocks::new(&parts, width(keys.distinct));
     keys.each(|key, mut rows| match blocks.of(key)? {
         None if half.mine => rows.try_for_each(|row| in_order.push(row, 1)),

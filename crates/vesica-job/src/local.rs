@@ -58,7 +58,7 @@ impl Local {
     /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
     pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
         self.room_for(picks.len(), rows)?;
-        let memory = usize::try_from(plan.memory / 2).unwrap_or(usize::MAX);
+        let memory = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
         match &plan.columns {
             None => vesica_table::gather(&*self.table, picks, memory, &self.scratch, &mut *sink)?,
             Some(names) => {

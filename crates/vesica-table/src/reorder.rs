@@ -179,7 +179,7 @@ impl<'a> Reorder<'a> {
         }
         let width = self.width();
         if let Some(log) = self.log.take() {
-            let runs = Arc::new(log.finish());
+            let runs = Arc::new(log.finish()?);
             for range in 0..self.ranges {
                 let from = (self.passed + range * width).min(self.n);
                 let to = (from + width).min(self.n);

@@ -61,7 +61,7 @@ impl Spill {
     /// # Errors
     /// [`Error::DiskFull`] and other errors of writing.
     pub fn finish(self) -> Result<Spilled, Error> {
-        Ok(Spilled { runs: Arc::new(self.log.finish()), record: self.record })
+        Ok(Spilled { runs: Arc::new(self.log.finish()?), record: self.record })
     }
 }
 
@@ -210,7 +210,7 @@ impl Spilled {
             checked(&old, &mut new)?;
             log.push(bucket, &[&new])?;
         }
-        Ok(Self { runs: Arc::new(log.finish()), record })
+        Ok(Self { runs: Arc::new(log.finish()?), record })
     }
 }
 
@@ -355,10 +355,13 @@ impl Log {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Runs {
-        // What is left stays in memory, whether or not there are runs in the file: it is within the budget.
-        self.close();
-        self.runs
+    /// Ends writing. What did not fit in memory is not there in part either: others have their share of it next.
+    pub(crate) fn finish(mut self) -> Result<Runs, Error> {
+        match self.runs.file {
+            Some(_) => self.flush()?,
+            None => self.close(),
+        }
+        Ok(self.runs)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
+use crate::memory::Share;
 use crate::plan::Plan;
 use crate::report;
 use crate::spec::Order;
@@ -28,8 +29,7 @@ const PARTS: usize = 256;
 /// about its rows.
 pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path) -> Result<Picks, JobError> {
     let half = plan.half();
-    let share = |part: u64| usize::try_from(plan.memory / part).unwrap_or(usize::MAX);
-    let (parts, pairs) = parted(keys, found, half.pairs, share(8), dir)?;
+    let (parts, pairs) = parted(keys, found, half.pairs, Share::Parted.of(plan.memory), dir)?;
     let alone = if half.mine { keys.kept() - found.rows } else { 0 };
     let total = u128::from(pairs) + u128::from(alone) + u128::from(absent);
     if total > u128::from(MOST) {
@@ -38,8 +38,8 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
 
     let aligned = plan.all_learn() && plan.order == Order::Aligned;
     let left = plan.me.place() == 0;
-    let mut picks = Picks::new(keys.rows, share(8), dir)?;
-    let mut in_order = InOrder::new(keys.rows, share(16), dir)?;
+    let mut picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?;
+    let mut in_order = InOrder::new(keys.rows, Share::Order.of(plan.memory), dir)?;
     let mut blocks = Blocks::new(&parts, width(keys.distinct));
     keys.each(|key, mut rows| match blocks.of(key)? {
         None if half.mine => rows.try_for_each(|row| in_order.push(row, 1)),

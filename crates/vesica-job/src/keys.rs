@@ -11,6 +11,7 @@
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
+use crate::memory::Share;
 use crate::plan::Plan;
 use crate::rules;
 use crate::sort::ascending;
@@ -119,7 +120,7 @@ impl Keys {
     }
 
     fn read(table: &dyn Table, plan: &Plan, as_written: bool, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
-        let memory = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
+        let memory = Share::Keys.of(plan.memory);
         let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
         let mut empties = Spill::new(1, 8, memory / 16, dir)?;
         let mut rows = 0u64;

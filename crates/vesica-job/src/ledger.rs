@@ -14,6 +14,7 @@
 
 use crate::error::JobError;
 use crate::kept::{self, Kept};
+use crate::memory::Share;
 use crate::plan::{Plan, ResumePlan, Sizes};
 use crate::units::{Found, Match};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
@@ -100,7 +101,7 @@ impl Ledger {
             start: None,
             done: BTreeMap::new(),
             matches: Matches::None,
-            memory: usize::try_from(memory / 8).unwrap_or(usize::MAX),
+            memory: Share::Found.of(memory),
             scratch: scratch.into(),
             disk: None,
         }

@@ -19,6 +19,7 @@ mod kept;
 mod keys;
 mod ledger;
 mod local;
+mod memory;
 mod part;
 mod peer;
 mod plan;

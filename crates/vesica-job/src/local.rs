@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::error::JobError;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
+use crate::memory::Share;
 use crate::plan::Plan;
 use crate::{hash, kept, part, peer};
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ impl Local {
     /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
     pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
         self.room_for(picks.len(), rows)?;
-        let memory = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
+        let memory = Share::Output.of(plan.memory);
         match &plan.columns {
             None => vesica_table::gather(&*self.table, picks, memory, &self.scratch, &mut *sink)?,
             Some(names) => {

@@ -1,5 +1,6 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
+use crate::memory::Share;
 use crate::shape::{self, Half};
 use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, ProtocolName, Rule, Rules, Spec, SpecError};
 use std::collections::BTreeSet;
@@ -195,8 +196,7 @@ impl Plan {
         let largest = mine.max(theirs);
         let units = match self.shared.unit {
             None => {
-                // Units in flight may take a quarter of the memory.
-                let fit = memory.0.min(memory.1) / 4 / (u64::from(in_flight) * 2 * IN_FLIGHT);
+                let fit = Share::InFlight.of(memory.0.min(memory.1)) as u64 / (u64::from(in_flight) * 2 * IN_FLIGHT);
                 vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,

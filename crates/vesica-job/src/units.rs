@@ -4,6 +4,7 @@ use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys};
 use crate::ledger::Ledger;
+use crate::memory::Share;
 use crate::plan::Sizes;
 use crate::sort::ascending;
 use std::path::Path;
@@ -68,8 +69,7 @@ impl Units {
     /// # Errors
     /// [`Error::Overflow`] if a unit got more keys than its public capacity; a full disk.
     pub fn partition(keys: &Keys, salt: &[u8; 32], sizes: Sizes, memory: u64, dir: &Path) -> Result<Self, JobError> {
-        let mut spill =
-            Spill::new(sizes.units as usize, RECORD, usize::try_from(memory / 4).unwrap_or(usize::MAX), dir)?;
+        let mut spill = Spill::new(sizes.units as usize, RECORD, Share::Units.of(memory), dir)?;
         keys.salted(salt, |s| {
             // Multiply and shift: the top bits of a uniform number, evenly over the units.
             let unit = ((u128::from(s.spread) * u128::from(sizes.units)) >> 64) as usize;

@@ -1,0 +1,53 @@
+//! Shares of `mine.memory`: what lives at the same time has shares that add up to it, at most.
+
+/// What takes a share.
+#[derive(Clone, Copy, Debug)]
+pub enum Share {
+    /// Keys with the numbers of their rows.
+    Keys,
+    /// The units' records.
+    Units,
+    /// Units under way.
+    InFlight,
+    /// What has matched, unit by unit.
+    Found,
+    /// The same by key, while the output is joined.
+    Parted,
+    /// The rows of the output.
+    Picks,
+    /// Their order, while it is found.
+    Order,
+    /// Rows on their way to the output.
+    Output,
+}
+
+impl Share {
+    /// The share, of `memory` bytes.
+    pub fn of(self, memory: u64) -> usize {
+        usize::try_from(u128::from(memory) * u128::from(self.sixteenths()) / 16).unwrap_or(usize::MAX)
+    }
+
+    fn sixteenths(self) -> u64 {
+        match self {
+            Share::Keys | Share::Units | Share::InFlight | Share::Output => 4,
+            Share::Found | Share::Parted | Share::Picks => 2,
+            Share::Order => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Share::{self, *};
+
+    #[test]
+    fn what_lives_at_once_fits() {
+        let always = [Keys, Units, Found];
+        for (stage, more) in
+            [("match", &[InFlight][..]), ("join", &[Parted, Picks, Order]), ("write", &[Picks, Output])]
+        {
+            let all = always.iter().chain(more).copied();
+            assert!(all.map(Share::sixteenths).sum::<u64>() <= 16, "{stage}");
+        }
+    }
+}

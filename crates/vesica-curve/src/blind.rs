@@ -46,8 +46,11 @@ pub trait Blind: Group {
     /// Appends `E - r·K` of each element E that a peer evaluated, in `WIRE` bytes: what `Self::hash(dst, inputs).mul(k)`
     /// encodes to. Constant time in r and in the result.
     ///
+    /// E = r·K is no error, though no honest evaluator sends it: who sent k·(B - H(x')) would be told by a refusal that x = x'.
+    ///
     /// # Errors
-    /// As [`Group::decode`]; a missing element, and one too many, are bad.
+    /// As [`Group::decode`]; a missing element, and one too many, are bad. They depend on what was sent alone, never on r or
+    /// the inputs.
     fn unblind(
         key: &Self::Key,
         blinds: Self::Blinds,

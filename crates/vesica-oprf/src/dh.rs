@@ -15,8 +15,9 @@
 //! and K; without k, and with H a random oracle, k·H(y) at another y looks random beside them.
 //! Cost: a multiple a key for S, of R's keys and of its own; R takes its multiples of G and K from tables.
 //! Rounds: 1, and 1/2 once.   Bytes: WIRE of the group to S, EVALUATED of it to R.
-//! Differs from the papers: T is keyed by the run, the unit and K. What JKX21 warn of is an answer by another k than K's:
-//! what R gets then depends on r, and who sees it can tell by it. Here R alone sees it, and T takes the K that R was given.
+//! Differs from the papers: T is keyed by the run, the unit and K. Nothing shows that an answer is by the k of K, which is what
+//! JKX21 warn of; keyed by K, functions that a sender gets by answering otherwise are independent ones (design/11). And no
+//! error depends on r.
 
 use crate::{Oprf, Prf, wrong_side};
 use std::sync::Arc;
@@ -235,6 +236,25 @@ mod tests {
             );
             assert!(mine.iter().zip(&theirs).all(|(a, b)| (a == b) == same));
         }
+    }
+
+    /// Two public keys with the same elements behind them must not give one function: see design/11.
+    #[test]
+    fn every_public_key_has_a_function_of_its_own() {
+        let xs = digests(0, 2);
+        let values = |byte: u8| {
+            let k = Curve25519::public(&SecretScalar::from_uniform(&[byte; 64]));
+            let dh = Dh::<Curve25519>::new(
+                &Params { session: [3; 32], keys: 2 },
+                &k,
+                Side::Receiver(Curve25519::key(&k).unwrap()),
+            );
+            let mut values = Vec::new();
+            dh.tag(UNIT).append::<Curve25519>(&xs, &[7; 64], &mut values);
+            values
+        };
+        assert_eq!(values(1), values(1));
+        assert!(values(1).iter().zip(values(2)).all(|(a, b)| *a != b));
     }
 
     /// What a sender says instead of K, and instead of what it evaluated.

@@ -120,11 +120,7 @@ pub(super) fn unblind(
     blind::match_len(points.len, digits.len())?;
     // What was decoded is 392 times what was sent: k times the blinded elements.
     points.cleared = false;
-    let neutral =
-        backend::run_on(backend, AddMultiples { words: &mut points.words, table: key, digits, negative: true });
-    if let Some(index) = neutral.iter().take(points.len).position(|&mark| mark != 0) {
-        return Err(BadElement { index, why: "is the multiple of the key that blinds it" });
-    }
+    backend::run_on(backend, AddMultiples { words: &mut points.words, table: key, digits, negative: true });
     points.encode(out);
     Ok(())
 }
@@ -197,8 +193,7 @@ impl Kernel for MakeTable {
 // ---------------------------------------------------------------------------------------------------------------------
 // Sums
 
-/// Adds to each point of a batch, or takes away, its own multiple of the table's point. What comes back is not zero for the
-/// points that become neutral.
+/// Adds to each point of a batch, or takes away, its own multiple of the table's point.
 struct AddMultiples<'a> {
     words: &'a mut [u64],
     table: &'a FourQKey,
@@ -207,26 +202,20 @@ struct AddMultiples<'a> {
 }
 
 impl Kernel for AddMultiples<'_> {
-    type Out = Vec<u64>;
+    type Out = ();
     #[inline(always)]
-    fn run<V: Lanes>(self) -> Vec<u64> {
+    fn run<V: Lanes>(self) {
         let Self { words, table, digits, negative } = self;
         let flip = V::mask_of(u64::from(negative));
-        let mut neutral = vec![0; words.len() / VECTORS];
-        let vectors = words.chunks_exact_mut(VECTORS * V::WIDTH).zip(neutral.chunks_exact_mut(V::WIDTH));
-        for (vector, (words, neutral)) in vectors.enumerate() {
+        for (vector, words) in words.chunks_exact_mut(VECTORS * V::WIDTH).enumerate() {
             let parts = MAX_LANES / V::WIDTH;
             let mut sum = Point::<V>::load(words).extend();
             for (window, table) in table.0.iter().enumerate() {
                 let (index, negative) = signed(digits.digit::<V>((vector / parts, vector % parts), window));
                 sum = V::call(AddEntry { sum: &sum, window: table, index, negative: negative.xor(flip) });
             }
-            let sum = sum.point();
-            // Of the points of prime order and the neutral one, only that has x = 0.
-            sum.x.freeze().is_zero().store(neutral);
-            sum.store(words);
+            sum.point().store(words);
         }
-        neutral
     }
 }
 

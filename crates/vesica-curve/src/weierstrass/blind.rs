@@ -15,7 +15,8 @@
 //! nor -m modulo the order n > 2^255, and the point that they multiply has order n. The sum of the lower half is that of the
 //! upper, or its negative, for at most two values of the upper digits: with probability below 2^-128, since no half has
 //! fewer than 26. H(x) is ±r·G with about probability 2^-254, because r is drawn after x. Only E may be ±r·K by somebody's
-//! wish, and is refused: a block is not spoilt, since a denominator of zero is replaced by one.
+//! wish. A block is not spoilt by it, since a denominator of zero is replaced by one, and the element that comes out is
+//! any: it makes a tag that matches nothing. It must not be refused, see [`crate::Blind::unblind`].
 
 use super::*;
 use crate::blind::{self, MULTIPLES, signed};
@@ -132,11 +133,7 @@ impl<C: Curve> Points<C> {
         // r·K - E has the x of E - r·K.
         odd.as_flattened_mut().iter_mut().for_each(|bit| *bit ^= 1);
         let mut points = backend::run_on(backend, Lift { points, odd: &odd, others: Some(&blinds.w) })?;
-        let add = AddMultiples { points: &mut points, table: key, digits: &blinds.digits };
-        let met = backend::run_on(backend, add);
-        if let Some(index) = met.as_flattened()[..points.len].iter().position(|&mark| mark != 0) {
-            return Err(BadElement { index, why: "is the multiple of the key that blinds it" });
-        }
+        backend::run_on(backend, AddMultiples { points: &mut points, table: key, digits: &blinds.digits });
         points.encode_on(backend, out);
         Ok(())
     }
@@ -422,7 +419,7 @@ impl<C: Curve, V: Lanes> Formula<V> for AddStep<'_, C, V> {
 
 /// The multiples of a block, one for each vector of elements, in the first half of the workspace.
 #[inline(always)]
-fn sum_up<C: Curve, V: Lanes>(work: &mut Work<V>, summands: Summands<C>, met: &mut [V]) {
+fn sum_up<C: Curve, V: Lanes>(work: &mut Work<V>, summands: Summands<C>) {
     // The first summands, and the denominators of the first additions.
     let mut chain = ones::<C, V>();
     for at in (0..work.den.len()).step_by(GROUP) {
@@ -443,13 +440,12 @@ fn sum_up<C: Curve, V: Lanes>(work: &mut Work<V>, summands: Summands<C>, met: &m
         chain = V::call(AddStep { work, rest, down, summands, step });
         down = !down;
     }
-    V::call(Fold { work, met, curve: PhantomData::<C> });
+    V::call(Fold { work, curve: PhantomData::<C> });
 }
 
-/// Adds the second half of the sums to the first, and marks the lanes in which it cannot.
+/// Adds the second half of the sums to the first. Where the two are the same point but for the sign, any element comes out.
 struct Fold<'a, C, V> {
     work: &'a mut Work<V>,
-    met: &'a mut [V],
     curve: PhantomData<C>,
 }
 
@@ -457,12 +453,11 @@ impl<C: Curve, V: Lanes> Formula<V> for Fold<'_, C, V> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Self { work: Work { x, w, den, pre, .. }, met, .. } = self;
+        let Work { x, w, den, pre, .. } = self.work;
         let n = x.len() / 2;
         let (x, others) = x.split_at_mut(n);
         for i in 0..n {
             let same = equal::<C, V>(&x[i], &others[i]);
-            met[i] = met[i].or(same);
             den[i] = select(same, &splat(Held::<C>::ONE), &twice_difference::<C, V>(&x[i], &others[i]));
         }
         V::call(InvertAll::<C, V> { den: &mut den[..n], pre: &mut pre[..n], field: PhantomData });
@@ -477,7 +472,7 @@ impl<C: Curve, V: Lanes> Formula<V> for Fold<'_, C, V> {
     }
 }
 
-/// Adds to each of the affine points its own multiple of the table's. Marks are set where it cannot.
+/// Adds to each of the affine points its own multiple of the table's.
 struct AddMultiples<'a, C> {
     points: &'a mut Points<C>,
     table: &'a Table<C>,
@@ -485,11 +480,10 @@ struct AddMultiples<'a, C> {
 }
 
 impl<C: Curve> Kernel for AddMultiples<'_, C> {
-    type Out = Vec<[u64; 8]>;
+    type Out = ();
     #[inline(always)]
-    fn run<V: Lanes>(self) -> Vec<[u64; 8]> {
+    fn run<V: Lanes>(self) {
         let Self { points: Points { len, cells, .. }, table, digits } = self;
-        let mut marks = vec![[0; 8]; cells.len()];
         let mut room = None;
         for (start, vectors) in blocks(vectors::<V>(*len)) {
             let work = match &mut room {
@@ -497,23 +491,20 @@ impl<C: Curve> Kernel for AddMultiples<'_, C> {
                 None => room.insert(Work::<V>::new::<C>(2 * vectors, 0)),
             };
             work.resize(2 * vectors);
-            let mut met = vec![V::zero(); vectors];
             let last = len.div_ceil(8) * 8 / V::WIDTH - 1;
-            sum_up(work, Summands { table, digits, start, vectors, last }, &mut met);
+            sum_up(work, Summands { table, digits, start, vectors, last });
             for i in 0..vectors {
                 let (cell, part) = place::<V>(start + i);
                 work.x[vectors + i] = load(&cells[cell].x, part);
                 work.w[vectors + i] = load(&cells[cell].w, part);
             }
-            V::call(Fold { work, met: &mut met, curve: PhantomData::<C> });
+            V::call(Fold { work, curve: PhantomData::<C> });
             for i in 0..vectors {
                 let (cell, part) = place::<V>(start + i);
                 store(&mut cells[cell].x, part, &work.x[i]);
                 store(&mut cells[cell].w, part, &work.w[i]);
-                met[i].store(&mut marks[cell][part * V::WIDTH..]);
             }
         }
-        marks
     }
 }
 

@@ -485,6 +485,6 @@ mod tests {
             let bytes: Vec<u8> = outputs.iter().flatten().flat_map(|symbol| symbol[0].to_le_bytes()).collect();
             blake3::hash(&bytes).to_hex()[..16].to_owned()
         });
-        assert_eq!(pinned, ["76f17b0b8194001b", "e5d782d8db3c169f"]);
+        assert_eq!(pinned, ["4337ff006d816194", "27c2f0da98d42921"]);
     }
 }

@@ -11,6 +11,13 @@ pub fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
     memory
 }
 
+/// `vec![0; len]`, whose pages are not touched yet.
+pub fn zeroed(len: usize) -> Vec<u8> {
+    let memory = vec![0; len];
+    prefer_large(&memory);
+    memory
+}
+
 /// [`Vec::reserve`].
 pub fn reserve<T>(memory: &mut Vec<T>, additional: usize) {
     memory.reserve(additional);

@@ -19,8 +19,7 @@ use crate::spec::{Duplicates, Rule};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use vesica_block::blake::{self, Message};
 use vesica_session::Error;
 use vesica_table::{Spill, Spilled, Table};
@@ -31,6 +30,9 @@ const PARTS: usize = 256;
 
 /// A record of a part: the key's digest, then the row's number, big-endian so that records sort by both.
 const RECORD: usize = 40;
+
+/// Records that are read together, where a part is too large to be read whole.
+const BLOCK: usize = 1 << 11;
 
 /// Batches of a table, of about 2 MiB each, that are read and not yet hashed.
 const AHEAD: usize = 2;
@@ -158,7 +160,7 @@ impl Keys {
             hashes.flush(&mut keep)
         })?;
         let empties = empties.finish()?;
-        let sorted = sort(unsorted.finish()?, plan, memory, ctl)?;
+        let sorted = sort(unsorted.finish()?, plan, memory, dir, ctl)?;
         let (distinct, empty) = (sorted.distinct, empties.total());
         let duplicates = rows - empty - distinct;
         let parts = Parts::Digests(sorted.parts);
@@ -346,29 +348,108 @@ struct Sorted {
     repeated: Option<u64>,
 }
 
-fn sort(unsorted: Spilled, plan: &Plan, memory: usize, ctl: &Control) -> Result<Sorted, JobError> {
-    let (distinct, repeated) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
-    let workers = plan.workers as usize;
-    let parts = unsorted.rewrite::<JobError>(memory, workers, |records, sorted| {
-        ctl.check()?;
-        let (records, _) = records.as_chunks::<RECORD>();
-        let (mut last, mut keys): (Option<&[u8]>, _) = (None, 0);
-        for record in ascending(records, 1).map(|place| &records[place]) {
-            let again = last.replace(&record[..32]) == Some(&record[..32]);
-            if again {
-                repeated.fetch_min(row(record), Relaxed);
-            } else {
-                keys += 1;
-            }
-            if !again || plan.shared.duplicates == Duplicates::Join {
-                sorted.extend_from_slice(record);
-            }
+/// Sorts each part, and leaves out the rows that the job does not take for repeating a key.
+fn sort(unsorted: Spilled, plan: &Plan, memory: usize, dir: &Path, ctl: &Control) -> Result<Sorted, JobError> {
+    let join = plan.shared.duplicates == Duplicates::Join;
+    let seen = Mutex::new(Seen::default());
+    let parts = if unsorted.disk_bytes() == 0 {
+        unsorted.rewrite::<JobError>(plan.workers as usize, |records, keep| {
+            ctl.check()?;
+            let (records, _) = records.as_chunks::<RECORD>();
+            let mut part = Seen::default();
+            let mut sorted = ascending(records, 1).map(|place| &records[place]);
+            sorted.try_for_each(|record| if part.is_first(record) || join { keep(record) } else { Ok(()) })?;
+            seen.lock().expect("no worker panics").add(&part);
+            Ok(())
+        })?
+    } else {
+        let mut sorted = Spill::new(PARTS, RECORD, memory, dir)?;
+        for bucket in 0..PARTS {
+            let mut part = Seen::default();
+            in_order(&unsorted, bucket, 1, memory, dir, ctl, &mut |record| match part.is_first(record) || join {
+                true => Ok(sorted.push(bucket, record)?),
+                false => Ok(()),
+            })?;
+            seen.lock().expect("no worker panics").add(&part);
         }
-        distinct.fetch_add(keys, Relaxed);
-        Ok(())
-    })?;
-    let repeated = Some(repeated.into_inner()).filter(|&row| row != u64::MAX);
-    Ok(Sorted { parts, distinct: distinct.into_inner(), repeated })
+        sorted.finish()?
+    };
+    let Seen { distinct, repeated, .. } = seen.into_inner().expect("no worker panics");
+    Ok(Sorted { parts, distinct, repeated })
+}
+
+/// What was seen of records that came in order.
+#[derive(Default)]
+struct Seen {
+    last: Option<[u8; 32]>,
+    distinct: u64,
+    /// The first row of those that were not their key's first.
+    repeated: Option<u64>,
+}
+
+impl Seen {
+    /// Whether a record is its key's first.
+    #[inline]
+    fn is_first(&mut self, record: &[u8; RECORD]) -> bool {
+        let first = self.last.as_ref() != Some(digest(record));
+        if first {
+            self.last = Some(*digest(record));
+            self.distinct += 1;
+        } else {
+            self.repeated = Some(self.repeated.map_or(row(record), |least| least.min(row(record))));
+        }
+        first
+    }
+
+    fn add(&mut self, other: &Seen) {
+        self.distinct += other.distinct;
+        self.repeated = self.repeated.into_iter().chain(other.repeated).min();
+    }
+}
+
+/// The records of a bucket in order, `depth` bytes of whose digests are the same. However many there are, and however often
+/// a key is among them, they take `memory` bytes at most: a bucket that is too large is parted by the next byte.
+fn in_order(
+    unsorted: &Spilled,
+    bucket: usize,
+    depth: usize,
+    memory: usize,
+    dir: &Path,
+    ctl: &Control,
+    each: &mut dyn FnMut(&[u8; RECORD]) -> Result<(), JobError>,
+) -> Result<(), JobError> {
+    ctl.check()?;
+    if unsorted.len(bucket) * RECORD <= memory / 4 {
+        let bytes = unsorted.read(bucket)?;
+        let (records, _) = bytes.as_chunks::<RECORD>();
+        return ascending(records, depth).try_for_each(|place| each(&records[place]));
+    }
+    let all = |each: &mut dyn FnMut(&[u8; RECORD]) -> Result<(), JobError>| {
+        unsorted.blocks(bucket, BLOCK).try_for_each(|block| block?.as_chunks().0.iter().try_for_each(&mut *each))
+    };
+    if is_one_key(unsorted, bucket)? {
+        // Its rows came in the order of the table.
+        return all(each);
+    }
+    let mut finer = Spill::new(256, RECORD, memory / 4, dir)?;
+    all(&mut |record| Ok(finer.push(usize::from(record[depth]), record)?))?;
+    let finer = finer.finish()?;
+    (0..256).try_for_each(|bucket| in_order(&finer, bucket, depth + 1, memory, dir, ctl, each))
+}
+
+fn is_one_key(records: &Spilled, bucket: usize) -> Result<bool, JobError> {
+    let mut first = None;
+    for block in records.blocks(bucket, BLOCK) {
+        if !block?.as_chunks().0.iter().all(|record| digest(record) == first.get_or_insert(*digest(record))) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The digest of a record's key.
+fn digest(record: &[u8; RECORD]) -> &[u8; 32] {
+    record.first_chunk().expect("a record begins with a digest")
 }
 
 /// Runs of records with one digest.
@@ -387,6 +468,10 @@ mod tests {
     use std::io::Write;
 
     fn try_extract(csv: &str, columns: &[&str], shared: &str) -> Result<Keys, JobError> {
+        extract_in(csv, columns, shared, 1 << 30)
+    }
+
+    fn extract_in(csv: &str, columns: &[&str], shared: &str, memory: u64) -> Result<Keys, JobError> {
         let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         file.write_all(csv.as_bytes()).unwrap();
         let job = format!(
@@ -394,7 +479,7 @@ mod tests {
              [mine]\nname = \"a\"\nlisten = \"h:1\"\ninput = {{ path = \"{}\", keys = {columns:?} }}\n",
             file.path().display()
         );
-        let plan = crate::plan(&crate::spec::parse(&job).unwrap()).unwrap();
+        let plan = crate::Plan { memory, ..crate::plan(&crate::spec::parse(&job).unwrap()).unwrap() };
         let table = vesica_table::open(&plan.input).unwrap();
         Keys::extract(&*table, &plan, &std::env::temp_dir(), &Control::new(()))
     }
@@ -446,6 +531,26 @@ mod tests {
             try_extract("id\na\n\n\nb\n", &["id"], "duplicates = \"error\"").is_ok(),
             "empty keys are no duplicates"
         );
+    }
+
+    #[test]
+    fn a_key_of_most_rows_is_sorted_in_little_memory() {
+        // One key has half of the rows, a few share the next quarter, and the others have a row each.
+        let key = |i: u32| match i % 4 {
+            0 | 1 => "unknown".to_owned(),
+            2 => format!("some {}", i * i % 7),
+            _ => format!("own {i}"),
+        };
+        let csv = (0..20_000).fold(String::from("id,v\n"), |csv, i| csv + &format!("{},{i}\n", key(i)));
+        for duplicates in ["join", "first"] {
+            let of = |memory| extract_in(&csv, &["id"], &format!("duplicates = \"{duplicates}\""), memory).unwrap();
+            let (little, enough) = (of(64 << 10), of(1 << 30));
+            assert_eq!((little.distinct, little.duplicates, little.repeated), (5005, 14_995, Some(1)));
+            assert_eq!((little.distinct, little.kept()), (enough.distinct, enough.kept()));
+            assert_eq!((rows(&little), all(&little)), (rows(&enough), all(&enough)));
+        }
+        let error = extract_in(&csv, &["id"], "duplicates = \"error\"", 64 << 10).err().unwrap();
+        assert!(error.to_string().contains("row 2 repeats"), "{error}");
     }
 
     #[test]

@@ -88,8 +88,9 @@ impl Local {
     }
 }
 
-/// Bytes that a row takes on disk while keys are sorted, where memory does not hold them: its record twice.
-const SPILLED: u64 = 80;
+/// Bytes that a row takes on disk while keys are sorted, where memory does not hold them: its record twice, and once more
+/// while a part that is too large is parted again.
+const SPILLED: u64 = 120;
 
 /// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {

@@ -1,9 +1,12 @@
 //! Records by bucket under a memory budget.
 //!
 //! A record is written once, to the end of its bucket's last block. When the blocks would take more than the budget, they
-//! become a *run* in one private file without a name, bucket after bucket; a bucket is then read back as one piece per run,
-//! and what is in memory last. The file holds, for each run, its records and then the bounds of its buckets, so that an
-//! index of 2^16 buckets and many runs costs no memory.
+//! become a *run* in one private file without a name, bucket after bucket; a bucket is then read back as one piece per run.
+//! The file holds, for each run, its records and then the bounds of its buckets, so that an index of 2^16 buckets and many
+//! runs costs no memory. If there is a file, all is in it in the end.
+//!
+//! Blocks are cut from slabs on large pages: records go to many places at a time, and each small page would cost a fault,
+//! and most records a miss of the TLB.
 
 use crate::Error;
 use crate::sealed::Sealed;
@@ -11,12 +14,16 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use vesica_block::large;
 
 /// The most buckets of a [`Spill`].
 pub const MAX_BUCKETS: usize = 1 << 16;
 
 /// The most bytes of a block. Smaller ones are taken where that many in every bucket would be much of the budget.
-const BLOCK: usize = 16 << 10;
+const BLOCK: usize = 2 << 10;
+
+/// The most bytes of a slab.
+const SLAB: usize = 32 << 20;
 
 /// Bytes written to the file at a time.
 const WRITE: usize = 1 << 20;
@@ -101,7 +108,7 @@ impl Spilled {
         let absurd = || Error::Corrupt { path: path.to_owned(), why: "its index cannot be".into() };
         let sizes = sizes.ok_or_else(absurd)?;
         let disk = bounds[buckets] - bounds[0];
-        let (dir, indexes, memory) = (path.to_owned(), vec![index], vec![Vec::new(); buckets]);
+        let (dir, indexes, memory) = (path.to_owned(), vec![index], Memory::new(buckets, 0));
         let runs = Runs { dir, file: None, placed: Some(file), disk, indexes, memory, sizes };
         Ok(Self { runs: Arc::new(runs), record })
     }
@@ -160,69 +167,67 @@ impl Spilled {
     }
 
     /// Every bucket with its records as `change` gives them: the same in another order, or fewer. It takes a bucket's
-    /// records and appends to what is empty; several threads call it, `workers` at most. What is in memory stays in
-    /// its place there; a table that went to a file is written anew, as by a [`Spill`] with `memory_bytes`.
+    /// records, and gives those that are to be kept to what it is called with; several threads call it, `workers` at
+    /// most. All stays in its place in memory, where it must be.
     ///
     /// # Errors
-    /// The first of `change`; those of reading and writing the file; [`Error::Bug`] if records were added.
+    /// The first of `change`; [`Error::Bug`] if records were added, and if there is a file.
     pub fn rewrite<E: From<Error> + Send>(
-        self,
-        memory_bytes: usize,
+        mut self,
         workers: usize,
-        change: impl Fn(&[u8], &mut Vec<u8>) -> Result<(), E> + Sync,
+        change: impl Fn(&[u8], &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), E> + Sync,
     ) -> Result<Self, E> {
-        let Self { mut runs, record } = self;
-        let checked = |old: &[u8], new: &mut Vec<u8>| -> Result<(), E> {
-            change(old, new)?;
-            if new.len() <= old.len() {
-                Ok(())
-            } else {
-                Err(Error::Bug("records were added to a bucket".into()).into())
+        let Some(Runs { file: None, placed: None, memory, sizes, .. }) = Arc::get_mut(&mut self.runs) else {
+            return Err(Error::Bug("records in a file were to be rewritten".into()).into());
+        };
+        let buckets = Mutex::new(memory.buckets_mut().into_iter().zip(sizes));
+        let work = || -> Result<(), E> {
+            let mut old = Vec::new();
+            loop {
+                let next = buckets.lock().expect("no worker panics").next();
+                let Some((blocks, size)) = next else { return Ok(()) };
+                old.clear();
+                blocks.iter().for_each(|block| old.extend_from_slice(block));
+                old.truncate(*size as usize);
+                let (mut kept, mut refill) = (0, Refill { blocks: blocks.into_iter(), block: &mut [] });
+                change(&old, &mut |record| {
+                    kept += record.len();
+                    if kept > old.len() {
+                        return Err(Error::Bug("records were added to a bucket".into()));
+                    }
+                    refill.push(record)
+                })?;
+                *size = kept as u64;
             }
         };
-        if let Some(Runs { file: None, placed: None, memory, sizes, .. }) = Arc::get_mut(&mut runs) {
-            let buckets = Mutex::new(memory.iter_mut().zip(sizes));
-            let work = || -> Result<(), E> {
-                let (mut old, mut new) = (Vec::new(), Vec::new());
-                loop {
-                    let next = buckets.lock().expect("no worker panics").next();
-                    let Some((blocks, size)) = next else { return Ok(()) };
-                    old.clear();
-                    new.clear();
-                    blocks.iter().for_each(|block| old.extend_from_slice(block));
-                    checked(&old, &mut new)?;
-                    *size = new.len() as u64;
-                    refill(blocks, &new);
-                }
-            };
-            std::thread::scope(|scope| {
-                let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-                others.into_iter().fold(work(), |result, other| result.and(other.join().expect("no worker panics")))
-            })?;
-            return Ok(Self { runs, record });
-        }
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        let mut log = Log::new(runs.sizes.len(), memory_bytes, &runs.dir)?;
-        for bucket in 0..runs.sizes.len() {
-            old.clear();
-            new.clear();
-            runs.read(bucket, &mut old)?;
-            checked(&old, &mut new)?;
-            log.push(bucket, &[&new])?;
-        }
-        Ok(Self { runs: Arc::new(log.finish()?), record })
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            others.into_iter().fold(work(), |result, other| result.and(other.join().expect("no worker panics")))
+        })?;
+        Ok(self)
     }
 }
 
-/// Puts `bytes` where the content of `blocks` was, which was not less.
-fn refill(blocks: &mut Vec<Vec<u8>>, mut bytes: &[u8]) {
-    blocks.retain_mut(|block| {
-        let (now, rest) = bytes.split_at(block.capacity().min(bytes.len()));
-        block.clear();
-        block.extend_from_slice(now);
-        bytes = rest;
-        !now.is_empty()
-    });
+/// Blocks that are filled anew.
+struct Refill<'a> {
+    blocks: std::vec::IntoIter<&'a mut [u8]>,
+    /// What is free of the block under way.
+    block: &'a mut [u8],
+}
+
+impl Refill<'_> {
+    fn push(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        loop {
+            let (now, rest) = bytes.split_at(self.block.len().min(bytes.len()));
+            let (to, free) = std::mem::take(&mut self.block).split_at_mut(now.len());
+            to.copy_from_slice(now);
+            (self.block, bytes) = (free, rest);
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.block = self.blocks.next().ok_or_else(|| Error::Bug("more bytes than a bucket had".into()))?;
+        }
+    }
 }
 
 /// An iterator over one bucket of a [`Spilled`]: whole records, a block at a time.
@@ -254,15 +259,80 @@ impl Iterator for Blocks {
     }
 }
 
+/// Bytes by bucket, in blocks.
+struct Memory {
+    /// All blocks: slab after slab, which are of one size.
+    slabs: Vec<Vec<u8>>,
+    /// Bytes of a slab, and of a block.
+    slab: usize,
+    block: usize,
+    /// Blocks that are in use.
+    taken: usize,
+    /// The blocks of each bucket.
+    blocks: Vec<Vec<usize>>,
+}
+
+impl Memory {
+    /// Nothing yet, and room for `bytes` (for one block, at least).
+    fn new(buckets: usize, bytes: usize) -> Self {
+        let block = (bytes / 8 / buckets).clamp(64, BLOCK);
+        let slab = (bytes.min(SLAB) / block).max(1) * block;
+        Self { slabs: Vec::new(), slab, block, taken: 0, blocks: vec![Vec::new(); buckets] }
+    }
+
+    /// Gives a bucket one more block: tells its slab, and where it begins there.
+    fn take(&mut self, bucket: usize) -> (usize, usize) {
+        let (slab, at) = self.place(self.taken);
+        if slab == self.slabs.len() {
+            self.slabs.push(large::zeroed(self.slab));
+        }
+        self.slabs[slab][at..at + self.block].fill(0);
+        self.blocks[bucket].push(self.taken);
+        self.taken += 1;
+        (slab, at)
+    }
+
+    /// Where a block stands.
+    fn place(&self, block: usize) -> (usize, usize) {
+        let in_slab = self.slab / self.block;
+        (block / in_slab, block % in_slab * self.block)
+    }
+
+    /// What stands in a bucket from byte `from` on, of `size` bytes in all: piece by piece.
+    fn pieces(&self, bucket: usize, from: usize, size: usize) -> impl Iterator<Item = &[u8]> {
+        let bytes = move |(i, &block): (usize, &usize)| {
+            let (slab, at) = self.place(block);
+            let begin = i * self.block;
+            &self.slabs[slab][at + from.saturating_sub(begin)..at + (size - begin).min(self.block)]
+        };
+        let used = 0..size.div_ceil(self.block);
+        self.blocks[bucket][used].iter().enumerate().skip(from / self.block).map(bytes)
+    }
+
+    /// Each bucket's blocks, to be filled anew.
+    fn buckets_mut(&mut self) -> Vec<Vec<&mut [u8]>> {
+        let mut all: Vec<_> =
+            self.slabs.iter_mut().flat_map(|slab| slab.chunks_exact_mut(self.block)).map(Some).collect();
+        let mut own = |&block: &usize| all[block].take().expect("a block has one owner");
+        self.blocks.iter().map(|blocks| blocks.iter().map(&mut own).collect()).collect()
+    }
+}
+
 /// The writing end, for records of any length.
 pub(crate) struct Log {
-    /// The block of each bucket that is being filled.
-    open: Vec<Vec<u8>>,
-    /// Bytes of a block; of all blocks in memory; and the most that these may be.
-    block: usize,
-    held: usize,
+    /// Where each bucket's next byte goes.
+    open: Vec<Open>,
+    /// The most bytes in memory.
     capacity: usize,
     runs: Runs,
+}
+
+/// The end of a bucket's last block.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    slab: usize,
+    at: usize,
+    room: usize,
 }
 
 impl Log {
@@ -270,11 +340,8 @@ impl Log {
         if buckets == 0 || buckets > MAX_BUCKETS {
             return Err(Error::Bug(format!("a spill of {buckets} buckets")));
         }
-        let (memory_of, sizes) = (vec![Vec::new(); buckets], vec![0; buckets]);
         Ok(Self {
-            open: vec![Vec::new(); buckets],
-            block: (memory / 8 / buckets).clamp(64, BLOCK),
-            held: 0,
+            open: vec![Open::default(); buckets],
             capacity: memory,
             runs: Runs {
                 dir: dir.to_owned(),
@@ -282,8 +349,8 @@ impl Log {
                 placed: None,
                 disk: 0,
                 indexes: Vec::new(),
-                memory: memory_of,
-                sizes,
+                memory: Memory::new(buckets, memory),
+                sizes: vec![0; buckets],
             },
         })
     }
@@ -291,41 +358,55 @@ impl Log {
     /// Appends the record made of `parts` to `bucket`.
     #[inline]
     pub(crate) fn push(&mut self, bucket: usize, parts: &[&[u8]]) -> Result<(), Error> {
-        let len: usize = parts.iter().map(|p| p.len()).sum();
-        let Some(block) = self.open.get(bucket) else {
+        let Some(open) = self.open.get_mut(bucket) else {
             return Err(Error::Bug(format!("bucket {bucket} of {}", self.open.len())));
         };
-        if block.capacity() - block.len() < len {
-            self.grow(bucket, len)?;
+        if parts.iter().map(|part| part.len()).sum::<usize>() > open.room {
+            return parts.iter().try_for_each(|part| self.push_across(bucket, part));
         }
-        let block = &mut self.open[bucket];
-        parts.iter().for_each(|part| block.extend_from_slice(part));
+        for part in parts {
+            let block = &mut self.runs.memory.slabs[open.slab][open.at..];
+            block[..part.len()].copy_from_slice(part);
+            (open.at, open.room) = (open.at + part.len(), open.room - part.len());
+        }
         Ok(())
     }
 
-    /// Opens a block with room for `len` bytes.
+    /// Appends bytes that the bucket's last block has no room for.
     #[cold]
-    fn grow(&mut self, bucket: usize, len: usize) -> Result<(), Error> {
-        let size = self.block.max(len);
-        if self.held + size > self.capacity && self.held > 0 {
-            self.flush()?;
+    fn push_across(&mut self, bucket: usize, mut bytes: &[u8]) -> Result<(), Error> {
+        loop {
+            let open = &mut self.open[bucket];
+            let (now, rest) = bytes.split_at(open.room.min(bytes.len()));
+            if !now.is_empty() {
+                self.runs.memory.slabs[open.slab][open.at..open.at + now.len()].copy_from_slice(now);
+                (open.at, open.room) = (open.at + now.len(), open.room - now.len());
+            }
+            if rest.is_empty() {
+                return Ok(());
+            }
+            bytes = rest;
+            let Memory { taken, block, .. } = self.runs.memory;
+            if (taken + 1) * block > self.capacity && taken > 0 {
+                self.flush()?;
+            }
+            let (slab, at) = self.runs.memory.take(bucket);
+            self.open[bucket] = Open { slab, at, room: block };
         }
-        self.held += size;
-        let full = std::mem::replace(&mut self.open[bucket], Vec::with_capacity(size));
-        self.runs.keep(bucket, full);
-        Ok(())
     }
 
-    /// Counts the open blocks as full.
-    fn close(&mut self) {
-        for (bucket, block) in self.open.iter_mut().enumerate() {
-            self.runs.keep(bucket, std::mem::take(block));
-        }
+    /// Ends the blocks: tells how many bytes are in memory, by bucket.
+    fn close(&mut self) -> Vec<usize> {
+        let Memory { blocks, block, .. } = &self.runs.memory;
+        let held = |(open, blocks): (&mut Open, &Vec<usize>)| blocks.len() * block - std::mem::take(open).room;
+        let held: Vec<usize> = self.open.iter_mut().zip(blocks).map(held).collect();
+        self.runs.sizes.iter_mut().zip(&held).for_each(|(size, &held)| *size += held as u64);
+        held
     }
 
     /// Moves what is in memory to the file.
     fn flush(&mut self) -> Result<(), Error> {
-        self.close();
+        let held = self.close();
         let Runs { dir, file, disk, indexes, memory, .. } = &mut self.runs;
         let writing = |error| Error::writing(dir, error);
         let file = match file {
@@ -343,23 +424,27 @@ impl Log {
             Ok(*disk + out.len() as u64)
         };
         let mut bounds = put(&[], 0)?.to_le_bytes().to_vec();
-        for blocks in memory {
-            for block in std::mem::take(blocks) {
-                put(&block, WRITE)?;
+        for (bucket, size) in held.into_iter().enumerate() {
+            for piece in memory.pieces(bucket, 0, size) {
+                put(piece, WRITE)?;
             }
             bounds.extend(put(&[], WRITE)?.to_le_bytes());
         }
         indexes.push(put(&[], 0)?);
         put(&bounds, 0)?;
-        self.held = 0;
+        memory.blocks.iter_mut().for_each(Vec::clear);
+        memory.taken = 0;
         Ok(())
     }
 
     /// Ends writing. What did not fit in memory is not there in part either: others have their share of it next.
     pub(crate) fn finish(mut self) -> Result<Runs, Error> {
         match self.runs.file {
-            Some(_) => self.flush()?,
-            None => self.close(),
+            Some(_) => {
+                self.flush()?;
+                self.runs.memory.slabs = Vec::new();
+            }
+            None => drop(self.close()),
         }
         Ok(self.runs)
     }
@@ -375,21 +460,13 @@ pub(crate) struct Runs {
     disk: u64,
     /// For each run, where the bounds of its buckets stand (offsets in the file, `u64` each, one more than buckets).
     indexes: Vec<u64>,
-    /// What is not in the file: the blocks of each bucket.
-    memory: Vec<Vec<Vec<u8>>>,
+    /// All of it if there is no file.
+    memory: Memory,
     /// Bytes in each bucket.
     pub(crate) sizes: Vec<u64>,
 }
 
 impl Runs {
-    /// Takes a block that is full.
-    fn keep(&mut self, bucket: usize, block: Vec<u8>) {
-        if !block.is_empty() {
-            self.sizes[bucket] += block.len() as u64;
-            self.memory[bucket].push(block);
-        }
-    }
-
     /// Where in the file the piece of `bucket` in `run` stands.
     fn piece(&self, run: usize, bucket: usize) -> io::Result<Range<u64>> {
         let mut bounds = [0; 16];
@@ -408,7 +485,8 @@ impl Runs {
 
     /// Appends what is in `bucket` to `bytes`.
     fn read(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        bytes.reserve(self.sizes[bucket] as usize);
+        let size = self.sizes[bucket] as usize;
+        bytes.reserve(size);
         for run in 0..self.indexes.len() {
             let from = bytes.len();
             let read = self.piece(run, bucket).and_then(|piece| {
@@ -417,12 +495,14 @@ impl Runs {
             });
             read.map_err(|e| Error::reading(&self.dir, e))?;
         }
-        self.memory[bucket].iter().for_each(|block| bytes.extend_from_slice(block));
+        if self.indexes.is_empty() {
+            self.memory.pieces(bucket, 0, size).for_each(|piece| bytes.extend_from_slice(piece));
+        }
         Ok(())
     }
 
     pub(crate) fn stream(self: &Arc<Self>, bucket: usize) -> Stream {
-        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, block: 0, at: 0 }
+        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, at: 0 }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -437,8 +517,7 @@ pub(crate) struct Stream {
     /// The next run in the file, and what is left of the one before it.
     run: usize,
     piece: Range<u64>,
-    /// Behind all runs: the block in memory, and what was read of it.
-    block: usize,
+    /// What was read of what is in memory.
     at: usize,
 }
 
@@ -454,12 +533,12 @@ impl Read for Stream {
             self.piece.start += n as u64;
             return Ok(n);
         }
-        let Some(block) = self.runs.memory[self.bucket].get(self.block) else { return Ok(0) };
-        let n = (&block[self.at..]).read(buf)?;
-        self.at += n;
-        if self.at == block.len() {
-            (self.block, self.at) = (self.block + 1, 0);
+        if !self.runs.indexes.is_empty() {
+            return Ok(0);
         }
+        let mut pieces = self.runs.memory.pieces(self.bucket, self.at, self.runs.sizes[self.bucket] as usize);
+        let n = pieces.next().unwrap_or_default().read(buf)?;
+        self.at += n;
         Ok(n)
     }
 }
@@ -509,8 +588,7 @@ mod tests {
         for (memory, on_disk) in [(1 << 20, false), (1 << 12, true)] {
             let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
             (0..1000u128).for_each(|i| spill.push(i as usize % 7, &i.to_le_bytes()).unwrap());
-            let blocks = spill.log.open.iter().chain(spill.log.runs.memory.iter().flatten());
-            assert!(blocks.map(Vec::capacity).sum::<usize>() <= memory);
+            assert!(spill.log.runs.memory.slabs.iter().map(Vec::capacity).sum::<usize>() <= memory);
             let spilled = spill.finish().unwrap();
             assert_eq!(spilled.disk_bytes() > 0, on_disk);
             // From several threads at once.
@@ -555,23 +633,24 @@ mod tests {
         assert!(placed([33, 34, 35, 41], b"aabbccdd").is_err(), "half a record");
     }
 
+    fn filled(memory: usize) -> Spilled {
+        let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
+        (0..2000u128).for_each(|i| spill.push((i * i % 7) as usize, &i.to_be_bytes()).unwrap());
+        spill.finish().unwrap()
+    }
+
     #[test]
-    fn buckets_are_rewritten_in_memory_and_in_the_file() {
-        for (memory, workers) in [(1 << 20, 1), (1 << 20, 3), (1 << 12, 3)] {
-            let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
-            (0..2000u128).for_each(|i| spill.push((i * i % 7) as usize, &i.to_be_bytes()).unwrap());
+    fn buckets_are_rewritten_in_memory() {
+        for workers in [1, 3] {
             // Every other record, the last one first.
-            let change = |old: &[u8], new: &mut Vec<u8>| -> Result<(), Error> {
-                new.extend(old.chunks_exact(16).rev().step_by(2).flatten());
-                Ok(())
+            let change = |old: &[u8], keep: &mut dyn FnMut(&[u8]) -> Result<(), Error>| {
+                old.chunks_exact(16).rev().step_by(2).try_for_each(keep)
             };
-            let spilled = spill.finish().unwrap();
             let expected = |bucket| {
                 let all: Vec<u128> = (0..2000).filter(|i| i * i % 7 == bucket).collect();
                 all.into_iter().rev().step_by(2).flat_map(u128::to_be_bytes).collect::<Vec<_>>()
             };
-            let spilled = spilled.rewrite(memory, workers, change).unwrap();
-            assert_eq!(spilled.disk_bytes() > 0, memory == 1 << 12);
+            let spilled = filled(1 << 20).rewrite(workers, change).unwrap();
             let mut bytes = vec![1, 2, 3];
             for bucket in 0..7 {
                 spilled.read_into(bucket, &mut bytes).unwrap();
@@ -583,20 +662,17 @@ mod tests {
     }
 
     #[test]
-    fn an_error_or_more_records_end_a_rewriting() {
-        for (memory, workers) in [(1 << 20, 1), (1 << 20, 3), (1 << 10, 3)] {
-            let spilled = || {
-                let mut spill = Spill::new(7, 8, memory, &dir()).unwrap();
-                (0..1000u64).for_each(|i| spill.push(i as usize % 7, &i.to_be_bytes()).unwrap());
-                spill.finish().unwrap()
-            };
-            let failed = spilled().rewrite(memory, workers, |_, _| Err(Error::Bug("so".into())));
+    fn an_error_more_records_or_a_file_end_a_rewriting() {
+        for workers in [1, 3] {
+            let failed = filled(1 << 20).rewrite(workers, |_, _| Err(Error::Bug("so".into())));
             assert!(failed.err().unwrap().to_string().contains("so"));
-            let twice = |old: &[u8], new: &mut Vec<u8>| -> Result<(), Error> {
-                new.extend((0..9).flat_map(|_| old));
-                Ok(())
+            let twice = |old: &[u8], keep: &mut dyn FnMut(&[u8]) -> Result<(), Error>| {
+                keep(old)?;
+                keep(&old[..old.len().min(8)])
             };
-            assert!(matches!(spilled().rewrite(memory, workers, twice), Err(Error::Bug(_))));
+            let error = filled(1 << 20).rewrite::<Error>(workers, twice).err().unwrap();
+            assert!(error.to_string().contains("records were added"), "{error}");
+            assert!(matches!(filled(1 << 12).rewrite::<Error>(workers, |_, _| Ok(())), Err(Error::Bug(_))));
         }
     }
 

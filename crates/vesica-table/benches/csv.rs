@@ -1,7 +1,7 @@
 //! MB/s of the two passes over a CSV: `cargo bench -p vesica-table`.
 //!
 //! The file: an 18-digit key and a value of 1 to 6 digits, plain, with both fields in quotes, or with a doubled quote in
-//! every row, which leaves all rows to `csv-core`.
+//! every row, which leaves all rows to `csv-core`; or the key and 100 such values, plain and in quotes.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::fmt::Write;
@@ -10,47 +10,67 @@ use vesica_table::{Form, Input, Output, Picks, Spill, Table, create, gather, ope
 use vesica_types::RowId;
 
 const ROWS: u64 = 1_000_000;
+const WIDE_ROWS: u64 = 50_000;
 
 /// An 18-digit number that looks like no other.
 fn id(i: u64) -> u64 {
     100_000_000_000_000_000 + i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 900_000_000_000_000_000
 }
 
-fn table(dir: &Path, name: &str, row: impl Fn(&mut String, u64)) -> (Box<dyn Table>, u64) {
-    let mut text = String::from("id,value\n");
-    (0..ROWS).for_each(|i| row(&mut text, i));
+fn table(dir: &Path, name: &str, rows: u64, row: impl Fn(&mut String, u64)) -> (Box<dyn Table>, u64, u64) {
+    let mut text = String::new();
+    row(&mut text, 0);
+    // The header is like a row of other names.
+    let columns = text.matches(',').count();
+    text = format!("id{}\n", (0..columns).fold(String::new(), |names, i| format!("{names},v{i}")));
+    (0..rows).for_each(|i| row(&mut text, i));
     let path = dir.join(name);
     std::fs::write(&path, &text).unwrap();
-    (open(&Input::new(path)).unwrap(), text.len() as u64)
+    (open(&Input::new(path)).unwrap(), rows, text.len() as u64)
+}
+
+/// A row of 101 columns.
+fn wide(text: &mut String, i: u64, quote: &str) {
+    write!(text, "{quote}{}{quote}", id(i)).unwrap();
+    (0..100).for_each(|k| write!(text, ",{quote}{}{quote}", id(i + k) % 999_983).unwrap());
+    text.push('\n');
 }
 
 fn passes(c: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let forms = [
-        ("plain", table(dir.path(), "plain.csv", |t, i| writeln!(t, "{},{}", id(i), i % 999_983).unwrap())),
-        ("crlf", table(dir.path(), "crlf.csv", |t, i| write!(t, "{},{}\r\n", id(i), i % 999_983).unwrap())),
-        ("quoted", table(dir.path(), "quoted.csv", |t, i| writeln!(t, "\"{}\",\"{}\"", id(i), i % 999_983).unwrap())),
-        ("doubled", table(dir.path(), "doubled.csv", |t, i| writeln!(t, "\"{}\",\"\"\"{}\"", id(i), i % 999).unwrap())),
+        ("plain", table(dir.path(), "plain.csv", ROWS, |t, i| writeln!(t, "{},{}", id(i), i % 999_983).unwrap())),
+        ("crlf", table(dir.path(), "crlf.csv", ROWS, |t, i| write!(t, "{},{}\r\n", id(i), i % 999_983).unwrap())),
+        (
+            "quoted",
+            table(dir.path(), "quoted.csv", ROWS, |t, i| writeln!(t, "\"{}\",\"{}\"", id(i), i % 999_983).unwrap()),
+        ),
+        (
+            "doubled",
+            table(dir.path(), "doubled.csv", ROWS, |t, i| writeln!(t, "\"{}\",\"\"\"{}\"", id(i), i % 999).unwrap()),
+        ),
+        ("wide", table(dir.path(), "wide.csv", WIDE_ROWS, |t, i| wide(t, i, ""))),
+        ("wide quoted", table(dir.path(), "wide_quoted.csv", WIDE_ROWS, |t, i| wide(t, i, "\""))),
     ];
     let key = ["id".to_owned()];
-    for (name, (table, bytes)) in &forms {
+    for (name, (table, n, bytes)) in &forms {
         let mut group = c.benchmark_group(format!("csv/{name}"));
         group.sample_size(20).throughput(Throughput::Bytes(*bytes));
         group.bench_function("keys", |b| {
             b.iter(|| {
                 let rows: usize = table.keys(&key).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
-                assert_eq!(rows as u64, ROWS);
+                assert_eq!(rows as u64, *n);
             });
         });
         group.bench_function("select half", |b| {
             b.iter(|| {
-                let mut rows = (0..ROWS).step_by(2).map(|r| Ok(RowId(r)));
+                let mut rows = (0..*n).step_by(2).map(|r| Ok(RowId(r)));
                 table.select(&mut rows, Form::Verbatim, &[], &mut |_| Ok(())).unwrap();
             });
         });
         group.finish();
     }
-    let (table, bytes) = &forms[0].1;
+    let (table, _, bytes) = &forms[0].1;
     let mut group = c.benchmark_group("csv/plain");
     group.sample_size(10).throughput(Throughput::Bytes(*bytes));
     for (name, memory) in [("gather half, shuffled, in memory", 256 << 20), ("gather half, shuffled, spilled", 4 << 20)]

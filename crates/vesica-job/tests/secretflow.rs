@@ -182,11 +182,21 @@ fn joins_have_sides() {
             let [a, b] = pair(&example("receiver", ECDH, &more), &example("sender", ECDH, &more));
             assert_eq!((a.shared.join, &a.shared.parties[..]), (join, &order.map(str::to_owned)[..]));
             assert_eq!(a.shared.accept, Accept::Named(accept.clone()));
-            assert_eq!((a.mine.output.unwrap().null.as_deref(), b.mine.connect.len()), (Some("NA"), 1));
-            let alone =
-                changed(&example("receiver", ECDH, &more), "\"broadcast_result\": true", "broadcast_result: false");
+            // A party whose whole table is kept, and the other's not, has no rows of nulls.
+            let whole = accept.len() == 1 && (join == Join::Left) == (left == "RECEIVER");
+            let null = (!whole).then_some("NA");
+            assert_eq!((a.mine.output.unwrap().null.as_deref(), b.mine.connect.len()), (null, 1));
+            let text = example("receiver", ECDH, &more);
+            assert_eq!(noted(&text).contains(&"psi_config.output_attr.csv_null_rep".to_owned()), whole);
+            let alone = changed(&text, "\"broadcast_result\": true", "broadcast_result: false");
+            let alone = changed(&alone, "\"keys\"", "disable_alignment: true, \"keys\"");
             if join == Join::Difference {
-                assert_eq!(spec(&alone).shared.accept, Accept::Named(vec![]));
+                let job = spec(&alone);
+                assert_eq!(job.shared.accept, Accept::Named(vec![]));
+                let output = job.mine.output.unwrap();
+                assert_eq!((output.null, output.order), (None, Order::Aligned));
+                let fields = ["disable_alignment", "left_side", "output_attr.csv_null_rep"];
+                assert_eq!(noted(&alone)[1..], fields.map(|field| format!("psi_config.{field}")));
             } else {
                 refused(&alone, "psi_config.advanced_join_type", name);
             }
@@ -198,7 +208,8 @@ fn joins_have_sides() {
 #[test]
 fn what_is_not_here_is_refused_by_name() {
     let threshold = r#", "intersection_threshold": 50, "count_path": "/tmp/count.csv""#;
-    refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "50");
+    refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "no more than 50 common keys");
+    refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "limits.min_intersection");
     for kind in ["ub_psi_config", "legacy_psi_config", "apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
         let text = format!(r#"{{ "{kind}": {{ "mode": "MODE_FULL", "keys": ["id"] }}, "self_link_party": "server" }}"#);
         refused(&text, kind, "");
@@ -352,6 +363,29 @@ fn what_has_no_meaning_is_noted() {
     assert_eq!(noted(&example("sender", &batch, "")), [always, note]);
 }
 
+/// What belongs to another protocol than the chosen one, and what stood in psi_config in early versions and stands outside.
+#[test]
+fn what_another_field_overrules_is_noted() {
+    let configs = [
+        ("ECDH", "\"ecdh_config\": { \"curve\": \"CURVE_SM2\" }", "ecdh_config"),
+        ("KKRT", "\"kkrt_config\": { \"bucket_size\": 5 }", "kkrt_config"),
+        ("RR22", "\"rr22_config\": { \"low_comm_mode\": true, \"bucket_size\": 5 }", "rr22_config"),
+    ];
+    for (owner, config, field) in configs {
+        for chosen in ["ECDH", "KKRT", "RR22"] {
+            let curve = if chosen == "ECDH" { ", \"ecdh_config\": { \"curve\": 1 }" } else { "" };
+            let plainly = format!("\"protocol\": \"PROTOCOL_{chosen}\"{curve}");
+            let text = example("sender", &format!("{plainly}, {config}"), "");
+            let told = noted(&text).contains(&format!("psi_config.protocol_config.{field}"));
+            assert_eq!(told, owner != chosen, "{text}");
+            assert_eq!(spec(&text) == spec(&example("sender", &plainly, "")), owner != chosen, "{text}");
+        }
+    }
+    let inner = r#", "link_config": { "parties": [{ "id": "q", "host": "h:1" }] }, "self_link_party": "q""#;
+    assert_eq!(noted(&example("sender", ECDH, inner))[1..], ["psi_config.link_config", "psi_config.self_link_party"]);
+    assert_eq!(spec(&example("sender", ECDH, inner)), spec(&plain("sender")));
+}
+
 #[test]
 fn the_time_to_connect_is_the_patience() {
     let patience =
@@ -361,6 +395,8 @@ fn the_time_to_connect_is_the_patience() {
     assert_eq!(patience("\"connectRetryTimes\": 60, \"connectRetryIntervalMs\": 500,"), "30000ms");
     assert_eq!(patience("\"connect_retry_interval_ms\": 1,"), "1000ms");
     assert_eq!(patience("\"connect_retry_times\": 18446744073709551615,"), "604800000ms");
+    let clamped = changed(&plain("sender"), "\"parties\":", "\"connect_retry_interval_ms\": 1, \"parties\":");
+    assert_eq!(noted(&clamped)[1..], ["link_config.connect_retry_interval_ms"]);
 }
 
 /// TLS: a safe equal, or a refusal that names the flags.
@@ -384,6 +420,12 @@ fn certificates_are_taken_where_they_prove_something() {
     ] {
         refused(&text, &format!("link_config.{field}"), "--identity");
     }
+    // Of two that differ one is taken, and none without TLS.
+    let other = r#""server_ssl_opts": { "certificate_path": "me.pem", "private_key_path": "me.key", "ca_file_path": "x", "verify_depth": 3 },"#;
+    let fields = ["server_ssl_opts.ca_file_path", "server_ssl_opts.verify_depth"].map(|f| format!("link_config.{f}"));
+    assert_eq!(noted(&with(&format!("{other}{peer}"))), fields);
+    let off = changed(&both, "\"enable_ssl\": true", "\"enable_ssl\": false");
+    assert_eq!(noted(&off), ["enable_ssl", "server_ssl_opts", "client_ssl_opts"].map(|f| format!("link_config.{f}")));
 
     let far = changed(&plain("sender"), "127.0.0.1:5300", "receiver.example:5300");
     let pin = format!("sha256:{}", "ab".repeat(32));
@@ -442,6 +484,11 @@ fn a_task_of_kuscia_is_a_job() {
     assert_eq!((b.name.as_str(), b.listen, &b.connect["alice"][..]), ("bob", None, "1.2.3.4:1234"));
     let notes: Vec<&str> = alice.notes.iter().map(|note| note.field.as_str()).collect();
     assert_eq!(notes, ["link_config.recv_timeout_ms", "link_config.http_timeout_ms"]);
+
+    let named = changed(&task(0), r#"\"linkConfig\":{"#, r#"\"selfLinkParty\":\"x\",\"linkConfig\":{\"id\":\"y\","#);
+    let named = import(&named).unwrap();
+    assert_eq!((named.spec, &named.notes[0].field[..]), (bob.spec.clone(), "link_config.id"));
+    assert_eq!(named.notes[1].field, "self_link_party");
 
     let more = import(&changed(&task(0), "\"task_id\":", "\"extra\":1,\"task_id\":")).unwrap();
     assert_eq!((more.spec, &more.notes[0].field[..]), (bob.spec, "extra"));

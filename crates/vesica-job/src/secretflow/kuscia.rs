@@ -85,7 +85,7 @@ impl<T: Read> Read for Inner<T> {
 /// # Errors
 /// If the file lacks one of its four parts or a part lacks what is needed.
 pub fn launch(task: &Value) -> Result<(LaunchConfig, Vec<Note>), Wrong> {
-    let (task, notes) = Task::read(task)?;
+    let (task, mut notes) = Task::read(task)?;
     let missing = |what: &str| Wrong::new(0, format!("the task names no {what}"));
     let cluster = task.task_cluster_def.0;
     let own = usize::try_from(cluster.self_party_idx).ok().and_then(|i| cluster.parties.get(i));
@@ -112,6 +112,13 @@ pub fn launch(task: &Value) -> Result<(LaunchConfig, Vec<Note>), Wrong> {
         hosts.insert(party.name, host);
     }
     launch.link_config.parties = hosts.into_iter().map(|(id, host)| LinkParty { id, host }).collect();
+    for (field, given, own) in
+        [("link_config.id", &launch.link_config.id, &task.task_id), ("self_link_party", &launch.self_link_party, &own)]
+    {
+        if !given.is_empty() && given != own {
+            notes.push(Note::new(field, format!("no effect: the task says {own:?}")));
+        }
+    }
     launch.link_config.id = task.task_id;
     launch.self_link_party = own;
     Ok((launch, notes))

@@ -12,6 +12,9 @@ mod report;
 mod sample;
 mod translate;
 
+#[cfg(test)]
+mod every_field;
+
 pub use report::report;
 pub use sample::Benchmark;
 pub use translate::{Note, Trust};

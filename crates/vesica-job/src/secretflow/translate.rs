@@ -5,7 +5,8 @@
 //! (role, addresses, files) goes into `[mine]`, after the roles have said who learns and who stands left.
 
 use super::launch::{
-    Curve, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol, PsiConfig, Role, SslOptions,
+    BucketConfig, Curve, EcdhConfig, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol,
+    ProtocolConfig, PsiConfig, Role, Rr22Config, SslOptions,
 };
 use crate::spec::{
     Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName, Rules,
@@ -54,7 +55,10 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// The longest wait for a late party that a file can ask for.
+/// The shortest wait for a late party that a file can ask for.
+const SHORTEST_WAIT_MS: u64 = 1000;
+
+/// The longest one.
 const LONGEST_WAIT_MS: u64 = 7 * 24 * 3600 * 1000;
 
 /// The largest `shared.unit`.
@@ -79,14 +83,9 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         Trust::AsWritten => !link.enable_ssl && on_this_machine(link, notes)?,
         Trust::Tls { .. } => false,
     };
-    if link.enable_ssl && *trust != Trust::AsWritten {
-        notes.push(Note::new(
-            "link_config.enable_ssl",
-            "no effect, nor have the certificates: the command line says more",
-        ));
-    }
     let learns: Vec<String> = sides.order.iter().filter(|p| sides.learns(p, psi)).map(|p| p.id.clone()).collect();
     let i_learn = learns.contains(&me.id);
+    let told = Told::of(psi, &sides, i_learn)?;
     let shared = Shared {
         id: if link.id.is_empty() { "root".to_owned() } else { link.id.clone() },
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
@@ -116,7 +115,7 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
             keys: keys(psi)?,
             format: Some(Format::Csv),
         },
-        output: i_learn.then(|| output(psi)).transpose()?,
+        output: i_learn.then(|| output(psi, told)).transpose()?,
         memory: default_memory(),
         scratch: None,
         workers: None,
@@ -124,15 +123,21 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         trace: Some(&psi.debug_options.trace_path).filter(|path| !path.is_empty()).map(PathBuf::from),
         resume: resume(psi)?,
         resume_key: None,
-        patience: patience(link),
+        patience: patience(link, notes),
     };
     if psi.intersection_threshold > 0 {
         return refuse(
             "psi_config.intersection_threshold",
-            format!("{}: a result that is cut at a number of keys is not here; write 0", psi.intersection_threshold),
+            format!(
+                "{most}: no more than {most} common keys would be told, and there is no such cap here. Leave it out if all of \
+                 them may be told; that nothing is told where there are too few is limits.min_intersection in a job file, \
+                 as `vesica import secretflow` writes it",
+                most = psi.intersection_threshold
+            ),
         );
     }
-    tell_what_has_no_meaning(link, psi, i_learn, notes);
+    tell_what_has_no_meaning(launch, psi, told, notes);
+    tell_what_proves_nothing(link, trust, notes);
     Ok(Spec { shared, mine })
 }
 
@@ -162,11 +167,15 @@ fn runtime(launch: &LaunchConfig) -> Result<&PsiConfig> {
     }
 }
 
+/// What stood in psi_config in early versions, unless it stands where it does now.
+fn outer_or<'a, T: Default + PartialEq>(outer: &'a T, inner: &'a T) -> &'a T {
+    if *outer == T::default() { inner } else { outer }
+}
+
 /// The link, and this party in it.
 fn link<'a>(launch: &'a LaunchConfig, psi: &'a PsiConfig) -> Result<(&'a LinkConfig, &'a LinkParty)> {
-    let early = launch.link_config == LinkConfig::default();
-    let link = if early { &psi.link_config } else { &launch.link_config };
-    let own = if launch.self_link_party.is_empty() { &psi.self_link_party } else { &launch.self_link_party };
+    let link = outer_or(&launch.link_config, &psi.link_config);
+    let own = outer_or(&launch.self_link_party, &psi.self_link_party);
     let ids: Vec<&str> = link.parties.iter().map(|p| p.id.as_str()).collect();
     if own.is_empty() {
         return refuse("self_link_party", "is missing: which of link_config.parties is this?");
@@ -191,7 +200,7 @@ fn link<'a>(launch: &'a LaunchConfig, psi: &'a PsiConfig) -> Result<(&'a LinkCon
 
 /// Who stands where.
 struct Sides<'a> {
-    /// Left, then right: as `left_side` says, else the link's order.
+    /// Left, then right: as `left_side` says where that has a meaning, else the link's order.
     order: [&'a LinkParty; 2],
     peer: &'a LinkParty,
     receiver: &'a LinkParty,
@@ -213,9 +222,10 @@ impl<'a> Sides<'a> {
                 );
             }
         };
-        let inner = matches!(psi.advanced_join_type, JoinType::Unspecified | JoinType::Inner);
+        let both = psi.protocol_config.broadcast_result;
         let order = match psi.left_side {
-            _ if inner => [first, second],
+            _ if is_inner(psi) => [first, second],
+            Role::Receiver | Role::Sender if !both => [first, second],
             Role::Receiver => [receiver, sender],
             Role::Sender => [sender, receiver],
             role => {
@@ -267,6 +277,10 @@ fn curve(psi: &PsiConfig) -> Result<CurveName> {
     }
 }
 
+fn is_inner(psi: &PsiConfig) -> bool {
+    matches!(psi.advanced_join_type, JoinType::Unspecified | JoinType::Inner)
+}
+
 /// Left and right are sides of the job's parties, which stand as `left_side` says.
 fn join(psi: &PsiConfig) -> Result<Join> {
     let both = psi.protocol_config.broadcast_result;
@@ -294,13 +308,32 @@ fn accept(psi: &PsiConfig) -> Result<Accept> {
     Ok(Accept::Named(told.into_iter().filter_map(|(told, extra)| (told && both).then_some(extra)).collect()))
 }
 
-fn output(psi: &PsiConfig) -> Result<Output> {
+/// What this party gets, on which it depends what some fields mean.
+#[derive(Clone, Copy)]
+struct Told {
+    /// A result.
+    result: bool,
+    /// Rows that line up with the other party's.
+    pairs: bool,
+    /// Rows of nulls among them.
+    nulls: bool,
+}
+
+impl Told {
+    fn of(psi: &PsiConfig, sides: &Sides<'_>, result: bool) -> Result<Self> {
+        let pairs = psi.protocol_config.broadcast_result;
+        let place = u8::from(sides.order[0].id == sides.peer.id);
+        Ok(Self { result, pairs, nulls: pairs && join(psi)?.shape().half(place).theirs })
+    }
+}
+
+fn output(psi: &PsiConfig, told: Told) -> Result<Output> {
     Ok(Output {
         path: csv("psi_config.output_config", &psi.output_config)?,
         format: Some(Format::Csv),
         columns: None,
-        null: Some(&psi.output_attr.csv_null_rep).filter(|null| !null.is_empty()).cloned(),
-        order: if psi.disable_alignment { Order::Input } else { Order::Aligned },
+        null: Some(&psi.output_attr.csv_null_rep).filter(|null| told.nulls && !null.is_empty()).cloned(),
+        order: if psi.disable_alignment && told.pairs { Order::Input } else { Order::Aligned },
     })
 }
 
@@ -379,6 +412,25 @@ fn on_this_machine(link: &LinkConfig, notes: &mut Vec<Note>) -> Result<bool> {
     Ok(true)
 }
 
+/// The part of each of the link's two sets of TLS options that counts: one connection joins the parties, where SecretFlow
+/// has one for either direction.
+struct Proof<'a> {
+    /// Says who this party is.
+    own: &'a SslOptions,
+    /// Says whom it trusts.
+    authority: &'a SslOptions,
+}
+
+impl<'a> Proof<'a> {
+    fn of(link: &'a LinkConfig) -> Self {
+        let (server, client) = (&link.server_ssl_opts, &link.client_ssl_opts);
+        Self {
+            own: if server.certificate_path.is_empty() { client } else { server },
+            authority: if *client == SslOptions::default() { server } else { client },
+        }
+    }
+}
+
 /// Who this party is and whom it trusts.
 fn tls(link: &LinkConfig, trust: &Trust, peer: &LinkParty) -> Result<Tls> {
     let pinned = |pin: &str| BTreeMap::from([(peer.id.clone(), pin.to_owned())]);
@@ -390,9 +442,7 @@ fn tls(link: &LinkConfig, trust: &Trust, peer: &LinkParty) -> Result<Tls> {
         return Ok(Tls { identity: identity.clone(), key: None, peers, ca });
     }
     let instead = "or say who both are with --identity FILE --trust sha256:…";
-    let (server, client) = (&link.server_ssl_opts, &link.client_ssl_opts);
-    let own = if server.certificate_path.is_empty() { client } else { server };
-    let authority = if *client == SslOptions::default() { server } else { client };
+    let Proof { own, authority } = Proof::of(link);
     if own.certificate_path.is_empty() {
         return refuse(
             "link_config.server_ssl_opts.certificate_path",
@@ -423,25 +473,54 @@ fn tls(link: &LinkConfig, trust: &Trust, peer: &LinkParty) -> Result<Tls> {
 }
 
 /// How long SecretFlow would try to connect, where the file says it.
-fn patience(link: &LinkConfig) -> String {
-    match (link.connect_retry_times, link.connect_retry_interval_ms) {
-        (0, 0) => default_patience(),
-        (times, ms) => {
-            let [times, ms] =
-                [(times, 10), (ms, 1000)].map(|(given, default)| if given == 0 { default } else { given });
-            format!("{}ms", times.saturating_mul(ms).clamp(1000, LONGEST_WAIT_MS))
-        }
+fn patience(link: &LinkConfig, notes: &mut Vec<Note>) -> String {
+    let given = [link.connect_retry_times, link.connect_retry_interval_ms];
+    if given == [0, 0] {
+        return default_patience();
     }
+    let [times, ms] = [(given[0], 10), (given[1], 1000)].map(|(given, usual)| if given == 0 { usual } else { given });
+    let asked = times.saturating_mul(ms);
+    let wait = asked.clamp(SHORTEST_WAIT_MS, LONGEST_WAIT_MS);
+    if wait != asked {
+        let field = if given[0] > 0 { "connect_retry_times" } else { "connect_retry_interval_ms" };
+        let what = format!("{times} times {ms} ms; a late party is waited for from a second to a week, here {wait} ms");
+        notes.push(Note::new(&format!("link_config.{field}"), what));
+    }
+    format!("{wait}ms")
 }
 
 /// Fields that are set and change nothing, each with the reason.
-fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, notes: &mut Vec<Note>) {
+fn tell_what_has_no_meaning(launch: &LaunchConfig, psi: &PsiConfig, told: Told, notes: &mut Vec<Note>) {
+    let link = outer_or(&launch.link_config, &psi.link_config);
     let mut tell = |set: bool, field: &str, what: &str| {
         if set {
             notes.push(Note::new(field, what));
         }
     };
-    let inner = matches!(psi.advanced_join_type, JoinType::Unspecified | JoinType::Inner);
+    let moved = "no effect: it stands in the launch configuration itself too, which comes first";
+    tell(psi.link_config != LinkConfig::default() && psi.link_config != *link, "psi_config.link_config", moved);
+    tell(
+        !psi.self_link_party.is_empty()
+            && psi.self_link_party != *outer_or(&launch.self_link_party, &psi.self_link_party),
+        "psi_config.self_link_party",
+        moved,
+    );
+
+    let ProtocolConfig { protocol, broadcast_result, ecdh_config, kkrt_config, rr22_config, .. } = &psi.protocol_config;
+    let other = format!("no effect: the protocol is {protocol}");
+    for (set, owner, field) in [
+        (*ecdh_config != EcdhConfig::default(), Protocol::Ecdh, "ecdh_config"),
+        (*kkrt_config != BucketConfig::default(), Protocol::Kkrt, "kkrt_config"),
+        (*rr22_config != Rr22Config::default(), Protocol::Rr22, "rr22_config"),
+    ] {
+        tell(set && *protocol != owner, &format!("psi_config.protocol_config.{field}"), &other);
+    }
+    tell(
+        *protocol == Protocol::Ecdh && ecdh_config.batch_size > 0,
+        "psi_config.protocol_config.ecdh_config.batch_size",
+        "no effect: messages are as large as units, which are chosen from the sizes",
+    );
+
     let no_check = "SecretFlow has dropped this field; no effect: duplicate keys are allowed and joined as SQL does";
     tell(psi.skip_duplicates_check.is_some(), "psi_config.skip_duplicates_check", no_check);
     tell(psi.check_duplicates.is_some(), "psi_config.check_duplicates", no_check);
@@ -461,12 +540,12 @@ fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, n
         "no effect: the protocol runs even where both tables are the same, and finds the same result",
     );
     tell(
-        !i_learn && !psi.output_config.path.is_empty(),
+        !told.result && psi.output_config != IoConfig::default(),
         "psi_config.output_config",
         "no effect: broadcast_result is false, so this party gets no result and no file is written",
     );
     tell(
-        i_learn && inner && !psi.protocol_config.broadcast_result,
+        told.result && is_inner(psi) && !broadcast_result,
         "psi_config.protocol_config.broadcast_result",
         "is false: a row whose key matches comes once, where SecretFlow repeats it for every such row of the sender's, and \
          so tells their number",
@@ -476,11 +555,25 @@ fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, n
         "psi_config.recovery_config.folder",
         "no effect: recovery is not enabled",
     );
-    tell(inner && psi.left_side != Role::Unspecified, "psi_config.left_side", "no effect: an inner join has no sides");
+
+    // What one field means depends on the join, and on who gets the result.
+    let alone = "no effect: broadcast_result is false, and the rows of one party alone come in the input's order";
+    tell(psi.disable_alignment && !told.pairs, "psi_config.disable_alignment", alone);
+    let sided = psi.left_side != Role::Unspecified;
+    tell(sided && is_inner(psi), "psi_config.left_side", "no effect: an inner join has no sides");
     tell(
-        inner && !psi.output_attr.csv_null_rep.is_empty(),
+        sided && !is_inner(psi) && !broadcast_result,
+        "psi_config.left_side",
+        "no effect: broadcast_result is false, and what the receiver gets does not depend on it",
+    );
+    tell(
+        !psi.output_attr.csv_null_rep.is_empty() && !told.nulls,
         "psi_config.output_attr.csv_null_rep",
-        "no effect: an inner join has no missing rows",
+        match told {
+            Told { result: false, .. } => "no effect: this party gets no result",
+            _ if is_inner(psi) => "no effect: an inner join has no missing rows",
+            _ => "no effect: this party's output has no missing rows",
+        },
     );
     tell(!psi.count_path.is_empty(), "psi_config.count_path", "no effect: it belongs to intersection_threshold");
     tell(
@@ -488,11 +581,7 @@ fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, n
         "psi_config.debug_options.logging_level",
         "no effect: --log and the environment variable VESICA_LOG say what is logged",
     );
-    tell(
-        psi.protocol_config.protocol == Protocol::Ecdh && psi.protocol_config.ecdh_config.batch_size > 0,
-        "psi_config.protocol_config.ecdh_config.batch_size",
-        "no effect: messages are as large as units, which are chosen from the sizes",
-    );
+
     tell(
         link.recv_timeout_ms > 0,
         "link_config.recv_timeout_ms",
@@ -509,5 +598,42 @@ fn tell_what_has_no_meaning(link: &LinkConfig, psi: &PsiConfig, i_learn: bool, n
         (link.chunk_parallel_send_size > 0, "chunk_parallel_send_size"),
     ] {
         tell(set, &format!("link_config.{field}"), transport);
+    }
+}
+
+/// TLS options that are set and prove nothing to anybody, each with the reason.
+fn tell_what_proves_nothing(link: &LinkConfig, trust: &Trust, notes: &mut Vec<Note>) {
+    let over = match trust {
+        _ if !link.enable_ssl => Some("no effect: enable_ssl is false"),
+        Trust::AsWritten => None,
+        Trust::Insecure => Some("no effect: --insecure comes first, so there is no TLS"),
+        Trust::Tls { .. } => Some("no effect: --identity and --trust come first"),
+    };
+    let mut tell = |set: bool, field: &str, what: &str| {
+        if set {
+            notes.push(Note::new(&format!("link_config.{field}"), what));
+        }
+    };
+    let sides = [("server_ssl_opts", &link.server_ssl_opts), ("client_ssl_opts", &link.client_ssl_opts)];
+    if let Some(over) = over {
+        tell(link.enable_ssl, "enable_ssl", over);
+        for (name, opts) in sides {
+            tell(*opts != SslOptions::default(), name, over);
+        }
+        return;
+    }
+    let Proof { own, authority } = Proof::of(link);
+    for (name, opts) in sides {
+        for (field, given, used) in [
+            ("certificate_path", &opts.certificate_path, &own.certificate_path),
+            ("private_key_path", &opts.private_key_path, &own.private_key_path),
+            ("ca_file_path", &opts.ca_file_path, &authority.ca_file_path),
+        ] {
+            let what = format!("no effect: one connection joins the parties, and for it {used} is taken");
+            tell(!given.is_empty() && given != used, &format!("{name}.{field}"), &what);
+        }
+        // 1 is how SecretFlow's own documentation says that the other side is to be verified.
+        let what = "any number above 0 means that the other side's certificate is verified, however long its chain";
+        tell(opts.verify_depth > 1, &format!("{name}.verify_depth"), what);
     }
 }

@@ -1,0 +1,163 @@
+//! The promise of `docs/src/reference/secretflow.md`: nothing is left out in silence. Every field of every message is set,
+//! in every kind of job, and must change the job, or be refused, or be told of by its name. The fields come from the
+//! messages themselves, so one that is added later is held to it too.
+
+use super::json;
+use super::launch::LaunchConfig;
+use super::message::{Fields, Read};
+use super::translate::{self, Note, Trust};
+use crate::spec::{Spec, SpecError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values that mean what the job meant before: a default that is written out, and a curve's other name.
+const SAME: [(&str, &str); 2] = [
+    ("psi_config.advanced_join_type", "\"ADVANCED_JOIN_TYPE_INNER_JOIN\""),
+    ("psi_config.protocol_config.ecdh_config.curve", "\"CURVE_25519_ELLIGATOR2\""),
+];
+
+/// A job in JSON: `psi` and `link` are members of `psi_config` and of the link, which stands in `psi_config` if `early`.
+fn text(protocol: &str, role: &str, broadcast: bool, psi: &str, link: &str, early: bool) -> String {
+    let link = format!(
+        r#""link_config": {{ "parties": [{{ "id": "a", "host": "127.0.0.1:1" }}, {{ "id": "b", "host": "127.0.0.1:2" }}], {link} }},
+           "self_link_party": "a""#
+    );
+    let (inner, outer) = if early { (link.as_str(), "") } else { ("", link.as_str()) };
+    format!(
+        r#"{{ "psi_config": {{
+            "protocol_config": {{ "protocol": "PROTOCOL_{protocol}", "role": "ROLE_{role}", "broadcast_result": {broadcast}, "ecdh_config": {{ {curve} }} }},
+            "input_config": {{ "type": 1, "path": "in.csv" }}, "output_config": {{ "type": 1, "path": "out.csv" }},
+            "keys": ["id"], {psi} {inner} }}, {outer} }}"#,
+        curve = if protocol == "ECDH" { "\"curve\": 1" } else { "" },
+    )
+}
+
+/// Jobs of every kind, by how they are trusted.
+fn jobs() -> Vec<(String, Trust)> {
+    let joins = [
+        "",
+        r#""advanced_join_type": 2, "left_side": 1,"#,
+        r#""advanced_join_type": 3, "left_side": 1,"#,
+        r#""advanced_join_type": 4, "left_side": 2,"#,
+        r#""advanced_join_type": 5, "left_side": 2,"#,
+    ];
+    let proven = r#""enable_ssl": true, "server_ssl_opts": { "certificate_path": "me.pem", "private_key_path": "me.key" },
+                    "client_ssl_opts": { "verify_depth": 1, "ca_file_path": "ca.pem" }"#;
+    let one_set = r#""enable_ssl": true, "server_ssl_opts": { "certificate_path": "me.pem", "private_key_path": "me.key",
+                    "verify_depth": 1, "ca_file_path": "ca.pem" }"#;
+    let known = Trust::Tls { identity: "me.pem".into(), peer: "ca.pem".to_owned() };
+    let mut jobs = Vec::new();
+    for protocol in ["ECDH", "KKRT", "RR22"] {
+        for role in ["RECEIVER", "SENDER"] {
+            for (broadcast, join) in [true, false].into_iter().flat_map(|both| joins.map(|join| (both, join))) {
+                jobs.push((text(protocol, role, broadcast, join, "", false), Trust::AsWritten));
+            }
+        }
+        for (link, trust) in [
+            (proven, &Trust::AsWritten),
+            (one_set, &Trust::AsWritten),
+            (proven, &Trust::Insecure),
+            (proven, &known),
+            ("", &known),
+            ("\"connect_retry_times\": 9, \"connect_retry_interval_ms\": 700", &Trust::AsWritten),
+        ] {
+            jobs.push((text(protocol, "RECEIVER", true, "", link, false), trust.clone()));
+        }
+        jobs.push((text(protocol, "RECEIVER", true, "", "", true), Trust::AsWritten));
+        let resumed = r#""recovery_config": { "enabled": true, "folder": "kept" },"#;
+        jobs.push((text(protocol, "RECEIVER", true, resumed, "", false), Trust::AsWritten));
+    }
+    jobs
+}
+
+type Meant = Result<(Spec, Vec<Note>), SpecError>;
+
+fn meant(launch: &LaunchConfig, trust: &Trust) -> Meant {
+    let mut notes = Vec::new();
+    translate::job(launch, trust, &mut notes).map(|spec| (spec, notes))
+}
+
+fn read(into: &mut LaunchConfig, text: &str) {
+    let done = json::parse(text).and_then(|value| into.read(&value));
+    done.unwrap_or_else(|wrong| panic!("{}: {}\n{text}", wrong.field, wrong.message));
+}
+
+/// Whether `note` is of the field at `path`, of a message around it, or of the same field at the place of today.
+fn is_of(note: &Note, path: &str) -> bool {
+    let of =
+        |path: &str| path == note.field || path.strip_prefix(&note.field).is_some_and(|rest| rest.starts_with('.'));
+    of(path) || path.strip_prefix("psi_config.").is_some_and(of)
+}
+
+/// A job with one field set to another value.
+struct Case<'a> {
+    path: &'a str,
+    before: &'a (Spec, Vec<Note>),
+    after: Meant,
+}
+
+/// Shows every field's every value in every job, and returns the fields that there are.
+fn every_case(mut look: impl FnMut(&Case<'_>, &str)) -> Vec<String> {
+    let mut fields = Vec::new();
+    LaunchConfig::fields("", &mut fields);
+    for (text, trust) in jobs() {
+        let mut base = LaunchConfig::default();
+        read(&mut base, &text);
+        // Some joins are not for one party alone.
+        let Ok(before) = meant(&base, &trust) else { continue };
+        for (path, value) in fields.iter().flat_map(|(path, values)| values.iter().map(move |value| (path, value))) {
+            let mut launch = base.clone();
+            let set = path.rsplit('.').fold(value.clone(), |inner, name| format!("{{ \"{name}\": {inner} }}"));
+            read(&mut launch, &set);
+            if launch != base && !SAME.contains(&(path.as_str(), value.as_str())) {
+                let case = Case { path, before: &before, after: meant(&launch, &trust) };
+                look(&case, &format!("{path} = {value}, {trust:?}\n{text}"));
+            }
+        }
+    }
+    fields.into_iter().map(|(path, _)| path).collect()
+}
+
+#[test]
+fn no_field_is_left_out_in_silence() {
+    let (mut silent, mut set) = (BTreeMap::new(), BTreeSet::new());
+    let fields = every_case(|case, what| {
+        set.insert(case.path.to_owned());
+        let loud = match &case.after {
+            Ok((spec, notes)) => *spec != case.before.0 || notes.iter().any(|note| is_of(note, case.path)),
+            Err(error) => error.field.is_some(),
+        };
+        if !loud {
+            silent.insert(case.path.to_owned(), what.to_owned());
+        }
+    });
+    assert!(silent.is_empty(), "in silence: {silent:#?}");
+    let never: Vec<&String> = fields.iter().filter(|path| !set.contains(*path)).collect();
+    assert!(never.is_empty(), "never set: {never:?}");
+}
+
+/// What is said to have no effect leaves the job as it is.
+#[test]
+fn what_is_said_to_have_no_effect_has_none() {
+    every_case(|case, what| {
+        let Ok((spec, notes)) = &case.after else { return };
+        let said = |note: &&Note| is_of(note, case.path) && note.what.contains("no effect");
+        if notes.iter().filter(|note| !case.before.1.contains(note)).any(|note| said(&note)) {
+            assert_eq!(*spec, case.before.0, "{what}");
+        }
+    });
+}
+
+/// The page for users names every field, or the message around it.
+#[test]
+fn the_page_names_every_field() {
+    let page = include_str!("../../../../docs/src/reference/secretflow.md");
+    let named: BTreeSet<&str> =
+        page.split('`').skip(1).step_by(2).flat_map(|code| code.split(['.', ' ', '[', ']'])).collect();
+    let mut fields = Vec::new();
+    LaunchConfig::fields("", &mut fields);
+    for (path, _) in fields {
+        let names: Vec<&str> = path.split('.').collect();
+        // The outermost messages are sections of the page.
+        assert!(names.iter().skip(names.len().min(2) - 1).any(|name| named.contains(name)), "{path} is not there");
+    }
+}

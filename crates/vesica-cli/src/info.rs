@@ -5,7 +5,7 @@ use crate::flags::Info;
 use crate::output;
 use vesica_job::cpu::{self, Backend};
 use vesica_job::report::{Host, count};
-use vesica_job::spec::CurveName;
+use vesica_job::spec::{CurveName, ProtocolName};
 use vesica_job::{MAX_KEYS, WIRE_VERSION, sample};
 
 pub fn run(_: Info) -> Outcome {
@@ -13,15 +13,16 @@ pub fn run(_: Info) -> Outcome {
     let host = Host::here();
     let why = if asked.is_some() { "because VESICA_CPU says so" } else { "the widest that this CPU has" };
     let curves: Vec<&str> = CurveName::ALL.iter().map(|curve| curve.name()).collect();
+    let protocols: Vec<&str> = ProtocolName::ALL.iter().map(|protocol| protocol.name()).collect();
     let lines = [
         ("version", format!("{}, wire format {WIRE_VERSION}", host.version)),
         ("system", format!("{}, {} cores for this process", host.os, host.cores)),
         ("arithmetic", format!("{}: {why}", Backend::chosen())),
         ("available", format!("{}; VESICA_CPU=name chooses one", host.cpu_available.join(", "))),
-        ("protocols", "ecdh".to_owned()),
+        ("protocols", protocols.join(", ")),
         ("curves", curves.join(", ")),
         ("tables", "CSV (plain, .gz, .zst), Parquet, Arrow IPC; CSV from standard input".to_owned()),
-        ("security", "honest but curious parties; 128 bits computational, 40 bits statistical".to_owned()),
+        ("security", "semi-honest; malicious with rr22; 128 bits computational, 40 bits statistical".to_owned()),
         (
             "limits",
             format!("2 parties; {} distinct keys each; samples of {} rows", count(MAX_KEYS), count(sample::MAX_ROWS)),

@@ -5,8 +5,9 @@ use crate::flags::{ReportFormat, Run};
 use crate::progress::{self, How};
 use crate::{interrupt, output, source};
 use std::path::Path;
-use vesica_job::Event;
 use vesica_job::secretflow::{self, Kind};
+use vesica_job::spec::SpecError;
+use vesica_job::{Event, JobError};
 
 pub fn run(args: Run) -> Outcome {
     let how = match (args.log, args.quiet) {
@@ -24,11 +25,17 @@ pub fn run(args: Run) -> Outcome {
         None => args.source.spec(tell)?,
     };
     let mut plan = vesica_job::plan(&spec)?;
-    if args.report.is_some() {
+    let asked = args.report.is_some();
+    if asked {
         plan.report = args.report;
     }
     interrupt::stops(screen.control())?;
-    let report = vesica_job::run(&plan, screen.control())?;
+    let report = vesica_job::run(&plan, screen.control()).map_err(|error| match error {
+        JobError::Spec(wrong) if asked && wrong.field.as_deref() == Some("mine.report") => {
+            SpecError::field("--report", wrong.message).into()
+        }
+        error => error,
+    })?;
     drop(screen);
 
     let text = match args.report_format {

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
-use two::{Running, Two, vesica};
+use two::{LONG, Running, Two, vesica};
 
 /// Two parties whose matching takes some seconds, in many small steps: arithmetic without vectors on one worker.
 fn slow(rows: &str) -> Two {
@@ -276,9 +276,16 @@ fn local_faults_are_found_before_contact() {
     fails(&|two| two.alice.change("alice.out.csv", "nowhere/alice.out.csv"), 2, &["nowhere", "does not exist"]);
     for field in ["report", "trace"] {
         let more = |two: &mut Two, path| two.alice.text.push_str(&format!("{field} = \"{path}\"\n"));
-        fails(&|two| more(two, "nowhere/file.json"), 3, &["cannot write to", "nowhere"]);
-        fails(&|two| more(two, "."), 3, &["cannot write", "directory"]);
+        let named = format!("mine.{field}: ");
+        fails(&|two| more(two, "nowhere/file.json"), 2, &[&named, "nowhere/file.json", "nowhere does not exist"]);
+        fails(&|two| more(two, "."), 2, &[&named, "is a folder"]);
     }
+    let two = Two::with("id\n1\n", "id\n1\n");
+    two.alice
+        .start_with(&["--report", "nowhere/r.json"])
+        .wait(LONG)
+        .bad(2, &["--report: nowhere/r.json", "the folder nowhere does not exist"]);
+    fails(&|two| two.alice.change("\"60s\"", "\"0s\""), 2, &["mine.patience", "\"0s\"", "write \"90s\""]);
     fails(&|two| two.alice.change("alice.pem", "nobody.pem"), 2, &["nobody.pem"]);
     fails(&|two| two.alice.change("listen = \"127.0.0.1:", "listen = \"192.0.2.1:"), 2, &["192.0.2.1"]);
     fails(

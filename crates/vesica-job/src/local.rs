@@ -152,7 +152,9 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*table, &scratch)?;
     let sink = sink(plan, &*table)?;
-    plan.report.iter().chain(&plan.trace).try_for_each(|path| part::probe(path))?;
+    for (field, path) in [("mine.report", &plan.report), ("mine.trace", &plan.trace)] {
+        path.as_deref().map_or(Ok(()), |path| part::probe(field, path))?;
+    }
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
     Ok(Local { table, sink, identity, endpoint, scratch, folder })
 }

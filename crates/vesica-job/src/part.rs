@@ -1,6 +1,7 @@
 //! Files that appear when they are complete.
 
 use crate::error::JobError;
+use crate::spec::SpecError;
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,23 +14,31 @@ use tempfile::NamedTempFile;
 /// If the folder cannot be written to.
 pub fn beside(path: &Path) -> Result<NamedTempFile, JobError> {
     let folder = crate::local::folder(path);
-    tempfile::Builder::new()
-        .prefix(".vesica-")
-        .permissions(Permissions::from_mode(0o666)) // the umask takes from that, as it does everywhere
-        .tempfile_in(&folder)
-        .map_err(|error| JobError::File { what: "cannot write to", path: folder, error })
+    temporary(&folder).map_err(|error| JobError::File { what: "cannot write to", path: folder, error })
 }
 
-/// Whether a file can be made at `path`: found out before there is anything to write to it.
+fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    let mode = Permissions::from_mode(0o666); // the umask takes from that, as it does everywhere
+    tempfile::Builder::new().prefix(".vesica-").permissions(mode).tempfile_in(folder)
+}
+
+/// Whether a file can be made at `path`, as `field` of the job asks: found out before there is anything to write to it.
 ///
 /// # Errors
-/// If `path` is a folder, and as [`beside`].
-pub fn probe(path: &Path) -> Result<(), JobError> {
-    if path.is_dir() {
-        let error = io::ErrorKind::IsADirectory.into();
-        return Err(JobError::File { what: "cannot write", path: path.to_owned(), error });
-    }
-    beside(path).map(drop)
+/// If `path` is a folder, or is in none that can be written to.
+pub fn probe(field: &str, path: &Path) -> Result<(), SpecError> {
+    let folder = crate::local::folder(path);
+    let why = if path.is_dir() {
+        "is a folder".to_owned()
+    } else if !folder.is_dir() {
+        format!("cannot be written: the folder {} does not exist", folder.display())
+    } else if let Err(error) = temporary(&folder) {
+        // The kind alone: the rest of the error is the name of the file that was tried.
+        format!("cannot be written to {}: {}", folder.display(), error.kind())
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::field(field, format!("{} {why}; name a file in a folder that can be written to", path.display())))
 }
 
 /// Writes `text` to the file `path`, which may be replaced; `what` stands in errors, such as `cannot write the report`.

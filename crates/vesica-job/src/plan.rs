@@ -313,12 +313,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone(),
         workers: workers(mine.workers)?,
-        patience: humantime::parse_duration(&mine.patience).map_err(|e| {
-            SpecError::field(
-                "mine.patience",
-                format!("\"{}\" is not a duration ({e}); write \"90s\" or \"10m\"", mine.patience),
-            )
-        })?,
+        patience: patience(&mine.patience)?,
         report: mine.report.clone(),
         trace: mine.trace.clone(),
         parties,
@@ -494,6 +489,15 @@ fn memory(text: &str) -> Result<u64, SpecError> {
     Ok(bytes.as_u64())
 }
 
+fn patience(text: &str) -> Result<Duration, SpecError> {
+    let wrong = |why| SpecError::field("mine.patience", format!("\"{text}\" {why}; write \"90s\" or \"10m\""));
+    match humantime::parse_duration(text) {
+        Err(error) => Err(wrong(format!("is not a duration ({error})"))),
+        Ok(patience) if patience.is_zero() => Err(wrong("is too short to meet anybody".to_owned())),
+        Ok(patience) => Ok(patience),
+    }
+}
+
 /// The rules of each of `columns` key columns.
 fn rules(rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
     match rules {
@@ -603,6 +607,7 @@ output = { path = "out.csv" }
             ("name = \"alice\"", "name = \"alice\"\nmemory = \"1 MiB\"", "mine.memory"),
             ("name = \"alice\"", "name = \"alice\"\nworkers = 0", "mine.workers"),
             ("name = \"alice\"", "name = \"alice\"\npatience = \"soon\"", "mine.patience"),
+            ("name = \"alice\"", "name = \"alice\"\npatience = \"0s\"", "mine.patience"),
         ];
         for (from, to, field) in cases {
             let error = refused(from, to);

@@ -127,6 +127,9 @@ impl Security {
 }
 
 impl ProtocolName {
+    /// Every protocol.
+    pub const ALL: &'static [ProtocolName] = &[ProtocolName::Ecdh, ProtocolName::Rr22, ProtocolName::Kkrt];
+
     /// As it stands in a job.
     pub fn name(self) -> &'static str {
         match self {
@@ -763,6 +766,20 @@ output = { path = "out.csv" }
             assert!(error.message.ends_with(&format!("did you mean `{near}`?")), "{error}");
         }
         assert!(accept("7").unwrap_err().message.contains("\"all\" or a list of names"));
+    }
+
+    /// A name that is added to a type and not to its list would be missing where the list is shown.
+    #[test]
+    fn lists_of_names_are_whole() {
+        let names = |of: Schema| {
+            let told = serde_json::to_value(of).unwrap()["oneOf"].as_array().unwrap().clone();
+            told.iter().map(|one| one["const"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let listed = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let protocols: Vec<&str> = ProtocolName::ALL.iter().map(|one| one.name()).collect();
+        let curves: Vec<&str> = CurveName::ALL.iter().map(|one| one.name()).collect();
+        assert_eq!(names(schemars::schema_for!(ProtocolName)), listed(&protocols));
+        assert_eq!(names(schemars::schema_for!(CurveName)), listed(&curves));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod two;
 
 use std::collections::BTreeSet;
 use std::fs;
+use two::Two;
 
 #[test]
 fn the_demo_works_and_its_outputs_are_the_plain_join() {
@@ -58,4 +59,21 @@ fn what_does_not_exist_is_refused_with_the_nearest_name_before_anything_is_made(
     assert_eq!(demo("--rows", "0").code, Some(2));
     assert_eq!(demo("--rows", "1e9").code, Some(2));
     assert!(!out.exists());
+}
+
+/// The commands and jobs that stand at the head of the page of benchmarks, with fewer rows and another port.
+#[test]
+fn the_jobs_of_the_page_of_benchmarks_run() {
+    let page = include_str!("../../../docs/src/benchmarks/README.md");
+    let jobs: Vec<&str> = page.split("```toml\n").skip(1).map(|text| text.split("```").next().unwrap()).collect();
+    let (shared, _) = jobs[0].split_once("[mine]").unwrap();
+    let mut two = Two::sampled("100", "50");
+    let port = two.port.to_string();
+    for (job, text) in [(&mut two.alice, jobs[0]), (&mut two.bob, &format!("{shared}{}", jobs[1]))] {
+        assert!(text.contains("sha256:…") && text.contains("5300"), "{text}");
+        let print = job.text.split('"').find(|word| word.starts_with("sha256:")).unwrap().to_owned();
+        job.text = text.replace("sha256:…", &print).replace("5300", &port);
+    }
+    two.run_well();
+    assert_eq!(two.rows("alice.out.csv").len(), 50);
 }

@@ -49,7 +49,12 @@ pub struct Two {
 
 impl Two {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// The same, in a folder of their own below `folder`.
+    pub fn within(folder: &Path) -> Self {
+        let dir = tempfile::tempdir_in(folder).unwrap();
         let path = dir.path().to_str().unwrap();
         let print = |name: &str| run(&["cert", name, "--out", path]).good().stdout.trim().to_owned();
         let (a, b, port) = (print("alice"), print("bob"), port());

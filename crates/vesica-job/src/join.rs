@@ -1,21 +1,23 @@
 //! From common keys to rows of the output.
 
 use crate::error::JobError;
-use crate::keys::{KeyId, Keys};
+use crate::keys::{Keys, PARTS};
 use crate::memory::Share;
 use crate::plan::Plan;
 use crate::report;
 use crate::spec::Order;
 use crate::units::{Found, Match};
 use std::path::Path;
-use vesica_table::{Picks, Spill, Spilled};
+use std::sync::Mutex;
+use vesica_session::Error;
+use vesica_table::Picks;
 use vesica_types::RowId;
 
 /// The most rows of an output; the same as the most keys a party may bring.
 const MOST: u64 = crate::plan::MAX_KEYS;
 
-/// Parts that common keys, and rows, are sorted in.
-const PARTS: usize = 256;
+/// Matches that are read together, and rows that are placed together.
+const BLOCK: usize = 1 << 11;
 
 /// Which row of the input stands at which place of the output: this party's half of the join.
 ///
@@ -29,36 +31,60 @@ const PARTS: usize = 256;
 /// about its rows.
 pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path) -> Result<Picks, JobError> {
     let half = plan.half();
-    let (parts, pairs) = parted(keys, found, half.pairs, Share::Parted.of(plan.memory), dir)?;
+    // The place of the first pair of each part's keys, and the pairs of all.
+    let mut pairs = 0;
+    let bases = found.pairs.iter().map(|&of_part| {
+        let base = pairs;
+        pairs += if half.pairs { u128::from(of_part) } else { 0 };
+        base as u64
+    });
+    let bases: Vec<u64> = bases.collect();
     let alone = if half.mine { keys.kept() - found.rows } else { 0 };
-    let total = u128::from(pairs) + u128::from(alone) + u128::from(absent);
+    let total = pairs + u128::from(alone) + u128::from(absent);
     if total > u128::from(MOST) {
         return Err(too_many(total));
     }
 
-    let aligned = plan.all_learn() && plan.order == Order::Aligned;
+    let (aligned, pairs) = (plan.all_learn() && plan.order == Order::Aligned, pairs as u64);
     let left = plan.me.place() == 0;
-    let mut picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?;
-    let mut in_order = InOrder::new(keys.rows, Share::Order.of(plan.memory), dir)?;
-    let mut blocks = Blocks::new(&parts, width(keys.distinct));
-    keys.each(|key, mut rows| match blocks.of(key)? {
-        None if half.mine => rows.try_for_each(|row| in_order.push(row, 1)),
-        Some(block) if half.pairs && aligned => (0..).zip(rows).try_for_each(|(i, row)| {
-            (0..block.peer_rows).try_for_each(|j| {
-                let place = if left { i * block.peer_rows + j } else { j * block.rows + i };
-                Ok(picks.push(RowId(row), block.base + place)?)
-            })
-        }),
-        Some(block) if half.pairs => rows.try_for_each(|row| in_order.push(row, block.peer_rows)),
-        _ => Ok(()),
-    })?;
-    if half.mine {
-        keys.each_empty(|row| in_order.push(row, 1))?;
-    }
     // The absent rows stand in front of mine only where the left table's do and I am right.
     let mine = if aligned { pairs + if left { 0 } else { absent } } else { 0 };
     let theirs = if aligned && !left { pairs } else { pairs + alone };
-    in_order.place(mine, &mut picks)?;
+    let picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?.turns_from(mine);
+    let picks = Mutex::new(picks);
+    let parts = Mutex::new((0..PARTS).zip(bases));
+    on_threads(workers(plan, keys), || {
+        let (mut matched, mut placed) = (Vec::new(), Placed { rows: Vec::with_capacity(BLOCK), picks: &picks });
+        loop {
+            let next = parts.lock().expect("no worker panics").next();
+            let Some((part, mut base)) = next else { return placed.flush() };
+            read(found, part, keys.kept_in(part), &mut matched)?;
+            let mut matched = matched.iter();
+            let (mut i, [mut rows, mut peer_rows]) = (0, [0u64; 2]);
+            keys.each(part, |first, row| {
+                if first {
+                    // No overflow where pairs count; where they do not, nobody looks at a pair's place.
+                    base = base.wrapping_add(rows.wrapping_mul(peer_rows));
+                    (i, [rows, peer_rows]) = (0, matched.next().copied().unwrap_or_default());
+                } else {
+                    i += 1;
+                }
+                match rows {
+                    0 if half.mine => placed.push(row, Place::Turn(1)),
+                    1.. if half.pairs && aligned => (0..peer_rows).try_for_each(|j| {
+                        let place = if left { i * peer_rows + j } else { j * rows + i };
+                        placed.push(row, Place::At(base + place))
+                    }),
+                    1.. if half.pairs => placed.push(row, Place::Turn(peer_rows)),
+                    _ => Ok(()),
+                }
+            })?;
+        }
+    })?;
+    let mut picks = picks.into_inner().expect("no worker panics");
+    if half.mine {
+        keys.each_empty(|row| Ok(picks.push_turn(RowId(row), 1)?))?;
+    }
     for place in theirs..theirs + absent {
         picks.push_absent(place)?;
     }
@@ -73,136 +99,99 @@ fn too_many(total: u128) -> JobError {
     ))
 }
 
-/// The rows of a common key in the output.
-struct Block {
-    /// The place of the first.
-    base: u64,
-    /// Rows of the key on this side, and on the other.
-    rows: u64,
-    peer_rows: u64,
+/// Threads that join parts of the keys: as many as may work, and have memory for what has matched of a part.
+fn workers(plan: &Plan, keys: &Keys) -> usize {
+    let most = (0..PARTS).map(|part| keys.kept_in(part)).max().unwrap_or(0) * size_of::<[u64; 2]>();
+    (plan.workers as usize).min(Share::Joining.of(plan.memory) / most.max(1)).max(1)
 }
 
-/// Common keys in parts of ascending keys, and the rows of the join of all of them.
-fn parted(keys: &Keys, found: &Found<'_>, pairs: bool, memory: usize, dir: &Path) -> Result<(Spilled, u64), JobError> {
-    let width = width(keys.distinct);
-    let mut parts = Spill::new(PARTS, Match::BYTES, memory, dir)?;
-    let mut total = 0u64;
-    for unit in 0..found.matches.buckets() {
-        for matches in found.matches.blocks(unit, 1 << 16) {
-            let matches = matches?;
-            let (matches, _) = matches.as_chunks::<{ Match::BYTES }>();
-            for (bytes, m) in matches.iter().map(|bytes| (bytes, Match::from_bytes(bytes))) {
-                parts.push((m.key.0 / width) as usize, bytes)?;
-                if pairs {
-                    let sum = u128::from(total) + u128::from(m.rows) * u128::from(m.peer_rows);
-                    total = u64::try_from(sum).ok().filter(|&t| t <= MOST).ok_or_else(|| too_many(sum))?;
-                }
+/// Runs `work` on so many threads, this one among them; the first error, if there is one.
+fn on_threads(threads: usize, work: impl Fn() -> Result<(), JobError> + Sync) -> Result<(), JobError> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        others.into_iter().fold(work(), |result, other| result.and(other.join().expect("no worker panics")))
+    })
+}
+
+/// Reads the matches of `part` of the keys: for each of its first keys, of at most `keys`, the rows on this side and on the
+/// other, none if it is not common. The keys behind them are not.
+fn read(found: &Found<'_>, part: usize, keys: usize, matched: &mut Vec<[u64; 2]>) -> Result<(), JobError> {
+    matched.clear();
+    for block in found.matches.blocks(part, BLOCK) {
+        for m in block?.as_chunks().0.iter().map(Match::from_bytes) {
+            let place = m.key.place();
+            if place >= keys {
+                return Err(Error::Bug("a common key is none of this side's".into()).into());
             }
+            if place >= matched.len() {
+                matched.resize(place + 1, [0; 2]);
+            }
+            matched[place] = [m.rows, m.peer_rows];
         }
     }
-    Ok((parts.finish()?, total))
+    Ok(())
 }
 
-/// Blocks in ascending order of their keys: an order that both parties share, and that is the same in every run.
-struct Blocks<'a> {
-    parts: &'a Spilled,
-    /// The part under way: for each key from `first` on, its rows on this side and on the other; none if it is not common.
-    part: usize,
-    first: u64,
-    rows: Vec<[u64; 2]>,
-    /// Keys in a part.
-    width: u64,
-    /// The place of the next block.
-    base: u64,
+/// Where a row stands in the output.
+#[derive(Clone, Copy)]
+enum Place {
+    At(u64),
+    /// So many times in its turn: in the order of the input.
+    Turn(u64),
 }
 
-impl<'a> Blocks<'a> {
-    /// The blocks of the matches in `parts`, each of `width` keys.
-    fn new(parts: &'a Spilled, width: u64) -> Self {
-        Self { parts, part: 0, first: 0, rows: Vec::new(), width, base: 0 }
-    }
-
-    /// The block of `key`, if it is common; keys must be asked for in ascending order.
-    fn of(&mut self, key: KeyId) -> Result<Option<Block>, JobError> {
-        while key.0 - self.first >= self.rows.len() as u64 {
-            self.first += self.rows.len() as u64;
-            self.rows.clear();
-            self.rows.resize(self.width as usize, [0; 2]);
-            let bytes = self.parts.read(self.part)?;
-            let (matches, _) = bytes.as_chunks::<{ Match::BYTES }>();
-            for m in matches.iter().map(Match::from_bytes) {
-                self.rows[(m.key.0 - self.first) as usize] = [m.rows, m.peer_rows];
-            }
-            self.part += 1;
-        }
-        let [rows, peer_rows] = self.rows[(key.0 - self.first) as usize];
-        if rows == 0 {
-            return Ok(None);
-        }
-        let base = self.base;
-        // No overflow where pairs count; where they do not, nobody looks at a block's place.
-        self.base = base.wrapping_add(rows.wrapping_mul(peer_rows));
-        Ok(Some(Block { base, rows, peer_rows }))
-    }
+/// Rows that a thread has placed, on their way to the picks of all.
+struct Placed<'a> {
+    rows: Vec<(RowId, Place)>,
+    picks: &'a Mutex<Picks>,
 }
 
-/// Rows that are to stand in the order of the input, pushed in any.
-struct InOrder {
-    spill: Spill,
-    width: u64,
-}
-
-impl InOrder {
-    fn new(rows: u64, memory: usize, dir: &Path) -> Result<Self, JobError> {
-        Ok(Self { spill: Spill::new(PARTS, 16, memory, dir)?, width: width(rows) })
+impl Placed<'_> {
+    #[inline]
+    fn push(&mut self, row: u64, place: Place) -> Result<(), JobError> {
+        self.rows.push((RowId(row), place));
+        if self.rows.len() < BLOCK { Ok(()) } else { self.flush() }
     }
 
-    /// Takes `row`, to stand `times` times in the output.
-    fn push(&mut self, row: u64, times: u64) -> Result<(), JobError> {
-        let record = [row, times].map(u64::to_le_bytes);
-        Ok(self.spill.push((row / self.width) as usize, record.as_flattened())?)
+    fn flush(&mut self) -> Result<(), JobError> {
+        let mut picks = self.picks.lock().expect("no worker panics");
+        self.rows.drain(..).try_for_each(|(row, place)| match place {
+            Place::At(place) => Ok(picks.push(row, place)?),
+            Place::Turn(times) => Ok(picks.push_turn(row, times)?),
+        })
     }
-
-    /// Gives the rows their places, from `place` on.
-    fn place(self, mut place: u64, picks: &mut Picks) -> Result<(), JobError> {
-        let spilled = self.spill.finish()?;
-        for (part, first) in (0..spilled.buckets()).zip((0..).step_by(self.width as usize)) {
-            let mut times_of = vec![0; self.width as usize];
-            let bytes = spilled.read(part)?;
-            for record in bytes.as_chunks::<16>().0 {
-                let [row, times] = [0, 8].map(|at| u64::from_le_bytes(*record[at..].first_chunk().expect("two words")));
-                times_of[(row - first) as usize] = times;
-            }
-            for (row, times) in (first..).zip(times_of) {
-                for _ in 0..times {
-                    picks.push(RowId(row), place)?;
-                    place += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Keys, or rows, in a part, if there are `n`.
-fn width(n: u64) -> u64 {
-    n.div_ceil(PARTS as u64).max(1)
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use crate::control::Control;
+    use crate::keys::{FIRST, KeyId};
     use crate::ledger::{Ledger, Start};
     use crate::local::{self, Local};
+    use crate::plan::Sizes;
+    use crate::spec::{Duplicates, Join};
     use crate::units::Units;
     use crate::{plan, spec};
+    use proptest::prelude::*;
     use std::io::Write;
     use std::process::Command;
-    use vesica_types::UnitId;
+    use vesica_table::Spill;
+    use vesica_types::{Party, TagLen, UnitId};
 
     /// The memory that the job promises to keep to.
     const MEMORY: u64 = 64 << 20;
+
+    /// A job over the table `a.csv` in `dir`.
+    fn job(dir: &Path, mine: &str) -> Plan {
+        let job = format!(
+            "[shared]\nid = \"j\"\nparties = [\"a\", \"b\"]\nprotocol = \"ecdh\"\nlearns = [\"a\", \"b\"]\ninsecure = true\n\
+             [mine]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\ninput = {{ path = \"{0}/a.csv\", keys = [\"id\"] }}\n\
+             output = {{ path = \"{0}/out.csv\" }}\nscratch = \"{0}\"\n{mine}\n",
+            dir.display()
+        );
+        plan::plan(&spec::parse(&job).unwrap()).unwrap()
+    }
 
     /// Peak memory of this process, in bytes.
     fn peak() -> u64 {
@@ -224,13 +213,7 @@ mod tests {
         file.write_all(b"id,v\n").unwrap();
         (0..rows).for_each(|i| writeln!(file, "{},some more text", i * 1_000_003 % rows).unwrap());
         drop(file);
-        let job = format!(
-            "[shared]\nid = \"j\"\nparties = [\"a\", \"b\"]\nprotocol = \"ecdh\"\nlearns = [\"a\", \"b\"]\ninsecure = true\n\
-             [mine]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nmemory = \"64 MiB\"\ninput = {{ path = \"{0}/a.csv\", keys = [\"id\"] }}\n\
-             output = {{ path = \"{0}/out.csv\" }}\nscratch = \"{0}\"\n",
-            dir.path().display()
-        );
-        let plan = plan::plan(&spec::parse(&job).unwrap()).unwrap();
+        let plan = job(dir.path(), "memory = \"64 MiB\"");
         let before = peak();
         let mut local: Local = local::open(&plan).unwrap();
         let keys = Keys::extract(&*local.table, &plan, &local.scratch, &Control::new(())).unwrap();
@@ -255,6 +238,156 @@ mod tests {
         let grown = peak() - before;
         writeln!(std::io::stdout(), "{rows} rows in {} MiB", grown >> 20).unwrap();
         assert!(grown < MEMORY + (100 << 20), "{} MiB", grown >> 20);
+    }
+
+    /// A ledger with these matches, in units.
+    fn ledger(matches: &[Match], memory: u64, dir: &Path) -> Ledger {
+        let tag_len = TagLen::new(9).unwrap();
+        let sizes = Sizes { units: 5, in_flight: 1, capacity: 1000, peer_capacity: 1000, tag_len };
+        let mut ledger = Ledger::new(memory, dir);
+        ledger.start(Start { salt: [1; 32], sizes, keys: (1000, 1000) }).unwrap();
+        for (unit, matches) in (0..).zip(matches.chunks(matches.len() / 5 + 1)) {
+            ledger.commit(UnitId(unit), &[0; 32], matches).unwrap();
+        }
+        ledger
+    }
+
+    /// Every key with its rows, in the order of their numbers.
+    fn groups(keys: &Keys) -> Vec<(KeyId, Vec<u64>)> {
+        let mut groups: Vec<(KeyId, Vec<u64>)> = Vec::new();
+        for part in 0..PARTS {
+            let mut place = 0;
+            let each = |first, row| {
+                if first {
+                    groups.push((KeyId::new(part, place), Vec::new()));
+                    place += 1;
+                }
+                groups.last_mut().unwrap().1.push(row);
+                Ok(())
+            };
+            keys.each(part, each).unwrap();
+        }
+        groups
+    }
+
+    /// The same keys, as they are when a killed run goes on.
+    fn again(keys: &Keys, empties: &[u64], dir: &Path) -> Keys {
+        let mut numbers = Spill::new(PARTS, 8, 1 << 20, dir).unwrap();
+        for part in 0..PARTS {
+            let mark = |first| if first { FIRST } else { 0 };
+            keys.each(part, |first, row| Ok(numbers.push(part, &(row | mark(first)).to_be_bytes())?)).unwrap();
+        }
+        let mut spill = Spill::new(1, 8, 1 << 20, dir).unwrap();
+        empties.iter().for_each(|row| spill.push(0, &row.to_be_bytes()).unwrap());
+        Keys::cut(keys.rows, keys.distinct, numbers.finish().unwrap(), spill.finish().unwrap())
+    }
+
+    /// The output by its definition: a key's rows on this side, and how many the peer has of it, if it is common; this
+    /// side's rows without a key; rows of nulls.
+    fn defined(plan: &Plan, keys: &[(Vec<u64>, Option<u64>)], empties: &[u64], absent: usize) -> Vec<Option<u64>> {
+        let half = plan.half();
+        let common = || keys.iter().filter_map(|(rows, peer)| Some((rows, (*peer)?)));
+        let unmatched = keys.iter().filter(|(_, peer)| peer.is_none()).flat_map(|(rows, _)| rows);
+        let mut alone: Vec<u64> = unmatched.chain(empties).copied().filter(|_| half.mine).collect();
+        let nulls = std::iter::repeat_n(None, absent);
+        if plan.all_learn() && plan.order == Order::Aligned {
+            alone.sort_unstable();
+            let (left, right): (Vec<_>, Vec<_>) = common()
+                .flat_map(|(rows, peer)| {
+                    let left = rows.iter().flat_map(move |&row| (0..peer).map(move |_| row));
+                    left.zip((0..peer).flat_map(|_| rows.iter().copied()))
+                })
+                .filter(|_| half.pairs)
+                .unzip();
+            let alone = alone.into_iter().map(Some);
+            return match plan.me.place() {
+                0 => left.into_iter().map(Some).chain(alone).chain(nulls).collect(),
+                _ => right.into_iter().map(Some).chain(nulls).chain(alone).collect(),
+            };
+        }
+        let mut rows: Vec<u64> = common()
+            .filter(|_| half.pairs)
+            .flat_map(|(rows, peer)| (0..peer).flat_map(move |_| rows.iter().copied()))
+            .chain(alone)
+            .collect();
+        rows.sort_unstable();
+        rows.into_iter().map(Some).chain(nulls).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        #[test]
+        fn rows_stand_where_the_join_has_them(
+            table in prop::collection::vec(prop::option::weighted(0.9, 0u8..100), 0..300),
+            peers in prop::collection::vec(0u64..4, 100),
+            join in prop::sample::select(Join::ALL),
+            (first, both, aligned, right, resumed) in any::<(bool, bool, bool, bool, bool)>(),
+            workers in 1u32..4,
+            memory in prop::sample::select(&[1u64 << 14, 1 << 26][..]),
+            absent in 0usize..5,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let row = |(i, key): (usize, &Option<u8>)| format!("{},{i}\n", key.map_or(String::new(), |k| k.to_string()));
+            let text: String = table.iter().enumerate().map(row).collect();
+            std::fs::write(dir.path().join("a.csv"), format!("id,row\n{text}")).unwrap();
+            let mut plan = job(dir.path(), "");
+            (plan.shared.join, plan.memory, plan.workers) = (join, memory, workers);
+            plan.shared.duplicates = if first { Duplicates::First } else { Duplicates::Join };
+            plan.order = if aligned { Order::Aligned } else { Order::Input };
+            plan.me = Party::new(u8::from(right), "a");
+            plan.learners = if both { plan.parties.clone() } else { vec![plan.me.clone()] };
+            let output = plan.output.as_mut().unwrap();
+            (output.absent, output.null) = (true, "-".into());
+
+            let mut local = local::open(&plan).unwrap();
+            let keys = Keys::extract(&*local.table, &plan, dir.path(), &Control::new(())).unwrap();
+            let empties: Vec<u64> = (0..).zip(&table).filter(|(_, key)| key.is_none()).map(|(row, _)| row).collect();
+            let keys = if resumed { again(&keys, &empties, dir.path()) } else { keys };
+            let groups = groups(&keys);
+            let peer_rows = |peer: u64| if plan.multiplies() { peer } else { 1 };
+            let common = peers.iter().map(|&peer| (peer > 0).then(|| peer_rows(peer)));
+            let sides: Vec<_> = groups.iter().map(|(_, rows)| rows.clone()).zip(common).collect();
+            let matches = groups.iter().zip(&sides).filter_map(|((key, rows), (_, peer))| {
+                Some(Match { key: *key, rows: rows.len() as u64, peer_rows: (*peer)? })
+            });
+            // In no order, as units are.
+            let mut matches: Vec<Match> = matches.collect();
+            matches.sort_by_key(|m| m.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut ledger = ledger(&matches, memory, dir.path());
+            let picks = super::rows(&plan, &keys, &ledger.found().unwrap(), absent as u64, dir.path()).unwrap();
+
+            let defined = defined(&plan, &sides, &empties, absent);
+            prop_assert_eq!(picks.len(), defined.len() as u64);
+            let sink = local.fresh_sink(&plan).unwrap().unwrap();
+            local.write(&plan, picks, keys.rows, sink).unwrap().commit().unwrap();
+            let written = std::fs::read_to_string(dir.path().join("out.csv")).unwrap();
+            let row = |line: &str| line.split_once(',').unwrap().1.parse().ok();
+            let written: Vec<Option<u64>> = written.lines().skip(1).map(row).collect();
+            prop_assert_eq!(written, defined);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_claims_too_many_rows_and_a_key_of_nobody_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.csv"), "id\nx\n").unwrap();
+        let plan = job(dir.path(), "");
+        let table = vesica_table::open(&plan.input).unwrap();
+        let keys = Keys::extract(&*table, &plan, dir.path(), &Control::new(())).unwrap();
+        let key = groups(&keys)[0].0;
+        let rows = |matches: &[Match]| {
+            let mut ledger = ledger(matches, plan.memory, dir.path());
+            super::rows(&plan, &keys, &ledger.found().unwrap(), 0, dir.path()).map(|picks| picks.len())
+        };
+        let m = Match { key, rows: 1, peer_rows: 1 };
+        assert_eq!(rows(&[m]).unwrap(), 1);
+        for peer_rows in [MOST + 1, u64::MAX] {
+            let error = rows(&[Match { peer_rows, rows: 3, ..m }]).unwrap_err();
+            assert!(error.to_string().contains("remove duplicate keys"), "{error}");
+        }
+        let beyond = Match { key: KeyId::new(key.part(), 1), ..m };
+        assert!(matches!(rows(&[beyond]), Err(JobError::Session(Error::Bug(_)))));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! 1. the number of rows of the table, 8 bytes;
 //! 2. the records of the units, a bucket a unit, in which keys are digests under the run's salt;
-//! 3. the numbers of the rows that take part, key by key ([`FIRST`] marks a key's first);
+//! 3. the numbers of the rows that take part, a bucket a part of the keys, key by key ([`FIRST`] marks a key's first);
 //! 4. the numbers of the rows without a key.
 //!
 //! Each of the last three is one bucket after another, behind an index as [`Spilled::placed`] has it.
@@ -18,7 +18,7 @@
 
 use crate::control::Control;
 use crate::error::JobError;
-use crate::keys::{FIRST, Keys};
+use crate::keys::{FIRST, Keys, PARTS};
 use crate::ledger::{Start, nonce};
 use crate::plan::ResumePlan;
 use crate::units::{self, Units};
@@ -33,7 +33,7 @@ use vesica_types::Party;
 use zeroize::Zeroizing;
 
 /// The first bytes of the file.
-const MAGIC: &[u8; 16] = b"vesica units 1\n\n";
+const MAGIC: &[u8; 16] = b"vesica units 2\n\n";
 
 /// Bytes before the first block.
 const FRONT: usize = 48;
@@ -110,11 +110,10 @@ impl Kept {
                 out.write(&records?)?;
             }
         }
-        out.index(8, [(keys.kept() - keys.empty) as usize])?;
-        keys.each(|_, rows| {
-            let marks = std::iter::once(FIRST).chain(std::iter::repeat(0));
-            rows.zip(marks).try_for_each(|(row, mark)| out.write(&(row | mark).to_be_bytes()))
-        })?;
+        out.index(8, (0..PARTS).map(|part| keys.kept_in(part)))?;
+        for part in 0..PARTS {
+            keys.each(part, |first, row| out.write(&(row | if first { FIRST } else { 0 }).to_be_bytes()))?;
+        }
         out.index(8, [keys.empty as usize])?;
         keys.each_empty(|row| out.write(&row.to_be_bytes()))?;
         out.finish()
@@ -150,12 +149,13 @@ impl Kept {
         let (mut rows, mut at, end) = ([0; ROWS], ROWS as u64, blocks.len);
         blocks.read_exact_at(&mut rows, 0).ok()?;
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
-        let mut next = |buckets: u32, record| {
-            let spilled = Spilled::placed(file.clone(), &self.path, at, buckets as usize, record).ok()?;
-            at += 8 * (u64::from(buckets) + 1) + spilled.disk_bytes();
+        let mut next = |buckets, record| {
+            let spilled = Spilled::placed(file.clone(), &self.path, at, buckets, record).ok()?;
+            at += 8 * (buckets as u64 + 1) + spilled.disk_bytes();
             Some(spilled)
         };
-        let (records, numbers, empties) = (next(self.start.sizes.units, units::RECORD)?, next(1, 8)?, next(1, 8)?);
+        let (records, numbers, empties) =
+            (next(self.start.sizes.units as usize, units::RECORD)?, next(PARTS, 8)?, next(1, 8)?);
         let keys = Keys::cut(u64::from_le_bytes(rows), records.total(), numbers, empties);
         (at == end).then_some((keys, Units { sizes: self.start.sizes, records }))
     }
@@ -280,7 +280,6 @@ impl ReadAt for Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::KeyId;
     use crate::ledger::Ledger;
     use crate::plan::Plan;
     use crate::{plan, spec};
@@ -322,15 +321,13 @@ mod tests {
         kept.load(&Control::new(())).unwrap()
     }
 
-    type Rows = (Vec<(KeyId, Vec<u64>)>, Vec<u64>);
-
-    fn rows(keys: &Keys) -> Rows {
+    /// The rows of each part, and whether each begins a key; and those without a key.
+    fn rows(keys: &Keys) -> (Vec<(usize, bool, u64)>, Vec<u64>) {
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        keys.each(|key, rows| {
-            with.push((key, rows.collect()));
-            Ok(())
-        })
-        .unwrap();
+        for part in 0..PARTS {
+            let mut each = |first, row| Ok(with.push((part, first, row)));
+            keys.each(part, &mut each).unwrap();
+        }
         keys.each_empty(|row| {
             without.push(row);
             Ok(())

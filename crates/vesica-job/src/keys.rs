@@ -7,7 +7,7 @@
 //! for collisions of an unsalted hash at leisure (2^64 steps for 16 bytes, 2^128 for 32).
 //!
 //! Rows are parted by their digest's first byte and sorted part by part, so that memory stays bounded and equal keys come
-//! to stand together. A key's number is its place in that order.
+//! to stand together. A key's number is its part and its place there.
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
@@ -25,21 +25,41 @@ use vesica_session::Error;
 use vesica_table::{Spill, Spilled, Table};
 use vesica_types::Digest;
 
-/// Parts that rows are sorted in.
-const PARTS: usize = 256;
+/// Parts that keys are sorted in, by the first byte of their digests.
+pub const PARTS: usize = 256;
 
 /// A record of a part: the key's digest, then the row's number, big-endian so that records sort by both.
 const RECORD: usize = 40;
 
-/// Records that are read together, where a part is too large to be read whole.
-const BLOCK: usize = 1 << 11;
-
 /// Batches of a table, of about 2 MiB each, that are read and not yet hashed.
 const AHEAD: usize = 2;
 
-/// The number of a key in this party's own order of its keys.
+/// Records that are read together.
+const BLOCK: usize = 1 << 11;
+
+/// The number of a key in this party's own order of its keys: the part that it is in, and its place there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct KeyId(pub u64);
+
+impl KeyId {
+    /// Bits of the place; the part stands above them.
+    const PLACE: u32 = 56;
+
+    /// The key at `place` of `part`.
+    pub fn new(part: usize, place: u64) -> Self {
+        Self((part as u64) << Self::PLACE | place)
+    }
+
+    /// The part, which is less than [`PARTS`].
+    pub fn part(self) -> usize {
+        (self.0 >> Self::PLACE) as usize
+    }
+
+    /// The place among the keys of its part, in the order of their digests.
+    pub fn place(self) -> usize {
+        (self.0 & ((1 << Self::PLACE) - 1)) as usize
+    }
+}
 
 /// A table's keys, and which rows have them.
 pub struct Keys {
@@ -61,9 +81,9 @@ pub struct Keys {
     empties: Spilled,
 }
 
-/// Rows, key by key.
+/// Rows in parts, key by key.
 enum Parts {
-    /// Records with the digests of the keys, in parts.
+    /// Records with the digests of the keys.
     Digests(Spilled),
     /// The numbers of the rows alone, big-endian: [`FIRST`] is added to that of a key's first row.
     Numbers(Spilled),
@@ -80,9 +100,6 @@ pub struct Ruled {
     /// Rows whose key became empty.
     pub emptied: u64,
 }
-
-/// The numbers of a key's rows, ascending.
-pub type RowsOfKey<'a> = std::iter::Map<std::slice::ChunksExact<'a, u8>, fn(&[u8]) -> u64>;
 
 /// A key as a unit gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,7 +185,7 @@ impl Keys {
     }
 
     /// Keys that an earlier attempt cut into units, of a table of `rows` rows: which rows have which key is left of them.
-    /// `numbers` are the rows that take part, key by key, with [`FIRST`] at each key's first.
+    /// `numbers` are the rows that take part, part by part and key by key, with [`FIRST`] at each key's first.
     pub fn cut(rows: u64, distinct: u64, numbers: Spilled, empties: Spilled) -> Self {
         let empty = empties.total();
         let (duplicates, ruled) = (rows.saturating_sub(empty + distinct), Ruled::default());
@@ -184,6 +201,12 @@ impl Keys {
     pub fn kept(&self) -> u64 {
         let (Parts::Digests(parts) | Parts::Numbers(parts)) = &self.parts;
         parts.total() + self.empty
+    }
+
+    /// Rows in `part` that take part in the join: it has as many keys at most.
+    pub fn kept_in(&self, part: usize) -> usize {
+        let (Parts::Digests(parts) | Parts::Numbers(parts)) = &self.parts;
+        parts.len(part)
     }
 
     /// Every distinct key, hashed with the run's salt, in the order of their numbers.
@@ -205,19 +228,41 @@ impl Keys {
             let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
             each(Salted { digest: Digest(*digest), spread, key, rows })
         };
-        each_group(parts, |key, group| hashes.push(&group[..32], (key, (group.len() / RECORD) as u64), &mut give))?;
+        for part in 0..PARTS {
+            let (mut keys, mut last) = (0, None::<([u8; 32], KeyId, u64)>);
+            each_record(parts, part, |first, record| match &mut last {
+                Some((.., rows)) if !first => {
+                    *rows += 1;
+                    Ok(())
+                }
+                last => {
+                    let before = last.replace((*digest(record), KeyId::new(part, keys), 1));
+                    keys += 1;
+                    before.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))
+                }
+            })?;
+            last.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))?;
+        }
         hashes.flush(&mut give)
     }
 
-    /// Every distinct key in the order of their numbers, and its rows in the input's order.
+    /// The rows of `part`, key by key in the order of their numbers and then in the input's order, and whether each is its
+    /// key's first.
     ///
     /// # Errors
     /// Those of `each`, and of reading what was spilled.
-    pub fn each(&self, mut each: impl FnMut(KeyId, RowsOfKey<'_>) -> Result<(), JobError>) -> Result<(), JobError> {
+    pub fn each(&self, part: usize, mut each: impl FnMut(bool, u64) -> Result<(), JobError>) -> Result<(), JobError> {
         match &self.parts {
-            Parts::Digests(parts) => each_group(parts, |key, group| each(key, group.chunks_exact(RECORD).map(row))),
-            Parts::Numbers(numbers) => each_marked(numbers, |key, group| each(key, group.chunks_exact(8).map(row))),
+            Parts::Digests(records) => each_record(records, part, |first, record| each(first, row(record)))?,
+            Parts::Numbers(numbers) => {
+                for block in numbers.blocks(part, BLOCK) {
+                    for number in block?.chunks_exact(8).map(row) {
+                        each(number & FIRST != 0, number & !FIRST)?;
+                    }
+                }
+            }
         }
+        Ok(())
     }
 
     /// The rows without a key, in the input's order.
@@ -232,34 +277,20 @@ impl Keys {
     }
 }
 
-/// The records of each distinct key, in the order of their numbers.
-fn each_group(parts: &Spilled, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
-    let mut number = 0;
-    let mut records = Vec::new();
-    for part in 0..PARTS {
-        parts.read_into(part, &mut records)?;
-        for group in groups(&records) {
-            each(KeyId(number), group)?;
-            number += 1;
+/// The records of `part` in their order, and whether each is its key's first.
+#[inline]
+fn each_record(
+    records: &Spilled,
+    part: usize,
+    mut each: impl FnMut(bool, &[u8; RECORD]) -> Result<(), JobError>,
+) -> Result<(), JobError> {
+    let mut last = None;
+    for block in records.blocks(part, BLOCK) {
+        for record in block?.as_chunks().0 {
+            each(last.replace(*digest(record)) != Some(*digest(record)), record)?;
         }
     }
     Ok(())
-}
-
-/// The numbers of each distinct key's rows, in the order of the keys' numbers.
-fn each_marked(numbers: &Spilled, mut each: impl FnMut(KeyId, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
-    let (mut key, mut group) = (0, Vec::new());
-    for block in numbers.blocks(0, 1 << 17) {
-        for number in block?.as_chunks().0.iter().map(|bytes| u64::from_be_bytes(*bytes)) {
-            if number & FIRST != 0 && !group.is_empty() {
-                each(KeyId(key), &group)?;
-                key += 1;
-                group.clear();
-            }
-            group.extend((number & !FIRST).to_be_bytes());
-        }
-    }
-    if group.is_empty() { Ok(()) } else { each(KeyId(key), &group) }
 }
 
 /// Keys are hashed under a key of their own, so that these digests are of use nowhere else.
@@ -452,12 +483,6 @@ fn digest(record: &[u8; RECORD]) -> &[u8; 32] {
     record.first_chunk().expect("a record begins with a digest")
 }
 
-/// Runs of records with one digest.
-fn groups(records: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let (records, _) = records.as_chunks::<RECORD>();
-    records.chunk_by(|a, b| a[..32] == b[..32]).map(<[[u8; RECORD]]>::as_flattened)
-}
-
 fn row(record: &[u8]) -> u64 {
     u64::from_be_bytes(*record.last_chunk().expect("a record ends in a row's number"))
 }
@@ -491,11 +516,14 @@ mod tests {
     /// The rows of each key, and those without one.
     fn rows(keys: &Keys) -> (Vec<Vec<u64>>, Vec<u64>) {
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        keys.each(|_, rows| {
-            with.push(rows.collect());
+        let mut each = |first: bool, row| {
+            match with.last_mut() {
+                Some(rows) if !first => Vec::push(rows, row),
+                _ => with.push(vec![row]),
+            }
             Ok(())
-        })
-        .unwrap();
+        };
+        (0..PARTS).try_for_each(|part| keys.each(part, &mut each)).unwrap();
         keys.each_empty(|row| {
             without.push(row);
             Ok(())

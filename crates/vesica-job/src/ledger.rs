@@ -14,6 +14,7 @@
 
 use crate::error::JobError;
 use crate::kept::{self, Kept};
+use crate::keys::PARTS;
 use crate::memory::Share;
 use crate::plan::{Plan, ResumePlan, Sizes};
 use crate::units::{Found, Match};
@@ -31,7 +32,7 @@ use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
 
 /// The first bytes of a ledger; the last of them says whether it needs a key.
-const MAGIC: &[u8; 16] = b"vesica ledger 1\n";
+const MAGIC: &[u8; 16] = b"vesica ledger 2\n";
 
 /// Bytes before the first record.
 const FRONT: usize = 48;
@@ -82,12 +83,14 @@ pub struct Ledger {
     start: Option<Start>,
     done: BTreeMap<UnitId, Done>,
     matches: Matches,
+    /// The pairs of rows that the common keys of each part make.
+    pairs: Vec<u64>,
     memory: usize,
     scratch: PathBuf,
     disk: Option<Disk>,
 }
 
-/// The common keys of finished units, a bucket a unit.
+/// The common keys of finished units, a bucket a part of the keys.
 enum Matches {
     None,
     Growing(Box<Spill>),
@@ -101,6 +104,7 @@ impl Ledger {
             start: None,
             done: BTreeMap::new(),
             matches: Matches::None,
+            pairs: Vec::new(),
             memory: Share::Found.of(memory),
             scratch: scratch.into(),
             disk: None,
@@ -173,8 +177,8 @@ impl Ledger {
     }
 
     fn begin(&mut self, start: Start) -> Result<(), JobError> {
-        let units = start.sizes.units as usize;
-        self.matches = Matches::Growing(Box::new(Spill::new(units, Match::BYTES, self.memory, &self.scratch)?));
+        self.matches = Matches::Growing(Box::new(Spill::new(PARTS, Match::BYTES, self.memory, &self.scratch)?));
+        self.pairs = vec![0; PARTS];
         self.start = Some(start);
         self.done.clear();
         Ok(())
@@ -214,7 +218,9 @@ impl Ledger {
             return Err(bug(format!("unit {id} was finished before or after the run")));
         };
         for m in matches {
-            spill.push(id.0 as usize, &m.to_bytes())?;
+            spill.push(m.key.part(), &m.to_bytes())?;
+            let pairs = &mut self.pairs[m.key.part()];
+            *pairs = pairs.saturating_add(m.rows.saturating_mul(m.peer_rows));
         }
         self.done.insert(id, Done { digest, rows: matches.iter().map(|m| m.rows).sum() });
         Ok(())
@@ -234,7 +240,7 @@ impl Ledger {
         let mut hash = blake3::Hasher::new();
         self.done.values().for_each(|done| _ = hash.update(&done.digest));
         let rows = self.done.values().map(|done| done.rows).sum();
-        Ok(Found { matches, rows, digest: *hash.finalize().as_bytes() })
+        Ok(Found { matches, rows, pairs: &self.pairs, digest: *hash.finalize().as_bytes() })
     }
 
     /// The run is over: its ledger is removed, and what was kept beside it.
@@ -579,7 +585,7 @@ mod tests {
     }
 
     fn unit(n: u64) -> ([u8; 32], Vec<Match>) {
-        let m = |i| Match { key: KeyId(i * n), rows: i + 2, peer_rows: i + 1 };
+        let m = |i| Match { key: KeyId::new(n as usize, i), rows: i + 2, peer_rows: i + 1 };
         ([n as u8; 32], (0..n).map(m).collect())
     }
 
@@ -592,8 +598,8 @@ mod tests {
         Ledger::open(plan, &std::env::temp_dir())
     }
 
-    fn matches(found: &Found<'_>, unit: usize) -> Vec<Match> {
-        found.matches.read(unit).unwrap().as_chunks().0.iter().map(Match::from_bytes).collect()
+    fn matches(found: &Found<'_>, part: usize) -> Vec<Match> {
+        found.matches.read(part).unwrap().as_chunks().0.iter().map(Match::from_bytes).collect()
     }
 
     fn path(dir: &tempfile::TempDir) -> PathBuf {
@@ -623,7 +629,8 @@ mod tests {
         assert_eq!(ledger.started(), Some(&start()));
         assert!(ledger.has(UnitId(0)) && !ledger.has(UnitId(1)));
         let found = ledger.found().unwrap();
-        assert_eq!((found.rows, matches(&found, 0), matches(&found, 2)), (20, vec![], unit(5).1));
+        assert_eq!((found.rows, matches(&found, 0), matches(&found, 5)), (20, vec![], unit(5).1));
+        assert_eq!((found.pairs[0], found.pairs[5], found.pairs.iter().sum::<u64>()), (0, 70, 70));
         ledger.remove().unwrap();
         assert!(!path(&dir).exists());
     }

@@ -11,12 +11,10 @@ pub enum Share {
     InFlight,
     /// What has matched, unit by unit.
     Found,
-    /// The same by key, while the output is joined.
-    Parted,
+    /// The same by key, a part of the keys on each thread, while the output is joined.
+    Joining,
     /// The rows of the output.
     Picks,
-    /// Their order, while it is found.
-    Order,
     /// Rows on their way to the output.
     Output,
 }
@@ -29,9 +27,8 @@ impl Share {
 
     fn sixteenths(self) -> u64 {
         match self {
-            Share::Keys | Share::Units | Share::InFlight | Share::Output => 4,
-            Share::Found | Share::Parted | Share::Picks => 2,
-            Share::Order => 1,
+            Share::Keys | Share::Units | Share::InFlight | Share::Joining | Share::Output => 4,
+            Share::Found | Share::Picks => 2,
         }
     }
 }
@@ -43,9 +40,7 @@ mod tests {
     #[test]
     fn what_lives_at_once_fits() {
         let always = [Keys, Units, Found];
-        for (stage, more) in
-            [("match", &[InFlight][..]), ("join", &[Parted, Picks, Order]), ("write", &[Picks, Output])]
-        {
+        for (stage, more) in [("match", &[InFlight][..]), ("join", &[Joining, Picks]), ("write", &[Picks, Output])] {
             let all = always.iter().chain(more).copied();
             assert!(all.map(Share::sixteenths).sum::<u64>() <= 16, "{stage}");
         }

@@ -55,10 +55,12 @@ impl Match {
 
 /// What the units found.
 pub struct Found<'a> {
-    /// The common keys ([`Match`]), a bucket a unit.
+    /// The common keys ([`Match`]), a bucket a part of this side's keys.
     pub matches: &'a Spilled,
     /// Rows of this side that have one of them.
     pub rows: u64,
+    /// The pairs of rows of both sides that those of each part make; no more than fit in 64 bits, whatever a peer claims.
+    pub pairs: &'a [u64],
     /// A hash of the common keys' digests: the same on both sides, if both learned.
     pub digest: [u8; 32],
 }

@@ -14,14 +14,20 @@ const ABSENT: usize = 8;
 /// About as many picks sort well together.
 const SORTED: u64 = 1 << 15;
 
-/// Which rows an output takes, and where: pairs of a row and its position in the output, pushed in any order. Every
-/// position from 0 on must come once; a row may come any number of times, or never.
+/// Marks, in the place of a position, how many times a row is taken in its turn.
+const TURN: u64 = 1 << 63;
+
+/// Which rows an output takes, and where, pushed in any order: rows with their positions, and rows that stand in the order
+/// of the table, one after the other. Every position from 0 on must come once; a row may come any number of times, or
+/// never.
 ///
 /// They come out sorted by row, in bounded memory, however uneven they are.
 pub struct Picks {
     rows: Parted,
     absent: Spill,
     n: u64,
+    /// The position of the first row that is taken in its turn.
+    turns: u64,
 }
 
 impl Picks {
@@ -32,17 +38,35 @@ impl Picks {
     pub fn new(rows: u64, memory: usize, dir: &Path) -> Result<Self, Error> {
         let part = memory / 8;
         let absent = Spill::new(1, ABSENT, part, dir)?;
-        Ok(Self { rows: Parted::new(0, rows.max(1), memory - part, dir)?, absent, n: 0 })
+        Ok(Self { rows: Parted::new(0, rows.max(1), memory - part, dir)?, absent, n: 0, turns: 0 })
+    }
+
+    /// The same, with the rows that are taken in their turn from `position` on, not from 0.
+    pub fn turns_from(self, position: u64) -> Self {
+        Self { turns: position, ..self }
     }
 
     /// Puts `row` at `position`.
     ///
     /// # Errors
-    /// [`Error::DiskFull`].
+    /// [`Error::DiskFull`]; [`Error::Bug`] for a position that no output has.
     #[inline]
     pub fn push(&mut self, row: RowId, position: u64) -> Result<(), Error> {
+        if position >= TURN {
+            return Err(Error::Bug(format!("a row at position {position}")));
+        }
         self.n += 1;
         self.rows.push(row.0, position)
+    }
+
+    /// Takes `row` so many times in its turn: behind all earlier rows of the table that are taken so.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`].
+    #[inline]
+    pub fn push_turn(&mut self, row: RowId, times: u64) -> Result<(), Error> {
+        self.n += times;
+        self.rows.push(row.0, TURN | times)
     }
 
     /// Puts an absent row at `position`.
@@ -72,12 +96,12 @@ impl Picks {
 /// What is wrong with the data, the disk or the sink; [`Error::Changed`] if a row is not there; [`Error::Bug`] if the
 /// positions are not 0 to n - 1, each once.
 pub fn gather(table: &dyn Table, picks: Picks, memory: usize, dir: &Path, sink: &mut dyn Sink) -> Result<u64, Error> {
-    let Picks { rows, absent, n } = picks;
+    let Picks { rows, absent, n, turns } = picks;
     let form = sink.form();
     let mut reorder = Reorder::new(sink, n, memory, dir)?;
     // Positions of the rows that the table has been asked for and has not given yet.
     let asked = RefCell::new(VecDeque::new());
-    let mut rows = rows.sorted()?.map(|pick| {
+    let mut rows = rows.sorted(turns)?.map(|pick| {
         pick.map(|(row, position)| {
             asked.borrow_mut().push_back(position);
             RowId(row)
@@ -109,10 +133,10 @@ fn word(bytes: &[u8]) -> u64 {
 /// Picks parted by ranges of rows.
 struct Parted {
     spill: Spill,
-    /// The first row of the first range, and the rows in each. The last range has no end.
+    /// The first row of the first range, and the bits of a row's place within its range. The last range has no end.
     first: u64,
-    width: u64,
-    buckets: u64,
+    bits: u32,
+    last: u64,
     memory: usize,
     dir: PathBuf,
 }
@@ -122,34 +146,52 @@ impl Parted {
         let rows = end - first;
         // A bucket is sorted in memory, and should be small enough for that if each row is picked once.
         let fitting = (rows as u128 * PICK as u128 * 8 / memory.max(1) as u128) as u64;
-        let most = (memory as u64 / 4096).clamp(2, MAX_BUCKETS as u64);
-        let buckets = (rows / SORTED).max(fitting).clamp(2, most);
-        let spill = Spill::new(buckets as usize, PICK, memory / 2, dir)?;
-        Ok(Self { spill, first, width: rows.div_ceil(buckets), buckets, memory, dir: dir.to_owned() })
+        let most = (memory as u64 / 4096).clamp(2, MAX_BUCKETS as u64 / 2);
+        // Up to twice as many as asked for, as ranges are powers of two.
+        let bits = rows.div_ceil((rows / SORTED).max(fitting).clamp(2, most)).ilog2();
+        let last = (rows - 1) >> bits;
+        let spill = Spill::new(last as usize + 1, PICK, memory / 2, dir)?;
+        Ok(Self { spill, first, bits, last, memory, dir: dir.to_owned() })
     }
 
     #[inline]
-    fn push(&mut self, row: u64, position: u64) -> Result<(), Error> {
-        let bucket = ((row - self.first) / self.width).min(self.buckets - 1);
+    fn push(&mut self, row: u64, at: u64) -> Result<(), Error> {
+        let bucket = ((row - self.first) >> self.bits).min(self.last);
         let mut pick = [0; PICK];
         pick[..8].copy_from_slice(&row.to_le_bytes());
-        pick[8..].copy_from_slice(&position.to_le_bytes());
+        pick[8..].copy_from_slice(&at.to_le_bytes());
         self.spill.push(bucket as usize, &pick)
     }
 
-    fn sorted(self) -> Result<Sorted, Error> {
-        let level = Level { spilled: self.spill.finish()?, next: 0 };
-        Ok(Sorted { now: Now::Sorted(Vec::new().into_iter()), levels: vec![level], memory: self.memory, dir: self.dir })
+    /// The picks, of which those in turn stand from `turns` on.
+    fn sorted(self, turns: u64) -> Result<Sorted, Error> {
+        let levels = vec![Level { spilled: self.spill.finish()?, next: 0 }];
+        let (now, turn) = (Vec::new().into_iter(), Turn { row: 0, times: 0, position: turns });
+        Ok(Sorted { turn, now, of_one: None, levels, bytes: Vec::new(), memory: self.memory, dir: self.dir })
     }
 }
 
 /// Picks in order of rows.
 struct Sorted {
-    now: Now,
+    /// The row whose turn it is.
+    turn: Turn,
+    /// Picks of the bucket under way.
+    now: std::vec::IntoIter<(u64, u64)>,
+    /// Many picks of one row, where there is nothing to sort: those behind them.
+    of_one: Option<Blocks>,
     /// The buckets to come; the last level parts one bucket of the level before it.
     levels: Vec<Level>,
+    /// Room to read a bucket.
+    bytes: Vec<u8>,
     memory: usize,
     dir: PathBuf,
+}
+
+/// A row that is taken `times` times more, from `position` on.
+struct Turn {
+    row: u64,
+    times: u64,
+    position: u64,
 }
 
 struct Level {
@@ -157,20 +199,50 @@ struct Level {
     next: usize,
 }
 
-/// The bucket under way.
-enum Now {
-    Sorted(std::vec::IntoIter<(u64, u64)>),
-    /// Many picks of one row; there is nothing to sort.
-    One(Blocks, std::vec::IntoIter<(u64, u64)>),
-}
-
 fn pairs(block: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     block.chunks_exact(PICK).map(|pick| (word(&pick[..8]), word(&pick[8..])))
 }
 
+/// The picks in `bytes` in order of rows: parted into bins of one row, or of so few that there are at most two bins a pick,
+/// and sorted there. Rows are mostly picked evenly; nothing but speed rests on it.
+fn by_row(bytes: &[u8]) -> Vec<(u64, u64)> {
+    let n = bytes.len() / PICK;
+    let (first, last) = pairs(bytes).fold((u64::MAX, 0), |(first, last), (row, _)| (first.min(row), last.max(row)));
+    if n == 0 {
+        return Vec::new();
+    }
+    let bits = ((last - first) / (2 * n as u64)).checked_ilog2().map_or(0, |bits| bits + 1);
+    let bin = |row: u64| ((row - first) >> bits) as usize;
+    // Where each bin begins; as it is filled, where its next pick goes.
+    let mut next = vec![0; bin(last) + 2];
+    pairs(bytes).for_each(|(row, _)| next[bin(row) + 1] += 1);
+    for i in 1..next.len() {
+        next[i] += next[i - 1];
+    }
+    let mut sorted = vec![(0, 0); n];
+    for pick in pairs(bytes) {
+        let next = &mut next[bin(pick.0)];
+        sorted[*next] = pick;
+        *next += 1;
+    }
+    if bits > 0 {
+        let mut from = 0;
+        for &to in &next[..next.len() - 1] {
+            sorted[from..to].sort_unstable();
+            from = to;
+        }
+    }
+    sorted
+}
+
 impl Sorted {
-    /// Turns to the next bucket; false if there is none.
+    /// Turns to the next picks; false if there are none.
     fn turn(&mut self) -> Result<bool, Error> {
+        if let Some(block) = self.of_one.as_mut().and_then(Iterator::next) {
+            self.now = pairs(&block?).collect::<Vec<_>>().into_iter();
+            return Ok(true);
+        }
+        self.of_one = None;
         let Some(level) = self.levels.last_mut() else { return Ok(false) };
         if level.next == level.spilled.buckets() {
             self.levels.pop();
@@ -178,18 +250,13 @@ impl Sorted {
         }
         let bucket = level.next;
         level.next += 1;
-        let n = level.spilled.len(bucket);
-        let blocks = || level.spilled.blocks(bucket, SORTED as usize);
-        if n * PICK <= self.memory / 4 {
-            let mut picks = Vec::with_capacity(n);
-            for block in blocks() {
-                picks.extend(pairs(&block?));
-            }
-            picks.sort_unstable();
-            self.now = Now::Sorted(picks.into_iter());
+        if level.spilled.len(bucket) * PICK <= self.memory / 4 {
+            level.spilled.read_into(bucket, &mut self.bytes)?;
+            self.now = by_row(&self.bytes).into_iter();
             return Ok(true);
         }
         // Too many for the memory: some rows are picked very often. Part the bucket again, as finely as its rows allow.
+        let blocks = || level.spilled.blocks(bucket, SORTED as usize);
         let (mut first, mut last) = (u64::MAX, 0);
         for block in blocks() {
             for (row, _) in pairs(&block?) {
@@ -197,12 +264,12 @@ impl Sorted {
             }
         }
         if first == last {
-            self.now = Now::One(blocks(), Vec::new().into_iter());
+            self.of_one = Some(blocks());
             return Ok(true);
         }
         let mut parted = Parted::new(first, last + 1, self.memory / 4, &self.dir)?;
         for block in blocks() {
-            pairs(&block?).try_for_each(|(row, position)| parted.push(row, position))?;
+            pairs(&block?).try_for_each(|(row, at)| parted.push(row, at))?;
         }
         self.levels.push(Level { spilled: parted.spill.finish()?, next: 0 });
         Ok(true)
@@ -215,34 +282,23 @@ impl Iterator for Sorted {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match &mut self.now {
-                Now::Sorted(picks) => {
-                    if let Some(pick) = picks.next() {
-                        return Some(Ok(pick));
-                    }
-                }
-                Now::One(blocks, picks) => {
-                    if let Some(pick) = picks.next() {
-                        return Some(Ok(pick));
-                    }
-                    match blocks.next() {
-                        Some(Ok(block)) => {
-                            *picks = pairs(&block).collect::<Vec<_>>().into_iter();
-                            continue;
-                        }
-                        Some(Err(error)) => return Some(Err(error)),
-                        None => {}
-                    }
-                }
+            if self.turn.times > 0 {
+                self.turn.times -= 1;
+                self.turn.position += 1;
+                return Some(Ok((self.turn.row, self.turn.position - 1)));
             }
-            match self.turn() {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(error) => {
-                    self.levels.clear();
-                    self.now = Now::Sorted(Vec::new().into_iter());
-                    return Some(Err(error));
-                }
+            match self.now.next() {
+                Some((row, at)) if at >= TURN => (self.turn.row, self.turn.times) = (row, at - TURN),
+                Some(pick) => return Some(Ok(pick)),
+                None => match self.turn() {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(error) => {
+                        self.levels.clear();
+                        self.of_one = None;
+                        return Some(Err(error));
+                    }
+                },
             }
         }
     }

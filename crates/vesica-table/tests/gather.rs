@@ -42,6 +42,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn rows_in_turn_stand_in_the_order_of_the_table(
+        times in prop::collection::vec(0u64..4, 1..300),
+        placed in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
+        in_front: bool,
+        memory in 300usize..40_000,
+    ) {
+        let dir = dir();
+        let n = times.len();
+        let rows = rows(n as u64);
+        let table = table(&file(&dir, "in.csv", text(&rows)));
+        let turns: Vec<usize> = (0..n).flat_map(|row| (0..times[row]).map(move |_| row)).collect();
+        let placed: Vec<usize> = placed.into_iter().map(|row| row.index(n)).collect();
+        let (turns_from, placed_from) = if in_front { (placed.len(), 0) } else { (0, turns.len()) };
+        let mut picks = Picks::new(n as u64, memory, dir.path()).unwrap().turns_from(turns_from as u64);
+        // All in some other order: the table's, backwards.
+        times.iter().enumerate().rev().for_each(|(row, &times)| picks.push_turn(RowId(row as u64), times).unwrap());
+        for (place, &row) in placed.iter().enumerate().rev() {
+            picks.push(RowId(row as u64), (placed_from + place) as u64).unwrap();
+        }
+        let all = if in_front { [placed, turns].concat() } else { [turns, placed].concat() };
+        prop_assert_eq!(picks.len(), all.len() as u64);
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        gather(&*table, picks, memory, dir.path(), &mut *sink).unwrap();
+        let out = std::fs::read(sink.finish().unwrap().commit().unwrap().path).unwrap();
+        let all: Vec<String> = all.into_iter().map(|row| rows[row].clone()).collect();
+        prop_assert_eq!(String::from_utf8(out).unwrap(), text(&all));
+    }
+}
+
 #[test]
 fn a_row_picked_a_million_times_needs_no_memory() {
     let dir = dir();

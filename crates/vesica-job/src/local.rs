@@ -59,12 +59,12 @@ impl Local {
     /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
     pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
         self.room_for(picks.len(), rows)?;
-        let memory = Share::Output.of(plan.memory);
+        let (memory, workers) = (Share::Output.of(plan.memory), plan.workers as usize);
         match &plan.columns {
-            None => vesica_table::gather(&*self.table, picks, memory, &self.scratch, &mut *sink)?,
+            None => vesica_table::gather(&*self.table, picks, memory, workers, &self.scratch, &mut *sink)?,
             Some(names) => {
                 let view = View::new(&*self.table, names)?;
-                vesica_table::gather(&view, picks, memory, &self.scratch, &mut *sink)?
+                vesica_table::gather(&view, picks, memory, workers, &self.scratch, &mut *sink)?
             }
         };
         Ok(sink.finish()?)

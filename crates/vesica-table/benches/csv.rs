@@ -62,12 +62,14 @@ fn passes(c: &mut Criterion) {
                 assert_eq!(rows as u64, *n);
             });
         });
-        group.bench_function("select half", |b| {
-            b.iter(|| {
-                let mut rows = (0..*n).step_by(2).map(|r| Ok(RowId(r)));
-                table.select(&mut rows, Form::Verbatim, &[], &mut |_| Ok(())).unwrap();
+        for workers in [1, 2] {
+            group.bench_function(format!("select half, {workers} workers"), |b| {
+                b.iter(|| {
+                    let mut rows = (0..*n).step_by(2).map(|r| Ok(RowId(r)));
+                    table.select(&mut rows, Form::Verbatim, &[], workers, &mut |_| Ok(())).unwrap();
+                });
             });
-        });
+        }
         group.finish();
     }
     let (table, _, bytes) = &forms[0].1;
@@ -84,7 +86,7 @@ fn passes(c: &mut Criterion) {
                 (picks, create(&Output::new(dir.path().join("out.csv")), &**table).unwrap())
             };
             let run = |(picks, mut sink): (Picks, Box<dyn vesica_table::Sink>)| {
-                gather(&**table, picks, memory, dir.path(), &mut *sink).unwrap();
+                gather(&**table, picks, memory, 2, dir.path(), &mut *sink).unwrap();
             };
             b.iter_batched(picked, run, BatchSize::PerIteration);
         });

@@ -1,5 +1,5 @@
 use crate::open::{Cursor, Magic};
-use crate::scan::{Fields, Scanner, Want};
+use crate::scan::{Fields, Mark, Scanner, Want};
 use crate::table::{self, Header};
 use crate::{Batches, Column, Error, Form, Format, Source, Table};
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch, RecordBatchOptions, StringArray};
@@ -7,12 +7,21 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::io::{BufReader, Read};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, LazyLock, OnceLock};
 use vesica_types::RowId;
 
 /// A batch ends at the first of these.
 const BATCH_ROWS: usize = 16 << 10;
 const BATCH_BYTES: usize = 2 << 20;
+
+/// A segment ends at the first of these; it is about the batches that a worker may be ahead.
+const SEGMENT: Segment = Segment { rows: 1 << 15, bytes: 4 << 20 };
+
+/// Batches that a worker may be ahead, tasks that it may have, and rows in a task.
+const BATCHES: usize = 2;
+const TASKS: usize = 2;
+const TASK_ROWS: usize = 1 << 15;
 
 /// The number of rows when no pass has come to the end yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -29,7 +38,28 @@ pub(crate) struct CsvTable {
     schema: SchemaRef,
     header: Header,
     rows: Arc<AtomicU64>,
+    /// Where the segments of the rows begin, once a pass over an uncompressed file has come to the end.
+    marks: Arc<OnceLock<Vec<Mark>>>,
+    segment: Segment,
 }
+
+/// How far apart marks are, about.
+#[derive(Clone, Copy)]
+struct Segment {
+    rows: u64,
+    bytes: u64,
+}
+
+/// Rows to take from one segment.
+struct Task {
+    from: Mark,
+    /// Bytes that it has.
+    bytes: u64,
+    rows: Vec<RowId>,
+}
+
+/// What a worker answers: batches, and then `None` at the end of each task.
+type Answer = Result<Option<RecordBatch>, Error>;
 
 /// How a file is compressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,7 +120,8 @@ impl CsvTable {
         let schema =
             Schema::new(columns.iter().map(|c| Field::new(&c.name, DataType::Utf8, false)).collect::<Vec<_>>());
         let rows = Arc::new(AtomicU64::new(UNKNOWN));
-        Ok(Self { source, packing, columns, schema: Arc::new(schema), header, rows })
+        let (schema, marks) = (Arc::new(schema), Arc::new(OnceLock::new()));
+        Ok(Self { source, packing, columns, schema, header, rows, marks, segment: SEGMENT })
     }
 
     /// A scanner behind the header.
@@ -148,6 +179,10 @@ impl Table for CsvTable {
             source: self.source.clone(),
             rows: self.rows.clone(),
             scanner: self.scan()?,
+            index: self.marks.clone(),
+            segment: self.segment,
+            // A compressed file cannot be read from the middle.
+            marks: (self.packing == Packing::None).then(Vec::new),
             want: Want::Rows { columns: self.columns.len(), fields: places.iter().map(|i| i + 1).max().unwrap_or(0) },
             places,
             fields: Fields::default(),
@@ -169,20 +204,37 @@ impl Table for CsvTable {
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
         columns: &[usize],
+        workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let places = columns;
+        match self.marks.get() {
+            Some(marks) => self.pick_everywhere(marks, rows, form, columns, workers, emit)?,
+            None => self.pick(self.scan()?, rows, form, columns, emit)?,
+        }
+        self.source.check()
+    }
+}
+
+impl CsvTable {
+    /// Hands `rows` of what `scanner` reads to `emit`.
+    fn pick(
+        &self,
+        mut scanner: Scanner,
+        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
+        form: Form,
+        places: &[usize],
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let columns = self.columns.len();
         let want = match form {
             Form::Verbatim => Want::Bounds { columns },
             Form::Arrow => Want::Rows { columns, fields: places.iter().map(|i| i + 1).max().unwrap_or(0) },
         };
-        let mut scanner = self.scan()?;
         let mut fields = Fields::default();
         let mut lines = Lines::default();
         let schema = self.schema.project(places).map_err(|e| Error::Bug(e.to_string()))?;
         let mut texts = Texts::new(Arc::new(schema));
-        let mut at = 0;
+        let mut at = scanner.rows();
         let mut wanted = rows.next().transpose()?;
         while let Some(RowId(this)) = wanted {
             if this < at {
@@ -220,7 +272,88 @@ impl Table for CsvTable {
         if !texts.is_empty() {
             emit(texts.batch(&self.source)?)?;
         }
-        self.source.check()
+        Ok(())
+    }
+
+    /// Hands `rows` to `emit`, in `workers` segments at a time. Segments of which no row is wanted are not read.
+    fn pick_everywhere(
+        &self,
+        marks: &[Mark],
+        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
+        form: Form,
+        places: &[usize],
+        workers: usize,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.source.begin()?;
+        let mut tasks = Tasks { marks, wanted: rows.next().transpose()?, rows };
+        std::thread::scope(|scope| {
+            // A worker ends when nobody gives it tasks or takes its answers.
+            let work = |todo: Receiver<Task>, done: SyncSender<Answer>| {
+                for Task { from, bytes, rows } in todo {
+                    let input = Box::new(Cursor::new(&self.source, from.offset).take(bytes));
+                    let scanner = Scanner::at(from, self.source.clone(), input);
+                    let gone = |_| Error::Bug("nobody takes the rows".into());
+                    let mut emit = |batch| done.send(Ok(Some(batch))).map_err(gone);
+                    let ended = self.pick(scanner, &mut rows.into_iter().map(Ok), form, places, &mut emit);
+                    if done.send(ended.map(|()| None)).is_err() {
+                        return;
+                    }
+                }
+            };
+            let workers: Vec<_> = (0..workers.max(1))
+                .map(|_| {
+                    let (task, todo) = sync_channel(TASKS);
+                    let (done, answers) = sync_channel(BATCHES);
+                    scope.spawn(move || work(todo, done));
+                    (task, answers)
+                })
+                .collect();
+            let dead = || Error::Bug("a worker has ended before its rows".into());
+            // Tasks go round, and so do answers: batches and errors come in order of rows.
+            let (mut given, mut taken) = (0, 0);
+            loop {
+                while given < taken + TASKS * workers.len()
+                    && let Some(task) = tasks.next()?
+                {
+                    workers[given % workers.len()].0.send(task).map_err(|_| dead())?;
+                    given += 1;
+                }
+                if taken == given {
+                    return Ok(());
+                }
+                while let Some(batch) = workers[taken % workers.len()].1.recv().map_err(|_| dead())?? {
+                    emit(batch)?;
+                }
+                taken += 1;
+            }
+        })
+    }
+}
+
+/// Cuts the rows that are wanted into tasks.
+struct Tasks<'a> {
+    marks: &'a [Mark],
+    wanted: Option<RowId>,
+    rows: &'a mut dyn Iterator<Item = Result<RowId, Error>>,
+}
+
+impl Tasks<'_> {
+    fn next(&mut self) -> Result<Option<Task>, Error> {
+        let Some(first) = self.wanted else { return Ok(None) };
+        // The first mark is at row 0.
+        let end = self.marks.partition_point(|mark| mark.row <= first.0);
+        let from = self.marks[end - 1];
+        let (bytes, beyond) = self.marks.get(end).map_or((u64::MAX, u64::MAX), |to| (to.offset - from.offset, to.row));
+        let mut rows = Vec::new();
+        while let Some(row) = self.wanted.filter(|row| row.0 < beyond && rows.len() < TASK_ROWS) {
+            rows.push(row);
+            self.wanted = self.rows.next().transpose()?;
+            if self.wanted.is_some_and(|next| next < row) {
+                return Err(Error::Bug("rows to select do not ascend".into()));
+            }
+        }
+        Ok(Some(Task { from, bytes, rows }))
     }
 }
 
@@ -229,6 +362,10 @@ struct Keys {
     source: Arc<Source>,
     rows: Arc<AtomicU64>,
     scanner: Scanner,
+    /// The marks of the whole file, set at its end, and those so far.
+    index: Arc<OnceLock<Vec<Mark>>>,
+    segment: Segment,
+    marks: Option<Vec<Mark>>,
     want: Want,
     places: Vec<usize>,
     fields: Fields,
@@ -238,6 +375,7 @@ struct Keys {
 impl Keys {
     fn batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         while !self.texts.full() {
+            self.note();
             let Some(row) = self.scanner.next(self.want, &mut self.fields)? else {
                 self.source.check()?;
                 let rows = self.scanner.rows();
@@ -245,6 +383,10 @@ impl Keys {
                 if before != UNKNOWN && before != rows {
                     let what = format!("it had {before} rows and now has {rows}");
                     return Err(Error::Changed { path: self.source.path().to_owned(), what });
+                }
+                if let Some(marks) = self.marks.take() {
+                    // A pass before this one has found the same.
+                    let _ = self.index.set(marks);
                 }
                 if self.texts.is_empty() {
                     return Ok(None);
@@ -254,6 +396,20 @@ impl Keys {
             self.texts.push(row.place, self.places.iter().map(|&i| row.field(i)));
         }
         self.texts.batch(&self.source).map(Some)
+    }
+
+    /// Marks the place before the next row, if a segment begins there.
+    #[inline]
+    fn note(&mut self) {
+        if let Some(marks) = &mut self.marks {
+            let (here, last) = (self.scanner.mark(), marks.last());
+            let ended = |last: &Mark| {
+                here.row - last.row >= self.segment.rows || here.offset - last.offset >= self.segment.bytes
+            };
+            if last.is_none_or(ended) {
+                marks.push(here);
+            }
+        }
     }
 }
 
@@ -375,5 +531,134 @@ impl Lines {
         let bug = |e: arrow_schema::ArrowError| Error::Bug(e.to_string());
         let rows = LargeBinaryArray::try_new(ends, Buffer::from_vec(lines.bytes), nulls).map_err(bug)?;
         RecordBatch::try_new(VERBATIM.clone(), vec![Arc::new(rows)]).map_err(bug)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Input;
+    use arrow_array::cast::AsArray;
+    use proptest::prelude::*;
+
+    fn table(path: &std::path::Path, segment: Segment) -> CsvTable {
+        CsvTable { segment, ..CsvTable::open(Source::open(&Input::new(path)).unwrap()).unwrap() }
+    }
+
+    /// Reads the table whole, which leaves an index.
+    fn index(table: &CsvTable) -> u64 {
+        table.keys(&["k".into()]).unwrap().map(|batch| batch.unwrap().num_rows() as u64).sum()
+    }
+
+    /// The rows, or the error instead of them.
+    fn select(table: &CsvTable, rows: &[u64], form: Form, workers: usize) -> Result<Vec<Vec<u8>>, String> {
+        let mut out = Vec::new();
+        let mut emit = |batch: RecordBatch| {
+            let columns = batch.columns().iter().map(|c| arrow_cast::cast(c, &DataType::LargeBinary).unwrap());
+            let columns: Vec<_> = columns.collect();
+            let cell = |c: &ArrayRef, i| c.as_binary::<i64>().value(i).to_vec();
+            out.extend((0..batch.num_rows()).flat_map(|i| columns.iter().map(move |c| cell(c, i)).collect::<Vec<_>>()));
+            Ok(())
+        };
+        let columns: &[usize] = if form == Form::Arrow { &[1, 0] } else { &[] };
+        let mut rows = rows.iter().map(|&row| Ok(RowId(row)));
+        let selected = table.select(&mut rows, form, columns, workers, &mut emit);
+        selected.map(|()| out).map_err(|e| e.to_string())
+    }
+
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let field = prop_oneof![
+            8 => Just(&b"v"[..]),
+            2 => Just(&b""[..]),
+            2 => Just(&b"\"x\ny,\""[..]),
+            2 => Just(&b"\"x\r\n\"\"y\""[..]),
+            1 => Just(&b"a \" b"[..]),
+            1 => Just(&[b'z'; 100][..]),
+        ];
+        let last = prop_oneof![8 => field.clone(), 1 => Just(&b"\xff"[..])];
+        let ending = prop_oneof![4 => Just(&b"\n"[..]), 2 => Just(&b"\r\n"[..]), 1 => Just(&b"\n\n"[..])];
+        let row = (field, last, ending).prop_map(|(key, value, ending)| [key, b",", value, ending].concat());
+        (prop::collection::vec(row, 1..40), any::<bool>()).prop_map(|(rows, cut)| {
+            let mut text = [&b"k,v\n"[..], &rows.concat()].concat();
+            if cut {
+                text.truncate(text.trim_ascii_end().len());
+            }
+            text
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn an_index_changes_nothing_but_the_time(
+            text in text(),
+            mut picks in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
+            (rows, bytes) in (1u64..10, 1u64..400),
+            workers in 1usize..5,
+            beyond in prop::bool::weighted(0.1),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("in.csv");
+            std::fs::write(&path, &text).unwrap();
+            let plain = table(&path, Segment { rows, bytes });
+            let indexed = table(&path, Segment { rows, bytes });
+            let n = index(&indexed);
+            let marks = indexed.marks.get().unwrap();
+            prop_assert!(marks.iter().enumerate().all(|(i, mark)| mark.row >= i as u64 && mark.row <= n));
+            prop_assert!(marks.len() as u64 > n.saturating_sub(1) / rows);
+            picks.sort_by_key(|pick| pick.index(n as usize));
+            let mut picks: Vec<u64> = picks.iter().map(|pick| pick.index(n as usize) as u64).collect();
+            if beyond {
+                picks.push(n);
+            }
+            for form in [Form::Verbatim, Form::Arrow] {
+                let (indexed, plain) = (select(&indexed, &picks, form, workers), select(&plain, &picks, form, workers));
+                if beyond && form == Form::Arrow {
+                    // A value that is not UTF-8 may be told first.
+                    prop_assert!(indexed.is_err() && plain.is_err());
+                } else {
+                    prop_assert_eq!(&indexed, &plain);
+                    prop_assert_eq!(indexed.is_err_and(|e| e.contains("not there any more")), beyond);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_come_in_order_however_often_they_are_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.csv");
+        let row = |i: u64| format!("{i},\"{i}\n\"\n");
+        std::fs::write(&path, format!("k,v\n{}", (0..1000).map(row).collect::<String>())).unwrap();
+        let table = table(&path, Segment { rows: 7, bytes: 1 << 20 });
+        assert_eq!(index(&table), 1000);
+        let times = |i: u64| if i == 500 { 3 * TASK_ROWS } else { i as usize % 3 };
+        let picks: Vec<u64> = (0..1000).flat_map(|i| std::iter::repeat_n(i, times(i))).collect();
+        for workers in [1, 2, 3] {
+            let rows = select(&table, &picks, Form::Verbatim, workers).unwrap();
+            assert_eq!(rows.len(), picks.len());
+            assert!(rows.iter().zip(&picks).all(|(found, &i)| found == row(i).as_bytes()));
+        }
+        let error = select(&table, &[3, 2], Form::Verbatim, 2).unwrap_err();
+        assert!(error.contains("do not ascend"), "{error}");
+        // An error of whoever takes the rows ends the workers too.
+        let mut rows = (0..1000).map(|i| Ok(RowId(i)));
+        let mut full = |_| Err(Error::Bug("full".into()));
+        let error = table.select(&mut rows, Form::Verbatim, &[], 3, &mut full).unwrap_err();
+        assert!(error.to_string().contains("full"), "{error}");
+    }
+
+    #[test]
+    fn segments_without_wanted_rows_are_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.csv");
+        std::fs::write(&path, format!("k,v\n{}", (0..1000).map(|i| format!("{i},x\n")).collect::<String>())).unwrap();
+        let table = table(&path, Segment { rows: 10, bytes: 1 << 20 });
+        index(&table);
+        let rows = select(&table, &[15, 995], Form::Verbatim, 2).unwrap();
+        assert_eq!(rows, [&b"15,x\n"[..], b"995,x\n"]);
+        // Ten rows of five bytes and ten of six.
+        assert_eq!(table.bytes_read(), 110);
     }
 }

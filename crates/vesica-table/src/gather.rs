@@ -11,6 +11,9 @@ const PICK: usize = 16;
 /// Bytes of an absent row's pick: its position.
 const ABSENT: usize = 8;
 
+/// Bytes that a thread that reads holds at most: three batches of a CSV, and its buffer.
+const READER: usize = 8 << 20;
+
 /// About as many picks sort well together.
 const SORTED: u64 = 1 << 15;
 
@@ -90,15 +93,25 @@ impl Picks {
 }
 
 /// Gives `sink` the rows of `table` that `picks` names, in order of position; tells how many. Holds about `memory`
-/// bytes beside those of `picks`, and keeps the rest in `dir`.
+/// bytes beside those of `picks`, and keeps the rest in `dir`. At most `workers` threads read, and no more than memory
+/// allows.
 ///
 /// # Errors
 /// What is wrong with the data, the disk or the sink; [`Error::Changed`] if a row is not there; [`Error::Bug`] if the
 /// positions are not 0 to n - 1, each once.
-pub fn gather(table: &dyn Table, picks: Picks, memory: usize, dir: &Path, sink: &mut dyn Sink) -> Result<u64, Error> {
+pub fn gather(
+    table: &dyn Table,
+    picks: Picks,
+    memory: usize,
+    workers: usize,
+    dir: &Path,
+    sink: &mut dyn Sink,
+) -> Result<u64, Error> {
     let Picks { rows, absent, n, turns } = picks;
     let form = sink.form();
-    let mut reorder = Reorder::new(sink, n, memory, dir)?;
+    let readers = memory / 4;
+    let workers = workers.min(readers / READER).max(1);
+    let mut reorder = Reorder::new(sink, n, memory - readers, dir)?;
     // Positions of the rows that the table has been asked for and has not given yet.
     let asked = RefCell::new(VecDeque::new());
     let mut rows = rows.sorted(turns)?.map(|pick| {
@@ -108,7 +121,7 @@ pub fn gather(table: &dyn Table, picks: Picks, memory: usize, dir: &Path, sink: 
         })
     });
     let columns: Vec<usize> = (0..table.columns().len()).collect();
-    table.select(&mut rows, form, &columns, &mut |batch| {
+    table.select(&mut rows, form, &columns, workers, &mut |batch| {
         let mut asked = asked.borrow_mut();
         if asked.len() < batch.num_rows() {
             return Err(Error::Bug("more rows than were asked for".into()));

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # use vesica_table::*; use vesica_types::RowId;
-//! # fn job(found: Vec<(RowId, u64)>, memory: usize, dir: &std::path::Path) -> Result<(), Error> {
+//! # fn job(found: Vec<(RowId, u64)>, memory: usize, workers: usize, dir: &std::path::Path) -> Result<(), Error> {
 //! let table = open(&Input::new("alice.csv"))?;
 //! // … keys, protocol, join …
 //! let mut picks = Picks::new(table.rows().unwrap_or(0), memory / 4, dir)?;
@@ -14,7 +14,7 @@
 //!     picks.push(row, position)?;
 //! }
 //! let mut sink = create(&Output::new("matched.csv"), &*table)?;
-//! gather(&*table, picks, memory / 2, dir, &mut *sink)?;
+//! gather(&*table, picks, memory / 2, workers, dir, &mut *sink)?;
 //! let written = sink.finish()?.commit()?;
 //! # Ok(()) }
 //! ```

@@ -170,6 +170,7 @@ impl Table for ParquetTable {
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
         columns: &[usize],
+        _workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if form != Form::Arrow {

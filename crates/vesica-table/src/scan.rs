@@ -33,8 +33,9 @@ pub(crate) struct Scanner {
     input: Box<dyn Read + Send>,
     /// Whether the input is decompressed on the way, so that errors of its own are damage to the file.
     packed: bool,
-    /// What has been read and not yet been given out is `buf[start..end]`.
+    /// What has been read and not yet been given out is `buf[start..end]`; `buf` begins at `base` in the input.
     buf: Vec<u8>,
+    base: u64,
     start: usize,
     end: usize,
     eof: bool,
@@ -56,6 +57,15 @@ pub(crate) struct Scanner {
     only_exact: bool,
     chunk: usize,
     max_row: usize,
+}
+
+/// A place between two rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    /// Bytes, rows (the header not counted) and lines before it.
+    pub(crate) offset: u64,
+    pub(crate) row: u64,
+    pub(crate) line: u64,
 }
 
 /// The row that [`Scanner::next`] found.
@@ -137,6 +147,7 @@ impl Scanner {
             input,
             packed,
             buf: vec![0; 2 * CHUNK],
+            base: 0,
             start: 0,
             end: 0,
             eof: false,
@@ -153,6 +164,17 @@ impl Scanner {
             chunk: CHUNK,
             max_row: MAX_ROW,
         }
+    }
+
+    /// The rows from `mark` on; `input` begins there.
+    pub(crate) fn at(mark: Mark, source: Arc<Source>, input: Box<dyn Read + Send>) -> Self {
+        let Mark { offset, row, line } = mark;
+        Self { base: offset, row, line, filled: row, ..Self::new(source, input, false) }
+    }
+
+    /// Where the next row begins.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { offset: self.base + self.start as u64, row: self.row, line: self.line }
     }
 
     /// Takes a UTF-8 byte order mark off, if there is one.
@@ -416,6 +438,7 @@ impl Scanner {
         self.filled = self.row;
         if self.buf.len() - self.end < self.chunk {
             self.buf.copy_within(self.start..self.end, 0);
+            self.base += self.start as u64;
             self.start = 0;
             self.end = kept;
             if self.buf.len() - self.end < self.chunk {

@@ -81,8 +81,11 @@ pub trait Table: Send + Sync {
     fn keys(&self, columns: &[String]) -> Result<Batches, Error>;
 
     /// Second pass: the rows numbered by `rows`, which must ascend and may repeat, handed to `emit` batch by batch in
-    /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the places
-    /// `columns`, in that order; a verbatim row is whole.
+    /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the
+    /// places `columns`, in that order; a verbatim row is whole.
+    ///
+    /// A CSV that is not compressed and that a first pass has read to its end is read by `workers` threads, each a few
+    /// batches ahead; everything else by the caller alone.
     ///
     /// # Errors
     /// What is wrong with the data; [`Error::Changed`] if a row is not there; any error of `rows` or `emit`.
@@ -91,6 +94,7 @@ pub trait Table: Send + Sync {
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
         columns: &[usize],
+        workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error>;
 }

@@ -56,12 +56,13 @@ impl Table for View<'_> {
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
         columns: &[usize],
+        workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of some columns".into()));
         }
         let places: Vec<usize> = columns.iter().map(|&i| self.places[i]).collect();
-        self.table.select(rows, form, &places, emit)
+        self.table.select(rows, form, &places, workers, emit)
     }
 }

@@ -97,7 +97,7 @@ fn an_estimate_of_the_rows_may_be_wrong() {
         (0..20_000).for_each(|i| picks.push(RowId(i), 19_999 - i).unwrap());
         assert_eq!(picks.len(), 20_000);
         let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
-        gather(&*table, picks, 1 << 14, dir.path(), &mut *sink).unwrap();
+        gather(&*table, picks, 1 << 14, 2, dir.path(), &mut *sink).unwrap();
         let path = sink.finish().unwrap().commit().unwrap().path;
         let expected: Vec<String> = rows.iter().rev().cloned().collect();
         assert!(std::fs::read(path).unwrap() == text(&expected).as_bytes());
@@ -112,7 +112,7 @@ fn positions_that_are_no_permutation_are_a_bug_and_no_output() {
         let mut picks = Picks::new(3, 1 << 20, dir.path()).unwrap();
         (0..3).for_each(|i| picks.push(RowId(i), positions[i as usize]).unwrap());
         let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
-        let error = gather(&*table, picks, 1 << 20, dir.path(), &mut *sink).unwrap_err();
+        let error = gather(&*table, picks, 1 << 20, 2, dir.path(), &mut *sink).unwrap_err();
         assert_eq!(error.fault(), Fault::Bug, "{positions:?}: {error}");
     }
 }
@@ -136,7 +136,7 @@ fn selected_rows_must_ascend_and_may_repeat() {
         let mut text = String::new();
         let mut rows = rows.iter().map(|&r| Ok(RowId(r)));
         table
-            .select(&mut rows, Form::Arrow, &[0], &mut |batch| {
+            .select(&mut rows, Form::Arrow, &[0], 2, &mut |batch| {
                 let column = batch.column(0).as_any().downcast_ref::<arrow_array::StringArray>().unwrap();
                 column.iter().for_each(|t| write!(text, "{}", t.unwrap()).unwrap());
                 Ok(())
@@ -178,7 +178,7 @@ fn child_gathers_in_little_memory() {
         let mut sink = create(&Output::new(dir.path().join(name)), &*table).unwrap();
         let mut picks = Picks::new(N, memory, dir.path()).unwrap();
         (0..N).for_each(|i| picks.push(RowId(i * 1_000_003 % N), i).unwrap());
-        gather(&*table, picks, memory, dir.path(), &mut *sink).unwrap();
+        gather(&*table, picks, memory, 2, dir.path(), &mut *sink).unwrap();
         sink.finish().unwrap().commit().unwrap();
         let grown = peak() - before;
         std::io::Write::write_all(&mut std::io::stdout(), format!("{name}: {} MiB\n", grown >> 20).as_bytes()).unwrap();

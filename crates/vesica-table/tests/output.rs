@@ -193,7 +193,7 @@ fn child_writes_to_standard_output() {
     let mut sink = create(&Output::new("-"), &*table).unwrap();
     let mut rows = [0, 2].map(|r| Ok(vesica_types::RowId(r))).into_iter();
     let columns: Vec<usize> = (0..table.columns().len()).collect();
-    table.select(&mut rows, sink.form(), &columns, &mut |batch| sink.write(&batch)).unwrap();
+    table.select(&mut rows, sink.form(), &columns, 2, &mut |batch| sink.write(&batch)).unwrap();
     let staged = sink.finish().unwrap();
     assert_eq!(staged.rows(), 2);
     staged.commit().unwrap();

@@ -64,7 +64,7 @@ pub fn write(table: &dyn Table, output: &Output, rows: &[Option<u64>], memory: u
         }
     }
     let mut sink = create(output, table)?;
-    assert_eq!(gather(table, picks, memory, temp.path(), &mut *sink)?, rows.len() as u64);
+    assert_eq!(gather(table, picks, memory, 2, temp.path(), &mut *sink)?, rows.len() as u64);
     let written = sink.finish()?.commit()?;
     assert_eq!(written.rows, rows.len() as u64);
     let bytes = std::fs::read(&written.path).unwrap();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use two::{Ended, Job, LONG, Running, Two, run};
+use two::{Job, LONG, Running, Two};
 
 /// What a run may take beyond `mine.memory`.
 const BEYOND: u64 = 100 << 20;
@@ -95,7 +95,9 @@ fn sampled(rows: u64, memory: u64, folder: &Path) {
     let limit = (memory << 20) + BEYOND;
     let parties = [&two.alice, &two.bob].map(|job| limited(job, limit));
     let spill = parties.each_ref().map(spilled);
-    parties.map(|party| party.wait(DAY)).map(Ended::good);
+    for party in parties {
+        party.wait(DAY).good();
+    }
     for (name, spill) in ["alice", "bob"].into_iter().zip(spill) {
         let report: Value = serde_json::from_str(&two.read(&format!("{name}.json"))).unwrap();
         let (wall, peak) = (&report["total"]["wall_s"], report["total"]["peak_memory"].as_u64().unwrap());

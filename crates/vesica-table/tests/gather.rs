@@ -68,7 +68,7 @@ proptest! {
         let all = if in_front { [placed, turns].concat() } else { [turns, placed].concat() };
         prop_assert_eq!(picks.len(), all.len() as u64);
         let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
-        gather(&*table, picks, memory, dir.path(), &mut *sink).unwrap();
+        gather(&*table, picks, memory, 1, dir.path(), &mut *sink).unwrap();
         let out = std::fs::read(sink.finish().unwrap().commit().unwrap().path).unwrap();
         let all: Vec<String> = all.into_iter().map(|row| rows[row].clone()).collect();
         prop_assert_eq!(String::from_utf8(out).unwrap(), text(&all));

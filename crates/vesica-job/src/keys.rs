@@ -384,52 +384,53 @@ fn sort(unsorted: Spilled, plan: &Plan, memory: usize, dir: &Path, ctl: &Control
     let join = plan.shared.duplicates == Duplicates::Join;
     let seen = Mutex::new(Seen::default());
     let parts = if unsorted.disk_bytes() == 0 {
-        unsorted.rewrite::<JobError>(plan.workers as usize, |records, keep| {
+        unsorted.rewrite::<JobError>(plan.workers as usize, |records, kept| {
             ctl.check()?;
             let (records, _) = records.as_chunks::<RECORD>();
-            let mut part = Seen::default();
-            let mut sorted = ascending(records, 1).map(|place| &records[place]);
-            sorted.try_for_each(|record| if part.is_first(record) || join { keep(record) } else { Ok(()) })?;
+            let (mut part, mut last) = (Seen::default(), None);
+            for record in ascending(records, 1).map(|place| &records[place]) {
+                let first = last.replace(digest(record)) != Some(digest(record));
+                part.count(first, record);
+                if first || join {
+                    kept.push(record)?;
+                }
+            }
             seen.lock().expect("no worker panics").add(&part);
             Ok(())
         })?
     } else {
         let mut sorted = Spill::new(PARTS, RECORD, memory, dir)?;
         for bucket in 0..PARTS {
-            let mut part = Seen::default();
-            in_order(&unsorted, bucket, 1, memory, dir, ctl, &mut |record| match part.is_first(record) || join {
-                true => Ok(sorted.push(bucket, record)?),
-                false => Ok(()),
+            let (mut part, mut last) = (Seen::default(), None);
+            in_order(&unsorted, bucket, 1, memory, dir, ctl, &mut |record| {
+                let first = last.replace(*digest(record)) != Some(*digest(record));
+                part.count(first, record);
+                if first || join { Ok(sorted.push(bucket, record)?) } else { Ok(()) }
             })?;
             seen.lock().expect("no worker panics").add(&part);
         }
         sorted.finish()?
     };
-    let Seen { distinct, repeated, .. } = seen.into_inner().expect("no worker panics");
+    let Seen { distinct, repeated } = seen.into_inner().expect("no worker panics");
     Ok(Sorted { parts, distinct, repeated })
 }
 
-/// What was seen of records that came in order.
+/// What was seen of records in order.
 #[derive(Default)]
 struct Seen {
-    last: Option<[u8; 32]>,
     distinct: u64,
     /// The first row of those that were not their key's first.
     repeated: Option<u64>,
 }
 
 impl Seen {
-    /// Whether a record is its key's first.
     #[inline]
-    fn is_first(&mut self, record: &[u8; RECORD]) -> bool {
-        let first = self.last.as_ref() != Some(digest(record));
+    fn count(&mut self, first: bool, record: &[u8; RECORD]) {
         if first {
-            self.last = Some(*digest(record));
             self.distinct += 1;
         } else {
             self.repeated = Some(self.repeated.map_or(row(record), |least| least.min(row(record))));
         }
-        first
     }
 
     fn add(&mut self, other: &Seen) {

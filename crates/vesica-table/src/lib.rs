@@ -47,7 +47,7 @@ pub use gather::{Picks, gather};
 pub use open::{Format, Input, Source, open};
 pub use reorder::Reorder;
 pub use sink::{Output, Sink, create};
-pub use spill::{Blocks, MAX_BUCKETS, ReadAt, Spill, Spilled};
+pub use spill::{Blocks, MAX_BUCKETS, ReadAt, Refill, Spill, Spilled};
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Form, Header, Table};
 pub use view::View;

@@ -167,15 +167,15 @@ impl Spilled {
     }
 
     /// Every bucket with its records as `change` gives them: the same in another order, or fewer. It takes a bucket's
-    /// records, and gives those that are to be kept to what it is called with; several threads call it, `workers` at
-    /// most. All stays in its place in memory, where it must be.
+    /// records, and pushes those that are to be kept; several threads call it, `workers` at most. All stays in its place
+    /// in memory, where it must be.
     ///
     /// # Errors
     /// The first of `change`; [`Error::Bug`] if records were added, and if there is a file.
     pub fn rewrite<E: From<Error> + Send>(
         mut self,
         workers: usize,
-        change: impl Fn(&[u8], &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), E> + Sync,
+        change: impl Fn(&[u8], &mut Refill<'_>) -> Result<(), E> + Sync,
     ) -> Result<Self, E> {
         let Some(Runs { file: None, placed: None, memory, sizes, .. }) = Arc::get_mut(&mut self.runs) else {
             return Err(Error::Bug("records in a file were to be rewritten".into()).into());
@@ -189,15 +189,9 @@ impl Spilled {
                 old.clear();
                 blocks.iter().for_each(|block| old.extend_from_slice(block));
                 old.truncate(*size as usize);
-                let (mut kept, mut refill) = (0, Refill { blocks: blocks.into_iter(), block: &mut [] });
-                change(&old, &mut |record| {
-                    kept += record.len();
-                    if kept > old.len() {
-                        return Err(Error::Bug("records were added to a bucket".into()));
-                    }
-                    refill.push(record)
-                })?;
-                *size = kept as u64;
+                let mut refill = Refill { blocks: blocks.into_iter(), block: &mut [], left: old.len() };
+                change(&old, &mut refill)?;
+                *size = (old.len() - refill.left) as u64;
             }
         };
         std::thread::scope(|scope| {
@@ -208,25 +202,46 @@ impl Spilled {
     }
 }
 
-/// Blocks that are filled anew.
-struct Refill<'a> {
+/// A bucket that is filled anew, see [`Spilled::rewrite`].
+pub struct Refill<'a> {
     blocks: std::vec::IntoIter<&'a mut [u8]>,
     /// What is free of the block under way.
     block: &'a mut [u8],
+    /// Bytes that there were and that have not been pushed.
+    left: usize,
 }
 
 impl Refill<'_> {
-    fn push(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
-        loop {
+    /// Keeps a record.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if more are kept than there were.
+    #[inline]
+    pub fn push(&mut self, record: &[u8]) -> Result<(), Error> {
+        let left = self.left.checked_sub(record.len());
+        self.left = left.ok_or_else(|| Error::Bug("records were added to a bucket".into()))?;
+        if record.len() > self.block.len() {
+            return self.push_across(record);
+        }
+        let (to, free) = std::mem::take(&mut self.block).split_at_mut(record.len());
+        to.copy_from_slice(record);
+        self.block = free;
+        Ok(())
+    }
+
+    /// Keeps what the block has no room for.
+    #[cold]
+    fn push_across(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            if self.block.is_empty() {
+                self.block = self.blocks.next().ok_or_else(|| Error::Bug("a bucket without room".into()))?;
+            }
             let (now, rest) = bytes.split_at(self.block.len().min(bytes.len()));
             let (to, free) = std::mem::take(&mut self.block).split_at_mut(now.len());
             to.copy_from_slice(now);
             (self.block, bytes) = (free, rest);
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            self.block = self.blocks.next().ok_or_else(|| Error::Bug("more bytes than a bucket had".into()))?;
         }
+        Ok(())
     }
 }
 
@@ -643,8 +658,8 @@ mod tests {
     fn buckets_are_rewritten_in_memory() {
         for workers in [1, 3] {
             // Every other record, the last one first.
-            let change = |old: &[u8], keep: &mut dyn FnMut(&[u8]) -> Result<(), Error>| {
-                old.chunks_exact(16).rev().step_by(2).try_for_each(keep)
+            let change = |old: &[u8], kept: &mut Refill<'_>| {
+                old.chunks_exact(16).rev().step_by(2).try_for_each(|record| kept.push(record))
             };
             let expected = |bucket| {
                 let all: Vec<u128> = (0..2000).filter(|i| i * i % 7 == bucket).collect();
@@ -666,9 +681,9 @@ mod tests {
         for workers in [1, 3] {
             let failed = filled(1 << 20).rewrite(workers, |_, _| Err(Error::Bug("so".into())));
             assert!(failed.err().unwrap().to_string().contains("so"));
-            let twice = |old: &[u8], keep: &mut dyn FnMut(&[u8]) -> Result<(), Error>| {
-                keep(old)?;
-                keep(&old[..old.len().min(8)])
+            let twice = |old: &[u8], kept: &mut Refill<'_>| {
+                kept.push(old)?;
+                kept.push(&old[..old.len().min(8)])
             };
             let error = filled(1 << 20).rewrite::<Error>(workers, twice).err().unwrap();
             assert!(error.to_string().contains("records were added"), "{error}");

@@ -69,7 +69,8 @@ fn the_jobs_of_the_page_of_benchmarks_run() {
     let (shared, _) = jobs[0].split_once("[mine]").unwrap();
     let mut two = Two::sampled("100", "50");
     let port = two.port.to_string();
-    for (job, text) in [(&mut two.alice, jobs[0]), (&mut two.bob, &format!("{shared}{}", jobs[1]))] {
+    let texts = [jobs[0].to_owned(), format!("{shared}{}", jobs[1])];
+    for (job, text) in [&mut two.alice, &mut two.bob].into_iter().zip(texts) {
         assert!(text.contains("sha256:…") && text.contains("5300"), "{text}");
         let print = job.text.split('"').find(|word| word.starts_with("sha256:")).unwrap().to_owned();
         job.text = text.replace("sha256:…", &print).replace("5300", &port);

@@ -33,11 +33,12 @@ fn limited(job: &Job, bytes: u64) -> Running {
 fn spilled(process: &Running) -> JoinHandle<u64> {
     let open = format!("/proc/{}/fd", process.id());
     std::thread::spawn(move || {
-        let mut most = 0;
+        let mut most = 0u64;
         while let Ok(open) = std::fs::read_dir(&open) {
             let files = open.flatten().filter_map(|entry| std::fs::metadata(entry.path()).ok());
-            most = most
-                .max(files.filter(|file| file.is_file() && file.nlink() == 0).map(|file| 512 * file.blocks()).sum());
+            most = most.max(
+                files.filter(|file| file.is_file() && file.nlink() == 0).map(|file| 512 * file.blocks()).sum::<u64>(),
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         most
@@ -79,6 +80,7 @@ fn a_run_stays_under_a_hard_limit_and_spills() {
 
 /// Both parties of a sample of `rows` rows each, half of them common, under a hard limit of `memory` MiB and what goes
 /// beyond it; both learn.
+#[expect(clippy::print_stdout, reason = "a soak is made to know what it takes")]
 fn sampled(rows: u64, memory: u64, folder: &Path) {
     let mut two = Two::within(folder);
     let dir = two.dir.path().to_str().unwrap().to_owned();

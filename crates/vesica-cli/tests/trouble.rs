@@ -277,8 +277,12 @@ fn local_faults_are_found_before_contact() {
     for field in ["report", "trace"] {
         let more = |two: &mut Two, path| two.alice.text.push_str(&format!("{field} = \"{path}\"\n"));
         let named = format!("mine.{field}: ");
-        fails(&|two| more(two, "nowhere/file.json"), 2, &[&named, "nowhere/file.json", "nowhere does not exist"]);
-        fails(&|two| more(two, "."), 2, &[&named, "is a folder"]);
+        fails(
+            &|two| more(two, "nowhere/file.json"),
+            2,
+            &[named.as_str(), "nowhere/file.json", "nowhere does not exist"],
+        );
+        fails(&|two| more(two, "."), 2, &[named.as_str(), "is a folder"]);
     }
     let two = Two::with("id\n1\n", "id\n1\n");
     two.alice

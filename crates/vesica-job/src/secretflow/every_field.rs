@@ -9,8 +9,11 @@ use super::translate::{self, Note, Trust};
 use crate::spec::{Spec, SpecError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values that mean what the job meant before: a default that is written out, and a curve's other name.
-const SAME: [(&str, &str); 2] = [
+/// Values that may mean what the job meant before: a default that is written out, a curve's other name, and the roles where
+/// both parties learn an inner join.
+const SAME: [(&str, &str); 4] = [
+    ("psi_config.protocol_config.role", "\"ROLE_RECEIVER\""),
+    ("psi_config.protocol_config.role", "\"ROLE_SENDER\""),
     ("psi_config.advanced_join_type", "\"ADVANCED_JOIN_TYPE_INNER_JOIN\""),
     ("psi_config.protocol_config.ecdh_config.curve", "\"CURVE_25519_ELLIGATOR2\""),
 ];

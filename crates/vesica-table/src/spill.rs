@@ -55,7 +55,7 @@ impl Spill {
     ///
     /// # Errors
     /// [`Error::Bug`] for a record of another length or a bucket that is not there; [`Error::DiskFull`].
-    #[inline]
+    #[inline(always)] // Callers know how long their records are: then no call copies them.
     pub fn push(&mut self, bucket: usize, record: &[u8]) -> Result<(), Error> {
         if record.len() != self.record {
             return Err(Error::Bug(format!("a record of {} bytes in a spill of {}", record.len(), self.record)));
@@ -371,7 +371,7 @@ impl Log {
     }
 
     /// Appends the record made of `parts` to `bucket`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, bucket: usize, parts: &[&[u8]]) -> Result<(), Error> {
         let Some(open) = self.open.get_mut(bucket) else {
             return Err(Error::Bug(format!("bucket {bucket} of {}", self.open.len())));

@@ -743,14 +743,23 @@ impl Link {
         }
     }
 
-    /// Says how far this side is; the next heartbeat tells the peer. `phase` is cut to 32 bytes.
+    /// Says how far this side is: the peer hears of a new phase at once, of the rest with the next heartbeat. `phase` is
+    /// cut to 32 bytes.
     pub fn set_progress(&self, phase: &str, done: u64, total: Option<u64>) {
-        let mut here = lock(&self.shared.here);
-        if here.phase != phase {
+        let shared = &*self.shared;
+        let mut here = lock(&shared.here);
+        let new = here.phase != phase;
+        if new {
             phase.clone_into(&mut here.phase);
         }
         here.done = done;
         here.total = total;
+        drop(here);
+        if new {
+            let mut state = lock(&shared.state);
+            state.ping = true;
+            shared.wake_writer(&mut state);
+        }
     }
 
     /// What the peer's last heartbeat said.

@@ -35,6 +35,20 @@ fn a_busy_peer_is_not_a_dead_one() {
 }
 
 #[test]
+fn a_new_phase_is_told_at_once() {
+    let (a, b) = links(|_| ());
+    let began = Instant::now();
+    for phase in ["read", "match", "settle", "write", "finish", "close", "rest", "again", "more", "end"] {
+        b.set_progress(phase, 0, None);
+        while a.peer_progress().is_none_or(|progress| progress.phase != phase) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // A heartbeat comes once a second.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_silent_peer_is_noticed_and_named_with_the_phase() {
     let (a, mut raw) = raw_pair(|endpoint| endpoint.silence = SILENCE);
     let mut ping = 5u64.to_le_bytes().to_vec();

@@ -256,6 +256,65 @@ fn a_broken_connection_is_made_again() {
     }
 }
 
+/// Wherever a connection is cut, in the last bytes above all: both end well. Who did not hear the other's goodbye stays for
+/// as long as its patience.
+#[test]
+#[ignore = "takes minutes"]
+fn a_connection_cut_anywhere_is_made_again() {
+    let (expected, ..) = undisturbed(two());
+    let mut two = two();
+    two.change("patience = \"60s\"", "patience = \"8s\"");
+    let proxy = Proxy::before(two.port);
+    two.bob.change(&two.port.to_string(), &proxy.port.to_string());
+    proxy.cut_after(u64::MAX);
+    start_both(&two);
+    let all = u64::MAX - proxy.left.load(Ordering::SeqCst);
+    for cut in (1..40).map(|i| all * i / 40).chain((0..32).map(|i| all - 16 * i)) {
+        proxy.cut_after(cut);
+        start_both(&two);
+        assert_eq!(outputs(&two), expected, "cut after {cut} of {all} bytes");
+        assert!(two::names(&two.path("ledger")).is_empty());
+        ["alice.out.csv", "bob.out.csv"].iter().for_each(|name| std::fs::remove_file(two.path(name)).unwrap());
+    }
+}
+
+/// One side or both, up to three times a run, at any moment. A party may be left alone that was killed when the other was
+/// done; then both run once more.
+#[test]
+#[ignore = "takes minutes"]
+fn parties_killed_at_any_moment_go_on() {
+    let (expected, ..) = undisturbed(two());
+    let mut chance = 1u64;
+    let mut below = |n: u64| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (chance >> 33) % n
+    };
+    for round in 0..40 {
+        let mut two = two();
+        two.change("patience = \"60s\"", "patience = \"10s\"");
+        let jobs = [&two.alice, &two.bob];
+        let mut runs = jobs.map(|job| Some(start(job)));
+        for _ in 0..=below(3) {
+            std::thread::sleep(Duration::from_millis(below(1500)));
+            let victims = 1 + below(3);
+            for (i, job) in jobs.into_iter().enumerate() {
+                if victims >> i & 1 == 1 && !runs[i].as_mut().unwrap().is_over() {
+                    drop(runs[i].take());
+                    runs[i] = Some(start(job));
+                }
+            }
+        }
+        let runs = runs.map(|run| run.unwrap().wait(LONG));
+        if runs.iter().any(|run| run.code != Some(0)) {
+            let codes = runs.each_ref().map(|run| run.code);
+            assert!(matches!(codes, [Some(0), Some(4 | 5)] | [Some(4 | 5), Some(0)]), "round {round}: {runs:?}");
+            start_both(&two);
+        }
+        assert_eq!(outputs(&two), expected, "round {round}");
+        assert!(two::names(&two.path("ledger")).is_empty(), "round {round}");
+    }
+}
+
 #[test]
 fn another_input_job_or_key_is_refused_by_name() {
     let mut two = two();

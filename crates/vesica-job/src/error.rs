@@ -51,6 +51,15 @@ pub enum JobError {
         "fewer keys are common than shared.limits.min_intersection asks for ({0}); by that agreement nobody is told more"
     )]
     TooSmall(u64),
+    /// A connection that was lost after the last unit, when the peer may have been done.
+    #[error("{0}; every unit is finished, so the other side may have ended: run the same command again on both sides")]
+    LastWord(Box<JobError>),
+    /// A peer that begins a run anew, of which this side has the result.
+    #[error("{peer} has forgotten the run, which is over here: run the same command again on both sides")]
+    Over {
+        /// The peer.
+        peer: String,
+    },
     /// A disk that is too small.
     #[error(
         "{folder} has {free} free, and {what} needs about {need}: make room, or name another folder",
@@ -102,6 +111,8 @@ impl JobError {
             },
             JobError::Net(error) => error.fault(),
             JobError::Session(error) => error.fault(),
+            JobError::LastWord(error) => error.fault(),
+            JobError::Over { .. } => Fault::Peer,
             JobError::Repeats { .. } | JobError::TooSmall(_) => Fault::Input,
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
         }
@@ -121,6 +132,9 @@ impl JobError {
             Fault::Peer => match self {
                 JobError::Session(vesica_session::Error::Peer { fault, .. }) => {
                     format!("it says that you broke the protocol: {fault}")
+                }
+                JobError::Over { .. } => {
+                    "its run is over, and this side has forgotten it: run the same command again on both sides".into()
                 }
                 _ => "it says that a peer is at fault".into(),
             },

@@ -19,10 +19,10 @@
 use crate::control::Control;
 use crate::error::JobError;
 use crate::keys::{FIRST, Keys, PARTS};
-use crate::ledger::{Start, nonce};
+use crate::ledger::Start;
 use crate::plan::ResumePlan;
 use crate::units::{self, Units};
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, UnboundKey};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -179,6 +179,14 @@ impl Kept {
     fn failed(&self, error: io::Error) -> JobError {
         JobError::File { what: "cannot write", path: self.path.clone(), error }
     }
+}
+
+/// The nonce of a block is its number: whenever the file is written, its random bytes are drawn anew, and the key with
+/// them.
+fn nonce(number: u64) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    Nonce::assume_unique_for_key(bytes)
 }
 
 /// The writing end: takes the text, writes blocks.

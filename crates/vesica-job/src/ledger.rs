@@ -2,10 +2,11 @@
 //! `mine.resume`, in a file, so that a killed process costs no more.
 //!
 //! The file is append-only. It begins with [`MAGIC`] and 32 random bytes; then come records, each of them its length
-//! (4 bytes), its ciphertext and its tag. The key of ChaCha20-Poly1305 is derived from the random bytes and from
-//! `mine.resume_key` or the passphrase, where there is one; without, it hides nothing and the tag is a checksum. A
-//! record's nonce is its number, so records can be neither changed nor moved. A record counts once it is on the disk; a
-//! torn one at the end is what a killed process was writing, and is cut off.
+//! (4 bytes), a random nonce, its ciphertext and its tag. The key of ChaCha20-Poly1305 is derived from the random bytes and
+//! from `mine.resume_key` or the passphrase, where there is one; without, it hides nothing and the tag is a checksum. The
+//! tag covers a record's number too, so records can be neither changed nor moved. A record counts once it is on the disk;
+//! a torn one at the end is what a killed process was writing, and is cut off. That another then takes its place is why
+//! the nonce is not the number.
 //!
 //! No record holds a key of a protocol: every attempt draws fresh ones, and a unit is redone whole or not at all. What
 //! they hold is the run's salt and which keys matched.
@@ -18,7 +19,7 @@ use crate::keys::PARTS;
 use crate::memory::Share;
 use crate::plan::{Plan, ResumePlan, Sizes};
 use crate::units::{Found, Match};
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -226,14 +227,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// What all units found.
+    /// Whether every unit is finished.
+    pub fn is_whole(&self) -> bool {
+        self.start.is_some_and(|start| self.len() == u64::from(start.sizes.units))
+    }
+
+    /// What all units found; to be had again after a break.
     ///
     /// # Errors
     /// Those of writing what is spilled.
     pub fn found(&mut self) -> Result<Found<'_>, JobError> {
-        if let Matches::Growing(spill) = std::mem::replace(&mut self.matches, Matches::None) {
-            self.matches = Matches::Whole(spill.finish()?);
-        }
+        self.matches = match std::mem::replace(&mut self.matches, Matches::None) {
+            Matches::Growing(spill) => Matches::Whole(spill.finish()?),
+            matches => matches,
+        };
         let Matches::Whole(matches) = &self.matches else {
             return Err(Error::Bug("a run ended that had not begun".into()).into());
         };
@@ -374,6 +381,8 @@ struct Disk {
     /// What the key is made of.
     material: Zeroizing<Vec<u8>>,
     key: LessSafeKey,
+    /// Whether the key is anybody's secret.
+    sealed: bool,
     /// Records so far.
     count: u64,
     /// The first of them, or what it is to be.
@@ -432,7 +441,7 @@ impl Disk {
         let key = Zeroizing::new(blake3::derive_key("vesica 2026 ledger", &material));
         let key = LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &*key).expect("a key of 32 bytes"));
         let kept = kept::path(resume, &plan.me);
-        Ok(Self { path, kept, file, material, key, count: 0, head: Head::of(plan) })
+        Ok(Self { path, kept, file, material, key, sealed, count: 0, head: Head::of(plan) })
     }
 
     /// Hands over the records that are whole, with their numbers, and cuts off what is behind them.
@@ -443,28 +452,55 @@ impl Disk {
         loop {
             let whole = next_record(&mut reader, &mut bytes).map_err(|error| self.failed("cannot read", error))?;
             let Some(len) = whole else { break };
-            let Ok(record) = self.key.open_in_place(nonce(self.count), Aad::from(len), &mut bytes) else { break };
-            each(self.count, record)?;
+            match self.unseal(len, &mut bytes) {
+                Some(record) => each(self.count, record)?,
+                None if self.count == 0 => return Err(self.unreadable()),
+                None => break,
+            }
             self.count += 1;
             end += 4 + u64::from(u32::from_le_bytes(len));
-        }
-        if self.count == 0 && self.file.metadata().is_ok_and(|m| m.len() > end) {
-            let why = "it cannot be read with this key; give the one that it was begun with, or remove it".into();
-            return Err(JobError::Resume { path: self.path.clone(), why });
         }
         let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
         cut.map(drop).map_err(|error| self.failed("cannot write", error))
     }
 
     fn append(&mut self, mut record: Vec<u8>) -> io::Result<()> {
-        let len = u32::try_from(record.len() + MAX_TAG_LEN).ok().filter(|&len| len <= LONGEST);
+        let len = u32::try_from(NONCE_LEN + record.len() + MAX_TAG_LEN).ok().filter(|&len| len <= LONGEST);
         let len = len.ok_or_else(|| io::Error::other("a record of an absurd size"))?.to_le_bytes();
-        let sealed = self.key.seal_in_place_append_tag(nonce(self.count), Aad::from(len), &mut record);
+        // Fresh ones meet with a chance of 2^-49 in the 2^24 records that no ledger reaches.
+        let mut nonce = [0; NONCE_LEN];
+        getrandom::fill(&mut nonce).map_err(io::Error::other)?;
+        let fresh = Nonce::assume_unique_for_key(nonce);
+        let sealed = self.key.seal_in_place_append_tag(fresh, self.place(len), &mut record);
         sealed.map_err(|_| io::Error::other("a record cannot be sealed"))?;
-        self.file.write_all(&[&len[..], &record].concat())?;
+        self.file.write_all(&[&len[..], &nonce, &record].concat())?;
         self.file.sync_data()?;
         self.count += 1;
         Ok(())
+    }
+
+    /// What stands in the next record, whose length is `len`.
+    fn unseal<'a>(&self, len: [u8; 4], bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        let (nonce, record) = bytes.split_first_chunk_mut()?;
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        self.key.open_in_place(nonce, self.place(len), record).ok().map(|record| &*record)
+    }
+
+    /// What the next record's tag covers beside it.
+    fn place(&self, len: [u8; 4]) -> Aad<[u8; 12]> {
+        let mut place = [0; 12];
+        place[..8].copy_from_slice(&self.count.to_le_bytes());
+        place[8..].copy_from_slice(&len);
+        Aad::from(place)
+    }
+
+    /// The first record is whole and says nothing: no killed process left it so.
+    fn unreadable(&self) -> JobError {
+        let why = match self.sealed {
+            true => "it cannot be read with this key; give the one that it was begun with, or remove it",
+            false => "it is damaged: remove it, and the run begins anew",
+        };
+        JobError::Resume { path: self.path.clone(), why: why.into() }
     }
 
     fn failed(&self, what: &'static str, error: io::Error) -> JobError {
@@ -476,13 +512,6 @@ fn magic(sealed: bool) -> [u8; 16] {
     let mut magic = *MAGIC;
     magic[15] = if sealed { b's' } else { b'\n' };
     magic
-}
-
-/// The nonce of a record, or of a block: no key seals two things under one number.
-pub fn nonce(number: u64) -> Nonce {
-    let mut bytes = [0; 12];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
-    Nonce::assume_unique_for_key(bytes)
 }
 
 /// What the key of a ledger is made of that begins with the random bytes `front`.
@@ -667,20 +696,62 @@ mod tests {
         let mut most = 0;
         for end in 0..whole.len() {
             fs::write(path(&dir), &whole[..end]).unwrap();
-            match open(&plan) {
-                Ok(mut ledger) => {
-                    assert!(ledger.len() >= most, "{end}");
-                    most = ledger.len();
-                    ledger.start(start()).unwrap();
-                    commit(&mut ledger, 1, 1);
-                    drop(ledger);
-                    assert!(open(&plan).unwrap().has(UnitId(1)), "{end}");
-                }
-                // Within the very first record nothing can be told from a wrong key.
-                Err(error) => assert!(error.to_string().contains("cannot be read with this key"), "{end}: {error}"),
-            }
+            let mut ledger = open(&plan).unwrap_or_else(|error| panic!("{end}: {error}"));
+            assert!(ledger.len() >= most, "{end}");
+            most = ledger.len();
+            ledger.start(start()).unwrap();
+            commit(&mut ledger, 1, 1);
+            drop(ledger);
+            assert!(open(&plan).unwrap().has(UnitId(1)), "{end}");
         }
         assert_eq!(most, 1, "the last record was never whole");
+    }
+
+    /// Another record in the place of one that was cut off must not be sealed as that one was: whoever saw both would
+    /// have the difference of what they say.
+    #[test]
+    fn what_takes_the_place_of_a_torn_record_is_sealed_another_way() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("key"), [3; 32]).unwrap();
+        let plan = job(dir.path(), &format!("resume_key = \"{}/key\"", dir.path().display()));
+        written(&plan);
+        let old = fs::read(path(&dir)).unwrap();
+        fs::write(path(&dir), &old[..old.len() - 1]).unwrap();
+        let mut ledger = open(&plan).unwrap();
+        assert!(ledger.has(UnitId(2)) && !ledger.has(UnitId(0)));
+        commit(&mut ledger, 0, 0);
+        let new = fs::read(path(&dir)).unwrap();
+        // Behind its length, the last record is a nonce, a unit without matches, and a tag.
+        let last = NONCE_LEN + 1 + 4 + 32 + MAX_TAG_LEN;
+        assert_eq!(old.len(), new.len());
+        let (before, now) = (&old[old.len() - last..], &new[new.len() - last..]);
+        assert_eq!(old[..old.len() - last], new[..new.len() - last]);
+        assert!(before[..NONCE_LEN] != now[..NONCE_LEN] && before[NONCE_LEN..] != now[NONCE_LEN..]);
+    }
+
+    #[test]
+    fn a_first_record_that_is_damaged_is_no_wrong_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        written(&plan);
+        let mut bytes = fs::read(path(&dir)).unwrap();
+        bytes[FRONT + 30] ^= 1;
+        fs::write(path(&dir), bytes).unwrap();
+        let error = open(&plan).map(drop).unwrap_err().to_string();
+        assert!(error.contains("it is damaged: remove it"), "{error}");
+    }
+
+    /// After the last unit a connection may break as well as before it.
+    #[test]
+    fn what_was_found_is_there_again() {
+        let mut ledger = Ledger::new(1 << 20, &std::env::temp_dir());
+        ledger.start(start()).unwrap();
+        (0..4).for_each(|id| commit(&mut ledger, id, 3));
+        let first = ledger.found().map(|found| (found.rows, found.digest, matches(&found, 1))).unwrap();
+        // The peer lost a unit, which is done again.
+        commit(&mut ledger, 1, 3);
+        let again = ledger.found().map(|found| (found.rows, found.digest, matches(&found, 1))).unwrap();
+        assert!(first == again && ledger.is_whole());
     }
 
     #[test]

@@ -23,11 +23,14 @@ use vesica_session::{Channel, Meter, SessionRng, Unit, memory};
 use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
 
-/// Opens the protocol and runs the units. Returns what they cost.
+/// Opens the protocol and runs the units, if there are any that not both have finished. Returns what they cost.
 ///
 /// # Errors
 /// Those of opening, and of [`units::run`].
 pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, rng: &mut SessionRng) -> Result<Meter, JobError> {
+    if work.done.iter().all(|done| *done) {
+        return Ok(Meter::default());
+    }
     match plan.shared.protocol {
         ProtocolName::Ecdh if plan.all_learn() => with_group(plan.shared.curve, RunEcdh { agreed, work, rng }),
         _ => with_oprf(plan, &agreed.sizes, RunOprf { plan, agreed, work, rng }),

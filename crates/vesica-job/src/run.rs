@@ -15,16 +15,21 @@ use crate::units::{Found, Units, Work};
 use crate::{hash, join, part, peer, protocol, settle};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_net::Link;
+use vesica_net::{Endpoint, Link};
 use vesica_session::{Channel, Fault, Misbehaviour, SessionRng};
+use vesica_table::Staged;
 use vesica_types::Party;
+
+/// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
+/// that the connection broke, and then dials or listens at once.
+const STAY: Duration = Duration::from_secs(30);
 
 /// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
 /// made again, and only the units that were under way are redone.
 ///
 /// # Errors
 /// Whatever ends the run without a result; nothing is left of the output then, and a peer that was there is told whose
-/// fault it was.
+/// fault it was. Beyond that, a report or trace that cannot be written, and a ledger that cannot be removed.
 pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, ctl) };
     let trace = Arc::new(Trace::start(plan.me.name()));
@@ -39,31 +44,31 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let local = local::open(plan)?;
     let mut ledger = Ledger::open(plan, &local.scratch)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
-    let mut lost: Option<Lost> = None;
-    loop {
-        let link = match clock.wait("connect", || peer::connect(side.local.endpoint.clone(), ctl)) {
-            Ok(link) => link,
-            Err(error) if error.fault() == Fault::Network => {
-                return Err(lost.map_or(error, |lost| lost.for_good(plan.patience)));
+    let met = side.meet(&mut ledger, &mut clock, ctl);
+    match (met, side.ended) {
+        (met, Some(Ended { report, .. })) => {
+            if let Err(error) = met {
+                let peer = &plan.peer().party;
+                ctl.note(format!(
+                    "this side is done; if {peer} is not, run the same command again on both sides: {error}"
+                ));
             }
-            Err(error) => return Err(error),
-        };
-        match side.together(&mut ledger, &link, &mut clock, ctl) {
-            Ok(report) => {
-                link.close()?;
-                if let Some(path) = &plan.report {
-                    report::save(path, &report)?;
-                }
-                ledger.remove()?;
-                return Ok(report);
+            if let Some(path) = &plan.report {
+                report::save(path, &report)?;
             }
-            Err(error) => {
-                peer::leave(&link, &error);
-                lost = Some(Lost::after(error, lost, ledger.len())?);
-                let wait = humantime::format_duration(plan.patience);
-                ctl.note(format!("lost {}; waiting up to {wait} for it to come back", plan.peer().party));
-            }
+            ledger.remove()?;
+            Ok(report)
         }
+        (Err(error @ JobError::TooSmall(_)), None) => {
+            // What nobody is to learn must not lie about.
+            ledger.remove()?;
+            Err(error)
+        }
+        (Err(error), None) if error.fault() == Fault::Network && ledger.is_whole() => {
+            Err(JobError::LastWord(Box::new(error)))
+        }
+        (Err(error), None) => Err(error),
+        (Ok(()), None) => Err(vesica_session::Error::Bug("a run ended without a result".into()).into()),
     }
 }
 
@@ -105,6 +110,14 @@ struct Side<'a> {
     keys: Keys,
     /// The keys cut into units, by the salt that this was done with.
     units: Option<([u8; 32], Units)>,
+    /// Once the peer has said that it has written all, and this side's output is in its place.
+    ended: Option<Ended>,
+}
+
+/// A run that is over on this side.
+struct Ended {
+    salt: [u8; 32],
+    report: Report,
 }
 
 impl<'a> Side<'a> {
@@ -122,12 +135,42 @@ impl<'a> Side<'a> {
             let (loaded, input) = clock.phase("resume", "", None, load)?;
             ledger.identify(&input)?;
             if let Some((keys, units)) = loaded {
-                return Ok(Self { plan, local, keys, units: Some((kept.salt(), units)) });
+                return Ok(Self { plan, local, keys, units: Some((kept.salt(), units)), ended: None });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
         let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
-        Ok(Self { plan, local, keys, units: None })
+        Ok(Self { plan, local, keys, units: None, ended: None })
+    }
+
+    /// Meets the peer, as often as the connection breaks, until each knows that the other is done.
+    ///
+    /// # Errors
+    /// Whatever ends the run; after the output is in its place, whatever keeps the peer from saying that it is done.
+    fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
+        let mut lost: Option<Lost> = None;
+        loop {
+            let patience = self.patience();
+            let endpoint = Endpoint { patience, ..self.local.endpoint.clone() };
+            let link = match clock.wait("connect", || peer::connect(endpoint, ctl)) {
+                Ok(link) => link,
+                Err(error) if error.fault() == Fault::Network => {
+                    return Err(lost.map_or(error, |lost| lost.for_good(patience)));
+                }
+                Err(error) => return Err(error),
+            };
+            let Err(error) = self.together(ledger, &link, clock, ctl) else { return Ok(()) };
+            peer::leave(&link, &error);
+            lost = Some(Lost::after(error, lost, ledger.len())?);
+            let (peer, wait) = (&self.plan.peer().party, humantime::format_duration(self.patience()));
+            let done = if self.ended.is_some() { "this side is done, but " } else { "" };
+            ctl.note(format!("{done}lost {peer}; waiting up to {wait} for it to come back"));
+        }
+    }
+
+    /// How long the peer is waited for.
+    fn patience(&self) -> Duration {
+        self.plan.patience.min(if self.ended.is_some() { STAY } else { Duration::MAX })
     }
 
     /// What happens while the peer is there.
@@ -137,14 +180,17 @@ impl<'a> Side<'a> {
         link: &Link,
         clock: &mut Clock<'_>,
         ctl: &Control,
-    ) -> Result<Report, JobError> {
-        let Self { plan, local, keys, units } = self;
+    ) -> Result<(), JobError> {
+        let Self { plan, local, keys, units, ended } = self;
         let mut rng =
             SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
         let mut control = link.line("control")?;
         let agreed = clock.follow(link, "agree", "", None, || {
             agree::agree(plan, Purpose::Run, keys.distinct, ledger, &mut *control, &mut rng)
         })?;
+        if ended.as_ref().is_some_and(|ended| ended.salt != agreed.salt) {
+            return Err(JobError::Over { peer: plan.peer().party.name().into() });
+        }
         if units.as_ref().is_none_or(|(salt, _)| *salt != agreed.salt) {
             if !keys.are_whole() {
                 // The peer has forgotten the run, so that it begins anew.
@@ -170,29 +216,35 @@ impl<'a> Side<'a> {
         let found = ledger.found()?;
         let absent = clock
             .follow(link, "settle", "", None, || settle::settle(plan, keys, &found, agreed.peer_keys, &mut *control))?;
-        let i_learn = plan.i_learn();
-        let mut outcome = Outcome {
-            rows: keys.rows,
-            keys: keys.distinct,
-            empty: keys.empty,
-            duplicates: keys.duplicates,
-            matched: i_learn.then_some(found.matches.total()),
-            matched_rows: i_learn.then_some(found.rows),
-            output: None,
+        let staged = match ended {
+            // This side has written: only the peer may not know it.
+            Some(_) => None,
+            None => clock.follow(link, "write", "rows", None, || {
+                let Some(sink) = local.fresh_sink(plan)? else { return Ok::<_, JobError>(None) };
+                let picks = join::rows(plan, keys, &found, absent, &local.scratch)?;
+                local.write(plan, picks, keys.rows, sink).map(Some)
+            })?,
         };
-        let staged = clock.follow(link, "write", "rows", None, || {
-            let Some(sink) = local.fresh_sink(plan)? else { return Ok::<_, JobError>(None) };
-            let picks = join::rows(plan, keys, &found, absent, &local.scratch)?;
-            local.write(plan, picks, keys.rows, sink).map(Some)
-        })?;
 
         // Nobody's output appears before everybody's is written: a full disk over there leaves no file here either.
         clock.follow(link, "finish", "", None, || finish(plan, &found, &mut *control))?;
-        if let Some(staged) = staged {
-            let written = staged.commit()?;
-            outcome.output = Some(report::Written { path: written.path, rows: written.rows, bytes: written.bytes });
+        if ended.is_none() {
+            let output = staged.map(Staged::commit).transpose()?;
+            let i_learn = plan.i_learn();
+            let outcome = Outcome {
+                rows: keys.rows,
+                keys: keys.distinct,
+                empty: keys.empty,
+                duplicates: keys.duplicates,
+                matched: i_learn.then_some(found.matches.total()),
+                matched_rows: i_learn.then_some(found.rows),
+                output: output.map(|w| report::Written { path: w.path, rows: w.rows, bytes: w.bytes }),
+            };
+            *ended = Some(Ended { salt: agreed.salt, report: reported(plan, &agreed, link, outcome, clock) });
         }
-        Ok(close(plan, &agreed, link, outcome, clock))
+        drop(control);
+        // A goodbye is said by those who are done. Whose goodbye does not come may still lack this side's last word.
+        clock.follow(link, "close", "", None, || Ok(link.close()?))
     }
 }
 
@@ -207,7 +259,7 @@ fn finish(plan: &Plan, found: &Found<'_>, control: &mut dyn Channel) -> Result<(
     Ok(())
 }
 
-fn close(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
+fn reported(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let traffic = link.traffic();
     let (costs, times) = clock.close();

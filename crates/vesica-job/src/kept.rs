@@ -333,8 +333,11 @@ mod tests {
     fn rows(keys: &Keys) -> (Vec<(usize, bool, u64)>, Vec<u64>) {
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for part in 0..PARTS {
-            let mut each = |first, row| Ok(with.push((part, first, row)));
-            keys.each(part, &mut each).unwrap();
+            keys.each(part, &mut |first, row| {
+                with.push((part, first, row));
+                Ok(())
+            })
+            .unwrap();
         }
         keys.each_empty(|row| {
             without.push(row);

@@ -4,10 +4,68 @@
 
 use super::json;
 use super::launch::LaunchConfig;
-use super::message::{Fields, Read};
+use super::message::{Anything, Read};
 use super::translate::{self, Note, Trust};
 use crate::spec::{Spec, SpecError};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a message is made of.
+pub trait Fields: Read {
+    /// Adds the fields at and below `path`, each with values to set, as JSON.
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>);
+}
+
+fn add(path: &str, values: &[&str], all: &mut Vec<(String, Vec<String>)>) {
+    all.push((path.to_owned(), values.iter().map(|value| (*value).to_owned()).collect()));
+}
+
+impl Fields for String {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        add(path, &["\"x\""], all);
+    }
+}
+
+impl Fields for bool {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        add(path, &["true"], all);
+    }
+}
+
+impl Fields for u64 {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        add(path, &["7", "4294967296"], all);
+    }
+}
+
+impl Fields for Anything {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        add(path, &["{}"], all);
+    }
+}
+
+impl<T: Fields> Fields for Option<T> {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        T::fields(path, all);
+    }
+}
+
+/// One element more.
+impl<T: Fields> Fields for Vec<T> {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        let mut element = Vec::new();
+        T::fields("", &mut element);
+        match element.as_slice() {
+            [(field, values)] if field.is_empty() => add(path, &[&values[0]], all),
+            _ => add(path, &["{}"], all),
+        }
+    }
+}
+
+impl<T: Fields> Fields for BTreeMap<String, T> {
+    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
+        add(path, &["{ \"x\": {} }"], all);
+    }
+}
 
 /// Values that may mean what the job meant before: a default that is written out, a curve's other name, and the roles where
 /// both parties learn an inner join.

@@ -90,71 +90,6 @@ impl Read for Anything {
     }
 }
 
-/// What a message is made of, for the test that sets every field.
-#[cfg(test)]
-pub trait Fields: Read {
-    /// Adds the fields at and below `path`, each with values to set, as JSON.
-    fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>);
-}
-
-#[cfg(test)]
-mod fields {
-    use super::{Anything, Fields};
-    use std::collections::BTreeMap;
-
-    fn add(path: &str, values: &[&str], all: &mut Vec<(String, Vec<String>)>) {
-        all.push((path.to_owned(), values.iter().map(|value| (*value).to_owned()).collect()));
-    }
-
-    impl Fields for String {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            add(path, &["\"x\""], all);
-        }
-    }
-
-    impl Fields for bool {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            add(path, &["true"], all);
-        }
-    }
-
-    impl Fields for u64 {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            add(path, &["7", "4294967296"], all);
-        }
-    }
-
-    impl Fields for Anything {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            add(path, &["{}"], all);
-        }
-    }
-
-    impl<T: Fields> Fields for Option<T> {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            T::fields(path, all);
-        }
-    }
-
-    /// One element more.
-    impl<T: Fields> Fields for Vec<T> {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            let mut element = Vec::new();
-            T::fields("", &mut element);
-            match element.as_slice() {
-                [(field, values)] if field.is_empty() => add(path, &[&values[0]], all),
-                _ => add(path, &["{}"], all),
-            }
-        }
-    }
-
-    impl<T: Fields> Fields for BTreeMap<String, T> {
-        fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
-            add(path, &["{ \"x\": {} }"], all);
-        }
-    }
-}
-
 impl Value {
     /// The members of a message.
     pub fn object(&self) -> Result<&[(Name, Value)], Wrong> {
@@ -242,10 +177,10 @@ macro_rules! message {
         }
 
         #[cfg(test)]
-        impl $crate::secretflow::message::Fields for $name {
+        impl $crate::secretflow::every_field::Fields for $name {
             fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
                 let dot = if path.is_empty() { "" } else { "." };
-                $(<$kind as $crate::secretflow::message::Fields>::fields(
+                $(<$kind as $crate::secretflow::every_field::Fields>::fields(
                     &format!("{path}{dot}{}", plain(stringify!($field))),
                     all,
                 );)*
@@ -284,7 +219,7 @@ macro_rules! choice {
         }
 
         #[cfg(test)]
-        impl $crate::secretflow::message::Fields for $name {
+        impl $crate::secretflow::every_field::Fields for $name {
             fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
                 all.push((path.to_owned(), Self::ALL.iter().map(|(name, _)| format!("{name:?}")).collect()));
             }

@@ -56,13 +56,13 @@ fn passes(c: &mut Criterion) {
     for (name, (table, n, bytes)) in &forms {
         let mut group = c.benchmark_group(format!("csv/{name}"));
         group.sample_size(20).throughput(Throughput::Bytes(*bytes));
-        group.bench_function("keys", |b| {
-            b.iter(|| {
-                let rows: usize = table.keys(&key).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
-                assert_eq!(rows as u64, *n);
-            });
-        });
         for workers in [1, 2] {
+            group.bench_function(format!("keys, {workers} workers"), |b| {
+                b.iter(|| {
+                    let rows: usize = table.keys(&key, workers).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+                    assert_eq!(rows as u64, *n);
+                });
+            });
             group.bench_function(format!("select half, {workers} workers"), |b| {
                 b.iter(|| {
                     let mut rows = (0..*n).step_by(2).map(|r| Ok(RowId(r)));

@@ -117,7 +117,7 @@ impl Table for IpcTable {
         Some(self.rows.load(Relaxed)).filter(|&n| n != UNKNOWN)
     }
 
-    fn keys(&self, columns: &[String]) -> Result<Batches, Error> {
+    fn keys(&self, columns: &[String], _workers: usize) -> Result<Batches, Error> {
         let places = table::places(&self.source, &self.columns, columns)?;
         text::check_keys(&self.source, places.iter().map(|&i| self.schema.field(i)))?;
         let (projection, order) = table::in_file_order(&places);

@@ -264,6 +264,11 @@ impl Source {
         Err(Error::Changed { path: self.path.clone(), what })
     }
 
+    /// Tells that the pass has come to byte `at`.
+    pub(crate) fn has_read(&self, at: u64) {
+        self.read.store(at, Relaxed);
+    }
+
     /// Reads the whole of `buf` from `offset`.
     pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.read.fetch_add(buf.len() as u64, Relaxed);
@@ -291,11 +296,18 @@ fn spool(from: &mut dyn Read, input: &Input) -> Result<File, Error> {
 pub(crate) struct Cursor {
     source: Arc<Source>,
     at: u64,
+    /// Whether what it reads is what the pass has read.
+    counts: bool,
 }
 
 impl Cursor {
     pub(crate) fn new(source: &Arc<Source>, at: u64) -> Self {
-        Self { source: source.clone(), at }
+        Self { source: source.clone(), at, counts: true }
+    }
+
+    /// One that reads ahead of the pass.
+    pub(crate) fn ahead(source: &Arc<Source>, at: u64) -> Self {
+        Self { counts: false, ..Self::new(source, at) }
     }
 
     pub(crate) fn position(&self) -> u64 {
@@ -307,7 +319,9 @@ impl Read for Cursor {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.source.file.read_at(buf, self.at)?;
         self.at += n as u64;
-        self.source.read.fetch_add(n as u64, Relaxed);
+        if self.counts {
+            self.source.read.fetch_add(n as u64, Relaxed);
+        }
         Ok(n)
     }
 }

@@ -135,7 +135,7 @@ impl Table for ParquetTable {
         u64::try_from(self.metadata.metadata().file_metadata().num_rows()).ok()
     }
 
-    fn keys(&self, columns: &[String]) -> Result<Batches, Error> {
+    fn keys(&self, columns: &[String], _workers: usize) -> Result<Batches, Error> {
         let places = table::places(&self.source, &self.columns, columns)?;
         let schema = self.metadata.schema();
         text::check_keys(&self.source, places.iter().map(|&i| schema.field(i)))?;

@@ -43,6 +43,8 @@ pub(crate) struct Scanner {
     marks: Marks,
     /// Rows given out when the buffer was filled.
     filled: u64,
+    /// Whether marks pay, if there is no row since to tell by.
+    short: bool,
     /// Where in `buf` the next `"` and `\r` stand; `end` if there is none; out of date if below `start`.
     quote: usize,
     cr: usize,
@@ -153,6 +155,7 @@ impl Scanner {
             eof: false,
             marks: Marks(Vec::new()),
             filled: 0,
+            short: true,
             quote: 0,
             cr: 0,
             row: 0,
@@ -170,6 +173,16 @@ impl Scanner {
     pub(crate) fn at(mark: Mark, source: Arc<Source>, input: Box<dyn Read + Send>) -> Self {
         let Mark { offset, row, line } = mark;
         Self { base: offset, row, line, filled: row, ..Self::new(source, input, false) }
+    }
+
+    /// Goes on at `mark`, where `input` begins; rows are probably as long as those before.
+    pub(crate) fn go_on(&mut self, mark: Mark, input: Box<dyn Read + Send>) {
+        self.short = self.are_short();
+        let Mark { offset, row, line } = mark;
+        (self.base, self.row, self.line, self.filled) = (offset, row, line, row);
+        (self.input, self.eof, self.start, self.end) = (input, false, 0, 0);
+        self.exact = Exact::new();
+        self.marks.0.clear();
     }
 
     /// Where the next row begins.
@@ -434,7 +447,7 @@ impl Scanner {
             return Err(self.too_long());
         }
         // Rows are probably as long as those since the buffer was filled the last time.
-        let short = (self.row - self.filled + 1) * SHORT >= self.start as u64;
+        self.short = self.are_short();
         self.filled = self.row;
         if self.buf.len() - self.end < self.chunk {
             self.buf.copy_within(self.start..self.end, 0);
@@ -457,10 +470,15 @@ impl Scanner {
                 Err(e) => return Err(Error::reading(self.source.path(), e)),
             }
         }
-        self.marks.set(if short { &self.buf[..self.end] } else { b"" });
+        self.marks.set(if self.short { &self.buf[..self.end] } else { b"" });
         self.quote = self.find(b'"');
         self.cr = self.find(b'\r');
         Ok(())
+    }
+
+    /// Whether the rows since the buffer was filled are so short that marks pay.
+    fn are_short(&self) -> bool {
+        if self.start == 0 { self.short } else { (self.row - self.filled + 1) * SHORT >= self.start as u64 }
     }
 
     /// The error for the row before the cursor.

@@ -75,10 +75,13 @@ pub trait Table: Send + Sync {
     /// Text is a CSV field without its quotes; a string as it is; an integer in decimal; a decimal with all digits of
     /// its scale; `true` or `false`; dates and times as ISO 8601 (`2026-05-01T09:30:00`), those with a zone in UTC (`Z`).
     ///
+    /// A CSV that is not compressed is read by `workers` threads, from the first batch on; everything else by the caller
+    /// alone.
+    ///
     /// # Errors
     /// [`Error::Column`], [`Error::Ambiguous`] and [`Error::KeyType`] at once; what is wrong with the data in the
     /// iterator.
-    fn keys(&self, columns: &[String]) -> Result<Batches, Error>;
+    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error>;
 
     /// Second pass: the rows numbered by `rows`, which must ascend and may repeat, handed to `emit` batch by batch in
     /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the

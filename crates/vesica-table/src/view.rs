@@ -47,8 +47,8 @@ impl Table for View<'_> {
         self.table.rows()
     }
 
-    fn keys(&self, columns: &[String]) -> Result<Batches, Error> {
-        self.table.keys(columns)
+    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
+        self.table.keys(columns, workers)
     }
 
     fn select(

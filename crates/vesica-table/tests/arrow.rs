@@ -316,7 +316,7 @@ fn one_huge_batch_is_taken_in_slices() {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let table = table(&path);
-    let sizes: Vec<usize> = table.keys(&strings(&["number"])).unwrap().map(|b| b.unwrap().num_rows()).collect();
+    let sizes: Vec<usize> = table.keys(&strings(&["number"]), 1).unwrap().map(|b| b.unwrap().num_rows()).collect();
     assert!(sizes.len() > 4 && sizes.iter().sum::<usize>() == 40_000);
     let out = dir.path().join("out.arrow");
     let rows: Vec<_> = (0..40_000u64).map(|i| Some(i * 7 % 40_000)).collect();

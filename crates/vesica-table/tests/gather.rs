@@ -173,7 +173,7 @@ fn child_gathers_in_little_memory() {
     let table = table(&path);
     let before = peak();
     let memory = 16 << 20;
-    assert_eq!(table.keys(&strings(&["id"])).unwrap().map(|b| b.unwrap().num_rows() as u64).sum::<u64>(), N);
+    assert_eq!(table.keys(&strings(&["id"]), 2).unwrap().map(|b| b.unwrap().num_rows() as u64).sum::<u64>(), N);
     for name in ["out.csv", "out.parquet"] {
         let mut sink = create(&Output::new(dir.path().join(name)), &*table).unwrap();
         let mut picks = Picks::new(N, memory, dir.path()).unwrap();

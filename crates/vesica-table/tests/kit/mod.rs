@@ -30,7 +30,7 @@ pub fn strings(names: &[&str]) -> Vec<String> {
 /// The keys of every row.
 pub fn try_keys(table: &dyn Table, columns: &[&str]) -> Result<Vec<Vec<String>>, Error> {
     let mut rows = Vec::new();
-    for batch in table.keys(&strings(columns))? {
+    for batch in table.keys(&strings(columns), 2)? {
         let batch = batch?;
         for row in 0..batch.num_rows() {
             let text = |c: &arrow_array::ArrayRef| {

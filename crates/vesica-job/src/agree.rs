@@ -7,6 +7,7 @@
 use crate::error::JobError;
 use crate::ledger::{Ledger, Start};
 use crate::plan::{MAX_KEYS, Plan, Sizes};
+use crate::protocol::sets;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -50,6 +51,8 @@ struct Hello {
     shared: Value,
     keys: u64,
     key_columns: usize,
+    /// Of the protocol, by their ids: builds may differ in them.
+    parameters: Vec<String>,
     workers: u32,
     memory: u64,
     #[serde(default)]
@@ -124,6 +127,7 @@ pub fn agree(
         shared: shared.clone(),
         keys,
         key_columns: plan.keys.len(),
+        parameters: sets(plan).into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
         resume: Resume::of(ledger),
@@ -138,6 +142,14 @@ pub fn agree(
             field: "the number of mine.input.keys".into(),
             mine: (plan.me.to_string(), Some(plan.keys.len().into())),
             theirs: (ch.peer().to_string(), Some(theirs.key_columns.into())),
+        });
+    }
+    if differences.is_empty() && theirs.parameters != mine.parameters {
+        // Another build. Most differences would show in the sizes of messages, but not all of them.
+        differences.push(Difference {
+            field: "the parameter sets of their versions of Vesica".into(),
+            mine: (plan.me.to_string(), Some(mine.parameters.into())),
+            theirs: (ch.peer().to_string(), Some(theirs.parameters.into())),
         });
     }
     if !differences.is_empty() {
@@ -263,6 +275,23 @@ mod tests {
         assert_eq!((a.fault(), b.fault()), (Fault::Config, Fault::Config));
         assert!(a.to_string().contains("shared.unit: 7 for alice, 8 for bob"), "{a}");
         assert!(b.to_string().contains("shared.unit: 8 for bob, 7 for alice"), "{b}");
+    }
+
+    #[test]
+    fn other_parameter_sets_are_refused_on_sight() {
+        let alice = job("alice", "insecure = true");
+        let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+        let older = std::thread::spawn(move || {
+            let mut hello: Value = serde_json::from_slice(&b.recv(HELLO_LIMIT).unwrap()).unwrap();
+            assert_eq!(hello["parameters"], serde_json::json!(["curve25519-xmd-sha512-ell2-nu-v1"]));
+            hello["parameters"] = serde_json::json!(["curve25519-v0"]);
+            b.send(&serde_json::to_vec(&hello).unwrap()).unwrap();
+        });
+        let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
+        older.join().unwrap();
+        assert_eq!(error.fault(), Fault::Config);
+        let said = "Vesica: [\"curve25519-xmd-sha512-ell2-nu-v1\"] for alice, [\"curve25519-v0\"] for bob";
+        assert!(error.to_string().contains(said), "{error}");
     }
 
     #[test]

@@ -49,18 +49,24 @@ pub fn cost(plan: &Plan, sizes: &Sizes) -> Result<Cost, JobError> {
     }
 }
 
-/// Ids of the parameter sets that a job of these sizes takes.
-pub fn parameters(plan: &Plan, sizes: &Sizes) -> Vec<String> {
+/// Ids of the parameter sets that a job takes, whatever its sizes: both parties must have the same, or keys match nothing.
+pub fn sets(plan: &Plan) -> Vec<&'static str> {
     match (plan.shared.protocol, plan.shared.mode) {
-        (ProtocolName::Ecdh, _) => plan.curve.iter().map(|set| set.id.to_owned()).collect(),
-        (ProtocolName::Kkrt, _) => {
-            vec![cuckoo::CUCKOO.id.to_owned(), format!("code-width-{}", code_width(plan, sizes))]
-        }
-        (ProtocolName::Rr22, mode) => {
-            let store = if mode == Mode::Fast { okvs::PAXOS.id } else { okvs::BAND_3.id };
-            vec![store.to_owned(), CODE.id.to_owned(), format!("base-field-{}", base_bits(plan, sizes))]
-        }
+        (ProtocolName::Ecdh, _) => plan.curve.iter().map(|set| set.id).collect(),
+        (ProtocolName::Kkrt, _) => vec![cuckoo::CUCKOO.id],
+        (ProtocolName::Rr22, Mode::Fast) => vec![okvs::PAXOS.id, CODE.id],
+        (ProtocolName::Rr22, _) => vec![okvs::BAND_3.id, CODE.id],
     }
+}
+
+/// The parameters of a job of these sizes: its sets, and what follows from the sizes.
+pub fn parameters(plan: &Plan, sizes: &Sizes) -> Vec<String> {
+    let sized = match plan.shared.protocol {
+        ProtocolName::Ecdh => None,
+        ProtocolName::Kkrt => Some(format!("code-width-{}", code_width(plan, sizes))),
+        ProtocolName::Rr22 => Some(format!("base-field-{}", base_bits(plan, sizes))),
+    };
+    sets(plan).into_iter().map(str::to_owned).chain(sized).collect()
 }
 
 /// What a job costs this party, going by a moment's measurement.

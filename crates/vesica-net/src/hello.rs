@@ -13,7 +13,7 @@ use crate::tls::{Hitch, Wire};
 use vesica_types::Party;
 
 /// The version of everything that this crate sends, from the hello to the frames.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// How a hello begins. The line end is there to meet those who would change it.
 pub(crate) const MAGIC: [u8; 8] = *b"vesica\r\n";
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_hello_on_the_wire() {
-        let mut want = b"vesica\r\n\x01\0\0\0\x2e\0".to_vec();
+        let mut want = b"vesica\r\n\x02\0\0\0\x2e\0".to_vec();
         want.extend([7; 32]);
         want.extend(b"\0\0\x80\0\x05alice\x03bob");
         assert_eq!(hello().encode(), want);

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vesica_net::{Endpoint, Error, PeerSpec, Quiet, Roots, Security, Trust};
+use vesica_net::{Endpoint, Error, PeerSpec, Quiet, Roots, Security, Trust, WIRE_VERSION};
 use vesica_session::{Channel, Fault};
 
 fn say(channel: &mut dyn Channel, other: &mut dyn Channel) {
@@ -287,7 +287,9 @@ fn strangers_neither_end_nor_disturb_the_wait() {
     assert!(raw_tls(address, Some(&mallory)).and_then(|mut tls| tls.read(&mut [0])).is_err());
     log.hears(&format!("its certificate {} is not accepted", mallory.pin()));
     // Right through the handshake, and then garbage, an enormous greeting, or half of one.
-    for words in [&b"\0\0\0\0\0\0\0\0\0\0"[..], b"vesica\r\n\x01\0\0\0\xff\xff", b"vesica\r\n\x01\0"] {
+    let greeting = hello(WIRE_VERSION, JOB, "bob", "alice");
+    let enormous = [&greeting[..12], &[0xff; 2]].concat();
+    for words in [&[0; 10][..], &enormous, &greeting[..10]] {
         let mut tls = raw_tls(address, Some(&bob)).unwrap();
         tls.write_all(words).unwrap();
         tls.flush().unwrap();
@@ -333,17 +335,19 @@ fn with_bobs_certificate(words: &[u8]) -> (Result<(), Error>, Arc<Log>, Vec<u8>)
 fn another_version_is_named_on_both_sides() {
     let (met, _, answer) = with_bobs_certificate(&hello(7, JOB, "bob", "alice"));
     let error = met.unwrap_err();
-    let words = "bob speaks version 7 of the wire format, this program speaks 1; install the same version of Vesica on both \
-                 sides";
+    let words = format!(
+        "bob speaks version 7 of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica on \
+         both sides"
+    );
     assert_eq!(error.to_string(), words);
     assert_eq!(error.fault(), Fault::Peer);
     // Ours came back, so that the other side can say the same.
-    assert_eq!(&answer[..12], b"vesica\r\n\x01\0\0\0");
+    assert_eq!(answer[..12], hello(WIRE_VERSION, JOB, "", "")[..12]);
 }
 
 #[test]
 fn another_job_is_turned_away_and_the_wait_goes_on() {
-    let (met, log, answer) = with_bobs_certificate(&hello(1, [8; 32], "bob", "alice"));
+    let (met, log, answer) = with_bobs_certificate(&hello(WIRE_VERSION, [8; 32], "bob", "alice"));
     assert!(matches!(met, Err(Error::Absent { .. })), "{met:?}");
     assert!(log.text().contains("it is bob, but it runs another job than alice"), "{}", log.text());
     assert!(met.unwrap_err().to_string().contains("it runs another job than alice"));
@@ -352,11 +356,11 @@ fn another_job_is_turned_away_and_the_wait_goes_on() {
 
 #[test]
 fn another_party_is_named_on_both_sides() {
-    let (met, _, answer) = with_bobs_certificate(&hello(1, JOB, "carol", "alice"));
+    let (met, _, answer) = with_bobs_certificate(&hello(WIRE_VERSION, JOB, "carol", "alice"));
     let error = met.unwrap_err().to_string();
     assert!(error.contains("by its certificate it is bob, but it says that it is \"carol\", not bob"), "{error}");
     assert!(String::from_utf8_lossy(&answer).contains("it says that it is \"carol\""));
-    let (met, _, answer) = with_bobs_certificate(&hello(1, JOB, "bob", "dave"));
+    let (met, _, answer) = with_bobs_certificate(&hello(WIRE_VERSION, JOB, "bob", "dave"));
     let error = met.unwrap_err().to_string();
     assert!(error.contains("it looks for \"dave\", and this is \"alice\""), "{error}");
     assert!(String::from_utf8_lossy(&answer).contains("it looks for \"dave\""));

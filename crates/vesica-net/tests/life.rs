@@ -41,6 +41,7 @@ fn a_new_phase_is_told_at_once() {
     for phase in ["read", "match", "settle", "write", "finish", "close", "rest", "again", "more", "end"] {
         b.set_progress(phase, 0, None);
         while a.peer_progress().is_none_or(|progress| progress.phase != phase) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{phase} is never told");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

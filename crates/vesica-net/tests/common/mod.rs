@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vesica_net::{Control, Endpoint, Error, Event, Fingerprint, Identity, Link, PeerSpec, Security, Trust};
+use vesica_net::{
+    Control, Endpoint, Error, Event, Fingerprint, Identity, Link, PeerSpec, Security, Trust, WIRE_VERSION,
+};
 use vesica_types::Party;
 
 pub const JOB: [u8; 32] = [7; 32];
@@ -278,10 +280,10 @@ impl Raw {
     /// Connects as `me` and gets through the hellos to where frames begin.
     pub fn meet(address: SocketAddr, me: &Person, to: &str) -> Self {
         let mut raw = Self { tls: raw_tls(address, Some(me)).unwrap() };
-        raw.say(&hello(1, JOB, me.party.name(), to));
+        raw.say(&hello(WIRE_VERSION, JOB, me.party.name(), to));
         let mut head = [0; 14];
         raw.tls.read_exact(&mut head).unwrap();
-        assert_eq!(&head[..12], b"vesica\r\n\x01\0\0\0");
+        assert_eq!(head[..12], hello(WIRE_VERSION, JOB, "", "")[..12]);
         let mut body = vec![0; usize::from(u16::from_le_bytes([head[12], head[13]]))];
         raw.tls.read_exact(&mut body).unwrap();
         raw.say(&[0, 0, 0]);

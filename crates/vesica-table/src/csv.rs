@@ -23,6 +23,9 @@ const STRETCH: u64 = 256 << 10;
 /// Bytes that are looked at together for a line feed.
 const LOOK: usize = 4 << 10;
 
+/// Where more bytes than this stand between two marks, because rows are long, fewer workers read.
+const LONG: usize = 2 << 20;
+
 /// Batches that a worker may be ahead, tasks that it may have, and rows in a task.
 const BATCHES: usize = 2;
 const TASKS: usize = 2;
@@ -299,6 +302,9 @@ impl CsvTable {
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.source.begin()?;
+        // A reader may have to hold what stands between two marks more than once.
+        let longest = marks.windows(2).map(|pair| pair[1].offset - pair[0].offset).max().unwrap_or(0);
+        let workers = workers * LONG / usize::try_from(longest).unwrap_or(usize::MAX).max(LONG);
         let mut tasks = Tasks { marks, wanted: rows.next().transpose()?, rows };
         std::thread::scope(|scope| {
             // A worker ends when nobody gives it tasks or takes its answers.

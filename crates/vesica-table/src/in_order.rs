@@ -118,7 +118,9 @@ mod tests {
     fn no_thread_is_left_and_little_is_done_in_vain() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
-        let items = (0..).inspect(move |_| drop(count.fetch_add(1, SeqCst)));
+        let items = (0..).inspect(move |_| {
+            count.fetch_add(1, SeqCst);
+        });
         let mut answers = InOrder::new(2, items, || |i: i32| i);
         assert_eq!(answers.next(), Some(0));
         drop(answers);

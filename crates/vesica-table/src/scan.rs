@@ -750,7 +750,7 @@ mod tests {
         }
 
         #[test]
-        fn both_tokenizers_agree(text in nasty(), drip in 1usize..40, chunk in 1usize..40, columns in 1usize..5, some in 1usize..5) {
+        fn all_three_tokenizers_agree(text in nasty(), drip in 1usize..40, chunk in 1usize..40, columns in 1usize..5, some in 1usize..5) {
             let fields = some.min(columns);
             for want in [Want::Header, Want::Rows { columns, fields }, Want::Bounds { columns }] {
                 let fast = rows(scanner(&text, drip, chunk, false), want);

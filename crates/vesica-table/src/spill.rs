@@ -281,6 +281,8 @@ struct Memory {
     /// Bytes of a slab, and of a block.
     slab: usize,
     block: usize,
+    /// The most bytes of all blocks.
+    bytes: usize,
     /// Blocks that are in use.
     taken: usize,
     /// The blocks of each bucket.
@@ -292,15 +294,17 @@ impl Memory {
     fn new(buckets: usize, bytes: usize) -> Self {
         let block = (bytes / 8 / buckets).clamp(64, BLOCK);
         let slab = (bytes.min(SLAB) / block).max(1) * block;
-        Self { slabs: Vec::new(), slab, block, taken: 0, blocks: vec![Vec::new(); buckets] }
+        Self { slabs: Vec::new(), slab, block, bytes, taken: 0, blocks: vec![Vec::new(); buckets] }
     }
 
     /// Gives a bucket one more block: tells its slab, and where it begins there.
     fn take(&mut self, bucket: usize) -> (usize, usize) {
         let (slab, at) = self.place(self.taken);
         if slab == self.slabs.len() {
-            self.slabs.push(large::zeroed(self.slab));
+            let left = self.bytes.saturating_sub(slab * self.slab) / self.block * self.block;
+            self.slabs.push(large::zeroed(left.clamp(self.block, self.slab)));
         }
+        // Records come to it a few bytes at a time, and then find it in the cache.
         self.slabs[slab][at..at + self.block].fill(0);
         self.blocks[bucket].push(self.taken);
         self.taken += 1;
@@ -600,7 +604,7 @@ mod tests {
 
     #[test]
     fn within_the_budget_nothing_is_written_and_beyond_it_all_is_kept() {
-        for (memory, on_disk) in [(1 << 20, false), (1 << 12, true)] {
+        for (memory, on_disk) in [(1 << 20, false), (1 << 12, true), (3 << 10, true)] {
             let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
             (0..1000u128).for_each(|i| spill.push(i as usize % 7, &i.to_le_bytes()).unwrap());
             assert!(spill.log.runs.memory.slabs.iter().map(Vec::capacity).sum::<usize>() <= memory);
@@ -618,6 +622,17 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn the_last_slab_is_as_large_as_the_budget_allows() {
+        let budget = SLAB + 3 * BLOCK + 1;
+        let mut memory = Memory::new(2, budget);
+        for i in 0..SLAB / BLOCK + 3 {
+            assert_eq!(memory.take(i % 2), (i / (SLAB / BLOCK), i % (SLAB / BLOCK) * BLOCK));
+        }
+        assert_eq!(memory.slabs.iter().map(Vec::len).collect::<Vec<_>>(), [SLAB, 3 * BLOCK]);
+        assert_eq!(memory.buckets_mut().iter().map(Vec::len).sum::<usize>(), SLAB / BLOCK + 3);
     }
 
     /// A file that is somebody else's.

@@ -371,10 +371,12 @@ fn a_row_that_is_not_there_is_a_change() {
 #[test]
 #[ignore = "started by another test"]
 fn child_reads_standard_input() {
+    // By itself, in a process with others, there is nothing to read.
+    let Ok(out) = std::env::var("VESICA_TEST_OUT") else { return };
     let table = open(&Input::new("-")).unwrap();
     let keys = key(&*table, "id").join("|");
     let again = csv(&*table, &[1, 0]);
-    std::fs::write(std::env::var("VESICA_TEST_OUT").unwrap(), format!("{keys}\n{again}")).unwrap();
+    std::fs::write(out, format!("{keys}\n{again}")).unwrap();
 }
 
 #[test]

@@ -213,9 +213,10 @@ fn standard_output_takes_csv() {
 #[test]
 #[ignore = "started by another test"]
 fn child_fills_the_disk() {
+    // From the parent, for this process may not write so much; without one, there is no limit to meet.
+    let Ok(input) = std::env::var("VESICA_TEST_IN") else { return };
     let dir = dir();
-    // From the parent, for this process may not write so much.
-    let table = table(Path::new(&std::env::var("VESICA_TEST_IN").unwrap()));
+    let table = table(Path::new(&input));
     let rows: Vec<_> = (0..200_000).map(Some).collect();
     for name in ["out.csv", "out.csv.gz", "out.csv.zst", "out.parquet", "out.arrow"] {
         let path = dir.path().join(name);

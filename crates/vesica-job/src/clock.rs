@@ -54,7 +54,7 @@ impl<'a> Clock<'a> {
         result
     }
 
-    /// Runs a phase while the peer is there: it hears of it in the heartbeat, and the watcher hears of the peer.
+    /// Runs a phase while the peer is there: it hears of it at once, and the watcher hears of the peer.
     pub fn follow<T, E>(
         &mut self,
         link: &Link,

@@ -91,7 +91,7 @@ mod tests {
             let expected = blake3::hash(&std::fs::read(file.path()).unwrap());
             let ctl = Control::new(());
             let read = || {
-                let batches = table.keys(&["id".into()])?;
+                let batches = table.keys(&["id".into()], 2)?;
                 batches.map(|batch| Ok(batch?.num_rows())).sum::<Result<usize, JobError>>()
             };
             assert_eq!(behind(&*table, &ctl, read).unwrap(), (rows as usize, expected));

@@ -6,6 +6,7 @@ use crate::memory::Share;
 use crate::plan::Plan;
 use crate::report;
 use crate::spec::Order;
+use crate::threads::on_threads;
 use crate::units::{Found, Match};
 use std::path::Path;
 use std::sync::Mutex;
@@ -101,16 +102,9 @@ fn too_many(total: u128) -> JobError {
 
 /// Threads that join parts of the keys: as many as may work, and have memory for what has matched of a part.
 fn workers(plan: &Plan, keys: &Keys) -> usize {
-    let most = (0..PARTS).map(|part| keys.kept_in(part)).max().unwrap_or(0) * size_of::<[u64; 2]>();
+    // Keys stand in parts by chance, evenly; and a list that grows takes up to twice what it holds.
+    let most = keys.distinct as usize / PARTS * 2 * size_of::<[u64; 2]>();
     (plan.workers as usize).min(Share::Joining.of(plan.memory) / most.max(1)).max(1)
-}
-
-/// Runs `work` on so many threads, this one among them; the first error, if there is one.
-fn on_threads(threads: usize, work: impl Fn() -> Result<(), JobError> + Sync) -> Result<(), JobError> {
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
-        others.into_iter().fold(work(), |result, other| result.and(other.join().expect("no worker panics")))
-    })
 }
 
 /// Reads the matches of `part` of the keys: for each of its first keys, of at most `keys`, the rows on this side and on the
@@ -219,7 +213,7 @@ mod tests {
         let keys = Keys::extract(&*local.table, &plan, &local.scratch, &Control::new(())).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
         let sizes = plan.sizes(rows, rows, (2, 2), (MEMORY, MEMORY));
-        let units = Units::partition(&keys, &[1; 32], sizes, plan.memory, &local.scratch).unwrap();
+        let units = Units::partition(&keys, &[1; 32], sizes, plan.workers, plan.memory, &local.scratch).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
         ledger.start(Start { salt: [1; 32], sizes, keys: (rows, rows) }).unwrap();
         for id in (0..sizes.units).map(UnitId) {

@@ -316,7 +316,7 @@ mod tests {
         let table = vesica_table::open(&plan.input).unwrap();
         let keys = Keys::extract(&*table, plan, &temp, &Control::new(())).unwrap();
         let sizes = plan.sizes(keys.distinct, 100, (1, 1), (1 << 30, 1 << 30));
-        let units = Units::partition(&keys, &[7; 32], sizes, plan.memory, &temp).unwrap();
+        let units = Units::partition(&keys, &[7; 32], sizes, 3, plan.memory, &temp).unwrap();
         let mut ledger = Ledger::open(plan, &temp).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
         ledger.start(Start { salt: [7; 32], sizes, keys: (keys.distinct, 100) }).unwrap();
@@ -362,7 +362,7 @@ mod tests {
             assert_eq!((a.0.keys, a.1), (b.0.keys, b.1));
         }
         assert!(keys.are_whole() && !keys_again.are_whole());
-        assert!(keys_again.salted(&[8; 32], |_| Ok(())).is_err(), "the digests are gone");
+        assert!(keys_again.salted(0, &[8; 32], |_| Ok(())).is_err(), "the digests are gone");
         kept.remove().unwrap();
         kept.remove().unwrap();
         assert!(!kept.exists() && load(&kept).is_none());

@@ -14,15 +14,16 @@ use crate::error::JobError;
 use crate::memory::Share;
 use crate::plan::Plan;
 use crate::rules;
-use crate::sort::ascending;
+use crate::sort::{self, ascending};
 use crate::spec::{Duplicates, Rule};
-use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
+use arrow_array::{RecordBatch, StringArray};
+use std::convert::Infallible;
 use std::path::Path;
-use std::sync::{Mutex, mpsc};
+use std::sync::Mutex;
 use vesica_block::blake::{self, Message};
 use vesica_session::Error;
-use vesica_table::{Spill, Spilled, Table};
+use vesica_table::{InOrder, Spill, Spilled, Table};
 use vesica_types::Digest;
 
 /// Parts that keys are sorted in, by the first byte of their digests.
@@ -31,8 +32,8 @@ pub const PARTS: usize = 256;
 /// A record of a part: the key's digest, then the row's number, big-endian so that records sort by both.
 const RECORD: usize = 40;
 
-/// Batches of a table, of about 2 MiB each, that are read and not yet hashed.
-const AHEAD: usize = 2;
+/// Bytes that a thread that reads and one that hashes hold together, going by rows of twenty bytes.
+const WORKER: usize = 8 << 20;
 
 /// Records that are read together.
 const BLOCK: usize = 1 << 11;
@@ -142,40 +143,29 @@ impl Keys {
         let memory = Share::Keys.of(plan.memory);
         let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
         let mut empties = Spill::new(1, 8, memory / 16, dir)?;
-        let mut rows = 0u64;
-        let mut text = Vec::new();
+        let mut rows = 0;
         let mut ruled = Ruled::default();
-        let mut hashes = Hashes::new(&KEY_DOMAIN);
-        let mut keep = |digest: &[u8; 32], row: u64| {
-            let mut record = [0; RECORD];
-            record[..32].copy_from_slice(digest);
-            record[32..].copy_from_slice(&row.to_be_bytes());
-            Ok(unsorted.push(usize::from(record[0]), &record)?)
+        let workers = (plan.workers as usize).min(Share::InFlight.of(plan.memory) / WORKER).max(1);
+        let mut end = 0;
+        let batches = table.keys(&plan.keys, workers)?.map(move |batch| {
+            let from = end;
+            batch.inspect(|batch| end += batch.num_rows() as u64).map(|batch| (from, batch))
+        });
+        let digester = || {
+            let mut digester = Digester::new(plan, as_written);
+            move |batch: Result<_, _>| batch.map(|(from, batch)| digester.digest(from, &batch))
         };
-        let batches = table.keys(&plan.keys)?;
-        std::thread::scope(|scope| {
-            // The file is read on a thread of its own, a little ahead.
-            let (send, batches_read) = mpsc::sync_channel(AHEAD);
-            scope.spawn(move || batches.map(|batch| send.send(batch)).all(|sent| sent.is_ok()));
-            for batch in batches_read {
-                let batch = batch?;
-                ctl.check()?;
-                let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
-                for (place, row) in (0..batch.num_rows()).zip(rows..) {
-                    let what = encode(&columns, place, &plan.rules, as_written, &mut text);
-                    ruled.changed += u64::from(what.changed);
-                    ruled.emptied += u64::from(what.emptied);
-                    if what.present {
-                        hashes.push(&text, row, &mut keep)?;
-                    } else {
-                        empties.push(0, &row.to_be_bytes())?;
-                    }
-                }
-                rows += batch.num_rows() as u64;
-                ctl.event(Event::Done(rows));
-            }
-            hashes.flush(&mut keep)
-        })?;
+        // The order of the table is that of the records of a key.
+        for batch in InOrder::new(workers, batches, digester) {
+            ctl.check()?;
+            let batch: Digested = batch?;
+            batch.records.iter().try_for_each(|record| unsorted.push(usize::from(record[0]), record))?;
+            batch.empties.iter().try_for_each(|row| empties.push(0, &row.to_be_bytes()))?;
+            ruled.changed += batch.ruled.changed;
+            ruled.emptied += batch.ruled.emptied;
+            rows += batch.rows;
+            ctl.event(Event::Done(rows));
+        }
         let empties = empties.finish()?;
         let sorted = sort(unsorted.finish()?, plan, memory, dir, ctl)?;
         let (distinct, empty) = (sorted.distinct, empties.total());
@@ -209,12 +199,13 @@ impl Keys {
         parts.len(part)
     }
 
-    /// Every distinct key, hashed with the run's salt, in the order of their numbers.
+    /// Every distinct key of `part`, hashed with the run's salt.
     ///
     /// # Errors
     /// Those of `each`, and of reading what was spilled.
     pub fn salted(
         &self,
+        part: usize,
         salt: &[u8; 32],
         mut each: impl FnMut(Salted) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
@@ -228,21 +219,19 @@ impl Keys {
             let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
             each(Salted { digest: Digest(*digest), spread, key, rows })
         };
-        for part in 0..PARTS {
-            let (mut keys, mut last) = (0, None::<([u8; 32], KeyId, u64)>);
-            each_record(parts, part, |first, record| match &mut last {
-                Some((.., rows)) if !first => {
-                    *rows += 1;
-                    Ok(())
-                }
-                last => {
-                    let before = last.replace((*digest(record), KeyId::new(part, keys), 1));
-                    keys += 1;
-                    before.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))
-                }
-            })?;
-            last.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))?;
-        }
+        let (mut keys, mut last) = (0, None::<([u8; 32], KeyId, u64)>);
+        each_record(parts, part, |first, record| match &mut last {
+            Some((.., rows)) if !first => {
+                *rows += 1;
+                Ok(())
+            }
+            last => {
+                let before = last.replace((*digest(record), KeyId::new(part, keys), 1));
+                keys += 1;
+                before.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))
+            }
+        })?;
+        last.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))?;
         hashes.flush(&mut give)
     }
 
@@ -300,6 +289,61 @@ static KEY_DOMAIN: std::sync::LazyLock<[u8; 32]> =
 /// Texts that are hashed together: they and their hashes stay in the first-level cache.
 const TOGETHER: usize = 256;
 
+/// Makes records of the keys of batches.
+struct Digester {
+    rules: Vec<Vec<Rule>>,
+    as_written: bool,
+    text: Vec<u8>,
+    hashes: Hashes<u64>,
+}
+
+/// What becomes of a batch.
+struct Digested {
+    records: Vec<[u8; RECORD]>,
+    /// The rows without a key.
+    empties: Vec<u64>,
+    rows: u64,
+    ruled: Ruled,
+}
+
+impl Digester {
+    fn new(plan: &Plan, as_written: bool) -> Self {
+        Self { rules: plan.rules.clone(), as_written, text: Vec::new(), hashes: Hashes::new(&KEY_DOMAIN) }
+    }
+
+    /// The records of `batch`, whose first row is number `from` of the table.
+    fn digest(&mut self, from: u64, batch: &RecordBatch) -> Digested {
+        let rows = batch.num_rows();
+        let mut digested = Digested {
+            records: Vec::with_capacity(rows),
+            empties: Vec::new(),
+            rows: rows as u64,
+            ruled: Ruled::default(),
+        };
+        let Digested { records, empties, ruled, .. } = &mut digested;
+        let mut keep = |digest: &[u8; 32], row: u64| {
+            let mut record = [0; RECORD];
+            record[..32].copy_from_slice(digest);
+            record[32..].copy_from_slice(&row.to_be_bytes());
+            records.push(record);
+            Ok::<_, Infallible>(())
+        };
+        let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
+        for (place, row) in (0..rows).zip(from..) {
+            let what = encode(&columns, place, &self.rules, self.as_written, &mut self.text);
+            ruled.changed += u64::from(what.changed);
+            ruled.emptied += u64::from(what.emptied);
+            if what.present {
+                let Ok(()) = self.hashes.push(&self.text, row, &mut keep);
+            } else {
+                empties.push(row);
+            }
+        }
+        let Ok(()) = self.hashes.flush(&mut keep);
+        digested
+    }
+}
+
 /// Texts on their way through one keyed hash, many at a time; `T` stays with each.
 struct Hashes<T> {
     key: [u8; 32],
@@ -314,12 +358,7 @@ impl<T: Copy> Hashes<T> {
 
     /// Takes a text; gives `to` those that are due, in any order.
     #[inline]
-    fn push(
-        &mut self,
-        text: &[u8],
-        beside: T,
-        to: &mut impl FnMut(&[u8; 32], T) -> Result<(), JobError>,
-    ) -> Result<(), JobError> {
+    fn push<E>(&mut self, text: &[u8], beside: T, to: &mut impl FnMut(&[u8; 32], T) -> Result<(), E>) -> Result<(), E> {
         let Some(message) = Message::new(text) else {
             return to(blake3::keyed_hash(&self.key, text).as_bytes(), beside);
         };
@@ -329,7 +368,7 @@ impl<T: Copy> Hashes<T> {
     }
 
     /// Gives `to` all that were pushed and not yet given.
-    fn flush(&mut self, to: &mut impl FnMut(&[u8; 32], T) -> Result<(), JobError>) -> Result<(), JobError> {
+    fn flush<E>(&mut self, to: &mut impl FnMut(&[u8; 32], T) -> Result<(), E>) -> Result<(), E> {
         let mut hashes = [[0; 32]; TOGETHER];
         blake::keyed(&self.key, &self.messages, &mut hashes);
         self.messages.clear();
@@ -383,7 +422,8 @@ struct Sorted {
 fn sort(unsorted: Spilled, plan: &Plan, memory: usize, dir: &Path, ctl: &Control) -> Result<Sorted, JobError> {
     let join = plan.shared.duplicates == Duplicates::Join;
     let seen = Mutex::new(Seen::default());
-    let parts = if unsorted.disk_bytes() == 0 {
+    let fits = (0..PARTS).all(|part| unsorted.len(part) <= sort::MOST);
+    let parts = if unsorted.disk_bytes() == 0 && fits {
         unsorted.rewrite::<JobError>(plan.workers as usize, |records, kept| {
             ctl.check()?;
             let (records, _) = records.as_chunks::<RECORD>();
@@ -451,7 +491,7 @@ fn in_order(
     each: &mut dyn FnMut(&[u8; RECORD]) -> Result<(), JobError>,
 ) -> Result<(), JobError> {
     ctl.check()?;
-    if unsorted.len(bucket) * RECORD <= memory / 4 {
+    if unsorted.len(bucket) <= (memory / 4 / RECORD).min(sort::MOST) {
         let bytes = unsorted.read(bucket)?;
         let (records, _) = bytes.as_chunks::<RECORD>();
         return ascending(records, depth).try_for_each(|place| each(&records[place]));
@@ -534,14 +574,18 @@ mod tests {
         (with, without)
     }
 
-    fn all(keys: &Keys) -> Vec<Salted> {
+    fn salted(keys: &Keys, salt: u8) -> Vec<Salted> {
         let mut all = Vec::new();
-        keys.salted(&[1; 32], |s| {
+        let mut each = |s| {
             all.push(s);
             Ok(())
-        })
-        .unwrap();
+        };
+        (0..PARTS).try_for_each(|part| keys.salted(part, &[salt; 32], &mut each)).unwrap();
         all
+    }
+
+    fn all(keys: &Keys) -> Vec<Salted> {
+        salted(keys, 1)
     }
 
     #[test]
@@ -621,12 +665,6 @@ mod tests {
         let (a, b) = (all(&a), all(&b));
         assert_eq!(a.iter().filter(|s| b.iter().any(|t| t.digest == s.digest && t.spread == s.spread)).count(), 1);
         let keys = extract("id\nx\n", &["id"]);
-        let mut other = None;
-        keys.salted(&[2; 32], |s| {
-            other = Some(s.digest);
-            Ok(())
-        })
-        .unwrap();
-        assert_ne!(Some(all(&keys)[0].digest), other);
+        assert_ne!(all(&keys)[0].digest, salted(&keys, 2)[0].digest);
     }
 }

@@ -34,6 +34,7 @@ mod settle;
 mod shape;
 mod sort;
 pub mod spec;
+mod threads;
 mod trace;
 mod units;
 

@@ -116,7 +116,7 @@ fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), J
 /// What is wrong with that part.
 pub fn rows_about(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
     let mut rows = 0u64;
-    for batch in table.keys(&plan.keys)? {
+    for batch in table.keys(&plan.keys, 1)? {
         rows += batch?.num_rows() as u64;
         if rows >= 100_000 {
             let whole = table.bytes().unwrap_or(0);
@@ -148,7 +148,7 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
     let endpoint = peer::endpoint(plan, identity.as_ref())?;
     let table = vesica_table::open(&plan.input)?;
     // Asks for the columns, and reads nothing yet.
-    drop(table.keys(&plan.keys)?);
+    drop(table.keys(&plan.keys, 1)?);
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*table, &scratch)?;
     let sink = sink(plan, &*table)?;

@@ -9,7 +9,7 @@ pub enum Share {
     Units,
     /// Units under way.
     InFlight,
-    /// What has matched, unit by unit.
+    /// What has matched, by parts of this side's keys.
     Found,
     /// The same by key, a part of the keys on each thread, while the output is joined.
     Joining,

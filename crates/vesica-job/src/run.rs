@@ -197,7 +197,7 @@ impl<'a> Side<'a> {
                 *keys = clock.follow(link, "read", "rows", local.table.rows(), || local.keys(plan, ledger, ctl))?;
             }
             let cut = clock.follow(link, "partition", "units", None, || {
-                Units::partition(keys, &agreed.salt, agreed.sizes, plan.memory, &local.scratch)
+                Units::partition(keys, &agreed.salt, agreed.sizes, plan.workers, plan.memory, &local.scratch)
             })?;
             if let Some(kept) = ledger.kept() {
                 clock.follow(link, "keep", "", None, || kept.save(keys, &cut, ctl))?;

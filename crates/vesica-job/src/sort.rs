@@ -3,10 +3,13 @@
 /// Records in a bin: few enough that sorting one is a matter of a few steps.
 const BIN: usize = 4;
 
+/// The most records that are sorted in one piece.
+pub const MOST: usize = 1 << 32;
+
 /// The places of `records` in ascending order. Records are the same in their first `skip` bytes, and random in the next four,
 /// as digests are: by the first bits of those they go into bins of a few each. Nothing but speed rests on randomness.
 pub fn ascending<const N: usize>(records: &[[u8; N]], skip: usize) -> impl Iterator<Item = usize> {
-    assert!(records.len() as u64 <= 1 << 32, "more records than are sorted in one piece");
+    assert!(records.len() <= MOST, "more records than are sorted in one piece");
     let head = |record: &[u8; N]| u32::from_be_bytes(*record[skip..].first_chunk().expect("a record has a head"));
     let bits = (records.len() / BIN).max(1).ilog2();
     let bin = |head: u32| (u64::from(head) << bits >> 32) as usize;

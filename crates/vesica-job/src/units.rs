@@ -2,11 +2,12 @@
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
-use crate::keys::{KeyId, Keys};
+use crate::keys::{KeyId, Keys, PARTS};
 use crate::ledger::Ledger;
 use crate::memory::Share;
 use crate::plan::Sizes;
 use crate::sort::ascending;
+use crate::threads::on_threads;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_net::Link;
@@ -16,6 +17,9 @@ use vesica_types::{Digest, UnitId};
 
 /// A record of a unit: digest, key number, row count.
 pub const RECORD: usize = 32;
+
+/// Records that a thread cuts before it gives them away.
+const BLOCK: usize = 1 << 11;
 
 /// The keys of a job, unit by unit.
 pub struct Units {
@@ -70,18 +74,38 @@ impl Units {
     ///
     /// # Errors
     /// [`Error::Overflow`] if a unit got more keys than its public capacity; a full disk.
-    pub fn partition(keys: &Keys, salt: &[u8; 32], sizes: Sizes, memory: u64, dir: &Path) -> Result<Self, JobError> {
-        let mut spill = Spill::new(sizes.units as usize, RECORD, Share::Units.of(memory), dir)?;
-        keys.salted(salt, |s| {
-            // Multiply and shift: the top bits of a uniform number, evenly over the units.
-            let unit = ((u128::from(s.spread) * u128::from(sizes.units)) >> 64) as usize;
-            let mut record = [0; RECORD];
-            record[..16].copy_from_slice(&s.digest.0);
-            record[16..24].copy_from_slice(&s.key.0.to_le_bytes());
-            record[24..].copy_from_slice(&s.rows.to_le_bytes());
-            Ok(spill.push(unit, &record)?)
+    pub fn partition(
+        keys: &Keys,
+        salt: &[u8; 32],
+        sizes: Sizes,
+        workers: u32,
+        memory: u64,
+        dir: &Path,
+    ) -> Result<Self, JobError> {
+        let spill = Mutex::new(Spill::new(sizes.units as usize, RECORD, Share::Units.of(memory), dir)?);
+        let parts = Mutex::new(0..PARTS);
+        on_threads(workers as usize, || {
+            let mut cut = Vec::with_capacity(BLOCK);
+            let put = |cut: &mut Vec<(usize, [u8; RECORD])>| {
+                let mut spill = spill.lock().expect("no worker panics");
+                cut.drain(..).try_for_each(|(unit, record)| spill.push(unit, &record))
+            };
+            loop {
+                let next = parts.lock().expect("no worker panics").next();
+                let Some(part) = next else { return Ok(put(&mut cut)?) };
+                keys.salted(part, salt, |s| {
+                    // Multiply and shift: the top bits of a uniform number, evenly over the units.
+                    let unit = ((u128::from(s.spread) * u128::from(sizes.units)) >> 64) as usize;
+                    let mut record = [0; RECORD];
+                    record[..16].copy_from_slice(&s.digest.0);
+                    record[16..24].copy_from_slice(&s.key.0.to_le_bytes());
+                    record[24..].copy_from_slice(&s.rows.to_le_bytes());
+                    cut.push((unit, record));
+                    if cut.len() < BLOCK { Ok(()) } else { Ok(put(&mut cut)?) }
+                })?;
+            }
         })?;
-        let records = spill.finish()?;
+        let records = spill.into_inner().expect("no worker panics").finish()?;
         for unit in 0..sizes.units {
             if records.len(unit as usize) as u64 > sizes.capacity {
                 return Err(Error::Overflow { unit: UnitId(unit), capacity: sizes.capacity }.into());

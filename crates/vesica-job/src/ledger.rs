@@ -257,7 +257,11 @@ impl Ledger {
     pub fn remove(self) -> Result<(), JobError> {
         self.kept().map_or(Ok(()), |kept| kept.remove())?;
         let Some(disk) = self.disk else { return Ok(()) };
-        fs::remove_file(&disk.path).map_err(|error| disk.failed("cannot remove", error))
+        match fs::remove_file(&disk.path) {
+            // What is gone need not be removed.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(disk.failed("cannot remove", error)),
+            _ => Ok(()),
+        }
     }
 
     fn append(&mut self, record: &Record) -> Result<(), JobError> {
@@ -419,8 +423,9 @@ impl Disk {
         let has = read_up_to(&mut file, &mut front).map_err(failed("cannot read"))?;
         let secret = resume.secret()?;
         let sealed = secret.is_some();
-        if has < front.len() {
-            // New, or killed while it was being made.
+        let holds_nothing = file.metadata().map_err(failed("cannot read"))?.len() <= FRONT as u64;
+        if has < front.len() || (holds_nothing && front[..16] == magic(!sealed)) {
+            // New, or killed while it was being made, or of an attempt that met nobody.
             front[..16].copy_from_slice(&magic(sealed));
             getrandom::fill(&mut front[16..])
                 .map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
@@ -811,6 +816,25 @@ mod tests {
         assert!(why(&sealed).contains("cannot be read with this key"));
         fs::write(&key, [4; 5]).unwrap();
         assert!(why(&sealed).contains("5 bytes are too few"));
+    }
+
+    #[test]
+    fn an_attempt_that_met_nobody_binds_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key");
+        fs::write(&key, [3; 32]).unwrap();
+        for mine in [format!("resume_key = \"{}\"", key.display()), String::new(), "# again".into()] {
+            assert!(open(&job(dir.path(), &mine)).unwrap().started().is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_gone_need_not_be_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        written(&job(dir.path(), ""));
+        let ledger = open(&job(dir.path(), "")).unwrap();
+        fs::remove_file(path(&dir)).unwrap();
+        ledger.remove().unwrap();
     }
 
     proptest::proptest! {

@@ -32,7 +32,7 @@ pub fn probe(field: &str, path: &Path) -> Result<(), SpecError> {
         "is a folder".to_owned()
     } else if !folder.is_dir() {
         format!("cannot be written: the folder {} does not exist", folder.display())
-    } else if let Err(error) = temporary(&folder) {
+    } else if let Err(error) = tempfile::tempfile_in(&folder) {
         // The kind alone: the rest of the error is the name of the file that was tried.
         format!("cannot be written to {}: {}", folder.display(), error.kind())
     } else {

@@ -65,6 +65,10 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
             Err(error)
         }
         (Err(error), None) if error.fault() == Fault::Network && ledger.is_whole() => {
+            if let Some(least) = settle::too_small(plan, &ledger.found()?) {
+                ledger.remove()?;
+                return Err(JobError::TooSmall(least));
+            }
             Err(JobError::LastWord(Box::new(error)))
         }
         (Err(error), None) => Err(error),

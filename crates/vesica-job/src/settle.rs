@@ -6,6 +6,11 @@ use crate::plan::{MAX_KEYS, Plan};
 use crate::units::Found;
 use vesica_session::{Channel, Misbehaviour};
 
+/// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them.
+pub fn too_small(plan: &Plan, found: &Found<'_>) -> Option<u64> {
+    plan.shared.limits.min_intersection.filter(|&least| plan.i_learn() && found.matches.total() < least)
+}
+
 /// Settles whether the result may be learned, and how many rows of nulls the output has: the peer's rows without a partner,
 /// where the job shows them.
 ///
@@ -21,8 +26,7 @@ pub fn settle(
     ch.step("settle");
     let matched = found.matches.total();
     if let Some(least) = plan.shared.limits.min_intersection {
-        // Who does not learn knows nothing against it.
-        let enough = !plan.i_learn() || matched >= least;
+        let enough = too_small(plan, found).is_none();
         let theirs = ch.swap_exact(&[u8::from(enough)], 1);
         // A side that knows by itself needs nobody's answer to forget what it found.
         if !enough || theirs? != [1] {

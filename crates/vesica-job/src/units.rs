@@ -65,7 +65,7 @@ pub struct Found<'a> {
     pub rows: u64,
     /// The pairs of rows of both sides that those of each part make; no more than fit in 64 bits, whatever a peer claims.
     pub pairs: &'a [u64],
-    /// A hash of the common keys' digests: the same on both sides, if both learned.
+    /// A hash of the common keys' digests and numbers of rows: the same on both sides, if both learned.
     pub digest: [u8; 32],
 }
 
@@ -170,9 +170,14 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
             places.sort_unstable();
             let matches = count_rows(&rows, &places, multiply, &mut lines)?;
             let mut hash = blake3::Hasher::new();
-            places.iter().for_each(|&place| {
+            for (&place, m) in places.iter().zip(&matches) {
                 hash.update(&unit.keys[place as usize].0);
-            });
+                if multiply {
+                    // The same on both sides, like the rest.
+                    let (fewer, more) = (m.rows.min(m.peer_rows), m.rows.max(m.peer_rows));
+                    hash.update(&fewer.to_le_bytes()).update(&more.to_le_bytes());
+                }
+            }
             let cost = lines.peer()?.meter();
             let mut finished = finished.lock().expect("no worker panics");
             let (ledger, meter, count) = &mut *finished;

@@ -1,12 +1,15 @@
 //! One line as a protocol sees it.
 
-use crate::mux::{MESSAGE, Shared, lock, wait};
+use crate::mux::{MESSAGE, Shared, State, lock, wait};
 use nix::time::{ClockId, clock_gettime};
-use std::sync::{Arc, Condvar};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use vesica_session::{Channel, Error, Meter, Misbehaviour, Result};
 use vesica_types::Party;
+
+/// How long the reason for the end of a line is waited for. A peer that ends the run says so within about a second.
+const REASON: Duration = Duration::from_secs(2);
 
 /// When a stretch of time began, by the clock and by the thread that lives in it.
 struct Mark {
@@ -53,8 +56,25 @@ impl Pipe {
         Error::Bug(format!("line {:?} to {} vanished", self.name, self.shared.peer))
     }
 
-    fn ended(&self) -> Error {
-        Error::Net { peer: self.shared.peer.clone(), why: format!("the other end of line {:?} was closed", self.name) }
+    /// The error of a call on a line whose other end is closed. Nobody closes a line that is still of use but one who is about
+    /// to end the run: the reason is right behind.
+    fn ended(&self, mut state: MutexGuard<'_, State>) -> Error {
+        let until = Instant::now() + REASON;
+        loop {
+            if let Err(error) = state.over() {
+                return error;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = format!("the other end of line {:?} was closed", self.name);
+                return Error::Net { peer: self.shared.peer.clone(), why };
+            }
+            let waits =
+                |state: &mut State, waits| state.lines.get_mut(&self.key).map_or((), |line| line.waiting = waits);
+            waits(&mut state, true);
+            state = self.signal.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            waits(&mut state, false);
+        }
     }
 }
 
@@ -80,7 +100,7 @@ impl Channel for Pipe {
             }
             let line = state.lines.get_mut(&self.key).ok_or_else(|| self.vanished())?;
             if line.end_seen {
-                return Err(self.ended());
+                return Err(self.ended(state));
             }
             if line.credit >= cost {
                 line.credit -= cost;
@@ -122,7 +142,7 @@ impl Channel for Pipe {
                         return Err(too_long(got));
                     }
                     if line.end_seen {
-                        return Err(self.ended());
+                        return Err(self.ended(state));
                     }
                     if gone {
                         return Err(self.accuse(Misbehaviour::Contradiction("it said goodbye before the run was over")));

@@ -421,11 +421,16 @@ impl Hitch {
                 | AlertDescription::CertificateRequired => {
                     Hitch::RejectedUs(format!("it did not accept our certificate (TLS alert {alert:?})"))
                 }
+                // What came there is not what was sent here.
+                AlertDescription::BadRecordMac | AlertDescription::DecodeError | AlertDescription::DecryptError => {
+                    Hitch::Later(format!("the TLS handshake was damaged on the way (alert {alert:?})"))
+                }
                 _ => Hitch::Foreign(format!("it ended the TLS handshake with alert {alert:?}")),
             },
             rustls::Error::PeerIncompatible(e) => {
                 Hitch::Foreign(format!("it does not speak TLS 1.3 as it is needed here ({e:?})"))
             }
+            rustls::Error::DecryptError => Hitch::Later("the TLS handshake was damaged on the way".into()),
             rustls::Error::InvalidMessage(_) => Hitch::Foreign("what it sends is not TLS".into()),
             e => Hitch::Foreign(format!("the TLS handshake failed: {e}")),
         }

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -329,6 +329,43 @@ fn with_bobs_certificate(words: &[u8]) -> (Result<(), Error>, Arc<Log>, Vec<u8>)
     let mut answer = Vec::new();
     let _ = tls.read_to_end(&mut answer);
     (waiting.join().unwrap().map(drop), log, answer)
+}
+
+/// A way to `to` on which one bit is wrong of what comes back over the first connection, at byte `place`.
+fn damaged_once(to: SocketAddr, place: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (n, near) in listener.incoming().enumerate() {
+            let (mut near, mut far) = (near.unwrap(), TcpStream::connect(to).unwrap());
+            let (mut near_too, mut far_too) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut near_too, &mut far_too));
+            std::thread::spawn(move || {
+                let mut first = vec![0; place + 1];
+                far.read_exact(&mut first)?;
+                first[place] ^= u8::from(n == 0);
+                near.write_all(&first)?;
+                std::io::copy(&mut far, &mut near)?;
+                near.shutdown(std::net::Shutdown::Both)
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_handshake_that_was_damaged_on_the_way_is_tried_again() {
+    for place in [300, 600] {
+        let (alice, bob) = alice_and_bob();
+        let mut here = alice.endpoint();
+        here.peers.push(bob.awaited());
+        let (address, waiting) = listen(here, &Log::new());
+        let mut there = bob.endpoint();
+        there.peers.push(alice.at(damaged_once(address, place)));
+        let b = only(vesica_net::connect(there, Log::new()).unwrap());
+        let a = only(waiting.join().unwrap().unwrap());
+        say(&mut *a.line("x").unwrap(), &mut *b.line("x").unwrap());
+    }
 }
 
 #[test]

@@ -95,6 +95,39 @@ fn a_peer_that_hangs_up_is_noticed_at_once() {
 }
 
 #[test]
+fn the_reason_for_the_end_of_a_line_is_waited_for() {
+    let (a, b) = links(|_| ());
+    let (mut x, y) = (a.line("x").unwrap(), b.line("x").unwrap());
+    std::thread::scope(|scope| {
+        let blocked = scope.spawn(move || x.recv(1).unwrap_err());
+        drop(y);
+        std::thread::sleep(Duration::from_millis(300));
+        b.abort(Fault::Input, "the disk is full");
+        let stopped = Error::Stopped { peer: a.peer().clone(), fault: Fault::Input, why: "the disk is full".into() };
+        assert_eq!(blocked.join().unwrap(), stopped);
+    });
+}
+
+/// As after bytes that were lost: what follows them fills up a record that never fits.
+#[test]
+fn bytes_that_make_no_record_are_no_sign_of_life() {
+    let (a, mut raw) = raw_pair(|endpoint| endpoint.silence = SILENCE);
+    raw.tls.sock.write_all(b"\x17\x03\x03\x40\x00").unwrap();
+    let mut line = a.line("x").unwrap();
+    std::thread::scope(|scope| {
+        let blocked = scope.spawn(move || line.recv(1).unwrap_err());
+        let began = Instant::now();
+        while !blocked.is_finished() && began.elapsed() < Duration::from_secs(10) {
+            let _ = raw.tls.sock.write_all(&[0; 20]);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        let error = blocked.join().unwrap().to_string();
+        assert!(error.starts_with("connection to bob: silent for 1 s"), "{error}");
+    });
+}
+
+#[test]
 fn a_stop_says_whose_fault_it_is_to_every_blocked_call() {
     let (a, b) = links(|endpoint| endpoint.window = 64 << 10);
     let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());

@@ -181,7 +181,9 @@ impl Scanner {
         let Mark { offset, row, line } = mark;
         (self.base, self.row, self.line, self.filled) = (offset, row, line, row);
         (self.input, self.eof, self.start, self.end) = (input, false, 0, 0);
-        self.exact = Exact::new();
+        if self.exact.fed > 0 || self.exact.ended {
+            self.exact = Exact::new();
+        }
         self.marks.0.clear();
     }
 

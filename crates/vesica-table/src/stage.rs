@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
 
 /// A file under way, readable by nobody else: in the output's folder and without a name, so that even a killed process
-/// leaves nothing of it.
+/// leaves nothing of it, but for one that is killed in the moment between naming and renaming it.
 pub(crate) struct Stage {
     /// What messages call it.
     path: PathBuf,

@@ -391,6 +391,7 @@ struct Encoded {
 
 /// Writes row `row`'s key to `out`, after `rules` or, if `as_written`, before them: for each column its type, its length
 /// and its bytes, so that no two keys have one encoding. A key with an empty column matches nothing.
+#[inline(always)] // It is called for each row, from one place.
 fn encode(columns: &[&StringArray], row: usize, rules: &[Vec<Rule>], as_written: bool, out: &mut Vec<u8>) -> Encoded {
     out.clear();
     let mut found = Encoded { present: true, changed: false, emptied: false };

@@ -6,7 +6,7 @@ use crate::memory::Share;
 use crate::plan::Plan;
 use crate::report;
 use crate::spec::Order;
-use crate::threads::on_threads;
+use crate::threads::{cores, on_threads};
 use crate::units::{Found, Match};
 use std::path::Path;
 use std::sync::Mutex;
@@ -104,7 +104,7 @@ fn too_many(total: u128) -> JobError {
 fn workers(plan: &Plan, keys: &Keys) -> usize {
     // Keys stand in parts by chance, evenly; and a list that grows takes up to twice what it holds.
     let most = keys.distinct as usize / PARTS * 2 * size_of::<[u64; 2]>();
-    (plan.workers as usize).min(Share::Joining.of(plan.memory) / most.max(1)).max(1)
+    cores(plan.workers).min(Share::Joining.of(plan.memory) / most.max(1)).max(1)
 }
 
 /// Reads the matches of `part` of the keys: for each of its first keys, of at most `keys`, the rows on this side and on the

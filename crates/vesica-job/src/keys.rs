@@ -16,6 +16,7 @@ use crate::plan::Plan;
 use crate::rules;
 use crate::sort::{self, ascending};
 use crate::spec::{Duplicates, Rule};
+use crate::threads::cores;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, StringArray};
 use std::convert::Infallible;
@@ -145,7 +146,7 @@ impl Keys {
         let mut empties = Spill::new(1, 8, memory / 16, dir)?;
         let mut rows = 0;
         let mut ruled = Ruled::default();
-        let workers = (plan.workers as usize).min(Share::InFlight.of(plan.memory) / WORKER).max(1);
+        let workers = cores(plan.workers).min(Share::InFlight.of(plan.memory) / WORKER).max(1);
         let mut end = 0;
         let batches = table.keys(&plan.keys, workers)?.map(move |batch| {
             let from = end;
@@ -425,7 +426,7 @@ fn sort(unsorted: Spilled, plan: &Plan, memory: usize, dir: &Path, ctl: &Control
     let seen = Mutex::new(Seen::default());
     let fits = (0..PARTS).all(|part| unsorted.len(part) <= sort::MOST);
     let parts = if unsorted.disk_bytes() == 0 && fits {
-        unsorted.rewrite::<JobError>(plan.workers as usize, |records, kept| {
+        unsorted.rewrite::<JobError>(cores(plan.workers), |records, kept| {
             ctl.check()?;
             let (records, _) = records.as_chunks::<RECORD>();
             let (mut part, mut last) = (Seen::default(), None);

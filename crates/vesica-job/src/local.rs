@@ -6,6 +6,7 @@ use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::memory::Share;
 use crate::plan::Plan;
+use crate::threads::cores;
 use crate::{hash, kept, part, peer};
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
@@ -59,7 +60,7 @@ impl Local {
     /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
     pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
         self.room_for(picks.len(), rows)?;
-        let (memory, workers) = (Share::Output.of(plan.memory), plan.workers as usize);
+        let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
         match &plan.columns {
             None => vesica_table::gather(&*self.table, picks, memory, workers, &self.scratch, &mut *sink)?,
             Some(names) => {

@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::memory::Share;
 use crate::plan::Sizes;
 use crate::sort::ascending;
-use crate::threads::on_threads;
+use crate::threads::{cores, on_threads};
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_net::Link;
@@ -84,7 +84,7 @@ impl Units {
     ) -> Result<Self, JobError> {
         let spill = Mutex::new(Spill::new(sizes.units as usize, RECORD, Share::Units.of(memory), dir)?);
         let parts = Mutex::new(0..PARTS);
-        on_threads(workers as usize, || {
+        on_threads(cores(workers), || {
             let mut cut = Vec::with_capacity(BLOCK);
             let put = |cut: &mut Vec<(usize, [u8; RECORD])>| {
                 let mut spill = spill.lock().expect("no worker panics");

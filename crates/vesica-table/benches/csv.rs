@@ -1,4 +1,4 @@
-//! MB/s of the two passes over a CSV: `cargo bench -p vesica-table`.
+//! MB/s of the two passes over a CSV, and of the first over the same rows in Parquet: `cargo bench -p vesica-table`.
 //!
 //! The file: an 18-digit key and a value of 1 to 6 digits, plain, with both fields in quotes, or with a doubled quote in
 //! every row, which leaves all rows to `csv-core`; or the key and 100 such values, plain and in quotes.
@@ -91,6 +91,19 @@ fn passes(c: &mut Criterion) {
             b.iter_batched(picked, run, BatchSize::PerIteration);
         });
     }
+    group.finish();
+
+    let parquet = dir.path().join("plain.parquet");
+    let mut picks = Picks::new(ROWS, 256 << 20, dir.path()).unwrap();
+    (0..ROWS).for_each(|i| picks.push(RowId(i), i).unwrap());
+    let mut sink = create(&Output::new(&parquet), &**table).unwrap();
+    gather(&**table, picks, 256 << 20, 2, dir.path(), &mut *sink).unwrap();
+    let parquet = open(&Input::new(sink.finish().unwrap().commit().unwrap().path)).unwrap();
+    let mut group = c.benchmark_group("parquet");
+    group.throughput(Throughput::Bytes(parquet.bytes().unwrap()));
+    group.bench_function("keys", |b| {
+        b.iter(|| parquet.keys(&key, 1).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>());
+    });
     group.finish();
 }
 

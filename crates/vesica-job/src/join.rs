@@ -6,12 +6,12 @@ use crate::memory::Share;
 use crate::plan::Plan;
 use crate::report;
 use crate::spec::Order;
-use crate::threads::{cores, on_threads};
+use crate::threads::cores;
 use crate::units::{Found, Match};
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_session::Error;
-use vesica_table::Picks;
+use vesica_table::{Picks, on_threads};
 use vesica_types::RowId;
 
 /// The most rows of an output; the same as the most keys a party may bring.

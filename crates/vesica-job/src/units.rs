@@ -7,12 +7,12 @@ use crate::ledger::Ledger;
 use crate::memory::Share;
 use crate::plan::Sizes;
 use crate::sort::ascending;
-use crate::threads::{cores, on_threads};
+use crate::threads::cores;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_net::Link;
 use vesica_session::{Error, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
-use vesica_table::{Spill, Spilled};
+use vesica_table::{Spill, Spilled, on_threads};
 use vesica_types::{Digest, UnitId};
 
 /// A record of a unit: digest, key number, row count.
@@ -84,7 +84,7 @@ impl Units {
     ) -> Result<Self, JobError> {
         let spill = Mutex::new(Spill::new(sizes.units as usize, RECORD, Share::Units.of(memory), dir)?);
         let parts = Mutex::new(0..PARTS);
-        on_threads(cores(workers), || {
+        on_threads::<JobError>(cores(workers), || {
             let mut cut = Vec::with_capacity(BLOCK);
             let put = |cut: &mut Vec<(usize, [u8; RECORD])>| {
                 let mut spill = spill.lock().expect("no worker panics");

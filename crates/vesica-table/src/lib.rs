@@ -40,6 +40,7 @@ mod spill;
 mod stage;
 mod table;
 mod text;
+mod threads;
 mod view;
 
 pub use disk::free_bytes;
@@ -52,4 +53,5 @@ pub use sink::{Output, Sink, create};
 pub use spill::{Blocks, MAX_BUCKETS, ReadAt, Refill, Spill, Spilled};
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Form, Header, Table};
+pub use threads::on_threads;
 pub use view::View;

@@ -171,8 +171,9 @@ impl Scanner {
 
     /// The rows from `mark` on; `input` begins there.
     pub(crate) fn at(mark: Mark, source: Arc<Source>, input: Box<dyn Read + Send>) -> Self {
-        let Mark { offset, row, line } = mark;
-        Self { base: offset, row, line, filled: row, ..Self::new(source, input, false) }
+        let mut scanner = Self::new(source, Box::new(io::empty()), false);
+        scanner.go_on(mark, input);
+        scanner
     }
 
     /// Goes on at `mark`, where `input` begins; rows are probably as long as those before.

@@ -10,6 +10,7 @@
 
 use crate::Error;
 use crate::sealed::Sealed;
+use crate::threads::on_threads;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -194,10 +195,7 @@ impl Spilled {
                 *size = (old.len() - refill.left) as u64;
             }
         };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-            others.into_iter().fold(work(), |result, other| result.and(other.join().expect("no worker panics")))
-        })?;
+        on_threads(workers, work)?;
         Ok(self)
     }
 }

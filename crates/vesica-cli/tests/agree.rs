@@ -25,7 +25,7 @@ fn each_shared_field_is_compared() {
             "shared.limits",
             "curve =",
             "limits.min_intersection = 1\ncurve =",
-            "{} for alice, {\"min_intersection\":1} for bob",
+            "{\"answers\":8} for alice, {\"answers\":8,\"min_intersection\":1} for bob",
         ),
         ("shared.unit", "curve =", "unit = 4096\ncurve =", "(absent) for alice, 4096 for bob"),
         (

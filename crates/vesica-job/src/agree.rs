@@ -4,6 +4,7 @@
 //! 2. Both commit to 32 random bytes, then open: the salt is a hash of everybody's bytes and of the job. A party's keys
 //!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
 
+use crate::answers::Attempt;
 use crate::error::JobError;
 use crate::ledger::{Ledger, Start};
 use crate::plan::{MAX_KEYS, Plan, Sizes};
@@ -29,7 +30,7 @@ pub struct Agreed {
     pub peer_keys: u64,
     /// The peer's version.
     pub peer_version: String,
-    /// Units that both parties have finished, by number; empty in a run that begins.
+    /// Units that are not to be done again, by number.
     pub done: Vec<bool>,
 }
 
@@ -45,7 +46,7 @@ pub enum Purpose {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Hello {
+pub(crate) struct Hello {
     version: String,
     purpose: Purpose,
     shared: Value,
@@ -62,11 +63,23 @@ struct Hello {
 /// The run that a party would go on with.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Resume {
+pub(crate) struct Resume {
     /// Names the run: a hash of its salt.
     run: String,
     /// A digit a unit: 1 if it is finished.
     done: String,
+}
+
+/// Whether a unit is never to be done again, by whether each side has finished it.
+///
+/// Where one party alone learns, its word is enough: it has all that there is to have of the unit. And its word must be enough, for
+/// the other could ask for the unit again with other keys, and see from how the run goes on whether they are common.
+fn settled(plan: &Plan, mine: bool, theirs: bool) -> bool {
+    match (plan.all_learn(), plan.i_learn()) {
+        (true, _) => mine && theirs,
+        (false, true) => mine,
+        (false, false) => theirs,
+    }
 }
 
 impl Resume {
@@ -120,22 +133,11 @@ pub fn agree(
     rng: &mut SessionRng,
 ) -> Result<Agreed, JobError> {
     ch.step("agree");
-    let shared = plan.shared.canonical();
-    let mine = Hello {
-        version: env!("CARGO_PKG_VERSION").into(),
-        purpose,
-        shared: shared.clone(),
-        keys,
-        key_columns: plan.keys.len(),
-        parameters: sets(plan).into_iter().map(str::to_owned).collect(),
-        workers: plan.workers,
-        memory: plan.memory,
-        resume: Resume::of(ledger),
-    };
+    let mine = hello(plan, purpose, keys, ledger);
     let theirs = ch.swap(&serde_json::to_vec(&mine).expect("a hello is plain data"), HELLO_LIMIT)?;
     let theirs: Hello = serde_json::from_slice(&theirs).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
 
-    let mut differences = differences(&plan.me, &shared, ch.peer(), &theirs.shared);
+    let mut differences = differences(&plan.me, &mine.shared, ch.peer(), &theirs.shared);
     if theirs.key_columns != plan.keys.len() {
         // Their names are each party's own, but keys of another number of columns could never be equal.
         differences.push(Difference {
@@ -166,6 +168,11 @@ pub fn agree(
     if theirs.keys > MAX_KEYS {
         return Err(ch.accuse(Misbehaviour::Contradiction("it claims more keys than Vesica takes")).into());
     }
+    for (party, keys) in [(&plan.me, keys), (ch.peer(), theirs.keys)] {
+        if let Some(most) = plan.shared.limits.max_keys.filter(|&most| keys > most) {
+            return Err(JobError::TooManyKeys { party: party.to_string(), keys, most });
+        }
+    }
     let peer_version = theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     let agreed = |start: Start, done| Agreed {
         salt: start.salt,
@@ -180,13 +187,74 @@ pub fn agree(
         if start.keys != (keys, theirs.keys) || mine.done.len() != peers.done.len() {
             return Err(ch.accuse(Misbehaviour::Contradiction("it goes on with another run than it began")).into());
         }
-        let both = mine.done.bytes().zip(peers.done.bytes()).map(|both| both == (b'1', b'1'));
-        return Ok(agreed(*start, both.collect()));
+        let start = *start;
+        let each = mine.done.bytes().zip(peers.done.bytes());
+        let done: Vec<bool> = each.map(|(mine, theirs)| settled(plan, mine == b'1', theirs == b'1')).collect();
+        for (id, _) in (0..).map(UnitId).zip(&done).filter(|(_, done)| **done) {
+            if !ledger.has(id) {
+                // The learner has the unit; this side has nothing to keep of it.
+                ledger.commit(id, &NOTHING, &[])?;
+            }
+        }
+        let missing = done.iter().filter(|done| !**done).count() as u64;
+        begin(plan, &start.sizes, missing, start.sizes.in_flight.into(), ledger, ch)?;
+        return Ok(agreed(start, done));
+    }
+    if ledger.is_over() || (plan.learns_alone() && ledger.is_whole()) {
+        return Err(JobError::Over { peer: ch.peer().to_string() });
+    }
+    if let Some(before) = ledger.started().map(|start| start.keys.1).filter(|&before| before != theirs.keys) {
+        return Err(JobError::OtherKeys { peer: ch.peer().to_string(), before, now: theirs.keys });
     }
     let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers), (plan.memory, theirs.memory));
+    // Before the coins: a peer that does not like the salt and drops the connection has had its attempt.
+    let share = u64::from(sizes.units).saturating_mul(plan.shared.limits.answers.into()).div_ceil(SALTS);
+    begin(plan, &sizes, sizes.units.into(), share.max(sizes.in_flight.into()), ledger, ch)?;
     let start = Start { salt: toss(plan, ch, rng)?, sizes, keys: (keys, theirs.keys) };
     ledger.start(start)?;
     Ok(agreed(start, vec![false; sizes.units as usize]))
+}
+
+/// What this party says first.
+pub(crate) fn hello(plan: &Plan, purpose: Purpose, keys: u64, ledger: &Ledger) -> Hello {
+    Hello {
+        version: env!("CARGO_PKG_VERSION").into(),
+        purpose,
+        shared: plan.shared.canonical(),
+        keys,
+        key_columns: plan.keys.len(),
+        parameters: sets(plan).into_iter().map(str::to_owned).collect(),
+        workers: plan.workers,
+        memory: plan.memory,
+        resume: Resume::of(ledger),
+    }
+}
+
+/// The digest of a unit of which this side learns nothing.
+const NOTHING: [u8; 32] = [0; 32];
+
+/// Salts that are tossed for a job at most. A peer that opens its coins last can see the salt, drop the connection and try again:
+/// by 64 salts it gains six of the forty bits that chance protects. So each salt costs it this part of all that is answered.
+const SALTS: u64 = 64;
+
+/// Begins an attempt at `missing` units of which `at_once` are under way at once, if the peer may still be answered for all
+/// of them.
+fn begin(
+    plan: &Plan,
+    sizes: &Sizes,
+    missing: u64,
+    at_once: u64,
+    ledger: &mut Ledger,
+    ch: &mut dyn Channel,
+) -> Result<(), JobError> {
+    let limit = plan.shared.limits.answers;
+    let keys = |units: u64| sizes.peer_capacity.saturating_mul(units);
+    let attempt = Attempt { missing: keys(missing), at_once: keys(at_once) };
+    let most = keys(sizes.units.into()).saturating_mul(limit.into());
+    if missing > 0 && ledger.answers().at_most().saturating_add(attempt.missing) > most {
+        return Err(JobError::Answers { peer: ch.peer().to_string(), limit });
+    }
+    ledger.attempt(attempt)
 }
 
 /// Tosses coins with the peer: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce).

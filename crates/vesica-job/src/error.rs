@@ -60,6 +60,45 @@ pub enum JobError {
         /// The peer.
         peer: String,
     },
+    /// A peer that broke off, or came back, too often.
+    #[error(
+        "{peer} would be answered more than {limit} times over for its keys, which shared.limits.answers = {limit} forbids: each \
+         break and each run that it forgot is another answer. If you trust it and the network is at fault, run again on both \
+         sides without what mine.resume kept, or agree on a larger limit"
+    )]
+    Answers {
+        /// The peer.
+        peer: String,
+        /// `shared.limits.answers`.
+        limit: u32,
+    },
+    /// A table with more keys than the parties agreed on.
+    #[error(
+        "{party} brings {keys} distinct keys, and shared.limits.max_keys allows {most}: bring fewer, or agree on a larger limit",
+        keys = crate::report::count(*.keys), most = crate::report::count(*.most)
+    )]
+    TooManyKeys {
+        /// Who brings them.
+        party: String,
+        /// How many it brings.
+        keys: u64,
+        /// `shared.limits.max_keys`.
+        most: u64,
+    },
+    /// A peer that came back with another table.
+    #[error(
+        "{peer} comes back with {now} distinct keys and had {before} when the run began; it is answered for one table only: run \
+         again on both sides, without what mine.resume kept of this run",
+        now = crate::report::count(*.now), before = crate::report::count(*.before)
+    )]
+    OtherKeys {
+        /// The peer.
+        peer: String,
+        /// Its keys when the run began.
+        before: u64,
+        /// Its keys now.
+        now: u64,
+    },
     /// A disk that is too small.
     #[error(
         "{folder} has {free} free, and {what} needs about {need}: make room, or name another folder",
@@ -112,15 +151,23 @@ impl JobError {
             JobError::Net(error) => error.fault(),
             JobError::Session(error) => error.fault(),
             JobError::LastWord(error) => error.fault(),
-            JobError::Over { .. } => Fault::Peer,
-            JobError::Repeats { .. } | JobError::TooSmall(_) => Fault::Input,
+            JobError::Over { .. } | JobError::Answers { .. } | JobError::OtherKeys { .. } => Fault::Peer,
+            JobError::Repeats { .. } | JobError::TooManyKeys { .. } | JobError::TooSmall(_) => Fault::Input,
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
         }
     }
 
+    /// Whether the peer has forgotten a run that is over here.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, JobError::Over { .. })
+    }
+
     /// Whether the peer sees the same from what it was sent, and needs no word about it.
     pub(crate) fn both_see(&self) -> bool {
-        matches!(self, JobError::Disagree { .. } | JobError::Purpose(_) | JobError::TooSmall(_))
+        matches!(
+            self,
+            JobError::Disagree { .. } | JobError::Purpose(_) | JobError::TooManyKeys { .. } | JobError::TooSmall(_)
+        )
     }
 
     /// What a peer may be told of it: the kind of fault, and nothing of this party's data or files.
@@ -135,6 +182,15 @@ impl JobError {
                 }
                 JobError::Over { .. } => {
                     "its run is over, and this side has forgotten it: run the same command again on both sides".into()
+                }
+                JobError::Answers { limit, .. } => format!(
+                    "it has answered this side as often as shared.limits.answers = {limit} allows: run again on both sides \
+                     without what mine.resume kept, or agree on a larger limit"
+                ),
+                JobError::OtherKeys { .. } => {
+                    "it answers for one table only, and this side came back with another number of \
+                    keys: run again on both sides, without what mine.resume kept of this run"
+                        .into()
                 }
                 _ => "it says that a peer is at fault".into(),
             },

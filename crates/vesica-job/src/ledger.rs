@@ -9,16 +9,18 @@
 //! the nonce is not the number.
 //!
 //! No record holds a key of a protocol: every attempt draws fresh ones, and a unit is redone whole or not at all. What
-//! they hold is the run's salt and which keys matched.
+//! they hold is the run's salt, which keys matched, and how many attempts were begun: what the peer was answered counts over
+//! all of them ([`Answers`]), whatever the peer remembers.
 //!
 //! Beside it stands what reading and cutting made ([`Kept`]).
 
+use crate::answers::{Answers, Attempt};
 use crate::error::JobError;
 use crate::kept::{self, Kept};
 use crate::keys::PARTS;
 use crate::memory::Share;
 use crate::plan::{Plan, ResumePlan, Sizes};
-use crate::units::{Found, Match};
+use crate::units::{Common, Found, Match};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
 
 /// The first bytes of a ledger; the last of them says whether it needs a key.
-const MAGIC: &[u8; 16] = b"vesica ledger 2\n";
+const MAGIC: &[u8; 16] = b"vesica ledger 3\n";
 
 /// Bytes before the first record.
 const FRONT: usize = 48;
@@ -75,13 +77,14 @@ pub struct Start {
 struct Done {
     /// A hash of the common keys' digests in ascending order: the same on both sides, and in every attempt.
     digest: [u8; 32],
-    /// Rows of this side that have one of them.
-    rows: u64,
+    common: Common,
 }
 
 /// The finished units of a run.
 pub struct Ledger {
     start: Option<Start>,
+    over: bool,
+    answers: Answers,
     done: BTreeMap<UnitId, Done>,
     matches: Matches,
     /// The pairs of rows that the common keys of each part make.
@@ -103,6 +106,8 @@ impl Ledger {
     pub fn new(memory: u64, scratch: &Path) -> Self {
         Self {
             start: None,
+            over: false,
+            answers: Answers::default(),
             done: BTreeMap::new(),
             matches: Matches::None,
             pairs: Vec::new(),
@@ -128,6 +133,10 @@ impl Ledger {
             (0, Record::Head(theirs)) => {
                 head.same_as(&theirs).map_err(refused)?;
                 head.input = theirs.input;
+                Ok(())
+            }
+            (1.., Record::Attempt(attempt)) => {
+                ledger.answers.begin(attempt);
                 Ok(())
             }
             (1.., Record::Start(start)) => ledger.begin(start),
@@ -164,15 +173,30 @@ impl Ledger {
         self.start.as_ref()
     }
 
-    /// Begins a run anew; nothing is finished.
+    /// Attempts at the job, and what the peer was answered in them.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// An attempt begins. On return it counts for good.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn attempt(&mut self, attempt: Attempt) -> Result<(), JobError> {
+        if let Some(Disk { count: 0, head, .. }) = &self.disk {
+            self.append(&Record::Head(head.clone()))?;
+        }
+        self.append(&Record::Attempt(attempt))?;
+        self.answers.begin(attempt);
+        Ok(())
+    }
+
+    /// Begins a run anew, in an attempt that was begun; nothing is finished.
     ///
     /// # Errors
     /// Those of writing.
     pub fn start(&mut self, start: Start) -> Result<(), JobError> {
         self.kept().map_or(Ok(()), |kept| kept.remove())?;
-        if let Some(Disk { count: 0, head, .. }) = &self.disk {
-            self.append(&Record::Head(head.clone()))?;
-        }
         self.append(&Record::Start(start))?;
         self.begin(start)
     }
@@ -196,40 +220,53 @@ impl Ledger {
     }
 
     /// A unit is finished: its common keys, in ascending order of their digests, of which `digest` is a hash. On return it
-    /// is so for good. A unit that the peer asked to have done again must come out the same.
+    /// is so for good. Of a unit that the peer asked to have done again the first result stands, and nobody is told whether
+    /// the second was another: a peer that brought other keys would learn from that which of them are here.
     ///
     /// # Errors
     /// Those of writing.
     pub fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<(), JobError> {
-        if !self.has(id) {
-            self.append(&Record::Unit(id, *digest, matches.to_vec()))?;
-        }
+        self.append(&Record::Unit(id, *digest, matches.to_vec()))?;
         self.keep(id, *digest, matches)
     }
 
     fn keep(&mut self, id: UnitId, digest: [u8; 32], matches: &[Match]) -> Result<(), JobError> {
-        let bug = |what: String| JobError::from(Error::Bug(what));
-        if let Some(done) = self.done.get(&id) {
-            return match done.digest == digest {
-                true => Ok(()),
-                false => Err(bug(format!("unit {id} came out another way when it was done again"))),
-            };
+        self.answers.finish(self.start.map_or(0, |start| start.sizes.peer_capacity));
+        if self.has(id) {
+            return Ok(());
         }
         let Matches::Growing(spill) = &mut self.matches else {
-            return Err(bug(format!("unit {id} was finished before or after the run")));
+            return Err(Error::Bug(format!("unit {id} was finished before or after the run")).into());
         };
         for m in matches {
             spill.push(m.key.part(), &m.to_bytes())?;
             let pairs = &mut self.pairs[m.key.part()];
             *pairs = pairs.saturating_add(m.rows.saturating_mul(m.peer_rows));
         }
-        self.done.insert(id, Done { digest, rows: matches.iter().map(|m| m.rows).sum() });
+        let common = Common { keys: matches.len() as u64, rows: matches.iter().map(|m| m.rows).sum() };
+        self.done.insert(id, Done { digest, common });
         Ok(())
+    }
+
+    /// The run is over: this side has all that it needs of the peer, and begins no other run.
+    pub fn end(&mut self) {
+        self.over = true;
+    }
+
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        self.over
     }
 
     /// Whether every unit is finished.
     pub fn is_whole(&self) -> bool {
         self.start.is_some_and(|start| self.len() == u64::from(start.sizes.units))
+    }
+
+    /// How much the finished units found to be common.
+    pub fn common(&self) -> Common {
+        let sum = |what: fn(&Common) -> u64| self.done.values().map(|done| what(&done.common)).sum();
+        Common { keys: sum(|common| common.keys), rows: sum(|common| common.rows) }
     }
 
     /// What all units found; to be had again after a break.
@@ -246,7 +283,7 @@ impl Ledger {
         };
         let mut hash = blake3::Hasher::new();
         self.done.values().for_each(|done| _ = hash.update(&done.digest));
-        let rows = self.done.values().map(|done| done.rows).sum();
+        let rows = self.common().rows;
         Ok(Found { matches, rows, pairs: &self.pairs, digest: *hash.finalize().as_bytes() })
     }
 
@@ -321,6 +358,8 @@ impl Start {
 /// What a record says.
 enum Record {
     Head(Head),
+    /// An attempt was begun.
+    Attempt(Attempt),
     Start(Start),
     Unit(UnitId, [u8; 32], Vec<Match>),
 }
@@ -334,6 +373,9 @@ impl Record {
                 out
             }
             Record::Start(start) => [&[1], start.encode().as_slice()].concat(),
+            Record::Attempt(Attempt { missing, at_once }) => {
+                [&[3], [missing, at_once].map(|n| n.to_le_bytes()).as_flattened()].concat()
+            }
             Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
@@ -370,6 +412,10 @@ impl Record {
                 let (matches, rest) = rest.as_chunks();
                 let matches = matches.iter().map(Match::from_bytes).collect();
                 rest.is_empty().then(|| Record::Unit(UnitId(u32::from_le_bytes(*id)), *digest, matches))
+            }
+            3 => {
+                let [missing, at_once] = numbers(rest)?.try_into().ok()?;
+                Some(Record::Attempt(Attempt { missing, at_once }))
             }
             _ => None,
         }
@@ -618,6 +664,9 @@ mod tests {
         Start { salt: [7; 32], sizes, keys: (30, 60) }
     }
 
+    /// An attempt at all four units, two at once.
+    const ATTEMPT: Attempt = Attempt { missing: 80, at_once: 40 };
+
     fn unit(n: u64) -> ([u8; 32], Vec<Match>) {
         let m = |i| Match { key: KeyId::new(n as usize, i), rows: i + 2, peer_rows: i + 1 };
         ([n as u8; 32], (0..n).map(m).collect())
@@ -649,6 +698,7 @@ mod tests {
         let mut ledger = open(plan).unwrap();
         assert!(ledger.started().is_none());
         ledger.identify(&hash(plan)).unwrap();
+        ledger.attempt(ATTEMPT).unwrap();
         ledger.start(start()).unwrap();
         commit(&mut ledger, 2, 5);
         commit(&mut ledger, 0, 0);
@@ -680,15 +730,42 @@ mod tests {
         assert_eq!((ledger.started(), ledger.len()), (Some(&again), 0));
     }
 
+    /// Nothing that a peer could see tells the second result from the first.
     #[test]
-    fn a_unit_that_is_done_again_counts_once_and_must_come_out_the_same() {
-        let mut ledger = Ledger::new(1 << 20, &std::env::temp_dir());
+    fn of_a_unit_that_is_done_again_the_first_result_stands() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        let mut ledger = open(&plan).unwrap();
+        ledger.attempt(ATTEMPT).unwrap();
         ledger.start(start()).unwrap();
         commit(&mut ledger, 3, 4);
         commit(&mut ledger, 3, 4);
+        commit(&mut ledger, 3, 5);
+        let first = ledger.found().unwrap().digest;
         assert_eq!(ledger.found().unwrap().matches.total(), 4);
-        let (digest, matches) = unit(5);
-        assert!(ledger.commit(UnitId(3), &digest, &matches).is_err());
+        commit(&mut ledger, 3, 6);
+        drop(ledger);
+        let mut again = open(&plan).unwrap();
+        assert_eq!((again.found().unwrap().matches.total(), again.found().unwrap().digest), (4, first));
+    }
+
+    /// What a peer was answered is not forgotten with a run, nor with a process.
+    #[test]
+    fn answers_are_counted_over_runs_and_processes() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        written(&plan);
+        let mut ledger = open(&plan).unwrap();
+        assert_eq!((ledger.answers().attempts, ledger.answers().keys(), ledger.answers().at_most()), (1, 40, 80));
+        ledger.attempt(ATTEMPT).unwrap();
+        ledger.start(Start { salt: [8; 32], ..start() }).unwrap();
+        commit(&mut ledger, 0, 1);
+        // The same unit again is another answer.
+        commit(&mut ledger, 0, 1);
+        let counted = *ledger.answers();
+        assert_eq!((counted.attempts, counted.keys(), ledger.len()), (2, 120, 1));
+        drop(ledger);
+        assert_eq!(*open(&plan).unwrap().answers(), counted);
     }
 
     /// Whatever byte the process was killed at: what was committed before is there, and more can be committed.
@@ -704,6 +781,7 @@ mod tests {
             let mut ledger = open(&plan).unwrap_or_else(|error| panic!("{end}: {error}"));
             assert!(ledger.len() >= most, "{end}");
             most = ledger.len();
+            ledger.attempt(ATTEMPT).unwrap();
             ledger.start(start()).unwrap();
             commit(&mut ledger, 1, 1);
             drop(ledger);

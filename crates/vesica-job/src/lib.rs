@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod agree;
+mod answers;
 mod check;
 mod clock;
 mod control;

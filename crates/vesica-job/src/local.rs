@@ -7,7 +7,8 @@ use crate::ledger::Ledger;
 use crate::memory::Share;
 use crate::plan::Plan;
 use crate::threads::cores;
-use crate::{hash, kept, part, peer};
+use crate::units::Found;
+use crate::{hash, join, kept, part, peer};
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_table::{Picks, Sink, Staged, Table, View};
@@ -52,6 +53,22 @@ impl Local {
             None => sink(plan, &*self.table),
             sink => Ok(sink),
         }
+    }
+
+    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls.
+    ///
+    /// # Errors
+    /// Those of opening it, of joining and of writing.
+    pub fn stage(
+        &mut self,
+        plan: &Plan,
+        keys: &Keys,
+        found: &Found<'_>,
+        absent: u64,
+    ) -> Result<Option<Staged>, JobError> {
+        let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
+        let picks = join::rows(plan, keys, found, absent, &self.scratch)?;
+        self.write(plan, picks, keys.rows, sink).map(Some)
     }
 
     /// Writes the rows that `picks` names.

@@ -140,6 +140,11 @@ impl Plan {
         self.learners.len() == self.parties.len()
     }
 
+    /// Whether this party gets the result and no other does.
+    pub fn learns_alone(&self) -> bool {
+        self.i_learn() && self.learners.len() == 1
+    }
+
     /// The join from this party's side.
     pub fn half(&self) -> Half {
         self.shared.join.shape().half(self.me.place())
@@ -275,6 +280,18 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
     if shared.limits.min_intersection == Some(0) {
         return Err(SpecError::field("shared.limits.min_intersection", "0 keys are always there; leave it out"));
+    }
+    if shared.limits.max_keys == Some(0) {
+        return Err(SpecError::field(
+            "shared.limits.max_keys",
+            "0 keys leave nothing to match; leave it out for no limit",
+        ));
+    }
+    if shared.limits.answers == 0 {
+        return Err(SpecError::field(
+            "shared.limits.answers",
+            "0 answers leave nothing to run; give 1 or more, or leave it out for 8",
+        ));
     }
 
     if mine.input.keys.is_empty() {

@@ -128,6 +128,11 @@ pub struct PeerId {
     pub fingerprint: Option<String>,
     /// The distinct keys that it said it brings.
     pub keys: u64,
+    /// Attempts at the job that were begun with it: 1, unless a connection broke or a process was started again.
+    pub attempts: u64,
+    /// The keys that this side worked on for it in all attempts, padding included: so many guesses at this side's keys it had
+    /// at most if it learns and is dishonest. `shared.limits.answers` bounds them.
+    pub answered: u64,
     /// The version of its program.
     pub version: String,
 }

@@ -1,6 +1,6 @@
 //! A job from start to end: one record's journey, a call a stage.
 
-use crate::agree::{self, Agreed, Purpose};
+use crate::agree::{self, Purpose};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::error::JobError;
@@ -8,14 +8,14 @@ use crate::kept::Kept;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
-use crate::plan::Plan;
+use crate::plan::{Plan, Sizes};
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::trace::Trace;
-use crate::units::{Found, Units, Work};
-use crate::{hash, join, part, peer, protocol, settle};
+use crate::units::{Common, Units, Work};
+use crate::{hash, part, peer, protocol, settle};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_net::{Endpoint, Link};
+use vesica_net::{Endpoint, Link, Traffic};
 use vesica_session::{Channel, Fault, Misbehaviour, SessionRng};
 use vesica_table::Staged;
 use vesica_types::Party;
@@ -45,55 +45,54 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut ledger = Ledger::open(plan, &local.scratch)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
-    match (met, side.ended) {
-        (met, Some(Ended { report, .. })) => {
+    let report = match (met, side.ended.take()) {
+        (met, Some(report)) => {
             if let Err(error) = met {
                 let peer = &plan.peer().party;
                 ctl.note(format!(
                     "this side is done; if {peer} is not, run the same command again on both sides: {error}"
                 ));
             }
-            if let Some(path) = &plan.report {
-                report::save(path, &report)?;
-            }
-            ledger.remove()?;
-            Ok(report)
+            side.write_alone(&mut ledger, report, &mut clock)
         }
-        (Err(error @ JobError::TooSmall(_)), None) => {
-            // What nobody is to learn must not lie about.
-            ledger.remove()?;
-            Err(error)
-        }
-        (Err(error), None) if error.fault() == Fault::Network && ledger.is_whole() => {
-            if let Some(least) = settle::too_small(plan, &ledger.found()?) {
-                ledger.remove()?;
-                return Err(JobError::TooSmall(least));
-            }
-            Err(JobError::LastWord(Box::new(error)))
+        (Err(error), None) if ledger.is_whole() && (error.fault() == Fault::Network || error.is_over()) => {
+            side.without_the_peer(&mut ledger, error, &mut clock, ctl)
         }
         (Err(error), None) => Err(error),
         (Ok(()), None) => Err(vesica_session::Error::Bug("a run ended without a result".into()).into()),
+    };
+    if matches!(report, Err(JobError::TooSmall(_))) {
+        // The ledger holds matches that nobody may see.
+        ledger.remove()?;
+        return report;
     }
+    let report = report?;
+    if let Some(path) = &plan.report {
+        report::save(path, &report)?;
+    }
+    ledger.remove()?;
+    Ok(report)
 }
 
 /// A connection that broke.
 struct Lost {
     peer: Party,
     why: String,
-    /// Units that were finished then.
+    /// The most units that were ever finished, in this run or in one that the peer has forgotten.
     units: u64,
-    /// Breaks since a unit was last finished.
+    /// Breaks since there were more finished units than ever before.
     times: u32,
 }
 
 impl Lost {
-    /// Breaks in a row, without a unit finished in between, after which a run gives up.
+    /// Breaks without progress after which a run gives up.
     const MOST: u32 = 5;
 
     /// Goes on after `error` if that was the connection's, and not once too often.
     fn after(error: JobError, before: Option<Lost>, units: u64) -> Result<Self, JobError> {
         let JobError::Session(vesica_session::Error::Net { peer, why }) = error else { return Err(error) };
-        let times = before.filter(|before| before.units == units).map_or(1, |before| before.times + 1);
+        let stuck = before.filter(|before| units <= before.units);
+        let (units, times) = stuck.map_or((units, 1), |before| (before.units, before.times + 1));
         let lost = Self { peer, why, units, times };
         if times < Self::MOST { Ok(lost) } else { Err(lost.because(format!("; that was the {times}th time in a row"))) }
     }
@@ -114,14 +113,9 @@ struct Side<'a> {
     keys: Keys,
     /// The keys cut into units, by the salt that this was done with.
     units: Option<([u8; 32], Units)>,
-    /// Once the peer has said that it has written all, and this side's output is in its place.
-    ended: Option<Ended>,
-}
-
-/// A run that is over on this side.
-struct Ended {
-    salt: [u8; 32],
-    report: Report,
+    /// The report, once the peer has said that it is done and is needed no more. It lacks the output of a side that learns
+    /// alone, which writes when it has parted from the peer.
+    ended: Option<Report>,
 }
 
 impl<'a> Side<'a> {
@@ -154,7 +148,7 @@ impl<'a> Side<'a> {
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
         loop {
-            let patience = self.patience();
+            let patience = self.patience(ledger);
             let endpoint = Endpoint { patience, ..self.local.endpoint.clone() };
             let link = match clock.wait("connect", || peer::connect(endpoint, ctl)) {
                 Ok(link) => link,
@@ -166,15 +160,79 @@ impl<'a> Side<'a> {
             let Err(error) = self.together(ledger, &link, clock, ctl) else { return Ok(()) };
             peer::leave(&link, &error);
             lost = Some(Lost::after(error, lost, ledger.len())?);
-            let (peer, wait) = (&self.plan.peer().party, humantime::format_duration(self.patience()));
+            let (peer, wait) = (&self.plan.peer().party, humantime::format_duration(self.patience(ledger)));
             let done = if self.ended.is_some() { "this side is done, but " } else { "" };
             ctl.note(format!("{done}lost {peer}; waiting up to {wait} for it to come back"));
         }
     }
 
-    /// How long the peer is waited for.
-    fn patience(&self) -> Duration {
-        self.plan.patience.min(if self.ended.is_some() { STAY } else { Duration::MAX })
+    /// How long the peer is waited for: not long if this side can do without it.
+    fn patience(&self, ledger: &Ledger) -> Duration {
+        let done = self.ended.is_some() || (self.plan.learns_alone() && ledger.is_whole());
+        self.plan.patience.min(if done { STAY } else { Duration::MAX })
+    }
+
+    /// Writes the output of a run that is over between the parties, if this side alone learns: `report` is completed.
+    ///
+    /// # Errors
+    /// Those of writing. What the units found is still in the ledger, if that is kept: the same command, on this side alone,
+    /// writes it again.
+    fn write_alone(
+        &mut self,
+        ledger: &mut Ledger,
+        mut report: Report,
+        clock: &mut Clock<'_>,
+    ) -> Result<Report, JobError> {
+        if !self.plan.learns_alone() {
+            return Ok(report);
+        }
+        let Self { plan, local, keys, .. } = self;
+        let found = ledger.found()?;
+        let staged = clock.phase("write", "rows", None, || local.stage(plan, keys, &found, 0))?;
+        report.outcome.output = staged.map(Staged::commit).transpose()?.map(written);
+        let (cost, times) = clock.close();
+        report.cost.extend(cost);
+        report.total.wall_s = times.wall.as_secs_f64();
+        report.total.cpu_s = times.cpu.as_secs_f64();
+        report.total.peak_memory = times.peak_memory;
+        Ok(report)
+    }
+
+    /// Ends a run whose units are all finished and whose peer is lost: `error` says how.
+    ///
+    /// # Errors
+    /// [`JobError::LastWord`] if the peer's word is needed; [`JobError::TooSmall`]; those of writing.
+    fn without_the_peer(
+        &mut self,
+        ledger: &mut Ledger,
+        error: JobError,
+        clock: &mut Clock<'_>,
+        ctl: &Control,
+    ) -> Result<Report, JobError> {
+        let plan = self.plan;
+        let common = ledger.common();
+        if let Some(least) = settle::too_small(plan, common) {
+            return Err(JobError::TooSmall(least));
+        }
+        let Some(start) = ledger.started().copied().filter(|_| plan.learns_alone()) else {
+            return Err(if error.is_over() { error } else { JobError::LastWord(Box::new(error)) });
+        };
+        let party = &plan.peer().party;
+        ctl.note(format!(
+            "every unit is finished, so the result is written without {party}, which may not know that: {error}"
+        ));
+        let peer = PeerId {
+            name: party.name().to_owned(),
+            fingerprint: None,
+            keys: start.keys.1,
+            attempts: ledger.answers().attempts,
+            answered: ledger.answers().keys(),
+            version: "not met again".into(),
+        };
+        let met = Met { tls: "not connected when it ended".into(), peer, traffic: Traffic::default() };
+        let outcome = outcome(plan, &self.keys, common, None);
+        let report = reported(plan, &start.sizes, met, outcome, clock);
+        self.write_alone(ledger, report, clock)
     }
 
     /// What happens while the peer is there.
@@ -192,9 +250,6 @@ impl<'a> Side<'a> {
         let agreed = clock.follow(link, "agree", "", None, || {
             agree::agree(plan, Purpose::Run, keys.distinct, ledger, &mut *control, &mut rng)
         })?;
-        if ended.as_ref().is_some_and(|ended| ended.salt != agreed.salt) {
-            return Err(JobError::Over { peer: plan.peer().party.name().into() });
-        }
         if units.as_ref().is_none_or(|(salt, _)| *salt != agreed.salt) {
             if !keys.are_whole() {
                 // The peer has forgotten the run, so that it begins anew.
@@ -217,34 +272,34 @@ impl<'a> Side<'a> {
         })?;
         clock.steps("match", &meter);
 
-        let found = ledger.found()?;
-        let absent = clock
-            .follow(link, "settle", "", None, || settle::settle(plan, keys, &found, agreed.peer_keys, &mut *control))?;
+        let common = ledger.common();
+        let settle = || settle::settle(plan, keys, common, agreed.peer_keys, &mut *control);
+        let absent = clock.follow(link, "settle", "", None, settle)?;
+        // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
+        // either. Where one learns, it writes when the other is gone, who would see from the clock how much there is.
         let staged = match ended {
-            // This side has written: only the peer may not know it.
-            Some(_) => None,
-            None => clock.follow(link, "write", "rows", None, || {
-                let Some(sink) = local.fresh_sink(plan)? else { return Ok::<_, JobError>(None) };
-                let picks = join::rows(plan, keys, &found, absent, &local.scratch)?;
-                local.write(plan, picks, keys.rows, sink).map(Some)
-            })?,
+            None if plan.all_learn() => {
+                let found = ledger.found()?;
+                clock.follow(link, "write", "rows", None, || local.stage(plan, keys, &found, absent))?
+            }
+            _ => None,
         };
-
-        // Nobody's output appears before everybody's is written: a full disk over there leaves no file here either.
-        clock.follow(link, "finish", "", None, || finish(plan, &found, &mut *control))?;
+        let digest = if plan.all_learn() { ledger.found()?.digest } else { [0; 32] };
+        clock.follow(link, "finish", "", None, || finish(&digest, &mut *control))?;
         if ended.is_none() {
             let output = staged.map(Staged::commit).transpose()?;
-            let i_learn = plan.i_learn();
-            let outcome = Outcome {
-                rows: keys.rows,
-                keys: keys.distinct,
-                empty: keys.empty,
-                duplicates: keys.duplicates,
-                matched: i_learn.then_some(found.matches.total()),
-                matched_rows: i_learn.then_some(found.rows),
-                output: output.map(|w| report::Written { path: w.path, rows: w.rows, bytes: w.bytes }),
+            let peer = PeerId {
+                name: plan.peer().party.name().to_owned(),
+                fingerprint: link.secured().fingerprint.map(|f| f.to_string()),
+                keys: agreed.peer_keys,
+                attempts: ledger.answers().attempts,
+                answered: ledger.answers().keys(),
+                version: agreed.peer_version.clone(),
             };
-            *ended = Some(Ended { salt: agreed.salt, report: reported(plan, &agreed, link, outcome, clock) });
+            let met = Met { tls: link.secured().to_string(), peer, traffic: link.traffic() };
+            let outcome = outcome(plan, keys, common, output);
+            *ended = Some(reported(plan, &agreed.sizes, met, outcome, clock));
+            ledger.end();
         }
         drop(control);
         // A goodbye is said by those who are done. Whose goodbye does not come may still lack this side's last word.
@@ -252,21 +307,44 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Both say that all is written; where both learned, that they learned the same.
-fn finish(plan: &Plan, found: &Found<'_>, control: &mut dyn Channel) -> Result<(), JobError> {
+/// Both say that they are done; where both learned, that they learned the same.
+fn finish(digest: &[u8; 32], control: &mut dyn Channel) -> Result<(), JobError> {
     control.step("finish");
-    let mine = if plan.all_learn() { found.digest } else { [0; 32] };
-    if control.swap_exact(&mine, 32)? != mine {
+    if control.swap_exact(digest, 32)? != digest {
         let fault = Misbehaviour::Contradiction("the result that it found is not the one that this side found");
         return Err(control.accuse(fault).into());
     }
     Ok(())
 }
 
-fn reported(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
+/// What came out, with the output as far as it is written.
+fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {
+    let i_learn = plan.i_learn();
+    Outcome {
+        rows: keys.rows,
+        keys: keys.distinct,
+        empty: keys.empty,
+        duplicates: keys.duplicates,
+        matched: i_learn.then_some(common.keys),
+        matched_rows: i_learn.then_some(common.rows),
+        output: output.map(written),
+    }
+}
+
+fn written(output: vesica_table::Written) -> report::Written {
+    report::Written { path: output.path, rows: output.rows, bytes: output.bytes }
+}
+
+/// What is known of the peer and of the connection.
+struct Met {
+    tls: String,
+    peer: PeerId,
+    traffic: Traffic,
+}
+
+fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
-    let traffic = link.traffic();
-    let (costs, times) = clock.close();
+    let (cost, times) = clock.close();
     Report {
         job: JobId {
             id: plan.shared.id.clone(),
@@ -282,31 +360,29 @@ fn reported(plan: &Plan, agreed: &Agreed, link: &Link, outcome: Outcome, clock: 
             security: plan.shared.security.name().to_owned(),
             join: plan.shared.join.name().to_owned(),
             rules: plan.rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
-            parameters: protocol::parameters(plan, &agreed.sizes),
+            parameters: protocol::parameters(plan, sizes),
             wire_version: vesica_net::WIRE_VERSION,
-            units: agreed.sizes.units,
-            in_flight: agreed.sizes.in_flight,
-            unit_capacity: agreed.sizes.capacity,
-            peer_unit_capacity: agreed.sizes.peer_capacity,
-            tag_bytes: agreed.sizes.tag_len.bytes() as u32,
+            units: sizes.units,
+            in_flight: sizes.in_flight,
+            unit_capacity: sizes.capacity,
+            peer_unit_capacity: sizes.peer_capacity,
+            tag_bytes: sizes.tag_len.bytes() as u32,
             cpu: vesica_cpu::Backend::chosen().name().to_owned(),
-            tls: link.secured().to_string(),
-            peers: vec![PeerId {
-                name: plan.peer().party.name().to_owned(),
-                fingerprint: link.secured().fingerprint.map(|f| f.to_string()),
-                keys: agreed.peer_keys,
-                version: agreed.peer_version.clone(),
-            }],
+            tls: met.tls,
+            peers: vec![met.peer],
         },
-        cost: costs,
+        cost,
         total: TotalCost {
             wall_s: times.wall.as_secs_f64(),
             waited_s: times.waited.as_secs_f64(),
             cpu_s: times.cpu.as_secs_f64(),
-            sent: traffic.sent,
-            received: traffic.received,
+            sent: met.traffic.sent,
+            received: met.traffic.received,
             peak_memory: times.peak_memory,
         },
         host: Host::here(),
     }
 }
+
+#[cfg(test)]
+mod hostile;

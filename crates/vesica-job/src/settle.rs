@@ -3,12 +3,12 @@
 use crate::error::JobError;
 use crate::keys::Keys;
 use crate::plan::{MAX_KEYS, Plan};
-use crate::units::Found;
+use crate::units::Common;
 use vesica_session::{Channel, Misbehaviour};
 
 /// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them.
-pub fn too_small(plan: &Plan, found: &Found<'_>) -> Option<u64> {
-    plan.shared.limits.min_intersection.filter(|&least| plan.i_learn() && found.matches.total() < least)
+pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
+    plan.shared.limits.min_intersection.filter(|&least| plan.i_learn() && common.keys < least)
 }
 
 /// Settles whether the result may be learned, and how many rows of nulls the output has: the peer's rows without a partner,
@@ -16,17 +16,10 @@ pub fn too_small(plan: &Plan, found: &Found<'_>) -> Option<u64> {
 ///
 /// # Errors
 /// [`JobError::TooSmall`] on both sides; counts of the peer's that cannot be.
-pub fn settle(
-    plan: &Plan,
-    keys: &Keys,
-    found: &Found<'_>,
-    peer_keys: u64,
-    ch: &mut dyn Channel,
-) -> Result<u64, JobError> {
+pub fn settle(plan: &Plan, keys: &Keys, common: Common, peer_keys: u64, ch: &mut dyn Channel) -> Result<u64, JobError> {
     ch.step("settle");
-    let matched = found.matches.total();
     if let Some(least) = plan.shared.limits.min_intersection {
-        let enough = too_small(plan, found).is_none();
+        let enough = too_small(plan, common).is_none();
         let theirs = ch.swap_exact(&[u8::from(enough)], 1);
         // A side that knows by itself needs nobody's answer to forget what it found.
         if !enough || theirs? != [1] {
@@ -37,11 +30,11 @@ pub fn settle(
     if !plan.all_learn() || !(half.mine || half.theirs) {
         return Ok(0);
     }
-    let mine = if half.mine { keys.kept() - found.rows } else { 0 };
+    let mine = if half.mine { keys.kept() - common.rows } else { 0 };
     let theirs = ch.swap_exact(&mine.to_le_bytes(), 8)?;
     let theirs = u64::from_le_bytes(theirs.try_into().expect("it has 8 bytes"));
     // Each key without a partner has a row at least.
-    let possible = if half.theirs { peer_keys.saturating_sub(matched)..=MAX_KEYS } else { 0..=0 };
+    let possible = if half.theirs { peer_keys.saturating_sub(common.keys)..=MAX_KEYS } else { 0..=0 };
     if !possible.contains(&theirs) {
         let fault = Misbehaviour::Contradiction("it claims a number of rows without a partner that cannot be");
         return Err(ch.accuse(fault).into());

@@ -414,13 +414,34 @@ impl<'de> Deserialize<'de> for Accept {
     }
 }
 
-/// Results that nobody is to learn.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+/// Results that nobody is to learn, and how much may be asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// With fewer common keys than this the run ends on both sides, and neither is told more than that they are too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_intersection: Option<u64>,
+    /// The most distinct keys that a party may bring: so many guesses at the other's keys it has, padding apart. The run ends
+    /// on both sides before anything is matched if one brings more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_keys: Option<u64>,
+    /// How many times over each party's keys are answered at most, however often connections break and runs begin anew.
+    /// After a break the units that were under way are answered again; a party that has forgotten the run is answered
+    /// for all its keys again. To a dishonest party every answer is a guess at the other's keys. Above this the run ends.
+    /// An honest run comes near it only on a network that breaks all the time.
+    #[serde(default = "answers")]
+    pub answers: u32,
+}
+
+/// The default of `limits.answers`.
+fn answers() -> u32 {
+    8
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { min_intersection: None, max_keys: None, answers: answers() }
+    }
 }
 
 /// What is only this party's.

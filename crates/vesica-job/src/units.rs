@@ -57,6 +57,15 @@ impl Match {
     }
 }
 
+/// How much is common, as far as this side knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Common {
+    /// Distinct keys.
+    pub keys: u64,
+    /// Rows of this side that have one of them.
+    pub rows: u64,
+}
+
 /// What the units found.
 pub struct Found<'a> {
     /// The common keys ([`Match`]), a bucket a part of this side's keys.
@@ -168,7 +177,8 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
             let mut places = protocol.unit(&unit, &mut lines, &mut rng.unit(id))?;
             // The order of the digests is the same on both sides, whatever the protocol's.
             places.sort_unstable();
-            let matches = count_rows(&rows, &places, multiply, &mut lines)?;
+            let counted = multiply.then_some(unit.capacity.min(unit.peer_capacity));
+            let matches = count_rows(&rows, &places, counted, &mut lines)?;
             let mut hash = blake3::Hasher::new();
             for (&place, m) in places.iter().zip(&matches) {
                 hash.update(&unit.keys[place as usize].0);
@@ -209,34 +219,43 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
     }
 }
 
-/// The matches at `places` of a unit, with the peer's row counts where the outputs are to line up.
+/// Bytes of a number of rows on the wire: 2^40 rows are more than a table has.
+const COUNT: usize = 5;
+
+/// The matches at `places` of a unit; with the peer's row counts where the outputs are to line up. These are sent as a list that
+/// is as long as the keys that could be common, with zeros behind those that are: its length tells nobody how many are.
 fn count_rows(
     rows: &[(KeyId, u64)],
     places: &[u32],
-    multiply: bool,
+    counted: Option<usize>,
     lines: &mut Lines,
 ) -> Result<Vec<Match>, JobError> {
     let mine = places.iter().map(|&place| rows[place as usize]);
-    if !multiply {
+    let Some(most) = counted else {
         return Ok(mine.map(|(key, rows)| Match { key, rows, peer_rows: 1 }).collect());
-    }
+    };
     let ch = lines.peer()?;
     ch.step("multiplicity");
-    let counts: Vec<u8> = mine.clone().flat_map(|(_, rows)| rows.to_le_bytes()).collect();
-    // Both found the same keys in the same order, or the peer did not follow the protocol.
-    let theirs = ch.swap(&counts, counts.len())?;
-    if theirs.len() != counts.len() {
-        return Err(ch
-            .accuse(Misbehaviour::Contradiction("it found another number of common keys than this side"))
-            .into());
+    let mut counts = Vec::with_capacity(most * COUNT);
+    for (_, rows) in mine.clone() {
+        if rows >> (8 * COUNT) != 0 {
+            return Err(Error::Bug(format!("a key has {rows} rows")).into());
+        }
+        counts.extend_from_slice(&rows.to_le_bytes()[..COUNT]);
     }
-    let (theirs, _) = theirs.as_chunks::<8>();
-    let matches: Vec<Match> = mine
-        .zip(theirs)
-        .map(|((key, rows), count)| Match { key, rows, peer_rows: u64::from_le_bytes(*count) })
-        .collect();
-    if matches.iter().any(|m| m.peer_rows == 0) {
-        return Err(ch.accuse(Misbehaviour::Contradiction("it claims to have no row for a common key")).into());
+    counts.resize(most * COUNT, 0);
+    // Both found the same keys in the same order, or the peer did not follow the protocol.
+    let theirs = ch.swap_exact(&counts, most * COUNT)?;
+    let mut theirs = theirs.as_chunks::<COUNT>().0.iter().map(|count| {
+        let mut word = [0; 8];
+        word[..COUNT].copy_from_slice(count);
+        u64::from_le_bytes(word)
+    });
+    let matches: Vec<Match> =
+        mine.zip(theirs.by_ref()).map(|((key, rows), peer_rows)| Match { key, rows, peer_rows }).collect();
+    if matches.len() < places.len() || matches.iter().any(|m| m.peer_rows == 0) || theirs.any(|count| count != 0) {
+        let fault = Misbehaviour::Contradiction("it found another number of common keys than this side");
+        return Err(ch.accuse(fault).into());
     }
     Ok(matches)
 }
@@ -257,25 +276,29 @@ mod tests {
                 there.send(&reply)?;
                 there.recv(1 << 10).map(drop)
             });
-            count_rows(&ROWS, &[2, 1], true, &mut Lines::new(vec![Box::new(here)]))
+            count_rows(&ROWS, &[2, 1], Some(3), &mut Lines::new(vec![Box::new(here)]))
         })
     }
 
     fn bytes(counts: &[u64]) -> Vec<u8> {
-        counts.iter().flat_map(|c| c.to_le_bytes()).collect()
+        counts.iter().flat_map(|c| c.to_le_bytes().into_iter().take(COUNT)).collect()
     }
 
     #[test]
     fn counts_stand_beside_their_keys() {
-        let matches = counted(bytes(&[5, 6])).unwrap();
-        let wanted = [Match { key: KeyId(2), rows: 3, peer_rows: 5 }, Match { key: KeyId(8), rows: 20, peer_rows: 6 }];
+        let matches = counted(bytes(&[5, 1 << 33, 0])).unwrap();
+        let wanted =
+            [Match { key: KeyId(2), rows: 3, peer_rows: 5 }, Match { key: KeyId(8), rows: 20, peer_rows: 1 << 33 }];
         assert_eq!(matches, wanted);
         assert_eq!(wanted.map(|m| Match::from_bytes(&m.to_bytes())), wanted);
     }
 
     #[test]
     fn counts_that_cannot_be_are_the_peers_fault() {
-        for reply in [vec![], bytes(&[1]), bytes(&[1, 2, 3]), bytes(&[1, 0]), vec![1; 15]] {
+        let long = bytes(&[1, 2, 0, 0]);
+        for reply in
+            [vec![], bytes(&[1, 2]), bytes(&[1, 2, 3]), bytes(&[1, 0, 0]), bytes(&[0, 2, 0]), vec![1; 15], long]
+        {
             let error = counted(reply).unwrap_err();
             assert_eq!(error.fault(), Fault::Peer, "{error}");
             assert!(error.to_string().starts_with("bob"), "{error}");

@@ -1,78 +1,45 @@
 //! PSI from OPRFs against the ideal functionality and against hostile peers.
 
+mod sides;
+
+use sides::Side;
 use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
-use vesica_okvs::Value;
-use vesica_oprf::dh::{self, Dh};
-use vesica_oprf::kkrt::{self, Kkrt};
-use vesica_oprf::vole::{Field, Params, Vole};
+use vesica_oprf::vole::Field;
 use vesica_ot::Security;
-use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ideal;
-use vesica_psi::oprf::{OprfPsi, Role};
-use vesica_session::{Fault, Lines, Protocol, Result, SessionRng, Unit};
+use vesica_psi::oprf::Role;
+use vesica_session::{Fault, Lines, Result, SessionRng};
 use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
-use vesica_types::{Digest, TagLen, UnitId};
+use vesica_types::Digest;
 
 /// A side of RR22: its keys, its capacity and the peer's.
 fn rr22<B: Field>(
     role: Role,
     security: Security,
     keys: Vec<Digest>,
-    (capacity, peer_capacity): (usize, usize),
+    capacities: (usize, usize),
     both: bool,
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
-    move |lines, rng| {
-        let n = if role == Role::Receiver { capacity } else { peer_capacity };
-        let shape = okvs::paxos(n as u64, 1, Level::STANDARD).unwrap();
-        let params = Params { session: [9; 32], shape, code: &lpn::SETS[0], security };
-        let ch = lines.peer()?;
-        let oprf = match role {
-            Role::Receiver => Vole::<B, _>::receiver(params, ch, rng)?,
-            Role::Sender => Vole::<B, _>::sender(params, ch, rng)?,
-        };
-        let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
-        OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), both).unit(&unit, lines, rng)
-    }
+    Side::new(role, keys, capacities, both).run(sides::rr22::<B, _>(security, sides::paxos))
 }
 
 /// A side of KKRT.
 fn kkrt(
     role: Role,
     keys: Vec<Digest>,
-    (capacity, peer_capacity): (usize, usize),
+    capacities: (usize, usize),
     both: bool,
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
-    move |lines, rng| {
-        let n = if role == Role::Receiver { capacity } else { peer_capacity };
-        let bins = cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap();
-        let params = kkrt::Params { session: [9; 32], bins, width: 448 };
-        let ch = lines.peer()?;
-        let oprf = match role {
-            Role::Receiver => Kkrt::receiver(params, ch, rng)?,
-            Role::Sender => Kkrt::sender(params, ch, rng)?,
-        };
-        let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
-        OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), both).unit(&unit, lines, rng)
-    }
+    Side::new(role, keys, capacities, both).run(sides::kkrt(448))
 }
 
 /// A side of Diffie-Hellman's function; only the receiver learns.
 fn dh<G: Blind>(
     role: Role,
     keys: Vec<Digest>,
-    (capacity, peer_capacity): (usize, usize),
+    capacities: (usize, usize),
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
-    move |lines, rng| {
-        let n = if role == Role::Receiver { capacity } else { peer_capacity };
-        let params = dh::Params { session: [9; 32], keys: n };
-        let ch = lines.peer()?;
-        let oprf = match role {
-            Role::Receiver => Dh::<G>::receiver(params, ch)?,
-            Role::Sender => Dh::<G>::sender(params, ch, rng)?,
-        };
-        let unit = Unit { id: UnitId(0), capacity, peer_capacity, keys };
-        OprfPsi::new(oprf, role, TagLen::new(10).unwrap(), false).unit(&unit, lines, rng)
-    }
+    Side::new(role, keys, capacities, false).run(sides::dh::<G>())
 }
 
 fn dh_agrees_with_the_ideal_functionality<G: Blind>() {
@@ -142,7 +109,7 @@ fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
     }
 }
 
-fn agrees_with_the_ideal_functionality<B: Field + Value>(security: Security, both: bool) {
+fn agrees_with_the_ideal_functionality<B: Field>(security: Security, both: bool) {
     for Sets { name, xs, ys } in set_pairs() {
         for pad in [0, 3] {
             let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);

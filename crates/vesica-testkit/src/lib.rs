@@ -34,5 +34,5 @@ mod two;
 
 pub use data::{Sets, digests, set_pairs};
 pub use hostile::{Attack, Hostile};
-pub use recorder::{Recorder, Transcript};
-pub use two::{alice, bob, fixed_rng, two, two_with};
+pub use recorder::{Message, Recorder, Transcript, messages};
+pub use two::{alice, bob, fixed_rng, recorded, two, two_with};

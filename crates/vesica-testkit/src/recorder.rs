@@ -5,6 +5,31 @@ use vesica_session::{Channel, Result};
 /// bytes, message after message.
 pub type Transcript = Arc<Mutex<Vec<u8>>>;
 
+/// One message of a [`Transcript`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Whether the owner of the channel sent it; otherwise it received it.
+    pub sent: bool,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+/// The messages of a transcript.
+///
+/// # Panics
+/// If a [`Recorder`] did not write it.
+pub fn messages(transcript: &Transcript) -> Vec<Message> {
+    let transcript = transcript.lock().expect("no test panics while it reads this");
+    let (mut rest, mut messages) = (transcript.as_slice(), Vec::new());
+    while let Some((&direction, after)) = rest.split_first() {
+        let (len, after) = after.split_first_chunk().expect("a length");
+        let (bytes, after) = after.split_at(u64::from_le_bytes(*len) as usize);
+        messages.push(Message { sent: direction == 0, bytes: bytes.to_vec() });
+        rest = after;
+    }
+    messages
+}
+
 /// A channel that writes down what goes over it. With fixed randomness the transcript is fixed too, so its hash tells when
 /// a wire format changes.
 pub struct Recorder<C> {

@@ -1,3 +1,4 @@
+use crate::recorder::{Message, Recorder, Transcript, messages};
 use vesica_session::{Channel, Lines, SessionRng, memory};
 use vesica_types::Party;
 use zeroize::Zeroizing;
@@ -38,7 +39,31 @@ pub fn two_with<A: Send, B: Send>(
     wrap: impl FnOnce(memory::Memory) -> Box<dyn Channel>,
 ) -> (A, B) {
     let (to_bob, to_alice) = memory::pair(&alice(), &bob());
-    let (mut to_bob, mut to_alice) = (Lines::new(vec![Box::new(to_bob)]), Lines::new(vec![wrap(to_alice)]));
+    over(a, b, Box::new(to_bob), wrap(to_alice))
+}
+
+/// [`two`], and what each side saw go over its end of the pipe.
+///
+/// # Panics
+/// If a side does.
+pub fn recorded<A: Send, B: Send>(
+    a: impl FnOnce(&mut Lines, &mut SessionRng) -> A + Send,
+    b: impl FnOnce(&mut Lines, &mut SessionRng) -> B + Send,
+) -> ((A, Vec<Message>), (B, Vec<Message>)) {
+    let (to_bob, to_alice) = memory::pair(&alice(), &bob());
+    let (alices, bobs) = (Transcript::default(), Transcript::default());
+    let (to_bob, to_alice) = (Recorder::new(to_bob, alices.clone()), Recorder::new(to_alice, bobs.clone()));
+    let (a, b) = over(a, b, Box::new(to_bob), Box::new(to_alice));
+    ((a, messages(&alices)), (b, messages(&bobs)))
+}
+
+fn over<A: Send, B: Send>(
+    a: impl FnOnce(&mut Lines, &mut SessionRng) -> A + Send,
+    b: impl FnOnce(&mut Lines, &mut SessionRng) -> B + Send,
+    to_bob: Box<dyn Channel>,
+    to_alice: Box<dyn Channel>,
+) -> (A, B) {
+    let (mut to_bob, mut to_alice) = (Lines::new(vec![to_bob]), Lines::new(vec![to_alice]));
     std::thread::scope(|scope| {
         // Each side's channels are dropped with its closure, so that a side that fails frees the other.
         let a = scope.spawn(move || a(&mut to_bob, &mut fixed_rng(1)));

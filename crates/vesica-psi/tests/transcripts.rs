@@ -1,0 +1,131 @@
+//! The bytes on the wire are pinned: with fixed randomness each protocol sends the messages whose hashes stand in
+//! `vectors/own/`, on every instruction set.
+
+mod sides;
+
+use serde_json::{Map, Value, json};
+use sides::Side;
+use std::path::Path;
+use vesica_block::Block;
+use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
+use vesica_oprf::Oprf;
+use vesica_ot::Security;
+use vesica_psi::oprf::Role;
+use vesica_session::{Lines, Result, SessionRng};
+use vesica_testkit::{Message, digests, recorded};
+use vesica_types::{Digest, TagLen};
+
+/// The variable that makes this test write the vectors anew.
+const WRITE: &str = "VESICA_WRITE_VECTORS";
+
+/// Alice's keys and Bob's, and what each pads them to; 15 keys are common.
+fn keys() -> [(Vec<Digest>, usize); 2] {
+    [(digests(0, 40), 45), (digests(25, 75), 54)]
+}
+
+/// Both sides' messages and results.
+fn transcript(
+    alice: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+    bob: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+) -> Value {
+    let side = |found: Result<Vec<u32>>, messages: Vec<Message>| {
+        let line = |m: &Message| {
+            let direction = if m.sent { "sent" } else { "received" };
+            format!("{direction} {} {}", m.bytes.len(), blake3::hash(&m.bytes))
+        };
+        let found: Vec<String> = found.unwrap().iter().map(u32::to_string).collect();
+        json!({ "messages": messages.iter().map(line).collect::<Vec<_>>(), "found": found.join(" ") })
+    };
+    let (alice, bob) = recorded(alice, bob);
+    json!({ "alice": side(alice.0, alice.1), "bob": side(bob.0, bob.1) })
+}
+
+/// The transcript of PSI from an OPRF. Alice receives, so that she learns; Bob learns too where `both` do.
+fn oprf<O: Oprf>(open: impl sides::Open<O> + Copy + Send, both: bool, tag_bytes: usize) -> Value {
+    let [(xs, n), (ys, m)] = keys();
+    let side = |role, keys, capacities| {
+        let side = Side::new(role, keys, capacities, both);
+        Side { tag_len: TagLen::new(tag_bytes).unwrap(), ..side }.run(open)
+    };
+    transcript(side(Role::Receiver, xs, (n, m)), side(Role::Sender, ys, (m, n)))
+}
+
+fn learners(both: bool) -> &'static str {
+    if both { "both learn" } else { "one learns" }
+}
+
+/// Holds the transcripts against those of `vectors/own/NAME.json`, or writes that file if it is told to.
+fn check(name: &str, transcripts: Map<String, Value>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../vectors/own/{name}.json"));
+    if std::env::var_os(WRITE).is_some() {
+        let file = json!({
+            "source": "crates/vesica-psi/tests/transcripts.rs",
+            "messages": "as each party saw them: direction, bytes, BLAKE3",
+            "found": "places in the party's keys",
+            "transcripts": transcripts,
+        });
+        std::fs::write(&path, format!("{}\n", serde_json::to_string_pretty(&file).unwrap())).unwrap();
+    }
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let pinned = file["transcripts"].as_object().unwrap();
+    let changed: Vec<&String> = transcripts
+        .keys()
+        .chain(pinned.keys().filter(|case| !transcripts.contains_key(*case)))
+        .filter(|case| pinned.get(*case) != transcripts.get(*case))
+        .collect();
+    assert!(
+        changed.is_empty(),
+        "{name}: the bytes on the wire changed, in {changed:?}; if that is meant, say `Wire:` in the commit and run \
+         `{WRITE}=1 cargo test -p vesica-psi --test transcripts` to write vectors/own anew"
+    );
+}
+
+fn ecdh_in<G: Blind>(transcripts: &mut Map<String, Value>) {
+    let [(xs, n), (ys, m)] = keys();
+    let both = transcript(sides::ecdh::<G>(xs, (n, m)), sides::ecdh::<G>(ys, (m, n)));
+    transcripts.insert(format!("{}, {}", G::NAME, learners(true)), both);
+    transcripts.insert(format!("{}, {}", G::NAME, learners(false)), oprf(sides::dh::<G>(), false, 10));
+}
+
+#[test]
+fn ecdh() {
+    let mut transcripts = Map::new();
+    ecdh_in::<Curve25519>(&mut transcripts);
+    ecdh_in::<Ristretto255>(&mut transcripts);
+    ecdh_in::<FourQ>(&mut transcripts);
+    ecdh_in::<Sm2>(&mut transcripts);
+    ecdh_in::<Secp256k1>(&mut transcripts);
+    ecdh_in::<P256>(&mut transcripts);
+    check("ecdh", transcripts);
+}
+
+#[test]
+fn rr22() {
+    use Security::{Malicious, SemiHonest};
+    let mut transcripts = Map::new();
+    for both in [false, true] {
+        let learners = learners(both);
+        let mut add = |case: &str, transcript| transcripts.insert(format!("{case}, {learners}"), transcript);
+        add("fast, 64 bits", oprf(sides::rr22::<u64, _>(SemiHonest, sides::paxos), both, 10));
+        add("fast, 128 bits", oprf(sides::rr22::<Block, _>(SemiHonest, sides::paxos), both, 10));
+        add("low-comm, 64 bits", oprf(sides::rr22::<u64, _>(SemiHonest, sides::band), both, 10));
+        add("low-comm, 128 bits", oprf(sides::rr22::<Block, _>(SemiHonest, sides::band), both, 10));
+        // Against a party that deviates only one learns, the field is the large one, and tags are as long as values.
+        if !both {
+            add("fast, malicious", oprf(sides::rr22::<Block, _>(Malicious, sides::paxos), both, 16));
+            add("low-comm, malicious", oprf(sides::rr22::<Block, _>(Malicious, sides::band), both, 16));
+        }
+    }
+    check("rr22", transcripts);
+}
+
+#[test]
+fn kkrt() {
+    let mut transcripts = Map::new();
+    for both in [false, true] {
+        for width in [448, 512] {
+            transcripts.insert(format!("{width} bits, {}", learners(both)), oprf(sides::kkrt(width), both, 10));
+        }
+    }
+    check("kkrt", transcripts);
+}

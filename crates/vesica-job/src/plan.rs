@@ -211,8 +211,12 @@ impl Plan {
         let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
         let bytes = match self.shared.security {
             spec::Security::SemiHonest => {
-                // In KKRT a sender's key has three values. Both sides must get the same length, whoever sends.
-                let values = if self.shared.protocol == ProtocolName::Kkrt { 3 } else { 1 };
+                // In KKRT a sender's key has three values, and a tag by which it is told that the key is common, if all
+                // learn. Both sides must get the same length, whoever sends.
+                let values = match self.shared.protocol {
+                    ProtocolName::Kkrt => 3 + u64::from(self.all_learn()),
+                    _ => 1,
+                };
                 let (a, b) = (total(capacity), total(peer_capacity));
                 vesica_params::tag_bytes(a.max(b).saturating_mul(values), a.min(b), Level::STANDARD)
             }

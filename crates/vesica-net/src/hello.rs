@@ -13,7 +13,7 @@ use crate::tls::{Hitch, Wire};
 use vesica_types::Party;
 
 /// The version of everything that this crate sends, from the hello to the frames.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 
 /// How a hello begins. The line end is there to meet those who would change it.
 pub(crate) const MAGIC: [u8; 8] = *b"vesica\r\n";

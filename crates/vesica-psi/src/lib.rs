@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod ecdh;
 pub mod ideal;
 pub mod oprf;
+mod ordered;
 pub mod reveals;
 mod sorted;
 

@@ -3,14 +3,16 @@
 mod sides;
 
 use sides::Side;
+use vesica_block::Block;
 use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
 use vesica_oprf::vole::Field;
+use vesica_oprf::{Oprf, Prf};
 use vesica_ot::Security;
 use vesica_psi::ideal;
 use vesica_psi::oprf::Role;
-use vesica_session::{Fault, Lines, Result, SessionRng};
-use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
-use vesica_types::Digest;
+use vesica_session::{Channel, Fault, Lines, Protocol, Result, SessionRng};
+use vesica_testkit::{Attack, Hostile, Sets, digests, recorded, set_pairs, two, two_with};
+use vesica_types::{Digest, UnitId};
 
 /// A side of RR22: its keys, its capacity and the peer's.
 fn rr22<B: Field>(
@@ -109,6 +111,91 @@ fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
     }
 }
 
+/// A function of three values that anybody can compute, with a receiver that gets the values that the test says.
+struct Open3(Vec<Block>);
+
+struct Open3Key;
+
+/// The values of a key.
+fn open3(y: Digest) -> [Block; 3] {
+    [1, 2, 3].map(|which| Block(Block::from(y).0 ^ which << 124))
+}
+
+impl Oprf for Open3 {
+    type Key = Open3Key;
+
+    fn send(&self, _: UnitId, _: &mut dyn Channel, _: &mut SessionRng) -> Result<Open3Key> {
+        Ok(Open3Key)
+    }
+
+    fn receive(&self, _: UnitId, _: &[Digest], _: &mut dyn Channel, _: &mut SessionRng) -> Result<Vec<Block>> {
+        Ok(self.0.clone())
+    }
+}
+
+impl Prf for Open3Key {
+    const VALUES: usize = 3;
+
+    fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
+        values.extend(ys.iter().flat_map(|&y| open3(y)));
+    }
+}
+
+/// What the receiver of `xs` and the sender of `ys` end with, if the receiver's values are these.
+fn with_values(xs: &[Digest], ys: &[Digest], values: Vec<Block>) -> (Result<Vec<u32>>, Result<Vec<u32>>) {
+    let (n, m) = (xs.len(), ys.len());
+    let open = |values: &Vec<Block>| Open3(values.clone());
+    two(
+        |lines, rng| {
+            let side = Side::new(Role::Receiver, xs.to_vec(), (n, m), true);
+            side.psi(open(&values)).unit(&side.unit, lines, rng)
+        },
+        |lines, rng| {
+            let side = Side::new(Role::Sender, ys.to_vec(), (m, n), true);
+            side.psi(open(&values)).unit(&side.unit, lines, rng)
+        },
+    )
+}
+
+#[test]
+fn an_answer_that_names_a_key_that_the_sender_does_not_have_is_refused() {
+    let (xs, ys) = (digests(0, 20), digests(10, 30));
+    let mut values: Vec<Block> = xs.iter().map(|&x| open3(x)[1]).collect();
+    let (a, b) = with_values(&xs, &ys, values.clone());
+    assert_eq!([a.unwrap().len(), b.unwrap().len()], [10, 10]);
+    // Of a key that Bob does not have, Alice says that its value is one of his.
+    let own = xs.iter().position(|x| !ys.contains(x)).unwrap();
+    values[own] = open3(*ys.iter().find(|y| !xs.contains(y)).unwrap())[0];
+    let (_, b) = with_values(&xs, &ys, values);
+    let error = b.unwrap_err();
+    assert_eq!(error.fault(), Fault::Peer);
+    assert!(error.to_string().contains("alice") && error.to_string().contains("none of this side's keys"), "{error}");
+}
+
+#[test]
+fn a_sender_of_more_keys_than_it_said_is_refused() {
+    let (xs, ys) = (digests(0, 3), digests(7, 8));
+    let (a, _) = with_values(&xs, &ys, open3(ys[0]).to_vec());
+    let error = a.unwrap_err();
+    assert_eq!(error.fault(), Fault::Peer);
+    assert!(error.to_string().contains("bob") && error.to_string().contains("more keys than it said"), "{error}");
+}
+
+/// The sender can compute the whole answer, so no change of it goes unnoticed.
+#[test]
+fn every_spoiled_answer_of_kkrt_is_noticed() {
+    let alice = || kkrt(Role::Sender, digests(0, 50), (52, 45), true);
+    let bob = || kkrt(Role::Receiver, digests(20, 60), (45, 52), true);
+    let (_, (_, messages)) = recorded(alice(), bob());
+    let answer = messages.iter().filter(|message| message.sent).count() - 1;
+    for attack in Attack::ALL {
+        let (a, _) = two_with(alice(), bob(), |channel| Box::new(Hostile::new(channel, attack, answer)));
+        let error = a.unwrap_err();
+        assert_eq!(error.fault(), Fault::Peer, "{attack:?}: {error}");
+        assert!(error.to_string().contains("bob"), "{error}");
+    }
+}
+
 fn agrees_with_the_ideal_functionality<B: Field>(security: Security, both: bool) {
     for Sets { name, xs, ys } in set_pairs() {
         for pad in [0, 3] {
@@ -128,8 +215,8 @@ fn agrees_with_the_ideal_functionality<B: Field>(security: Security, both: bool)
 #[test]
 fn rr22_finds_what_the_ideal_functionality_does() {
     agrees_with_the_ideal_functionality::<u64>(Security::SemiHonest, true);
-    agrees_with_the_ideal_functionality::<vesica_block::Block>(Security::SemiHonest, false);
-    agrees_with_the_ideal_functionality::<vesica_block::Block>(Security::Malicious, false);
+    agrees_with_the_ideal_functionality::<Block>(Security::SemiHonest, false);
+    agrees_with_the_ideal_functionality::<Block>(Security::Malicious, false);
 }
 
 /// Large enough for trees and codes, and for several bins of a store.
@@ -155,8 +242,8 @@ fn a_hostile_peer_gets_an_error_that_names_it() {
             names_its_peer(
                 &format!("{role:?} {security:?}"),
                 6,
-                || rr22::<vesica_block::Block>(role, security, digests(0, 700), (700, 710), false),
-                || rr22::<vesica_block::Block>(other, security, digests(100, 800), (710, 700), false),
+                || rr22::<Block>(role, security, digests(0, 700), (700, 710), false),
+                || rr22::<Block>(other, security, digests(100, 800), (710, 700), false),
             );
         }
     }

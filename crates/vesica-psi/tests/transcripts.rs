@@ -41,7 +41,7 @@ fn transcript(
 }
 
 /// The transcript of PSI from an OPRF. Alice receives, so that she learns; Bob learns too where `both` do.
-fn oprf<O: Oprf>(open: impl sides::Open<O> + Copy + Send, both: bool, tag_bytes: usize) -> Value {
+fn oprf<O: Oprf>(open: impl sides::Open<O>, both: bool, tag_bytes: usize) -> Value {
     let [(xs, n), (ys, m)] = keys();
     let side = |role, keys, capacities| {
         let side = Side::new(role, keys, capacities, both);

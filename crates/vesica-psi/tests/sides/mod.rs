@@ -11,7 +11,7 @@ use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
-use vesica_psi::oprf::{OprfPsi, Role};
+use vesica_psi::oprf::{self, OprfPsi, Role};
 use vesica_session::{Channel, Lines, Protocol, Result, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, UnitId};
 
@@ -28,9 +28,9 @@ pub struct Side {
 }
 
 /// How to open a side of an OPRF, for this many keys of the receiver's.
-pub trait Open<O>: Fn(Role, usize, &mut dyn Channel, &mut SessionRng) -> Result<O> {}
+pub trait Open<O>: Fn(Role, usize, &mut dyn Channel, &mut SessionRng) -> Result<O> + Copy + Send + Sync {}
 
-impl<O, F: Fn(Role, usize, &mut dyn Channel, &mut SessionRng) -> Result<O>> Open<O> for F {}
+impl<O, F: Fn(Role, usize, &mut dyn Channel, &mut SessionRng) -> Result<O> + Copy + Send + Sync> Open<O> for F {}
 
 impl Side {
     /// A side with these keys, padded to the first of the capacities; the peer pads its keys to the second.
@@ -43,8 +43,14 @@ impl Side {
         move |lines, rng| {
             let n = if self.role == Role::Receiver { self.unit.capacity } else { self.unit.peer_capacity };
             let oprf = open(self.role, n, lines.peer()?, rng)?;
-            OprfPsi::new(oprf, self.role, self.tag_len, self.both).unit(&self.unit, lines, rng)
+            self.psi(oprf).unit(&self.unit, lines, rng)
         }
+    }
+
+    /// The protocol with an opened function.
+    pub fn psi<O: Oprf>(&self, oprf: O) -> OprfPsi<O> {
+        let params = oprf::Params { session: SESSION, tag_len: self.tag_len, both: self.both };
+        OprfPsi::new(oprf, self.role, params)
     }
 }
 
@@ -54,7 +60,7 @@ pub fn unit(keys: Vec<Digest>, (capacity, peer_capacity): (usize, usize)) -> Uni
 }
 
 /// RR22 over the base field `B`, with stores of a shape for the receiver's keys.
-pub fn rr22<B: Field, S: Shape>(security: Security, shape: fn(u64) -> S) -> impl Open<Vole<B, S>> + Copy {
+pub fn rr22<B: Field, S: Shape>(security: Security, shape: fn(u64) -> S) -> impl Open<Vole<B, S>> {
     move |role, n, ch: &mut dyn Channel, rng: &mut SessionRng| {
         let params = Params { session: SESSION, shape: shape(n as u64), code: &lpn::SETS[0], security };
         match role {
@@ -75,7 +81,7 @@ pub fn band(n: u64) -> BandShape {
 }
 
 /// KKRT with codewords of `width` bits.
-pub fn kkrt(width: usize) -> impl Open<Kkrt> + Copy {
+pub fn kkrt(width: usize) -> impl Open<Kkrt> {
     move |role, n, ch: &mut dyn Channel, rng: &mut SessionRng| {
         let bins = cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap();
         let params = kkrt::Params { session: SESSION, bins, width };
@@ -87,7 +93,7 @@ pub fn kkrt(width: usize) -> impl Open<Kkrt> + Copy {
 }
 
 /// Diffie-Hellman's function in the group `G`.
-pub fn dh<G: Blind>() -> impl Open<Dh<G>> + Copy {
+pub fn dh<G: Blind>() -> impl Open<Dh<G>> {
     move |role, keys, ch: &mut dyn Channel, rng: &mut SessionRng| {
         let params = dh::Params { session: SESSION, keys };
         match role {

@@ -17,7 +17,6 @@ use crate::answer::Answer;
 use crate::ordered::Ordered;
 use crate::reveals;
 use crate::sorted::Sorted;
-use vesica_block::Block;
 use vesica_oprf::{Oprf, Prf};
 use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
 use vesica_types::{Digest, TagLen};
@@ -127,15 +126,15 @@ impl<O: Oprf> OprfPsi<O> {
         // 1. k
         let key = self.oprf.send(unit.id, ch, rng)?;
 
-        // 2. -> T, with random values in the place of dummies'
+        // 2. -> T; dummies are evaluated too, so that the time it takes does not show how many there are
         ch.step("compare");
-        let list = Self::list(unit.capacity, self.params.tag_len);
+        let ys = padded(unit, rng);
+        let list = Self::list(ys.len(), self.params.tag_len);
         let mut values = Vec::with_capacity(list.len);
-        for keys in unit.keys.chunks(EVALUATED) {
+        for ys in ys.chunks(EVALUATED) {
             ch.alive()?;
-            key.eval(keys, &mut values);
+            key.eval(ys, &mut values);
         }
-        values.resize_with(list.len, || Block::from_le_bytes(rng.bytes()));
         let values = Ordered::new(values, self.bits());
         ch.send(&list.encode(values.tags().map(|(tag, _)| tag)))?;
 
@@ -150,8 +149,8 @@ impl<O: Oprf> OprfPsi<O> {
         } else {
             let answer = self.answer(unit);
             let wire = ch.recv_exact(answer.bytes())?;
-            let places = answer.read(&unit.keys, &wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
-            let keys: Vec<Digest> = places.iter().map(|&place| unit.keys[place as usize]).collect();
+            let places = answer.read(&ys, &wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
+            let keys: Vec<Digest> = places.iter().map(|&place| ys[place as usize]).collect();
             if answer.write(&keys).is_none_or(|mine| mine != wire) {
                 return Err(ch.accuse(NOT_MINE));
             }

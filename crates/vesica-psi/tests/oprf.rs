@@ -3,6 +3,8 @@
 mod sides;
 
 use sides::Side;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vesica_block::Block;
 use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
 use vesica_oprf::vole::Field;
@@ -112,9 +114,12 @@ fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
 }
 
 /// A function of three values that anybody can compute, with a receiver that gets the values that the test says.
-struct Open3(Vec<Block>);
-
-struct Open3Key;
+#[derive(Clone, Default)]
+struct Open3 {
+    received: Vec<Block>,
+    /// Keys that the sender evaluated.
+    evaluated: Arc<AtomicUsize>,
+}
 
 /// The values of a key.
 fn open3(y: Digest) -> [Block; 3] {
@@ -122,39 +127,60 @@ fn open3(y: Digest) -> [Block; 3] {
 }
 
 impl Oprf for Open3 {
-    type Key = Open3Key;
+    type Key = Open3;
 
-    fn send(&self, _: UnitId, _: &mut dyn Channel, _: &mut SessionRng) -> Result<Open3Key> {
-        Ok(Open3Key)
+    fn send(&self, _: UnitId, _: &mut dyn Channel, _: &mut SessionRng) -> Result<Open3> {
+        Ok(self.clone())
     }
 
     fn receive(&self, _: UnitId, _: &[Digest], _: &mut dyn Channel, _: &mut SessionRng) -> Result<Vec<Block>> {
-        Ok(self.0.clone())
+        Ok(self.received.clone())
     }
 }
 
-impl Prf for Open3Key {
+impl Prf for Open3 {
     const VALUES: usize = 3;
 
     fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
+        self.evaluated.fetch_add(ys.len(), Ordering::Relaxed);
         values.extend(ys.iter().flat_map(|&y| open3(y)));
     }
 }
 
 /// What the receiver of `xs` and the sender of `ys` end with, if the receiver's values are these.
-fn with_values(xs: &[Digest], ys: &[Digest], values: Vec<Block>) -> (Result<Vec<u32>>, Result<Vec<u32>>) {
+fn with_values(xs: &[Digest], ys: &[Digest], received: Vec<Block>) -> (Result<Vec<u32>>, Result<Vec<u32>>) {
     let (n, m) = (xs.len(), ys.len());
-    let open = |values: &Vec<Block>| Open3(values.clone());
+    let open = Open3 { received, ..Open3::default() };
     two(
         |lines, rng| {
             let side = Side::new(Role::Receiver, xs.to_vec(), (n, m), true);
-            side.psi(open(&values)).unit(&side.unit, lines, rng)
+            side.psi(open.clone()).unit(&side.unit, lines, rng)
         },
         |lines, rng| {
             let side = Side::new(Role::Sender, ys.to_vec(), (m, n), true);
-            side.psi(open(&values)).unit(&side.unit, lines, rng)
+            side.psi(open.clone()).unit(&side.unit, lines, rng)
         },
     )
+}
+
+/// So the time that a sender takes says nothing about how many keys fell into its unit.
+#[test]
+fn a_sender_evaluates_as_many_keys_as_its_capacity() {
+    for m in [0, 1, 19, 20] {
+        let open = Open3::default();
+        let (a, b) = two(
+            |lines, rng| {
+                let side = Side::new(Role::Receiver, vec![], (0, 20), false);
+                side.psi(Open3::default()).unit(&side.unit, lines, rng)
+            },
+            |lines, rng| {
+                let side = Side::new(Role::Sender, digests(0, m), (20, 0), false);
+                side.psi(open.clone()).unit(&side.unit, lines, rng)
+            },
+        );
+        assert_eq!([a.unwrap().len(), b.unwrap().len()], [0, 0]);
+        assert_eq!(open.evaluated.load(Ordering::Relaxed), 20, "{m} keys");
+    }
 }
 
 #[test]

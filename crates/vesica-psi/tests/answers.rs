@@ -1,0 +1,208 @@
+//! What a party is told depends on its own keys, the intersection and public sizes, and on nothing else of its peer's: neither on
+//! the peer's other keys nor on its randomness, bit by bit.
+
+mod sides;
+
+use sides::{Open, Side};
+use std::sync::{Arc, Mutex};
+use vesica_block::Block;
+use vesica_curve::{Blind, Curve25519, P256, Ristretto255};
+use vesica_oprf::{Oprf, Prf};
+use vesica_ot::Security;
+use vesica_psi::ecdh::{self, Ecdh};
+use vesica_psi::oprf::Role;
+use vesica_session::{Channel, Lines, Protocol, Result, SessionRng};
+use vesica_testkit::{Message, digests, fixed_rng, recorded};
+use vesica_types::{Digest, TagLen, UnitId};
+
+/// The keys of the party that is told; it pads them to [`CAPACITY`].
+fn told() -> Vec<Digest> {
+    digests(0, 50)
+}
+
+const CAPACITY: usize = 54;
+
+/// `common` of those keys, and `others` that nobody else holds: another set for each `variant`. It is padded to
+/// [`PEER_CAPACITY`].
+fn peers(common: u64, others: u64, variant: u8) -> Vec<Digest> {
+    let first = 1000 * (u64::from(variant) + 1);
+    let mut keys = [digests(0, common), digests(first, first + others)].concat();
+    keys.sort_unstable();
+    keys
+}
+
+const PEER_CAPACITY: usize = 45;
+
+/// Variants of the peer: how many keys it has that are not common, and the seed of its randomness.
+const VARIANTS: [(u64, u8); 4] = [(10, 50), (15, 51), (0, 52), (10, 53)];
+
+/// Common keys: most of the receiver's cuckoo table, so that a key's place in it tells much about the others.
+const COMMON: u64 = 30;
+
+/// An OPRF whose key notes the values that it gives.
+struct Noted<O> {
+    oprf: O,
+    values: Arc<Mutex<Vec<Block>>>,
+}
+
+struct NotedKey<K> {
+    key: K,
+    values: Arc<Mutex<Vec<Block>>>,
+}
+
+impl<O: Oprf> Oprf for Noted<O> {
+    type Key = NotedKey<O::Key>;
+
+    fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Key> {
+        Ok(NotedKey { key: self.oprf.send(unit, ch, rng)?, values: self.values.clone() })
+    }
+
+    fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
+        self.oprf.receive(unit, xs, ch, rng)
+    }
+}
+
+impl<K: Prf> Prf for NotedKey<K> {
+    const VALUES: usize = K::VALUES;
+
+    fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
+        let first = values.len();
+        self.key.eval(ys, values);
+        self.values.lock().unwrap().extend(&values[first..]);
+    }
+}
+
+/// The answer that the sender of an OPRF gets where both learn, and the values of its keys.
+fn answer<O: Oprf>(open: impl Open<O>, (others, seed): (u64, u8)) -> (Vec<u8>, Vec<Block>) {
+    let values = Arc::new(Mutex::new(Vec::new()));
+    let receiver = Side::new(Role::Receiver, peers(COMMON, others, seed), (PEER_CAPACITY, CAPACITY), true);
+    let sender = Side::new(Role::Sender, told(), (CAPACITY, PEER_CAPACITY), true);
+    let noted = |role, n, ch: &mut dyn Channel, rng: &mut SessionRng| {
+        Ok(Noted { oprf: open(role, n, ch, rng)?, values: values.clone() })
+    };
+    let (receiver, (found, mut messages)) = recorded(
+        |lines, _| receiver.run(open)(lines, &mut fixed_rng(seed)),
+        |lines, _| sender.run(noted)(lines, &mut fixed_rng(1)),
+    );
+    assert_eq!([receiver.0.unwrap().len(), found.unwrap().len()], [COMMON as usize; 2]);
+    let answer = messages.pop().unwrap();
+    assert!(!answer.sent, "the answer ends the unit");
+    let values = values.lock().unwrap().clone();
+    (answer.bytes, values)
+}
+
+/// KKRT's answer is the same bytes.
+#[test]
+fn the_answer_of_kkrt_is_a_function_of_the_intersection() {
+    let answers = VARIANTS.map(|variant| answer(sides::kkrt(448), variant).0);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "the answer depends on more than the intersection");
+}
+
+/// RR22's answer is a bit for each place of the sender's own list, whose order depends on the function that both drew. Read
+/// against that list, it says of each key whether it is common.
+#[test]
+fn the_answer_of_rr22_is_a_function_of_the_intersection() {
+    fn check<O: Oprf>(open: impl Open<O>) {
+        for variant in VARIANTS {
+            let (answer, values) = answer(open, variant);
+            let mut order: Vec<usize> = (0..CAPACITY).collect();
+            order.sort_unstable_by_key(|&key| values[key]);
+            let mut read = vec![false; answer.len() * 8];
+            for (at, key) in order.into_iter().enumerate() {
+                read[key] = answer[at / 8] >> (at % 8) & 1 == 1;
+            }
+            let common = peers(COMMON, 0, 0);
+            let want: Vec<bool> = told().iter().map(|key| common.contains(key)).collect();
+            assert_eq!(read[..want.len()], want);
+            assert!(!read[want.len()..].contains(&true));
+        }
+    }
+    check(sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos));
+    check(sides::rr22::<Block, _>(Security::SemiHonest, sides::band));
+}
+
+/// The list of tags in the last message of a list.
+fn list(messages: &[Message], sent: bool) -> Vec<Vec<u8>> {
+    let message = messages.iter().rfind(|message| message.sent == sent).unwrap();
+    message.bytes.chunks(10).map(<[u8]>::to_vec).collect()
+}
+
+/// The tags of one's own masked keys do not depend on the peer's keys; and which of them are among those of the peer's does
+/// not depend on its scalar either.
+fn the_answer_of_ecdh_in<G: Blind>() {
+    let run = |(others, seed): (u64, u8), scalar: u8| {
+        let peer = sides::unit(peers(COMMON, others, seed), (PEER_CAPACITY, CAPACITY));
+        let params = ecdh::Params { session: sides::SESSION, tag_len: TagLen::new(10).unwrap() };
+        let (_, (found, messages)) = recorded(
+            |lines, _| Ecdh::<G>::open(&params, &mut fixed_rng(scalar)).unit(&peer, lines, &mut fixed_rng(seed)),
+            |lines, _| sides::ecdh::<G>(told(), (CAPACITY, PEER_CAPACITY))(lines, &mut fixed_rng(1)),
+        );
+        assert_eq!(found.unwrap().len(), COMMON as usize);
+        let (w, z) = (list(&messages, false), list(&messages, true));
+        assert_eq!([w.len(), z.len()], [CAPACITY, PEER_CAPACITY]);
+        let equal: Vec<bool> = w.iter().map(|tag| z.contains(tag)).collect();
+        (w, equal)
+    };
+    let fixed = VARIANTS.map(|variant| run(variant, 70).0);
+    assert!(fixed.iter().all(|w| *w == fixed[0]), "{}: the answer depends on the peer's keys", G::NAME);
+    let fresh = VARIANTS.map(|variant| run(variant, 70 + variant.1));
+    assert!(fresh.iter().all(|(w, _)| *w != fixed[0]));
+    assert!(fresh.iter().all(|(_, equal)| *equal == fresh[0].1), "{}: equal tags depend on more", G::NAME);
+}
+
+#[test]
+fn the_answer_of_ecdh_is_a_function_of_the_intersection() {
+    the_answer_of_ecdh_in::<Curve25519>();
+    the_answer_of_ecdh_in::<P256>();
+}
+
+/// Directions and lengths of a party's messages.
+fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
+    messages.iter().map(|message| (message.sent, message.bytes.len())).collect()
+}
+
+/// Both parties' messages have the same lengths in the same order, whatever the sets and the randomness, the intersection
+/// and how full the units are included.
+fn keeps_its_shape<A, B>(
+    case: &str,
+    alice: impl Fn(Vec<Digest>, (usize, usize)) -> A,
+    bob: impl Fn(Vec<Digest>, (usize, usize)) -> B,
+) where
+    A: FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+    B: FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+{
+    let mut shapes = Vec::new();
+    for (common, others, seed) in [(30, 10, 60), (0, 45, 61), (45, 0, 62), (0, 0, 63)] {
+        for own in [told(), vec![]] {
+            let alice = alice(peers(common, others, seed), (PEER_CAPACITY, CAPACITY));
+            let bob = bob(own, (CAPACITY, PEER_CAPACITY));
+            let (a, b) = recorded(
+                |lines, _| alice(lines, &mut fixed_rng(seed)).unwrap(),
+                |lines, _| bob(lines, &mut fixed_rng(seed + 10)).unwrap(),
+            );
+            shapes.push((shape(&a.1), shape(&b.1)));
+        }
+    }
+    assert!(shapes[0].0.len() >= 2, "{case}");
+    assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{case}: {shapes:?}");
+}
+
+fn an_oprf_keeps_its_shape<O: Oprf>(case: &str, open: impl Open<O>, both: bool) {
+    let case = format!("{case}, both: {both}");
+    let side = |role| move |keys, capacities| Side::new(role, keys, capacities, both).run(open);
+    keeps_its_shape(&case, side(Role::Receiver), side(Role::Sender));
+}
+
+#[test]
+fn messages_have_the_same_lengths_in_the_same_order() {
+    keeps_its_shape("ecdh", sides::ecdh::<Curve25519>, sides::ecdh::<Curve25519>);
+    keeps_its_shape("ecdh", sides::ecdh::<P256>, sides::ecdh::<P256>);
+    an_oprf_keeps_its_shape("dh", sides::dh::<Curve25519>(), false);
+    an_oprf_keeps_its_shape("dh", sides::dh::<Ristretto255>(), false);
+    an_oprf_keeps_its_shape("malicious rr22", sides::rr22::<Block, _>(Security::Malicious, sides::paxos), false);
+    for both in [false, true] {
+        an_oprf_keeps_its_shape("fast", sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos), both);
+        an_oprf_keeps_its_shape("low-comm", sides::rr22::<Block, _>(Security::SemiHonest, sides::band), both);
+        an_oprf_keeps_its_shape("kkrt", sides::kkrt(448), both);
+    }
+}

@@ -32,7 +32,7 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, rng: &mut SessionRng) -
         return Ok(Meter::default());
     }
     match plan.shared.protocol {
-        ProtocolName::Ecdh if plan.all_learn() => with_group(plan.shared.curve, RunEcdh { agreed, work, rng }),
+        ProtocolName::Ecdh if plan.all_learn() => with_group(plan.shared.curve, RunEcdh { plan, agreed, work, rng }),
         _ => with_oprf(plan, &agreed.sizes, RunOprf { plan, agreed, work, rng }),
     }
 }
@@ -325,6 +325,7 @@ impl WithOprf for CostOfOprf<'_> {
 }
 
 struct RunEcdh<'a> {
+    plan: &'a Plan,
     agreed: &'a Agreed,
     work: Work<'a>,
     rng: &'a mut SessionRng,
@@ -334,8 +335,8 @@ impl WithGroup for RunEcdh<'_> {
     type Out = Result<Meter, JobError>;
 
     fn with<G: Blind>(self) -> Self::Out {
-        let Self { agreed, work, rng } = self;
-        let params = ecdh::Params { session: agreed.salt, tag_len: agreed.sizes.tag_len };
+        let Self { plan, agreed, work, rng } = self;
+        let params = ecdh::Params { session: agreed.salt, tag_len: agreed.sizes.tag_len, place: plan.me.place() };
         units::run(&Ecdh::<G>::open(&params, rng), work, rng)
     }
 }
@@ -366,8 +367,8 @@ impl WithGroup for CostOfEcdh<'_> {
         let (mine, theirs) = (sizes.capacity * units, sizes.peer_capacity * units);
         let (element, tag) = (G::WIRE as u64, sizes.tag_len.bytes() as u64);
         Cost {
-            sent: mine * element + theirs * tag,
-            received: theirs * element + mine * tag,
+            sent: mine * element + theirs * tag + units * ecdh::COMMITTED,
+            received: theirs * element + mine * tag + units * ecdh::COMMITTED,
             cpu_s: mine as f64 * mask + theirs as f64 * mask_again,
             memory: IN_FLIGHT,
         }

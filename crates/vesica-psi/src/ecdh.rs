@@ -8,11 +8,13 @@
 //!   X, Y   my keys and the peer's, padded with dummies   xs          a    my scalar                     self.scalar
 //!   H      hash to the group, RFC 9380                   G::hash     u,v  { a·H(x) }, { b·H(y) }        u, v
 //!   T      keyed hash of a point's encoding, L bits      mask_again  w,z  { T(ba·H(x)) }, { T(ab·H(y)) } w, z
+//!   C      commitment: keyed hash of party, r, list      commitment  r    32 random bytes that open it  opened
 //!
-//! Reveals: key_count to everyone, intersection to both.   Rounds: 1.5 (both speak at once).
-//! Bytes: each way WIRE·n for the sender's n keys, then L/8·m for the peer's m keys.
+//! Reveals: key_count to everyone, intersection to both.   Rounds: 2.5 (both speak at once).
+//! Bytes: each way WIRE·n for the sender's n keys, then 64 + L/8·m for the peer's m keys.
 //! Differs from the paper: both lists travel in ascending order of their bytes, which is a function of the set alone, so
-//! a place in a list says nothing; T hashes what the paper compares in the clear; the lists are padded.
+//! a place in a list says nothing; T hashes what the paper compares in the clear; the lists are padded. Both commit to their
+//! tags before they see the other's: a party that waited could return the tags that it got, and all keys would seem common.
 
 use crate::reveals;
 use vesica_curve::{Dst, Group, Points, SecretScalar};
@@ -27,7 +29,9 @@ pub struct Ecdh<G: Group> {
     scalar: G::Scalar,
     dst: Dst,
     tag_key: [u8; 32],
+    commitment_key: [u8; 32],
     tag_len: TagLen,
+    place: u8,
 }
 
 /// What the parties agreed on.
@@ -36,7 +40,15 @@ pub struct Params {
     pub session: [u8; 32],
     /// L.
     pub tag_len: TagLen,
+    /// This party's place in the job, which the peer knows as [`vesica_types::Party::place`].
+    pub place: u8,
 }
+
+/// Bytes of r.
+const OPENING: usize = 32;
+
+/// Bytes of a commitment and its r, a unit and direction.
+pub const COMMITTED: u64 = 32 + OPENING as u64;
 
 impl<G: Group> Ecdh<G> {
     /// Draws the scalar of this run. It is used for all the run's units, for no other run, and is wiped at the end.
@@ -47,7 +59,9 @@ impl<G: Group> Ecdh<G> {
             scalar: G::Scalar::from_uniform(&coins),
             dst: Dst::new(b"vesica-v1-ecdh"),
             tag_key: blake3::derive_key("vesica 2026 ecdh tag", &params.session),
+            commitment_key: blake3::derive_key("vesica 2026 ecdh commitment", &params.session),
             tag_len: params.tag_len,
+            place: params.place,
         }
     }
 
@@ -78,6 +92,13 @@ impl<G: Group> Ecdh<G> {
         }
         Ok(tags)
     }
+
+    /// C: what the party at `place` commits to. It names the party, so that a commitment sent back is none of the peer's.
+    fn commitment(&self, unit: UnitId, place: u8, opened: &[u8]) -> [u8; 32] {
+        let mut hash = blake3::Hasher::new_keyed(&self.commitment_key);
+        hash.update(&unit.0.to_le_bytes()).update(&[place]).update(opened);
+        *hash.finalize().as_bytes()
+    }
 }
 
 impl<G: Group> Protocol for Ecdh<G> {
@@ -104,12 +125,21 @@ impl<G: Group> Protocol for Ecdh<G> {
         ch.step("mask again");
         let z = self.mask_again(unit.id, &v, ch, rng)?;
 
-        // 4. -> z;  <- w = { T(b·u) }
+        // 4. -> C(r, z);  <- C(r', w), with w = { T(b·u) }
         ch.step("compare");
-        let w = ch.swap_exact(z.as_bytes(), unit.capacity * self.tag_len.bytes())?;
-        let w = Tags::from_bytes(self.tag_len, w).unwrap_or(Tags::with_capacity(self.tag_len, 0));
+        let mut opened = rng.bytes::<OPENING>().to_vec();
+        opened.extend_from_slice(z.as_bytes());
+        let committed = ch.swap_exact(&self.commitment(unit.id, self.place, &opened), 32)?;
 
-        // 5. Output { x : its w is in z }.
+        // 5. -> r, z;  <- r', w, which must be what was committed to
+        let mut theirs = ch.swap_exact(&opened, OPENING + unit.capacity * self.tag_len.bytes())?;
+        if self.commitment(unit.id, ch.peer().place(), &theirs) != committed.as_slice() {
+            return Err(ch.accuse(Misbehaviour::Contradiction("its tags are not those that it committed to")));
+        }
+        let w = Tags::from_bytes(self.tag_len, theirs.split_off(OPENING));
+        let w = w.unwrap_or(Tags::with_capacity(self.tag_len, 0));
+
+        // 6. Output { x : its w is in z }.
         let mine = w.words().zip(order).filter(|&(_, place)| (place as usize) < unit.keys.len());
         Ok(matches(mine.collect(), z.words().collect()))
     }

@@ -109,7 +109,12 @@ pub fn ecdh<G: Group>(
     capacities: (usize, usize),
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
     move |lines, rng| {
-        let params = ecdh::Params { session: SESSION, tag_len: TagLen::new(10).unwrap() };
+        let params = ecdh_params(1 - lines.peer()?.peer().place());
         Ecdh::<G>::open(&params, rng).unit(&unit(keys, capacities), lines, rng)
     }
+}
+
+/// What the party at `place` agreed on for ECDH.
+pub fn ecdh_params(place: u8) -> ecdh::Params {
+    ecdh::Params { session: SESSION, tag_len: TagLen::new(10).unwrap(), place }
 }

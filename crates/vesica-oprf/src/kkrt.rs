@@ -28,7 +28,7 @@ use vesica_okvs::Cuckoo;
 use vesica_ot::{Security, softspoken};
 use vesica_session::{Channel, Error, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
-use zeroize::Zeroizing;
+use zeroize::{DefaultIsZeroes, Zeroizing};
 
 /// What both parties agreed on.
 #[derive(Clone, Copy, Debug)]
@@ -53,20 +53,22 @@ enum Base {
     Receiver(softspoken::Sender),
 }
 
-/// A unit's keys.
+/// A unit's keys; what is secret of them is wiped when they are dropped.
 pub struct KkrtKey {
     unit: UnitParams,
     s: Zeroizing<Row>,
-    q: Vec<Line>,
+    q: Zeroizing<Vec<Line>>,
 }
 
 /// w bits; those beyond w are zero.
 type Row = [Block; 4];
 
 /// A row in a cache line of its own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Line(Row);
+
+impl DefaultIsZeroes for Line {}
 
 /// Blocks of every column that are made at once: a batch's columns fit in the second-level cache.
 const BATCH: usize = 16;
@@ -108,8 +110,9 @@ impl Oprf for Kkrt {
         // 2. s and k_{i,s_i}
         ch.step("ot");
         let (bits, seeds) = base.random(unit.0.into(), width, ch)?;
+        let bits = Zeroizing::new(bits);
         let mut s = Zeroizing::new([Block::ZERO; 4]);
-        s.iter_mut().zip(&bits).for_each(|(s, &bits)| *s = bits);
+        s.iter_mut().zip(bits.iter()).for_each(|(s, &bits)| *s = bits);
         if width == 448 {
             s[3].0 &= u128::from(u64::MAX);
         }
@@ -117,9 +120,9 @@ impl Oprf for Kkrt {
         // 3. <- U;  q_j := t_j + s ∧ u_j
         ch.step("code");
         let bins = self.params.bins as usize;
-        let mut q = Vec::new();
-        large::reserve(&mut q, bins);
-        let mut t = vec![Block::ZERO; 4 * BINS];
+        let mut q = Zeroizing::new(Vec::new());
+        large::reserve(&mut *q, bins);
+        let mut t = Zeroizing::new(vec![Block::ZERO; 4 * BINS]);
         while q.len() < bins {
             let n = BINS.min(bins - q.len());
             let wire = ch.recv_exact(n * self.row_bytes())?;
@@ -145,7 +148,7 @@ impl Oprf for Kkrt {
         // 3. -> U := T + T' + C(x_j)
         ch.step("code");
         let mut values = vec![Block::ZERO; xs.len()];
-        let (mut t, mut other) = (vec![Block::ZERO; 4 * BINS], vec![Block::ZERO; 4 * BINS]);
+        let [mut t, mut other] = [0, 1].map(|_| Zeroizing::new(vec![Block::ZERO; 4 * BINS]));
         let mut wire = Vec::with_capacity(BINS * self.row_bytes());
         let mut hashes = Vec::with_capacity(BINS);
         for (batch, entries) in table.chunks(BINS).enumerate() {
@@ -204,11 +207,11 @@ fn input(x: Digest, which: usize) -> Block {
 
 /// The next rows of the columns' streams: block b of row j at b·[`BINS`] + j.
 fn rows(columns: &mut [Prg], out: &mut [Block]) {
-    let mut streams = [Block::ZERO; 128 * BATCH];
+    let mut streams = Zeroizing::new([Block::ZERO; 128 * BATCH]);
     for (columns, out) in columns.chunks_mut(128).zip(out.chunks_exact_mut(BINS)) {
         streams[columns.len() * BATCH..].fill(Block::ZERO);
         columns.iter_mut().zip(streams.chunks_exact_mut(BATCH)).for_each(|(prg, stream)| prg.fill(stream));
-        transpose(&streams, out);
+        transpose(&*streams, out);
     }
 }
 

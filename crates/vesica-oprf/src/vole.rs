@@ -30,6 +30,7 @@ use vesica_params::lpn::CodeSet;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
+use zeroize::Zeroizing;
 
 use crate::{Oprf, Prf, wrong_side};
 
@@ -59,12 +60,12 @@ enum Base {
     Receiver(softspoken::Receiver),
 }
 
-/// A unit's key.
+/// A unit's key; what is secret of it is wiped when it is dropped.
 pub struct VoleKey<B, O> {
     okvs: O,
     hashes: Hashes,
-    delta: Block,
-    k: Vec<Block>,
+    delta: Zeroizing<Block>,
+    k: Zeroizing<Vec<Block>>,
     w: Block,
     field: PhantomData<B>,
 }
@@ -141,7 +142,7 @@ impl<B: Field, S: Shape> Oprf for Vole<B, S> {
             ch.send(&hashes.commitment(&opening))?;
         }
         // 2. B⃗
-        let mut k = vesica_ot::vole::send::<B>(base, unit, self.params.code, slots, ch, rng)?;
+        let mut k = Zeroizing::new(vesica_ot::vole::send::<B>(base, unit, self.params.code, slots, ch, rng)?);
         // 3. <- r, A (and w_R);  -> w_S;  K := B⃗ + A·Δ
         ch.step("store");
         let wire = ch.recv_exact(self.message())?;
@@ -153,9 +154,10 @@ impl<B: Field, S: Shape> Oprf for Vole<B, S> {
         } else {
             (Block::ZERO, rest)
         };
-        B::mul_add(&mut k, &B::unpack(a), base.delta());
+        let delta = Zeroizing::new(base.delta());
+        B::mul_add(&mut k, &B::unpack(a), *delta);
         let okvs = self.params.shape.seeded(r);
-        Ok(VoleKey { okvs, hashes, delta: base.delta(), k, w, field: PhantomData })
+        Ok(VoleKey { okvs, hashes, delta, k, w, field: PhantomData })
     }
 
     fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
@@ -220,7 +222,7 @@ impl<B: Field, O: Okvs> Prf for VoleKey<B, O> {
         let first = values.len();
         self.okvs.decode(ys, &self.k, values);
         let values = &mut values[first..];
-        B::mul_add(values, &self.hashes.inner::<B>(ys), self.delta);
+        B::mul_add(values, &self.hashes.inner::<B>(ys), *self.delta);
         self.hashes.outer(values, self.w, ys);
     }
 }

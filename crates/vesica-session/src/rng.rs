@@ -1,4 +1,4 @@
-use rand_chacha::ChaCha20Rng;
+use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_types::UnitId;
 use zeroize::Zeroizing;
@@ -6,7 +6,8 @@ use zeroize::Zeroizing;
 /// A job's source of randomness: ChaCha20 under a seed of the operating system.
 ///
 /// Protocols are handed one and ask nowhere else for chance, so a test that passes a fixed seed pins all of it. Each
-/// unit's generator is derived from the job's by the unit's number, whatever order the units run in.
+/// unit's generator is derived from the job's by the unit's number, whatever order the units run in. The seed, the cipher's state
+/// and what it has made ready are wiped when the generator is dropped.
 pub struct SessionRng {
     seed: Zeroizing<[u8; 32]>,
     stream: ChaCha20Rng,
@@ -63,6 +64,22 @@ mod tests {
         assert_eq!(a, b);
         assert_ne!(a, c);
         assert_ne!(a, SessionRng::from_seed(seed()).bytes::<32>());
+    }
+
+    /// The stream is ChaCha20's: RFC 8439, appendix A.1, test vectors 1 and 2 (the key is zero).
+    #[test]
+    fn the_stream_is_that_of_the_standard() {
+        let mut rng = SessionRng::from_seed(Zeroizing::new([0; 32]));
+        let first = rng.bytes::<64>();
+        assert_eq!(first[..8], [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);
+        assert_eq!(rng.bytes::<8>(), [0x9f, 0x07, 0xe7, 0xbe, 0x55, 0x51, 0x38, 0x7a]);
+    }
+
+    /// Fails to compile where the cipher is built without its feature `zeroize`.
+    #[test]
+    fn the_cipher_wipes_itself() {
+        fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        wiped(&SessionRng::from_seed(Zeroizing::new([0; 32])).stream);
     }
 
     #[test]

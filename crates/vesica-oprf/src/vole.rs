@@ -142,7 +142,8 @@ impl<B: Field, S: Shape> Oprf for Vole<B, S> {
             ch.send(&hashes.commitment(&opening))?;
         }
         // 2. B⃗
-        let mut k = Zeroizing::new(vesica_ot::vole::send::<B>(base, unit, self.params.code, slots, ch, rng)?);
+        let (code, session) = (self.params.code, &self.params.session);
+        let mut k = Zeroizing::new(vesica_ot::vole::send::<B>(base, session, unit, code, slots, ch, rng)?);
         // 3. <- r, A (and w_R);  -> w_S;  K := B⃗ + A·Δ
         ch.step("store");
         let wire = ch.recv_exact(self.message())?;
@@ -167,7 +168,7 @@ impl<B: Field, S: Shape> Oprf for Vole<B, S> {
         // 1. <- commitment to w_S
         let commitment = if self.malicious() { ch.recv_exact(32)? } else { Vec::new() };
         // 2. A', C
-        let (a, c) = vesica_ot::vole::receive::<B>(base, unit, self.params.code, slots, ch, rng)?;
+        let (a, c) = vesica_ot::vole::receive::<B>(base, &self.params.session, unit, self.params.code, slots, ch, rng)?;
         // 1. P
         ch.step("store");
         let (r, okvs, p) = self.store(xs, &hashes, rng)?;

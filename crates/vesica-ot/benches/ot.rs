@@ -10,6 +10,9 @@ use vesica_params::{Level, lpn};
 use vesica_testkit::two;
 use vesica_types::UnitId;
 
+/// Names the run.
+const SESSION: [u8; 32] = [5; 32];
+
 /// A set-up base, both sides.
 fn open(security: Security, fold: usize) -> (Sender, Receiver) {
     two(
@@ -62,13 +65,30 @@ fn silent(c: &mut Criterion) {
                             two(
                                 |lines, rng| {
                                     black_box(
-                                        vole::send::<Block>(sender, unit, code, n, lines.peer().unwrap(), rng).unwrap(),
+                                        vole::send::<Block>(
+                                            sender,
+                                            &SESSION,
+                                            unit,
+                                            code,
+                                            n,
+                                            lines.peer().unwrap(),
+                                            rng,
+                                        )
+                                        .unwrap(),
                                     )
                                 },
                                 |lines, rng| {
                                     black_box(
-                                        vole::receive::<Block>(receiver, unit, code, n, lines.peer().unwrap(), rng)
-                                            .unwrap(),
+                                        vole::receive::<Block>(
+                                            receiver,
+                                            &SESSION,
+                                            unit,
+                                            code,
+                                            n,
+                                            lines.peer().unwrap(),
+                                            rng,
+                                        )
+                                        .unwrap(),
                                     )
                                 },
                             )
@@ -85,7 +105,7 @@ fn silent(c: &mut Criterion) {
             let mut out = vec![[Block::ZERO; 2]; n];
             b.iter(|| {
                 let mut place = out.iter_mut();
-                code::encode::<Block, 2>(code, &mut noisy, n, |pair| {
+                code::Matrix::new(code, &SESSION, UnitId(0)).encode::<Block, 2>(&mut noisy, n, |pair| {
                     if let Some(place) = place.next() {
                         *place = pair;
                     }

@@ -10,7 +10,8 @@
 //! so. (The paper's takes random ones of the 24 before each symbol. Between steps the memory is the same 24.) The expansion
 //! moves runs of four symbols, so that a random place costs one cache miss for four outputs.
 //!
-//! G is public and the same for all: its generator is seeded by the code's name.
+//! G is public. Each unit of each run has a G of its own ([`Matrix`]), so that no work on one can be done before the run or
+//! serves for another; `docs/src/design/08-silent-vole.md` says what that is worth.
 //!
 //! Both arrays of a receiver are one array of pairs here, which share the cache miss. Sums of four symbols are looked up in
 //! tables (Arlazarov, Dinic, Kronrod, Faradzhev 1970): eleven additions a symbol instead of twenty-seven masked ones.
@@ -21,6 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_cpu::Backend;
 use vesica_params::lpn::CodeSet;
+use vesica_types::UnitId;
 
 /// A base field.
 pub trait Base: Copy + Send + Sync + 'static {
@@ -80,7 +82,7 @@ const AHEAD: usize = 8;
 /// Neighbouring symbols that go to neighbouring outputs: two cache lines of pairs.
 const RUN: usize = 4;
 
-/// Symbols for [`encode`], the first at the beginning of a cache line.
+/// Symbols for [`Matrix::encode`], the first at the beginning of a cache line.
 pub struct Symbols<const W: usize> {
     blocks: Vec<[Block; W]>,
     first: usize,
@@ -134,30 +136,44 @@ impl<const W: usize> DerefMut for Symbols<W> {
     }
 }
 
-/// Hands over the n outputs of the code `set` on W vectors at once, in order. `noisy` is overwritten; its length is a
-/// multiple of eight.
-///
-/// # Panics
-/// If the length is not, or the set is none of `vesica_params::lpn::SETS`.
-pub fn encode<B: Base, const W: usize>(set: &CodeSet, noisy: &mut [[Block; W]], n: usize, out: impl FnMut([Block; W])) {
-    encode_on::<B, W>(Backend::chosen(), set, noisy, n, out);
+/// A matrix G.
+pub struct Matrix<'a> {
+    set: &'a CodeSet,
+    seed: [u8; 32],
 }
 
-fn encode_on<B: Base, const W: usize>(
-    backend: Backend,
-    set: &CodeSet,
-    noisy: &mut [[Block; W]],
-    n: usize,
-    out: impl FnMut([Block; W]),
-) {
-    let key = blake3::derive_key("vesica 2026 lpn code", set.id.as_bytes());
-    let [first, second] = [0, 1].map(|half| Block::from_le_bytes(key.as_chunks().0[half]));
-    backend::run_on(backend, Convolute { prg: Prg::new(first), symbols: noisy, scale_each: B::scale_each });
-    let (prg, symbols) = (Prg::new(second), &*noisy);
-    match set.weight {
-        7 => backend::run_on(backend, Expand::<W, 7, _> { prg, symbols, n, out }),
-        21 => backend::run_on(backend, Expand::<W, 21, _> { prg, symbols, n, out }),
-        weight => panic!("no code of weight {weight}"),
+impl<'a> Matrix<'a> {
+    /// The matrix of the code `set` for this unit of the run that `session` names. `session` is the salt that both parties
+    /// tossed: a party that could choose it could look for a matrix under which it finds the noise.
+    pub fn new(set: &'a CodeSet, session: &[u8; 32], unit: UnitId) -> Self {
+        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 lpn matrix");
+        hash.update(session).update(&unit.0.to_le_bytes()).update(set.id.as_bytes());
+        Self { set, seed: *hash.finalize().as_bytes() }
+    }
+
+    /// Hands over the n outputs on W vectors at once, in order. `noisy` is overwritten; its length is a multiple of eight.
+    ///
+    /// # Panics
+    /// If the length is not, or the set is none of `vesica_params::lpn::SETS`.
+    pub fn encode<B: Base, const W: usize>(&self, noisy: &mut [[Block; W]], n: usize, out: impl FnMut([Block; W])) {
+        self.encode_on::<B, W>(Backend::chosen(), noisy, n, out);
+    }
+
+    fn encode_on<B: Base, const W: usize>(
+        &self,
+        backend: Backend,
+        noisy: &mut [[Block; W]],
+        n: usize,
+        out: impl FnMut([Block; W]),
+    ) {
+        let [first, second] = [0, 1].map(|half| Block::from_le_bytes(self.seed.as_chunks().0[half]));
+        backend::run_on(backend, Convolute { prg: Prg::new(first), symbols: noisy, scale_each: B::scale_each });
+        let (prg, symbols) = (Prg::new(second), &*noisy);
+        match self.set.weight {
+            7 => backend::run_on(backend, Expand::<W, 7, _> { prg, symbols, n, out }),
+            21 => backend::run_on(backend, Expand::<W, 21, _> { prg, symbols, n, out }),
+            weight => panic!("no code of weight {weight}"),
+        }
     }
 }
 
@@ -322,9 +338,13 @@ mod tests {
     use crate::ideal;
     use vesica_params::lpn::SETS;
 
+    fn matrix(set: &CodeSet) -> Matrix<'_> {
+        Matrix::new(set, &[7; 32], UnitId(3))
+    }
+
     fn encoded<B: Base, const W: usize>(set: &CodeSet, noisy: &[[Block; W]], n: usize) -> Vec<[Block; W]> {
         let mut out = Vec::new();
-        encode::<B, W>(set, &mut noisy.to_vec(), n, |symbol| out.push(symbol));
+        matrix(set).encode::<B, W>(&mut noisy.to_vec(), n, |symbol| out.push(symbol));
         out
     }
 
@@ -396,10 +416,11 @@ mod tests {
             for n in [1, 3, 4, 5, 1023, 1024, 1025, 3000] {
                 let run = |backend| {
                     let (mut single, mut pairs) = (Vec::new(), Vec::new());
-                    encode_on::<Block, 1>(backend, set, &mut noisy(6400, 16), n, |symbol| single.push(symbol));
+                    let matrix = matrix(set);
+                    matrix.encode_on::<Block, 1>(backend, &mut noisy(6400, 16), n, |symbol| single.push(symbol));
                     let mut both: Vec<_> =
                         noisy(6400, 16).into_iter().zip(noisy(6400, 5)).map(|([a], [b])| [a, b]).collect();
-                    encode_on::<Block, 2>(backend, set, &mut both, n, |symbol| pairs.push(symbol));
+                    matrix.encode_on::<Block, 2>(backend, &mut both, n, |symbol| pairs.push(symbol));
                     assert_eq!([single.len(), pairs.len()], [n; 2]);
                     assert!(single.iter().zip(&pairs).all(|(single, pair)| single[0] == pair[0]));
                     pairs
@@ -476,6 +497,21 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), errors.collect::<Vec<_>>());
     }
 
+    /// What is found out about one matrix is of no use against another unit's or another run's.
+    #[test]
+    fn every_unit_of_every_run_has_a_matrix_of_its_own() {
+        for set in SETS {
+            let outputs = [([7; 32], 3), ([7; 32], 4), ([8; 32], 3)].map(|(session, unit)| {
+                let mut out = Vec::new();
+                let matrix = Matrix::new(set, &session, UnitId(unit));
+                matrix.encode::<Block, 1>(&mut noisy(8192, 32), 4096, |symbol| out.push(symbol));
+                out
+            });
+            let equal = |a: usize, b: usize| outputs[a].iter().zip(&outputs[b]).filter(|(a, b)| a == b).count();
+            assert_eq!([equal(0, 1), equal(0, 2), equal(1, 2)], [0; 3], "{}", set.id);
+        }
+    }
+
     /// A wire format: both parties, of whatever version, must have the same matrix.
     #[test]
     fn the_matrices_are_pinned() {
@@ -485,6 +521,6 @@ mod tests {
             let bytes: Vec<u8> = outputs.iter().flatten().flat_map(|symbol| symbol[0].to_le_bytes()).collect();
             blake3::hash(&bytes).to_hex()[..16].to_owned()
         });
-        assert_eq!(pinned, ["4337ff006d816194", "27c2f0da98d42921"]);
+        assert_eq!(pinned, ["2bbd57dba2756c70", "a1c61a7ddd07c7a0"]);
     }
 }

@@ -25,7 +25,7 @@
 //! Differs from the papers: the shares of β_i·Δ come from SoftSpoken's OTs rather than Gilboa's (4 times less traffic); Δ is
 //! that of the OTs, for all units of a job; χ comes from a generator rather than being powers.
 
-use crate::code::{self, Base};
+use crate::code::{Base, Matrix};
 use crate::pprf::{self, Hashes};
 use crate::softspoken::{Correlated, Receiver, Sender};
 use crate::sums::sum;
@@ -39,12 +39,13 @@ use vesica_types::UnitId;
 /// The most outputs that are made without trees and codes: about as many as cost the same traffic either way.
 pub const DIRECT: usize = 512;
 
-/// The sender's n blocks b for a unit; Δ is the base's.
+/// The sender's n blocks b for a unit of the run that `session` names (see [`Matrix::new`]); Δ is the base's.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol; a bug if the base served this unit before.
 pub fn send<B: Shares>(
     base: &Sender,
+    session: &[u8; 32],
     unit: UnitId,
     code: &CodeSet,
     n: usize,
@@ -89,7 +90,7 @@ pub fn send<B: Shares>(
     // 4.
     let mut out = Vec::new();
     large::reserve(&mut out, n);
-    code::encode::<B, 1>(code, &mut b, plan.outputs, |[b]| {
+    Matrix::new(code, session, unit).encode::<B, 1>(&mut b, plan.outputs, |[b]| {
         if out.len() < n {
             out.push(b);
         }
@@ -98,12 +99,13 @@ pub fn send<B: Shares>(
     Ok(out)
 }
 
-/// The receiver's n elements a and blocks c for a unit.
+/// The receiver's n elements a and blocks c for a unit of the run that `session` names.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol; a bug if the base served this unit before.
 pub fn receive<B: Shares>(
     base: &Receiver,
+    session: &[u8; 32],
     unit: UnitId,
     code: &CodeSet,
     n: usize,
@@ -150,7 +152,7 @@ pub fn receive<B: Shares>(
     let (mut a, mut c) = (Vec::new(), Vec::new());
     large::reserve(&mut a, n);
     large::reserve(&mut c, n);
-    code::encode::<B, 2>(code, &mut noisy, plan.outputs, |[a_j, c_j]| {
+    Matrix::new(code, session, unit).encode::<B, 2>(&mut noisy, plan.outputs, |[a_j, c_j]| {
         if a.len() < n {
             a.push(B::from_block(a_j));
             c.push(c_j);
@@ -261,22 +263,24 @@ mod tests {
     use vesica_session::{Fault, Lines};
     use vesica_testkit::{Attack, Hostile, Recorder, Transcript, two, two_with};
 
+    const SESSION: [u8; 32] = [5; 32];
+
     type Outputs<B> = ((Block, Vec<Vec<Block>>), Vec<(Vec<B>, Vec<Block>)>);
 
     fn run<B: Shares>(security: Security, code: &CodeSet, sizes: &[usize]) -> Outputs<B> {
         two(
             |lines, rng| {
                 let base = Sender::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
-                let b = (0..)
-                    .zip(sizes)
-                    .map(|(unit, &n)| send::<B>(&base, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap());
+                let b = (0..).zip(sizes).map(|(unit, &n)| {
+                    send::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
+                });
                 (base.delta(), b.collect())
             },
             |lines, rng| {
                 let base = Receiver::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
-                let ac = (0..)
-                    .zip(sizes)
-                    .map(|(unit, &n)| receive::<B>(&base, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap());
+                let ac = (0..).zip(sizes).map(|(unit, &n)| {
+                    receive::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
+                });
                 ac.collect()
             },
         )
@@ -306,12 +310,12 @@ mod tests {
     fn unit(security: Security, hostile_sender: bool, attack: Attack, at: usize) -> (Sent, Received) {
         let sender = |lines: &mut Lines, rng: &mut SessionRng| {
             let base = Sender::open(security, FOLD, lines.peer()?, rng)?;
-            let b = send::<Block>(&base, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
+            let b = send::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
             Ok((base.delta(), b))
         };
         let receiver = |lines: &mut Lines, rng: &mut SessionRng| {
             let base = Receiver::open(security, FOLD, lines.peer()?, rng)?;
-            receive::<Block>(&base, UnitId(0), &SETS[0], 600, lines.peer()?, rng)
+            receive::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)
         };
         if hostile_sender {
             let (receiver, sender) = two_with(receiver, sender, |ch| Box::new(Hostile::new(ch, attack, at)));
@@ -371,7 +375,8 @@ mod tests {
                         let (mut lines, mut rng) = (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)));
                         let base = &base;
                         scope.spawn(move || {
-                            send::<Block>(base, UnitId(unit), &SETS[0], 600, lines.peer().unwrap(), &mut rng).unwrap()
+                            send::<Block>(base, &SESSION, UnitId(unit), &SETS[0], 600, lines.peer().unwrap(), &mut rng)
+                                .unwrap()
                         })
                     };
                     UNITS.map(unit).into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -385,8 +390,16 @@ mod tests {
                         let (mut lines, mut rng) = (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)));
                         let base = &base;
                         scope.spawn(move || {
-                            receive::<Block>(base, UnitId(unit), &SETS[0], 600, lines.peer().unwrap(), &mut rng)
-                                .unwrap()
+                            receive::<Block>(
+                                base,
+                                &SESSION,
+                                UnitId(unit),
+                                &SETS[0],
+                                600,
+                                lines.peer().unwrap(),
+                                &mut rng,
+                            )
+                            .unwrap()
                         })
                     };
                     UNITS.map(unit).into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
@@ -399,20 +412,46 @@ mod tests {
         assert!(ideal::all_differ(&sent.1.concat()));
     }
 
+    /// With the same randomness, and so the same noise, another run's outputs are others: its matrix is. Parties that do not
+    /// mean the same run do not understand each other.
+    #[test]
+    fn the_matrix_is_that_of_the_run() {
+        let equal = |x: &[Block], y: &[Block]| x.iter().zip(y).filter(|(x, y)| x == y).count();
+        let run = |ours: [u8; 32], theirs: [u8; 32]| {
+            let ((delta, b), (a, c)) = two(
+                |lines, rng| {
+                    let base = Sender::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    let b = send::<Block>(&base, &ours, UnitId(0), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap();
+                    (base.delta(), b)
+                },
+                |lines, rng| {
+                    let base = Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    receive::<Block>(&base, &theirs, UnitId(0), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
+                },
+            );
+            let right = equal(&c, &ideal::vole(delta, &a, &b));
+            (delta, a, b, right)
+        };
+        let (one, other, mixed) = (run(SESSION, SESSION), run([6; 32], [6; 32]), run(SESSION, [6; 32]));
+        assert_eq!(one.0, other.0, "the randomness is the same");
+        assert_eq!([equal(&one.1, &other.1), equal(&one.2, &other.2)], [0; 2]);
+        assert_eq!([one.3, other.3, mixed.3], [600, 600, 0]);
+    }
+
     /// A wire format: the same randomness gives the same messages, and the same outputs.
     #[test]
     fn transcripts_are_pinned() {
-        let wants = [(Security::SemiHonest, "f09efadce2905931"), (Security::Malicious, "5230cc38bb53a54d")];
+        let wants = [(Security::SemiHonest, "dfd9269007f2636e"), (Security::Malicious, "9febf9ddc03572e0")];
         let pinned = wants.map(|(security, _)| {
             let transcript = Transcript::default();
             let (b, (a, c)) = two_with(
                 |lines, rng| {
                     let base = Sender::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
-                    send::<Block>(&base, UnitId(9), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
+                    send::<Block>(&base, &SESSION, UnitId(9), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
                 },
                 |lines, rng| {
                     let base = Receiver::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
-                    receive::<Block>(&base, UnitId(9), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
+                    receive::<Block>(&base, &SESSION, UnitId(9), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
                 },
                 |channel| Box::new(Recorder::new(channel, transcript.clone())),
             );

@@ -39,7 +39,7 @@ pub struct CodeSet {
 /// Every set; the first is the usual one, the second the conservative one.
 pub const SETS: &[CodeSet] = &[
     CodeSet {
-        id: "lpn-ec7x24-scaled-v2",
+        id: "lpn-ec7x24-scaled-v3",
         weight: 7,
         state: 24,
         floor: 280,
@@ -47,7 +47,7 @@ pub const SETS: &[CodeSet] = &[
         date: "2026-11-22",
     },
     CodeSet {
-        id: "lpn-ec21x24-scaled-v2",
+        id: "lpn-ec21x24-scaled-v3",
         weight: 21,
         state: 24,
         floor: 200,

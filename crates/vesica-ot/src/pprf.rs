@@ -6,14 +6,21 @@
 //!
 //!   Δ, w    planter's side of correlated OTs        delta, w      v, u   puncturer's: w = v + u·Δ          v, u
 //!   α       where the puncturer's tree has a hole   hole          K_0    sum of a level's left nodes       sums
+//!   r       the planter's own root of a tree        roots
 //!
-//! Level 1 is (w_1, w_1 + Δ); a node x has the children H(x) and H(x) + x, so that siblings always add up to their parent
+//! Level 1 is (r, r + Δ); a node x has the children H(x) and H(x) + x, so that siblings always add up to their parent
 //! and a level to Δ; the leaves under x are H(x) and H(x + 1).
-//! Message, planter to puncturer, for each tree of depth h: w_i + K_0 of level i, for i = 2 to h - 1; both sums of the
-//! leaves, each under a hash of w_h and w_h + Δ; and a last block, the sum of all leaves and of what the caller adds.
+//! Message, planter to puncturer, for each tree of depth h: w_i + K_0 of level i, for i = 1 to h - 1 (for level 1, K_0 is r);
+//! both sums of the leaves, each under a hash of w_h and w_h + Δ; and a last block, the sum of all leaves and of what the
+//! caller adds.
 //! The puncturer's v_i = w_i + u_i·Δ opens the sum of the side u_i: so α takes the other, and is as random as u.
-//! Bytes: 16·(h + 1) a tree.
-//! Differs from the paper: w_1 is used as the root itself; H is a permutation of the call's own.
+//! Why r is random, and not w_1, which would save the first block: a puncturer that deviates may have a say in its v, and then
+//! v_1 = w_1 + u_1·Δ would be a node that it chose. It could choose the same in two trees, and have the same leaves in both, while
+//! the proof needs that H is asked about different nodes. With r, what it knows of level 1 is uniform whatever v is, so H
+//! is asked about one block twice with probability about (t·2^h)²/2^128 for t trees. The simulator needs it too: it sends a
+//! random first block, and has a random node to go on from.
+//! Bytes: 16·(h + 2) a tree.
+//! Differs from the paper: H is a permutation of the call's own.
 //!
 //! A node's place has the first level as its lowest bit: then a level is two halves, and expanding is three passes over
 //! memory that fits the first-level cache. The addresses that the puncturer writes to depend on its own α, as does the sparse
@@ -32,25 +39,27 @@ pub struct Hashes {
 
 /// Blocks of the message for each tree.
 pub fn message(depth: usize) -> usize {
-    depth + 1
+    depth + 2
 }
 
-/// Grows one tree for every `depth` blocks of `w`, and appends each one's message to `wire`. `tree` gets the number and the
-/// leaves, and says what to add to their sum.
+/// Grows one tree for every block of `roots` and every `depth` blocks of `w`, and appends each one's message to `wire`. The
+/// roots are fresh, random and secret. `tree` gets the number and the leaves, and says what to add to their sum.
 pub fn plant(
     hashes: &Hashes,
     delta: Block,
+    roots: &[Block],
     w: &[Block],
     depth: usize,
     wire: &mut Vec<Block>,
     mut tree: impl FnMut(usize, &[Block]) -> Block,
 ) {
-    assert!(depth >= 2, "trees of depth {depth}");
+    assert!(depth >= 2 && w.len() == depth * roots.len(), "{} trees of depth {depth}", roots.len());
     let mut keys: Vec<Block> = w.chunks_exact(depth).flat_map(|w| [w[depth - 1], w[depth - 1] ^ delta]).collect();
     hashes.keys.tccr(Block::ZERO, &mut keys);
     let mut nodes = vec![Block::ZERO; 1 << depth];
-    for (i, (w, keys)) in w.chunks_exact(depth).zip(keys.as_chunks::<2>().0).enumerate() {
-        (nodes[0], nodes[1]) = (w[0], w[0] ^ delta);
+    for (i, ((&root, w), keys)) in roots.iter().zip(w.chunks_exact(depth)).zip(keys.as_chunks::<2>().0).enumerate() {
+        (nodes[0], nodes[1]) = (root, root ^ delta);
+        wire.push(w[0] ^ root);
         for level in 1..depth - 1 {
             let [left, _] = halve(&hashes.nodes, &mut nodes, level);
             wire.push(w[level] ^ left);
@@ -84,16 +93,16 @@ pub fn puncture(
     for (i, ((v, message), keys)) in trees.enumerate() {
         let mut hole = usize::from(!u(i * depth));
         nodes[hole] = Block::ZERO;
-        nodes[1 - hole] = v[0];
+        nodes[1 - hole] = message[0] ^ v[0];
         for level in 1..depth - 1 {
             let side = u(i * depth + level);
             let sums = halve(&hashes.nodes, &mut nodes, level);
-            let sibling = message[level - 1] ^ v[level] ^ choose(side, sums) ^ of_zero[0];
+            let sibling = message[level] ^ v[level] ^ choose(side, sums) ^ of_zero[0];
             hole = place(&mut nodes, hole, 1 << level, side, sibling);
         }
         let side = u(i * depth + depth - 1);
         let sums = leaves(&hashes.nodes, &mut nodes);
-        let [left, right, total] = [0, 1, 2].map(|i| message[depth - 2 + i]);
+        let [left, right, total] = [0, 1, 2].map(|i| message[depth - 1 + i]);
         let sibling = choose(side, [left ^ keys[0], right ^ keys[1]]) ^ choose(side, sums) ^ choose(side, of_zero);
         hole = place(&mut nodes, hole, 1 << (depth - 1), side, sibling);
         let missing = total ^ sums[0] ^ sums[1] ^ of_zero[0] ^ of_zero[1] ^ sibling;
@@ -153,7 +162,9 @@ mod tests {
             let v = ideal::correlated(delta, &u, &w);
 
             let (mut wire, mut planted) = (Vec::new(), Vec::new());
-            plant(&hashes(), delta, &w, depth, &mut wire, |i, leaves| {
+            let mut roots = vec![Block::ZERO; trees];
+            prg.fill(&mut roots);
+            plant(&hashes(), delta, &roots, &w, depth, &mut wire, |i, leaves| {
                 planted.push(leaves.to_vec());
                 Block(i as u128)
             });
@@ -180,6 +191,32 @@ mod tests {
         }
     }
 
+    /// A puncturer that got the same v twice knows nothing of one tree from the other.
+    #[test]
+    fn trees_from_the_same_transfers_differ() {
+        let (delta, w, u) =
+            (Block(99), [[Block(5), Block(6), Block(7), Block(8)]; 2].concat(), [true, false, true, true]);
+        let v = ideal::correlated(delta, &[u, u].concat(), &w);
+        let (mut wire, mut planted, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        plant(&hashes(), delta, &[Block(1000), Block(2000)], &w, 4, &mut wire, |_, leaves| {
+            planted.extend_from_slice(leaves);
+            Block::ZERO
+        });
+        assert!(ideal::all_differ(&planted));
+        puncture(
+            &hashes(),
+            &v,
+            |i| u[i % 4],
+            4,
+            &wire,
+            |_, leaves, hole, missing| {
+                leaves[hole] = missing;
+                known.extend_from_slice(leaves);
+            },
+        );
+        assert_eq!(known, planted);
+    }
+
     /// Inner levels add up to Δ, leaves must not: they would give it away.
     #[test]
     fn leaves_do_not_add_up_to_delta() {
@@ -187,7 +224,7 @@ mod tests {
         let mut nodes = [Block(5), Block(5) ^ delta, Block::ZERO, Block::ZERO];
         let [left, right] = halve(&hashes().nodes, &mut nodes, 1);
         assert_eq!(left ^ right, delta);
-        plant(&hashes(), delta, &w, 4, &mut Vec::new(), |_, leaves| {
+        plant(&hashes(), delta, &[Block(5)], &w, 4, &mut Vec::new(), |_, leaves| {
             assert_ne!(sum(leaves), delta);
             Block::ZERO
         });

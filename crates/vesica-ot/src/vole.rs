@@ -20,7 +20,7 @@
 //!    spoils trees passes if it guessed the sides on which holes are (or with probability 1/|B|).
 //!
 //! Up to [`DIRECT`] outputs, steps 1 and 2 alone are the protocol, and nothing is assumed of any code.
-//! Rounds: 1 (3 if malicious).   Bytes: R to S: (t·(h + log|B|))·(128/k - 1)/8 ([`softspoken`]); S to R: 16·t·(h + 1); for t
+//! Rounds: 1 (3 if malicious).   Bytes: R to S: (t·(h + log|B|))·(128/k - 1)/8 ([`softspoken`]); S to R: 16·t·(h + 2); for t
 //! trees of depth h.
 //! Differs from the papers: the shares of β_i·Δ come from SoftSpoken's OTs rather than Gilboa's (4 times less traffic); Δ is
 //! that of the OTs, for all units of a job; χ comes from a generator rather than being powers.
@@ -35,6 +35,7 @@ use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet, Noise};
 use vesica_session::{Channel, Result, SessionRng};
 use vesica_types::UnitId;
+use zeroize::Zeroizing;
 
 /// The most outputs that are made without trees and codes: about as many as cost the same traffic either way.
 pub const DIRECT: usize = 512;
@@ -66,9 +67,11 @@ pub fn send<B: Shares>(
     let Noise { trees, depth } = plan.noise;
     let mut b = base.pool.take(plan.noise.len());
     let mut wire = Vec::with_capacity(trees * pprf::message(depth as usize));
+    let roots: Zeroizing<Vec<Block>> = Zeroizing::new((0..trees).map(|_| Block::from_le_bytes(rng.bytes())).collect());
     pprf::plant(
         &hashes(|name| base.permutation(id, name)),
         base.delta(),
+        &roots,
         paths,
         depth as usize,
         &mut wire,
@@ -441,7 +444,7 @@ mod tests {
     /// A wire format: the same randomness gives the same messages, and the same outputs.
     #[test]
     fn transcripts_are_pinned() {
-        let wants = [(Security::SemiHonest, "dfd9269007f2636e"), (Security::Malicious, "9febf9ddc03572e0")];
+        let wants = [(Security::SemiHonest, "c87d9dab3a3101f5"), (Security::Malicious, "820d18abd1db94b1")];
         let pinned = wants.map(|(security, _)| {
             let transcript = Transcript::default();
             let (b, (a, c)) = two_with(

@@ -25,11 +25,10 @@ fn transfers(c: &mut Criterion) {
     let mut group = c.benchmark_group("ot");
     group.sample_size(10);
     group.bench_function("base/128", |b| {
-        let choices = [subtle::Choice::from(1); 128];
         b.iter(|| {
             two(
                 |lines, rng| base::send(128, lines.peer().unwrap(), rng).unwrap(),
-                |lines, rng| base::receive(&choices, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| base::receive(128, |_| subtle::Choice::from(1), lines.peer().unwrap(), rng).unwrap(),
             )
         });
     });

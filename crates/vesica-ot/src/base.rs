@@ -6,7 +6,7 @@
 //! and all of its messages. UC-secure against malicious parties, for *endemic* OT: a corrupted party may choose its own
 //! keys, which is what extension needs and no more.
 //!
-//!   y, Y    sender's scalar and Y = y·G     y, shared    c     receiver's choice          choices
+//!   y, Y    sender's scalar and Y = y·G     y, shared    c     receiver's choice          choice
 //!   r0, r1  receiver's message              r            k     receiver's scalar          k
 //!   H       hash to the group               hash         K     random oracle              key
 //!
@@ -58,11 +58,16 @@ pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys
     Ok((keys, digest(&shared, &wire)))
 }
 
-/// The receiver's key for each choice.
+/// The receiver's key for each of n choices.
 ///
 /// # Errors
 /// Those of the channel; the peer's if what it sends is no public key.
-pub fn receive(choices: &[Choice], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys<Block>> {
+pub fn receive(
+    n: usize,
+    choice: impl Fn(usize) -> Choice,
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+) -> Result<Keys<Block>> {
     // 1. <- Y
     let shared: [u8; WIRE] = ch.recv_exact(WIRE)?.try_into().expect("its length was checked");
     let y = decode(&shared, 0).map_err(|fault| ch.accuse(fault))?;
@@ -70,10 +75,10 @@ pub fn receive(choices: &[Choice], ch: &mut dyn Channel, rng: &mut SessionRng) -
         return Err(contradiction(ch, "it sent the neutral element as its public key"));
     }
     // 2. -> r_0, r_1 of each
-    let mut wire = Vec::with_capacity(2 * WIRE * choices.len());
-    let mut scalars = Zeroizing::new(Vec::with_capacity(choices.len()));
-    for (i, &c) in choices.iter().enumerate() {
-        let k = scalar(rng);
+    let mut wire = Vec::with_capacity(2 * WIRE * n);
+    let mut scalars = Zeroizing::new(Vec::with_capacity(n));
+    for i in 0..n {
+        let (c, k) = (choice(i), scalar(rng));
         let other = RistrettoPoint::from_uniform_bytes(&rng.bytes());
         let own = RistrettoPoint::mul_base(&k) - hash(&shared, i, c, &other.compress().0);
         wire.extend(RistrettoPoint::conditional_select(&own, &other, c).compress().0);
@@ -82,10 +87,10 @@ pub fn receive(choices: &[Choice], ch: &mut dyn Channel, rng: &mut SessionRng) -
     }
     ch.send(&wire)?;
     // 3.
-    let mut keys = Zeroizing::new(Vec::with_capacity(choices.len()));
-    for (i, (r, (&c, k))) in wire.as_chunks().0.iter().zip(choices.iter().zip(scalars.iter())).enumerate() {
+    let mut keys = Zeroizing::new(Vec::with_capacity(n));
+    for (i, (r, k)) in wire.as_chunks().0.iter().zip(scalars.iter()).enumerate() {
         let mut secret = k * y;
-        keys.push(key(&shared, i, c, r, &secret));
+        keys.push(key(&shared, i, choice(i), r, &secret));
         secret.zeroize();
     }
     Ok((keys, digest(&shared, &wire)))
@@ -115,7 +120,7 @@ fn hash(shared: &[u8; WIRE], i: usize, b: Choice, other: &[u8; WIRE]) -> Ristret
 fn key(shared: &[u8; WIRE], i: usize, b: Choice, r: &[u8; 2 * WIRE], secret: &RistrettoPoint) -> Block {
     let mut oracle = blake3::Hasher::new_derive_key("vesica 2026 base ot key");
     oracle.update(shared).update(&(i as u64).to_le_bytes()).update(&[b.unwrap_u8()]).update(r);
-    oracle.update(&secret.compress().0);
+    oracle.update(&*Zeroizing::new(secret.compress().0));
     let key = oracle.finalize();
     Block::from_le_bytes(key.as_bytes().as_chunks().0[0])
 }
@@ -133,8 +138,8 @@ mod tests {
     use vesica_session::Fault;
     use vesica_testkit::{Attack, Hostile, two, two_with};
 
-    fn choices(n: usize) -> Vec<Choice> {
-        (0..n).map(|i| Choice::from((i * i % 7 % 2) as u8)).collect()
+    fn choice(i: usize) -> Choice {
+        Choice::from((i * i % 7 % 2) as u8)
     }
 
     #[test]
@@ -142,10 +147,10 @@ mod tests {
         for n in [0, 1, 2, 3, 128] {
             let (sent, got) = two(
                 |lines, rng| send(n, lines.peer().unwrap(), rng).unwrap(),
-                |lines, rng| receive(&choices(n), lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| receive(n, choice, lines.peer().unwrap(), rng).unwrap(),
             );
             assert_eq!(sent.1, got.1);
-            let bits: Vec<bool> = choices(n).into_iter().map(bool::from).collect();
+            let bits: Vec<bool> = (0..n).map(choice).map(bool::from).collect();
             assert_eq!(*got.0, ideal::chosen(&sent.0, &bits));
             assert!(ideal::all_differ(sent.0.as_flattened()));
         }
@@ -157,7 +162,7 @@ mod tests {
             let run = || {
                 two_with(
                     |lines, rng| send(3, lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec()),
-                    |lines, rng| receive(&choices(3), lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec()),
+                    |lines, rng| receive(3, choice, lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec()),
                     |channel| Box::new(Hostile::new(channel, attack, 0)),
                 )
             };
@@ -165,7 +170,7 @@ mod tests {
                 (Err(error), _) => assert_eq!(error.fault(), Fault::Peer, "{attack:?}"),
                 // A flipped bit may leave an element of the group: then the keys have nothing to do with each other.
                 (Ok(sent), Ok(got)) => {
-                    let bits: Vec<bool> = choices(3).into_iter().map(bool::from).collect();
+                    let bits: Vec<bool> = (0..3).map(choice).map(bool::from).collect();
                     assert!(attack == Attack::Replay || got != ideal::chosen(&sent, &bits), "{attack:?}");
                 }
                 // Said twice, and nobody was there any more to hear it the second time.
@@ -179,7 +184,7 @@ mod tests {
         for bytes in [vec![0; 32], vec![255; 32], vec![0; 31], vec![]] {
             let (_, got) = two(
                 |lines, _| lines.peer().unwrap().send(&bytes).unwrap(),
-                |lines, rng| receive(&choices(3), lines.peer().unwrap(), rng).map(|_| ()),
+                |lines, rng| receive(3, choice, lines.peer().unwrap(), rng).map(|_| ()),
             );
             assert_eq!(got.unwrap_err().fault(), Fault::Peer, "{bytes:?}");
         }

@@ -23,9 +23,10 @@ use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_cpu::Backend;
 use vesica_params::lpn::CodeSet;
 use vesica_types::UnitId;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A base field.
-pub trait Base: Copy + Send + Sync + 'static {
+pub trait Base: Copy + Send + Sync + Zeroize + 'static {
     /// log2 of the number of elements.
     const BITS: usize;
     /// The element whose coefficients are the first bits of the block.
@@ -82,7 +83,8 @@ const AHEAD: usize = 8;
 /// Neighbouring symbols that go to neighbouring outputs: two cache lines of pairs.
 const RUN: usize = 4;
 
-/// Symbols for [`Matrix::encode`], the first at the beginning of a cache line.
+/// Symbols for [`Matrix::encode`], the first at the beginning of a cache line. They tell where the noise is, so they are wiped when
+/// dropped.
 pub struct Symbols<const W: usize> {
     blocks: Vec<[Block; W]>,
     first: usize,
@@ -98,7 +100,8 @@ impl<const W: usize> Symbols<W> {
     }
 }
 
-/// Memory for symbols, kept between uses: pages fresh from the operating system cost more than what is done with them.
+/// Memory for symbols, kept between uses: pages fresh from the operating system cost more than what is done with them. The
+/// next unit overwrites what the last one left, and what is left at the end is wiped with the base.
 #[derive(Default)]
 pub(crate) struct Pool<const W: usize>(Mutex<Vec<Symbols<W>>>);
 
@@ -121,6 +124,20 @@ impl<const W: usize> Pool<W> {
         spare.push(symbols);
     }
 }
+
+impl<const W: usize> Zeroize for Symbols<W> {
+    fn zeroize(&mut self) {
+        self.blocks.as_flattened_mut().zeroize();
+    }
+}
+
+impl<const W: usize> Drop for Symbols<W> {
+    fn drop(&mut self) {
+        self.zeroize();
+    }
+}
+
+impl<const W: usize> ZeroizeOnDrop for Symbols<W> {}
 
 impl<const W: usize> Deref for Symbols<W> {
     type Target = [[Block; W]];
@@ -432,6 +449,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn symbols_are_wiped() {
+        fn wiped_when_dropped(_: &impl ZeroizeOnDrop) {}
+        let mut symbols = Symbols::<2>::zero(1000);
+        symbols.fill([Block::ONE; 2]);
+        wiped_when_dropped(&symbols);
+        symbols.zeroize();
+        assert!(symbols.blocks.iter().all(|pair| *pair == [Block::ZERO; 2]));
+    }
+
     /// Why there is a D: without one, 100 errors give outputs in a space of 100 dimensions, whatever their number.
     #[test]
     fn outputs_span_the_field_though_there_are_fewer_errors_than_bits() {
@@ -444,8 +471,10 @@ mod tests {
     }
 
     /// The field without D: what binary codes are over.
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Default)]
     struct Unscaled;
+
+    impl zeroize::DefaultIsZeroes for Unscaled {}
 
     impl Base for Unscaled {
         const BITS: usize = 128;

@@ -6,6 +6,9 @@
 //!
 //! A job opens one base ([`softspoken::Sender`] and [`softspoken::Receiver`]) and takes from it, unit by unit, fresh
 //! correlations that need no public-key operation. Both bases can be used by many threads at once.
+//!
+//! Δ, base keys, trees, transfers and noise are wiped when they are dropped. The noise of a unit stays in a pool of memory until the
+//! next unit overwrites it or the base is dropped.
 
 #![allow(clippy::needless_range_loop, reason = "levels, bits and symbols are numbered in the papers, and in the code")]
 
@@ -20,6 +23,10 @@ pub mod vole;
 
 use vesica_block::Block;
 use vesica_session::{Channel, Misbehaviour, Result};
+use zeroize::Zeroizing;
+
+/// Blocks that are wiped when dropped.
+pub type SecretBlocks = Zeroizing<Vec<Block>>;
 
 /// Against whom a correlation is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

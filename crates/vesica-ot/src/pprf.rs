@@ -26,8 +26,10 @@
 //! memory that fits the first-level cache. The addresses that the puncturer writes to depend on its own α, as does the sparse
 //! vector that α is for; nothing else does.
 
+use crate::SecretBlocks;
 use crate::sums::{self, sum};
 use vesica_block::{Block, hash::Permutation};
+use zeroize::Zeroizing;
 
 /// The hashes of one batch of trees.
 pub struct Hashes {
@@ -54,9 +56,10 @@ pub fn plant(
     mut tree: impl FnMut(usize, &[Block]) -> Block,
 ) {
     assert!(depth >= 2 && w.len() == depth * roots.len(), "{} trees of depth {depth}", roots.len());
-    let mut keys: Vec<Block> = w.chunks_exact(depth).flat_map(|w| [w[depth - 1], w[depth - 1] ^ delta]).collect();
+    let keys = w.chunks_exact(depth).flat_map(|w| [w[depth - 1], w[depth - 1] ^ delta]);
+    let mut keys: SecretBlocks = Zeroizing::new(keys.collect());
     hashes.keys.tccr(Block::ZERO, &mut keys);
-    let mut nodes = vec![Block::ZERO; 1 << depth];
+    let mut nodes = Zeroizing::new(vec![Block::ZERO; 1 << depth]);
     for (i, ((&root, w), keys)) in roots.iter().zip(w.chunks_exact(depth)).zip(keys.as_chunks::<2>().0).enumerate() {
         (nodes[0], nodes[1]) = (root, root ^ delta);
         wire.push(w[0] ^ root);
@@ -82,13 +85,14 @@ pub fn puncture(
 ) {
     assert!(depth >= 2, "trees of depth {depth}");
     // Under both tweaks; which one holds is the secret u.
-    let mut keys: Vec<Block> = v.chunks_exact(depth).flat_map(|v| [v[depth - 1]; 2]).collect();
+    let keys = v.chunks_exact(depth).flat_map(|v| [v[depth - 1]; 2]);
+    let mut keys: SecretBlocks = Zeroizing::new(keys.collect());
     hashes.keys.tccr(Block::ZERO, &mut keys);
     // What a node that is zero has for children: a sum over a side is wrong by that much, as the hole's parent is zero.
     let mut of_zero = [Block::ZERO, Block::ONE];
     hashes.nodes.ccr(&mut of_zero);
 
-    let mut nodes = vec![Block::ZERO; 1 << depth];
+    let mut nodes = Zeroizing::new(vec![Block::ZERO; 1 << depth]);
     let trees = v.chunks_exact(depth).zip(wire.chunks_exact(message(depth))).zip(keys.as_chunks::<2>().0);
     for (i, ((v, message), keys)) in trees.enumerate() {
         let mut hole = usize::from(!u(i * depth));

@@ -25,7 +25,7 @@
 
 use crate::code::Pool;
 use crate::sums::{self, sum};
-use crate::{Security, base, contradiction, pack, receive_blocks};
+use crate::{SecretBlocks, Security, base, contradiction, pack, receive_blocks};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use subtle::Choice;
@@ -63,7 +63,7 @@ pub struct Receiver {
 /// What both sides keep of the opening.
 struct Shared {
     /// Tree after tree, 2^fold leaves each; the sender's in the order x + Δ, so that what it lacks stands first.
-    leaves: Zeroizing<Vec<Block>>,
+    leaves: SecretBlocks,
     fold: usize,
     security: Security,
     /// Names the base: a digest of the base OTs' transcript.
@@ -74,9 +74,9 @@ struct Shared {
 /// The receiver's part of some correlated transfers.
 pub struct Correlated {
     /// u: bit j of it is bit j mod 128 of block j / 128.
-    pub bits: Vec<Block>,
+    pub bits: SecretBlocks,
     /// The rows of V.
-    pub rows: Vec<Block>,
+    pub rows: SecretBlocks,
 }
 
 impl Sender {
@@ -86,17 +86,16 @@ impl Sender {
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
         let delta = Zeroizing::new(Block::from_le_bytes(rng.bytes()));
-        let bits: Vec<Choice> = (0..WIDTH).map(|i| Choice::from((delta.0 >> i & 1) as u8)).collect();
-        let siblings: Vec<Choice> = bits.iter().map(|&bit| !bit).collect();
+        let bit = |i: usize| Choice::from((delta.0 >> i & 1) as u8);
         // 1.
-        let (keys, session) = base::receive(&siblings, ch, rng)?;
+        let (keys, session) = base::receive(WIDTH, |i| !bit(i), ch, rng)?;
         // 2. <- sums of every level but the first, then the check
         let shared = Shared::new(security, fold, session);
         let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for g in 0..shared.trees() {
             let message = &wire[g * shared.tree_blocks()..][..shared.tree_blocks()];
-            let path = &bits[g * fold..][..fold];
+            let path = |level| bit(g * fold + level);
             let tree = expand_but_one(path, &keys[g * fold..][..fold], message);
             leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (fold - 1)..], ch)?);
         }
@@ -112,7 +111,7 @@ impl Sender {
     ///
     /// # Errors
     /// Those of the channel; the peer's if its corrections fail the check; a bug if `id` was used before.
-    pub fn extend(&self, id: u64, n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
+    pub fn extend(&self, id: u64, n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<SecretBlocks> {
         let shared = &self.shared;
         shared.claim(id)?;
         let blocks = shared.blocks(n);
@@ -139,9 +138,8 @@ impl Sender {
             // 3. <- hash of u, digest of the hashes of V's columns
             let answer = ch.recv_exact(Block::BYTES + 32)?;
             let u = Block::from_le_bytes(answer.as_chunks().0[0]);
-            let hashed = hash_columns(chi, &made.columns, WIDTH, blocks);
-            let v: Vec<Block> =
-                (0..).zip(hashed).map(|(i, w)| w ^ (u & Block::mask(self.delta.0 >> i & 1 == 1))).collect();
+            let mut v = hash_columns(chi, &made.columns, WIDTH, blocks);
+            (0..).zip(v.iter_mut()).for_each(|(i, w)| *w ^= u & Block::mask(self.delta.0 >> i & 1 == 1));
             if answer[Block::BYTES..] != *digest(&v).as_bytes() {
                 return Err(contradiction(ch, "the corrections of its OT extension contradict each other"));
             }
@@ -166,7 +164,7 @@ impl Sender {
         large::reserve(&mut pairs, n);
         // Batch by batch: in memory that is not in the cache yet, only the pairs are written.
         for (start, w) in (0..).step_by(BATCH).zip(w[..n].chunks(BATCH)) {
-            let mut keys = [[Block::ZERO; BATCH]; 2];
+            let mut keys = Zeroizing::new([[Block::ZERO; BATCH]; 2]);
             for (keys, offset) in keys.iter_mut().zip([Block::ZERO, *self.delta]) {
                 keys.iter_mut().zip(w).for_each(|(key, &w)| *key = w ^ offset);
                 permutation.tccr(Block(start), &mut keys[..w.len()]);
@@ -217,7 +215,7 @@ impl Receiver {
         let blocks = shared.blocks(n);
         let mut made = Made::new(shared, blocks);
         let mut streams = Streams::new(shared, id);
-        let mut bits = Vec::with_capacity(blocks);
+        let mut bits = Zeroizing::new(Vec::with_capacity(blocks));
         // 1. -> d_g, a message for each few batches
         for (_, message) in batches(blocks, MESSAGE) {
             let mut corrections = Vec::with_capacity((shared.trees() - 1) * message);
@@ -246,11 +244,11 @@ impl Receiver {
     ///
     /// # Errors
     /// As [`Receiver::extend`].
-    pub fn random(&self, id: u64, n: usize, ch: &mut dyn Channel) -> Result<(Vec<Block>, Zeroizing<Vec<Block>>)> {
+    pub fn random(&self, id: u64, n: usize, ch: &mut dyn Channel) -> Result<(SecretBlocks, SecretBlocks)> {
         let Correlated { bits, rows: mut v } = self.extend(id, n, ch)?;
         v.truncate(n);
         self.shared.permutation(id, b"keys").tccr(Block::ZERO, &mut v);
-        Ok((bits, Zeroizing::new(v)))
+        Ok((bits, v))
     }
 
     /// A permutation for the hashes of call `id`, for the use named.
@@ -302,7 +300,7 @@ impl Shared {
 
     /// What a tree's leaves seed; and, against a malicious receiver, the check: each leaf also makes two blocks of which
     /// the sum and a digest are sent, so that the sender notices any leaf that is not what it must be.
-    fn seeds(&self, tree: &[Block], wire: &mut Vec<Block>) -> Zeroizing<Vec<Block>> {
+    fn seeds(&self, tree: &[Block], wire: &mut Vec<Block>) -> SecretBlocks {
         let (seeds, checks) = leaf_outputs(tree);
         if self.security == Security::Malicious {
             wire.extend([0, 1].map(|half| checks.iter().fold(Block::ZERO, |sum, check| sum ^ check[half])));
@@ -315,17 +313,17 @@ impl Shared {
     fn seeds_but_one(
         &self,
         tree: &[Block],
-        path: &[Choice],
+        path: impl Fn(usize) -> Choice,
         check: &[Block],
         ch: &dyn Channel,
-    ) -> Result<Zeroizing<Vec<Block>>> {
+    ) -> Result<SecretBlocks> {
         let (mut seeds, mut checks) = leaf_outputs(tree);
         seeds[0] = Block::ZERO;
         if self.security == Security::Malicious {
             checks[0] = [0, 1].map(|half| checks[1..].iter().fold(check[half], |sum, check| sum ^ check[half]));
             // The digest is over the tree's own order.
-            for (level, &bit) in path.iter().enumerate() {
-                exchange(&mut checks, level, bit);
+            for level in 0..self.fold {
+                exchange(&mut checks, level, path(level));
             }
             if digest_blocks(digest(checks.as_flattened())) != check[2..] {
                 return Err(contradiction(ch, "the trees of its OT extension contradict their check"));
@@ -344,9 +342,9 @@ fn batches(blocks: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
 struct Streams {
     prgs: Vec<Prg>,
     fold: usize,
-    leaves: Zeroizing<Vec<Block>>,
-    columns: Zeroizing<Vec<Block>>,
-    sums: Zeroizing<Vec<Block>>,
+    leaves: SecretBlocks,
+    columns: SecretBlocks,
+    sums: SecretBlocks,
 }
 
 impl Streams {
@@ -387,16 +385,16 @@ impl Streams {
 
 /// What an extension has made so far.
 struct Made {
-    rows: Vec<Block>,
+    rows: SecretBlocks,
     /// The columns, batch after batch, if they are to be hashed.
-    columns: Vec<Block>,
+    columns: SecretBlocks,
     keep: bool,
 }
 
 impl Made {
     fn new(shared: &Shared, blocks: usize) -> Self {
         let keep = shared.security == Security::Malicious;
-        let mut made = Self { rows: Vec::new(), columns: Vec::new(), keep };
+        let mut made = Self { rows: Zeroizing::default(), columns: Zeroizing::default(), keep };
         large::reserve(&mut made.rows, WIDTH * blocks);
         large::reserve(&mut made.columns, if keep { WIDTH * blocks } else { 0 });
         made
@@ -412,7 +410,7 @@ impl Made {
     }
 
     /// The first n rows, rounded up to 128.
-    fn rows(mut self, n: usize) -> Vec<Block> {
+    fn rows(mut self, n: usize) -> SecretBlocks {
         self.rows.truncate(n.next_multiple_of(128));
         self.rows
     }
@@ -420,7 +418,7 @@ impl Made {
 
 /// The leaves of the tree whose first level is `keys[0]`, in the order of x (level 0 is its lowest bit); the sums of the
 /// other levels go out under their keys.
-fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> Zeroizing<Vec<Block>> {
+fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> SecretBlocks {
     let mut tree = Zeroizing::new(keys[0].to_vec());
     for keys in &keys[1..] {
         let children = Zeroizing::new(tree.iter().map(|&node| children(node)).collect::<Vec<_>>());
@@ -433,11 +431,11 @@ fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> Zeroizing<Vec<Block>> {
 }
 
 /// The same tree for one who lacks the path to a leaf, in the order x + path: what it lacks is the first at every level.
-fn expand_but_one(path: &[Choice], siblings: &[Block], wire: &[Block]) -> Zeroizing<Vec<Block>> {
+fn expand_but_one(path: impl Fn(usize) -> Choice, siblings: &[Block], wire: &[Block]) -> SecretBlocks {
     let mut tree = Zeroizing::new(vec![Block::ZERO, siblings[0]]);
-    for (level, (&bit, &key)) in path.iter().zip(siblings).enumerate().skip(1) {
+    for (level, &key) in siblings.iter().enumerate().skip(1) {
         let sums = &wire[2 * (level - 1)..][..2];
-        let on_path = Block::mask(bit.into());
+        let on_path = Block::mask(path(level).into());
         let mut same = Zeroizing::new(Vec::with_capacity(2 * tree.len()));
         let mut other = Zeroizing::new(Vec::with_capacity(tree.len()));
         for &node in tree.iter() {
@@ -464,9 +462,9 @@ fn children(node: Block) -> [Block; 2] {
 }
 
 /// What each leaf makes: a seed, and two blocks for the check.
-fn leaf_outputs(tree: &[Block]) -> (Zeroizing<Vec<Block>>, Vec<[Block; 2]>) {
+fn leaf_outputs(tree: &[Block]) -> (SecretBlocks, Zeroizing<Vec<[Block; 2]>>) {
     let mut seeds = Zeroizing::new(Vec::with_capacity(tree.len()));
-    let mut checks = Vec::with_capacity(tree.len());
+    let mut checks = Zeroizing::new(Vec::with_capacity(tree.len()));
     for &leaf in tree {
         let mut out = [Block::ZERO; 3];
         Prg::new(leaf).fill(&mut out);
@@ -491,12 +489,12 @@ fn exchange(items: &mut [[Block; 2]], level: usize, bit: Choice) {
 }
 
 /// Of each of `width` columns, which come batch after batch: Σ_i χ^(i+1)·block_i, plus its last block.
-fn hash_columns(chi: Block, columns: &[Block], width: usize, blocks: usize) -> Vec<Block> {
+fn hash_columns(chi: Block, columns: &[Block], width: usize, blocks: usize) -> SecretBlocks {
     let mut powers = vec![Block::ZERO; blocks];
     gf128::powers(chi, &mut powers);
     powers.rotate_left(1);
     powers[blocks - 1] = Block::ONE;
-    let mut sums = vec![Block::ZERO; width];
+    let mut sums = Zeroizing::new(vec![Block::ZERO; width]);
     for (start, len) in batches(blocks, BATCH) {
         let batch = columns[width * start..][..width * len].chunks_exact(len);
         sums.iter_mut().zip(batch).for_each(|(sum, column)| *sum ^= gf128::inner(column, &powers[start..][..len]));
@@ -545,9 +543,9 @@ mod tests {
                 );
                 for ((w, got), n) in sent.1.iter().zip(&got).zip(sizes) {
                     assert_eq!(w.len(), n.next_multiple_of(128));
-                    assert_eq!(*w, ideal::correlated(sent.0, &bits(&got.bits), &got.rows), "{security:?} {fold} {n}");
+                    assert_eq!(**w, ideal::correlated(sent.0, &bits(&got.bits), &got.rows), "{security:?} {fold} {n}");
                 }
-                let all: Vec<Block> = sent.1.concat();
+                let all: Vec<Block> = sent.1.iter().flat_map(|w| w.iter().copied()).collect();
                 assert!(ideal::all_differ(&all), "calls are independent");
                 let ones = bits(&got[6].bits).iter().filter(|&&bit| bit).count();
                 assert!((9_400..10_600).contains(&ones), "{ones} of 20,000 random bits");
@@ -569,6 +567,31 @@ mod tests {
         );
         assert_eq!(*got, ideal::chosen(&sent, &bits(&choices)));
         assert!(ideal::all_differ(sent.as_flattened()));
+    }
+
+    /// All that a call makes, and what the opening leaves, wipes itself.
+    #[test]
+    fn what_is_secret_is_wiped() {
+        fn wiped_when_dropped(_: &impl zeroize::ZeroizeOnDrop) {}
+        two(
+            |lines, rng| {
+                let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                wiped_when_dropped(&base.delta);
+                wiped_when_dropped(&base.shared.leaves);
+                wiped_when_dropped(&base.extend(0, 1, lines.peer().unwrap(), rng).unwrap());
+                wiped_when_dropped(&base.random(1, 1, lines.peer().unwrap(), rng).unwrap());
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                wiped_when_dropped(&base.shared.leaves);
+                let Correlated { bits, rows } = base.extend(0, 1, lines.peer().unwrap()).unwrap();
+                wiped_when_dropped(&bits);
+                wiped_when_dropped(&rows);
+                let (choices, keys) = base.random(1, 1, lines.peer().unwrap()).unwrap();
+                wiped_when_dropped(&choices);
+                wiped_when_dropped(&keys);
+            },
+        );
     }
 
     #[test]
@@ -609,7 +632,7 @@ mod tests {
                 // A right guess: a wrong sum that the sender does not need, a correction where Δ has only zeros.
                 Ok((delta, w)) => {
                     let Correlated { bits: u, rows: v } = got.unwrap();
-                    assert_eq!(w, ideal::correlated(delta, &bits(&u), &v), "{at} {attack:?}");
+                    assert_eq!(*w, ideal::correlated(delta, &bits(&u), &v), "{at} {attack:?}");
                 }
             }
         }

@@ -29,7 +29,7 @@ use crate::code::{Base, Matrix};
 use crate::pprf::{self, Hashes};
 use crate::softspoken::{Correlated, Receiver, Sender};
 use crate::sums::sum;
-use crate::{Security, contradiction, pack, receive_blocks};
+use crate::{SecretBlocks, Security, contradiction, pack, receive_blocks};
 use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet, Noise};
@@ -40,7 +40,8 @@ use zeroize::Zeroizing;
 /// The most outputs that are made without trees and codes: about as many as cost the same traffic either way.
 pub const DIRECT: usize = 512;
 
-/// The sender's n blocks b for a unit of the run that `session` names (see [`Matrix::new`]); Δ is the base's.
+/// The sender's n blocks b for a unit of the run that `session` names (see [`Matrix::new`]); Δ is the base's. They are secret,
+/// and the caller's to wipe.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol; a bug if the base served this unit before.
@@ -62,12 +63,12 @@ pub fn send<B: Shares>(
     let w = base.extend(id, plan.transfers::<B>(), ch, rng)?;
     // 2.
     let (shares, paths) = w[..plan.transfers::<B>()].split_at(plan.shares * B::BITS);
-    let shares = B::shares(shares);
+    let shares = Zeroizing::new(B::shares(shares));
     // 3. -> trees
     let Noise { trees, depth } = plan.noise;
     let mut b = base.pool.take(plan.noise.len());
     let mut wire = Vec::with_capacity(trees * pprf::message(depth as usize));
-    let roots: Zeroizing<Vec<Block>> = Zeroizing::new((0..trees).map(|_| Block::from_le_bytes(rng.bytes())).collect());
+    let roots: SecretBlocks = Zeroizing::new((0..trees).map(|_| Block::from_le_bytes(rng.bytes())).collect());
     pprf::plant(
         &hashes(|name| base.permutation(id, name)),
         base.delta(),
@@ -85,8 +86,8 @@ pub fn send<B: Shares>(
         // 5. <- χ, d
         let [seed, d] = receive_blocks(ch, 2)?[..] else { unreachable!("its length was checked") };
         let [sum] = combine::<B, 1>(seed, &b);
-        let mut product = [base.delta()];
-        B::scale_each(&mut product, &[d]);
+        let mut product = Zeroizing::new([base.delta()]);
+        B::scale_each(&mut *product, &[d]);
         // -> the hash
         ch.send(&digest(sum ^ shares[trees] ^ product[0]))?;
     }
@@ -102,7 +103,8 @@ pub fn send<B: Shares>(
     Ok(out)
 }
 
-/// The receiver's n elements a and blocks c for a unit of the run that `session` names.
+/// The receiver's n elements a and blocks c for a unit of the run that `session` names. They are secret, and the caller's to
+/// wipe.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol; a bug if the base served this unit before.
@@ -124,7 +126,8 @@ pub fn receive<B: Shares>(
     let Correlated { bits, rows: v } = base.extend(id, plan.transfers::<B>(), ch)?;
     // 2.
     let (shares, paths) = v[..plan.transfers::<B>()].split_at(plan.shares * B::BITS);
-    let (betas, shares): (Vec<B>, _) = (elements(&bits, plan.shares), B::shares(shares));
+    let betas: Zeroizing<Vec<B>> = Zeroizing::new(elements(&bits, plan.shares));
+    let shares = Zeroizing::new(B::shares(shares));
     // 3. <- trees
     let Noise { trees, depth } = plan.noise;
     let wire = receive_blocks(ch, trees * pprf::message(depth as usize))?;
@@ -205,14 +208,16 @@ fn combine<B: Base, const W: usize>(seed: Block, vectors: &[[Block; W]]) -> [Blo
     const CHUNK: usize = 256;
     let mut prg = Prg::new(seed);
     let mut chi = [Block::ZERO; CHUNK];
+    let mut products = Zeroizing::new([Block::ZERO; CHUNK]);
     let mut sums = [Block::ZERO; W];
     for chunk in vectors.chunks(CHUNK) {
         let chi = &mut chi[..chunk.len()];
         prg.fill(chi);
         for (i, total) in sums.iter_mut().enumerate() {
-            let mut products: Vec<Block> = chunk.iter().map(|symbol| symbol[i]).collect();
-            B::scale_each(&mut products, chi);
-            *total ^= sum(&products);
+            let products = &mut products[..chunk.len()];
+            products.iter_mut().zip(chunk).for_each(|(product, symbol)| *product = symbol[i]);
+            B::scale_each(products, chi);
+            *total ^= sum(products);
         }
     }
     sums

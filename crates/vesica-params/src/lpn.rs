@@ -10,6 +10,9 @@
 //! - Whatever the code, Gaussian elimination finds weight 1/2 at rate 1/2 over a large field: d never counts for more.
 //! - Expand-convolute codes have words of weight (ℓ·m/n)^(1/ℓ) that are easy to find ([`CodeSet::distance`]). We know no
 //!   better ones; a fifth of d is given away in case there are.
+//! - What t blocks give depends on d: -t·log2(1 - d) bits. With our d every set gives 128 bits or more. If words of weight 0.15
+//!   (0.20 for the second set) could be found, the fewest blocks, 280 (200), would give 280·0.2345 = 65.7 (64.4) bits, and 128
+//!   bits would take 546 (398).
 //! - Each set has a floor besides: what libOTe takes over large fields since it put lower estimates in its code, d = 0.15 for
 //!   ExConv7x24 and 0.20 for ExConv21x24 with 64 bits of the test above, in whole eights.
 //! - The matrix must be over B, not over GF(2): a binary G makes outputs over B = GF(2^s) into s words with the *same*
@@ -43,7 +46,7 @@ pub const SETS: &[CodeSet] = &[
         weight: 7,
         state: 24,
         floor: 280,
-        source: "Raghuraman, Rindal, Tanguy, Expand-Convolute Codes for PCGs from LPN, CRYPTO 2023, eprint 2023/882 (ExConv7x24); noise and scaling: docs/src/design/08-silent-vole.md",
+        source: "Raghuraman, Rindal, Tanguy, Expand-Convolute Codes for PCGs from LPN, CRYPTO 2023, eprint 2023/882 (ExConv7x24); noise (128 bits against the attacks known, 65.7 against linear tests of weight 0.15) and scaling: docs/src/design/08-silent-vole.md",
         date: "2026-11-22",
     },
     CodeSet {
@@ -51,7 +54,7 @@ pub const SETS: &[CodeSet] = &[
         weight: 21,
         state: 24,
         floor: 200,
-        source: "the same paper's conservative choice (ExConv21x24); noise and scaling: docs/src/design/08-silent-vole.md",
+        source: "the same paper's conservative choice (ExConv21x24); noise (128 bits against the attacks known, 64.4 against linear tests of weight 0.20) and scaling: docs/src/design/08-silent-vole.md",
         date: "2026-11-22",
     },
 ];
@@ -139,6 +142,19 @@ mod tests {
                 assert!(noise.trees >= s.floor.max(128) && noise.depth >= 5, "{} {n}: {noise:?}", s.id);
             }
         }
+    }
+
+    /// What the design page claims: -t·log2(1 - d) bits for the d that libOTe's code had for the two codes.
+    #[test]
+    fn bits_against_linear_tests_are_as_written_down() {
+        let bits = |blocks: usize, d: f64| (blocks as f64 * -libm::log2(1.0 - d) * 10.0).round() / 10.0;
+        let trees = |set: usize, n| SETS[set].noise(n, Level::STANDARD).trees;
+        assert_eq!([trees(0, 8960), trees(1, 12_800)], [280, 200], "the fewest");
+        assert_eq!([bits(280, 0.15), bits(200, 0.20)], [65.7, 64.4]);
+        assert_eq!([176_000, 1 << 14, 1 << 18, 1 << 22].map(|n| trees(0, n)), [344, 512, 512, 512]);
+        assert_eq!([bits(344, 0.15), bits(512, 0.15)], [80.7, 120.0]);
+        assert!(bits(546, 0.15) >= 128.0 && bits(545, 0.15) < 128.0);
+        assert!(bits(398, 0.20) >= 128.0 && bits(397, 0.20) < 128.0);
     }
 
     /// The numbers of the design page.

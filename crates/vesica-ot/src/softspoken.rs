@@ -20,8 +20,8 @@
 //!
 //! One base serves many calls, each with an id of its own: the leaves of a call are AES of its id under the base's leaves,
 //! so calls are independent as far as anyone can tell who lacks a leaf, and the one that S lacks stays the same, Δ's. That
-//! is many extensions under one Δ, as always in OT extension; a check that fails ends the job, so a malicious receiver
-//! has one guess at bits of Δ in all, not one a call. An id cannot be used twice.
+//! is many extensions under one Δ, as always in OT extension; a check that fails ends the run, so a malicious receiver
+//! that guesses k bits of Δ, in however many calls, gets on with probability 2^-k (`vole` says what that is worth). An id cannot be used twice.
 
 use crate::code::Pool;
 use crate::sums::{self, sum};

@@ -19,6 +19,17 @@
 //!    can compute from c. ([WYKW21] Weng, Yang, Katz, Wang, "Wolverine", S&P 2021, eprint 2020/925, Figure 7.) A sender that
 //!    spoils trees passes if it guessed the sides on which holes are (or with probability 1/|B|).
 //!
+//! What a deviating party learns: it can spoil its messages so that they pass a check only if it guessed k secret bits, S bits of
+//! the holes, R bits of Δ (in `softspoken`). It passes with probability 2^-k and then knows these bits. If it does not, the
+//! run ends, for a failed check is the peer's fault and only a broken connection is tried again. So in one run, with all its units
+//! and connections, a party learns k bits in all with probability 2^-k at most: one bit on average.
+//! - Breaking the connection before the verdict shows nothing, as no message before it depends on the bits. A redone unit has
+//!   new holes, and a new connection a new Δ, so earlier guesses are of no use for them.
+//! - Guessing finds no more than it costs. That a spoiled unit passes and its noise misses a word of weight d has
+//!   probability (1 - d)^t at most, as without guessing; that guesses pass and q trials then find Δ, q/2^128.
+//! - A party that guesses nothing passes with probability 1/|B| a unit here, and n/128·2^-128 a call of `softspoken`.
+//! - A run that somebody starts again is another run: j starts allow k bits with probability j·2^-k.
+//!
 //! Up to [`DIRECT`] outputs, steps 1 and 2 alone are the protocol, and nothing is assumed of any code.
 //! Rounds: 1 (3 if malicious).   Bytes: R to S: (t·(h + log|B|))·(128/k - 1)/8 ([`softspoken`]); S to R: 16·t·(h + 2); for t
 //! trees of depth h.
@@ -355,6 +366,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The price of a bit: the sum of one side's leaves, spoiled, is noticed by a receiver that opens this side, so by one in two.
+    /// The last block of a tree is always used.
+    #[test]
+    fn a_guessed_bit_is_noticed_half_of_the_time() {
+        let depth = Plan::new(&SETS[0], 600, Security::Malicious).unwrap().noise.depth as usize;
+        let passes = |tree: usize, block: usize| {
+            let bit = 128 * (tree * pprf::message(depth) + block);
+            match unit(Security::Malicious, true, Attack::Flip(bit), 2) {
+                (Ok((delta, b)), Ok((a, c))) => {
+                    assert_eq!(c, ideal::vole(delta, &a, &b), "tree {tree}");
+                    true
+                }
+                (_, Err(error)) => {
+                    assert_eq!(error.fault(), Fault::Peer, "tree {tree}: {error}");
+                    false
+                }
+                (Err(error), Ok(_)) => panic!("tree {tree}: {error}"),
+            }
+        };
+        let passed = |block: usize| (0..32).filter(|&tree| passes(tree, block)).count();
+        let (left, right, total) = (passed(depth - 1), passed(depth), passed(depth + 1));
+        // The randomness is the same each time: who opens the left side does not open the right one.
+        assert_eq!(left + right, 32);
+        assert!((6..=26).contains(&left), "{left} of 32");
+        assert_eq!(total, 0);
     }
 
     /// What semi-honest security means: lengths are checked, and a wrong tree is not seen.

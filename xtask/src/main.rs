@@ -1,5 +1,6 @@
 //! Every chore of the repository: `cargo xtask CHORE`.
 
+mod claims;
 mod headers;
 mod layers;
 mod reference;
@@ -15,6 +16,7 @@ cargo xtask CHORE
   test           all tests, on every instruction set that this CPU has
   layers         the crates' dependencies against xtask/layers.toml, and where `unsafe` stands
   headers        the headers of the protocol files
+  claims         the tables of SECURITY.md: every claim names tests, and they are there
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["test"] => test(false),
         ["layers"] => layers::check(&root()),
         ["headers"] => headers::check(&root()),
+        ["claims"] => claims::check(&root()),
         ["gen"] => reference::generate(&root(), false),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
@@ -50,6 +53,7 @@ fn ci(long: bool) -> Chore {
     run("cargo", &["fmt", "--all", "--check"], &[])?;
     layers::check(&root())?;
     headers::check(&root())?;
+    claims::check(&root())?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
     test(long)

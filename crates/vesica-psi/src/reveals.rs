@@ -2,14 +2,15 @@
 
 use vesica_session::{Learner, Reveal};
 
-/// The output itself.
+/// The output itself. A party that does not learn sees nothing of it but some microseconds in each unit: the learner stores
+/// what it found between two messages, and says its last word before it writes its output.
 pub const INTERSECTION: Reveal = Reveal {
     name: "intersection",
     to: Learner::Learners,
     what: "which of their own keys the other party holds too, and so how many",
 };
 
-/// Needed to size units; padding hides how the keys fall into them.
+/// Needed to size units; padding hides how the keys fall into them. A partner that comes back with another count is refused.
 pub const KEY_COUNT: Reveal =
     Reveal { name: "key_count", to: Learner::Everyone, what: "how many distinct, non-empty keys each party holds" };
 
@@ -41,9 +42,11 @@ pub const MINIMUM: Reveal = Reveal {
     what: "whether there are as many common keys as the job asks for at least",
 };
 
-/// What no encryption hides.
+/// What no encryption hides. Where the parties tell each other how many rows matched keys have, that message is as long as there
+/// are matched keys in the unit.
 pub const TRAFFIC: Reveal = Reveal {
     name: "traffic",
     to: Learner::Network,
-    what: "how many bytes went each way, and when; this follows from the key counts",
+    what: "how many bytes went each way, and when; this follows from the key counts and, where the parties also tell each \
+           other how many rows matched keys have, from how many keys match",
 };

@@ -12,7 +12,8 @@
 //! 3. F(y) = T(y, k·H(y)) for S;  F(x) = T(x, k·(H(x) + r·G) - r·K) for R.
 //!
 //! What R sends is within 2^-80 an element of uniform, whatever the keys: of them S learns only the number. R learns k·H(x)
-//! and K; without k, and with H a random oracle, k·H(y) at another y looks random beside them.
+//! and K; without k, and with H a random oracle, k·H(y) at another y looks random beside them. An R that deviates gets k·H at
+//! no more keys than it sent elements, by one-more *gap* Diffie-Hellman: S's tags decide Diffie-Hellman for k.
 //! Cost: a multiple a key for S, of R's keys and of its own; R takes its multiples of G and K from tables.
 //! Rounds: 1, and 1/2 once.   Bytes: WIRE of the group to S, EVALUATED of it to R.
 //! Differs from the papers: T is keyed by the run, the unit and K. Nothing shows that an answer is by the k of K, which is what

@@ -14,7 +14,8 @@
 //! Why they agree: Decode is linear, so Decode(K, y) = Decode(C, y) + Δ·Decode(P, y), and Decode(P, x) = H_B(x).
 //!
 //! The sender sees A, which A' pads. The receiver knows F at a y that is not its own if Decode(P, y) happens to be H_B(y),
-//! once in |B| for each y: so |B| >= 2^σ·m for the m keys of the whole job (`vesica_params::vole_base_bits`).
+//! once in |B| for each y: so |B| >= 2^σ·m for the m keys of the whole job (`vesica_params::vole_base_bits`). A receiver that
+//! deviates fits P to more keys than it declared: docs/src/protocols/rr22.md counts how many, and says what is not proven.
 //! Rounds: VOLE + 1/2 (malicious: + 1).   Bytes: VOLE(|P|) + |P|·|B|.
 //! Differs from the papers: H_B and H_o are keyed by the run and the unit; H_o takes the key too in both modes.
 

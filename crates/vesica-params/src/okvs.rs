@@ -266,4 +266,42 @@ mod tests {
             assert!(ours >= width && ours <= width * 11 / 10, "{} at 2^{log}: {ours}", set.epsilon);
         }
     }
+
+    /// Keys that a store of `slots` slots of 128 bits can be right for at most, of 2^`log_d` that were hashed, except with
+    /// probability 2^-40: the formula of docs/src/protocols/rr22.md, whose n' is on both sides.
+    fn most_guesses(slots: f64, log_d: f64) -> f64 {
+        let next =
+            |n: f64| (128.0 * (slots + 1.0) + 40.0) / (128.0 - core::f64::consts::LOG2_E - log_d + libm::log2(n));
+        (0..100).fold(slots, |n, _| next(n))
+    }
+
+    /// The table of that page, and of rows R11 and R12 of SECURITY.md: keys in so many units; slots a key, then guesses a key
+    /// for 2^20, 2^33, 2^48, 2^64 and 2^80 hashed keys.
+    #[test]
+    fn guesses_are_as_written_down() {
+        let jobs = [(1u64 << 20, 8u32), (1 << 20, 64), (1 << 12, 1), (1 << 10, 1)];
+        let fast = [
+            [1.31, 1.35, 1.51, 1.74, 2.08, 2.58],
+            [1.28, 1.35, 1.51, 1.75, 2.10, 2.63],
+            [1.33, 1.43, 1.61, 1.87, 2.25, 2.84],
+            [1.48, 1.62, 1.82, 2.12, 2.57, 3.26],
+        ];
+        let low_comm = [
+            [1.03, 1.07, 1.20, 1.38, 1.65, 2.05],
+            [1.07, 1.13, 1.26, 1.46, 1.76, 2.21],
+            [1.16, 1.25, 1.40, 1.63, 1.97, 2.48],
+            [1.54, 1.68, 1.88, 2.19, 2.66, 3.38],
+        ];
+        for (i, (n, units)) in jobs.into_iter().enumerate() {
+            let keys = crate::unit_capacity(n, units, Level::STANDARD);
+            let paxos = paxos(keys, units, Level::STANDARD).expect("up to 2^24").slots() as f64;
+            let band = f64::from(band(&BAND_3, keys, units, Level::STANDARD).expect("up to 2^24").slots);
+            for (slots, written) in [(paxos, fast[i]), (band, low_comm[i])] {
+                let hashed = [20.0, 33.0, 48.0, 64.0, 80.0].map(|log_d| most_guesses(slots, log_d));
+                for (is, written) in core::iter::once(slots).chain(hashed).zip(written) {
+                    assert!((is / keys as f64 - written).abs() < 0.007, "{keys} keys, {slots} slots: {is}, {written}");
+                }
+            }
+        }
+    }
 }

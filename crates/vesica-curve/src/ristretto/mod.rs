@@ -624,7 +624,7 @@ mod tests {
     const SIZES: [usize; 11] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 31];
 
     fn rfc_9496() -> Value {
-        serde_json::from_str(include_str!("../../../vectors/rfc/rfc9496_ristretto255.json")).unwrap()
+        serde_json::from_str(include_str!("../../../../vectors/rfc/rfc9496_ristretto255.json")).unwrap()
     }
 
     #[test]
@@ -675,7 +675,7 @@ mod tests {
 
     #[test]
     fn oprf_of_rfc_9497() {
-        let file: Value = serde_json::from_str(include_str!("../../../vectors/rfc/rfc9497_ristretto255.json")).unwrap();
+        let file: Value = serde_json::from_str(include_str!("../../../../vectors/rfc/rfc9497_ristretto255.json")).unwrap();
         let suite = file["suites"].as_array().unwrap().iter().find(|suite| suite["mode"] == 0).unwrap();
         let dst = Dst::new(&text(&suite["groupDST"]));
         let key = scalar(&text(&suite["skSm"]));

@@ -988,8 +988,8 @@ mod tests {
     #[test]
     fn hash_follows_rfc_9380() {
         let texts = [
-            include_str!("../../../vectors/rfc/rfc9380_curve25519_ro.json"),
-            include_str!("../../../vectors/rfc/rfc9380_curve25519_nu.json"),
+            include_str!("../../../../vectors/rfc/rfc9380_curve25519_ro.json"),
+            include_str!("../../../../vectors/rfc/rfc9380_curve25519_nu.json"),
         ];
         for (text, maps) in texts.into_iter().zip([2, 1]) {
             let file: Value = serde_json::from_str(text).unwrap();

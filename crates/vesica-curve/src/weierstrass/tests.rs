@@ -1,8 +1,11 @@
 //! What holds for each of the three curves, against the RustCrypto crates and big integers.
 
+use super::layout::{load, store};
+use super::scalar::difference;
 use super::*;
+use crate::backend::Kernel;
 use crate::messages::expand_message_xmd;
-use crate::{Points as _, field::prime256};
+use crate::{Points as _, SecretScalar, field::prime256};
 use num_bigint::BigUint;
 
 /// Another implementation of a curve.
@@ -640,7 +643,8 @@ fn sm2_multiplies_as_the_standard_says() {
 
 // ---- Blinding.
 
-use super::blind::{EVALUATED, Table};
+use super::blind::EVALUATED;
+use super::sums::Table;
 use num_bigint::BigInt;
 
 /// Random bytes that make these digits, by element and window.

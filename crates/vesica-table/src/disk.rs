@@ -1,3 +1,5 @@
+//! What is asked of a disk.
+
 use std::io;
 use std::path::Path;
 
@@ -9,6 +11,15 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(dir)?;
     #[allow(clippy::useless_conversion)] // these are narrower elsewhere
     Ok(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
+}
+
+/// Bytes that can be read at any place, from any thread.
+pub trait ReadAt: Send + Sync {
+    /// Reads the whole of `bytes` from `offset`.
+    ///
+    /// # Errors
+    /// Those of the file behind it, or of its content.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
 #[cfg(test)]

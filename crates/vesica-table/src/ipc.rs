@@ -1,5 +1,5 @@
-use crate::open::Cursor;
 use crate::parquet::{arrow, columns, corrupt, guarded};
+use crate::source::Cursor;
 use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::reader::{FileReader, StreamReader};

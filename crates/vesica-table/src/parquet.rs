@@ -1,4 +1,4 @@
-use crate::open::Cursor;
+use crate::source::Cursor;
 use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, SchemaRef};

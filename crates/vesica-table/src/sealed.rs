@@ -1,4 +1,4 @@
-use crate::ReadAt;
+use crate::disk::ReadAt;
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use std::fs::{File, Permissions};

@@ -1,5 +1,6 @@
 use crate::Error;
-use crate::open::{Format, Source};
+use crate::format::Format;
+use crate::source::Source;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use vesica_types::RowId;

@@ -1,0 +1,103 @@
+//! The reading end of a spill.
+
+use super::memory::Memory;
+use crate::Error;
+use crate::disk::ReadAt;
+use crate::sealed::Sealed;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The reading end of a [`Log`].
+pub(crate) struct Runs {
+    pub(super) dir: PathBuf,
+    pub(super) file: Option<Sealed>,
+    /// Somebody else's file, in place of one of its own.
+    pub(super) placed: Option<Arc<dyn ReadAt>>,
+    /// Bytes in the file.
+    pub(super) disk: u64,
+    /// For each run, where the bounds of its buckets stand (offsets in the file, `u64` each, one more than buckets).
+    pub(super) indexes: Vec<u64>,
+    /// All of it if there is no file.
+    pub(super) memory: Memory,
+    /// Bytes in each bucket.
+    pub(crate) sizes: Vec<u64>,
+}
+
+impl Runs {
+    /// Where in the file the piece of `bucket` in `run` stands.
+    fn piece(&self, run: usize, bucket: usize) -> io::Result<Range<u64>> {
+        let mut bounds = [0; 16];
+        self.file()?.read_exact_at(&mut bounds, self.indexes[run] + 8 * bucket as u64)?;
+        let bound = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bounds[8 * i + j]));
+        Ok(bound(0)..bound(1))
+    }
+
+    fn file(&self) -> io::Result<&dyn ReadAt> {
+        match (&self.file, &self.placed) {
+            (Some(file), _) => Ok(file),
+            (None, Some(file)) => Ok(&**file),
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Appends what is in `bucket` to `bytes`.
+    pub(super) fn read(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        let size = self.sizes[bucket] as usize;
+        bytes.reserve(size);
+        for run in 0..self.indexes.len() {
+            let from = bytes.len();
+            let read = self.piece(run, bucket).and_then(|piece| {
+                bytes.resize(from + (piece.end - piece.start) as usize, 0);
+                self.file()?.read_exact_at(&mut bytes[from..], piece.start)
+            });
+            read.map_err(|e| Error::reading(&self.dir, e))?;
+        }
+        if self.indexes.is_empty() {
+            self.memory.pieces(bucket, 0, size).for_each(|piece| bytes.extend_from_slice(piece));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stream(self: &Arc<Self>, bucket: usize) -> Stream {
+        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, at: 0 }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Reads one bucket from front to back.
+pub(crate) struct Stream {
+    pub(super) runs: Arc<Runs>,
+    pub(super) bucket: usize,
+    /// The next run in the file, and what is left of the one before it.
+    pub(super) run: usize,
+    pub(super) piece: Range<u64>,
+    /// What was read of what is in memory.
+    pub(super) at: usize,
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() && self.run < self.runs.indexes.len() {
+            self.piece = self.runs.piece(self.run, self.bucket)?;
+            self.run += 1;
+        }
+        if !self.piece.is_empty() {
+            let n = (self.piece.end - self.piece.start).min(buf.len() as u64) as usize;
+            self.runs.file()?.read_exact_at(&mut buf[..n], self.piece.start)?;
+            self.piece.start += n as u64;
+            return Ok(n);
+        }
+        if !self.runs.indexes.is_empty() {
+            return Ok(0);
+        }
+        let mut pieces = self.runs.memory.pieces(self.bucket, self.at, self.runs.sizes[self.bucket] as usize);
+        let n = pieces.next().unwrap_or_default().read(buf)?;
+        self.at += n;
+        Ok(n)
+    }
+}

@@ -1,0 +1,185 @@
+//! Spills in memory and beyond it.
+
+use super::memory::{BLOCK, SLAB};
+use super::*;
+use crate::sealed::Sealed;
+use proptest::prelude::*;
+use std::io;
+use std::path::PathBuf;
+
+fn dir() -> PathBuf {
+    std::env::temp_dir()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_goes_in_comes_out_in_order(
+        buckets in 1usize..20,
+        record in 1usize..30,
+        memory in 1usize..5000,
+        pushed in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..600),
+        block in 1usize..50,
+    ) {
+        let mut spill = Spill::new(buckets, record, memory, &dir()).unwrap();
+        let mut expected = vec![Vec::new(); buckets];
+        for (i, (bucket, byte)) in pushed.iter().enumerate() {
+            let bucket = bucket.index(buckets);
+            let bytes: Vec<u8> = (0..record).map(|j| byte ^ (i + j) as u8).collect();
+            spill.push(bucket, &bytes).unwrap();
+            expected[bucket].extend(bytes);
+        }
+        let spilled = spill.finish().unwrap();
+        prop_assert_eq!(spilled.total(), pushed.len() as u64);
+        for (bucket, expected) in expected.iter().enumerate() {
+            prop_assert_eq!(spilled.len(bucket) * record, expected.len());
+            prop_assert_eq!(&spilled.read(bucket).unwrap(), expected);
+            let blocks: Vec<_> = spilled.blocks(bucket, block).map(Result::unwrap).collect();
+            prop_assert!(blocks.iter().rev().skip(1).all(|b| b.len() == block * record));
+            prop_assert_eq!(&blocks.concat(), expected);
+        }
+    }
+}
+
+#[test]
+fn within_the_budget_nothing_is_written_and_beyond_it_all_is_kept() {
+    for (memory, on_disk) in [(1 << 20, false), (1 << 12, true), (3 << 10, true)] {
+        let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
+        (0..1000u128).for_each(|i| spill.push(i as usize % 7, &i.to_le_bytes()).unwrap());
+        assert!(spill.log.runs.memory.slabs.iter().map(Vec::capacity).sum::<usize>() <= memory);
+        let spilled = spill.finish().unwrap();
+        assert_eq!(spilled.disk_bytes() > 0, on_disk);
+        // From several threads at once.
+        std::thread::scope(|scope| {
+            for bucket in 0..7 {
+                let spilled = &spilled;
+                scope.spawn(move || {
+                    let expected: Vec<u8> =
+                        (0..1000u128).filter(|i| *i as usize % 7 == bucket).flat_map(u128::to_le_bytes).collect();
+                    assert_eq!(spilled.read(bucket).unwrap(), expected);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn the_last_slab_is_as_large_as_the_budget_allows() {
+    let budget = SLAB + 3 * BLOCK + 1;
+    let mut memory = Memory::new(2, budget);
+    for i in 0..SLAB / BLOCK + 3 {
+        assert_eq!(memory.take(i % 2), (i / (SLAB / BLOCK), i % (SLAB / BLOCK) * BLOCK));
+    }
+    assert_eq!(memory.slabs.iter().map(Vec::len).collect::<Vec<_>>(), [SLAB, 3 * BLOCK]);
+    assert_eq!(memory.buckets_mut().iter().map(Vec::len).sum::<usize>(), SLAB / BLOCK + 3);
+}
+
+/// A file that is somebody else's.
+struct Bytes(Vec<u8>);
+
+impl ReadAt for Bytes {
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = self.0.get(offset as usize..).ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(from.get(..bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+#[test]
+fn records_that_stand_in_a_file_are_read_where_they_stand() {
+    let placed = |bounds: [u64; 4], text: &[u8]| {
+        let words = bounds.map(u64::to_le_bytes);
+        let bytes = [b"-", words.as_flattened(), text].concat();
+        Spilled::placed(Arc::new(Bytes(bytes)), Path::new("f"), 1, 3, 2)
+    };
+    let spilled = placed([33, 35, 35, 41], b"aabbccdd").unwrap();
+    assert_eq!((spilled.buckets(), spilled.total(), spilled.len(2), spilled.disk_bytes()), (3, 4, 3, 8));
+    assert_eq!([0, 1, 2].map(|i| spilled.read(i).unwrap()), [&b"aa"[..], b"", b"bbccdd"]);
+    let blocks: Vec<_> = spilled.blocks(2, 2).map(Result::unwrap).collect();
+    assert_eq!(blocks, [&b"bbcc"[..], b"dd"]);
+    assert!(placed([33, 35, 35, 41], b"aabbccd").unwrap().read(2).is_err(), "it is too short");
+    assert!(placed([33, 35, 34, 41], b"aabbccdd").is_err(), "a bucket ends before it begins");
+    assert!(placed([33, 34, 35, 41], b"aabbccdd").is_err(), "half a record");
+}
+
+fn filled(memory: usize) -> Spilled {
+    let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
+    (0..2000u128).for_each(|i| spill.push((i * i % 7) as usize, &i.to_be_bytes()).unwrap());
+    spill.finish().unwrap()
+}
+
+#[test]
+fn buckets_are_rewritten_in_memory() {
+    for workers in [1, 3] {
+        // Every other record, the last one first.
+        let change = |old: &[u8], kept: &mut Refill<'_>| {
+            old.chunks_exact(16).rev().step_by(2).try_for_each(|record| kept.push(record))
+        };
+        let expected = |bucket| {
+            let all: Vec<u128> = (0..2000).filter(|i| i * i % 7 == bucket).collect();
+            all.into_iter().rev().step_by(2).flat_map(u128::to_be_bytes).collect::<Vec<_>>()
+        };
+        let spilled = filled(1 << 20).rewrite(workers, change).unwrap();
+        let mut bytes = vec![1, 2, 3];
+        for bucket in 0..7 {
+            spilled.read_into(bucket, &mut bytes).unwrap();
+            assert_eq!(bytes, expected(bucket as u128));
+            assert_eq!(spilled.len(bucket) * 16, bytes.len());
+            assert_eq!(spilled.blocks(bucket, 5).map(Result::unwrap).collect::<Vec<_>>().concat(), bytes);
+        }
+    }
+}
+
+#[test]
+fn an_error_more_records_or_a_file_end_a_rewriting() {
+    for workers in [1, 3] {
+        let failed = filled(1 << 20).rewrite(workers, |_, _| Err(Error::Bug("so".into())));
+        assert!(failed.err().unwrap().to_string().contains("so"));
+        let twice = |old: &[u8], kept: &mut Refill<'_>| {
+            kept.push(old)?;
+            kept.push(&old[..old.len().min(8)])
+        };
+        let error = filled(1 << 20).rewrite::<Error>(workers, twice).err().unwrap();
+        assert!(error.to_string().contains("records were added"), "{error}");
+        assert!(matches!(filled(1 << 12).rewrite::<Error>(workers, |_, _| Ok(())), Err(Error::Bug(_))));
+    }
+}
+
+#[test]
+fn the_most_buckets_work_and_one_more_is_a_bug() {
+    let mut spill = Spill::new(MAX_BUCKETS, 8, 1 << 16, &dir()).unwrap();
+    (0..MAX_BUCKETS).for_each(|i| spill.push(i, &(i as u64).to_le_bytes()).unwrap());
+    let spilled = spill.finish().unwrap();
+    assert!((0..MAX_BUCKETS).all(|i| spilled.read(i).unwrap() == (i as u64).to_le_bytes()));
+    assert!(Spill::new(MAX_BUCKETS + 1, 8, 1 << 16, &dir()).is_err());
+    assert!(Spill::new(0, 8, 1 << 16, &dir()).is_err());
+    let mut spill = Spill::new(2, 8, 1 << 16, &dir()).unwrap();
+    assert!(spill.push(2, &[0; 8]).is_err());
+    assert!(spill.push(0, &[0; 7]).is_err());
+}
+
+#[test]
+fn the_file_has_no_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spill = Spill::new(3, 8, 64, dir.path()).unwrap();
+    (0..1000u64).for_each(|i| spill.push(0, &i.to_le_bytes()).unwrap());
+    assert!(spill.log.runs.disk > 0);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let mut spill = Spill::new(3, 8, 64, Path::new("/no/such/folder")).unwrap();
+    let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
+    assert!(error.to_string().contains("/no/such/folder"), "{error}");
+    assert_eq!(error.fault(), crate::Fault::Config);
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let mut spill = Spill::new(3, 8, 64, &dir()).unwrap();
+    spill.log.runs.file = Some(Sealed::full());
+    let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+}

@@ -1,7 +1,7 @@
 //! That this side lives, said once a second; and whether the other side does.
 
 use crate::Control;
-use crate::mux::{Shared, lock};
+use crate::link::{Shared, lock};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vesica_session::Error;

@@ -2,7 +2,7 @@
 //! direction.
 
 use crate::frame::{self, HEAD, Head, MAX_NAME, Progress};
-use crate::mux::{MESSAGE, Shared, lock};
+use crate::link::{MESSAGE, Shared, lock};
 use crate::text::printable;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read};

@@ -9,12 +9,11 @@
 //! does not. None of the three ever waits for a protocol, so a party that computes for minutes is not taken for dead.
 //!
 //! Nothing from the wire allocates, loops or panics before it is bounded: every bound is a constant of `frame`, `hello`
-//! or `mux`.
+//! or `link`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
 
-mod connect;
 mod error;
 mod event;
 mod frame;
@@ -23,14 +22,15 @@ mod hello;
 mod identity;
 mod inbound;
 mod line;
-mod mux;
+mod link;
+mod meeting;
 mod text;
 mod tls;
 
-pub use connect::{Bound, Endpoint, PeerSpec, Security, connect};
 pub use error::{Error, Result};
 pub use event::{Control, Event, Quiet};
 pub use hello::WIRE_VERSION;
 pub use identity::{Fingerprint, Identity};
-pub use mux::{Link, PeerProgress, Secured, Traffic};
+pub use link::{Link, PeerProgress, Secured, Traffic};
+pub use meeting::{Bound, Endpoint, PeerSpec, Security, connect};
 pub use tls::{Roots, Trust};

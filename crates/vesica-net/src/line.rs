@@ -1,6 +1,6 @@
 //! One line as a protocol sees it.
 
-use crate::mux::{MESSAGE, Shared, State, lock, wait};
+use crate::link::{MESSAGE, Shared, State, lock, wait};
 use nix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::ThreadId;

@@ -4,7 +4,7 @@
 //! the door has a thread of its own, so that nobody waits for a stranger.
 
 use crate::hello::{Hello, Verdict, WINDOWS};
-use crate::mux::{Link, Parts, Secured, lock};
+use crate::link::{Link, Parts, Secured, lock};
 use crate::tls::{self, Guests, Hitch, Trust, Wire};
 use crate::{Control, Error, Event, Fingerprint, Identity, Result, heartbeat};
 use rustls::{ClientConfig, ServerConfig};

@@ -24,7 +24,7 @@ fn links(tls: bool) -> (Link, Link) {
     };
     let bound = endpoint(0, None).bind().unwrap();
     let address = bound.address().unwrap().to_string();
-    let waiting = std::thread::spawn(move || bound.connect(Arc::new(Quiet)).unwrap().remove(0));
+    let waiting = std::thread::spawn(move || bound.meet(Arc::new(Quiet)).unwrap().remove(0));
     let there = connect(endpoint(1, Some(address)), Arc::new(Quiet)).unwrap().remove(0);
     (waiting.join().unwrap(), there)
 }

@@ -1,7 +1,8 @@
 //! That this side lives, said once a second; and whether the other side does.
 
 use crate::Control;
-use crate::link::{Shared, lock};
+use crate::lock::lock;
+use crate::shared::Shared;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vesica_session::Error;

@@ -8,10 +8,13 @@
 //! Numbers are little-endian. Everything up to `length` stays as it is in all versions, so that two versions can always
 //! tell each other apart. The dialling side speaks first; each gives its verdict on the other's hello.
 
+use crate::hitch::Hitch;
 use crate::text::{beginning, printable};
-use crate::tls::{Hitch, Wire};
+use crate::version::{MAGIC, WIRE_VERSION};
+use crate::wire::Wire;
 use vesica_types::Party;
 
+<<<<<<< HEAD
 /// The version of everything that this crate sends, from the hello to the frames.
 pub const WIRE_VERSION: u32 = 3;
 
@@ -24,6 +27,8 @@ pub(crate) fn is_ours(bytes: &[u8]) -> bool {
     n > 0 && bytes.get(..n) == MAGIC.get(..n)
 }
 
+=======
+>>>>>>> 32f72c9 (net: who listens is apart from who meets, and each file holds one idea)
 /// The longest body: two names of 255 bytes and the rest.
 const MAX_BODY: usize = 32 + 4 + 2 * 256;
 

@@ -1,16 +1,17 @@
+//! A party's private key and certificate, and the files that they stand in.
+
+use crate::certificate::{in_force, validity};
 use crate::text::date;
-use crate::{Error, Result};
+use crate::{Error, Fingerprint, Result};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -253,113 +254,6 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Whether `cert` is in force at `now`, in words if not.
-pub(crate) fn in_force(cert: &CertificateDer<'_>, now: u64) -> std::result::Result<(), String> {
-    let (begin, end) = validity(cert)?;
-    if now > end {
-        return Err(format!("the certificate expired on {}", date(end)));
-    }
-    if now < begin {
-        return Err(format!("the certificate is not valid before {}; check this machine's clock", date(begin)));
-    }
-    Ok(())
-}
-
-/// The first and the last second at which `cert` is valid.
-///
-/// The certificate library keeps the dates to itself but names them when it refuses a certificate for its age. So it is
-/// asked to verify at a time before and at a time after all others; the age is the first thing that it looks at.
-fn validity(cert: &CertificateDer<'_>) -> std::result::Result<(u64, u64), String> {
-    let unreadable = |e: webpki::Error| format!("the certificate cannot be understood ({e})");
-    let entity = webpki::EndEntityCert::try_from(cert).map_err(unreadable)?;
-    let at = |seconds: u64| {
-        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        entity.verify_for_usage(&[], &[], &[], time, webpki::KeyUsage::client_auth(), None, None).map(|_| ())
-    };
-    // A certificate without end has 9999-12-31 in it (RFC 5280, 4.1.2.5), which is as far as this looks.
-    let end = match at(253_402_300_800) {
-        Err(webpki::Error::CertExpired { not_after, .. }) => not_after.as_secs(),
-        Err(webpki::Error::CertNotValidYet { not_before, .. }) => not_before.as_secs(),
-        Err(e @ (webpki::Error::InvalidCertValidity | webpki::Error::BadDerTime | webpki::Error::BadDer)) => {
-            return Err(unreadable(e));
-        }
-        _ => 253_402_300_799,
-    };
-    let begin = match at(0) {
-        Err(webpki::Error::CertNotValidYet { not_before, .. }) => not_before.as_secs(),
-        _ => 0,
-    };
-    Ok((begin, end))
-}
-
-/// The hash by which partners know a certificate: SHA-256 of its DER encoding, written `sha256:` and 64 hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint([u8; 32]);
-
-impl Fingerprint {
-    /// The fingerprint of a certificate.
-    pub(crate) fn of(cert: &CertificateDer<'_>) -> Self {
-        Self(Sha256::digest(cert).into())
-    }
-
-    /// The fingerprint of the first certificate in a PEM file, such as a partner's `NAME.cert.pem`.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn of_file(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let cert = CertificateDer::from_pem_file(path).map_err(|e| Error::Identity {
-            what: format!("certificate {}", path.display()),
-            why: format!("no certificate can be read from it ({e})"),
-            remedy: "give a PEM file such as the NAME.cert.pem that `vesica cert` made".into(),
-        })?;
-        Ok(Self::of(&cert))
-    }
-
-    /// The hash itself.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for Fingerprint {
-    type Err = String;
-
-    /// Accepts upper case, and colons between bytes as `openssl x509 -fingerprint -sha256` prints them.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let wrong = |why: String| {
-            format!(
-                "{:?} is not a fingerprint: {why}; it is written `sha256:` and 64 hex digits, as `vesica cert` prints it",
-                crate::text::printable(text, 100)
-            )
-        };
-        let hex =
-            text.trim().strip_prefix("sha256:").ok_or_else(|| wrong("it does not begin with `sha256:`".into()))?;
-        let digits: Vec<u8> = hex
-            .chars()
-            .filter(|c| *c != ':')
-            .map(|c| c.to_digit(16).map(|d| d as u8).ok_or_else(|| wrong(format!("{c:?} is not a hex digit"))))
-            .collect::<std::result::Result<_, _>>()?;
-        let bytes: Vec<u8> =
-            digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-        let hash = (digits.len() == 64).then(|| bytes.try_into().ok()).flatten();
-        hash.map(Self).ok_or_else(|| wrong(format!("it has {} hex digits", digits.len())))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,21 +336,5 @@ mod tests {
             assert!(Identity::generate(name).is_err(), "{name:?}");
         }
         Identity::generate("Bank_1.example").unwrap();
-    }
-
-    #[test]
-    fn fingerprints_are_read_as_they_are_written() {
-        let made = Identity::generate("alice").unwrap().fingerprint();
-        assert_eq!(made.to_string().parse(), Ok(made));
-        let hex: Vec<String> = made.0.iter().map(|b| format!("{b:02X}")).collect();
-        assert_eq!(format!("sha256:{}", hex.join(":")).parse(), Ok(made));
-        for (text, why) in [
-            ("1234", "does not begin with `sha256:`"),
-            ("sha256:12", "it has 2 hex digits"),
-            ("sha256:xy", "'x' is not a hex digit"),
-        ] {
-            let error = text.parse::<Fingerprint>().unwrap_err();
-            assert!(error.contains(why) && error.contains("64 hex digits"), "{error}");
-        }
     }
 }

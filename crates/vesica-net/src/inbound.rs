@@ -2,7 +2,9 @@
 //! direction.
 
 use crate::frame::{self, HEAD, Head, MAX_NAME, Progress};
-use crate::link::{MESSAGE, Shared, lock};
+use crate::lock::lock;
+use crate::shared::Shared;
+use crate::state::MESSAGE;
 use crate::text::printable;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read};

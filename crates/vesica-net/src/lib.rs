@@ -9,28 +9,48 @@
 //! does not. None of the three ever waits for a protocol, so a party that computes for minutes is not taken for dead.
 //!
 //! Nothing from the wire allocates, loops or panics before it is bounded: every bound is a constant of `frame`, `hello`
-//! or `link`.
+//! or `state`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
 
+mod bound;
+mod certificate;
+mod crypt;
+mod dial;
+mod door;
+mod endpoint;
 mod error;
 mod event;
 mod frame;
 mod heartbeat;
 mod hello;
+mod hitch;
 mod identity;
 mod inbound;
 mod line;
 mod link;
+mod lock;
 mod meeting;
+mod outbound;
+mod secured;
+mod shared;
+mod spawn;
+mod state;
 mod text;
 mod tls;
+mod trust;
+mod version;
+mod wire;
 
+pub use bound::Bound;
+pub use certificate::Fingerprint;
+pub use endpoint::{Endpoint, PeerSpec, Security};
 pub use error::{Error, Result};
 pub use event::{Control, Event, Quiet};
-pub use hello::WIRE_VERSION;
-pub use identity::{Fingerprint, Identity};
-pub use link::{Link, PeerProgress, Secured, Traffic};
-pub use meeting::{Bound, Endpoint, PeerSpec, Security, connect};
-pub use tls::{Roots, Trust};
+pub use identity::Identity;
+pub use link::{Link, PeerProgress, Traffic};
+pub use meeting::connect;
+pub use secured::Secured;
+pub use trust::{Roots, Trust};
+pub use version::WIRE_VERSION;

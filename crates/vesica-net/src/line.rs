@@ -1,6 +1,10 @@
 //! One line as a protocol sees it.
 
-use crate::link::{MESSAGE, Shared, State, lock, wait};
+use crate::frame::MAX_NAME;
+use crate::lock::{lock, wait};
+use crate::shared::Shared;
+use crate::state::{MESSAGE, State};
+use crate::text::printable;
 use nix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -48,8 +52,29 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub fn new(shared: Arc<Shared>, key: u32, name: &str, signal: Arc<Condvar>) -> Self {
-        Self { shared, key, name: name.into(), signal, meter: Meter::default(), mark: None, spoke: false }
+    /// Opens a line: see [`Link::line`](crate::Link::line).
+    pub fn open(shared: &Arc<Shared>, name: &str) -> Result<Self> {
+        if name.is_empty() || name.len() > MAX_NAME || printable(name, MAX_NAME) != name {
+            return Err(Error::Bug(format!(
+                "{name:?} is no name for a line: at most {MAX_NAME} bytes of printable text"
+            )));
+        }
+        let mut state = lock(&shared.state);
+        state.over()?;
+        let key = state.open(name, shared.full(), &shared.peer)?;
+        let Some(line) = state.lines.get(&key) else { return Err(Error::Bug(format!("line {name:?} vanished"))) };
+        let signal = line.signal.clone();
+        shared.wake_writer(&mut state);
+        drop(state);
+        Ok(Self {
+            shared: shared.clone(),
+            key,
+            name: name.into(),
+            signal,
+            meter: Meter::default(),
+            mark: None,
+            spoke: false,
+        })
     }
 
     fn vanished(&self) -> Error {
@@ -172,7 +197,7 @@ impl Channel for Pipe {
     }
 
     fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
-        self.shared.open(name)
+        Ok(Box::new(Self::open(&self.shared, name)?))
     }
 
     fn alive(&self) -> Result<()> {

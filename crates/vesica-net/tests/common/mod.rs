@@ -156,7 +156,7 @@ pub fn listen(endpoint: Endpoint, log: &Arc<Log>) -> (SocketAddr, JoinHandle<Res
     let bound = endpoint.bind().unwrap();
     let address = bound.address().unwrap();
     let log = log.clone();
-    (address, std::thread::spawn(move || bound.connect(log)))
+    (address, std::thread::spawn(move || bound.meet(log)))
 }
 
 pub fn only(links: Vec<Link>) -> Link {

@@ -11,7 +11,7 @@ use crate::threads::cores;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_net::Link;
-use vesica_session::{Error, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
+use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
 use vesica_table::{Spill, Spilled, on_threads};
 use vesica_types::{Digest, UnitId};
 
@@ -207,6 +207,10 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
                     let mut failure = failure.lock().expect("no worker panics");
                     if failure.is_none() {
                         link.abort(error.fault(), &error.for_peer());
+                    }
+                    // What the peer did wrong is not forgotten because a connection broke at the same moment.
+                    let worse = |before: &JobError| before.fault() == Fault::Network && error.fault() == Fault::Peer;
+                    if failure.as_ref().is_none_or(worse) {
                         *failure = Some(error);
                     }
                 }
@@ -263,7 +267,7 @@ fn count_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_session::{Channel, Fault, Result, memory};
+    use vesica_session::{Channel, Result, memory};
     use vesica_types::Party;
 
     const ROWS: [(KeyId, u64); 3] = [(KeyId(4), 1), (KeyId(8), 20), (KeyId(2), 3)];

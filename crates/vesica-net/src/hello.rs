@@ -14,21 +14,6 @@ use crate::version::{MAGIC, WIRE_VERSION};
 use crate::wire::Wire;
 use vesica_types::Party;
 
-<<<<<<< HEAD
-/// The version of everything that this crate sends, from the hello to the frames.
-pub const WIRE_VERSION: u32 = 3;
-
-/// How a hello begins. The line end is there to meet those who would change it.
-pub(crate) const MAGIC: [u8; 8] = *b"vesica\r\n";
-
-/// Whether `bytes` can be the beginning of a hello.
-pub(crate) fn is_ours(bytes: &[u8]) -> bool {
-    let n = bytes.len().min(MAGIC.len());
-    n > 0 && bytes.get(..n) == MAGIC.get(..n)
-}
-
-=======
->>>>>>> 32f72c9 (net: who listens is apart from who meets, and each file holds one idea)
 /// The longest body: two names of 255 bytes and the rest.
 const MAX_BODY: usize = 32 + 4 + 2 * 256;
 

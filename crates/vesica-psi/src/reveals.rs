@@ -42,11 +42,9 @@ pub const MINIMUM: Reveal = Reveal {
     what: "whether there are as many common keys as the job asks for at least",
 };
 
-/// What no encryption hides. Where the parties tell each other how many rows matched keys have, that message is as long as there
-/// are matched keys in the unit.
+/// What no encryption hides.
 pub const TRAFFIC: Reveal = Reveal {
     name: "traffic",
     to: Learner::Network,
-    what: "how many bytes went each way, and when; this follows from the key counts and, where the parties also tell each \
-           other how many rows matched keys have, from how many keys match",
+    what: "how many bytes went each way, and when; this follows from the key counts",
 };

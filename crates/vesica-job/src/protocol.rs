@@ -18,7 +18,7 @@ use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet};
 use vesica_params::{cuckoo, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
-use vesica_psi::oprf::{self, OprfPsi, Role};
+use vesica_psi::oprf::{OprfPsi, Role};
 use vesica_session::{Channel, Meter, SessionRng, Unit, memory};
 use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
@@ -273,8 +273,7 @@ impl WithOprf for RunOprf<'_> {
         let oprf = choice.open(role(plan), agreed.salt, &mut *ch, rng)?;
         let mut meter = ch.meter();
         drop(ch);
-        let params = oprf::Params { session: agreed.salt, tag_len: agreed.sizes.tag_len, both: plan.all_learn() };
-        let protocol = OprfPsi::new(oprf, role(plan), params);
+        let protocol = OprfPsi::new(oprf, role(plan), agreed.sizes.tag_len, plan.all_learn());
         meter.merge(&units::run(&protocol, work, rng)?);
         Ok(meter)
     }
@@ -304,8 +303,7 @@ impl WithOprf for CostOfOprf<'_> {
             keys.sort_unstable();
             let (capacity, peer_capacity) = (capacity as usize, peer_capacity as usize);
             let unit = Unit { id: UnitId(0), keys, capacity, peer_capacity };
-            let params = oprf::Params { session: [0; 32], tag_len: sizes.tag_len, both: plan.all_learn() };
-            let protocol = OprfPsi::new(oprf, role, params);
+            let protocol = OprfPsi::new(oprf, role, sizes.tag_len, plan.all_learn());
             let start = Instant::now();
             protocol.over(&unit, ch, &mut rng)?;
             Ok::<_, JobError>((base, ch.meter().bytes(), start.elapsed()))

@@ -4,79 +4,62 @@
 //! the key into, and a table has room for a key only where no other is. So the answer must not be about values. It is an
 //! ascending list of words of L bits:
 //!
-//!   the tag of every common key    the first L bits of BLAKE3(key), keyed by the run and the unit
-//!   fillers                        the first L bits of BLAKE3(0), BLAKE3(1), … under the same key, up to the public length
+//!   the tag of every common key    the first L bits of its digest, which is a hash under the run's salt
+//!   fillers                        words of L ones, up to the public length
 //!
-//! The list is a function of the intersection, the public sizes and the salt, bit by bit. The sender, which knows all of these
-//! once it has found its keys in the list, computes it too and compares. That notices a claim for a key that the sender does not have. It
-//! does not notice a common key that was left out, nor a key of the sender's that was guessed: then the two results
-//! differ, and the run ends with an error when the parties compare these.
+//! The list is a function of the intersection, the public sizes and the salt, bit by bit. The sender looks its own keys up in it, and
+//! refuses a list that names any other. It does not notice a common key that was left out, nor a key of its own that was
+//! guessed: then the two results differ, and the run ends with an error when the parties compare these.
 //!
-//! An honest answer is misread if a key of the sender's has the tag of another key or of a filler. The list is not longer
-//! than the receiver's n keys, so that happens with probability n·m·2^-L at most for the sender's m keys. Two equal words of
-//! the list do no harm.
+//! An honest answer is misread if a key of the sender's has the tag of another key that is named, or is all ones where there are
+//! fillers. These are no more words than the receiver has keys, so that happens with probability n·m·2^-L at most in a job of n keys of
+//! the receiver's and m of the sender's.
 
-use crate::ordered::Ordered;
 use crate::sorted::Sorted;
-use vesica_block::Block;
-use vesica_block::blake::{self, Message};
-use vesica_types::{Digest, UnitId};
+use vesica_session::Misbehaviour;
+use vesica_types::Digest;
 
-/// Messages that are hashed at once.
-const HASHED: usize = 128;
-
-/// The answers of one unit.
-pub struct Answer {
-    key: [u8; 32],
-    list: Sorted,
+/// The answer in `list` that these keys are common, which ascend; `None` if they are more than it has room for.
+pub fn write(list: Sorted, common: impl ExactSizeIterator<Item = Digest>) -> Option<Vec<u8>> {
+    let fillers = list.len.checked_sub(common.len())?;
+    let mut words: Vec<u128> = common.map(|key| tag(list, key)).collect();
+    words.resize(words.len() + fillers, filler(list));
+    Some(list.encode(words.into_iter()))
 }
 
-impl Answer {
-    /// The answers of a unit, in lists of `len` words of `bits` bits.
-    pub fn new(session: &[u8; 32], unit: UnitId, len: usize, bits: u32) -> Self {
-        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 psi answer");
-        hash.update(session).update(&unit.0.to_le_bytes());
-        Self { key: *hash.finalize().as_bytes(), list: Sorted { len, bits } }
-    }
-
-    /// Bytes of an answer.
-    pub fn bytes(&self) -> usize {
-        self.list.bytes()
-    }
-
-    /// The answer that says that these keys are common; `None` if they are more than the list has room for.
-    pub fn write(&self, common: &[Digest]) -> Option<Vec<u8>> {
-        let fillers = self.list.len.checked_sub(common.len())? as u64;
-        let mut words = Vec::with_capacity(self.list.len);
-        self.hash(common.iter().map(|key| key.0), &mut words);
-        // A digest has 16 bytes and a counter 8, so no filler is the tag of a key but by chance.
-        self.hash((0..fillers).map(u64::to_le_bytes), &mut words);
-        words.iter_mut().for_each(|word| word.0 >>= 128 - self.list.bits);
-        words.sort_unstable();
-        Some(self.list.encode(words.into_iter().map(|word| word.0)))
-    }
-
-    /// The places of those of `keys` that an answer names.
-    ///
-    /// # Errors
-    /// The place of the first word of the answer that is out of order.
-    pub fn read(&self, keys: &[Digest], answer: &[u8]) -> Result<Vec<u32>, usize> {
-        let named = self.list.decode(answer)?;
-        let mut tags = Vec::with_capacity(keys.len());
-        self.hash(keys.iter().map(|key| key.0), &mut tags);
-        Ok(Ordered::new(tags, self.list.bits).common(&named).into_iter().map(|(place, _)| place).collect())
-    }
-
-    /// Appends the hashes of the messages, of at most 64 bytes each.
-    fn hash<const N: usize>(&self, messages: impl Iterator<Item = [u8; N]>, hashes: &mut Vec<Block>) {
-        let messages: Vec<Message> = messages.map(|bytes| Message::new(&bytes).expect("it is short enough")).collect();
-        let mut batch = [[0; 32]; HASHED];
-        for messages in messages.chunks(HASHED) {
-            blake::keyed(&self.key, messages, &mut batch);
-            let first = |hash: &[u8; 32]| Block::from_le_bytes(hash.as_chunks().0[0]);
-            hashes.extend(batch[..messages.len()].iter().map(first));
+/// The places of those of `keys`, which ascend, that an answer in `list` names.
+///
+/// # Errors
+/// What is wrong with the answer.
+///
+/// # Panics
+/// If it is not as long as the list.
+pub fn read(list: Sorted, keys: &[Digest], answer: &[u8]) -> Result<Vec<u32>, Misbehaviour> {
+    let named = list.decode(answer).map_err(|index| Misbehaviour::Order { index })?;
+    let mut own = keys.iter().map(|&key| tag(list, key)).zip(0..).peekable();
+    let mut places = Vec::new();
+    for word in named {
+        while own.next_if(|&(tag, _)| tag < word).is_some() {}
+        match own.next_if(|&(tag, _)| tag == word) {
+            Some((_, place)) => places.push(place),
+            None if word == filler(list) => {}
+            None => return Err(NOT_MINE),
         }
     }
+    Ok(places)
+}
+
+/// What the sender says of an answer that names what it does not hold.
+pub const NOT_MINE: Misbehaviour =
+    Misbehaviour::Contradiction("it says that it holds what is none of this side's keys");
+
+/// Digests compare as these numbers do.
+fn tag(list: Sorted, key: Digest) -> u128 {
+    u128::from_be_bytes(key.0) >> (128 - list.bits)
+}
+
+fn filler(list: Sorted) -> u128 {
+    u128::MAX >> (128 - list.bits)
 }
 
 #[cfg(test)]
@@ -84,44 +67,38 @@ mod tests {
     use super::*;
     use vesica_testkit::digests;
 
-    fn answer(unit: u32, len: usize) -> Answer {
-        Answer::new(&[9; 32], UnitId(unit), len, 80)
+    fn list(len: usize) -> Sorted {
+        Sorted { len, bits: 80 }
     }
 
     #[test]
-    fn a_reader_finds_the_keys_that_were_named_among_its_own() {
+    fn a_reader_finds_those_of_its_keys_that_were_named() {
         let keys = digests(0, 300);
-        for common in [0, 1, 17, 200] {
-            let named = [&keys[..common], &digests(1000, 1020)].concat();
-            let answer = answer(0, 220);
-            let wire = answer.write(&named).unwrap();
-            assert_eq!(wire.len(), answer.bytes());
-            let mut found = answer.read(&keys, &wire).unwrap();
-            found.sort_unstable();
-            assert_eq!(found, (0..common as u32).collect::<Vec<_>>());
+        for every in [1, 2, 7, 300] {
+            let named: Vec<Digest> = keys.iter().step_by(every).copied().collect();
+            for len in [named.len(), named.len() + 1, 400] {
+                let answer = write(list(len), named.iter().copied()).unwrap();
+                assert_eq!(answer.len(), list(len).bytes());
+                let want: Vec<u32> = (0..300).step_by(every).collect();
+                assert_eq!(read(list(len), &keys, &answer), Ok(want));
+            }
         }
     }
 
     #[test]
     fn more_keys_than_the_list_has_room_for_are_refused() {
-        assert!(answer(0, 20).write(&digests(0, 20)).is_some());
-        assert!(answer(0, 20).write(&digests(0, 21)).is_none());
+        assert!(write(list(20), digests(0, 20).into_iter()).is_some());
+        assert!(write(list(20), digests(0, 21).into_iter()).is_none());
     }
 
     #[test]
-    fn the_order_of_the_keys_does_not_show_and_units_have_other_tags() {
-        let mut keys = digests(0, 50);
-        let want = answer(0, 60).write(&keys);
-        keys.reverse();
-        assert_eq!(answer(0, 60).write(&keys), want);
-        assert_ne!(answer(1, 60).write(&keys), want);
-        assert_eq!(answer(1, 60).read(&keys, &want.unwrap()), Ok(vec![]));
-    }
-
-    #[test]
-    fn a_list_that_does_not_ascend_is_refused() {
-        let answer = answer(0, 20);
-        let wire = vec![0xff; answer.bytes()];
-        assert!(answer.read(&digests(0, 20), &wire).is_err());
+    fn a_list_that_names_another_key_or_one_twice_or_does_not_ascend_is_refused() {
+        let keys = digests(0, 20);
+        let other = write(list(20), digests(19, 21).into_iter()).unwrap();
+        assert_eq!(read(list(20), &keys, &other), Err(NOT_MINE));
+        let twice = write(list(20), [keys[3], keys[3]].into_iter()).unwrap();
+        assert_eq!(read(list(20), &keys, &twice), Err(NOT_MINE));
+        let disorder = vec![0xff; list(20).bytes()];
+        assert!(matches!(read(list(20), &keys, &disorder), Err(Misbehaviour::Order { .. })));
     }
 }

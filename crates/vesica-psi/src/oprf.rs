@@ -13,7 +13,7 @@
 //! Differs from the papers: values travel sorted, which is a function of the set alone and shorter; both sides are padded; the
 //! receiver may tell which keys are common, so that the sender learns too (to be used against honest parties only).
 
-use crate::answer::Answer;
+use crate::answer;
 use crate::ordered::Ordered;
 use crate::reveals;
 use crate::sorted::Sorted;
@@ -24,25 +24,13 @@ use vesica_types::{Digest, TagLen};
 /// Keys that are evaluated between two looks at whether the peer is still there.
 const EVALUATED: usize = 1 << 13;
 
-/// What the sender says if the answer names what it does not hold.
-const NOT_MINE: Misbehaviour = Misbehaviour::Contradiction("it says that it holds what is none of this side's keys");
-
 /// One party's side of a job, by the function `O`.
 pub struct OprfPsi<O> {
     oprf: O,
     role: Role,
-    params: Params,
-}
-
-/// What the parties agreed on.
-#[derive(Clone, Copy, Debug)]
-pub struct Params {
-    /// Names the run: the parties' jointly tossed salt.
-    pub session: [u8; 32],
-    /// L.
-    pub tag_len: TagLen,
+    tag_len: TagLen,
     /// Whether the sender learns too.
-    pub both: bool,
+    both: bool,
 }
 
 /// What a party does.
@@ -55,9 +43,9 @@ pub enum Role {
 }
 
 impl<O: Oprf> OprfPsi<O> {
-    /// The protocol with an opened function.
-    pub fn new(oprf: O, role: Role, params: Params) -> Self {
-        Self { oprf, role, params }
+    /// The protocol with an opened function. `both` says whether the sender learns too.
+    pub fn new(oprf: O, role: Role, tag_len: TagLen, both: bool) -> Self {
+        Self { oprf, role, tag_len, both }
     }
 
     /// One unit over one channel: [`Protocol::unit`].
@@ -73,7 +61,7 @@ impl<O: Oprf> OprfPsi<O> {
 
     /// L.
     fn bits(&self) -> u32 {
-        self.params.tag_len.bytes() as u32 * 8
+        self.tag_len.bytes() as u32 * 8
     }
 
     /// The list of the values of `m` keys.
@@ -86,9 +74,9 @@ impl<O: Oprf> OprfPsi<O> {
         Self::list(m, tag_len).bytes()
     }
 
-    /// The answer about keys of several values.
-    fn answer(&self, unit: &Unit) -> Answer {
-        Answer::new(&self.params.session, unit.id, unit.capacity.min(unit.peer_capacity), self.bits())
+    /// The answer where a key has several values.
+    fn answer(&self, unit: &Unit) -> Sorted {
+        Sorted { len: unit.capacity.min(unit.peer_capacity), bits: self.bits() }
     }
 
     fn receive(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
@@ -100,26 +88,28 @@ impl<O: Oprf> OprfPsi<O> {
 
         // 2. <- T
         ch.step("compare");
-        let list = Self::list(unit.peer_capacity, self.params.tag_len);
+        let list = Self::list(unit.peer_capacity, self.tag_len);
         let wire = ch.recv_exact(list.bytes())?;
         let tags = list.decode(&wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
 
         // 3. Output { x : F(x) in T };  -> which keys these are, if the sender learns too
         let common = values.common(&tags);
-        if self.params.both {
+        let mut places: Vec<u32> = common.iter().map(|&(place, _)| place).collect();
+        if self.both {
             let answer = if O::Key::VALUES == 1 {
                 // Which of T: where a key has one value, T's order is the sender's own matter.
                 let mut bitmap = vec![0; tags.len().div_ceil(8)];
                 common.iter().for_each(|&(_, at)| bitmap[at / 8] |= 1 << (at % 8));
                 bitmap
             } else {
-                let keys: Vec<Digest> = common.iter().map(|&(place, _)| unit.keys[place as usize]).collect();
                 let more = || ch.accuse(Misbehaviour::Contradiction("it holds more keys than it said"));
-                self.answer(unit).write(&keys).ok_or_else(more)?
+                places.sort_unstable();
+                let keys = places.iter().map(|&place| unit.keys[place as usize]);
+                answer::write(self.answer(unit), keys).ok_or_else(more)?
             };
             ch.send(&answer)?;
         }
-        Ok(common.into_iter().map(|(place, _)| place).collect())
+        Ok(places)
     }
 
     fn send(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
@@ -129,7 +119,7 @@ impl<O: Oprf> OprfPsi<O> {
         // 2. -> T; dummies are evaluated too, so that the time it takes does not show how many there are
         ch.step("compare");
         let ys = padded(unit, rng);
-        let list = Self::list(ys.len(), self.params.tag_len);
+        let list = Self::list(ys.len(), self.tag_len);
         let mut values = Vec::with_capacity(list.len);
         for ys in ys.chunks(EVALUATED) {
             ch.alive()?;
@@ -139,28 +129,23 @@ impl<O: Oprf> OprfPsi<O> {
         ch.send(&list.encode(values.tags().map(|(tag, _)| tag)))?;
 
         // 3. <- which keys are common, if I learn too
-        if !self.params.both {
+        if !self.both {
             return Ok(Vec::new());
         }
-        let mut places: Vec<u32> = if O::Key::VALUES == 1 {
-            let bitmap = ch.recv_exact(list.len.div_ceil(8))?;
-            let set = |at: usize| bitmap[at / 8] >> (at % 8) & 1 == 1;
-            values.tags().enumerate().filter(|&(at, _)| set(at)).map(|(_, (_, place))| place).collect()
-        } else {
-            let answer = self.answer(unit);
-            let wire = ch.recv_exact(answer.bytes())?;
-            let places = answer.read(&ys, &wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
-            let keys: Vec<Digest> = places.iter().map(|&place| ys[place as usize]).collect();
-            if answer.write(&keys).is_none_or(|mine| mine != wire) {
-                return Err(ch.accuse(NOT_MINE));
-            }
-            places
-        };
-        if places.iter().any(|&place| place as usize >= unit.keys.len()) {
-            return Err(ch.accuse(NOT_MINE));
+        if O::Key::VALUES > 1 {
+            let list = self.answer(unit);
+            let wire = ch.recv_exact(list.bytes())?;
+            return answer::read(list, &unit.keys, &wire).map_err(|fault| ch.accuse(fault));
         }
+        let bitmap = ch.recv_exact(list.len.div_ceil(8))?;
+        let set = |at: usize| bitmap[at / 8] >> (at % 8) & 1 == 1;
+        let marked = values.tags().enumerate().filter(|&(at, _)| set(at));
+        let mut places: Vec<u32> = marked.map(|(_, (_, place))| place).collect();
         places.sort_unstable();
-        Ok(places)
+        match places.last() {
+            Some(&last) if last as usize >= unit.keys.len() => Err(ch.accuse(answer::NOT_MINE)),
+            _ => Ok(places),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, code_width, cuckoo, lpn, okvs, tag_bytes};
-use vesica_psi::oprf::{self, OprfPsi, Role};
+use vesica_psi::oprf::{OprfPsi, Role};
 use vesica_session::{Channel, Protocol, Result, SessionRng, Unit};
 use vesica_testkit::{digests, two};
 use vesica_types::{TagLen, UnitId};
@@ -65,8 +65,7 @@ impl Job {
     pub fn run<O: Oprf>(&self, open: impl Open<O>) -> Vec<Vec<u32>> {
         let side = |role: Role, units: &[Unit], lines: &mut _, rng: &mut SessionRng| -> Result<Vec<Vec<u32>>> {
             let lines: &mut vesica_session::Lines = lines;
-            let params = oprf::Params { session: [9; 32], tag_len: self.tag_len, both: false };
-            let psi = OprfPsi::new(open(role, lines.peer()?, rng)?, role, params);
+            let psi = OprfPsi::new(open(role, lines.peer()?, rng)?, role, self.tag_len, false);
             units.iter().map(|unit| psi.unit(unit, lines, &mut rng.unit(unit.id))).collect()
         };
         let (found, sent) = two(

@@ -11,7 +11,7 @@ use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
-use vesica_psi::oprf::{self, OprfPsi, Role};
+use vesica_psi::oprf::{OprfPsi, Role};
 use vesica_session::{Channel, Lines, Protocol, Result, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, UnitId};
 
@@ -49,8 +49,7 @@ impl Side {
 
     /// The protocol with an opened function.
     pub fn psi<O: Oprf>(&self, oprf: O) -> OprfPsi<O> {
-        let params = oprf::Params { session: SESSION, tag_len: self.tag_len, both: self.both };
-        OprfPsi::new(oprf, self.role, params)
+        OprfPsi::new(oprf, self.role, self.tag_len, self.both)
     }
 }
 

@@ -215,7 +215,7 @@ impl<C: Curve, V: Lanes> Formula<V> for Roots<'_, C, V> {
     }
 }
 
-/// Makes of a curve's blinding functions of this crate, as [`entries`] does.
+/// Makes of a curve's blinding functions of this crate, as `entries` does.
 macro_rules! blinding {
     ($group:ty) => {
         impl crate::Blind for $group {

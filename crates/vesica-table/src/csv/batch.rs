@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 const BATCH_ROWS: usize = 16 << 10;
 const BATCH_BYTES: usize = 2 << 20;
 
-/// The schema of [`Form::Verbatim`].
+/// The schema of [`Form::Verbatim`](crate::Form::Verbatim).
 pub(crate) static VERBATIM: LazyLock<SchemaRef> =
     LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("row", DataType::LargeBinary, true)])));
 

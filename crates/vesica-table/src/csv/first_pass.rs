@@ -21,7 +21,7 @@ pub(super) const STRETCH: u64 = 256 << 10;
 const LOOK: usize = 4 << 10;
 
 impl CsvTable {
-    /// Reads the key columns: the batches that [`Table::keys`] promises.
+    /// Reads the key columns: the batches that [`Table::keys`](crate::Table::keys) promises.
     pub(super) fn first_pass(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
         let places = table::places(&self.source, &self.columns, columns)?;
         let fields: Vec<_> = places.iter().map(|&i| Field::new(&self.columns[i].name, DataType::Utf8, false)).collect();

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The reading end of a [`Log`].
+/// The reading end of a [`Log`](super::Log).
 pub(crate) struct Runs {
     pub(super) dir: PathBuf,
     pub(super) file: Option<Sealed>,

@@ -40,7 +40,7 @@ fn ledger(two: &Two, name: &str) -> PathBuf {
     two.path(&format!("ledger/{name}.ledger"))
 }
 
-/// Whether a unit stands in a ledger: a third record, behind the front of 48 bytes.
+/// Whether a unit stands in a ledger: a fourth record (head, attempt, start and then units), behind the front of 48 bytes.
 fn has_unit(two: &Two, name: &str) -> bool {
     let bytes = std::fs::read(ledger(two, name)).unwrap_or_default();
     let mut rest = bytes.get(48..).unwrap_or_default();
@@ -49,7 +49,7 @@ fn has_unit(two: &Two, name: &str) -> bool {
         let Some(next) = behind.get(u32::from_le_bytes(*len) as usize..) else { break };
         (records, rest) = (records + 1, next);
     }
-    records >= 3
+    records >= 4
 }
 
 /// Waits until a ledger has a unit.

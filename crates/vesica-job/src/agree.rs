@@ -7,13 +7,13 @@
 use crate::answers::Attempt;
 use crate::error::JobError;
 use crate::ledger::{Ledger, Start};
-use crate::plan::{MAX_KEYS, Plan, Sizes};
-use crate::protocol::sets;
+use crate::plan::{MAX_KEYS, Plan};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_suite::{Sizes, Terms};
 use vesica_types::{Party, UnitId};
 
 /// The longest hello: a shared document is a page of text.
@@ -32,6 +32,13 @@ pub struct Agreed {
     pub peer_version: String,
     /// Units that are not to be done again, by number.
     pub done: Vec<bool>,
+}
+
+impl Agreed {
+    /// What a protocol needs of it.
+    pub fn terms(&self) -> Terms {
+        Terms { salt: self.salt, sizes: self.sizes }
+    }
 }
 
 /// What the parties have met for; both must have the same in mind.
@@ -197,6 +204,9 @@ pub fn agree(
             }
         }
         let missing = done.iter().filter(|done| !**done).count() as u64;
+        if missing > 0 && ledger.is_over() {
+            return Err(JobError::Over { peer: ch.peer().to_string() });
+        }
         begin(plan, &start.sizes, missing, start.sizes.in_flight.into(), ledger, ch)?;
         return Ok(agreed(start, done));
     }
@@ -223,7 +233,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, keys: u64, ledger: &Ledger) -
         shared: plan.shared.canonical(),
         keys,
         key_columns: plan.keys.len(),
-        parameters: sets(plan).into_iter().map(str::to_owned).collect(),
+        parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
         resume: Resume::of(ledger),

@@ -54,6 +54,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     let hash: String = plan.shared.hash().iter().take(8).map(|b| format!("{b:02x}")).collect();
     checked.add("job", format!("\"{}\" as {}; [shared] hashes to {hash}…", plan.shared.id, plan.me));
 
+    plan.notes.iter().for_each(|note| checked.add("note", note));
     let mut local = local::open(plan)?;
     match &local.identity {
         Some(identity) => checked.add(

@@ -134,6 +134,15 @@ pub enum JobError {
     },
 }
 
+impl From<vesica_suite::Error> for JobError {
+    fn from(error: vesica_suite::Error) -> Self {
+        match error {
+            vesica_suite::Error::Session(error) => error.into(),
+            error @ vesica_suite::Error::TooLarge { .. } => JobError::Setup(error.to_string()),
+        }
+    }
+}
+
 impl JobError {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {

@@ -1,9 +1,9 @@
 //! What a run will cost and reveal, before it runs.
 
+use crate::cost;
 use crate::error::JobError;
 use crate::local;
 use crate::plan::Plan;
-use crate::protocol;
 use crate::report::{self, Revealed, count, size};
 use serde::Serialize;
 use std::fmt::Write;
@@ -51,7 +51,10 @@ pub struct Forecast {
     pub memory: u64,
     /// Seconds of CPU for the arithmetic, from a measurement made just now.
     pub cpu_s: f64,
-    /// Seconds by the clock at least, if the peer is as fast and the network is no bottleneck.
+    /// The same for the peer, if its machine is like this one.
+    pub peer_cpu_s: f64,
+    /// Seconds by the clock for the arithmetic of the side that has more of it, if the peer's machine is like this one and the
+    /// network is no bottleneck. Reading and writing tables comes on top.
     pub wall_s: f64,
     /// The instruction set that the arithmetic will run on.
     pub cpu: String,
@@ -84,17 +87,19 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     let peer_rows = peer_rows.unwrap_or(rows);
     let sizes = plan.sizes(rows, peer_rows, (plan.workers, plan.workers), (plan.memory, plan.memory));
 
-    let cost = protocol::cost(plan, &sizes)?;
+    let suite = plan.suite();
+    let [mine, peers] = cost::of_both(plan, &sizes)?;
     let cores = report::Host::here().cores.min(sizes.in_flight);
-    let in_flight = u64::from(sizes.in_flight.min(sizes.units)) * (sizes.capacity + sizes.peer_capacity) * cost.memory;
+    let in_flight =
+        u64::from(sizes.in_flight.min(sizes.units)) * (sizes.capacity + sizes.peer_capacity) * suite.memory();
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     Ok(Forecast {
         protocol: plan.shared.protocol.name().to_owned(),
-        curve: plan.curve.map(|set| set.curve.to_owned()),
+        curve: suite.curve().map(|set| set.curve.to_owned()),
         join: plan.shared.join.name().to_owned(),
         security: plan.shared.security.name().to_owned(),
-        parameters: protocol::parameters(plan, &sizes),
-        kappa: plan.curve.map_or(vesica_params::Level::STANDARD.kappa, |set| set.kappa),
+        parameters: plan.parameters(&sizes),
+        kappa: suite.kappa(),
         sigma: vesica_params::Level::STANDARD.sigma,
         rows,
         rows_from,
@@ -105,11 +110,12 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         unit_capacity: sizes.capacity,
         peer_unit_capacity: sizes.peer_capacity,
         tag_bytes: sizes.tag_len.bytes() as u32,
-        sent: cost.sent,
-        received: cost.received,
+        sent: mine.sent,
+        received: mine.received,
         memory: BASE + in_flight + (rows * KEY).min(plan.memory),
-        cpu_s: cost.cpu_s,
-        wall_s: cost.cpu_s / f64::from(cores.max(1)),
+        cpu_s: mine.cpu_s,
+        peer_cpu_s: peers.cpu_s,
+        wall_s: mine.cpu_s.max(peers.cpu_s) / f64::from(cores.max(1)),
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
         reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
     })
@@ -147,12 +153,18 @@ impl Forecast {
             count(self.peer_unit_capacity),
             self.tag_bytes
         );
+        let waits = match self.peer_cpu_s / self.cpu_s.max(1e-9) {
+            more if more > 1.2 => ", and this side waits for the other",
+            less if less < 0.8 => ", and the other side waits for this one",
+            _ => "",
+        };
         let _ = writeln!(text, "Traffic     {} to send, {} to receive", size(self.sent), size(self.received));
         let _ = writeln!(text, "Memory      about {}", size(self.memory));
         let _ = writeln!(
             text,
-            "Time        about {:.1} s of CPU ({}), so {:.1} s at least by the clock if the other side is as fast",
-            self.cpu_s, self.cpu, self.wall_s
+            "Time        about {:.1} s of CPU here and {:.1} s there ({}), so {:.1} s at least by the clock if the other machine \
+             is like this one{}; reading and writing tables comes on top",
+            self.cpu_s, self.peer_cpu_s, self.cpu, self.wall_s, waits
         );
         let _ = writeln!(text, "Who will learn what:");
         for r in &self.reveals {

@@ -163,13 +163,13 @@ mod tests {
     use crate::keys::{FIRST, KeyId};
     use crate::ledger::{Ledger, Start};
     use crate::local::{self, Local};
-    use crate::plan::Sizes;
     use crate::spec::{Duplicates, Join};
     use crate::units::Units;
     use crate::{plan, spec};
     use proptest::prelude::*;
     use std::io::Write;
     use std::process::Command;
+    use vesica_suite::Sizes;
     use vesica_table::Spill;
     use vesica_types::{Party, TagLen, UnitId};
 

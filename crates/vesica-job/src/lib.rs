@@ -11,7 +11,7 @@ mod answers;
 mod check;
 mod clock;
 mod control;
-mod curve;
+mod cost;
 mod error;
 mod forecast;
 mod hash;
@@ -24,7 +24,6 @@ mod memory;
 mod part;
 mod peer;
 mod plan;
-mod protocol;
 pub mod report;
 mod rules;
 mod run;
@@ -44,10 +43,11 @@ pub use check::{Checked, Finding, check};
 pub use control::{Control, Event, Watch};
 pub use error::JobError;
 pub use forecast::{Forecast, forecast};
-pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, Sizes, TrustPlan, plan};
+pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use report::Report;
 pub use run::run;
 pub use vesica_session::Fault;
+pub use vesica_suite::Sizes;
 
 /// The parties' certificates.
 pub mod identity {

@@ -2,14 +2,15 @@
 
 use crate::memory::Share;
 use crate::shape::{self, Half};
-use crate::spec::{self, CurveName, Duplicates, Extra, Format, Order, ProtocolName, Rule, Rules, Spec, SpecError};
+use crate::spec::{self, Duplicates, Extra, Format, Order, Rule, Rules, Spec, SpecError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use vesica_params::{Level, curve::CurveSet};
+use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
+use vesica_suite::{Choice, Seat, Sizes, Suite};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -29,8 +30,8 @@ pub struct Plan {
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// The parties that get the result.
     pub learners: Vec<Party>,
-    /// The curve's parameter set, where the protocol works in a curve's group.
-    pub curve: Option<&'static CurveSet>,
+    /// What it says of its protocol: one that there is.
+    pub choice: Choice,
     /// The table.
     pub input: vesica_table::Input,
     /// Its key columns.
@@ -43,6 +44,8 @@ pub struct Plan {
     pub columns: Option<Vec<String>>,
     /// The order of its rows.
     pub order: Order,
+    /// What the job says that means nothing, in sentences: told when it runs and when it is checked.
+    pub notes: Vec<String>,
     /// Bytes of memory that the run may take; what is more is spilled.
     pub memory: u64,
     /// Where to; the system's temporary folder where absent.
@@ -97,24 +100,8 @@ impl fmt::Display for TrustPlan {
     }
 }
 
-/// The sizes that follow from the parties' key counts; the same numbers on every side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sizes {
-    /// Units.
-    pub units: u32,
-    /// Units in flight at once.
-    pub in_flight: u32,
-    /// Keys of mine a unit, padded.
-    pub capacity: u64,
-    /// Keys of the peer's a unit, padded.
-    pub peer_capacity: u64,
-    /// Length of a comparison tag.
-    pub tag_len: TagLen,
-}
-
-/// Bytes of memory that a key costs while its unit is in flight, in the protocol that takes most: ECDH, with points,
-/// encodings, tags and their order; measured.
-pub const IN_FLIGHT: u64 = 220;
+/// The most that `limits.answers` may be: each of so many salts costs a whole answer then.
+const MOST_ANSWERS: u32 = 64;
 
 /// The most distinct keys a party may bring.
 pub const MAX_KEYS: u64 = 1 << 36;
@@ -123,6 +110,22 @@ impl Plan {
     /// The only peer of a two-party job.
     pub fn peer(&self) -> &PeerPlan {
         &self.peers[0]
+    }
+
+    /// The protocol.
+    pub fn suite(&self) -> Box<dyn Suite> {
+        vesica_suite::find(&self.choice).expect("a plan's choice was found once")
+    }
+
+    /// The parameters of a job of these sizes: its sets, and what follows from the sizes.
+    pub fn parameters(&self, sizes: &Sizes) -> Vec<String> {
+        let suite = self.suite();
+        suite.sets().into_iter().map(str::to_owned).chain(suite.sized(&self.seat(), sizes)).collect()
+    }
+
+    /// This party, to its protocol.
+    pub fn seat(&self) -> Seat {
+        Seat { place: self.me.place(), learns: self.i_learn() }
     }
 
     /// Whether this party gets the result.
@@ -158,18 +161,15 @@ impl Plan {
     /// What the run tells whom.
     pub fn reveals(&self) -> Vec<Reveal> {
         let shape = self.shared.join.shape();
-        [
-            (true, reveals::INTERSECTION),
-            (true, reveals::KEY_COUNT),
+        let of_the_job = [
             (self.multiplies(), reveals::MULTIPLICITY),
             (self.all_learn() && shape.left, reveals::LEFT_UNMATCHED),
             (self.all_learn() && shape.right, reveals::RIGHT_UNMATCHED),
             (self.shared.limits.min_intersection.is_some(), reveals::MINIMUM),
             (true, reveals::TRAFFIC),
-        ]
-        .into_iter()
-        .filter_map(|(told, reveal)| told.then_some(reveal))
-        .collect()
+        ];
+        let told = of_the_job.into_iter().filter_map(|(told, reveal)| told.then_some(reveal));
+        self.suite().reveals().into_iter().chain(told).collect()
     }
 
     /// Fails if the run tells something beyond the intersection that the job does not accept.
@@ -186,7 +186,9 @@ impl Plan {
         Err(SpecError::field(
             "shared.accept",
             format!(
-                "join = \"{}\" tells more than the intersection: {}; if all parties agree to that, write accept = [{}]",
+                "protocol = \"{}\" with join = \"{}\" tells more than the intersection: {}; if all parties agree to that, write \
+                 accept = [{}]",
+                self.shared.protocol.name(),
                 self.shared.join.name(),
                 what.join("; "),
                 names.join(", ")
@@ -197,11 +199,13 @@ impl Plan {
     /// The sizes for `mine` and `theirs` distinct keys, when the sides are ready for `workers` units at once and have `memory`
     /// bytes.
     pub fn sizes(&self, mine: u64, theirs: u64, workers: (u32, u32), memory: (u64, u64)) -> Sizes {
+        let suite = self.suite();
         let in_flight = workers.0.min(workers.1).max(1);
         let largest = mine.max(theirs);
         let units = match self.shared.unit {
             None => {
-                let fit = Share::InFlight.of(memory.0.min(memory.1)) as u64 / (u64::from(in_flight) * 2 * IN_FLIGHT);
+                let fit =
+                    Share::InFlight.of(memory.0.min(memory.1)) as u64 / (u64::from(in_flight) * 2 * suite.memory());
                 vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
@@ -209,20 +213,7 @@ impl Plan {
         let capacity = vesica_params::unit_capacity(mine, units, Level::STANDARD);
         let peer_capacity = vesica_params::unit_capacity(theirs, units, Level::STANDARD);
         let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
-        let bytes = match self.shared.security {
-            spec::Security::SemiHonest => {
-                // In KKRT a sender's key has three values, and a tag by which it is told that the key is common, if all
-                // learn. Both sides must get the same length, whoever sends.
-                let values = match self.shared.protocol {
-                    ProtocolName::Kkrt => 3 + u64::from(self.all_learn()),
-                    _ => 1,
-                };
-                let (a, b) = (total(capacity), total(peer_capacity));
-                vesica_params::tag_bytes(a.max(b).saturating_mul(values), a.min(b), Level::STANDARD)
-            }
-            // As long as values are, so that what a deviating party can have meant is determined.
-            spec::Security::Malicious => 16,
-        };
+        let bytes = suite.tag_bytes([total(capacity), total(peer_capacity)]);
         let tag_len = TagLen::new(bytes).expect("2^44 keys a side need 16 bytes, and the limit is 2^36");
         Sizes { units, in_flight, capacity, peer_capacity, tag_len }
     }
@@ -251,6 +242,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
     distinct("shared.learns", &shared.learns)?;
     let i_learn = learners.contains(&me);
+    let mut notes = Vec::new();
     match (&mine.output, i_learn) {
         (None, true) => {
             return Err(SpecError::field(
@@ -258,16 +250,13 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
                 format!("is missing: {me} learns the result; add output = {{ path = \"…\" }}"),
             ));
         }
-        (Some(_), false) => {
-            return Err(SpecError::field(
-                "mine.output",
-                format!(
-                    "{me} is not in shared.learns and gets no result; remove output, or agree with the others that {me} learns"
-                ),
-            ));
-        }
+        (Some(output), false) => notes.push(format!(
+            "mine.output: nothing is written to {}, for {me} is not in shared.learns and gets no result",
+            output.path.display()
+        )),
         _ => {}
     }
+    let output = mine.output.as_ref().filter(|_| i_learn);
     if shared.unit == Some(0) {
         return Err(SpecError::field("shared.unit", "0 keys a unit; give a positive number, or leave it out"));
     }
@@ -278,7 +267,15 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         ));
     }
 
-    protocol(shared, &learners)?;
+    let choice = Choice {
+        protocol: shared.protocol,
+        mode: shared.mode,
+        security: shared.security,
+        curve: shared.curve,
+        learners: learners.iter().map(Party::place).collect(),
+        parties: parties.len(),
+    };
+    vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
     if let Some(why) = shape::objection(shared.join, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
@@ -291,10 +288,10 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             "0 keys leave nothing to match; leave it out for no limit",
         ));
     }
-    if shared.limits.answers == 0 {
+    if !(1..=MOST_ANSWERS).contains(&shared.limits.answers) {
         return Err(SpecError::field(
             "shared.limits.answers",
-            "0 answers leave nothing to run; give 1 or more, or leave it out for 8",
+            format!("{} answers; give 1 to {MOST_ANSWERS}, or leave it out for 8", shared.limits.answers),
         ));
     }
 
@@ -303,7 +300,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
     distinct("mine.input.keys", &mine.input.keys)?;
 
-    let columns = mine.output.as_ref().and_then(|o| o.columns.clone());
+    let columns = output.and_then(|o| o.columns.clone());
     if columns.as_ref().is_some_and(Vec::is_empty) {
         return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
     }
@@ -316,21 +313,22 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         peers: peers(spec, &parties, &me, &find)?,
         listen: mine.listen.clone(),
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
-        curve: (shared.protocol == ProtocolName::Ecdh).then(|| curve_set(shared.curve)),
+        choice,
         input: vesica_table::Input {
             format: mine.input.format.map(table_format),
             ..vesica_table::Input::new(&mine.input.path)
         },
         keys: mine.input.keys.clone(),
         rules: rules(&shared.rules, mine.input.keys.len())?,
-        output: mine.output.as_ref().map(|o| vesica_table::Output {
+        output: output.map(|o| vesica_table::Output {
             path: o.path.clone(),
             format: o.format.map(table_format),
             null: o.null.clone().unwrap_or_else(|| if absent { "NULL".to_owned() } else { String::new() }),
             absent,
         }),
         columns,
-        order: mine.output.as_ref().map(|o| o.order).unwrap_or_default(),
+        order: output.map(|o| o.order).unwrap_or_default(),
+        notes,
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone(),
         workers: workers(mine.workers)?,
@@ -343,45 +341,6 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     };
     plan.accepted()?;
     Ok(plan)
-}
-
-/// Refuses what the protocol cannot do.
-fn protocol(shared: &spec::Shared, learners: &[Party]) -> Result<(), SpecError> {
-    let name = shared.protocol.name();
-    let malicious = shared.security == spec::Security::Malicious;
-    if shared.protocol != ProtocolName::Rr22 {
-        if malicious {
-            return Err(SpecError::field(
-                "shared.security",
-                format!("\"{name}\" is semi-honest; take protocol = \"rr22\" against parties that may deviate"),
-            ));
-        }
-        if shared.mode != spec::Mode::default() {
-            return Err(SpecError::field(
-                "shared.mode",
-                format!("\"{}\" is of use only with protocol = \"rr22\"; remove it", shared.mode.name()),
-            ));
-        }
-    }
-    if shared.protocol != ProtocolName::Ecdh && shared.curve != CurveName::default() {
-        return Err(SpecError::field(
-            "shared.curve",
-            format!("\"{}\" is of use only with protocol = \"ecdh\"; remove it", shared.curve.name()),
-        ));
-    }
-    if malicious && learners.len() > 1 {
-        return Err(SpecError::field(
-            "shared.learns",
-            "against parties that may deviate only one can learn: nothing would make the learner tell the other the \
-             truth; name one, or agree on security = \"semi-honest\"",
-        ));
-    }
-    Ok(())
-}
-
-/// The parameter set of a curve.
-pub fn curve_set(curve: CurveName) -> &'static CurveSet {
-    vesica_params::curve::set(curve.name()).expect("every curve of a job has a set; a test holds it")
 }
 
 fn table_format(format: Format) -> vesica_table::Format {
@@ -600,7 +559,6 @@ output = { path = "out.csv" }
             ("learns = [\"alice\"]", "learns = []", "shared.learns"),
             ("learns = [\"alice\"]", "learns = [\"alcie\"]", "shared.learns"),
             ("learns = [\"alice\"]", "learns = [\"alice\", \"alice\"]", "shared.learns"),
-            ("learns = [\"alice\"]", "learns = [\"bob\"]", "mine.output"),
             ("output = { path = \"out.csv\" }", "", "mine.output"),
             ("learns = [\"alice\"]", "learns = [\"alice\"]\nunit = 0", "shared.unit"),
             ("learns = [\"alice\"]", "learns = [\"alice\"]\nunit = 4000000", "shared.unit"),
@@ -668,16 +626,31 @@ output = { path = "out.csv" }
     }
 
     #[test]
-    fn every_extra_is_a_reveal() {
-        for extra in Extra::ALL {
-            assert!([reveals::LEFT_UNMATCHED, reveals::RIGHT_UNMATCHED].iter().any(|r| r.name == extra.name()));
+    fn an_output_of_a_party_that_does_not_learn_is_noted_and_left_out() {
+        let plan = plan(&spec::parse(&job().replace("learns = [\"alice\"]", "learns = [\"bob\"]")).unwrap()).unwrap();
+        assert!(plan.output.is_none() && plan.columns.is_none());
+        assert!(plan.notes[0].starts_with("mine.output: nothing is written to out.csv"), "{:?}", plan.notes);
+    }
+
+    #[test]
+    fn salted_hashes_are_accepted_by_name_or_not_at_all() {
+        let with = |accept: &str| {
+            let text = job().replace("protocol = \"ecdh\"", &format!("protocol = \"hash\"\naccept = {accept}"));
+            plan(&spec::parse(&text).unwrap()).map(|plan| plan.reveals().iter().any(|r| r.name == "guessable_keys"))
+        };
+        assert!(with("[\"guessable_keys\"]").unwrap());
+        for accept in ["[]", "\"all\""] {
+            let error = with(accept).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some("shared.accept"), "{error}");
+            assert!(error.message.contains("every key of the other party that can be guessed"), "{error}");
         }
     }
 
     #[test]
-    fn every_curve_has_a_parameter_set() {
-        for curve in CurveName::ALL {
-            assert_eq!(curve_set(*curve).curve, curve.name());
+    fn every_extra_is_a_reveal() {
+        for extra in Extra::ALL {
+            let told = [reveals::LEFT_UNMATCHED, reveals::RIGHT_UNMATCHED, reveals::GUESSABLE_KEYS];
+            assert!(told.iter().any(|r| r.name == extra.name()));
         }
     }
 
@@ -691,7 +664,7 @@ output = { path = "out.csv" }
         // Units in flight fit into a quarter of the memory, however many there are at once.
         for (memory, workers) in [(64 << 20, 2), (256 << 20, 16), (2 << 30, 64)] {
             let sizes = plan.sizes(100_000_000, 100_000_000, (workers, workers), (memory, memory));
-            let taken = (sizes.capacity + sizes.peer_capacity) * u64::from(sizes.in_flight) * IN_FLIGHT;
+            let taken = (sizes.capacity + sizes.peer_capacity) * u64::from(sizes.in_flight) * plan.suite().memory();
             assert!(taken < memory / 3, "{taken} of {memory}");
         }
     }

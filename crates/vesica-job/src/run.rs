@@ -8,15 +8,16 @@ use crate::kept::Kept;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
-use crate::plan::{Plan, Sizes};
+use crate::plan::Plan;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::trace::Trace;
-use crate::units::{Common, Units, Work};
-use crate::{hash, part, peer, protocol, settle};
+use crate::units::{Both, Common, Units, Work, open_and_run};
+use crate::{hash, part, peer, settle};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_net::{Endpoint, Link, Traffic};
-use vesica_session::{Channel, Fault, Misbehaviour, SessionRng};
+use vesica_session::{Channel, Fault, Lines, Misbehaviour, SessionRng};
+use vesica_suite::Sizes;
 use vesica_table::Staged;
 use vesica_types::Party;
 
@@ -41,6 +42,7 @@ pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
 
 fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
+    plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan)?;
     let mut ledger = Ledger::open(plan, &local.scratch)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
@@ -66,7 +68,12 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
         ledger.remove()?;
         return report;
     }
-    let report = report?;
+    let mut report = report?;
+    for peer in &mut report.chosen.peers {
+        // What a peer asked for after its last word counts too.
+        peer.attempts = ledger.answers().attempts;
+        peer.answered = ledger.answers().keys();
+    }
     if let Some(path) = &plan.report {
         report::save(path, &report)?;
     }
@@ -225,8 +232,8 @@ impl<'a> Side<'a> {
             name: party.name().to_owned(),
             fingerprint: None,
             keys: start.keys.1,
-            attempts: ledger.answers().attempts,
-            answered: ledger.answers().keys(),
+            attempts: 0,
+            answered: 0,
             version: "not met again".into(),
         };
         let met = Met { tls: "not connected when it ended".into(), peer, traffic: Traffic::default() };
@@ -264,36 +271,43 @@ impl<'a> Side<'a> {
             *units = Some((agreed.salt, cut));
         }
         let (_, units) = units.as_ref().expect("they were just cut");
+        let all = plan.all_learn();
+        let both = all.then(|| Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() });
         let total = u64::from(agreed.sizes.units);
         let meter = clock.follow(link, "match", "units", Some(total), || {
-            let multiply = plan.multiplies();
-            let work = Work { units, done: &agreed.done, multiply, ledger, link, ctl };
-            protocol::run(plan, &agreed, work, &mut rng)
+            let work = Work { units, done: &agreed.done, both, ledger, link, ctl };
+            open_and_run(plan, &agreed.terms(), work, &mut rng)
         })?;
         clock.steps("match", &meter);
 
         let common = ledger.common();
         let settle = || settle::settle(plan, keys, common, agreed.peer_keys, &mut *control);
         let absent = clock.follow(link, "settle", "", None, settle)?;
+        if let Some(both) = both {
+            let compare = || -> Result<(), JobError> {
+                let mut lines = Lines::new(vec![link.line("result")?]);
+                both.same("job", 0, &ledger.found()?.digest, &mut lines, &mut rng)
+            };
+            clock.follow(link, "compare", "", None, compare)?;
+        }
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where one learns, it writes when the other is gone, who would see from the clock how much there is.
         let staged = match ended {
-            None if plan.all_learn() => {
+            None if all => {
                 let found = ledger.found()?;
                 clock.follow(link, "write", "rows", None, || local.stage(plan, keys, &found, absent))?
             }
             _ => None,
         };
-        let digest = if plan.all_learn() { ledger.found()?.digest } else { [0; 32] };
-        clock.follow(link, "finish", "", None, || finish(&digest, &mut *control))?;
+        clock.follow(link, "finish", "", None, || finish(&mut *control))?;
         if ended.is_none() {
             let output = staged.map(Staged::commit).transpose()?;
             let peer = PeerId {
                 name: plan.peer().party.name().to_owned(),
                 fingerprint: link.secured().fingerprint.map(|f| f.to_string()),
                 keys: agreed.peer_keys,
-                attempts: ledger.answers().attempts,
-                answered: ledger.answers().keys(),
+                attempts: 0,
+                answered: 0,
                 version: agreed.peer_version.clone(),
             };
             let met = Met { tls: link.secured().to_string(), peer, traffic: link.traffic() };
@@ -307,15 +321,18 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Both say that they are done; where both learned, that they learned the same.
-fn finish(digest: &[u8; 32], control: &mut dyn Channel) -> Result<(), JobError> {
+/// Both say that they are done.
+fn finish(control: &mut dyn Channel) -> Result<(), JobError> {
     control.step("finish");
-    if control.swap_exact(digest, 32)? != digest {
-        let fault = Misbehaviour::Contradiction("the result that it found is not the one that this side found");
+    if control.swap_exact(&DONE, DONE.len())? != DONE {
+        let fault = Misbehaviour::Contradiction("its last word is not that it is done");
         return Err(control.accuse(fault).into());
     }
     Ok(())
 }
+
+/// A party's last word.
+const DONE: [u8; 32] = *b"this side has done what it is to";
 
 /// What came out, with the output as far as it is written.
 fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {
@@ -345,6 +362,7 @@ struct Met {
 fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let (cost, times) = clock.close();
+    let suite = plan.suite();
     Report {
         job: JobId {
             id: plan.shared.id.clone(),
@@ -356,11 +374,11 @@ fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut 
         revealed: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
         chosen: Chosen {
             protocol: plan.shared.protocol.name().to_owned(),
-            curve: plan.curve.map(|set| set.curve.to_owned()),
+            curve: suite.curve().map(|set| set.curve.to_owned()),
             security: plan.shared.security.name().to_owned(),
             join: plan.shared.join.name().to_owned(),
             rules: plan.rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
-            parameters: protocol::parameters(plan, sizes),
+            parameters: plan.parameters(sizes),
             wire_version: vesica_net::WIRE_VERSION,
             units: sizes.units,
             in_flight: sizes.in_flight,

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+pub use vesica_suite::{CurveName, Mode, ProtocolName, Security};
 
 /// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -67,120 +68,6 @@ pub struct Shared {
     /// Whether the parties talk without TLS: readable and forgeable by anyone between them. For tests only.
     #[serde(default)]
     pub insecure: bool,
-}
-
-/// A protocol's name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ProtocolName {
-    /// Diffie-Hellman masking: the oldest and simplest; most arithmetic.
-    #[default]
-    Ecdh,
-    /// Vector OLE and an oblivious store (Raghuraman, Rindal 2022): by far the fastest, and the least traffic from some
-    /// ten thousand keys on.
-    Rr22,
-    /// Oblivious transfer and cuckoo hashing (Kolesnikov, Kumaresan, Rosulek, Trieu 2016): fast, much traffic, and no
-    /// assumption on codes.
-    Kkrt,
-}
-
-/// What is saved where one can choose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Time.
-    #[default]
-    Fast,
-    /// Traffic: a fifth less, for networks below some hundred megabits a second.
-    LowComm,
-}
-
-impl Mode {
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Fast => "fast",
-            Mode::LowComm => "low-comm",
-        }
-    }
-}
-
-/// Against whom a protocol protects.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Security {
-    /// A party that runs the program as it is and studies what it sees.
-    #[default]
-    SemiHonest,
-    /// A party that does what it likes. With `rr22`, and one party that learns.
-    Malicious,
-}
-
-impl Security {
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Security::SemiHonest => "semi-honest",
-            Security::Malicious => "malicious",
-        }
-    }
-}
-
-impl ProtocolName {
-    /// Every protocol.
-    pub const ALL: &'static [ProtocolName] = &[ProtocolName::Ecdh, ProtocolName::Rr22, ProtocolName::Kkrt];
-
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProtocolName::Ecdh => "ecdh",
-            ProtocolName::Rr22 => "rr22",
-            ProtocolName::Kkrt => "kkrt",
-        }
-    }
-}
-
-/// A curve's name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CurveName {
-    /// Curve25519: the default, and a good choice wherever no standard asks for another.
-    #[default]
-    Curve25519,
-    /// ristretto255: the same curve as a group of prime order; the group of RFC 9497.
-    Ristretto255,
-    /// FourQ: the fastest, with about 123 bits of security instead of 126.
-    FourQ,
-    /// SM2: where Chinese standards ask for it.
-    Sm2,
-    /// secp256k1.
-    Secp256k1,
-    /// P-256: where NIST standards ask for it.
-    P256,
-}
-
-impl CurveName {
-    /// Every curve.
-    pub const ALL: &'static [CurveName] = &[
-        CurveName::Curve25519,
-        CurveName::Ristretto255,
-        CurveName::FourQ,
-        CurveName::Sm2,
-        CurveName::Secp256k1,
-        CurveName::P256,
-    ];
-
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            CurveName::Curve25519 => "curve25519",
-            CurveName::Ristretto255 => "ristretto255",
-            CurveName::FourQ => "fourq",
-            CurveName::Sm2 => "sm2",
-            CurveName::Secp256k1 => "secp256k1",
-            CurveName::P256 => "p256",
-        }
-    }
 }
 
 /// Which rows the output holds, as SQL has it: a party's output is its half of the joined rows. Where both parties learn,
@@ -358,17 +245,21 @@ pub enum Extra {
     LeftUnmatched,
     /// How many rows of the right table have no partner, told to the left party.
     RightUnmatched,
+    /// Every key that can be guessed, told to whoever learns: what `protocol = "hash"` does not hide. Must be accepted by
+    /// its name.
+    GuessableKeys,
 }
 
 impl Extra {
     /// Every one.
-    pub const ALL: &'static [Extra] = &[Extra::LeftUnmatched, Extra::RightUnmatched];
+    pub const ALL: &'static [Extra] = &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys];
 
     /// As it stands in a job; also the name of the reveal in plans and reports.
     pub fn name(self) -> &'static str {
         match self {
             Extra::LeftUnmatched => "left_unmatched",
             Extra::RightUnmatched => "right_unmatched",
+            Extra::GuessableKeys => "guessable_keys",
         }
     }
 }
@@ -383,7 +274,8 @@ impl Accept {
     /// Whether `extra` is among what is accepted.
     pub fn covers(&self, extra: Extra) -> bool {
         match self {
-            Accept::All(All::All) => true,
+            // Who accepts whatever a join tells has not accepted that nothing is hidden.
+            Accept::All(All::All) => extra != Extra::GuessableKeys,
             Accept::Named(names) => names.contains(&extra),
         }
     }
@@ -779,7 +671,7 @@ output = { path = "out.csv" }
         let accept = |value: &str| {
             parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
         };
-        assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e)));
+        assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) == (*e != Extra::GuessableKeys)));
         let one = accept("[\"left_unmatched\"]").unwrap();
         assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));
         for (wrong, near) in [("\"al\"", "all"), ("[\"left_unmached\"]", "left_unmatched")] {
@@ -787,20 +679,6 @@ output = { path = "out.csv" }
             assert!(error.message.ends_with(&format!("did you mean `{near}`?")), "{error}");
         }
         assert!(accept("7").unwrap_err().message.contains("\"all\" or a list of names"));
-    }
-
-    /// A name that is added to a type and not to its list would be missing where the list is shown.
-    #[test]
-    fn lists_of_names_are_whole() {
-        let names = |of: Schema| {
-            let told = serde_json::to_value(of).unwrap()["oneOf"].as_array().unwrap().clone();
-            told.iter().map(|one| one["const"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let listed = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let protocols: Vec<&str> = ProtocolName::ALL.iter().map(|one| one.name()).collect();
-        let curves: Vec<&str> = CurveName::ALL.iter().map(|one| one.name()).collect();
-        assert_eq!(names(schemars::schema_for!(ProtocolName)), listed(&protocols));
-        assert_eq!(names(schemars::schema_for!(CurveName)), listed(&curves));
     }
 
     #[test]

@@ -5,18 +5,22 @@ use crate::error::JobError;
 use crate::keys::{KeyId, Keys, PARTS};
 use crate::ledger::Ledger;
 use crate::memory::Share;
-use crate::plan::Sizes;
+use crate::plan::Plan;
 use crate::sort::ascending;
 use crate::threads::cores;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_net::Link;
 use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
+use vesica_suite::{Sizes, Terms};
 use vesica_table::{Spill, Spilled, on_threads};
 use vesica_types::{Digest, UnitId};
 
 /// A record of a unit: digest, key number, row count.
 pub const RECORD: usize = 32;
+
+/// Bytes of a number of rows on the wire: 2^40 rows are more than a table has.
+const COUNT: usize = 5;
 
 /// Records that a thread cuts before it gives them away.
 const BLOCK: usize = 1 << 11;
@@ -147,8 +151,8 @@ pub struct Work<'a> {
     pub units: &'a Units,
     /// Which units both sides have finished.
     pub done: &'a [bool],
-    /// Whether the parties also tell each other how many rows each common key has, so that their outputs can line up.
-    pub multiply: bool,
+    /// How results are compared, where both parties learn.
+    pub both: Option<Both>,
     /// Where finished units go.
     pub ledger: &'a mut Ledger,
     /// The peer.
@@ -157,12 +161,29 @@ pub struct Work<'a> {
     pub ctl: &'a Control,
 }
 
+/// Opens the job's protocol and runs the units, if there are any that are not done. Returns what they cost.
+///
+/// # Errors
+/// Those of opening, and of [`run`].
+pub fn open_and_run(plan: &Plan, terms: &Terms, work: Work<'_>, rng: &mut SessionRng) -> Result<Meter, JobError> {
+    if work.done.iter().all(|done| *done) {
+        return Ok(Meter::default());
+    }
+    let mut ch = work.link.line("base")?;
+    ch.step("base");
+    let protocol = plan.suite().open(&plan.seat(), terms, &mut *ch, rng)?;
+    let mut meter = ch.meter();
+    drop(ch);
+    meter.merge(&run(&*protocol, work, rng)?);
+    Ok(meter)
+}
+
 /// Runs the units, `in_flight` at a time, each on a line of its own. Returns what they cost.
 ///
 /// # Errors
 /// The first that a unit met. The link is shut then, so that no other unit waits for the peer.
-pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &SessionRng) -> Result<Meter, JobError> {
-    let Work { units, done, multiply, ledger, link, ctl } = work;
+fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Meter, JobError> {
+    let Work { units, done, both, ledger, link, ctl } = work;
     let missing = Mutex::new((0..).zip(done).filter(|(_, done)| !**done).map(|(id, _)| UnitId(id)));
     let total = done.len() as u64;
     let finished = Mutex::new((ledger, Meter::default(), done.iter().filter(|done| **done).count() as u64));
@@ -175,23 +196,14 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
             let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
             let (unit, rows) = units.unit(id)?;
             let mut places = protocol.unit(&unit, &mut lines, &mut rng.unit(id))?;
-            // The order of the digests is the same on both sides, whatever the protocol's.
-            places.sort_unstable();
-            let counted = multiply.then_some(unit.capacity.min(unit.peer_capacity));
-            let matches = count_rows(&rows, &places, counted, &mut lines)?;
-            let mut hash = blake3::Hasher::new();
-            for (&place, m) in places.iter().zip(&matches) {
-                hash.update(&unit.keys[place as usize].0);
-                if multiply {
-                    // The same on both sides, like the rest.
-                    let (fewer, more) = (m.rows.min(m.peer_rows), m.rows.max(m.peer_rows));
-                    hash.update(&fewer.to_le_bytes()).update(&more.to_le_bytes());
-                }
-            }
+            let (matches, digest) = match both {
+                Some(both) => both.compare(&unit, &rows, &mut places, &mut lines, &mut rng.unit(id))?,
+                None => (matches(&rows, &places).collect(), [0; 32]),
+            };
             let cost = lines.peer()?.meter();
             let mut finished = finished.lock().expect("no worker panics");
             let (ledger, meter, count) = &mut *finished;
-            ledger.commit(id, hash.finalize().as_bytes(), &matches)?;
+            ledger.commit(id, &digest, &matches)?;
             meter.merge(&cost);
             *count += 1;
             link.set_progress("match", *count, Some(total));
@@ -223,21 +235,77 @@ pub fn run<P: Protocol<Found = Vec<u32>>>(protocol: &P, work: Work<'_>, rng: &Se
     }
 }
 
-/// Bytes of a number of rows on the wire: 2^40 rows are more than a table has.
-const COUNT: usize = 5;
+/// What two parties that both learn do with what a unit found, so that their outputs line up.
+#[derive(Clone, Copy, Debug)]
+pub struct Both {
+    /// The run's salt.
+    pub salt: [u8; 32],
+    /// This party's place.
+    pub place: u8,
+    /// Whether they also tell each other how many rows each common key has.
+    pub multiply: bool,
+}
 
-/// The matches at `places` of a unit; with the peer's row counts where the outputs are to line up. These are sent as a list that
-/// is as long as the keys that could be common, with zeros behind those that are: its length tells nobody how many are.
-fn count_rows(
-    rows: &[(KeyId, u64)],
-    places: &[u32],
-    counted: Option<usize>,
-    lines: &mut Lines,
-) -> Result<Vec<Match>, JobError> {
+impl Both {
+    /// The matches of a unit, with the peer's row counts, and a digest of them that is the same on both sides. Row counts are told
+    /// of keys that both found: that is seen first.
+    fn compare(
+        self,
+        unit: &Unit,
+        rows: &[(KeyId, u64)],
+        places: &mut [u32],
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<(Vec<Match>, [u8; 32]), JobError> {
+        // The order of the digests is the same on both sides, whatever the protocol's.
+        places.sort_unstable();
+        let mut hash = blake3::Hasher::new();
+        places.iter().for_each(|&place| _ = hash.update(&unit.keys[place as usize].0));
+        if !self.multiply {
+            return Ok((matches(rows, places).collect(), *hash.finalize().as_bytes()));
+        }
+        lines.peer()?.step("same");
+        self.same("unit", unit.id.0, hash.finalize().as_bytes(), lines, rng)?;
+        let matches = count_rows(rows, places, unit.capacity.min(unit.peer_capacity), lines)?;
+        for m in &matches {
+            // The same on both sides, like the rest.
+            let (fewer, more) = (m.rows.min(m.peer_rows), m.rows.max(m.peer_rows));
+            hash.update(&fewer.to_le_bytes()).update(&more.to_le_bytes());
+        }
+        Ok((matches, *hash.finalize().as_bytes()))
+    }
+
+    /// Sees that the peer found the same.
+    ///
+    /// # Errors
+    /// The peer's if it did not; those of the channel.
+    pub fn same(
+        self,
+        what: &str,
+        number: u32,
+        digest: &[u8; 32],
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<(), JobError> {
+        let mut session = blake3::Hasher::new_derive_key("vesica 2026 same result");
+        session.update(&self.salt).update(what.as_bytes()).update(&number.to_le_bytes());
+        if vesica_psi::same(digest, *session.finalize().as_bytes(), self.place, lines, rng)? {
+            return Ok(());
+        }
+        let fault = Misbehaviour::Contradiction("the result that it found is not the one that this side found");
+        Err(lines.peer()?.accuse(fault).into())
+    }
+}
+
+/// The matches at `places` of a unit, whose peer's row counts stay unknown.
+fn matches(rows: &[(KeyId, u64)], places: &[u32]) -> impl Iterator<Item = Match> {
+    places.iter().map(|&place| rows[place as usize]).map(|(key, rows)| Match { key, rows, peer_rows: 1 })
+}
+
+/// The matches at `places` of a unit, with the peer's row counts. These are sent as a list that is as long as the keys that could be
+/// common, with zeros behind those that are: its length tells nobody how many are.
+fn count_rows(rows: &[(KeyId, u64)], places: &[u32], most: usize, lines: &mut Lines) -> Result<Vec<Match>, JobError> {
     let mine = places.iter().map(|&place| rows[place as usize]);
-    let Some(most) = counted else {
-        return Ok(mine.map(|(key, rows)| Match { key, rows, peer_rows: 1 }).collect());
-    };
     let ch = lines.peer()?;
     ch.step("multiplicity");
     let mut counts = Vec::with_capacity(most * COUNT);
@@ -280,7 +348,7 @@ mod tests {
                 there.send(&reply)?;
                 there.recv(1 << 10).map(drop)
             });
-            count_rows(&ROWS, &[2, 1], Some(3), &mut Lines::new(vec![Box::new(here)]))
+            count_rows(&ROWS, &[2, 1], 3, &mut Lines::new(vec![Box::new(here)]))
         })
     }
 
@@ -295,6 +363,39 @@ mod tests {
             [Match { key: KeyId(2), rows: 3, peer_rows: 5 }, Match { key: KeyId(8), rows: 20, peer_rows: 1 << 33 }];
         assert_eq!(matches, wanted);
         assert_eq!(wanted.map(|m| Match::from_bytes(&m.to_bytes())), wanted);
+    }
+
+    /// A party whose result was spoiled does not tell how many rows it has for what only seems common.
+    #[test]
+    fn row_counts_are_told_only_where_both_found_the_same() {
+        let unit = |keys: &[u8]| Unit {
+            id: UnitId(0),
+            keys: keys.iter().map(|&key| Digest([key; 16])).collect(),
+            capacity: 3,
+            peer_capacity: 3,
+        };
+        let side = |channel: memory::Memory, place: u8, mut places: Vec<u32>| {
+            let mut lines = Lines::new(vec![Box::new(channel)]);
+            let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([place; 32]));
+            let both = Both { salt: [7; 32], place, multiply: true };
+            let result = both.compare(&unit(&[1, 2, 3]), &ROWS, &mut places, &mut lines, &mut rng);
+            let told = lines.peer().unwrap().meter().steps.iter().any(|step| step.name == "multiplicity");
+            (result.map(|(matches, _)| matches.len()), told)
+        };
+        for (theirs, same) in [(vec![2, 1], true), (vec![1], false)] {
+            let (here, there) = memory::pair(&Party::new(0, "alice"), &Party::new(1, "bob"));
+            let (a, b) = std::thread::scope(|scope| {
+                let b = scope.spawn(|| side(there, 1, theirs));
+                (side(here, 0, vec![1, 2]), b.join().unwrap())
+            });
+            for (result, told) in [a, b] {
+                assert_eq!(told, same);
+                match result {
+                    Ok(found) => assert!(same && found == 2),
+                    Err(error) => assert!(!same && error.fault() == Fault::Peer, "{error}"),
+                }
+            }
+        }
     }
 
     #[test]

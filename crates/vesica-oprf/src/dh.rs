@@ -20,7 +20,8 @@
 //! JKX21 warn of; keyed by K, functions that a sender gets by answering otherwise are independent ones (design/11). And no
 //! error depends on r.
 
-use crate::{Oprf, Prf, wrong_side};
+use crate::{Oprf, Prf, Receiver, Sender};
+use std::marker::PhantomData;
 use std::sync::Arc;
 use vesica_block::Block;
 use vesica_curve::{Blind, Dst, Points, SecretScalar};
@@ -36,18 +37,32 @@ pub struct Params {
     pub keys: usize,
 }
 
-/// One party's side of the function, in the group `G`.
-pub struct Dh<G: Blind> {
-    keys: usize,
-    dst: Dst,
-    tag_key: [u8; 32],
-    side: Side<G>,
+/// The function in the group `G`.
+#[derive(Clone, Copy, Debug)]
+pub struct Dh<G> {
+    params: Params,
+    group: PhantomData<G>,
 }
 
-enum Side<G: Blind> {
+impl<G> Dh<G> {
+    /// The function with these parameters.
+    pub fn new(params: Params) -> Self {
+        Self { params, group: PhantomData }
+    }
+}
+
+/// The sender's side.
+pub struct DhSender<G: Blind> {
+    keys: usize,
     /// k, used for all the run's units and for no other run.
-    Sender(Arc<G::Scalar>),
-    Receiver(G::Key),
+    scalar: Arc<G::Scalar>,
+    tags: TagKey,
+}
+
+/// The receiver's side.
+pub struct DhReceiver<G: Blind> {
+    key: G::Key,
+    tags: TagKey,
 }
 
 /// A unit's key.
@@ -60,82 +75,75 @@ pub struct DhKey<G: Blind> {
 /// Keys that are worked on between two looks at whether the peer is still there: a group shares some work among them.
 const CHUNK: usize = 2048;
 
-impl<G: Blind> Dh<G> {
-    /// Opens the sender's side: draws its scalar.
-    ///
-    /// # Errors
-    /// Those of the channel.
-    pub fn sender(params: Params, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+/// Where keys are hashed to the group.
+fn dst() -> Dst {
+    Dst::new(b"vesica-v1-dh-oprf")
+}
+
+impl<G: Blind> Oprf for Dh<G> {
+    type Key = DhKey<G>;
+    type Sender = DhSender<G>;
+    type Receiver = DhReceiver<G>;
+
+    fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<DhSender<G>> {
         let mut coins = zeroize::Zeroizing::new([0; 64]);
         rng.fill(coins.as_mut());
         let scalar = G::Scalar::from_uniform(&coins);
         // 1. -> K
         let public = G::public(&scalar);
         ch.send(&public)?;
-        Ok(Self::new(&params, &public, Side::Sender(Arc::new(scalar))))
+        let tags = TagKey::new(&self.params.session, &public);
+        Ok(DhSender { keys: self.params.keys, scalar: Arc::new(scalar), tags })
     }
 
-    /// Opens the receiver's side.
-    ///
-    /// # Errors
-    /// Those of the channel; the peer's if its K is no element.
-    pub fn receiver(params: Params, ch: &mut dyn Channel) -> Result<Self> {
+    fn receiver(&self, ch: &mut dyn Channel, _: &mut SessionRng) -> Result<DhReceiver<G>> {
         // 1. <- K
         let public = ch.recv_exact(G::EVALUATED)?;
         let key = G::key(&public).map_err(|bad| ch.accuse(Misbehaviour::Element { index: bad.index, why: bad.why }))?;
-        Ok(Self::new(&params, &public, Side::Receiver(key)))
-    }
-
-    fn new(params: &Params, public: &[u8], side: Side<G>) -> Self {
-        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 dh oprf tag");
-        hash.update(&params.session).update(public);
-        Self { keys: params.keys, dst: Dst::new(b"vesica-v1-dh-oprf"), tag_key: *hash.finalize().as_bytes(), side }
-    }
-
-    fn tag(&self, unit: UnitId) -> Tag {
-        Tag(*blake3::keyed_hash(&self.tag_key, &unit.0.to_le_bytes()).as_bytes())
+        Ok(DhReceiver { key, tags: TagKey::new(&self.params.session, &public) })
     }
 }
 
-impl<G: Blind> Oprf for Dh<G> {
+impl<G: Blind> Sender for DhSender<G> {
     type Key = DhKey<G>;
 
     fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<DhKey<G>> {
-        let Side::Sender(scalar) = &self.side else { return Err(wrong_side()) };
         // 2. <- { B := H(x) + r·G };  -> { k·B }: nothing is computed on elements that are not of the group
         ch.step("evaluate");
         let blinded = ch.recv_exact(self.keys * G::WIRE)?;
         let mut evaluated = Vec::with_capacity(self.keys * G::EVALUATED);
         for (chunk, blinded) in blinded.chunks(CHUNK * G::WIRE).enumerate() {
             ch.alive()?;
-            G::evaluate(scalar, blinded, &rng.bytes(), &mut evaluated)
+            G::evaluate(&self.scalar, blinded, &rng.bytes(), &mut evaluated)
                 .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * CHUNK + bad.index, why: bad.why }))?;
         }
         ch.send(&evaluated)?;
-        Ok(DhKey { scalar: Arc::clone(scalar), dst: self.dst.clone(), tag: self.tag(unit) })
+        Ok(DhKey { scalar: Arc::clone(&self.scalar), dst: dst(), tag: self.tags.of(unit) })
     }
+}
 
+impl<G: Blind> Receiver for DhReceiver<G> {
     fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
-        let Side::Receiver(key) = &self.side else { return Err(wrong_side()) };
         // 2. -> { H(x) + r·G };  <- { k·(H(x) + r·G) }
         ch.step("blind");
         let mut wire = Vec::with_capacity(xs.len() * G::WIRE);
         let mut blinds = Vec::with_capacity(xs.len().div_ceil(CHUNK));
+        let dst = dst();
         for xs in xs.chunks(CHUNK) {
             ch.alive()?;
-            blinds.push(G::blind(&self.dst, xs, &mut |bytes| rng.fill(bytes), &mut wire));
+            blinds.push(G::blind(&dst, xs, &mut |bytes| rng.fill(bytes), &mut wire));
         }
         ch.send(&wire)?;
         let evaluated = ch.recv_exact(xs.len() * G::EVALUATED)?;
         // 3. F(x) = T(x, k·(H(x) + r·G) - r·K)
         ch.step("unblind");
-        let tag = self.tag(unit);
+        let tag = self.tags.of(unit);
         let mut values = Vec::with_capacity(xs.len());
         let chunks = xs.chunks(CHUNK).zip(blinds).zip(evaluated.chunks(CHUNK * G::EVALUATED));
         for (chunk, ((xs, blinds), evaluated)) in chunks.enumerate() {
             ch.alive()?;
             wire.clear();
-            G::unblind(key, blinds, evaluated, &rng.bytes(), &mut wire)
+            G::unblind(&self.key, blinds, evaluated, &rng.bytes(), &mut wire)
                 .map_err(|bad| ch.accuse(Misbehaviour::Element { index: chunk * CHUNK + bad.index, why: bad.why }))?;
             tag.append::<G>(xs, &wire, &mut values);
         }
@@ -154,6 +162,22 @@ impl<G: Blind> Prf for DhKey<G> {
             G::hash(&self.dst, ys).mul(&self.scalar).encode(&mut wire);
             self.tag.append::<G>(ys, &wire, values);
         }
+    }
+}
+
+/// What T of every unit is keyed by: the run and K.
+struct TagKey([u8; 32]);
+
+impl TagKey {
+    fn new(session: &[u8; 32], public: &[u8]) -> Self {
+        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 dh oprf tag");
+        hash.update(session).update(public);
+        Self(*hash.finalize().as_bytes())
+    }
+
+    /// T of a unit.
+    fn of(&self, unit: UnitId) -> Tag {
+        Tag(*blake3::keyed_hash(&self.0, &unit.0.to_le_bytes()).as_bytes())
     }
 }
 
@@ -186,7 +210,7 @@ mod tests {
     fn receive<G: Blind>(xs: &[Digest], lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<Block>> {
         let ch = lines.peer()?;
         let params = Params { session: [3; 32], keys: xs.len() };
-        Dh::<G>::receiver(params, ch)?.receive(UNIT, xs, ch, rng)
+        Dh::<G>::new(params).receiver(ch, rng)?.receive(UNIT, xs, ch, rng)
     }
 
     fn send<G: Blind>(
@@ -198,7 +222,7 @@ mod tests {
         rng: &mut SessionRng,
     ) -> Result<Vec<Block>> {
         let ch = lines.peer()?;
-        let key = Dh::<G>::sender(Params { session, keys: n }, ch, rng)?.send(unit, ch, rng)?;
+        let key = Dh::<G>::new(Params { session, keys: n }).sender(ch, rng)?.send(unit, ch, rng)?;
         let mut values = Vec::new();
         key.eval(ys, &mut values);
         Ok(values)
@@ -245,13 +269,9 @@ mod tests {
         let xs = digests(0, 2);
         let values = |byte: u8| {
             let k = Curve25519::public(&SecretScalar::from_uniform(&[byte; 64]));
-            let dh = Dh::<Curve25519>::new(
-                &Params { session: [3; 32], keys: 2 },
-                &k,
-                Side::Receiver(Curve25519::key(&k).unwrap()),
-            );
+            let tags = TagKey::new(&[3; 32], &k);
             let mut values = Vec::new();
-            dh.tag(UNIT).append::<Curve25519>(&xs, &[7; 64], &mut values);
+            tags.of(UNIT).append::<Curve25519>(&xs, &[7; 64], &mut values);
             values
         };
         assert_eq!(values(1), values(1));

@@ -18,7 +18,7 @@
 //! Rounds: OT + 1/2.   Bytes: w/8 a bin.
 //! Differs from the paper: no stash; one list of values for the three hash functions, as each value names its bin.
 
-use crate::{Oprf, Prf, wrong_side};
+use crate::{Oprf, Prf, Receiver, Sender};
 use vesica_block::aes::Aes128;
 use vesica_block::blake::{self, Message};
 use vesica_block::prg::Prg;
@@ -41,16 +41,22 @@ pub struct Params {
     pub width: usize,
 }
 
-/// One party's side of the function.
+/// The function.
+#[derive(Clone, Copy, Debug)]
 pub struct Kkrt {
     params: Params,
-    base: Base,
 }
 
-/// Which side this is, with its base transfers; roles in those are the other way round.
-enum Base {
-    Sender(softspoken::Receiver),
-    Receiver(softspoken::Sender),
+/// The sender's side. In its base transfers it is the receiver.
+pub struct KkrtSender {
+    params: Params,
+    base: softspoken::Receiver,
+}
+
+/// The receiver's side. In its base transfers it is the sender.
+pub struct KkrtReceiver {
+    params: Params,
+    base: softspoken::Sender,
 }
 
 /// A unit's keys; what is secret of them is wiped when they are dropped.
@@ -76,40 +82,44 @@ const BATCH: usize = 16;
 /// Bins in a batch.
 const BINS: usize = 128 * BATCH;
 
-impl Kkrt {
-    /// Opens the sender's side: base transfers for all units.
-    ///
-    /// # Errors
-    /// Those of the channel; the peer's if it breaks the protocol.
-    pub fn sender(params: Params, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, ch, rng)?;
-        Ok(Self { params, base: Base::Sender(base) })
-    }
-
-    /// Opens the receiver's side.
-    ///
-    /// # Errors
-    /// Those of the channel; the peer's if it breaks the protocol.
-    pub fn receiver(params: Params, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng)?;
-        Ok(Self { params, base: Base::Receiver(base) })
-    }
-
+impl Params {
     /// Bytes of a row on the wire.
     fn row_bytes(&self) -> usize {
-        self.params.width / 8
+        self.width / 8
+    }
+}
+
+impl Kkrt {
+    /// The function with these parameters.
+    pub fn new(params: Params) -> Self {
+        Self { params }
     }
 }
 
 impl Oprf for Kkrt {
     type Key = KkrtKey;
+    type Sender = KkrtSender;
+    type Receiver = KkrtReceiver;
+
+    fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<KkrtSender> {
+        let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, ch, rng)?;
+        Ok(KkrtSender { params: self.params, base })
+    }
+
+    fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<KkrtReceiver> {
+        let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng)?;
+        Ok(KkrtReceiver { params: self.params, base })
+    }
+}
+
+impl Sender for KkrtSender {
+    type Key = KkrtKey;
 
     fn send(&self, unit: UnitId, ch: &mut dyn Channel, _rng: &mut SessionRng) -> Result<KkrtKey> {
-        let Base::Sender(base) = &self.base else { return Err(wrong_side()) };
         let width = self.params.width;
         // 2. s and k_{i,s_i}
         ch.step("ot");
-        let (bits, seeds) = base.random(unit.0.into(), width, ch)?;
+        let (bits, seeds) = self.base.random(unit.0.into(), width, ch)?;
         let bits = Zeroizing::new(bits);
         let mut s = Zeroizing::new([Block::ZERO; 4]);
         s.iter_mut().zip(bits.iter()).for_each(|(s, &bits)| *s = bits);
@@ -125,31 +135,32 @@ impl Oprf for Kkrt {
         let mut t = Zeroizing::new(vec![Block::ZERO; 4 * BINS]);
         while q.len() < bins {
             let n = BINS.min(bins - q.len());
-            let wire = ch.recv_exact(n * self.row_bytes())?;
+            let wire = ch.recv_exact(n * self.params.row_bytes())?;
             rows(&mut columns, &mut t);
-            for (j, u) in wire.chunks_exact(self.row_bytes()).enumerate() {
+            for (j, u) in wire.chunks_exact(self.params.row_bytes()).enumerate() {
                 let u = unpack(u);
                 q.push(Line(std::array::from_fn(|b| t[b * BINS + j] ^ (u[b] & s[b]))));
             }
         }
         Ok(KkrtKey { unit: UnitParams::new(&self.params, unit), s, q })
     }
+}
 
+impl Receiver for KkrtReceiver {
     fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
-        let Base::Receiver(base) = &self.base else { return Err(wrong_side()) };
         let own = UnitParams::new(&self.params, unit);
         // 1. What is in each bin
         let table = own.cuckoo.table(xs).map_err(|error| Error::Bug(error.to_string()))?;
         // 2. Both seeds of each column
         ch.step("ot");
-        let pairs = base.random(unit.0.into(), self.params.width, ch, rng)?;
+        let pairs = self.base.random(unit.0.into(), self.params.width, ch, rng)?;
         let [mut first, mut second] =
             [0, 1].map(|side| pairs.iter().map(|pair| Prg::new(pair[side])).collect::<Vec<Prg>>());
         // 3. -> U := T + T' + C(x_j)
         ch.step("code");
         let mut values = vec![Block::ZERO; xs.len()];
         let [mut t, mut other] = [0, 1].map(|_| Zeroizing::new(vec![Block::ZERO; 4 * BINS]));
-        let mut wire = Vec::with_capacity(BINS * self.row_bytes());
+        let mut wire = Vec::with_capacity(BINS * self.params.row_bytes());
         let mut hashes = Vec::with_capacity(BINS);
         for (batch, entries) in table.chunks(BINS).enumerate() {
             rows(&mut first, &mut t);
@@ -308,11 +319,11 @@ mod tests {
         let (a, b) = two(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                Kkrt::receiver(params, ch, rng).unwrap().receive(UNIT, xs, ch, rng).unwrap()
+                Kkrt::new(params).receiver(ch, rng).unwrap().receive(UNIT, xs, ch, rng).unwrap()
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                let key = Kkrt::sender(params, ch, rng).unwrap().send(UNIT, ch, rng).unwrap();
+                let key = Kkrt::new(params).sender(ch, rng).unwrap().send(UNIT, ch, rng).unwrap();
                 let mut values = Vec::new();
                 key.eval(ys, &mut values);
                 values

@@ -11,23 +11,48 @@ pub mod kkrt;
 pub mod vole;
 
 use vesica_block::Block;
-use vesica_session::{Channel, Error, Result, SessionRng};
+use vesica_session::{Channel, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
 
-/// An oblivious pseudorandom function, opened: set-up that serves all units of a job is done, and both sizes are fixed.
+/// An oblivious pseudorandom function: its parameters, of which either side can be opened.
 ///
 /// OPRF-*shaped*, to be exact: a key may be evaluated at as many points as the parameters were chosen for, no more.
-pub trait Oprf: Sync {
-    /// What the sender holds afterwards.
+pub trait Oprf: Send + Sync {
+    /// What the sender holds in a unit.
+    type Key: Prf;
+    /// The side that comes to hold a key.
+    type Sender: Sender<Key = Self::Key> + 'static;
+    /// The side that learns the function at its points.
+    type Receiver: Receiver + 'static;
+
+    /// Opens the sender's side: the set-up that serves all units of a job.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender>;
+
+    /// Opens the receiver's side.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver>;
+}
+
+/// The side that comes to hold a key, opened.
+pub trait Sender: Send + Sync {
+    /// What it holds afterwards.
     type Key: Prf;
 
-    /// The sender: the peer learns the function at as many points as were agreed on.
+    /// The peer learns the function of this unit at as many points as were agreed on.
     ///
     /// # Errors
     /// Those of the channel; the peer's if it breaks the protocol.
     fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Key>;
+}
 
-    /// The receiver: learns the function at `xs`, which are distinct and exactly as many as were agreed on.
+/// The side that learns the function at its points, opened.
+pub trait Receiver: Send + Sync {
+    /// Learns the function of this unit at `xs`, which are distinct and exactly as many as were agreed on.
     ///
     /// # Errors
     /// Those of the channel; the peer's if it breaks the protocol.
@@ -41,9 +66,4 @@ pub trait Prf {
 
     /// Appends the values of each of `ys`, [`Prf::VALUES`] an input.
     fn eval(&self, ys: &[Digest], values: &mut Vec<Block>);
-}
-
-/// The error of a value that was opened as one side and asked for the other's part.
-fn wrong_side() -> Error {
-    Error::Bug("a side of an OPRF was asked for the other's part".into())
 }

@@ -33,7 +33,7 @@ use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
 
-use crate::{Oprf, Prf, wrong_side};
+use crate::{Oprf, Prf, Receiver, Sender};
 
 /// What both parties agreed on.
 #[derive(Clone, Copy, Debug)]
@@ -48,17 +48,23 @@ pub struct Params<S> {
     pub security: Security,
 }
 
-/// One party's side of the function, for keys in stores of shape `S` over the base field `B`.
+/// The function for keys in stores of shape `S` over the base field `B`.
+#[derive(Clone, Copy, Debug)]
 pub struct Vole<B, S> {
     params: Params<S>,
-    base: Base,
     field: PhantomData<B>,
 }
 
-/// Which side this is, with the set-up of the correlations.
-enum Base {
-    Sender(softspoken::Sender),
-    Receiver(softspoken::Receiver),
+/// The sender's side.
+pub struct VoleSender<B, S> {
+    vole: Vole<B, S>,
+    base: softspoken::Sender,
+}
+
+/// The receiver's side.
+pub struct VoleReceiver<B, S> {
+    vole: Vole<B, S>,
+    base: softspoken::Receiver,
 }
 
 /// A unit's key; what is secret of it is wiped when it is dropped.
@@ -98,22 +104,9 @@ const HASHED: usize = 128;
 const TRIES: usize = 3;
 
 impl<B: Field, S: Shape> Vole<B, S> {
-    /// Opens the sender's side: base transfers for all units.
-    ///
-    /// # Errors
-    /// Those of the channel; the peer's if it breaks the protocol.
-    pub fn sender(params: Params<S>, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let base = softspoken::Sender::open(params.security, softspoken::FOLD, ch, rng)?;
-        Ok(Self { params, base: Base::Sender(base), field: PhantomData })
-    }
-
-    /// Opens the receiver's side.
-    ///
-    /// # Errors
-    /// Those of the channel; the peer's if it breaks the protocol.
-    pub fn receiver(params: Params<S>, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let base = softspoken::Receiver::open(params.security, softspoken::FOLD, ch, rng)?;
-        Ok(Self { params, base: Base::Receiver(base), field: PhantomData })
+    /// The function with these parameters.
+    pub fn new(params: Params<S>) -> Self {
+        Self { params, field: PhantomData }
     }
 
     fn malicious(&self) -> bool {
@@ -130,26 +123,42 @@ impl<B: Field, S: Shape> Vole<B, S> {
     }
 }
 
-impl<B: Field, S: Shape> Oprf for Vole<B, S> {
+impl<B: Field + 'static, S: Shape + 'static> Oprf for Vole<B, S> {
+    type Key = VoleKey<B, S::Okvs>;
+    type Sender = VoleSender<B, S>;
+    type Receiver = VoleReceiver<B, S>;
+
+    fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
+        let base = softspoken::Sender::open(self.params.security, softspoken::FOLD, ch, rng)?;
+        Ok(VoleSender { vole: *self, base })
+    }
+
+    fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver> {
+        let base = softspoken::Receiver::open(self.params.security, softspoken::FOLD, ch, rng)?;
+        Ok(VoleReceiver { vole: *self, base })
+    }
+}
+
+impl<B: Field, S: Shape> Sender for VoleSender<B, S> {
     type Key = VoleKey<B, S::Okvs>;
 
     fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Key> {
-        let Base::Sender(base) = &self.base else { return Err(wrong_side()) };
-        let (slots, hashes) = (self.params.shape.slots(), self.hashes(unit));
+        let Self { vole, base } = self;
+        let (slots, hashes) = (vole.params.shape.slots(), vole.hashes(unit));
         ch.step("vole");
         // 1. -> commitment to w_S
         let opening: [u8; 48] = rng.bytes();
-        if self.malicious() {
+        if vole.malicious() {
             ch.send(&hashes.commitment(&opening))?;
         }
         // 2. B⃗
-        let (code, session) = (self.params.code, &self.params.session);
+        let (code, session) = (vole.params.code, &vole.params.session);
         let mut k = Zeroizing::new(vesica_ot::vole::send::<B>(base, session, unit, code, slots, ch, rng)?);
         // 3. <- r, A (and w_R);  -> w_S;  K := B⃗ + A·Δ
         ch.step("store");
-        let wire = ch.recv_exact(self.message())?;
+        let wire = ch.recv_exact(vole.message())?;
         let (r, rest) = split_block(&wire);
-        let (w, a) = if self.malicious() {
+        let (w, a) = if vole.malicious() {
             let (theirs, rest) = split_block(rest);
             ch.send(&opening)?;
             (split_block(&opening).0 ^ theirs, rest)
@@ -158,33 +167,35 @@ impl<B: Field, S: Shape> Oprf for Vole<B, S> {
         };
         let delta = Zeroizing::new(base.delta());
         B::mul_add(&mut k, &B::unpack(a), *delta);
-        let okvs = self.params.shape.seeded(r);
+        let okvs = vole.params.shape.seeded(r);
         Ok(VoleKey { okvs, hashes, delta, k, w, field: PhantomData })
     }
+}
 
+impl<B: Field, S: Shape> Receiver for VoleReceiver<B, S> {
     fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
-        let Base::Receiver(base) = &self.base else { return Err(wrong_side()) };
-        let (slots, hashes) = (self.params.shape.slots(), self.hashes(unit));
+        let Self { vole, base } = self;
+        let (slots, hashes) = (vole.params.shape.slots(), vole.hashes(unit));
         ch.step("vole");
         // 1. <- commitment to w_S
-        let commitment = if self.malicious() { ch.recv_exact(32)? } else { Vec::new() };
+        let commitment = if vole.malicious() { ch.recv_exact(32)? } else { Vec::new() };
         // 2. A', C
-        let (a, c) = vesica_ot::vole::receive::<B>(base, &self.params.session, unit, self.params.code, slots, ch, rng)?;
+        let (a, c) = vesica_ot::vole::receive::<B>(base, &vole.params.session, unit, vole.params.code, slots, ch, rng)?;
         // 1. P
         ch.step("store");
-        let (r, okvs, p) = self.store(xs, &hashes, rng)?;
+        let (r, okvs, p) = vole.store(xs, &hashes, rng)?;
         // 3. -> r, A := P + A' (and w_R);  <- w_S
-        let mut wire = Vec::with_capacity(self.message());
+        let mut wire = Vec::with_capacity(vole.message());
         wire.extend(r.to_le_bytes());
         let mut w = Block::ZERO;
-        if self.malicious() {
+        if vole.malicious() {
             w = Block::from_le_bytes(rng.bytes());
             wire.extend(w.to_le_bytes());
         }
         let a: Vec<B> = p.into_iter().zip(a).map(|(p, a)| p.xor(a)).collect();
         B::pack(&a, &mut wire);
         ch.send(&wire)?;
-        if self.malicious() {
+        if vole.malicious() {
             let opening = ch.recv_exact(48)?;
             if hashes.commitment(&opening) != commitment.as_slice() {
                 return Err(ch.accuse(Misbehaviour::Contradiction("its offset is not the one that it committed to")));
@@ -364,17 +375,17 @@ mod tests {
     const UNIT: UnitId = UnitId(5);
 
     /// F as the receiver has it at xs, and as the sender has it at ys.
-    fn run<B: Field>(security: Security, xs: &[Digest], ys: &[Digest]) -> [Vec<Block>; 2] {
+    fn run<B: Field + 'static>(security: Security, xs: &[Digest], ys: &[Digest]) -> [Vec<Block>; 2] {
         let shape = okvs::paxos(xs.len() as u64, 1, Level::STANDARD).unwrap();
         let params = Params { session: [3; 32], shape, code: &lpn::SETS[0], security };
         let (a, b) = two(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                Vole::<B, _>::receiver(params, ch, rng).unwrap().receive(UNIT, xs, ch, rng).unwrap()
+                Vole::<B, _>::new(params).receiver(ch, rng).unwrap().receive(UNIT, xs, ch, rng).unwrap()
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                let key = Vole::<B, _>::sender(params, ch, rng).unwrap().send(UNIT, ch, rng).unwrap();
+                let key = Vole::<B, _>::new(params).sender(ch, rng).unwrap().send(UNIT, ch, rng).unwrap();
                 let mut values = Vec::new();
                 key.eval(ys, &mut values);
                 values

@@ -12,13 +12,14 @@
 //!
 //! Reveals: key_count to everyone, intersection to both.   Rounds: 2.5 (both speak at once).
 //! Bytes: each way WIRE·n for the sender's n keys, then 64 + L/8·m for the peer's m keys.
+//! A party that deviates can put a tag that it computed at another place of w, so that another key of mine seems common to me; it
+//! learns nothing by it, and the results are compared before anything is told about common keys (`same`).
 //! Differs from the paper: both lists travel in ascending order of their bytes, which is a function of the set alone, so
 //! a place in a list says nothing; T hashes what the paper compares in the clear; the lists are padded. Both commit to their
 //! tags before they see the other's: a party that waited could return the tags that it got, and all keys would seem common.
 
-use crate::reveals;
 use vesica_curve::{Dst, Group, Points, SecretScalar};
-use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
+use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, Tags, UnitId};
 
 /// Elements that are masked between two looks at whether the peer is still there: a group shares some work among them.
@@ -102,11 +103,6 @@ impl<G: Group> Ecdh<G> {
 }
 
 impl<G: Group> Protocol for Ecdh<G> {
-    const REVEALS: &'static [Reveal] = &[reveals::INTERSECTION, reveals::KEY_COUNT, reveals::TRAFFIC];
-
-    /// Places in the unit's keys of those that match, in ascending order of their tags: the same order on both sides.
-    type Found = Vec<u32>;
-
     fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let ch = lines.peer()?;
 
@@ -139,7 +135,7 @@ impl<G: Group> Protocol for Ecdh<G> {
         let w = Tags::from_bytes(self.tag_len, theirs.split_off(OPENING));
         let w = w.unwrap_or(Tags::with_capacity(self.tag_len, 0));
 
-        // 6. Output { x : its w is in z }.
+        // 6. Output { x : its w is in z }, in ascending order of w: the same order on both sides.
         let mine = w.words().zip(order).filter(|&(_, place)| (place as usize) < unit.keys.len());
         Ok(matches(mine.collect(), z.words().collect()))
     }
@@ -173,7 +169,8 @@ fn matches(mut mine: Vec<(u128, u32)>, mut theirs: Vec<u128>) -> Vec<u32> {
     let mut found = Vec::new();
     for (tag, place) in mine {
         while theirs.next_if(|&t| t < tag).is_some() {}
-        if theirs.peek() == Some(&tag) {
+        // A tag of theirs stands for one key: a peer that repeats a tag of mine does not make several of my keys match.
+        if theirs.next_if_eq(&tag).is_some() {
             found.push(place);
         }
     }

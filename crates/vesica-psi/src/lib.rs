@@ -4,11 +4,13 @@
 
 mod answer;
 pub mod ecdh;
+pub mod hash;
 pub mod ideal;
 pub mod oprf;
 mod ordered;
 pub mod reveals;
+mod same;
 mod sorted;
 
 pub use ecdh::Ecdh;
-pub use oprf::OprfPsi;
+pub use same::same;

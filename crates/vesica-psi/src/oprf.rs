@@ -15,22 +15,21 @@
 
 use crate::answer;
 use crate::ordered::Ordered;
-use crate::reveals;
 use crate::sorted::Sorted;
-use vesica_oprf::{Oprf, Prf};
-use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, Reveal, SessionRng, Unit};
+use vesica_oprf::{Oprf, Prf, Receiver, Sender};
+use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, SessionRng, Unit};
 use vesica_types::{Digest, TagLen};
 
 /// Keys that are evaluated between two looks at whether the peer is still there.
 const EVALUATED: usize = 1 << 13;
 
-/// One party's side of a job, by the function `O`.
-pub struct OprfPsi<O> {
-    oprf: O,
-    role: Role,
-    tag_len: TagLen,
+/// What the parties agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// L.
+    pub tag_len: TagLen,
     /// Whether the sender learns too.
-    both: bool,
+    pub both: bool,
 }
 
 /// What a party does.
@@ -42,61 +41,76 @@ pub enum Role {
     Receiver,
 }
 
-impl<O: Oprf> OprfPsi<O> {
-    /// The protocol with an opened function. `both` says whether the sender learns too.
-    pub fn new(oprf: O, role: Role, tag_len: TagLen, both: bool) -> Self {
-        Self { oprf, role, tag_len, both }
-    }
+/// Opens a party's side of the protocol from a function.
+///
+/// # Errors
+/// Those of the channel; the peer's if it breaks the protocol.
+pub fn open<O: Oprf<Key: 'static>>(
+    oprf: &O,
+    role: Role,
+    params: Params,
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+) -> Result<Box<dyn Protocol>> {
+    Ok(match role {
+        Role::Receiver => Box::new(Receives { oprf: oprf.receiver(ch, rng)?, params, values: O::Key::VALUES }),
+        Role::Sender => Box::new(Sends { oprf: oprf.sender(ch, rng)?, params }),
+    })
+}
 
-    /// One unit over one channel: [`Protocol::unit`].
-    ///
-    /// # Errors
-    /// Those of the channel and of the function; the peer's if it breaks the protocol.
-    pub fn over(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        match self.role {
-            Role::Receiver => self.receive(unit, ch, rng),
-            Role::Sender => self.send(unit, ch, rng),
-        }
-    }
+/// The receiver's side.
+struct Receives<R> {
+    oprf: R,
+    params: Params,
+    /// How many values a key of the sender's has.
+    values: usize,
+}
 
+/// The sender's side.
+struct Sends<S> {
+    oprf: S,
+    params: Params,
+}
+
+impl Params {
     /// L.
     fn bits(&self) -> u32 {
         self.tag_len.bytes() as u32 * 8
     }
 
-    /// The list of the values of `m` keys.
-    fn list(m: usize, tag_len: TagLen) -> Sorted {
-        Sorted { len: m * O::Key::VALUES, bits: tag_len.bytes() as u32 * 8 }
-    }
-
-    /// Bytes of the list that the sender of `m` keys sends.
-    pub fn list_bytes(m: usize, tag_len: TagLen) -> usize {
-        Self::list(m, tag_len).bytes()
+    /// T, of `m` keys that have so many values each.
+    fn list(&self, m: usize, values: usize) -> Sorted {
+        Sorted { len: m * values, bits: self.bits() }
     }
 
     /// The answer where a key has several values.
     fn answer(&self, unit: &Unit) -> Sorted {
         Sorted { len: unit.capacity.min(unit.peer_capacity), bits: self.bits() }
     }
+}
 
-    fn receive(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
+impl<R: Receiver> Protocol for Receives<R> {
+    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let Self { oprf, params, values: of_a_key } = self;
+        let ch = lines.peer()?;
+
         // 1. F(x) for x in X, with dummies up to the public size
         let xs = padded(unit, rng);
-        let mut values = self.oprf.receive(unit.id, &xs, ch, rng)?;
+        let mut values = oprf.receive(unit.id, &xs, ch, rng)?;
         values.truncate(unit.keys.len());
-        let values = Ordered::new(values, self.bits());
+        let values = Ordered::new(values, params.bits());
 
         // 2. <- T
         ch.step("compare");
-        let list = Self::list(unit.peer_capacity, self.tag_len);
+        let list = params.list(unit.peer_capacity, *of_a_key);
         let wire = ch.recv_exact(list.bytes())?;
         let tags = list.decode(&wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
 
         // 3. Output { x : F(x) in T };  -> which keys these are, if the sender learns too
         let common = values.common(&tags);
         let mut places: Vec<u32> = common.iter().map(|&(place, _)| place).collect();
-        if self.both {
-            let answer = if O::Key::VALUES == 1 {
+        if params.both {
+            let answer = if *of_a_key == 1 {
                 // Which of T: where a key has one value, T's order is the sender's own matter.
                 let mut bitmap = vec![0; tags.len().div_ceil(8)];
                 common.iter().for_each(|&(_, at)| bitmap[at / 8] |= 1 << (at % 8));
@@ -105,35 +119,40 @@ impl<O: Oprf> OprfPsi<O> {
                 let more = || ch.accuse(Misbehaviour::Contradiction("it holds more keys than it said"));
                 places.sort_unstable();
                 let keys = places.iter().map(|&place| unit.keys[place as usize]);
-                answer::write(self.answer(unit), keys).ok_or_else(more)?
+                answer::write(params.answer(unit), keys).ok_or_else(more)?
             };
             ch.send(&answer)?;
         }
         Ok(places)
     }
+}
 
-    fn send(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
+impl<S: Sender> Protocol for Sends<S> {
+    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let Self { oprf, params } = self;
+        let ch = lines.peer()?;
+
         // 1. k
-        let key = self.oprf.send(unit.id, ch, rng)?;
+        let key = oprf.send(unit.id, ch, rng)?;
 
         // 2. -> T; dummies are evaluated too, so that the time it takes does not show how many there are
         ch.step("compare");
         let ys = padded(unit, rng);
-        let list = Self::list(ys.len(), self.tag_len);
+        let list = params.list(ys.len(), S::Key::VALUES);
         let mut values = Vec::with_capacity(list.len);
         for ys in ys.chunks(EVALUATED) {
             ch.alive()?;
             key.eval(ys, &mut values);
         }
-        let values = Ordered::new(values, self.bits());
+        let values = Ordered::new(values, params.bits());
         ch.send(&list.encode(values.tags().map(|(tag, _)| tag)))?;
 
         // 3. <- which keys are common, if I learn too
-        if !self.both {
+        if !params.both {
             return Ok(Vec::new());
         }
-        if O::Key::VALUES > 1 {
-            let list = self.answer(unit);
+        if S::Key::VALUES > 1 {
+            let list = params.answer(unit);
             let wire = ch.recv_exact(list.bytes())?;
             return answer::read(list, &unit.keys, &wire).map_err(|fault| ch.accuse(fault));
         }
@@ -146,17 +165,6 @@ impl<O: Oprf> OprfPsi<O> {
             Some(&last) if last as usize >= unit.keys.len() => Err(ch.accuse(answer::NOT_MINE)),
             _ => Ok(places),
         }
-    }
-}
-
-impl<O: Oprf> Protocol for OprfPsi<O> {
-    const REVEALS: &'static [Reveal] = &[reveals::INTERSECTION, reveals::KEY_COUNT, reveals::TRAFFIC];
-
-    /// Places in the unit's keys of those that match, in no order that means anything.
-    type Found = Vec<u32>;
-
-    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        self.over(unit, lines.peer()?, rng)
     }
 }
 

@@ -14,6 +14,14 @@ pub const INTERSECTION: Reveal = Reveal {
 pub const KEY_COUNT: Reveal =
     Reveal { name: "key_count", to: Learner::Everyone, what: "how many distinct, non-empty keys each party holds" };
 
+/// What salted hashes do not hide.
+pub const GUESSABLE_KEYS: Reveal = Reveal {
+    name: "guessable_keys",
+    to: Learner::Learners,
+    what: "every key of the other party that can be guessed, whether it is common or not: the other's list of hashes can be \
+           searched for guesses",
+};
+
 /// What aligned outputs cannot hide.
 pub const MULTIPLICITY: Reveal = Reveal {
     name: "multiplicity",

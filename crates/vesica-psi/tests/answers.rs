@@ -3,11 +3,11 @@
 
 mod sides;
 
-use sides::{Open, Side};
+use sides::{Choose, Side};
 use std::sync::{Arc, Mutex};
 use vesica_block::Block;
 use vesica_curve::{Blind, Curve25519, P256, Ristretto255};
-use vesica_oprf::{Oprf, Prf};
+use vesica_oprf::{Oprf, Prf, Sender};
 use vesica_ot::Security;
 use vesica_psi::ecdh::Ecdh;
 use vesica_psi::oprf::Role;
@@ -39,50 +39,59 @@ const VARIANTS: [(u64, u8); 4] = [(10, 50), (15, 51), (0, 52), (10, 53)];
 /// Common keys: most of the receiver's cuckoo table, so that a key's place in it tells much about the others.
 const COMMON: u64 = 30;
 
-/// An OPRF whose key notes the values that it gives.
-struct Noted<O> {
-    oprf: O,
+/// An OPRF, or its sender, or its key, which notes the values that it gives.
+struct Noted<T> {
+    noted: T,
     values: Arc<Mutex<Vec<Block>>>,
 }
 
-struct NotedKey<K> {
-    key: K,
-    values: Arc<Mutex<Vec<Block>>>,
+impl<T> Noted<T> {
+    fn like<U>(&self, noted: U) -> Noted<U> {
+        Noted { noted, values: self.values.clone() }
+    }
 }
 
 impl<O: Oprf> Oprf for Noted<O> {
-    type Key = NotedKey<O::Key>;
+    type Key = Noted<O::Key>;
+    type Sender = Noted<O::Sender>;
+    type Receiver = O::Receiver;
 
-    fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Key> {
-        Ok(NotedKey { key: self.oprf.send(unit, ch, rng)?, values: self.values.clone() })
+    fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
+        Ok(self.like(self.noted.sender(ch, rng)?))
     }
 
-    fn receive(&self, unit: UnitId, xs: &[Digest], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<Block>> {
-        self.oprf.receive(unit, xs, ch, rng)
+    fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<O::Receiver> {
+        self.noted.receiver(ch, rng)
     }
 }
 
-impl<K: Prf> Prf for NotedKey<K> {
+impl<S: Sender> Sender for Noted<S> {
+    type Key = Noted<S::Key>;
+
+    fn send(&self, unit: UnitId, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Key> {
+        Ok(self.like(self.noted.send(unit, ch, rng)?))
+    }
+}
+
+impl<K: Prf> Prf for Noted<K> {
     const VALUES: usize = K::VALUES;
 
     fn eval(&self, ys: &[Digest], values: &mut Vec<Block>) {
         let first = values.len();
-        self.key.eval(ys, values);
+        self.noted.eval(ys, values);
         self.values.lock().unwrap().extend(&values[first..]);
     }
 }
 
 /// The answer that the sender of an OPRF gets where both learn, and the values of its keys.
-fn answer<O: Oprf>(open: impl Open<O>, (others, seed): (u64, u8)) -> (Vec<u8>, Vec<Block>) {
+fn answer<O: Oprf<Key: 'static>>(choose: impl Choose<O>, (others, seed): (u64, u8)) -> (Vec<u8>, Vec<Block>) {
     let values = Arc::new(Mutex::new(Vec::new()));
     let receiver = Side::new(Role::Receiver, peers(COMMON, others, seed), (PEER_CAPACITY, CAPACITY), true);
     let sender = Side::new(Role::Sender, told(), (CAPACITY, PEER_CAPACITY), true);
-    let noted = |role, n, ch: &mut dyn Channel, rng: &mut SessionRng| {
-        Ok(Noted { oprf: open(role, n, ch, rng)?, values: values.clone() })
-    };
+    let noted = |n| Noted { noted: choose(n), values: values.clone() };
     let (receiver, (found, mut messages)) = recorded(
-        |lines, _| receiver.run(open)(lines, &mut fixed_rng(seed)),
-        |lines, _| sender.run(noted)(lines, &mut fixed_rng(1)),
+        |lines, _| receiver.run(choose)(lines, &mut fixed_rng(seed)),
+        |lines, _| sender.run(&noted)(lines, &mut fixed_rng(1)),
     );
     assert_eq!([receiver.0.unwrap().len(), found.unwrap().len()], [COMMON as usize; 2]);
     let answer = messages.pop().unwrap();
@@ -102,9 +111,9 @@ fn the_answer_of_kkrt_is_a_function_of_the_intersection() {
 /// against that list, it says of each key whether it is common.
 #[test]
 fn the_answer_of_rr22_is_a_function_of_the_intersection() {
-    fn check<O: Oprf>(open: impl Open<O>) {
+    fn check<O: Oprf<Key: 'static>>(choose: impl Choose<O>) {
         for variant in VARIANTS {
-            let (answer, values) = answer(open, variant);
+            let (answer, values) = answer(choose, variant);
             let mut order: Vec<usize> = (0..CAPACITY).collect();
             order.sort_unstable_by_key(|&key| values[key]);
             let mut read = vec![false; answer.len() * 8];
@@ -187,9 +196,9 @@ fn keeps_its_shape<A, B>(
     assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{case}: {shapes:?}");
 }
 
-fn an_oprf_keeps_its_shape<O: Oprf>(case: &str, open: impl Open<O>, both: bool) {
+fn an_oprf_keeps_its_shape<O: Oprf<Key: 'static>>(case: &str, choose: impl Choose<O>, both: bool) {
     let case = format!("{case}, both: {both}");
-    let side = |role| move |keys, capacities| Side::new(role, keys, capacities, both).run(open);
+    let side = |role| move |keys, capacities| Side::new(role, keys, capacities, both).run(choose);
     keeps_its_shape(&case, side(Role::Receiver), side(Role::Sender));
 }
 

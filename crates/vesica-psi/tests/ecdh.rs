@@ -148,3 +148,29 @@ fn every_value_sent_lies_on_the_curve() {
         assert!(u.to_edwards(0).is_some(), "a value on the twist");
     }
 }
+
+/// A tag of the peer's stands for one key. Bob copies the tag of a common key to every place of his list.
+#[test]
+fn a_tag_that_is_repeated_makes_one_key_match() {
+    let (a, _) = two(sides::ecdh::<Curve25519>(digests(0, 20), (20, 20)), |lines: &mut Lines, _: &mut SessionRng| {
+        let ch = lines.peer().unwrap();
+        let b = <Curve25519 as Group>::Scalar::from_uniform(&[5; 64]);
+        let mut v = Vec::new();
+        Curve25519::hash(&Dst::new(b"vesica-v1-ecdh"), &digests(0, 20)).mul(&b).encode(&mut v);
+        v.as_chunks_mut::<32>().0.sort_unstable();
+        let u = ch.swap_exact(&v, 20 * 32).unwrap();
+        let mut w = Vec::new();
+        Curve25519::decode(&u, &[1; 32]).unwrap().mul(&b).encode(&mut w);
+        let params = sides::ecdh_params(1);
+        let unit = sides::unit(vec![], (20, 20)).id.0.to_le_bytes();
+        let tags = blake3::keyed_hash(&blake3::derive_key("vesica 2026 ecdh tag", &params.session), &unit);
+        let tag = blake3::keyed_hash(tags.as_bytes(), &w[..32]);
+        let opened = [&[9; 32][..], &tag.as_bytes()[..10].repeat(20)].concat();
+        let key = blake3::derive_key("vesica 2026 ecdh commitment", &params.session);
+        let mut commitment = blake3::Hasher::new_keyed(&key);
+        commitment.update(&unit).update(&[1]).update(&opened);
+        ch.swap_exact(commitment.finalize().as_bytes(), 32).unwrap();
+        ch.swap_exact(&opened, 32 + 200).unwrap();
+    });
+    assert_eq!(a.unwrap().len(), 1);
+}

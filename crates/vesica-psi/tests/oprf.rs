@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vesica_block::Block;
 use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
 use vesica_oprf::vole::Field;
-use vesica_oprf::{Oprf, Prf};
+use vesica_oprf::{Oprf, Prf, Receiver, Sender};
 use vesica_ot::Security;
 use vesica_psi::ideal;
 use vesica_psi::oprf::Role;
-use vesica_session::{Channel, Fault, Lines, Protocol, Result, SessionRng};
+use vesica_session::{Channel, Fault, Lines, Result, SessionRng};
 use vesica_testkit::{Attack, Hostile, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::{Digest, UnitId};
 
@@ -128,11 +128,27 @@ fn open3(y: Digest) -> [Block; 3] {
 
 impl Oprf for Open3 {
     type Key = Open3;
+    type Sender = Open3;
+    type Receiver = Open3;
+
+    fn sender(&self, _: &mut dyn Channel, _: &mut SessionRng) -> Result<Open3> {
+        Ok(self.clone())
+    }
+
+    fn receiver(&self, _: &mut dyn Channel, _: &mut SessionRng) -> Result<Open3> {
+        Ok(self.clone())
+    }
+}
+
+impl Sender for Open3 {
+    type Key = Open3;
 
     fn send(&self, _: UnitId, _: &mut dyn Channel, _: &mut SessionRng) -> Result<Open3> {
         Ok(self.clone())
     }
+}
 
+impl Receiver for Open3 {
     fn receive(&self, _: UnitId, _: &[Digest], _: &mut dyn Channel, _: &mut SessionRng) -> Result<Vec<Block>> {
         Ok(self.received.clone())
     }
@@ -154,11 +170,11 @@ fn with_values(xs: &[Digest], ys: &[Digest], received: Vec<Block>) -> (Result<Ve
     two(
         |lines, rng| {
             let side = Side::new(Role::Receiver, xs.to_vec(), (n, m), true);
-            side.psi(open.clone()).unit(&side.unit, lines, rng)
+            side.by(&open, lines, rng)
         },
         |lines, rng| {
             let side = Side::new(Role::Sender, ys.to_vec(), (m, n), true);
-            side.psi(open.clone()).unit(&side.unit, lines, rng)
+            side.by(&open, lines, rng)
         },
     )
 }
@@ -171,11 +187,11 @@ fn a_sender_evaluates_as_many_keys_as_its_capacity() {
         let (a, b) = two(
             |lines, rng| {
                 let side = Side::new(Role::Receiver, vec![], (0, 20), false);
-                side.psi(Open3::default()).unit(&side.unit, lines, rng)
+                side.by(&Open3::default(), lines, rng)
             },
             |lines, rng| {
                 let side = Side::new(Role::Sender, digests(0, m), (20, 0), false);
-                side.psi(open.clone()).unit(&side.unit, lines, rng)
+                side.by(&open, lines, rng)
             },
         );
         assert_eq!([a.unwrap().len(), b.unwrap().len()], [0, 0]);

@@ -41,13 +41,27 @@ fn transcript(
 }
 
 /// The transcript of PSI from an OPRF. Alice receives, so that she learns; Bob learns too where `both` do.
-fn oprf<O: Oprf>(open: impl sides::Open<O>, both: bool, tag_bytes: usize) -> Value {
-    let [(xs, n), (ys, m)] = keys();
+fn oprf<O: Oprf<Key: 'static>>(choose: impl sides::Choose<O>, both: bool, tag_bytes: usize) -> Value {
+    oprf_of(keys(), choose, both, tag_bytes)
+}
+
+/// The same for these keys.
+fn oprf_of<O: Oprf<Key: 'static>>(
+    [(xs, n), (ys, m)]: [(Vec<Digest>, usize); 2],
+    choose: impl sides::Choose<O>,
+    both: bool,
+    tag_bytes: usize,
+) -> Value {
     let side = |role, keys, capacities| {
         let side = Side::new(role, keys, capacities, both);
-        Side { tag_len: TagLen::new(tag_bytes).unwrap(), ..side }.run(open)
+        Side { tag_len: TagLen::new(tag_bytes).unwrap(), ..side }.run(choose)
     };
     transcript(side(Role::Receiver, xs, (n, m)), side(Role::Sender, ys, (m, n)))
+}
+
+/// Enough keys for a vector OLE by trees and a code; fewer are cheaper without. 15 keys are common.
+fn many_keys() -> [(Vec<Digest>, usize); 2] {
+    [(digests(0, 8000), 8010), (digests(7985, 8100), 120)]
 }
 
 fn learners(both: bool) -> &'static str {
@@ -114,6 +128,10 @@ fn rr22() {
         if !both {
             add("fast, malicious", oprf(sides::rr22::<Block, _>(Malicious, sides::paxos), both, 16));
             add("low-comm, malicious", oprf(sides::rr22::<Block, _>(Malicious, sides::band), both, 16));
+            let trees = oprf_of(many_keys(), sides::rr22::<u64, _>(SemiHonest, sides::paxos), both, 10);
+            add("fast, 64 bits, by trees", trees);
+            let trees = oprf_of(many_keys(), sides::rr22::<Block, _>(Malicious, sides::paxos), both, 16);
+            add("fast, malicious, by trees", trees);
         }
     }
     check("rr22", transcripts);

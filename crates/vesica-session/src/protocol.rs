@@ -40,17 +40,12 @@ pub struct Unit {
     pub peer_capacity: usize,
 }
 
-/// A protocol that is run a unit at a time.
-pub trait Protocol: Sync {
-    /// Who learns what, beyond what the parties agreed on in the open.
-    const REVEALS: &'static [Reveal];
-
-    /// What a unit leaves behind.
-    type Found: Send;
-
-    /// One unit, start to finish. Knows nothing of threads, retries, checkpoints or time.
+/// One party's side of a protocol, opened: it is run a unit at a time, by many threads at once.
+pub trait Protocol: Send + Sync {
+    /// One unit, start to finish: the places in the unit's keys of those that match, in no order that means anything; none
+    /// if this party does not learn. Knows nothing of threads, retries, checkpoints or time.
     ///
     /// # Errors
     /// Whatever the lines report, and the peer's faults that the protocol notices itself.
-    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Self::Found>;
+    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>>;
 }

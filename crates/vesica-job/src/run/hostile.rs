@@ -79,8 +79,8 @@ impl Job {
         let dir: &Path = self.dir.path();
         let units = Units::partition(keys, &agreed.salt, agreed.sizes, 1, 1 << 20, dir)?;
         let (ctl, mut rng) = (Control::new(()), SessionRng::from_os().unwrap());
-        let work = Work { units: &units, done: &agreed.done, multiply: false, ledger, link, ctl: &ctl };
-        let meter = protocol::run(&self.bob, agreed, work, &mut rng)?;
+        let work = Work { units: &units, done: &agreed.done, both: None, ledger, link, ctl: &ctl };
+        let meter = open_and_run(&self.bob, &agreed.terms(), work, &mut rng)?;
         let steps = meter.steps.iter().map(|s| format!("{}: {} {} {}", s.name, s.sent, s.received, s.rounds));
         Ok(steps.collect::<Vec<_>>().join(", "))
     }
@@ -126,7 +126,7 @@ fn seen_by_who_redoes_with(key: u32, shared: &str) -> (Vec<String>, Option<u64>)
 
 /// Bob says that he is done, and hears the same.
 fn last_words(link: &Link, mut control: Box<dyn Channel>) -> Result<String, JobError> {
-    let theirs = control.swap_exact(&[0; 32], 32)?;
+    let theirs = control.swap_exact(&DONE, 32)?;
     drop(control);
     link.close()?;
     Ok(format!("finished with {theirs:?}"))
@@ -145,6 +145,7 @@ fn who_redoes_units_with_another_key_does_not_see_whether_it_is_common() {
         let (common, found) = seen_by_who_redoes_with(7, shared);
         let (not_common, found_too) = seen_by_who_redoes_with(2000, shared);
         assert_eq!(common, not_common, "{shared}");
+        assert_eq!(common[0], "to be done: 0", "{shared}");
         // Nothing is wrong on Alice's side, and what she found first stands.
         assert_eq!((found, found_too), (Some(50), Some(50)), "{shared}: {common:?}");
     }

@@ -9,8 +9,8 @@ use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, code_width, cuckoo, lpn, okvs, tag_bytes};
-use vesica_psi::oprf::{OprfPsi, Role};
-use vesica_session::{Channel, Protocol, Result, SessionRng, Unit};
+use vesica_psi::oprf::{self, Role};
+use vesica_session::{Result, SessionRng, Unit};
 use vesica_testkit::{digests, two};
 use vesica_types::{TagLen, UnitId};
 
@@ -22,11 +22,6 @@ pub struct Job {
     pub ys: Vec<Unit>,
     tag_len: TagLen,
 }
-
-/// How to open a side.
-pub trait Open<O>: Fn(Role, &mut dyn Channel, &mut SessionRng) -> Result<O> + Sync {}
-
-impl<O, F: Fn(Role, &mut dyn Channel, &mut SessionRng) -> Result<O> + Sync> Open<O> for F {}
 
 impl Job {
     /// About `rows` keys a side in `units` units, half of them common, each unit padded by `pad` keys.
@@ -62,10 +57,11 @@ impl Job {
     }
 
     /// The places that the receiver finds, unit by unit.
-    pub fn run<O: Oprf>(&self, open: impl Open<O>) -> Vec<Vec<u32>> {
+    pub fn run<O: Oprf<Key: 'static>>(&self, function: O) -> Vec<Vec<u32>> {
         let side = |role: Role, units: &[Unit], lines: &mut _, rng: &mut SessionRng| -> Result<Vec<Vec<u32>>> {
             let lines: &mut vesica_session::Lines = lines;
-            let psi = OprfPsi::new(open(role, lines.peer()?, rng)?, role, self.tag_len, false);
+            let params = oprf::Params { tag_len: self.tag_len, both: false };
+            let psi = oprf::open(&function, role, params, lines.peer()?, rng)?;
             units.iter().map(|unit| psi.unit(unit, lines, &mut rng.unit(unit.id))).collect()
         };
         let (found, sent) = two(
@@ -77,26 +73,22 @@ impl Job {
     }
 
     /// RR22 with stores by triangulation.
-    pub fn fast<B: Field + Value>(&self, security: Security) -> impl Open<Vole<B, PaxosShape>> + use<B> {
+    pub fn fast<B: Field + Value + 'static>(&self, security: Security) -> Vole<B, PaxosShape> {
         let shape = okvs::paxos(self.capacity(), self.units(), Level::STANDARD).expect("a unit is not too large");
         rr22(shape, security)
     }
 
     /// RR22 with stores by random bands.
-    pub fn low_comm<B: Field + Value>(&self) -> impl Open<Vole<B, BandShape>> + use<B> {
+    pub fn low_comm<B: Field + Value + 'static>(&self) -> Vole<B, BandShape> {
         let shape = okvs::band(&okvs::BAND_3, self.capacity(), self.units(), Level::STANDARD).expect("as above");
         rr22(shape, Security::SemiHonest)
     }
 
     /// KKRT.
-    pub fn kkrt(&self) -> impl Open<Kkrt> + use<> {
+    pub fn kkrt(&self) -> Kkrt {
         let bins = cuckoo::bins(self.capacity(), self.units(), Level::STANDARD).expect("as above");
         let width = code_width(3 * self.senders_keys(), Level::STANDARD);
-        let params = kkrt::Params { session: [9; 32], bins, width };
-        move |role, ch: &mut dyn Channel, rng: &mut SessionRng| match role {
-            Role::Receiver => Kkrt::receiver(params, ch, rng),
-            Role::Sender => Kkrt::sender(params, ch, rng),
-        }
+        Kkrt::new(kkrt::Params { session: [9; 32], bins, width })
     }
 
     /// Whether 64 bits are enough for RR22's base field.
@@ -113,10 +105,6 @@ impl Job {
     }
 }
 
-fn rr22<B: Field, S: Shape>(shape: S, security: Security) -> impl Open<Vole<B, S>> {
-    let params = vole::Params { session: [9; 32], shape, code: &lpn::SETS[0], security };
-    move |role, ch: &mut dyn Channel, rng: &mut SessionRng| match role {
-        Role::Receiver => Vole::receiver(params, ch, rng),
-        Role::Sender => Vole::sender(params, ch, rng),
-    }
+fn rr22<B: Field, S: Shape>(shape: S, security: Security) -> Vole<B, S> {
+    Vole::new(vole::Params { session: [9; 32], shape, code: &lpn::SETS[0], security })
 }

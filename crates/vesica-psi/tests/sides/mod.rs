@@ -11,8 +11,8 @@ use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
-use vesica_psi::oprf::{OprfPsi, Role};
-use vesica_session::{Channel, Lines, Protocol, Result, SessionRng, Unit};
+use vesica_psi::oprf::{self, Role};
+use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, UnitId};
 
 /// The salt that the parties tossed.
@@ -27,10 +27,10 @@ pub struct Side {
     pub tag_len: TagLen,
 }
 
-/// How to open a side of an OPRF, for this many keys of the receiver's.
-pub trait Open<O>: Fn(Role, usize, &mut dyn Channel, &mut SessionRng) -> Result<O> + Copy + Send + Sync {}
+/// An OPRF for this many keys of the receiver's.
+pub trait Choose<O>: Fn(usize) -> O + Copy + Send + Sync {}
 
-impl<O, F: Fn(Role, usize, &mut dyn Channel, &mut SessionRng) -> Result<O> + Copy + Send + Sync> Open<O> for F {}
+impl<O, F: Fn(usize) -> O + Copy + Send + Sync> Choose<O> for F {}
 
 impl Side {
     /// A side with these keys, padded to the first of the capacities; the peer pads its keys to the second.
@@ -39,17 +39,20 @@ impl Side {
     }
 
     /// What this side finds.
-    pub fn run<O: Oprf>(self, open: impl Open<O>) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    pub fn run<O: Oprf<Key: 'static>>(
+        self,
+        choose: impl Choose<O>,
+    ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
         move |lines, rng| {
             let n = if self.role == Role::Receiver { self.unit.capacity } else { self.unit.peer_capacity };
-            let oprf = open(self.role, n, lines.peer()?, rng)?;
-            self.psi(oprf).unit(&self.unit, lines, rng)
+            self.by(&choose(n), lines, rng)
         }
     }
 
-    /// The protocol with an opened function.
-    pub fn psi<O: Oprf>(&self, oprf: O) -> OprfPsi<O> {
-        OprfPsi::new(oprf, self.role, self.tag_len, self.both)
+    /// What this side finds by a function.
+    pub fn by<O: Oprf<Key: 'static>>(&self, oprf: &O, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let params = oprf::Params { tag_len: self.tag_len, both: self.both };
+        oprf::open(oprf, self.role, params, lines.peer()?, rng)?.unit(&self.unit, lines, rng)
     }
 }
 
@@ -59,14 +62,8 @@ pub fn unit(keys: Vec<Digest>, (capacity, peer_capacity): (usize, usize)) -> Uni
 }
 
 /// RR22 over the base field `B`, with stores of a shape for the receiver's keys.
-pub fn rr22<B: Field, S: Shape>(security: Security, shape: fn(u64) -> S) -> impl Open<Vole<B, S>> {
-    move |role, n, ch: &mut dyn Channel, rng: &mut SessionRng| {
-        let params = Params { session: SESSION, shape: shape(n as u64), code: &lpn::SETS[0], security };
-        match role {
-            Role::Receiver => Vole::receiver(params, ch, rng),
-            Role::Sender => Vole::sender(params, ch, rng),
-        }
-    }
+pub fn rr22<B: Field, S: Shape>(security: Security, shape: fn(u64) -> S) -> impl Choose<Vole<B, S>> {
+    move |n| Vole::new(Params { session: SESSION, shape: shape(n as u64), code: &lpn::SETS[0], security })
 }
 
 /// The stores of RR22's fast mode.
@@ -80,26 +77,16 @@ pub fn band(n: u64) -> BandShape {
 }
 
 /// KKRT with codewords of `width` bits.
-pub fn kkrt(width: usize) -> impl Open<Kkrt> {
-    move |role, n, ch: &mut dyn Channel, rng: &mut SessionRng| {
+pub fn kkrt(width: usize) -> impl Choose<Kkrt> {
+    move |n| {
         let bins = cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap();
-        let params = kkrt::Params { session: SESSION, bins, width };
-        match role {
-            Role::Receiver => Kkrt::receiver(params, ch, rng),
-            Role::Sender => Kkrt::sender(params, ch, rng),
-        }
+        Kkrt::new(kkrt::Params { session: SESSION, bins, width })
     }
 }
 
 /// Diffie-Hellman's function in the group `G`.
-pub fn dh<G: Blind>() -> impl Open<Dh<G>> {
-    move |role, keys, ch: &mut dyn Channel, rng: &mut SessionRng| {
-        let params = dh::Params { session: SESSION, keys };
-        match role {
-            Role::Receiver => Dh::receiver(params, ch),
-            Role::Sender => Dh::sender(params, ch, rng),
-        }
-    }
+pub fn dh<G: Blind>() -> impl Choose<Dh<G>> {
+    |keys| Dh::new(dh::Params { session: SESSION, keys })
 }
 
 /// A side of ECDH in the group `G`, where both learn.

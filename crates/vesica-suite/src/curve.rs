@@ -1,6 +1,6 @@
 //! From a curve's name to its type: the one place that knows all of them.
 
-use crate::spec::CurveName;
+use crate::CurveName;
 use vesica_curve::Blind;
 
 /// Something to do with a group that is known by name only at run time.

@@ -1,0 +1,40 @@
+//! Whether two parties found the same, told to both and nothing else told.
+//!
+//! Each holds a digest of what it found. To send it would be to tell it: a party that spoiled the other's result, so that it
+//! holds one key of the other's, could search for that key offline. So this is an intersection of one key a side, by
+//! [`Ecdh`](crate::Ecdh) on ristretto255: a party that does not hold the digest has one guess at it.
+
+use crate::ecdh::{Ecdh, Params};
+use vesica_curve::Ristretto255;
+use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
+use vesica_types::{Digest, TagLen, UnitId};
+
+/// Whether the peer holds this digest too. Both call it, with the same `session`, which no other call may have.
+///
+/// # Errors
+/// Those of the channel; the peer's if it breaks the protocol.
+pub fn same(digest: &[u8; 32], session: [u8; 32], place: u8, lines: &mut Lines, rng: &mut SessionRng) -> Result<bool> {
+    let tag_len = TagLen::new(16).expect("tags of 16 bytes");
+    let protocol = Ecdh::<Ristretto255>::open(&Params { session, tag_len, place }, rng);
+    let mut key = [0; Digest::BYTES];
+    key.copy_from_slice(&digest[..Digest::BYTES]);
+    let unit = Unit { id: UnitId(0), keys: vec![Digest(key)], capacity: 1, peer_capacity: 1 };
+    Ok(!protocol.unit(&unit, lines, rng)?.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_testkit::two;
+
+    #[test]
+    fn both_hear_whether_they_hold_the_same() {
+        for (mine, theirs) in [([1; 32], [1; 32]), ([1; 32], [2; 32])] {
+            let (a, b) = two(
+                |lines, rng| same(&mine, [7; 32], 0, lines, rng).unwrap(),
+                |lines, rng| same(&theirs, [7; 32], 1, lines, rng).unwrap(),
+            );
+            assert_eq!([a, b], [mine == theirs; 2]);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The baseline of salted hashes against the ideal functionality and against hostile peers.
+
+use vesica_psi::hash::{Hash, Params};
+use vesica_psi::ideal;
+use vesica_session::{Fault, Lines, Protocol, Result, SessionRng, Unit};
+use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
+use vesica_types::{Digest, TagLen, UnitId};
+
+/// A side with these keys and capacities, where these parties learn: this one, the peer.
+fn side(
+    keys: Vec<Digest>,
+    (capacity, peer_capacity): (usize, usize),
+    (i_learn, peer_learns): (bool, bool),
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    move |lines, rng| {
+        let params = Params { session: [9; 32], tag_len: TagLen::new(10).unwrap(), i_learn, peer_learns };
+        Hash::open(params).unit(&Unit { id: UnitId(0), keys, capacity, peer_capacity }, lines, rng)
+    }
+}
+
+#[test]
+fn who_learns_finds_what_the_ideal_functionality_does() {
+    for Sets { name, xs, ys } in set_pairs() {
+        for (alice, bob) in [(true, true), (true, false), (false, true)] {
+            let (n, m) = (xs.len() + 3, ys.len() + 5);
+            let (a, b) = two(side(xs.clone(), (n, m), (alice, bob)), side(ys.clone(), (m, n), (bob, alice)));
+            let sorted = |found: Result<Vec<u32>>| {
+                let mut found = found.unwrap();
+                found.sort_unstable();
+                found
+            };
+            assert_eq!(sorted(a), if alice { ideal::intersection(&xs, &ys) } else { vec![] }, "{name}");
+            assert_eq!(sorted(b), if bob { ideal::intersection(&ys, &xs) } else { vec![] }, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_is_none_is_the_peers_fault() {
+    let mut noticed = 0;
+    for attack in Attack::ALL {
+        let (a, _) = two_with(
+            side(digests(0, 300), (300, 310), (true, false)),
+            side(digests(100, 400), (310, 300), (false, true)),
+            |channel| Box::new(Hostile::new(channel, attack, 0)),
+        );
+        if let Err(error) = a {
+            assert_eq!(error.fault(), Fault::Peer, "{attack:?}: {error}");
+            assert!(error.to_string().contains("bob"), "{error}");
+            noticed += 1;
+        }
+    }
+    assert!(noticed >= 3, "{noticed}");
+}
+
+/// What a party gets is a function of the other's keys and the salt: the same whatever its own are, and of one length.
+#[test]
+fn lists_have_one_length() {
+    let length = |keys: Vec<Digest>| {
+        let (a, list) = two(side(keys, (50, 60), (false, true)), |lines: &mut Lines, _: &mut SessionRng| {
+            lines.peer().unwrap().recv(1 << 20).unwrap().len()
+        });
+        assert_eq!(a.unwrap(), []);
+        list
+    };
+    assert_eq!(length(digests(0, 50)), length(vec![]));
+}

@@ -1,0 +1,66 @@
+//! `protocol = "kkrt"`: OT extension and cuckoo hashing.
+
+use crate::{Choice, Error, Seat, Sizes, Suite, Terms, oprf};
+use vesica_oprf::kkrt;
+use vesica_params::{Level, cuckoo};
+use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+
+/// Values that a key of the sender's has: one for each bin that it may be in.
+const VALUES: u64 = 3;
+
+/// KKRT, for one learner or both.
+pub struct Kkrt {
+    choice: Choice,
+}
+
+impl Kkrt {
+    /// As a job asks for it.
+    pub fn new(choice: &Choice) -> Self {
+        Self { choice: choice.clone() }
+    }
+
+    /// Bits of a codeword: each of the sender's keys meets what is in three bins.
+    fn width(&self, seat: &Seat, sizes: &Sizes) -> usize {
+        let keys = oprf::senders_keys(&self.choice, seat, sizes);
+        vesica_params::code_width(keys.saturating_mul(VALUES), Level::STANDARD)
+    }
+}
+
+impl Suite for Kkrt {
+    fn sets(&self) -> Vec<&'static str> {
+        vec![cuckoo::CUCKOO.id]
+    }
+
+    fn reveals(&self) -> Vec<Reveal> {
+        oprf::REVEALS.to_vec()
+    }
+
+    /// Both sides must get the same length, whoever sends. Where both learn, keys are compared once more in the answer.
+    fn tag_bytes(&self, keys: [u64; 2]) -> usize {
+        let values = VALUES + u64::from(self.choice.all_learn());
+        let (more, fewer) = (keys[0].max(keys[1]), keys[0].min(keys[1]));
+        vesica_params::tag_bytes(more.saturating_mul(values), fewer, Level::STANDARD)
+    }
+
+    fn sized(&self, seat: &Seat, sizes: &Sizes) -> Vec<String> {
+        vec![format!("code-width-{}", self.width(seat, sizes))]
+    }
+
+    fn memory(&self) -> u64 {
+        200 // rows, codewords and values
+    }
+
+    fn open(
+        &self,
+        seat: &Seat,
+        terms: &Terms,
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Box<dyn Protocol>, Error> {
+        let keys = oprf::receivers_keys(&self.choice, seat, &terms.sizes);
+        let bins = cuckoo::bins(keys, terms.sizes.units, Level::STANDARD);
+        let bins = bins.ok_or(Error::TooLarge { keys, protocol: "kkrt" })?;
+        let params = kkrt::Params { session: terms.salt, bins, width: self.width(seat, &terms.sizes) };
+        oprf::open(&kkrt::Kkrt::new(params), &self.choice, seat, terms, ch, rng)
+    }
+}

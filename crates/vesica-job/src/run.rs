@@ -281,8 +281,7 @@ impl<'a> Side<'a> {
         clock.steps("match", &meter);
 
         let common = ledger.common();
-        let settle = || settle::settle(plan, keys, common, agreed.peer_keys, &mut *control);
-        let absent = clock.follow(link, "settle", "", None, settle)?;
+        // Nothing is told about a result before both are known to have the same.
         if let Some(both) = both {
             let compare = || -> Result<(), JobError> {
                 let mut lines = Lines::new(vec![link.line("result")?]);
@@ -290,6 +289,8 @@ impl<'a> Side<'a> {
             };
             clock.follow(link, "compare", "", None, compare)?;
         }
+        let settle = || settle::settle(plan, keys, common, agreed.peer_keys, &mut *control);
+        let absent = clock.follow(link, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where one learns, it writes when the other is gone, who would see from the clock how much there is.
         let staged = match ended {

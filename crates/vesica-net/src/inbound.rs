@@ -77,7 +77,7 @@ struct Partial {
 }
 
 /// The frames that come, however the network cuts them.
-struct Inbound<'a> {
+pub(crate) struct Inbound<'a> {
     shared: &'a Shared,
     /// The head of the frame that is coming, and how much of its body is still to come.
     frame: Option<Head>,
@@ -91,7 +91,7 @@ struct Inbound<'a> {
 }
 
 impl<'a> Inbound<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    pub fn new(shared: &'a Shared) -> Self {
         let small = Vec::with_capacity(1 + frame::MAX_WHY.1);
         Self { shared, frame: None, left: 0, begun: false, small, partials: HashMap::new() }
     }
@@ -106,7 +106,7 @@ impl<'a> Inbound<'a> {
     }
 
     /// Takes in the next bytes; false if the peer has ended the run.
-    fn feed(&mut self, mut bytes: &[u8]) -> Result<bool, Misbehaviour> {
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<bool, Misbehaviour> {
         loop {
             let Some(head) = self.frame else {
                 if !self.gather(&mut bytes, HEAD) {

@@ -23,6 +23,8 @@ mod endpoint;
 mod error;
 mod event;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod heartbeat;
 mod hello;
 mod hitch;

@@ -65,7 +65,7 @@ fn fail_late(shared: &Shared, e: std::io::Error) {
 
 impl State {
     /// The next things to send.
-    fn gather(&mut self, progress: &Mutex<Progress>) -> Batch {
+    pub fn gather(&mut self, progress: &Mutex<Progress>) -> Batch {
         let mut batch = Batch::default();
         if let Some((fault, why)) = self.stop.take() {
             frame::stop(&mut batch.control, fault, &why);
@@ -132,7 +132,7 @@ impl State {
 
 /// What the writer sends in one go.
 #[derive(Default)]
-struct Batch {
+pub(crate) struct Batch {
     control: Vec<u8>,
     frames: Vec<Piece>,
     bytes: usize,
@@ -168,7 +168,7 @@ impl Batch {
         self.add(Head { line, kind, len: 0 }, 0, None, 0..0);
     }
 
-    fn slices(&self) -> Vec<IoSlice<'_>> {
+    pub fn slices(&self) -> Vec<IoSlice<'_>> {
         let mut slices = Vec::with_capacity(1 + 2 * self.frames.len());
         slices.push(IoSlice::new(&self.control));
         for piece in &self.frames {

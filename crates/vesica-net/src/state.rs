@@ -92,7 +92,7 @@ impl Line {
 pub(crate) struct State {
     /// By this side's number.
     pub lines: HashMap<u32, Line>,
-    by_name: HashMap<Box<str>, u32>,
+    pub by_name: HashMap<Box<str>, u32>,
     /// The peer's numbers, as ours.
     pub theirs: HashMap<u32, u32>,
     next: u32,

@@ -129,9 +129,14 @@ impl Roots {
         if certs.is_empty() {
             return Err(bad("no certificate in it".into()));
         }
+        Self::of(&certs).map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))
+    }
+
+    /// The authorities with these certificates.
+    pub(crate) fn of(certs: &[CertificateDer<'_>]) -> std::result::Result<Self, webpki::Error> {
         let anchors: std::result::Result<Vec<_>, _> =
             certs.iter().map(|cert| webpki::anchor_from_trusted_cert(cert).map(|anchor| anchor.to_owned())).collect();
-        Ok(Self(anchors.map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))?.into()))
+        Ok(Self(anchors?.into()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use vesica_session::{Learner, Reveal};
 
-/// The output itself. A party that does not learn sees nothing of it but some microseconds in each unit: the learner stores
+/// The output itself. A party that does not learn sees nothing of it but some milliseconds in each unit: the learner stores
 /// what it found between two messages, and says its last word before it writes its output.
 pub const INTERSECTION: Reveal = Reveal {
     name: "intersection",

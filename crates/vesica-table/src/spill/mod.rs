@@ -85,7 +85,8 @@ impl Spilled {
     /// bucket begins there, and where the last one ends, stands from byte `index` on: little-endian words of 8 bytes.
     ///
     /// # Errors
-    /// Those of reading these words; [`Error::Corrupt`] if they cannot be.
+    /// Those of reading these words; [`Error::Corrupt`] if they cannot be; [`Error::Bug`] for no bucket, and for records of no
+    /// bytes.
     pub fn placed(
         file: Arc<dyn ReadAt>,
         path: &Path,
@@ -93,6 +94,9 @@ impl Spilled {
         buckets: usize,
         record: usize,
     ) -> Result<Self, Error> {
+        if buckets == 0 || record == 0 {
+            return Err(Error::Bug(format!("a spill of {buckets} buckets of records of {record} bytes")));
+        }
         let mut words = vec![0; 8 * (buckets + 1)];
         file.read_exact_at(&mut words, index).map_err(|e| Error::reading(path, e))?;
         let bounds: Vec<u64> = words.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -101,6 +105,10 @@ impl Spilled {
         let absurd = || Error::Corrupt { path: path.to_owned(), why: "its index cannot be".into() };
         let sizes = sizes.ok_or_else(absurd)?;
         let disk = bounds[buckets] - bounds[0];
+        if let Some(last) = bounds[buckets].checked_sub(1).filter(|_| disk > 0) {
+            // A file that has the last byte has all of them: what is read later is not larger than the file.
+            file.read_exact_at(&mut [0], last).map_err(|e| Error::reading(path, e))?;
+        }
         let (dir, indexes, memory) = (path.to_owned(), vec![index], Memory::new(buckets, 0));
         let runs = Runs { dir, file: None, placed: Some(file), disk, indexes, memory, sizes };
         Ok(Self { runs: Arc::new(runs), record })

@@ -1,3 +1,4 @@
+use crate::ipc_sizes::{Blocks, Message};
 use crate::parquet::{arrow, columns, corrupt, guarded};
 use crate::source::Cursor;
 use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
@@ -40,15 +41,23 @@ fn reader(source: &Arc<Source>, file: bool, projection: Option<Vec<usize>>) -> R
     let failed = |e| arrow(source, e);
     let of = source.clone();
     if file {
+        let blocks = Blocks::of(source)?;
+        blocks.dictionaries.iter().try_for_each(|block| block.check(source))?;
         let mut reader = guarded(source, || FileReader::try_new(input, projection).map_err(failed))?;
         let schema = reader.schema();
-        let next = move || guarded(&of, || reader.next().transpose().map_err(|e| arrow(&of, e)));
+        let mut batches = blocks.batches.into_iter();
+        let next = move || {
+            batches.next().map_or(Ok(()), |block| block.check(&of))?;
+            guarded(&of, || reader.next().transpose().map_err(|e| arrow(&of, e)))
+        };
         Ok((schema, Box::new(sliced(next))))
     } else {
+        check_stream(source, 0)?;
         let mut reader = guarded(source, || StreamReader::try_new(input, projection).map_err(failed))?;
         let schema = reader.schema();
         let next = move || {
             let before = position(&reader);
+            check_stream(&of, before)?;
             let batch = guarded(&of, || reader.next().transpose().map_err(|e| arrow(&of, e)))?;
             if batch.is_none() {
                 ended(&of, before, position(&reader))?;
@@ -73,6 +82,18 @@ fn ended(source: &Source, from: u64, to: u64) -> Result<(), Error> {
         return Ok(());
     }
     Err(corrupt(source, "the stream has no end marker, so it may have been cut; write it again"))
+}
+
+/// Checks the messages of a stream from `at` on, up to the first with rows or a schema: what a reader takes next.
+fn check_stream(source: &Source, mut at: u64) -> Result<(), Error> {
+    while let Some((message, end)) = Message::in_stream(source, at)? {
+        let more = message.check(source)?;
+        if !more {
+            break;
+        }
+        at = end;
+    }
+    Ok(())
 }
 
 /// Batches of at most [`BATCH_ROWS`]. An error comes last.

@@ -31,6 +31,7 @@ mod format;
 mod gather;
 mod in_order;
 mod ipc;
+mod ipc_sizes;
 mod open;
 mod parquet;
 mod reorder;

@@ -380,6 +380,44 @@ fn damaged_files_are_errors_that_name_them() {
     }
 }
 
+/// A reader makes room for as many bytes as a file says, and a process that asks the system for too many is ended.
+#[test]
+fn lengths_beyond_what_a_file_can_hold_are_refused_before_memory_is_asked_for() {
+    let dir = dir();
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; 1000]));
+    let batch = RecordBatch::try_from_iter([("number", numbers)]).unwrap();
+    for (compression, magic) in
+        [(CompressionType::ZSTD, [0x28, 0xb5, 0x2f, 0xfd]), (CompressionType::LZ4_FRAME, [0x04, 0x22, 0x4d, 0x18])]
+    {
+        let options = || IpcWriteOptions::default().try_with_compression(Some(compression)).unwrap();
+        let (mut stream, mut whole) = (Vec::new(), Vec::new());
+        let mut writer = StreamWriter::try_new_with_options(&mut stream, &batch.schema(), options()).unwrap();
+        writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+        let mut writer = FileWriter::try_new_with_options(&mut whole, &batch.schema(), options()).unwrap();
+        writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+        for (name, bytes) in [("stream.arrow", &stream), ("file.arrow", &whole)] {
+            let refused = |from: &[u8], to: &[u8]| {
+                let at = bytes.windows(from.len()).rposition(|window| window == from).unwrap();
+                let bytes = [&bytes[..at], to, &bytes[at + to.len()..]].concat();
+                let path = file(&dir, name, bytes);
+                let error = open(&Input::new(&path)).and_then(|table| try_keys(&*table, &["number"])).unwrap_err();
+                assert!(error.to_string().contains("larger than the file allows"), "{name}: {error}");
+            };
+            // The length of the numbers before compression, which stands before them.
+            let prefix = [&8000i64.to_le_bytes()[..], &magic].concat();
+            refused(&prefix, &(1i64 << 46).to_le_bytes());
+            // The length of the body: in the message of the stream, and in the footer of the file.
+            let body = i64::try_from(bytes.windows(12).position(|window| window == prefix).unwrap()).unwrap();
+            let end = bytes.windows(8).position(|window| window == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]).unwrap();
+            refused(&(end as i64 - body).to_le_bytes(), &(1i64 << 46).to_le_bytes());
+            if name == "file.arrow" {
+                let footer = bytes.last_chunk::<10>().unwrap();
+                refused(footer, &[&i32::MAX.to_le_bytes()[..], b"ARROW1"].concat());
+            }
+        }
+    }
+}
+
 #[test]
 fn labels_that_lie_are_told() {
     let dir = dir();

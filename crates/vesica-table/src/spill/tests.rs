@@ -98,7 +98,10 @@ fn records_that_stand_in_a_file_are_read_where_they_stand() {
     assert_eq!([0, 1, 2].map(|i| spilled.read(i).unwrap()), [&b"aa"[..], b"", b"bbccdd"]);
     let blocks: Vec<_> = spilled.blocks(2, 2).map(Result::unwrap).collect();
     assert_eq!(blocks, [&b"bbcc"[..], b"dd"]);
-    assert!(placed([33, 35, 35, 41], b"aabbccd").unwrap().read(2).is_err(), "it is too short");
+    assert!(placed([33, 35, 35, 41], b"aabbccd").is_err(), "it is too short");
+    assert!(Spilled::placed(Arc::new(Bytes(vec![0; 8])), Path::new("f"), 0, 0, 2).is_err(), "no bucket");
+    // A bucket would be read into memory of this size.
+    assert!(placed([33, 35, 35, 33 + (1 << 50)], b"aabbccdd").is_err(), "it is far too short");
     assert!(placed([33, 35, 34, 41], b"aabbccdd").is_err(), "a bucket ends before it begins");
     assert!(placed([33, 34, 35, 41], b"aabbccdd").is_err(), "half a record");
 }

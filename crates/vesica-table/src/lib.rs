@@ -28,6 +28,8 @@ mod csv;
 mod disk;
 mod error;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod in_order;
 mod ipc;

@@ -81,6 +81,11 @@ impl CsvTable {
         Ok(Self { source, packing, columns, schema, header, rows, marks, stretch: STRETCH })
     }
 
+    /// The same, read in stretches of so many bytes.
+    pub(crate) fn in_stretches(self, stretch: u64) -> Self {
+        Self { stretch, ..self }
+    }
+
     /// A scanner behind the header.
     fn scan(&self) -> Result<Scanner, Error> {
         self.source.begin()?;

@@ -31,7 +31,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use vesica_session::Error;
 use vesica_suite::Sizes;
-use vesica_table::{Spill, Spilled};
+use vesica_table::{MAX_BUCKETS, Spill, Spilled};
 use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
 
@@ -141,7 +141,9 @@ impl Ledger {
                 Ok(())
             }
             (1.., Record::Start(start)) => ledger.begin(start),
-            (1.., Record::Unit(id, digest, matches)) => ledger.keep(id, digest, &matches).map_err(|_| damaged()),
+            (1.., Record::Unit(id, digest, matches)) if ledger.start.is_some_and(|start| id.0 < start.sizes.units) => {
+                ledger.keep(id, digest, &matches).map_err(|_| damaged())
+            }
             _ => Err(damaged()),
         })?;
         disk.head = head;
@@ -244,8 +246,8 @@ impl Ledger {
             let pairs = &mut self.pairs[m.key.part()];
             *pairs = pairs.saturating_add(m.rows.saturating_mul(m.peer_rows));
         }
-        let common = Common { keys: matches.len() as u64, rows: matches.iter().map(|m| m.rows).sum() };
-        self.done.insert(id, Done { digest, common });
+        let rows = matches.iter().fold(0, |rows: u64, m| rows.saturating_add(m.rows));
+        self.done.insert(id, Done { digest, common: Common { keys: matches.len() as u64, rows } });
         Ok(())
     }
 
@@ -266,7 +268,9 @@ impl Ledger {
 
     /// How much the finished units found to be common.
     pub fn common(&self) -> Common {
-        let sum = |what: fn(&Common) -> u64| self.done.values().map(|done| what(&done.common)).sum();
+        let sum = |what: fn(&Common) -> u64| {
+            self.done.values().fold(0, |sum: u64, done| sum.saturating_add(what(&done.common)))
+        };
         Common { keys: sum(|common| common.keys), rows: sum(|common| common.rows) }
     }
 
@@ -399,7 +403,7 @@ impl Record {
                 let (salt, rest) = rest.split_first_chunk()?;
                 let [units, in_flight, capacity, peer_capacity, tag, mine, theirs] = numbers(rest)?.try_into().ok()?;
                 let sizes = Sizes {
-                    units: units.try_into().ok()?,
+                    units: u32::try_from(units).ok().filter(|&units| (1..=MAX_BUCKETS as u32).contains(&units))?,
                     in_flight: in_flight.try_into().ok()?,
                     capacity,
                     peer_capacity,
@@ -767,6 +771,29 @@ mod tests {
         assert_eq!((counted.attempts, counted.keys(), ledger.len()), (2, 120, 1));
         drop(ledger);
         assert_eq!(*open(&plan).unwrap().answers(), counted);
+    }
+
+    /// Whoever can write the folder can make a ledger without a key, with tags that are right.
+    #[test]
+    fn a_ledger_that_says_what_cannot_be_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        let ledger = |records: &[Record]| {
+            let _ = fs::remove_file(path(&dir));
+            let mut disk = Disk::open(plan.resume.as_ref().unwrap(), &plan).unwrap();
+            disk.append(Record::Head(Head::of(&plan)).encode()).unwrap();
+            records.iter().for_each(|record| disk.append(record.encode()).unwrap());
+            drop(disk);
+            open(&plan)
+        };
+        let starts = |units| Record::Start(Start { sizes: Sizes { units, ..start().sizes }, ..start() });
+        let all = Match { key: KeyId::new(7, 0), rows: u64::MAX, peer_rows: u64::MAX };
+        let unit = |id| Record::Unit(UnitId(id), [1; 32], vec![all]);
+        for records in [&[starts(0)][..], &[starts((1 << 16) + 1)], &[starts(4), unit(4)], &[unit(0)]] {
+            assert!(ledger(records).err().unwrap().to_string().contains("it is damaged"));
+        }
+        let mut ledger = ledger(&[starts(1 << 16), unit(0), unit((1 << 16) - 1)]).unwrap();
+        assert_eq!(ledger.found().unwrap().rows, u64::MAX);
     }
 
     /// Whatever byte the process was killed at: what was committed before is there, and more can be committed.

@@ -286,7 +286,7 @@ fn toss(plan: &Plan, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<[u8; 
 }
 
 /// The commitment names its party, so that a peer cannot send ours back as its own.
-fn commitment(party: &Party, opening: &[u8]) -> [u8; 32] {
+pub fn commitment(party: &Party, opening: &[u8]) -> [u8; 32] {
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 coin commitment");
     hash.update(&[party.place()]).update(opening);
     *hash.finalize().as_bytes()

@@ -92,16 +92,7 @@ impl Kept {
     /// # Errors
     /// Those of writing, and of reading what was spilled; being cancelled.
     pub fn save(&self, keys: &Keys, units: &Units, ctl: &Control) -> Result<(), JobError> {
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&self.path);
-        let mut front = [0; FRONT];
-        front[..16].copy_from_slice(MAGIC);
-        getrandom::fill(&mut front[16..])
-            .map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
-        let begun = file.and_then(|mut file| file.write_all(&front).map(|()| file));
-        let file = begun.map_err(|error| self.failed(error))?;
-        let (key, block) = (self.key(&front), Vec::with_capacity(SEALED));
-        let mut out = Writer { kept: self, ctl, file, key, block, count: 0 };
-
+        let mut out = self.writer(ctl)?;
         out.write(&keys.rows.to_le_bytes())?;
         let keys_of = (0..units.records.buckets()).map(|unit| units.records.len(unit));
         out.index(units::RECORD, keys_of)?;
@@ -117,6 +108,22 @@ impl Kept {
         out.index(8, [keys.empty as usize])?;
         keys.each_empty(|row| out.write(&row.to_be_bytes()))?;
         out.finish()
+    }
+
+    /// A new file, of which only the front is written.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn writer<'a>(&'a self, ctl: &'a Control) -> Result<Writer<'a>, JobError> {
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&self.path);
+        let mut front = [0; FRONT];
+        front[..16].copy_from_slice(MAGIC);
+        getrandom::fill(&mut front[16..])
+            .map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let begun = file.and_then(|mut file| file.write_all(&front).map(|()| file));
+        let file = begun.map_err(|error| self.failed(error))?;
+        let (key, block) = (self.key(&front), Vec::with_capacity(SEALED));
+        Ok(Writer { kept: self, ctl, file, key, block, count: 0 })
     }
 
     /// What the file holds, if it is whole.
@@ -190,7 +197,7 @@ fn nonce(number: u64) -> Nonce {
 }
 
 /// The writing end: takes the text, writes blocks.
-struct Writer<'a> {
+pub struct Writer<'a> {
     kept: &'a Kept,
     ctl: &'a Control,
     file: File,
@@ -215,7 +222,7 @@ impl Writer<'_> {
         })
     }
 
-    fn write(&mut self, mut text: &[u8]) -> Result<(), JobError> {
+    pub fn write(&mut self, mut text: &[u8]) -> Result<(), JobError> {
         while !text.is_empty() {
             let (now, rest) = text.split_at(text.len().min(BLOCK - self.block.len()));
             self.block.extend_from_slice(now);
@@ -237,7 +244,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), JobError> {
+    pub fn finish(mut self) -> Result<(), JobError> {
         if !self.block.is_empty() {
             self.flush()?;
         }

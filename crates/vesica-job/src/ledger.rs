@@ -52,7 +52,7 @@ const LONGEST: u32 = 64 << 20;
 
 /// What a run must be to go on where another stopped.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Head {
+pub struct Head {
     version: String,
     shared: String,
     party: String,
@@ -314,7 +314,7 @@ impl Ledger {
 
 impl Head {
     /// The head of `plan`'s run, whose input is not known yet.
-    fn of(plan: &Plan) -> Self {
+    pub fn of(plan: &Plan) -> Self {
         let peer = plan.peer();
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -361,7 +361,7 @@ impl Start {
 }
 
 /// What a record says.
-enum Record {
+pub enum Record {
     Head(Head),
     /// An attempt was begun.
     Attempt(Attempt),
@@ -370,7 +370,7 @@ enum Record {
 }
 
 impl Record {
-    fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         match self {
             Record::Head(head) => {
                 let mut out = vec![0];
@@ -428,7 +428,7 @@ impl Record {
 }
 
 /// The file of a ledger, locked as long as this lives.
-struct Disk {
+pub struct Disk {
     path: PathBuf,
     /// The file beside it.
     kept: PathBuf,
@@ -446,7 +446,7 @@ struct Disk {
 
 impl Disk {
     /// Opens the file of `plan`'s run, and makes it if it is not there.
-    fn open(resume: &ResumePlan, plan: &Plan) -> Result<Self, JobError> {
+    pub fn open(resume: &ResumePlan, plan: &Plan) -> Result<Self, JobError> {
         let path = resume.dir.join(format!("{}.ledger", plan.me));
         let failed = |what| {
             let path = path.clone();
@@ -520,7 +520,7 @@ impl Disk {
         cut.map(drop).map_err(|error| self.failed("cannot write", error))
     }
 
-    fn append(&mut self, mut record: Vec<u8>) -> io::Result<()> {
+    pub fn append(&mut self, mut record: Vec<u8>) -> io::Result<()> {
         let len = u32::try_from(NONCE_LEN + record.len() + MAX_TAG_LEN).ok().filter(|&len| len <= LONGEST);
         let len = len.ok_or_else(|| io::Error::other("a record of an absurd size"))?.to_le_bytes();
         // Fresh ones meet with a chance of 2^-49 in the 2^24 records that no ledger reaches.

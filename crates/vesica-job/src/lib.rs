@@ -14,6 +14,8 @@ mod control;
 mod cost;
 mod error;
 mod forecast;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod join;
 mod kept;

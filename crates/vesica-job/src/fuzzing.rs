@@ -1,0 +1,197 @@
+//! Doors to the decoders of this crate for the fuzzing targets, which stand outside the workspace and see only what is public.
+//! Nothing else uses them, and they are no part of what this crate promises.
+
+use crate::agree::{self, Purpose};
+use crate::control::Control;
+use crate::error::JobError;
+use crate::kept::Kept;
+use crate::keys::{FIRST, KeyId, PARTS};
+use crate::ledger::{Disk, Head, Ledger, Record, Start};
+use crate::plan::{Plan, Sizes};
+use crate::rules;
+use crate::spec::Rule;
+use crate::units::{Match, RECORD};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::LazyLock;
+use vesica_session::{Channel, Fault, SessionRng, memory};
+use vesica_types::{TagLen, UnitId};
+use zeroize::Zeroizing;
+
+/// The run that this side would go on with: two of its three units are finished.
+fn began() -> Start {
+    let tag_len = TagLen::new(9).expect("a length of tags");
+    let sizes = Sizes { units: 3, in_flight: 2, capacity: 4, peer_capacity: 5, tag_len };
+    Start { salt: [7; 32], sizes, keys: (6, 8) }
+}
+
+/// A ledger in memory that holds [`began`].
+fn unfinished(scratch: &Path) -> Result<Ledger, JobError> {
+    let mut ledger = Ledger::new(1 << 20, scratch);
+    ledger.start(began())?;
+    for (id, place) in [(UnitId(0), 2), (UnitId(2), 5)] {
+        ledger.commit(id, &[3; 32], &[Match { key: KeyId::new(7, place), rows: 2, peer_rows: 1 }])?;
+    }
+    Ok(ledger)
+}
+
+fn rng() -> SessionRng {
+    SessionRng::from_seed(Zeroizing::new([1; 32]))
+}
+
+/// The first words of a job: the peer says `messages`, one after the other. Where the second one is empty, it is the
+/// commitment to the third, as an honest peer's is.
+///
+/// # Panics
+/// If anything ends this side but a word of the peer's, or if the parties would run with sizes that cannot be.
+pub fn agree(plan: &Plan, messages: [&[u8]; 3], scratch: &Path) {
+    let (mut here, mut there) = memory::pair(&plan.me, &plan.peer().party);
+    let [hello, commitment, opening] = messages;
+    let honest = agree::commitment(&plan.peer().party, opening);
+    let commitment = if commitment.is_empty() { &honest } else { commitment };
+    for message in [hello, commitment, opening] {
+        there.send(message).expect("the pipe takes three messages");
+    }
+    drop(there);
+    let mut ledger = unfinished(scratch).expect("a ledger in memory");
+    match agree::agree(plan, Purpose::Run, 6, &mut ledger, &mut here, &mut rng()) {
+        Ok(agreed) => {
+            assert_eq!(agreed.done.len(), agreed.sizes.units as usize);
+            assert!(agreed.sizes.units <= 1 << 16 && agreed.sizes.in_flight <= plan.workers, "{:?}", agreed.sizes);
+            assert!(agreed.peer_keys <= crate::plan::MAX_KEYS && agreed.peer_version.len() <= 32);
+        }
+        Err(error) => {
+            let fault = error.fault();
+            assert!(matches!(fault, Fault::Config | Fault::Peer | Fault::Network), "{fault:?}: {error}");
+            assert!(!error.to_string().replace('\n', " ").contains(char::is_control), "{error:?}");
+        }
+    }
+}
+
+/// What an honest peer of `plan`'s party, which is `peer`'s, says in [`agree`]; `resumed` if it goes on with the same run.
+pub fn honest_words(plan: &Plan, peer: &Plan, resumed: bool, scratch: &Path) -> Vec<Vec<u8>> {
+    let (mut here, mut there) = memory::pair(&plan.me, &peer.me);
+    std::thread::scope(|scope| {
+        // The other end is dropped with the peer, so that nobody waits for a peer that is gone.
+        scope.spawn(move || {
+            let mut ledger = if resumed { unfinished(scratch)? } else { Ledger::new(1 << 20, scratch) };
+            agree::agree(peer, Purpose::Run, 8, &mut ledger, &mut there, &mut rng())
+        });
+        let said = (0..3).map_while(|turn| {
+            // A hello as good as its own, and then coins that are not committed to.
+            let words = here.recv(1 << 20).ok()?;
+            let answer = if turn == 0 { words.clone() } else { vec![0; 32] };
+            here.send(&answer).ok().map(|()| words)
+        });
+        said.collect()
+    })
+}
+
+/// A ledger that holds `records`, each sealed as this program seals its own, and behind them `rest`, as it is. Where `front` is
+/// given, the file begins with that in place of an honest front, and nothing in it is sealed.
+///
+/// # Panics
+/// If a ledger is refused for another reason than what stands in it, or is taken and cannot be used.
+pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8], scratch: &Path) {
+    let resume = plan.resume.as_ref().expect("a job that keeps a ledger");
+    let path = resume.dir.join(format!("{}.ledger", plan.me));
+    let _ = fs::remove_file(&path);
+    if front.is_none() {
+        let mut disk = Disk::open(resume, plan).expect("a new ledger");
+        records.iter().try_for_each(|record| disk.append(record.to_vec())).expect("a ledger takes records");
+    }
+    let file = fs::File::options().append(true).create(true).open(&path);
+    let write = |mut file: fs::File| file.write_all(front.unwrap_or_default()).and_then(|()| file.write_all(rest));
+    file.and_then(write).expect("a file in a folder of this program's");
+    let mut ledger = match Ledger::open(plan, scratch) {
+        Ok(ledger) => ledger,
+        Err(error) => return assert!(matches!(error, JobError::Resume { .. }), "{error}"),
+    };
+    if let Some(start) = ledger.started().copied() {
+        assert!((0..start.sizes.units).filter(|id| ledger.has(UnitId(*id))).count() as u64 == ledger.len());
+        let found = ledger.found().expect("a run that began");
+        assert_eq!(found.matches.buckets(), PARTS);
+    }
+}
+
+/// The records of a ledger as an honest run of `plan` writes them.
+pub fn honest_records(plan: &Plan) -> Vec<Vec<u8>> {
+    let matches = vec![Match { key: KeyId::new(7, 2), rows: 2, peer_rows: 1 }];
+    let records = [Record::Head(Head::of(plan)), Record::Start(began()), Record::Unit(UnitId(1), [3; 32], matches)];
+    records.iter().map(Record::encode).collect()
+}
+
+/// The file of what reading and cutting made, of the run [`began`]: `text`, sealed as this program seals its own, or else a file
+/// that holds `raw`.
+///
+/// # Panics
+/// If a file is taken and does not hold what it says that it holds.
+pub fn kept(text: &[u8], raw: Option<&[u8]>, scratch: &Path) {
+    let ctl = Control::new(());
+    let kept = Kept::new(scratch.join("kept.units"), Zeroizing::new(vec![5; 32]), began());
+    match raw {
+        Some(raw) => fs::write(kept.path(), raw).expect("a file in a folder of this program's"),
+        None => {
+            let mut out = kept.writer(&ctl).expect("a file in a folder of this program's");
+            out.write(text).and_then(|()| out.finish()).expect("as above");
+        }
+    }
+    let Some((keys, units)) = kept.load(&ctl).expect("nobody cancels") else { return };
+    for part in 0..PARTS {
+        let mut rows = 0;
+        let count = |_, _| {
+            rows += 1;
+            Ok(())
+        };
+        keys.each(part, count).expect("what was whole when it was loaded is read");
+        assert_eq!(rows, keys.kept_in(part));
+    }
+    keys.each_empty(|_| Ok(())).expect("as above");
+    for id in 0..units.sizes.units {
+        let (unit, rows) = units.unit(UnitId(id)).expect("as above");
+        assert_eq!(unit.keys.len(), rows.len());
+    }
+}
+
+/// What stands in [`kept`]'s file after an honest run over a table of a few rows.
+pub fn honest_text() -> Vec<u8> {
+    let start = began();
+    let mut text = 9u64.to_le_bytes().to_vec();
+    let index = |record: u64, buckets: &[&[u8]], text: &mut Vec<u8>| {
+        let mut bound = text.len() as u64 + 8 * (buckets.len() as u64 + 1);
+        text.extend(bound.to_le_bytes());
+        for bucket in buckets {
+            assert_eq!(bucket.len() as u64 % record, 0);
+            bound += bucket.len() as u64;
+            text.extend(bound.to_le_bytes());
+        }
+        buckets.iter().for_each(|bucket| text.extend_from_slice(bucket));
+    };
+    let record = |key: u8| {
+        [[key; 16].as_slice(), &KeyId::new(usize::from(key), 0).0.to_le_bytes(), &[1, 0, 0, 0, 0, 0, 0, 0]].concat()
+    };
+    let units: Vec<Vec<u8>> =
+        (0..start.sizes.units as u8).map(|unit| [record(2 * unit), record(2 * unit + 1)].concat()).collect();
+    index(RECORD as u64, &units.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut text);
+    let numbers: Vec<Vec<u8>> =
+        (0..PARTS as u64).map(|part| if part < 6 { (FIRST | part).to_be_bytes().to_vec() } else { vec![] }).collect();
+    index(8, &numbers.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut text);
+    index(8, &[&[6u64.to_be_bytes(), 7u64.to_be_bytes()].concat()], &mut text);
+    text
+}
+
+/// A key under every rule that a job may name.
+///
+/// # Panics
+/// If a rule changes what it has changed before.
+pub fn rules(text: &str) {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+        let phones = ["phone:CH", "phone:US"].map(|name| name.parse().expect("a rule"));
+        Rule::PLAIN.iter().copied().chain(phones).collect()
+    });
+    for rule in RULES.iter() {
+        let once = rules::apply(&[*rule], text);
+        assert_eq!(rules::apply(&[*rule], &once), once, "{rule} of {text:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Every chore of the repository: `cargo xtask CHORE`.
 
 mod claims;
+mod fuzz;
 mod headers;
 mod layers;
 mod reference;
@@ -18,6 +19,8 @@ cargo xtask CHORE
   headers        the headers of the protocol files
   claims         the tables of SECURITY.md: every claim names tests, and they are there
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
+  fuzz [TARGET] [SECONDS]
+                 fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         ["headers"] => headers::check(&root()),
         ["claims"] => claims::check(&root()),
         ["gen"] => reference::generate(&root(), false),
+        ["fuzz", which @ ..] => fuzz::run(which),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
         _ => Err(HELP.to_owned()),
@@ -56,7 +60,8 @@ fn ci(long: bool) -> Chore {
     claims::check(&root())?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
-    test(long)
+    test(long)?;
+    if long { fuzz::run(&[]) } else { Ok(()) }
 }
 
 /// The whole suite on the best instruction set, then what depends on the set on each of the others.

@@ -1,0 +1,4 @@
+//! What a peer sends before frames: TLS records, the hello, the verdict.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| vesica_net::fuzzing::greeting(bytes));

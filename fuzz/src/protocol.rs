@@ -11,7 +11,8 @@ use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
-use vesica_psi::oprf::{OprfPsi, Role};
+use vesica_psi::hash;
+use vesica_psi::oprf::{self, Role};
 use vesica_session::{Channel, Error, Fault, Lines, Meter, Misbehaviour, Protocol, Result, SessionRng, Unit, memory};
 use vesica_testkit::{bob, digests, fixed_rng, two_with};
 use vesica_types::{Party, TagLen, UnitId};
@@ -29,7 +30,7 @@ pub struct Case {
 }
 
 /// Protocols that a [`Case`] may name.
-const PROTOCOLS: u8 = 15;
+const PROTOCOLS: u8 = 16;
 
 impl Case {
     /// Every case.
@@ -58,15 +59,16 @@ impl Case {
         let unit = Unit { id: UnitId(3), keys, capacity, peer_capacity };
         let received = if role == Role::Receiver { capacity } else { peer_capacity } as u64;
         let side = Side { role, both: self.both, received, unit };
+        let place = u8::from(!is_alice);
         let fast = || okvs::paxos(received, 1, Level::STANDARD).expect("a small store");
         let low_comm = || okvs::band(&okvs::BAND_3, received, 1, Level::STANDARD).expect("a small store");
         let (honest, malicious) = (Security::SemiHonest, Security::Malicious);
         match self.protocol {
-            0 => side.ecdh::<Curve25519>(lines, rng),
-            1 => side.ecdh::<Ristretto255>(lines, rng),
-            2 => side.ecdh::<FourQ>(lines, rng),
-            3 => side.ecdh::<P256>(lines, rng),
-            4 => side.ecdh::<Sm2>(lines, rng),
+            0 => side.ecdh::<Curve25519>(place, lines, rng),
+            1 => side.ecdh::<Ristretto255>(place, lines, rng),
+            2 => side.ecdh::<FourQ>(place, lines, rng),
+            3 => side.ecdh::<P256>(place, lines, rng),
+            4 => side.ecdh::<Sm2>(place, lines, rng),
             5 => side.dh::<Curve25519>(lines, rng),
             6 => side.dh::<Ristretto255>(lines, rng),
             7 => side.dh::<FourQ>(lines, rng),
@@ -76,7 +78,8 @@ impl Case {
             11 => side.rr22::<Block, _>(fast(), honest, lines, rng),
             12 => side.rr22::<u64, _>(low_comm(), honest, lines, rng),
             13 => side.rr22::<Block, _>(fast(), malicious, lines, rng),
-            _ => side.rr22::<Block, _>(low_comm(), malicious, lines, rng),
+            14 => side.rr22::<Block, _>(low_comm(), malicious, lines, rng),
+            _ => side.hash(lines, rng),
         }
     }
 }
@@ -93,29 +96,28 @@ struct Side {
 const SESSION: [u8; 32] = [9; 32];
 
 impl Side {
-    fn ecdh<G: Group>(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let params = ecdh::Params { session: SESSION, tag_len: tag_len() };
+    fn ecdh<G: Group>(self, place: u8, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let params = ecdh::Params { session: SESSION, tag_len: tag_len(), place };
         Ecdh::<G>::open(&params, rng).unit(&self.unit, lines, rng)
+    }
+
+    /// In the clear: salted hashes.
+    fn hash(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let i_learn = self.both || self.role == Role::Receiver;
+        let peer_learns = self.both || self.role == Role::Sender;
+        let params = hash::Params { session: SESSION, tag_len: tag_len(), i_learn, peer_learns };
+        hash::Hash::open(params).unit(&self.unit, lines, rng)
     }
 
     fn dh<G: Blind>(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let params = dh::Params { session: SESSION, keys: self.received as usize };
-        let oprf = match self.role {
-            Role::Receiver => Dh::<G>::receiver(params, lines.peer()?)?,
-            Role::Sender => Dh::<G>::sender(params, lines.peer()?, rng)?,
-        };
         // A job in which both learn takes ECDH instead.
-        Self { both: false, ..self }.psi(oprf, lines, rng)
+        Self { both: false, ..self }.psi(&Dh::<G>::new(params), lines, rng)
     }
 
     fn kkrt(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let bins = cuckoo::bins(self.received, 1, Level::STANDARD).expect("a small table");
-        let params = kkrt::Params { session: SESSION, bins, width: 448 };
-        let oprf = match self.role {
-            Role::Receiver => Kkrt::receiver(params, lines.peer()?, rng)?,
-            Role::Sender => Kkrt::sender(params, lines.peer()?, rng)?,
-        };
-        self.psi(oprf, lines, rng)
+        self.psi(&Kkrt::new(kkrt::Params { session: SESSION, bins, width: 448 }), lines, rng)
     }
 
     fn rr22<B: Field, S: Shape>(
@@ -124,19 +126,19 @@ impl Side {
         security: Security,
         lines: &mut Lines,
         rng: &mut SessionRng,
-    ) -> Result<Vec<u32>> {
+    ) -> Result<Vec<u32>>
+    where
+        Vole<B, S>: Oprf<Key: 'static>,
+    {
         let params = vole::Params { session: SESSION, shape, code: &lpn::SETS[0], security };
-        let oprf: Vole<B, S> = match self.role {
-            Role::Receiver => Vole::receiver(params, lines.peer()?, rng)?,
-            Role::Sender => Vole::sender(params, lines.peer()?, rng)?,
-        };
         // Against parties that may deviate only one can learn.
         let both = self.both && security == Security::SemiHonest;
-        Self { both, ..self }.psi(oprf, lines, rng)
+        Self { both, ..self }.psi(&Vole::<B, S>::new(params), lines, rng)
     }
 
-    fn psi<O: Oprf>(self, oprf: O, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        OprfPsi::new(oprf, self.role, tag_len(), self.both).unit(&self.unit, lines, rng)
+    fn psi<O: Oprf<Key: 'static>>(self, oprf: &O, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let params = oprf::Params { tag_len: tag_len(), both: self.both };
+        oprf::open(oprf, self.role, params, lines.peer()?, rng)?.unit(&self.unit, lines, rng)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::kept::Kept;
 use crate::keys::{FIRST, KeyId, PARTS};
 use crate::ledger::{Disk, Head, Ledger, Record, Start};
-use crate::plan::{Plan, Sizes};
+use crate::plan::Plan;
 use crate::rules;
 use crate::spec::Rule;
 use crate::units::{Match, RECORD};
@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::LazyLock;
 use vesica_session::{Channel, Fault, SessionRng, memory};
+use vesica_suite::Sizes;
 use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
 

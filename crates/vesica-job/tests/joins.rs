@@ -5,7 +5,20 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use vesica_job::{Control, Fault, JobError, Plan, Report, plan, run, spec};
+
+/// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
+fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
 
 /// A reproducible source of choices: splitmix64.
 struct Dice(u64);
@@ -181,7 +194,7 @@ fn half(db: &Connection, mine: &str, theirs: &str, with: bool) -> Vec<Option<Str
 /// Both parties' plans for the tables in `dir`. `mine` is what each side's output says beside its path.
 fn plans(dir: &Path, keys: usize, shared: &str, learns: &[&str], mine: &str) -> [Plan; 2] {
     let protocol = if shared.contains("protocol =") { "" } else { "protocol = \"ecdh\"" };
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let port = port();
     let contacts = [format!("listen = \"127.0.0.1:{port}\""), format!("connect = {{ alice = \"127.0.0.1:{port}\" }}")];
     let side = |name: &str, contact: &str| {
         let output = format!("output = {{ path = \"{name}.out.csv\"{mine} }}");

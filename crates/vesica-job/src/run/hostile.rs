@@ -7,8 +7,21 @@ use crate::answers::Answers;
 use crate::{plan, spec};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 use vesica_net::PeerProgress;
+
+/// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
+fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
 
 /// A job of some units, without TLS.
 struct Job {
@@ -22,7 +35,7 @@ impl Job {
     fn new(learner: &str, shared: &str, mine: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("out")).unwrap();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = port();
         let plan = |me: &str, contact: String, mine: &str| {
             let path = |name: &str| dir.path().join(name).display().to_string();
             let output = format!("output = {{ path = \"{}\" }}", path("out/rows.csv"));

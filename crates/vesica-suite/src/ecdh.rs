@@ -18,34 +18,28 @@ pub fn suite(choice: &Choice) -> Box<dyn Suite> {
         type Out = Box<dyn Suite>;
 
         fn with<G: Blind>(self) -> Box<dyn Suite> {
-            let choice = self.0.clone();
-            match choice.all_learn() {
-                true => Box::new(Both { choice, group: PhantomData::<G> }),
-                false => Box::new(One { choice, group: PhantomData::<G> }),
-            }
+            Box::new(Ecdh { choice: self.0.clone(), group: PhantomData::<G> })
         }
     }
 
     with_group(choice.curve, Open(choice))
 }
 
-/// The parameter set of the job's curve.
-fn set(choice: &Choice) -> &'static CurveSet {
-    vesica_params::curve::set(choice.curve.name()).expect("every curve of a job has a set; a test holds it")
-}
-
-/// Bytes of memory for a key of a unit in flight: points, encodings, tags and their order; measured.
-const MEMORY: u64 = 220;
-
-/// Both learn.
-struct Both<G> {
+/// ECDH in the group `G`.
+struct Ecdh<G> {
     choice: Choice,
     group: PhantomData<G>,
 }
 
-impl<G: Blind> Suite for Both<G> {
+impl<G> Ecdh<G> {
+    fn set(&self) -> &'static CurveSet {
+        vesica_params::curve::set(self.choice.curve.name()).expect("every curve of a job has a set; a test holds it")
+    }
+}
+
+impl<G: Blind> Suite for Ecdh<G> {
     fn sets(&self) -> Vec<&'static str> {
-        vec![set(&self.choice).id]
+        vec![self.set().id]
     }
 
     fn reveals(&self) -> Vec<Reveal> {
@@ -53,54 +47,15 @@ impl<G: Blind> Suite for Both<G> {
     }
 
     fn kappa(&self) -> u32 {
-        set(&self.choice).kappa
+        self.set().kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {
-        Some(set(&self.choice))
+        Some(self.set())
     }
 
     fn memory(&self) -> u64 {
-        MEMORY
-    }
-
-    fn open(
-        &self,
-        seat: &Seat,
-        terms: &Terms,
-        _: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error> {
-        let params = ecdh::Params { session: terms.salt, tag_len: terms.sizes.tag_len, place: seat.place };
-        Ok(Box::new(ecdh::Ecdh::<G>::open(&params, rng)))
-    }
-}
-
-/// One learns.
-struct One<G> {
-    choice: Choice,
-    group: PhantomData<G>,
-}
-
-impl<G: Blind> Suite for One<G> {
-    fn sets(&self) -> Vec<&'static str> {
-        vec![set(&self.choice).id]
-    }
-
-    fn reveals(&self) -> Vec<Reveal> {
-        oprf::REVEALS.to_vec()
-    }
-
-    fn kappa(&self) -> u32 {
-        set(&self.choice).kappa
-    }
-
-    fn curve(&self) -> Option<&'static CurveSet> {
-        Some(set(&self.choice))
-    }
-
-    fn memory(&self) -> u64 {
-        MEMORY
+        220 // points, encodings, tags and their order; measured
     }
 
     fn open(
@@ -110,6 +65,10 @@ impl<G: Blind> Suite for One<G> {
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Box<dyn Protocol>, Error> {
+        if self.choice.all_learn() {
+            let params = ecdh::Params { session: terms.salt, tag_len: terms.sizes.tag_len, place: seat.place };
+            return Ok(Box::new(ecdh::Ecdh::<G>::open(&params, rng)));
+        }
         let keys = oprf::receivers_keys(&self.choice, seat, &terms.sizes) as usize;
         let function = Dh::<G>::new(dh::Params { session: terms.salt, keys });
         oprf::open(&function, &self.choice, seat, terms, ch, rng)

@@ -195,8 +195,8 @@ fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Mete
             ctl.check()?;
             let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
             let (unit, rows) = units.unit(id)?;
-            // One generator for the unit, protocol and comparison: a second of the same unit would give the same bytes again.
-            let mut chance = rng.unit(id);
+            // One generator for the protocol and the comparison of its results.
+            let mut chance = rng.unit(id)?;
             let mut places = protocol.unit(&unit, &mut lines, &mut chance)?;
             let (matches, digest) = match both {
                 Some(both) => both.compare(&unit, &rows, &mut places, &mut lines, &mut chance)?,

@@ -418,7 +418,8 @@ mod tests {
                 let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
                 let b: Vec<Vec<Block>> = std::thread::scope(|scope| {
                     let unit = |unit| {
-                        let (mut lines, mut rng) = (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)));
+                        let (mut lines, mut rng) =
+                            (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)).unwrap());
                         let base = &base;
                         scope.spawn(move || {
                             send::<Block>(base, &SESSION, UnitId(unit), &SETS[0], 600, lines.peer().unwrap(), &mut rng)
@@ -433,7 +434,8 @@ mod tests {
                 let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
                 std::thread::scope(|scope| {
                     let unit = |unit| {
-                        let (mut lines, mut rng) = (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)));
+                        let (mut lines, mut rng) =
+                            (lines.line(&format!("{unit}")).unwrap(), rng.unit(UnitId(unit)).unwrap());
                         let base = &base;
                         scope.spawn(move || {
                             receive::<Block>(

@@ -1,5 +1,8 @@
+use crate::Error;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use vesica_types::UnitId;
 use zeroize::Zeroizing;
 
@@ -11,6 +14,8 @@ use zeroize::Zeroizing;
 pub struct SessionRng {
     seed: Zeroizing<[u8; 32]>,
     stream: ChaCha20Rng,
+    /// Units whose generator was given.
+    given: Mutex<BTreeSet<UnitId>>,
 }
 
 impl SessionRng {
@@ -26,14 +31,21 @@ impl SessionRng {
 
     /// A generator under a given seed: for tests, and for units.
     pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Self {
-        Self { stream: ChaCha20Rng::from_seed(*seed), seed }
+        Self { stream: ChaCha20Rng::from_seed(*seed), seed, given: Mutex::default() }
     }
 
-    /// The generator of one unit, independent of every other unit's and of this one's own output.
-    pub fn unit(&self, unit: UnitId) -> SessionRng {
+    /// The generator of one unit, independent of every other unit's and of this one's own output. It is given once: a second
+    /// one would give the same bytes again, and what hides a secret in one message might stand in the clear in another.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the unit's generator was given before.
+    pub fn unit(&self, unit: UnitId) -> Result<SessionRng, Error> {
+        if !self.given.lock().unwrap_or_else(PoisonError::into_inner).insert(unit) {
+            return Err(Error::Bug(format!("unit {unit} asked for its randomness twice")));
+        }
         let mut hash = blake3::Hasher::new_derive_key("vesica 2026 session rng unit");
         hash.update(self.seed.as_ref()).update(&unit.0.to_le_bytes());
-        Self::from_seed(Zeroizing::new(*hash.finalize().as_bytes()))
+        Ok(Self::from_seed(Zeroizing::new(*hash.finalize().as_bytes())))
     }
 
     /// Fills `bytes`.
@@ -58,9 +70,9 @@ mod tests {
         let seed = || Zeroizing::new([7; 32]);
         let mut drawn = SessionRng::from_seed(seed());
         drawn.bytes::<64>();
-        let a = drawn.unit(UnitId(3)).bytes::<32>();
-        let b = SessionRng::from_seed(seed()).unit(UnitId(3)).bytes::<32>();
-        let c = SessionRng::from_seed(seed()).unit(UnitId(4)).bytes::<32>();
+        let a = drawn.unit(UnitId(3)).unwrap().bytes::<32>();
+        let b = SessionRng::from_seed(seed()).unit(UnitId(3)).unwrap().bytes::<32>();
+        let c = SessionRng::from_seed(seed()).unit(UnitId(4)).unwrap().bytes::<32>();
         assert_eq!(a, b);
         assert_ne!(a, c);
         assert_ne!(a, SessionRng::from_seed(seed()).bytes::<32>());
@@ -80,6 +92,13 @@ mod tests {
     fn the_cipher_wipes_itself() {
         fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
         wiped(&SessionRng::from_seed(Zeroizing::new([0; 32])).stream);
+    }
+
+    #[test]
+    fn a_units_generator_is_given_once() {
+        let rng = SessionRng::from_seed(Zeroizing::new([7; 32]));
+        assert!(rng.unit(UnitId(3)).is_ok() && rng.unit(UnitId(4)).is_ok());
+        assert!(matches!(rng.unit(UnitId(3)), Err(Error::Bug(_))));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Job {
             let lines: &mut vesica_session::Lines = lines;
             let params = oprf::Params { tag_len: self.tag_len, both: false };
             let psi = oprf::open(&function, role, params, lines.peer()?, rng)?;
-            units.iter().map(|unit| psi.unit(unit, lines, &mut rng.unit(unit.id))).collect()
+            units.iter().map(|unit| psi.unit(unit, lines, &mut rng.unit(unit.id)?)).collect()
         };
         let (found, sent) = two(
             |lines, rng| side(Role::Receiver, &self.xs, lines, rng),

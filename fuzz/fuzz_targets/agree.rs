@@ -2,7 +2,8 @@
 #![no_main]
 
 use std::sync::LazyLock;
-use vesica_job::{Plan, fuzzing};
+use vesica_job::fuzzing;
+use vesica_spec::Plan;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     static PLANS: LazyLock<[Plan; 2]> = LazyLock::new(|| ["ecdh", "rr22"].map(|name| vesica_fuzz::plan("alice", name)));

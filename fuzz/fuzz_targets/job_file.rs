@@ -1,13 +1,13 @@
 //! Job files, as TOML and as JSON, up to the plan that they mean.
 #![no_main]
 
-use vesica_job::{plan, spec};
+use vesica_spec::{parse, parse_json, plan};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    for spec in [spec::parse(text), spec::parse_json(text)].into_iter().flatten() {
+    for spec in [parse(text), parse_json(text)].into_iter().flatten() {
         if plan(&spec).is_ok() {
             // What is written again means the same.
-            assert_eq!(spec::parse(&spec.text()).as_ref(), Ok(&spec));
+            assert_eq!(parse(&spec.text()).as_ref(), Ok(&spec));
         }
     }
 });

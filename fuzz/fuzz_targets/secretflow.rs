@@ -7,7 +7,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     for kind in [Kind::Launch, Kind::Kuscia] {
         for trust in [Trust::AsWritten, Trust::Insecure] {
             if let Ok(imported) = read(text, kind, &trust) {
-                let _ = vesica_job::plan(&imported.spec);
+                let _ = vesica_spec::plan(&imported.spec);
             }
         }
     }

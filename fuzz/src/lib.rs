@@ -51,13 +51,13 @@ pub fn joined(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
 }
 
 /// The plan of one side of a job between alice and bob. It keeps a ledger in [`scratch`].
-pub fn plan(name: &str, protocol: &str) -> vesica_job::Plan {
+pub fn plan(name: &str, protocol: &str) -> vesica_spec::Plan {
     let text = format!(
         "[shared]\nid = \"fuzz\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"{protocol}\"\nlearns = [\"alice\", \"bob\"]\n\
          insecure = true\n\n[mine]\nname = \"{name}\"\nlisten = \"localhost:1\"\nworkers = 4\nmemory = \"1 GiB\"\n\
          input = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\nresume = \"{}\"\n",
         scratch().display()
     );
-    let spec = vesica_job::spec::parse(&text).expect("a job");
-    vesica_job::plan(&spec).expect("a plan")
+    let spec = vesica_spec::parse(&text).expect("a job");
+    vesica_spec::plan(&spec).expect("a plan")
 }

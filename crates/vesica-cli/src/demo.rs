@@ -10,10 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use vesica_job::JobError;
 use vesica_job::identity::Identity;
 use vesica_job::report::count;
 use vesica_job::sample::{Format, Keys, Sample};
-use vesica_job::{JobError, spec};
 
 /// How long the second party may go on after the first has failed.
 const GRACE: Duration = Duration::from_secs(20);
@@ -23,8 +23,8 @@ pub fn run(args: Demo) -> Outcome {
     let prints = identities.each_ref().map(|i| i.fingerprint().to_string());
     let jobs = jobs(&args, free_port()?, &prints);
     for job in &jobs {
-        let spec = spec::parse(job).map_err(|e| Failure::usage(e.message))?;
-        vesica_job::plan(&spec)?;
+        let spec = vesica_spec::parse(job).map_err(|e| Failure::usage(e.message))?;
+        vesica_spec::plan(&spec)?;
     }
 
     let folder = folder(args.out.as_deref())?;
@@ -217,10 +217,10 @@ mod tests {
     fn the_jobs_are_a_pair() {
         let args = Demo { rows: 1, protocol: "ecdh".into(), curve: "curve25519".into(), out: None };
         let prints = ["a", "b"].map(|digit| format!("sha256:{}", digit.repeat(64)));
-        let specs = jobs(&args, 5300, &prints).map(|text| spec::parse(&text).unwrap());
+        let specs = jobs(&args, 5300, &prints).map(|text| vesica_spec::parse(&text).unwrap());
         assert_eq!(specs[0].shared, specs[1].shared);
         for spec in &specs {
-            vesica_job::plan(spec).unwrap();
+            vesica_spec::plan(spec).unwrap();
         }
         assert!(prints[1].ends_with(specs[0].mine.tls.as_ref().unwrap().peers["bob"].trim_start_matches("sha256:")));
     }

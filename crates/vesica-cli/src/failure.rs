@@ -4,7 +4,7 @@ use crate::output;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_job::JobError;
-use vesica_job::spec::SpecError;
+use vesica_spec::SpecError;
 
 /// What every command returns.
 pub type Outcome = Result<(), Failure>;

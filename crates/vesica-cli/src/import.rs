@@ -14,7 +14,7 @@ pub fn run(args: Import) -> Outcome {
     // A job's paths start at its own folder, SecretFlow's where it is started.
     let here = std::env::current_dir().map_err(Failure::file("cannot find", "the current folder"))?;
     spec.mine.anchor(&here);
-    vesica_job::plan(&spec)?;
+    vesica_spec::plan(&spec)?;
 
     let text = format!("# What {} means, as a job of Vesica.\n\n{}", args.file.display(), spec.text());
     let Some(out) = args.out else { return output::result(&text) };

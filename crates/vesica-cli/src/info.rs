@@ -5,8 +5,8 @@ use crate::flags::Info;
 use crate::output;
 use vesica_job::cpu::{self, Backend};
 use vesica_job::report::{Host, count};
-use vesica_job::spec::{CurveName, ProtocolName};
-use vesica_job::{MAX_KEYS, WIRE_VERSION, sample};
+use vesica_job::{WIRE_VERSION, sample};
+use vesica_spec::{CurveName, MAX_KEYS, ProtocolName};
 
 pub fn run(_: Info) -> Outcome {
     let asked = cpu::requested().map_err(Failure::usage)?;

@@ -6,8 +6,8 @@ use crate::progress::{self, How};
 use crate::{interrupt, output, source};
 use std::path::Path;
 use vesica_job::secretflow::{self, Kind};
-use vesica_job::spec::SpecError;
 use vesica_job::{Event, JobError};
+use vesica_spec::SpecError;
 
 pub fn run(args: Run) -> Outcome {
     let how = match (args.log, args.quiet) {
@@ -24,7 +24,7 @@ pub fn run(args: Run) -> Outcome {
         Some(text) => source::told(None, secretflow::read(text, Kind::Launch, &args.source.trust.meant())?, tell),
         None => args.source.spec(tell)?,
     };
-    let mut plan = vesica_job::plan(&spec)?;
+    let mut plan = vesica_spec::plan(&spec)?;
     let asked = args.report.is_some();
     if asked {
         plan.report = args.report;

@@ -6,7 +6,7 @@ use crate::output;
 
 pub fn run(args: Schema) -> Outcome {
     output::result(&pretty(&match args.of {
-        Document::Job => vesica_job::schema::job(),
+        Document::Job => vesica_spec::schema::job(),
         Document::Report => vesica_job::schema::report(),
     }))
 }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::flags::{Source, Trust};
 use std::path::Path;
 use vesica_job::secretflow::{self, Imported, Kind};
-use vesica_job::spec::{self, Spec};
+use vesica_spec::Spec;
 
 impl Source {
     /// The job. What an imported one does not do as SecretFlow would goes to `tell`.
@@ -14,7 +14,7 @@ impl Source {
             (Some(_), _, _) if trust != secretflow::Trust::AsWritten => {
                 return Err(Failure::usage("a job file says itself how the parties know each other: see mine.tls"));
             }
-            (Some(job), _, _) => return Ok(spec::load(job)?),
+            (Some(job), _, _) => return Ok(vesica_spec::load(job)?),
             (_, Some(config), _) => (config, Kind::Launch),
             (_, _, Some(task)) => (task, Kind::Kuscia),
             (None, None, None) => return Err(Failure::usage("name a job file, or give --config or --kuscia FILE")),

@@ -7,12 +7,12 @@
 use crate::answers::Attempt;
 use crate::error::JobError;
 use crate::ledger::{Ledger, Start};
-use crate::plan::{MAX_KEYS, Plan};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_spec::{MAX_KEYS, Plan};
 use vesica_suite::{Sizes, Terms};
 use vesica_types::{Party, UnitId};
 
@@ -310,7 +310,6 @@ fn differences(me: &Party, mine: &Value, peer: &Party, theirs: &Value) -> Vec<Di
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{plan, spec};
     use vesica_session::{Fault, memory};
 
     fn job(name: &str, shared: &str) -> Plan {
@@ -318,7 +317,7 @@ mod tests {
             "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\", \"bob\"]\n{shared}\n\
              [mine]\nname = \"{name}\"\nlisten = \"h:1\"\ninput = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\n"
         );
-        plan::plan(&spec::parse(&text).unwrap()).unwrap()
+        vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
     }
 
     fn ledger() -> Ledger {

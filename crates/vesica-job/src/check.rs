@@ -8,11 +8,11 @@ use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local;
 use crate::peer;
-use crate::plan::Plan;
 use crate::report::{count, size};
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_spec::Plan;
 
 /// What was looked at, all of it found good.
 #[derive(Clone, Default, Debug, Serialize)]

@@ -1,10 +1,10 @@
 //! What a job will cost both sides: its protocol runs a unit of random keys with itself, in memory.
 
 use crate::error::JobError;
-use crate::plan::Plan;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use vesica_session::{Error, Lines, SessionRng, Unit, memory};
+use vesica_spec::Plan;
 use vesica_suite::{Seat, Sizes, Suite, Terms};
 use vesica_types::{Digest, Party, UnitId};
 use zeroize::Zeroizing;

@@ -1,7 +1,7 @@
 use crate::agree::Difference;
-use crate::spec::SpecError;
 use std::path::PathBuf;
 use vesica_session::Fault;
+use vesica_spec::SpecError;
 
 /// Why a run ended without a result. [`JobError::fault`] says whose fault it is; exit codes are that and nothing else.
 #[derive(Debug, thiserror::Error)]

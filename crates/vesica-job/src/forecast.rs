@@ -3,10 +3,10 @@
 use crate::cost;
 use crate::error::JobError;
 use crate::local;
-use crate::plan::Plan;
 use crate::report::{self, Revealed, count, size};
 use serde::Serialize;
 use std::fmt::Write;
+use vesica_spec::Plan;
 
 /// A plan in numbers.
 #[derive(Clone, Debug, Serialize)]

@@ -7,15 +7,12 @@ use crate::error::JobError;
 use crate::kept::Kept;
 use crate::keys::{FIRST, KeyId, PARTS};
 use crate::ledger::{Disk, Head, Ledger, Record, Start};
-use crate::plan::Plan;
-use crate::rules;
-use crate::spec::Rule;
 use crate::units::{Match, RECORD};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::sync::LazyLock;
 use vesica_session::{Channel, Fault, SessionRng, memory};
+use vesica_spec::Plan;
 use vesica_suite::Sizes;
 use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
@@ -60,7 +57,7 @@ pub fn agree(plan: &Plan, messages: [&[u8]; 3], scratch: &Path) {
         Ok(agreed) => {
             assert_eq!(agreed.done.len(), agreed.sizes.units as usize);
             assert!(agreed.sizes.units <= 1 << 16 && agreed.sizes.in_flight <= plan.workers, "{:?}", agreed.sizes);
-            assert!(agreed.peer_keys <= crate::plan::MAX_KEYS && agreed.peer_version.len() <= 32);
+            assert!(agreed.peer_keys <= vesica_spec::MAX_KEYS && agreed.peer_version.len() <= 32);
         }
         Err(error) => {
             let fault = error.fault();
@@ -180,19 +177,4 @@ pub fn honest_text() -> Vec<u8> {
     index(8, &numbers.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut text);
     index(8, &[&[6u64.to_be_bytes(), 7u64.to_be_bytes()].concat()], &mut text);
     text
-}
-
-/// A key under every rule that a job may name.
-///
-/// # Panics
-/// If a rule changes what it has changed before.
-pub fn rules(text: &str) {
-    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-        let phones = ["phone:CH", "phone:US"].map(|name| name.parse().expect("a rule"));
-        Rule::PLAIN.iter().copied().chain(phones).collect()
-    });
-    for rule in RULES.iter() {
-        let once = rules::apply(&[*rule], text);
-        assert_eq!(rules::apply(&[*rule], &once), once, "{rule} of {text:?}");
-    }
 }

@@ -2,20 +2,18 @@
 
 use crate::error::JobError;
 use crate::keys::{Keys, PARTS};
-use crate::memory::Share;
-use crate::plan::Plan;
 use crate::report;
-use crate::spec::Order;
 use crate::threads::cores;
 use crate::units::{Found, Match};
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_session::Error;
+use vesica_spec::{Order, Plan, Share};
 use vesica_table::{Picks, on_threads};
 use vesica_types::RowId;
 
 /// The most rows of an output; the same as the most keys a party may bring.
-const MOST: u64 = crate::plan::MAX_KEYS;
+const MOST: u64 = vesica_spec::MAX_KEYS;
 
 /// Matches that are read together, and rows that are placed together.
 const BLOCK: usize = 1 << 11;
@@ -163,12 +161,11 @@ mod tests {
     use crate::keys::{FIRST, KeyId};
     use crate::ledger::{Ledger, Start};
     use crate::local::{self, Local};
-    use crate::spec::{Duplicates, Join};
     use crate::units::Units;
-    use crate::{plan, spec};
     use proptest::prelude::*;
     use std::io::Write;
     use std::process::Command;
+    use vesica_spec::{Duplicates, Join};
     use vesica_suite::Sizes;
     use vesica_table::Spill;
     use vesica_types::{Party, TagLen, UnitId};
@@ -184,7 +181,7 @@ mod tests {
              output = {{ path = \"{0}/out.csv\" }}\nscratch = \"{0}\"\n{mine}\n",
             dir.display()
         );
-        plan::plan(&spec::parse(&job).unwrap()).unwrap()
+        vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap()
     }
 
     /// Peak memory of this process, in bytes.

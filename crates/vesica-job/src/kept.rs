@@ -20,7 +20,6 @@ use crate::control::Control;
 use crate::error::JobError;
 use crate::keys::{FIRST, Keys, PARTS};
 use crate::ledger::Start;
-use crate::plan::ResumePlan;
 use crate::units::{self, Units};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
 use std::fs::{self, File};
@@ -28,6 +27,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vesica_spec::ResumePlan;
 use vesica_table::{ReadAt, Spilled};
 use vesica_types::Party;
 use zeroize::Zeroizing;
@@ -296,9 +296,8 @@ impl ReadAt for Blocks {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
-    use crate::plan::Plan;
-    use crate::{plan, spec};
     use vesica_session::Error;
+    use vesica_spec::Plan;
     use vesica_types::UnitId;
 
     const ROWS: u64 = 12_000;
@@ -314,7 +313,7 @@ mod tests {
              output = {{ path = \"{0}/o.csv\" }}\nresume = \"{0}/resume\"\n{mine}\n",
             dir.display()
         );
-        plan::plan(&spec::parse(&text).unwrap()).unwrap()
+        vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
     }
 
     /// What reading and cutting make, and the file of it.

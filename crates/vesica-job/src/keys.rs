@@ -11,11 +11,7 @@
 
 use crate::control::{Control, Event};
 use crate::error::JobError;
-use crate::memory::Share;
-use crate::plan::Plan;
-use crate::rules;
 use crate::sort::{self, ascending};
-use crate::spec::{Duplicates, Rule};
 use crate::threads::cores;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, StringArray};
@@ -24,6 +20,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use vesica_block::blake::{self, Message};
 use vesica_session::Error;
+use vesica_spec::{Duplicates, Plan, Rule, Share};
 use vesica_table::{InOrder, Spill, Spilled, Table};
 use vesica_types::Digest;
 
@@ -399,7 +396,7 @@ fn encode(columns: &[&StringArray], row: usize, rules: &[Vec<Rule>], as_written:
     let mut written = true;
     for (column, rules) in columns.iter().zip(rules) {
         let text = column.value(row);
-        let key = rules::apply(rules, text);
+        let key = Rule::apply_all(rules, text);
         found.changed |= key != text;
         found.present &= !key.is_empty();
         written &= !text.is_empty();
@@ -547,7 +544,7 @@ mod tests {
              [mine]\nname = \"a\"\nlisten = \"h:1\"\ninput = {{ path = \"{}\", keys = {columns:?} }}\n",
             file.path().display()
         );
-        let plan = crate::Plan { memory, ..crate::plan(&crate::spec::parse(&job).unwrap()).unwrap() };
+        let plan = vesica_spec::Plan { memory, ..vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap() };
         let table = vesica_table::open(&plan.input).unwrap();
         Keys::extract(&*table, &plan, &std::env::temp_dir(), &Control::new(()))
     }

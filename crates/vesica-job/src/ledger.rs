@@ -18,8 +18,6 @@ use crate::answers::{Answers, Attempt};
 use crate::error::JobError;
 use crate::kept::{self, Kept};
 use crate::keys::PARTS;
-use crate::memory::Share;
-use crate::plan::{Plan, ResumePlan};
 use crate::units::{Common, Found, Match};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
@@ -30,6 +28,7 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use vesica_session::Error;
+use vesica_spec::{Plan, ResumePlan, Share};
 use vesica_suite::Sizes;
 use vesica_table::{MAX_BUCKETS, Spill, Spilled};
 use vesica_types::{TagLen, UnitId};
@@ -472,7 +471,7 @@ impl Disk {
         })?;
         let mut front = [0; FRONT];
         let has = read_up_to(&mut file, &mut front).map_err(failed("cannot read"))?;
-        let secret = resume.secret()?;
+        let secret = Secret::of(resume)?;
         let sealed = secret.is_some();
         let holds_nothing = file.metadata().map_err(failed("cannot read"))?.len() <= FRONT as u64;
         if has < front.len() || (holds_nothing && front[..16] == magic(!sealed)) {
@@ -593,10 +592,10 @@ enum Secret {
 /// The fewest bytes of a key file: 16 random ones.
 const KEY_BYTES: usize = 16;
 
-impl ResumePlan {
-    fn secret(&self) -> Result<Option<Secret>, JobError> {
+impl Secret {
+    fn of(resume: &ResumePlan) -> Result<Option<Self>, JobError> {
         let words = std::env::var(PASSPHRASE).ok().filter(|words| !words.is_empty()).map(Zeroizing::new);
-        match (&self.key, words) {
+        match (&resume.key, words) {
             (None, words) => Ok(words.map(Secret::Passphrase)),
             (Some(_), Some(_)) => {
                 Err(JobError::Setup(format!("mine.resume_key and {PASSPHRASE} are both given; give one of them")))
@@ -649,7 +648,6 @@ fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::keys::KeyId;
-    use crate::{plan, spec};
 
     /// A job that keeps its ledger in `dir`, with the input there.
     fn job(dir: &Path, mine: &str) -> Plan {
@@ -660,7 +658,7 @@ mod tests {
              output = {{ path = \"{0}/o.csv\" }}\nresume = \"{0}/resume\"\n{mine}\n",
             dir.display()
         );
-        plan::plan(&spec::parse(&text).unwrap()).unwrap()
+        vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
     }
 
     fn start() -> Start {
@@ -891,7 +889,7 @@ mod tests {
         refused(&|plan| plan.shared.id = "other".into(), "[shared]");
         refused(&|plan| plan.keys = vec!["other".into()], "another choice of keys, id; restore");
         refused(&|plan| fs::write(&plan.input.path, "id\n2\n").unwrap(), "another input");
-        refused(&|plan| plan.peers[0].trust = Some(crate::plan::TrustPlan::Ca("ca.pem".into())), "partner");
+        refused(&|plan| plan.peers[0].trust = Some(vesica_spec::TrustPlan::Ca("ca.pem".into())), "partner");
         let other = dir.path().join("resume/alice.ledger");
         fs::write(&other, "something else that is longer than the front of a ledger is").unwrap();
         refused(&|_| {}, "not a ledger");

@@ -1,8 +1,7 @@
-//! From a specification to a report: the only room that sees everyone.
+//! From a plan to a report: the only room that sees everyone.
 //!
-//! [`spec::load`] reads what was written, [`plan()`] says what it means, [`run`] does it and [`Report`] says what
-//! happened. [`check`] finds what can be found before contact, [`forecast`] says what a run will cost. The command line
-//! and the Python package call these and nothing below them.
+//! [`run`] does what a [`vesica_spec::Plan`] says and [`Report`] says what happened. [`check`] finds what can be found
+//! before contact, [`forecast`] says what a run will cost.
 
 #![forbid(unsafe_code)]
 
@@ -22,20 +21,15 @@ mod kept;
 mod keys;
 mod ledger;
 mod local;
-mod memory;
 mod part;
 mod peer;
-mod plan;
 pub mod report;
-mod rules;
 mod run;
 pub mod sample;
 pub mod schema;
 pub mod secretflow;
 mod settle;
-mod shape;
 mod sort;
-pub mod spec;
 mod threads;
 mod trace;
 mod units;
@@ -45,7 +39,6 @@ pub use check::{Checked, Finding, check};
 pub use control::{Control, Event, Watch};
 pub use error::JobError;
 pub use forecast::{Forecast, forecast};
-pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use report::Report;
 pub use run::run;
 pub use vesica_session::Fault;

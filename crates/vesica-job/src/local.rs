@@ -4,13 +4,12 @@ use crate::control::Control;
 use crate::error::JobError;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
-use crate::memory::Share;
-use crate::plan::Plan;
 use crate::threads::cores;
 use crate::units::Found;
 use crate::{hash, join, kept, part, peer};
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
+use vesica_spec::{Plan, Share};
 use vesica_table::{Picks, Sink, Staged, Table, View};
 
 /// This party's side of a run, opened.

@@ -1,12 +1,12 @@
 //! Files that appear when they are complete.
 
 use crate::error::JobError;
-use crate::spec::SpecError;
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::NamedTempFile;
+use vesica_spec::SpecError;
 
 /// A file beside `path` that is to become it, and is gone if it does not.
 ///

@@ -2,9 +2,9 @@
 
 use crate::control::Control;
 use crate::error::JobError;
-use crate::plan::{Plan, TrustPlan};
 use std::sync::Arc;
 use vesica_net::{Endpoint, Identity, Link, PeerSpec, Roots, Security, Trust};
+use vesica_spec::{Plan, TrustPlan};
 
 /// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
 const WINDOW: u32 = 40 << 20;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most rows of a table.
-pub const MAX_ROWS: u64 = crate::plan::MAX_KEYS;
+pub const MAX_ROWS: u64 = vesica_spec::MAX_KEYS;
 /// The most payload columns of a table.
 pub const MAX_COLUMNS: u32 = 1000;
 /// Rows between two looks at the control.

@@ -1,11 +1,6 @@
-//! The JSON Schemas of jobs and reports, generated from the types that read and write them.
+//! The JSON Schema of reports, generated from the types that read and write them.
 
 use serde_json::Value;
-
-/// The schema of a job.
-pub fn job() -> Value {
-    schemars::schema_for!(crate::spec::Spec).to_value()
-}
 
 /// The schema of a report.
 pub fn report() -> Value {

@@ -2,9 +2,9 @@
 
 use crate::error::JobError;
 use crate::keys::Keys;
-use crate::plan::{MAX_KEYS, Plan};
 use crate::units::Common;
 use vesica_session::{Channel, Misbehaviour};
+use vesica_spec::{MAX_KEYS, Plan};
 
 /// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them.
 pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
-use vesica_job::{Control, Fault, JobError, Plan, Report, plan, run, spec};
+use vesica_job::{Control, Fault, JobError, Report, run};
+use vesica_spec::{Plan, load, plan};
 
 /// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
 fn port() -> u16 {
@@ -208,7 +209,7 @@ fn plans(dir: &Path, keys: usize, shared: &str, learns: &[&str], mine: &str) -> 
         );
         let path = dir.join(format!("{name}.toml"));
         std::fs::write(&path, job).unwrap();
-        plan(&spec::load(&path).unwrap()).unwrap_or_else(|e| panic!("{e}"))
+        plan(&load(&path).unwrap()).unwrap_or_else(|e| panic!("{e}"))
     };
     [side("alice", &contacts[0]), side("bob", &contacts[1])]
 }

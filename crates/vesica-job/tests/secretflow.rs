@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vesica_job::secretflow::{Imported, Kind, Trust, read};
-use vesica_job::spec::{Accept, CurveName, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
+use vesica_spec::{Accept, CurveName, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
 
 /// The two files of SecretFlow's "PSI V2 Benchmark", byte for byte.
 const SENDER: &str = include_str!("secretflow/sender.config");
@@ -41,7 +41,7 @@ fn import(text: &str) -> Result<Imported, SpecError> {
 #[track_caller]
 fn spec(text: &str) -> Spec {
     let spec = import(text).unwrap_or_else(|e| panic!("{e}\n{text}")).spec;
-    vesica_job::plan(&spec).unwrap();
+    vesica_spec::plan(&spec).unwrap();
     spec
 }
 
@@ -433,7 +433,7 @@ fn certificates_are_taken_where_they_prove_something() {
     let pinned = read(&far, Kind::Launch, &trust(&pin)).unwrap();
     assert_eq!(pinned.spec.mine.tls.as_ref().unwrap().peers["receiver"], pin);
     assert!(!pinned.spec.shared.insecure && pinned.notes.is_empty());
-    vesica_job::plan(&pinned.spec).unwrap();
+    vesica_spec::plan(&pinned.spec).unwrap();
     let signed = read(&far, Kind::Launch, &trust("authorities.pem")).unwrap().spec.mine.tls.unwrap();
     assert_eq!((signed.ca.unwrap().to_str(), signed.peers.len()), (Some("authorities.pem"), 0));
     assert!(read(&far, Kind::Launch, &Trust::Insecure).unwrap().spec.shared.insecure);
@@ -515,11 +515,11 @@ fn a_task_of_kuscia_is_a_job() {
 fn an_imported_job_can_be_written_and_read_again() {
     for text in [plain("receiver"), plain("sender")] {
         let spec = spec(&text);
-        assert_eq!(vesica_job::spec::parse(&spec.text()).unwrap(), spec);
+        assert_eq!(vesica_spec::parse(&spec.text()).unwrap(), spec);
     }
     let tls = Trust::Tls { identity: "me.pem".into(), peer: "sha256:00".into() };
     let spec = read(&plain("sender"), Kind::Launch, &tls).unwrap().spec;
-    assert_eq!(vesica_job::spec::parse(&spec.text()).unwrap(), spec);
+    assert_eq!(vesica_spec::parse(&spec.text()).unwrap(), spec);
 }
 
 proptest! {
@@ -531,7 +531,7 @@ proptest! {
         for text in [format!("{}{with}{}", &whole[..start], &whole[end..]), format!("{}{with}{}", &whole[..end], &whole[start..])] {
             for kind in [Kind::Launch, Kind::Kuscia] {
                 if let Ok(imported) = read(&text, kind, &Trust::AsWritten) {
-                    let _ = vesica_job::plan(&imported.spec);
+                    let _ = vesica_spec::plan(&imported.spec);
                 }
             }
         }

@@ -105,7 +105,7 @@ fn agree() -> Vec<Vec<u8>> {
 }
 
 /// The hello, and any coins.
-fn fuzzed_words(alice: &vesica_job::Plan, bob: &vesica_job::Plan, resumed: bool) -> Vec<Vec<u8>> {
+fn fuzzed_words(alice: &vesica_spec::Plan, bob: &vesica_spec::Plan, resumed: bool) -> Vec<Vec<u8>> {
     let words = vesica_job::fuzzing::honest_words(alice, bob, resumed, scratch());
     words.into_iter().take(1).chain([vec![6; 64]]).collect()
 }
@@ -247,8 +247,8 @@ fn job_files() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
         resume_key = "key"
         patience = "1h 30m"
     "#;
-    let spec = vesica_job::spec::parse(long)?;
-    vesica_job::plan(&spec)?;
+    let spec = vesica_spec::parse(long)?;
+    vesica_spec::plan(&spec)?;
     let short = plan_text();
     Ok(vec![long.into(), serde_json::to_vec_pretty(&spec)?, short.into_bytes()])
 }

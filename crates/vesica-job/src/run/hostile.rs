@@ -4,7 +4,6 @@
 use super::*;
 use crate::agree::Agreed;
 use crate::answers::Answers;
-use crate::{plan, spec};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -46,7 +45,7 @@ impl Job {
                 if me == learner { &output } else { "" },
                 mine.replace("DIR", &path("resume")),
             );
-            plan::plan(&spec::parse(&text).unwrap()).unwrap()
+            vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
         };
         let alice = plan("alice", format!("listen = \"127.0.0.1:{port}\"\npatience = \"20s\""), mine);
         let bob = plan("bob", format!("connect = {{ alice = \"127.0.0.1:{port}\" }}\npatience = \"20s\""), "");

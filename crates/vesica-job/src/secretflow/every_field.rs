@@ -6,8 +6,8 @@ use super::json;
 use super::launch::LaunchConfig;
 use super::message::{Anything, Read};
 use super::translate::{self, Note, Trust};
-use crate::spec::{Join, Spec, SpecError};
 use std::collections::{BTreeMap, BTreeSet};
+use vesica_spec::{Join, Spec, SpecError};
 
 /// What a message is made of.
 pub trait Fields: Read {

@@ -3,8 +3,8 @@
 //! list that is named twice added up. A name that no field has is an error with its place and the nearest name.
 
 use super::json::{Kind, Name, Value, Wrong};
-use crate::spec::nearest;
 use std::collections::BTreeMap;
+use vesica_spec::nearest;
 
 /// What a field can hold. A default value is the same as none.
 pub trait Read: Default {

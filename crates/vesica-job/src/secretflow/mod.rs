@@ -19,11 +19,11 @@ pub use report::report;
 pub use sample::Benchmark;
 pub use translate::{Note, Trust};
 
-use crate::spec::{self, Spec, SpecError};
 use json::Wrong;
 use launch::LaunchConfig;
 use message::Read;
 use std::path::Path;
+use vesica_spec::{Spec, SpecError};
 
 /// A file's kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ pub fn load(path: &Path, kind: Kind, trust: &Trust) -> Result<Imported, SpecErro
 pub fn read(text: &str, kind: Kind, trust: &Trust) -> Result<Imported, SpecError> {
     let (launch, mut notes) = parse(text, kind).map_err(|wrong| SpecError {
         file: None,
-        place: Some(spec::line_and_column(text, wrong.at)),
+        place: Some(vesica_spec::line_and_column(text, wrong.at)),
         field: Some(wrong.field).filter(|field| !field.is_empty()),
         message: wrong.message,
     })?;

@@ -8,13 +8,13 @@ use super::launch::{
     BucketConfig, Curve, EcdhConfig, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol,
     ProtocolConfig, PsiConfig, Role, Rr22Config, SslOptions,
 };
-use crate::spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName, Rules,
-    Security, Shared, Spec, SpecError, Tls, default_memory, default_patience,
-};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use vesica_spec::{
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName, Rules,
+    Security, Shared, Spec, SpecError, Tls, default_memory, default_patience,
+};
 
 /// How the parties are to know each other, which SecretFlow's files seldom say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -184,13 +184,13 @@ fn link<'a>(launch: &'a LaunchConfig, psi: &'a PsiConfig) -> Result<(&'a LinkCon
         return refuse("link_config.parties", format!("{} parties; a psi_config is for two", ids.len()));
     }
     for id in &ids {
-        crate::plan::name("link_config.parties", id)?;
+        vesica_spec::check_name("link_config.parties", id)?;
     }
     if ids[0] == ids[1] {
         return refuse("link_config.parties", format!("\"{}\" is named twice", ids[0]));
     }
     if !link.id.is_empty() {
-        crate::plan::name("link_config.id", &link.id)?;
+        vesica_spec::check_name("link_config.id", &link.id)?;
     }
     match link.parties.iter().find(|p| p.id == *own) {
         Some(me) => Ok((link, me)),

@@ -1,72 +1,15 @@
 //! What the rules of `shared.rules` do to a key before it is compared.
-//!
-//! A rule's id says which version of it, and of Unicode, a program has. The ids are part of what the parties compare, so
-//! keys are never brought into two different forms.
 
-use crate::spec::Rule;
+use super::Rule;
 use rlibphonenumber::enums::Region;
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat};
 use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-/// The numbering plans that telephone numbers go by: those of one version of the crate.
-const PHONES: &str = "rlibphonenumber-2.2.15";
-
-/// As it stands in a job.
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rule::Trim => f.write_str("trim"),
-            Rule::Lower => f.write_str("lower"),
-            Rule::Nfkc => f.write_str("nfkc"),
-            Rule::Email => f.write_str("email"),
-            Rule::Digits => f.write_str("digits"),
-            Rule::Phone(region) => write!(f, "phone:{region}"),
-        }
-    }
-}
-
-impl FromStr for Rule {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        if let Some(region) = name.strip_prefix("phone:") {
-            return known(region).map(Rule::Phone).ok_or_else(|| {
-                format!(
-                    "`{region}` is no country with a numbering plan; use the two letters of ISO 3166, as in `phone:CH`"
-                )
-            });
-        }
-        Rule::PLAIN.iter().find(|rule| rule.to_string() == name).copied().ok_or_else(|| {
-            let names: Vec<String> = Rule::PLAIN.iter().map(|rule| format!("`{rule}`")).collect();
-            format!("unknown rule `{name}`, expected one of {}, `phone:CH` (or another country)", names.join(", "))
-        })
-    }
-}
-
-/// The region of these two letters, if it has a numbering plan.
-fn known(letters: &str) -> Option<Region> {
-    PHONE_NUMBER_UTIL.get_supported_regions().find(|region| &*region.as_region_str() == letters)
-}
-
 impl Rule {
-    /// Every rule but those that go by a country.
-    pub const PLAIN: &'static [Rule] = &[Rule::Trim, Rule::Lower, Rule::Nfkc, Rule::Email, Rule::Digits];
-
-    /// Its name, its version, and the version of Unicode or of the numbering plans that it goes by.
-    pub fn id(self) -> String {
-        let (a, b, c) = char::UNICODE_VERSION;
-        match self {
-            Rule::Trim | Rule::Lower | Rule::Email => format!("{self}-v1-unicode-{a}.{b}.{c}"),
-            Rule::Nfkc => {
-                let (a, b, c) = unicode_normalization::UNICODE_VERSION;
-                format!("{self}-v1-unicode-{a}.{b}.{c}")
-            }
-            Rule::Digits => format!("{self}-v1"),
-            Rule::Phone(_) => format!("{self}-v1-{PHONES}"),
-        }
+    /// `text` after `rules`, one after the other.
+    pub fn apply_all<'a>(rules: &[Rule], text: &'a str) -> Cow<'a, str> {
+        rules.iter().fold(Cow::Borrowed(text), |text, rule| rule.apply(text))
     }
 
     fn apply(self, text: Cow<'_, str>) -> Cow<'_, str> {
@@ -83,11 +26,6 @@ impl Rule {
             Rule::Phone(region) => Cow::Owned(phone(&text, region)),
         }
     }
-}
-
-/// `text` after `rules`, one after the other.
-pub fn apply<'a>(rules: &[Rule], text: &'a str) -> Cow<'a, str> {
-    rules.iter().fold(Cow::Borrowed(text), |text, rule| rule.apply(text))
 }
 
 /// The address without spaces around it and in lower case; at Gmail, where they mean nothing, without dots and without what
@@ -158,22 +96,8 @@ mod tests {
                 assert_eq!(rule.apply(Cow::Borrowed(text)), *wanted, "{rule:?} of {text:?}");
             }
         }
-        assert_eq!(apply(&[Rule::Nfkc, Rule::Trim, Rule::Lower], "\u{3000}ＡＢ "), "ab");
-        assert_eq!(apply(&[], " A"), " A");
-    }
-
-    #[test]
-    fn ids_are_names_with_versions() {
-        assert_eq!(Rule::Digits.id(), "digits-v1");
-        let phone: Rule = "phone:CH".parse().unwrap();
-        assert!(Rule::PLAIN.iter().chain([&phone]).all(|rule| rule.id().starts_with(&format!("{rule}-v1"))));
-        assert!(Rule::PLAIN.iter().chain([&phone]).all(|rule| rule.to_string().parse() == Ok(*rule)));
-    }
-
-    #[test]
-    fn the_numbering_plans_are_those_that_the_id_names() {
-        let lock = include_str!("../../../Cargo.lock").replace("\"\nversion = \"", "-");
-        assert!(lock.contains(&format!("\"{PHONES}\"")), "PHONES is not the version in Cargo.lock");
+        assert_eq!(Rule::apply_all(&[Rule::Nfkc, Rule::Trim, Rule::Lower], "\u{3000}ＡＢ "), "ab");
+        assert_eq!(Rule::apply_all(&[], " A"), " A");
     }
 
     proptest::proptest! {

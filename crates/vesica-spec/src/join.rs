@@ -1,7 +1,51 @@
-//! What each join holds, and to whom it means something.
+//! The joins: what each holds, and to whom it means something.
 
-use crate::spec::Join;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use vesica_types::Party;
+
+/// Which rows the output holds, as SQL has it: a party's output is its half of the joined rows. Where both parties learn,
+/// the two outputs line up row by row; a key with m rows on one side and n on the other gives m·n rows, and where a row
+/// has no partner, the other output has a row of nulls. Where one party learns, it gets each of its own rows that the join
+/// holds once, in the input's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Join {
+    /// Rows whose key both have.
+    #[default]
+    Inner,
+    /// Those, and the rest of the left table. Both parties must learn.
+    Left,
+    /// Those of `inner`, and the rest of the right table. Both parties must learn.
+    Right,
+    /// Those of `inner`, and the rest of both tables. Both parties must learn.
+    Full,
+    /// What `full` holds beyond `inner`: the rows of either table whose key the other does not have.
+    Difference,
+    /// Rows of the left table whose key the right has, once each. Only the left party can learn.
+    Semi,
+    /// Rows of the left table whose key the right does not have. Only the left party can learn.
+    Anti,
+}
+
+impl Join {
+    /// Every join.
+    pub const ALL: &'static [Join] =
+        &[Join::Inner, Join::Left, Join::Right, Join::Full, Join::Difference, Join::Semi, Join::Anti];
+
+    /// As it stands in a job.
+    pub fn name(self) -> &'static str {
+        match self {
+            Join::Inner => "inner",
+            Join::Left => "left",
+            Join::Right => "right",
+            Join::Full => "full",
+            Join::Difference => "difference",
+            Join::Semi => "semi",
+            Join::Anti => "anti",
+        }
+    }
+}
 
 /// Which rows a join holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,12 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
+use crate::accept::Extra;
+use crate::error::SpecError;
+use crate::join::{self, Half};
 use crate::memory::Share;
-use crate::shape::{self, Half};
-use crate::spec::{self, Duplicates, Extra, Format, Order, Rule, Rules, Spec, SpecError};
+use crate::parse::nearest;
+use crate::rules::{Rule, Rules};
+use crate::types::{Duplicates, Format, Mine, Order, Shared, Spec};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +21,7 @@ use vesica_types::{Party, TagLen};
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The document that the parties compare.
-    pub shared: spec::Shared,
+    pub shared: Shared,
     /// Every party, in the job's order.
     pub parties: Vec<Party>,
     /// This one.
@@ -225,12 +229,12 @@ impl Plan {
 /// If a field contradicts another or means nothing; names the field, its value and the remedy.
 pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     let (shared, mine) = (&spec.shared, &spec.mine);
-    name("shared.id", &shared.id)?;
+    check_name("shared.id", &shared.id)?;
     let parties = parties(&shared.parties)?;
     let find = |field: &str, name: &str| -> Result<Party, SpecError> {
         let known: Vec<&str> = shared.parties.iter().map(String::as_str).collect();
         parties.iter().find(|p| p.name() == name).cloned().ok_or_else(|| {
-            let near = spec::nearest(name, &known).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
+            let near = nearest(name, &known).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
             SpecError::field(field, format!("\"{name}\" is not one of shared.parties ({}){near}", known.join(", ")))
         })
     };
@@ -276,7 +280,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         parties: parties.len(),
     };
     vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
-    if let Some(why) = shape::objection(shared.join, &parties, &learners) {
+    if let Some(why) = join::objection(shared.join, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
     if shared.limits.min_intersection == Some(0) {
@@ -352,7 +356,10 @@ fn table_format(format: Format) -> vesica_table::Format {
 }
 
 /// Refuses `name`, which stands in `field`, if it cannot name a party or a job.
-pub(crate) fn name(field: &str, name: &str) -> Result<(), SpecError> {
+///
+/// # Errors
+/// With what a name may be.
+pub fn check_name(field: &str, name: &str) -> Result<(), SpecError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
         return Err(SpecError::field(
@@ -372,7 +379,7 @@ fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
 }
 
 fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
-    names.iter().try_for_each(|n| name("shared.parties", n))?;
+    names.iter().try_for_each(|n| check_name("shared.parties", n))?;
     distinct("shared.parties", names)?;
     if names.len() != 2 {
         return Err(SpecError::field(
@@ -490,7 +497,7 @@ fn rules(rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
     }
 }
 
-fn resume(mine: &spec::Mine) -> Result<Option<ResumePlan>, SpecError> {
+fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
     match (&mine.resume, &mine.resume_key) {
         (None, Some(_)) => Err(SpecError::field("mine.resume_key", "is of use only with mine.resume: add it")),
         (Some(_), _) if mine.input.path.as_os_str() == "-" => Err(SpecError::field(
@@ -514,6 +521,7 @@ fn workers(given: Option<u32>) -> Result<u32, SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse;
 
     const JOB: &str = r#"
 [shared]
@@ -537,12 +545,12 @@ output = { path = "out.csv" }
     fn refused(from: &str, to: &str) -> SpecError {
         let text = job().replace(from, to);
         assert_ne!(text, job(), "{from}");
-        plan(&spec::parse(&text).unwrap()).unwrap_err()
+        plan(&parse(&text).unwrap()).unwrap_err()
     }
 
     #[test]
     fn a_valid_job_has_a_plan() {
-        let plan = plan(&spec::parse(&job()).unwrap()).unwrap();
+        let plan = plan(&parse(&job()).unwrap()).unwrap();
         assert_eq!((plan.me.name(), plan.peer().party.name(), plan.i_learn()), ("alice", "bob", true));
         assert_eq!(plan.memory, 2 << 30);
         assert_eq!(plan.patience, Duration::from_secs(600));
@@ -593,9 +601,9 @@ output = { path = "out.csv" }
             assert_eq!(error.field.as_deref(), Some(field), "{to}: {error}");
         }
         let text = job().lines().filter(|l| !l.starts_with("tls")).collect::<Vec<_>>().join("\n");
-        assert_eq!(plan(&spec::parse(&text).unwrap()).unwrap_err().field.as_deref(), Some("mine.tls"));
+        assert_eq!(plan(&parse(&text).unwrap()).unwrap_err().field.as_deref(), Some("mine.tls"));
         let insecure = text.replace("[mine]", "insecure = true\n[mine]");
-        assert!(plan(&spec::parse(&insecure).unwrap()).is_ok());
+        assert!(plan(&parse(&insecure).unwrap()).is_ok());
     }
 
     /// A job that tells more than the intersection says so itself, or is refused with what to write.
@@ -603,7 +611,7 @@ output = { path = "out.csv" }
     fn what_goes_beyond_the_intersection_must_be_accepted() {
         let job = |join: &str, accept: &str| {
             let shared = format!("learns = [\"alice\", \"bob\"]\njoin = \"{join}\"\naccept = {accept}");
-            plan(&spec::parse(&job().replace("learns = [\"alice\"]", &shared)).unwrap())
+            plan(&parse(&job().replace("learns = [\"alice\"]", &shared)).unwrap())
         };
         for (join, needed) in [
             ("inner", vec![]),
@@ -627,7 +635,7 @@ output = { path = "out.csv" }
 
     #[test]
     fn an_output_of_a_party_that_does_not_learn_is_noted_and_left_out() {
-        let plan = plan(&spec::parse(&job().replace("learns = [\"alice\"]", "learns = [\"bob\"]")).unwrap()).unwrap();
+        let plan = plan(&parse(&job().replace("learns = [\"alice\"]", "learns = [\"bob\"]")).unwrap()).unwrap();
         assert!(plan.output.is_none() && plan.columns.is_none());
         assert!(plan.notes[0].starts_with("mine.output: nothing is written to out.csv"), "{:?}", plan.notes);
     }
@@ -636,7 +644,7 @@ output = { path = "out.csv" }
     fn salted_hashes_are_accepted_by_name_or_not_at_all() {
         let with = |accept: &str| {
             let text = job().replace("protocol = \"ecdh\"", &format!("protocol = \"hash\"\naccept = {accept}"));
-            plan(&spec::parse(&text).unwrap()).map(|plan| plan.reveals().iter().any(|r| r.name == "guessable_keys"))
+            plan(&parse(&text).unwrap()).map(|plan| plan.reveals().iter().any(|r| r.name == "guessable_keys"))
         };
         assert!(with("[\"guessable_keys\"]").unwrap());
         for accept in ["[]", "\"all\""] {
@@ -656,7 +664,7 @@ output = { path = "out.csv" }
 
     #[test]
     fn both_sides_compute_the_same_sizes() {
-        let plan = plan(&spec::parse(&job()).unwrap()).unwrap();
+        let plan = plan(&parse(&job()).unwrap()).unwrap();
         let (few, many) = (64 << 20, 2 << 30);
         let (a, b) = (plan.sizes(1000, 1 << 20, (2, 8), (few, many)), plan.sizes(1 << 20, 1000, (8, 2), (many, few)));
         assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len));
@@ -673,7 +681,7 @@ output = { path = "out.csv" }
     fn both_sides_get_the_same_sizes() {
         for protocol in ["ecdh", "rr22", "kkrt"] {
             let text = job().replace("\"ecdh\"", &format!("\"{protocol}\""));
-            let plan = plan(&spec::parse(&text).unwrap()).unwrap();
+            let plan = plan(&parse(&text).unwrap()).unwrap();
             for (n, m) in [(0, 0), (0, 1), (1, 2), (100, 5_000_000), (1 << 20, 1 << 21), (3, 1 << 30)] {
                 let (a, b) =
                     (plan.sizes(n, m, (2, 8), (1 << 30, 1 << 31)), plan.sizes(m, n, (8, 2), (1 << 31, 1 << 30)));

@@ -1,0 +1,116 @@
+//! What a job may tell beyond the intersection, and how the parties say that they accept it.
+
+use schemars::JsonSchema;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, IntoDeserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// What the parties agree to tell each other beyond the intersection: `"all"`, or a list of names.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Accept {
+    /// Whatever the job tells.
+    All(All),
+    /// These.
+    Named(Vec<Extra>),
+}
+
+/// Everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum All {
+    /// Everything.
+    All,
+}
+
+/// Something that some jobs tell beyond the intersection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Extra {
+    /// How many rows of the left table have no partner, told to the right party.
+    LeftUnmatched,
+    /// How many rows of the right table have no partner, told to the left party.
+    RightUnmatched,
+    /// Every key that can be guessed, told to whoever learns: what `protocol = "hash"` does not hide. Must be accepted by
+    /// its name.
+    GuessableKeys,
+}
+
+impl Extra {
+    /// Every one.
+    pub const ALL: &'static [Extra] = &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys];
+
+    /// As it stands in a job; also the name of the reveal in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Extra::LeftUnmatched => "left_unmatched",
+            Extra::RightUnmatched => "right_unmatched",
+            Extra::GuessableKeys => "guessable_keys",
+        }
+    }
+}
+
+impl Default for Accept {
+    fn default() -> Self {
+        Accept::Named(Vec::new())
+    }
+}
+
+impl Accept {
+    /// Whether `extra` is among what is accepted.
+    pub fn covers(&self, extra: Extra) -> bool {
+        match self {
+            // Who accepts whatever a join tells has not accepted that nothing is hidden.
+            Accept::All(All::All) => extra != Extra::GuessableKeys,
+            Accept::Named(names) => names.contains(&extra),
+        }
+    }
+}
+
+/// By hand, because serde's own way with alternatives forgets what was wrong.
+impl<'de> Deserialize<'de> for Accept {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Accept;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"all\" or a list of names")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Accept, E> {
+                All::deserialize(word.into_deserializer()).map(Accept::All)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Accept, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Accept::Named)
+            }
+        }
+
+        from.deserialize_any(Either)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::parse::tests::JOB;
+
+    #[test]
+    fn what_is_accepted_is_all_or_a_list_of_names() {
+        let accept = |value: &str| {
+            parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
+        };
+        assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) == (*e != Extra::GuessableKeys)));
+        let one = accept("[\"left_unmatched\"]").unwrap();
+        assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));
+        for (wrong, near) in [("\"al\"", "all"), ("[\"left_unmached\"]", "left_unmatched")] {
+            let error = accept(wrong).unwrap_err();
+            assert!(error.message.ends_with(&format!("did you mean `{near}`?")), "{error}");
+        }
+        assert!(accept("7").unwrap_err().message.contains("\"all\" or a list of names"));
+    }
+}

@@ -1,0 +1,29 @@
+//! What a job's document means: its types, how it is read, and the plan that follows from it.
+//!
+//! [`load`] reads what was written. [`plan()`] says what it means, or which field means nothing. No table is opened here,
+//! no clock read, no chance drawn and nobody talked to. Besides the job file, a plan depends on one thing: the number of
+//! this machine's cores, where the job does not say `mine.workers`.
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod error;
+mod join;
+mod memory;
+mod parse;
+mod plan;
+mod rules;
+pub mod schema;
+mod types;
+
+pub use accept::{Accept, All, Extra};
+pub use error::SpecError;
+pub use join::{Half, Join, Shape};
+pub use memory::Share;
+pub use parse::{line_and_column, load, nearest, parse, parse_json};
+pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, check_name, plan};
+pub use rules::{Rule, Rules};
+pub use types::{
+    Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,
+};
+pub use vesica_suite::{CurveName, Mode, ProtocolName, Security};

@@ -1,0 +1,183 @@
+//! A job's text: read with errors that say where and what would be right, and written.
+
+use crate::error::SpecError;
+use crate::types::{Mine, Spec};
+use std::path::Path;
+
+/// Reads a job file: JSON if its name ends in `.json`, else TOML. Relative paths in it start at its own folder.
+///
+/// # Errors
+/// If the file cannot be read or is not a job; with line, column and the nearest valid name.
+pub fn load(path: &Path) -> Result<Spec, SpecError> {
+    let at = |error: SpecError| SpecError { file: Some(path.to_owned()), ..error };
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        at(SpecError { file: None, place: None, field: None, message: format!("cannot read the job file: {e}") })
+    })?;
+    let json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    let mut spec = if json { parse_json(&text) } else { parse(&text) }.map_err(at)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    spec.mine.anchor(folder);
+    Ok(spec)
+}
+
+/// Reads a job written in TOML.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(text: &str) -> Result<Spec, SpecError> {
+    toml::from_str(text).map_err(|e| {
+        let place = e.span().map(|span| line_and_column(text, span.start));
+        form_error(place, e.message())
+    })
+}
+
+/// Reads a job written in JSON.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_json(text: &str) -> Result<Spec, SpecError> {
+    serde_json::from_str(text).map_err(|e| {
+        let message = e.to_string();
+        let message = message.split(" at line ").next().unwrap_or(&message);
+        form_error(Some((e.line(), e.column())), message)
+    })
+}
+
+/// The line and the column, from 1, of the character at `offset` bytes into `text`.
+pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    (line, column)
+}
+
+/// serde's message, with the nearest of the names that it lists when it lists some.
+fn form_error(place: Option<(usize, usize)>, message: &str) -> SpecError {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let mut message = message.trim().to_owned();
+    if message.starts_with("unknown")
+        && let Some((wrong, known)) = quoted.split_first()
+        && let Some(near) = nearest(wrong, known)
+    {
+        message = format!("{message}; did you mean `{near}`?");
+    }
+    SpecError { file: None, place, field: None, message }
+}
+
+/// The one of `known` that is nearest to `wrong`, if any is near.
+pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase()), *name))
+        .filter(|(distance, name)| *distance <= 2.max(name.len() / 3))
+        .min()
+        .map(|(_, name)| name)
+}
+
+impl Spec {
+    /// The job as it is written in a file, in TOML.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("plain data without maps of odd keys")
+    }
+}
+
+impl Mine {
+    /// Makes relative paths start at `folder`.
+    pub fn anchor(&mut self, folder: &Path) {
+        let mut paths = vec![&mut self.input.path];
+        paths.extend(self.output.as_mut().map(|output| &mut output.path));
+        if let Some(tls) = &mut self.tls {
+            paths.push(&mut tls.identity);
+            paths.extend(&mut tls.key);
+            paths.extend(&mut tls.ca);
+        }
+        paths.extend(&mut self.report);
+        paths.extend(&mut self.scratch);
+        paths.extend(&mut self.trace);
+        paths.extend(&mut self.resume);
+        paths.extend(&mut self.resume_key);
+        for path in paths.into_iter().filter(|path| path.as_os_str() != "-") {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::accept::Accept;
+    use crate::join::Join;
+    use crate::types::{Duplicates, Order};
+    use vesica_suite::CurveName;
+
+    /// A job that is read without complaint.
+    pub(crate) const JOB: &str = r#"
+[shared]
+id = "acme-globex"
+parties = ["alice", "bob"]
+protocol = "ecdh"
+learns = ["alice"]
+
+[mine]
+name = "alice"
+listen = "127.0.0.1:5300"
+tls = { identity = "alice.pem", peers = { bob = "sha256:00" } }
+input = { path = "alice.csv", keys = ["id"] }
+output = { path = "out.csv" }
+"#;
+
+    #[test]
+    fn a_job_has_defaults() {
+        let spec = parse(JOB).unwrap();
+        assert_eq!(spec.shared.curve, CurveName::Curve25519);
+        assert_eq!(spec.shared.join, Join::Inner);
+        assert_eq!((spec.shared.duplicates, spec.shared.accept), (Duplicates::Join, Accept::Named(vec![])));
+        assert_eq!((spec.mine.output.unwrap().order, spec.mine.memory.as_str()), (Order::Aligned, "2 GiB"));
+        assert!(!spec.shared.insecure);
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error_with_line_column_and_the_nearest_name() {
+        let text = JOB.replace("learns =", "learn =");
+        let error = parse(&text).unwrap_err();
+        assert_eq!(error.place, Some((6, 1)));
+        assert!(error.message.contains("unknown field `learn`"), "{error}");
+        assert!(error.message.ends_with("did you mean `learns`?"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_value_is_an_error_with_the_nearest_name() {
+        let error = parse(&JOB.replace("\"ecdh\"", "\"ecdhh\"")).unwrap_err();
+        assert_eq!(error.place.map(|p| p.0), Some(5));
+        assert!(error.message.contains("ecdh"), "{error}");
+    }
+
+    #[test]
+    fn json_is_read_too_and_its_errors_have_places() {
+        let spec = parse(JOB).unwrap();
+        let text = serde_json::to_string_pretty(&spec).unwrap();
+        assert_eq!(parse_json(&text).unwrap(), spec);
+        let error = parse_json(&text.replace("\"join\"", "\"jion\"")).unwrap_err();
+        assert!(error.place.is_some_and(|(line, _)| line > 1), "{error}");
+        assert!(error.message.contains("did you mean `join`?"), "{error}");
+    }
+
+    #[test]
+    fn paths_start_at_the_job_files_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.toml");
+        std::fs::write(&path, JOB.replace("\"out.csv\"", "\"/abs/out.csv\"")).unwrap();
+        let spec = load(&path).unwrap();
+        assert_eq!(spec.mine.input.path, dir.path().join("alice.csv"));
+        assert_eq!(spec.mine.output.unwrap().path, Path::new("/abs/out.csv"));
+        assert_eq!(spec.mine.tls.unwrap().identity, dir.path().join("alice.pem"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC*") {
+            let _ = parse(&text);
+            let _ = parse_json(&text);
+        }
+    }
+}

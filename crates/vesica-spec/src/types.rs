@@ -1,0 +1,278 @@
+//! The job as it is written down: what the parties agree on, and what is only mine.
+//!
+//! The types here are the one source of the format: serde reads TOML or JSON into them, the JSON Schema and the book's
+//! reference are generated from them and their comments. Nothing is checked here but the form; [`crate::plan()`] gives
+//! the meaning.
+
+use crate::accept::Accept;
+use crate::join::Join;
+use crate::rules::Rules;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use vesica_suite::{CurveName, Mode, ProtocolName, Security};
+
+/// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Vesica job")]
+pub struct Spec {
+    /// What the parties agree on: compared whole before any data moves, a difference is shown field by field.
+    pub shared: Shared,
+    /// What is only this party's: never sent, never compared.
+    pub mine: Mine,
+}
+
+/// What the parties agree on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shared {
+    /// Names the job, for people and logs: letters, digits and `.-_`, at most 64.
+    pub id: String,
+    /// The parties' names, in an order that all use; each also is the name of a certificate.
+    pub parties: Vec<String>,
+    /// The protocol.
+    pub protocol: ProtocolName,
+    /// The group that `ecdh` works in.
+    #[serde(default)]
+    pub curve: CurveName,
+    /// What `rr22` saves: time or traffic.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Against whom the protocol protects.
+    #[serde(default)]
+    pub security: Security,
+    /// Which rows the output holds. The left table is that of the first of `parties`.
+    #[serde(default)]
+    pub join: Join,
+    /// What is done with a key that stands in several rows of one table.
+    #[serde(default)]
+    pub duplicates: Duplicates,
+    /// What is done to keys before they are compared, so that both sides write them in one way.
+    #[serde(default)]
+    pub rules: Rules,
+    /// The parties that get the result. Everyone else gets nothing, not even its size.
+    pub learns: Vec<String>,
+    /// What the parties agree to tell each other beyond the intersection; what a job tells is shown by `vesica plan`.
+    #[serde(default)]
+    pub accept: Accept,
+    /// Results that nobody is to learn.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Mean number of keys a unit. Chosen from the sizes and the parties' cores when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<u32>,
+    /// Whether the parties talk without TLS: readable and forgeable by anyone between them. For tests only.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+/// What is done with a key that stands in several rows of one table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicates {
+    /// All its rows take part, as in SQL.
+    #[default]
+    Join,
+    /// It is an error, found before the other party is contacted.
+    Error,
+    /// The first of its rows takes part, the others are left out as if they were not in the table.
+    First,
+}
+
+/// Results that nobody is to learn, and how much may be asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// With fewer common keys than this the run ends on both sides, and neither is told more than that they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_intersection: Option<u64>,
+    /// The most distinct keys that a party may bring: so many guesses at the other's keys it has, padding apart. The run ends
+    /// on both sides before anything is matched if one brings more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_keys: Option<u64>,
+    /// How many times over each party's keys are answered at most, however often connections break and runs begin anew.
+    /// After a break the units that were under way are answered again; a party that has forgotten the run is answered
+    /// for all its keys again. To a dishonest party every answer is a guess at the other's keys. Above this the run ends.
+    /// An honest run comes near it only on a network that breaks all the time.
+    #[serde(default = "answers")]
+    pub answers: u32,
+}
+
+/// The default of `limits.answers`.
+fn answers() -> u32 {
+    8
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { min_intersection: None, max_keys: None, answers: answers() }
+    }
+}
+
+/// What is only this party's.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mine {
+    /// Which of `shared.parties` this is.
+    pub name: String,
+    /// Wait for the other party here: `host:port`. Give this or `connect`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Where to reach the other party: `{ alice = "host:port" }`. Give this or `listen`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub connect: BTreeMap<String, String>,
+    /// Who this party is and whom it trusts. Needed unless `shared.insecure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// The table.
+    pub input: Input,
+    /// Where the result goes; for a party that learns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+    /// Memory that the run may take, whatever the size of the tables, besides some 100 MiB for the program and its
+    /// buffers: a number with a unit, such as `"2 GiB"`. What is more is spilled to disk.
+    #[serde(default = "default_memory")]
+    pub memory: String,
+    /// A folder for what does not fit in memory; the system's temporary folder when absent. The files there have no name,
+    /// are masked by a key that is never written, and are gone however the program ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<PathBuf>,
+    /// Units worked on at once; twice the number of cores when absent, as some wait for the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// Where the report goes, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<PathBuf>,
+    /// Where a trace of phases and units goes, for chrome://tracing or ui.perfetto.dev.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// A folder for the units and for what finished ones found. With it, a run that was killed goes on where it stopped
+    /// when it is started again; the folder's files are removed at the end. Not for an input from standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<PathBuf>,
+    /// A file of at least 16 random bytes that seals what `resume` keeps; or give a passphrase in the environment
+    /// variable `VESICA_RESUME_PASSPHRASE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_key: Option<PathBuf>,
+    /// How long to wait for a party that is late or was lost: a duration, such as `"10m"`.
+    #[serde(default = "default_patience")]
+    pub patience: String,
+}
+
+/// What `mine.memory` is where the job does not say it.
+pub fn default_memory() -> String {
+    "2 GiB".to_owned()
+}
+
+/// What `mine.patience` is where the job does not say it.
+pub fn default_patience() -> String {
+    "10m".to_owned()
+}
+
+/// Who this party is and whom it trusts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// This party's private key and certificate, as `vesica cert` makes them.
+    pub identity: PathBuf,
+    /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peers: BTreeMap<String, String>,
+    /// Instead of fingerprints: certificates of the authorities that sign the parties' certificates. The name in a
+    /// certificate must be the party's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+}
+
+/// A table to read.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The file, or `-` for standard input. A name that is not absolute starts at the job file's folder.
+    pub path: PathBuf,
+    /// The columns that make up the key, in the same order for every party (their names may differ).
+    pub keys: Vec<String>,
+    /// What the file is, where its name does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+}
+
+/// A table to write.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// The file. A name that is not absolute starts at the job file's folder. Written beside it and renamed at the end.
+    pub path: PathBuf,
+    /// What the file is to be, where its name does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// The columns to write, in this order; all of the input's when absent. A CSV's rows then keep their text but not
+    /// their quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// The text of a null in CSV. When absent, `NULL` if the join has rows without a partner here, else nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null: Option<String>,
+    /// In which order rows come.
+    #[serde(default)]
+    pub order: Order,
+}
+
+/// In which order the rows of an output come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Where both parties learn: an order that both share, so that the two outputs line up row by row. Where one does: the
+    /// input's.
+    #[default]
+    Aligned,
+    /// The input's, then the rows of nulls. The outputs do not line up.
+    Input,
+}
+
+/// A table's format. By default the name's ending says it: `.csv`, `.csv.gz`, `.csv.zst`, `.parquet`, `.arrow`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// RFC 4180, with a header.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// Apache Arrow IPC, file or stream.
+    Arrow,
+}
+
+impl Shared {
+    /// The document as it is compared: every field, defaults written out, rules by their ids, in alphabetical order.
+    pub fn canonical(&self) -> serde_json::Value {
+        let mut document = serde_json::to_value(self).expect("plain data without maps of odd keys");
+        document["rules"] = self.rules.ids();
+        document
+    }
+
+    /// The hash of the canonical document; it names the job on the wire.
+    pub fn hash(&self) -> [u8; 32] {
+        blake3::derive_key("vesica 2026 shared document", self.canonical().to_string().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse;
+    use crate::parse::tests::JOB;
+
+    #[test]
+    fn the_hash_covers_defaults_and_nothing_of_mine() {
+        let (a, mut b) =
+            (parse(JOB).unwrap(), parse(&JOB.replace("\"ecdh\"", "\"ecdh\"\ncurve = \"curve25519\"")).unwrap());
+        b.mine.name = "bob".into();
+        assert_eq!(a.shared.hash(), b.shared.hash());
+        b.shared.learns.push("bob".into());
+        assert_ne!(a.shared.hash(), b.shared.hash());
+    }
+}

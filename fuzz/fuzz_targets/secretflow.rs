@@ -1,7 +1,7 @@
 //! SecretFlow's launch configurations and Kuscia's task files, up to the plan that they mean.
 #![no_main]
 
-use vesica_job::secretflow::{Kind, Trust, read};
+use vesica_secretflow::{Kind, Trust, read};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     for kind in [Kind::Launch, Kind::Kuscia] {

@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::flags::Gen;
 use crate::{interrupt, output, progress};
 use vesica_job::sample::Sample;
-use vesica_job::secretflow::Benchmark;
+use vesica_secretflow::Benchmark;
 
 pub fn run(args: Gen) -> Outcome {
     let screen = progress::begin(progress::How::Shown);

@@ -4,12 +4,12 @@ use crate::failure::{Failure, Outcome};
 use crate::flags::{Import, Program};
 use crate::{output, source};
 use vesica_job::JobError;
-use vesica_job::secretflow::{self, Kind};
+use vesica_secretflow::Kind;
 
 pub fn run(args: Import) -> Outcome {
     let Program::Secretflow = args.program;
     let kind = if args.kuscia { Kind::Kuscia } else { Kind::Launch };
-    let imported = secretflow::load(&args.file, kind, &args.trust.meant())?;
+    let imported = vesica_secretflow::load(&args.file, kind, &args.trust.meant())?;
     let mut spec = source::told(Some(&args.file), imported, |note| output::tell(&note));
     // A job's paths start at its own folder, SecretFlow's where it is started.
     let here = std::env::current_dir().map_err(Failure::file("cannot find", "the current folder"))?;

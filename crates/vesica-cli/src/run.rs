@@ -5,8 +5,8 @@ use crate::flags::{ReportFormat, Run};
 use crate::progress::{self, How};
 use crate::{interrupt, output, source};
 use std::path::Path;
-use vesica_job::secretflow::{self, Kind};
 use vesica_job::{Event, JobError};
+use vesica_secretflow::Kind;
 use vesica_spec::SpecError;
 
 pub fn run(args: Run) -> Outcome {
@@ -21,7 +21,9 @@ pub fn run(args: Run) -> Outcome {
         screen.control().event(Event::Note(note));
     };
     let spec = match &args.json {
-        Some(text) => source::told(None, secretflow::read(text, Kind::Launch, &args.source.trust.meant())?, tell),
+        Some(text) => {
+            source::told(None, vesica_secretflow::read(text, Kind::Launch, &args.source.trust.meant())?, tell)
+        }
         None => args.source.spec(tell)?,
     };
     let mut plan = vesica_spec::plan(&spec)?;
@@ -40,7 +42,7 @@ pub fn run(args: Run) -> Outcome {
 
     let text = match args.report_format {
         ReportFormat::Words => report.in_words(),
-        ReportFormat::Secretflow => secretflow::report(&report),
+        ReportFormat::Secretflow => vesica_secretflow::report(&report),
     };
     // Standard output carries the rows where the job says so; then the report goes to the other stream.
     if plan.output.is_some_and(|output| output.path == Path::new("-")) {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::flags::{Source, Trust};
 use std::path::Path;
-use vesica_job::secretflow::{self, Imported, Kind};
+use vesica_secretflow::{Imported, Kind};
 use vesica_spec::Spec;
 
 impl Source {
@@ -11,7 +11,7 @@ impl Source {
     pub fn spec(&self, tell: impl Fn(String)) -> Result<Spec, Failure> {
         let trust = self.trust.meant();
         let (path, kind) = match (&self.from.job, &self.from.config, &self.from.kuscia) {
-            (Some(_), _, _) if trust != secretflow::Trust::AsWritten => {
+            (Some(_), _, _) if trust != vesica_secretflow::Trust::AsWritten => {
                 return Err(Failure::usage("a job file says itself how the parties know each other: see mine.tls"));
             }
             (Some(job), _, _) => return Ok(vesica_spec::load(job)?),
@@ -19,7 +19,7 @@ impl Source {
             (_, _, Some(task)) => (task, Kind::Kuscia),
             (None, None, None) => return Err(Failure::usage("name a job file, or give --config or --kuscia FILE")),
         };
-        Ok(told(Some(path), secretflow::load(path, kind, &trust)?, tell))
+        Ok(told(Some(path), vesica_secretflow::load(path, kind, &trust)?, tell))
     }
 }
 
@@ -32,11 +32,13 @@ pub fn told(path: Option<&Path>, imported: Imported, tell: impl Fn(String)) -> S
 
 impl Trust {
     /// As the import takes it.
-    pub fn meant(&self) -> secretflow::Trust {
+    pub fn meant(&self) -> vesica_secretflow::Trust {
         match (&self.identity, &self.trust) {
-            (Some(identity), Some(peer)) => secretflow::Trust::Tls { identity: identity.clone(), peer: peer.clone() },
-            _ if self.insecure => secretflow::Trust::Insecure,
-            _ => secretflow::Trust::AsWritten,
+            (Some(identity), Some(peer)) => {
+                vesica_secretflow::Trust::Tls { identity: identity.clone(), peer: peer.clone() }
+            }
+            _ if self.insecure => vesica_secretflow::Trust::Insecure,
+            _ => vesica_secretflow::Trust::AsWritten,
         }
     }
 }

@@ -24,8 +24,8 @@ impl Pair {
     /// The file of SecretFlow's "PSI V2 Benchmark" for `role`, with paths and ports of this folder; `changes` besides.
     fn text(&self, role: &str, changes: &[(&str, &str)]) -> String {
         let text = match role {
-            "receiver" => include_str!("../../vesica-job/tests/secretflow/receiver.config"),
-            _ => include_str!("../../vesica-job/tests/secretflow/sender.config"),
+            "receiver" => include_str!("../../vesica-secretflow/tests/configs/receiver.config"),
+            _ => include_str!("../../vesica-secretflow/tests/configs/sender.config"),
         };
         let (dir, table) = (self.dir.path().display(), if role == "receiver" { "psi_2" } else { "psi_1" });
         let own = [

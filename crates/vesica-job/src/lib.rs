@@ -27,7 +27,6 @@ pub mod report;
 mod run;
 pub mod sample;
 pub mod schema;
-pub mod secretflow;
 mod settle;
 mod sort;
 mod threads;

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub const MAX_ROWS: u64 = vesica_spec::MAX_KEYS;
 /// The most payload columns of a table.
 pub const MAX_COLUMNS: u32 = 1000;
 /// Rows between two looks at the control.
-pub(crate) const BATCH: u64 = 1 << 16;
+pub const BATCH: u64 = 1 << 16;
 
 /// What keys look like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -142,42 +143,21 @@ impl Sample {
     /// If the sizes contradict each other, a file exists already or cannot be written, or `control` says stop.
     pub fn write(&self, folder: &Path, control: &Control) -> Result<Made, JobError> {
         self.check()?;
-        std::fs::create_dir_all(folder).map_err(file("cannot make the folder", folder))?;
         let [n, m] = self.rows;
         let (ending, start) = (self.format.name(), n - self.overlap);
-        let tables = [
-            (folder.join(format!("alice.{ending}")), 0..n),
-            (folder.join(format!("bob.{ending}")), start..start + m),
-            (folder.join("expected.csv"), start..n),
-        ];
-        if let Some((path, _)) = tables.iter().find(|(path, _)| path.exists()) {
-            return Err(JobError::Setup(format!(
-                "{} exists already; remove it, or choose another folder",
-                path.display()
-            )));
-        }
-
-        let began = std::time::Instant::now();
-        let of = "rows";
-        let work = Work { control, done: AtomicU64::new(0) };
-        control.event(Event::Phase { name: "generate", of, total: Some(n + m + self.overlap) });
-        let people = People::new(self.keys, self.seed);
-        let parts = std::thread::scope(|scope| {
-            let (people, work) = (&people, &work);
-            let threads: Vec<_> = (0..)
-                .zip(&tables)
-                .map(|(i, (path, range))| scope.spawn(move || self.part(i, path, range.clone(), people, work)))
-                .collect();
-            threads
-                .into_iter()
-                .map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-                .collect::<Result<Vec<_>, _>>()
+        let names = [format!("alice.{ending}"), format!("bob.{ending}"), "expected.csv".to_owned()];
+        let people = [0..n, start..start + m, start..n];
+        let keys = People::new(self.keys, self.seed);
+        let paths = generate(folder, names, n + m + self.overlap, control, |index, out| {
+            let table = (index < 2).then_some(index as u64);
+            let rows = Rows::new(people[index].clone(), &keys, table, self.seed);
+            match (table, self.format) {
+                (Some(_), Format::Parquet) => parquet(&rows, self.columns, out),
+                (Some(_), Format::Csv) => csv(&rows, self.columns, out),
+                (None, _) => csv(&rows, 0, out),
+            }
         })?;
-        for (part, (path, _)) in parts.into_iter().zip(&tables) {
-            part.persist_noclobber(path).map_err(|e| file("cannot write", path)(e.error))?;
-        }
-        control.event(Event::PhaseEnd { name: "generate", of, wall: began.elapsed(), bytes: (0, 0) });
-        let [alice, bob, expected] = tables.map(|(path, _)| path);
+        let [alice, bob, expected] = paths;
         Ok(Made { alice, bob, expected })
     }
 
@@ -199,35 +179,69 @@ impl Sample {
         }
         Ok(())
     }
+}
 
-    /// Writes one of the three files under a temporary name beside `path`.
-    fn part(
-        &self,
-        index: u64,
-        path: &Path,
-        range: Range<u64>,
-        people: &People,
-        work: &Work<'_>,
-    ) -> Result<tempfile::NamedTempFile, JobError> {
-        let part = part::beside(path)?;
-        let rows = Rows::new(range, people, (index < 2).then_some(index), self.seed);
-        let columns = if index < 2 { self.columns } else { 0 };
-        match (index, self.format) {
-            (0 | 1, Format::Parquet) => parquet(&rows, columns, part.as_file(), path, work)?,
-            _ => csv(&rows, columns, part.as_file(), path, work)?,
-        }
-        Ok(part)
+/// Makes the files `names` in `folder`, which is made if need be, and returns where they are. `write` is called for each
+/// of them, with its place in `names`, on a thread of its own. Together they hold `rows` rows. Files appear when all are
+/// complete, and none replaces another.
+///
+/// # Errors
+/// If a file exists already or cannot be written, or `control` says stop; those of `write`.
+pub fn generate<const N: usize>(
+    folder: &Path,
+    names: [String; N],
+    rows: u64,
+    control: &Control,
+    write: impl Fn(usize, &mut Out<'_>) -> Result<(), JobError> + Sync,
+) -> Result<[PathBuf; N], JobError> {
+    std::fs::create_dir_all(folder).map_err(failed("cannot make the folder", folder))?;
+    let paths = names.map(|name| folder.join(name));
+    if let Some(path) = paths.iter().find(|path| path.exists()) {
+        let path = path.display();
+        return Err(JobError::Setup(format!("{path} exists already; remove it, or choose another folder")));
     }
+    let (began, of, done) = (std::time::Instant::now(), "rows", AtomicU64::new(0));
+    control.event(Event::Phase { name: "generate", of, total: Some(rows) });
+    let file = |index: usize, path: &Path| {
+        let part = part::beside(path)?;
+        write(index, &mut Out { file: part.as_file(), path, control, done: &done })?;
+        Ok(part)
+    };
+    let parts = std::thread::scope(|scope| {
+        let file = &file;
+        let threads: Vec<_> = (0..).zip(&paths).map(|(index, path)| scope.spawn(move || file(index, path))).collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+            .collect::<Result<Vec<_>, JobError>>()
+    })?;
+    for (part, path) in parts.into_iter().zip(&paths) {
+        part.persist_noclobber(path).map_err(|e| failed("cannot write", path)(e.error))?;
+    }
+    control.event(Event::PhaseEnd { name: "generate", of, wall: began.elapsed(), bytes: (0, 0) });
+    Ok(paths)
 }
 
-/// What the threads share: whom to tell, and how much is done.
-pub(crate) struct Work<'a> {
-    pub control: &'a Control,
-    pub done: AtomicU64,
+/// A file that [`generate`] makes, while it is written.
+pub struct Out<'a> {
+    file: &'a File,
+    path: &'a Path,
+    control: &'a Control,
+    /// Rows that all files together have.
+    done: &'a AtomicU64,
 }
 
-impl Work<'_> {
-    pub fn more(&self, rows: u64) -> Result<(), JobError> {
+impl Out<'_> {
+    /// Appends `text`, which ends `rows` more rows.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the control says stop.
+    pub fn append(&mut self, text: &[u8], rows: u64) -> Result<(), JobError> {
+        self.file.write_all(text).map_err(failed("cannot write", self.path))?;
+        self.more(rows)
+    }
+
+    fn more(&self, rows: u64) -> Result<(), JobError> {
         self.control.check()?;
         let done = self.done.fetch_add(rows, Ordering::Relaxed) + rows;
         self.control.event(Event::Done(done));
@@ -235,12 +249,11 @@ impl Work<'_> {
     }
 }
 
-pub(crate) fn file<'a>(what: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> JobError + 'a {
+fn failed<'a>(what: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> JobError + 'a {
     move |error| JobError::File { what, path: path.to_owned(), error }
 }
 
-fn csv(rows: &Rows<'_>, columns: u32, mut out: &std::fs::File, path: &Path, work: &Work<'_>) -> Result<(), JobError> {
-    let failed = file("cannot write", path);
+fn csv(rows: &Rows<'_>, columns: u32, out: &mut Out<'_>) -> Result<(), JobError> {
     let mut text = names(columns).join(",").into_bytes();
     text.push(b'\n');
     for batch in rows.batches() {
@@ -254,19 +267,19 @@ fn csv(rows: &Rows<'_>, columns: u32, mut out: &std::fs::File, path: &Path, work
             }
             text.push(b'\n');
         }
-        out.write_all(&text).map_err(&failed)?;
+        out.append(&text, n)?;
         text.clear();
-        work.more(n)?;
     }
-    out.write_all(&text).map_err(&failed)
+    out.append(&text, 0)
 }
 
-fn parquet(rows: &Rows<'_>, columns: u32, out: &std::fs::File, path: &Path, work: &Work<'_>) -> Result<(), JobError> {
-    let failed = |e: parquet::errors::ParquetError| match e {
+fn parquet(rows: &Rows<'_>, columns: u32, out: &mut Out<'_>) -> Result<(), JobError> {
+    let path = out.path;
+    let unwritten = |e: parquet::errors::ParquetError| match e {
         parquet::errors::ParquetError::External(e) if e.is::<std::io::Error>() => {
-            file("cannot write", path)(*e.downcast().expect("just looked"))
+            failed("cannot write", path)(*e.downcast().expect("just looked"))
         }
-        e => file("cannot write", path)(std::io::Error::other(e)),
+        e => failed("cannot write", path)(std::io::Error::other(e)),
     };
     let kind = |i: usize| if i == 0 { DataType::Utf8 } else { DataType::Int64 };
     let fields: Vec<Field> =
@@ -276,7 +289,7 @@ fn parquet(rows: &Rows<'_>, columns: u32, out: &std::fs::File, path: &Path, work
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_row_count(Some(1 << 20)) // the writer holds one row group in memory
         .build();
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(failed)?;
+    let mut writer = ArrowWriter::try_new(out.file, schema.clone(), Some(properties)).map_err(unwritten)?;
     let mut text = Vec::new();
     for batch in rows.batches() {
         let n = batch.end - batch.start;
@@ -294,10 +307,10 @@ fn parquet(rows: &Rows<'_>, columns: u32, out: &std::fs::File, path: &Path, work
             arrays.push(Arc::new(numbers.finish()));
         }
         let batch = RecordBatch::try_new(schema.clone(), arrays).expect("columns as the schema says");
-        writer.write(&batch).map_err(failed)?;
-        work.more(n)?;
+        writer.write(&batch).map_err(unwritten)?;
+        out.more(n)?;
     }
-    writer.close().map_err(failed)?;
+    writer.close().map_err(unwritten)?;
     Ok(())
 }
 
@@ -317,7 +330,7 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(range: Range<u64>, people: &'a People, table: Option<u64>, seed: u64) -> Self {
         let index = table.unwrap_or(2);
-        let order = table.map(|i| Shuffle::new(range.end - range.start, secrets(seed, 1 + i)));
+        let order = table.map(|i| Shuffle::new(range.end - range.start, seed, 1 + i));
         Self { range, people, order, payload: secrets(seed, 16 + index)[0] }
     }
 
@@ -337,14 +350,15 @@ impl<'a> Rows<'a> {
 }
 
 /// Everybody's keys.
-pub(crate) struct People {
+pub struct People {
     keys: Keys,
     order: Shuffle,
 }
 
 impl People {
+    /// With keys of this kind, as this seed gives them.
     pub fn new(keys: Keys, seed: u64) -> Self {
-        Self { keys, order: Shuffle::new(keys.space(), secrets(seed, 0)) }
+        Self { keys, order: Shuffle::new(keys.space(), seed, 0) }
     }
 
     /// Appends a person's key.
@@ -442,7 +456,7 @@ fn decimal(mut number: u64, width: usize, out: &mut Vec<u8>) {
 }
 
 /// Numbers that a seed gives for a purpose.
-pub(crate) fn secrets(seed: u64, purpose: u64) -> [u64; Shuffle::ROUNDS] {
+fn secrets(seed: u64, purpose: u64) -> [u64; Shuffle::ROUNDS] {
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 sample tables");
     hash.update(&seed.to_le_bytes()).update(&purpose.to_le_bytes());
     let mut stream = hash.finalize_xof();
@@ -455,7 +469,7 @@ pub(crate) fn secrets(seed: u64, purpose: u64) -> [u64; Shuffle::ROUNDS] {
 
 /// A permutation of `0..n`: a Feistel network on as many bits as `n - 1` has, walked until it lands below `n`. For
 /// disorder, not for secrecy.
-pub(crate) struct Shuffle {
+pub struct Shuffle {
     n: u64,
     high: u32,
     low: u32,
@@ -465,9 +479,10 @@ pub(crate) struct Shuffle {
 impl Shuffle {
     const ROUNDS: usize = 6;
 
-    pub fn new(n: u64, keys: [u64; Shuffle::ROUNDS]) -> Self {
+    /// The one that a seed gives for a purpose.
+    pub fn new(n: u64, seed: u64, purpose: u64) -> Self {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
-        Self { n, high: bits - bits / 2, low: bits / 2, keys }
+        Self { n, high: bits - bits / 2, low: bits / 2, keys: secrets(seed, purpose) }
     }
 
     /// Where `i`, which is below `n`, goes.
@@ -519,7 +534,7 @@ mod tests {
     #[test]
     fn a_shuffle_is_a_permutation() {
         for n in [1, 2, 3, 4, 5, 31, 32, 33, 1000, 4097] {
-            let shuffle = Shuffle::new(n, secrets(n, 9));
+            let shuffle = Shuffle::new(n, n, 9);
             let images: BTreeSet<u64> = (0..n).map(|i| shuffle.at(i)).collect();
             assert_eq!(images.into_iter().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
         }

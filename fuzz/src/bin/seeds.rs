@@ -263,7 +263,7 @@ fn plan_text() -> String {
 }
 
 fn secretflow() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
-    let configs = repository("crates/vesica-job/tests/secretflow");
+    let configs = repository("crates/vesica-secretflow/tests/configs");
     let (receiver, sender) =
         (fs::read_to_string(configs.join("receiver.config"))?, fs::read_to_string(configs.join("sender.config"))?);
     let psi = |role: &str| {

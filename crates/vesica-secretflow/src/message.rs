@@ -177,10 +177,10 @@ macro_rules! message {
         }
 
         #[cfg(test)]
-        impl $crate::secretflow::every_field::Fields for $name {
+        impl $crate::every_field::Fields for $name {
             fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
                 let dot = if path.is_empty() { "" } else { "." };
-                $(<$kind as $crate::secretflow::every_field::Fields>::fields(
+                $(<$kind as $crate::every_field::Fields>::fields(
                     &format!("{path}{dot}{}", plain(stringify!($field))),
                     all,
                 );)*
@@ -219,7 +219,7 @@ macro_rules! choice {
         }
 
         #[cfg(test)]
-        impl $crate::secretflow::every_field::Fields for $name {
+        impl $crate::every_field::Fields for $name {
             fn fields(path: &str, all: &mut Vec<(String, Vec<String>)>) {
                 all.push((path.to_owned(), Self::ALL.iter().map(|(name, _)| format!("{name:?}")).collect()));
             }

@@ -237,7 +237,7 @@ fn what_is_said_to_have_no_effect_has_none() {
 /// The page for users names every field, or the message around it.
 #[test]
 fn the_page_names_every_field() {
-    let page = include_str!("../../../../docs/src/reference/secretflow.md");
+    let page = include_str!("../../../docs/src/reference/secretflow.md");
     // A field that is named within a message does not name the message's other fields.
     let names = |code: &'static str| code.split([' ', '[', ']']).filter_map(|name| name.rsplit('.').next());
     let named: BTreeSet<&str> = page.split('`').skip(1).step_by(2).flat_map(names).collect();

@@ -1,6 +1,6 @@
 //! The report in SecretFlow's form.
 
-use crate::report::Report;
+use vesica_job::Report;
 
 /// The line that SecretFlow's `main` logs at the end, without its time stamp: `PsiResultReport` as protobuf writes it,
 /// with 64-bit numbers as texts, zeros left out, and -1 where this party gets no result.

@@ -1,12 +1,12 @@
 //! SecretFlow's configurations: what they mean as jobs, what is refused, what is noted; and the dialect of JSON.
 
 use proptest::prelude::*;
-use vesica_job::secretflow::{Imported, Kind, Trust, read};
+use vesica_secretflow::{Imported, Kind, Trust, read};
 use vesica_spec::{Accept, CurveName, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
 
 /// The two files of SecretFlow's "PSI V2 Benchmark", byte for byte.
-const SENDER: &str = include_str!("secretflow/sender.config");
-const RECEIVER: &str = include_str!("secretflow/receiver.config");
+const SENDER: &str = include_str!("configs/sender.config");
+const RECEIVER: &str = include_str!("configs/receiver.config");
 
 /// A party of a job with the fields of SecretFlow's `examples/psi/config/*.json`; `more` goes into its `psi_config`.
 fn example(role: &str, protocol: &str, more: &str) -> String {

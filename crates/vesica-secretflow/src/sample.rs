@@ -1,12 +1,8 @@
 //! The three tables of SecretFlow's benchmark, as its `generate_psi.py N1 N3` makes them, in no memory.
 
-use crate::control::{Control, Event};
-use crate::error::JobError;
-use crate::part;
-use crate::sample::{BATCH, Keys, MAX_ROWS, People, Shuffle, Work, file, secrets};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use vesica_job::sample::{BATCH, Keys, MAX_ROWS, Out, People, Shuffle, generate};
+use vesica_job::{Control, JobError};
 
 /// The tables `psi_1.csv`, `psi_2.csv` and `psi_3.csv`: a column `id` of distinct 18-digit numbers, in lines that end as
 /// Python's csv module ends them. A random half of each of the last two stands in the first one too, and comes first.
@@ -49,42 +45,18 @@ impl Benchmark {
             Table { name: "psi_2.csv", rows: n1, shared: second, new: n1 },
             Table { name: "psi_3.csv", rows: n3, shared: third, new: n1 + (n1 - second) },
         ];
-        std::fs::create_dir_all(folder).map_err(file("cannot make the folder", folder))?;
-        let paths = tables.each_ref().map(|table| folder.join(table.name));
-        if let Some(path) = paths.iter().find(|path| path.exists()) {
-            let path = path.display();
-            return Err(JobError::Setup(format!("{path} exists already; remove it, or choose another folder")));
-        }
-
-        let began = std::time::Instant::now();
-        let (name, of) = ("generate", "rows");
-        control.event(Event::Phase { name, of, total: Some(2 * n1 + n3) });
-        let work = Work { control, done: AtomicU64::new(0) };
+        let names = tables.each_ref().map(|table| table.name.to_owned());
         let people = People::new(Keys::Id, seed);
-        let mut parts = Vec::new();
-        for (i, (table, path)) in (0..).zip(tables.iter().zip(&paths)) {
-            let part = part::beside(path)?;
-            table.csv(&people, &Shuffle::new(n1, secrets(seed, 32 + i)), part.as_file(), path, &work)?;
-            parts.push(part);
-        }
-        for (part, path) in parts.into_iter().zip(&paths) {
-            part.persist_noclobber(path).map_err(|e| file("cannot write", path)(e.error))?;
-        }
-        control.event(Event::PhaseEnd { name, of, wall: began.elapsed(), bytes: (0, 0) });
+        let paths = generate(folder, names, 2 * n1 + n3, control, |index, out| {
+            tables[index].write(&people, &Shuffle::new(n1, seed, 32 + index as u64), out)
+        })?;
         Ok(paths.into())
     }
 }
 
 impl Table {
     /// The first images of a random permutation of the first table's people are a random sample of them.
-    fn csv(
-        &self,
-        people: &People,
-        sample: &Shuffle,
-        mut out: &std::fs::File,
-        path: &Path,
-        work: &Work<'_>,
-    ) -> Result<(), JobError> {
+    fn write(&self, people: &People, sample: &Shuffle, out: &mut Out<'_>) -> Result<(), JobError> {
         let mut text = b"id\r\n".to_vec();
         let mut row = 0;
         loop {
@@ -93,9 +65,8 @@ impl Table {
                 people.key(if row < self.shared { sample.at(row) } else { self.new + row - self.shared }, &mut text);
                 text.extend(b"\r\n");
             }
-            out.write_all(&text).map_err(file("cannot write", path))?;
+            out.append(&text, end - row)?;
             text.clear();
-            work.more(end - row)?;
             row = end;
             if row == self.rows {
                 return Ok(());

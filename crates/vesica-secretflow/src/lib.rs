@@ -1,8 +1,10 @@
 //! SecretFlow's launch configurations and Kuscia's task files, read as jobs: a room of its own at the edge, so that the
-//! engine knows of one kind of job only.
+//! engine knows of one kind of job only. Its report and its sample tables are here too.
 //!
 //! What a file asks for and cannot get is refused by its field's name; what has another effect than with SecretFlow, or
 //! none, comes back as a [`Note`]. `docs/src/reference/secretflow.md` says for every field what becomes of it.
+
+#![forbid(unsafe_code)]
 
 mod json;
 mod kuscia;

@@ -1,8 +1,11 @@
-//! The first words between parties: the same job, the sizes, and coins that neither side could choose.
+//! The first words between parties: the same job, the sizes, and coins that nobody could choose.
 //!
-//! 1. Both say what they hold: `Hello` as JSON, the shared document and this party's key count in it.
-//! 2. Both commit to 32 random bytes, then open: the salt is a hash of everybody's bytes and of the job. A party's keys
+//! 1. Each says what it holds: `Hello` as JSON, the shared document and this party's key count in it.
+//! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes and of the job. A party's keys
 //!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
+//!
+//! More than two parties also tell each other a hash of all that they heard in each step, so that nobody can tell them different
+//! things.
 
 use crate::answers::Attempt;
 use crate::error::JobError;
@@ -11,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
-use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
 use vesica_spec::{MAX_KEYS, Plan};
-use vesica_suite::{Sizes, Terms};
+use vesica_suite::{Cut, Sizes, Terms};
 use vesica_types::{Party, UnitId};
 
 /// The longest hello: a shared document is a page of text.
@@ -26,10 +29,8 @@ pub struct Agreed {
     pub salt: [u8; 32],
     /// Sizes that follow from the key counts.
     pub sizes: Sizes,
-    /// The peer's distinct keys.
-    pub peer_keys: u64,
-    /// The peer's version.
-    pub peer_version: String,
+    /// The versions of the peers, in the parties' order.
+    pub versions: Vec<String>,
     /// Units that are not to be done again, by number.
     pub done: Vec<bool>,
 }
@@ -37,7 +38,7 @@ pub struct Agreed {
 impl Agreed {
     /// What a protocol needs of it.
     pub fn terms(&self) -> Terms {
-        Terms { salt: self.salt, sizes: self.sizes }
+        Terms { salt: self.salt, sizes: self.sizes.clone() }
     }
 }
 
@@ -77,16 +78,12 @@ pub(crate) struct Resume {
     done: String,
 }
 
-/// Whether a unit is never to be done again, by whether each side has finished it.
+/// Whether a unit is never to be done again, by which parties have finished it.
 ///
-/// Where one party alone learns, its word is enough: it has all that there is to have of the unit. And its word must be enough, for
-/// the other could ask for the unit again with other keys, and see from how the run goes on whether they are common.
-fn settled(plan: &Plan, mine: bool, theirs: bool) -> bool {
-    match (plan.all_learn(), plan.i_learn()) {
-        (true, _) => mine && theirs,
-        (false, true) => mine,
-        (false, false) => theirs,
-    }
+/// Where some parties alone learn, their word is enough: they have all that there is to have of the unit. And their word must be
+/// enough, for the others could ask for the unit again with other keys, and see from how the run goes on whether they are common.
+fn settled<'a>(plan: &Plan, has: impl IntoIterator<Item = (&'a Party, bool)>) -> bool {
+    has.into_iter().filter(|(party, _)| plan.learns(party)).all(|(_, has)| has)
 }
 
 impl Resume {
@@ -126,103 +123,166 @@ fn printable(value: &Value) -> String {
     }
 }
 
-/// Agrees with the peer on the job, the sizes and the salt: those of `ledger`'s run if the peer holds the same run, else
+/// Agrees with the peers on the job, the sizes and the salt: those of `ledger`'s run if every peer holds the same run, else
 /// new ones, with which the ledger begins anew.
 ///
 /// # Errors
-/// [`JobError::Disagree`] with every differing field; a session error if the peer breaks the protocol.
+/// [`JobError::Disagree`] with every differing field; a session error if a peer breaks the protocol.
 pub fn agree(
     plan: &Plan,
     purpose: Purpose,
     keys: u64,
     ledger: &mut Ledger,
-    ch: &mut dyn Channel,
+    lines: &mut Lines,
     rng: &mut SessionRng,
 ) -> Result<Agreed, JobError> {
-    ch.step("agree");
     let mine = hello(plan, purpose, keys, ledger);
-    let theirs = ch.swap(&serde_json::to_vec(&mine).expect("a hello is plain data"), HELLO_LIMIT)?;
-    let theirs: Hello = serde_json::from_slice(&theirs).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
+    let words = serde_json::to_vec(&mine).expect("a hello is plain data");
+    let mut heard = vec![Vec::new(); plan.parties.len()];
+    for ch in lines.all() {
+        ch.step("agree");
+        ch.send(&words)?;
+    }
+    let mut peers = Vec::with_capacity(plan.peers.len());
+    for ch in lines.all() {
+        let words = ch.recv(HELLO_LIMIT)?;
+        let hello = serde_json::from_slice(&words).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
+        heard[usize::from(ch.peer().place())] = words;
+        peers.push((ch.peer().clone(), hello));
+    }
+    heard[usize::from(plan.me.place())] = words;
+    for ((peer, theirs), ch) in peers.iter().zip(lines.all()) {
+        examine(plan, &mine, peer, theirs, &mut **ch)?;
+    }
+    heard_alike(&heard, lines)?;
 
-    let mut differences = differences(&plan.me, &mine.shared, ch.peer(), &theirs.shared);
-    if theirs.key_columns != plan.keys.len() {
-        // Their names are each party's own, but keys of another number of columns could never be equal.
-        differences.push(Difference {
-            field: "the number of mine.input.keys".into(),
-            mine: (plan.me.to_string(), Some(plan.keys.len().into())),
-            theirs: (ch.peer().to_string(), Some(theirs.key_columns.into())),
-        });
-    }
-    if differences.is_empty() && theirs.parameters != mine.parameters {
-        // Another build. Most differences would show in the sizes of messages, but not all of them.
-        differences.push(Difference {
-            field: "the parameter sets of their versions of Vesica".into(),
-            mine: (plan.me.to_string(), Some(mine.parameters.into())),
-            theirs: (ch.peer().to_string(), Some(theirs.parameters.into())),
-        });
-    }
-    if !differences.is_empty() {
-        return Err(JobError::Disagree { peer: ch.peer().to_string(), differences });
-    }
-    if theirs.purpose != purpose {
-        return Err(JobError::Purpose(match purpose {
-            Purpose::Run => {
-                format!("{} only checks the job (`vesica check --peer`); run again when it runs too", ch.peer())
-            }
-            Purpose::Check => format!("{} runs the job, this side only checks it; run it here too", ch.peer()),
-        }));
-    }
-    if theirs.keys > MAX_KEYS {
-        return Err(ch.accuse(Misbehaviour::Contradiction("it claims more keys than Vesica takes")).into());
-    }
-    for (party, keys) in [(&plan.me, keys), (ch.peer(), theirs.keys)] {
-        if let Some(most) = plan.shared.limits.max_keys.filter(|&most| keys > most) {
-            return Err(JobError::TooManyKeys { party: party.to_string(), keys, most });
-        }
-    }
-    let peer_version = theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
-    let agreed = |start: Start, done| Agreed {
-        salt: start.salt,
-        sizes: start.sizes,
-        peer_keys: theirs.keys,
-        peer_version,
-        done,
-    };
-    if let (Some(start), Some(mine), Some(peers)) = (ledger.started(), mine.resume, theirs.resume)
-        && mine.run == peers.run
+    let mut by_place = vec![keys; plan.parties.len()];
+    peers.iter().for_each(|(peer, theirs)| by_place[usize::from(peer.place())] = theirs.keys);
+    let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
+    let versions = peers.iter().map(|(_, theirs)| version(theirs)).collect();
+    let agreed = |start: Start, done| Agreed { salt: start.salt, sizes: start.sizes, versions, done };
+    if let (Some(start), Some(mine), Some(theirs)) = (ledger.started().cloned(), mine.resume, same_run(&peers))
+        && theirs.iter().all(|theirs| theirs.run == mine.run)
     {
-        if start.keys != (keys, theirs.keys) || mine.done.len() != peers.done.len() {
-            return Err(ch.accuse(Misbehaviour::Contradiction("it goes on with another run than it began")).into());
+        let alike = |theirs: &&Resume| theirs.done.len() == mine.done.len();
+        if start.sizes.keys != by_place || !theirs.iter().all(alike) {
+            let other = |(peer, theirs): &&(Party, Hello)| {
+                start.sizes.keys[usize::from(peer.place())] != theirs.keys
+                    || theirs.resume.as_ref().is_none_or(|theirs| theirs.done.len() != mine.done.len())
+            };
+            let place = peers.iter().find(other).map_or(plan.peers[0].party.place(), |(peer, _)| peer.place());
+            let fault = Misbehaviour::Contradiction("it goes on with another run than it began");
+            return Err(lines.at(place)?.accuse(fault).into());
         }
-        let start = *start;
-        let each = mine.done.bytes().zip(peers.done.bytes());
-        let done: Vec<bool> = each.map(|(mine, theirs)| settled(plan, mine == b'1', theirs == b'1')).collect();
+        let done = |id: usize| {
+            let has = |resume: &Resume| resume.done.as_bytes()[id] == b'1';
+            let peers = peers.iter().zip(&theirs).map(|((peer, _), theirs)| (peer, has(theirs)));
+            settled(plan, peers.chain([(&plan.me, has(&mine))]))
+        };
+        let mut done: Vec<bool> = (0..mine.done.len()).map(done).collect();
+        if plan.suite().cut() == Cut::Whole {
+            // What takes all keys at once is finished as a whole or not at all.
+            let whole = done.iter().all(|done| *done);
+            done.fill(whole);
+        }
         for (id, _) in (0..).map(UnitId).zip(&done).filter(|(_, done)| **done) {
             if !ledger.has(id) {
-                // The learner has the unit; this side has nothing to keep of it.
+                // A learner has the unit; this side has nothing to keep of it.
                 ledger.commit(id, &NOTHING, &[])?;
             }
         }
         let missing = done.iter().filter(|done| !**done).count() as u64;
         if missing > 0 && ledger.is_over() {
-            return Err(JobError::Over { peer: ch.peer().to_string() });
+            return Err(JobError::Over { peer: others(plan) });
         }
-        begin(plan, &start.sizes, missing, start.sizes.in_flight.into(), ledger, ch)?;
+        begin(plan, &start.sizes, missing, start.sizes.in_flight.into(), ledger)?;
         return Ok(agreed(start, done));
     }
     if ledger.is_over() || (plan.learns_alone() && ledger.is_whole()) {
-        return Err(JobError::Over { peer: ch.peer().to_string() });
+        return Err(JobError::Over { peer: others(plan) });
     }
-    if let Some(before) = ledger.started().map(|start| start.keys.1).filter(|&before| before != theirs.keys) {
-        return Err(JobError::OtherKeys { peer: ch.peer().to_string(), before, now: theirs.keys });
+    if let Some(start) = ledger.started() {
+        for (peer, theirs) in &peers {
+            let before = start.sizes.keys[usize::from(peer.place())];
+            if before != theirs.keys {
+                return Err(JobError::OtherKeys { peer: peer.to_string(), before, now: theirs.keys });
+            }
+        }
     }
-    let sizes = plan.sizes(keys, theirs.keys, (plan.workers, theirs.workers), (plan.memory, theirs.memory));
+    let workers = peers.iter().map(|(_, theirs)| theirs.workers).fold(plan.workers, u32::min);
+    let memory = peers.iter().map(|(_, theirs)| theirs.memory).fold(plan.memory, u64::min);
+    let sizes = plan.sizes(&by_place, workers, memory);
     // Before the coins: a peer that does not like the salt and drops the connection has had its attempt.
     let share = u64::from(sizes.units).saturating_mul(plan.shared.limits.answers.into()).div_ceil(SALTS);
-    begin(plan, &sizes, sizes.units.into(), share.max(sizes.in_flight.into()), ledger, ch)?;
-    let start = Start { salt: toss(plan, ch, rng)?, sizes, keys: (keys, theirs.keys) };
-    ledger.start(start)?;
-    Ok(agreed(start, vec![false; sizes.units as usize]))
+    begin(plan, &sizes, sizes.units.into(), share.max(sizes.in_flight.into()), ledger)?;
+    let start = Start { salt: toss(plan, lines, rng)?, sizes };
+    ledger.start(start.clone())?;
+    let done = vec![false; start.sizes.units as usize];
+    Ok(agreed(start, done))
+}
+
+/// Sees that `theirs` and this side's hello go together.
+fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn Channel) -> Result<(), JobError> {
+    let both = |mine: Value, theirs: Value| ((plan.me.to_string(), Some(mine)), (peer.to_string(), Some(theirs)));
+    let mut differences = differences(&plan.me, &mine.shared, peer, &theirs.shared);
+    if theirs.key_columns != mine.key_columns {
+        // Their names are each party's own, but keys of another number of columns could never be equal.
+        let (mine, theirs) = both(mine.key_columns.into(), theirs.key_columns.into());
+        differences.push(Difference { field: "the number of mine.input.keys".into(), mine, theirs });
+    }
+    if differences.is_empty() && theirs.parameters != mine.parameters {
+        // Another build. Most differences would show in the sizes of messages, but not all of them.
+        let (mine, theirs) = both(mine.parameters.clone().into(), theirs.parameters.clone().into());
+        let field = "the parameter sets of their versions of Vesica".into();
+        differences.push(Difference { field, mine, theirs });
+    }
+    if !differences.is_empty() {
+        return Err(JobError::Disagree { peer: peer.to_string(), differences });
+    }
+    if theirs.purpose != mine.purpose {
+        return Err(JobError::Purpose(match mine.purpose {
+            Purpose::Run => format!("{peer} only checks the job (`vesica check --peer`); run again when it runs too"),
+            Purpose::Check => format!("{peer} runs the job, this side only checks it; run it here too"),
+        }));
+    }
+    if theirs.keys > MAX_KEYS {
+        return Err(ch.accuse(Misbehaviour::Contradiction("it claims more keys than Vesica takes")).into());
+    }
+    for (party, keys) in [(&plan.me, mine.keys), (peer, theirs.keys)] {
+        if let Some(most) = plan.shared.limits.max_keys.filter(|&most| keys > most) {
+            return Err(JobError::TooManyKeys { party: party.to_string(), keys, most });
+        }
+    }
+    Ok(())
+}
+
+/// Sees that all parties were told the same `words`, each by its place. Two parties need not ask: what one was told is what the
+/// other said.
+fn heard_alike(words: &[Vec<u8>], lines: &mut Lines) -> Result<(), JobError> {
+    if words.len() == 2 {
+        return Ok(());
+    }
+    let mut hash = blake3::Hasher::new_derive_key("vesica 2026 words of all parties");
+    words.iter().for_each(|words| _ = hash.update(&(words.len() as u64).to_le_bytes()).update(words));
+    let heard = hash.finalize();
+    lines.all().try_for_each(|ch| ch.send(heard.as_bytes()))?;
+    for ch in lines.all() {
+        if ch.recv_exact(32)? != heard.as_bytes() {
+            let fault = Misbehaviour::Contradiction("it heard, or says that it heard, other words than this side did");
+            return Err(ch.accuse(fault).into());
+        }
+    }
+    Ok(())
+}
+
+/// The runs that the peers would go on with, if each of them has one.
+fn same_run(peers: &[(Party, Hello)]) -> Option<Vec<&Resume>> {
+    peers.iter().map(|(_, theirs)| theirs.resume.as_ref()).collect()
+}
+
+/// The peers' names, for sentences.
+fn others(plan: &Plan) -> String {
+    plan.peers.iter().map(|peer| peer.party.name()).collect::<Vec<_>>().join(" and ")
 }
 
 /// What this party says first.
@@ -247,41 +307,42 @@ const NOTHING: [u8; 32] = [0; 32];
 /// by 64 salts it gains six of the forty bits that chance protects. So each salt costs it this part of all that is answered.
 const SALTS: u64 = 64;
 
-/// Begins an attempt at `missing` units of which `at_once` are under way at once, if the peer may still be answered for all
+/// Begins an attempt at `missing` units of which `at_once` are under way at once, if the peers may still be answered for all
 /// of them.
-fn begin(
-    plan: &Plan,
-    sizes: &Sizes,
-    missing: u64,
-    at_once: u64,
-    ledger: &mut Ledger,
-    ch: &mut dyn Channel,
-) -> Result<(), JobError> {
+fn begin(plan: &Plan, sizes: &Sizes, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
     let limit = plan.shared.limits.answers;
-    let keys = |units: u64| sizes.peer_capacity.saturating_mul(units);
-    let attempt = Attempt { missing: keys(missing), at_once: keys(at_once) };
-    let most = keys(sizes.units.into()).saturating_mul(limit.into());
-    if missing > 0 && ledger.answers().at_most().saturating_add(attempt.missing) > most {
-        return Err(JobError::Answers { peer: ch.peer().to_string(), limit });
+    let at_once = if plan.suite().cut() == Cut::Whole { missing } else { at_once };
+    let most = u64::from(sizes.units).saturating_mul(limit.into());
+    if missing > 0 && ledger.answers().at_most().saturating_add(missing) > most {
+        return Err(JobError::Answers { peer: others(plan), limit });
     }
-    ledger.attempt(attempt)
+    ledger.attempt(Attempt { missing, at_once })
 }
 
-/// Tosses coins with the peer: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce).
-fn toss(plan: &Plan, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<[u8; 32], JobError> {
+/// Tosses coins with the peers: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce). Before anybody
+/// opens, all see that they hold the same commitments.
+fn toss(plan: &Plan, lines: &mut Lines, rng: &mut SessionRng) -> Result<[u8; 32], JobError> {
     let opening: [u8; 64] = rng.bytes(); // coins, then nonce
-    let theirs = ch.swap_exact(&commitment(&plan.me, &opening), 32)?;
-    let opened = ch.swap_exact(&opening, 64)?;
-    if commitment(ch.peer(), &opened) != theirs.as_slice() {
-        return Err(ch.accuse(Misbehaviour::Contradiction("its coins are not those that it committed to")).into());
+    let mine = commitment(&plan.me, &opening);
+    let mut committed = vec![mine.to_vec(); plan.parties.len()];
+    lines.all().try_for_each(|ch| ch.send(&mine))?;
+    for ch in lines.all() {
+        committed[usize::from(ch.peer().place())] = ch.recv_exact(32)?;
     }
-    let mut coins = [(&plan.me, &opening[..]), (ch.peer(), &opened)];
-    coins.sort_by_key(|(party, _)| party.place());
+    heard_alike(&committed, lines)?;
+    let mut opened = vec![opening.to_vec(); plan.parties.len()];
+    lines.all().try_for_each(|ch| ch.send(&opening))?;
+    for ch in lines.all() {
+        let place = usize::from(ch.peer().place());
+        opened[place] = ch.recv_exact(64)?;
+        if commitment(ch.peer(), &opened[place]) != committed[place].as_slice() {
+            let fault = Misbehaviour::Contradiction("its coins are not those that it committed to");
+            return Err(ch.accuse(fault).into());
+        }
+    }
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 job salt");
     hash.update(&plan.shared.hash());
-    for (_, coins) in coins {
-        hash.update(coins);
-    }
+    opened.iter().for_each(|coins| _ = hash.update(coins));
     Ok(*hash.finalize().as_bytes())
 }
 
@@ -328,8 +389,13 @@ mod tests {
         SessionRng::from_seed(zeroize::Zeroizing::new([seed; 32]))
     }
 
+    fn pair(a: &Party, b: &Party) -> (Lines, Lines) {
+        let (a, b) = memory::pair(a, b);
+        (Lines::new(vec![Box::new(a)]), Lines::new(vec![Box::new(b)]))
+    }
+
     fn meet(alice: &Plan, bob: &Plan, keys: (u64, u64)) -> (Result<Agreed, JobError>, Result<Agreed, JobError>) {
-        let (mut a, mut b) = memory::pair(&alice.me, &bob.me);
+        let (mut a, mut b) = pair(&alice.me, &bob.me);
         std::thread::scope(|scope| {
             let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut ledger(), &mut b, &mut rng(2)));
             (agree(alice, Purpose::Run, keys.0, &mut ledger(), &mut a, &mut rng(1)), b.join().unwrap())
@@ -341,8 +407,8 @@ mod tests {
         let (a, b) = meet(&job("alice", "insecure = true"), &job("bob", "insecure = true"), (1000, 5_000_000));
         let (a, b) = (a.unwrap(), b.unwrap());
         assert_eq!(a.salt, b.salt);
-        assert_eq!((a.peer_keys, b.peer_keys), (5_000_000, 1000));
-        assert_eq!((a.sizes.capacity, a.sizes.units), (b.sizes.peer_capacity, b.sizes.units));
+        assert_eq!(a.sizes.keys, [1000, 5_000_000]);
+        assert_eq!(a.sizes, b.sizes);
     }
 
     #[test]
@@ -357,7 +423,8 @@ mod tests {
     #[test]
     fn other_parameter_sets_are_refused_on_sight() {
         let alice = job("alice", "insecure = true");
-        let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+        let (a, mut b) = memory::pair(&alice.me, &alice.peers[0].party);
+        let mut a = Lines::new(vec![Box::new(a)]);
         let older = std::thread::spawn(move || {
             let mut hello: Value = serde_json::from_slice(&b.recv(HELLO_LIMIT).unwrap()).unwrap();
             assert_eq!(hello["parameters"], serde_json::json!(["curve25519-xmd-sha512-ell2-nu-v1"]));
@@ -374,7 +441,8 @@ mod tests {
     #[test]
     fn coins_other_than_those_committed_to_are_refused() {
         let alice = job("alice", "insecure = true");
-        let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+        let (a, mut b) = memory::pair(&alice.me, &alice.peers[0].party);
+        let mut a = Lines::new(vec![Box::new(a)]);
         let hello = std::thread::spawn(move || {
             let theirs = b.recv(HELLO_LIMIT).unwrap();
             b.send(&theirs).unwrap();
@@ -395,7 +463,8 @@ mod tests {
     #[test]
     fn coins_sent_back_are_refused() {
         let alice = job("alice", "insecure = true");
-        let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+        let (a, mut b) = memory::pair(&alice.me, &alice.peers[0].party);
+        let mut a = Lines::new(vec![Box::new(a)]);
         let mirror = std::thread::spawn(move || {
             while let Ok(msg) = b.recv(HELLO_LIMIT) {
                 if b.send(&msg).is_err() {
@@ -413,7 +482,8 @@ mod tests {
     fn a_hello_that_is_none_is_the_peers_fault() {
         let alice = job("alice", "insecure = true");
         for hello in [&b""[..], b"{}", b"[1,2", &[0xff; 100]] {
-            let (mut a, mut b) = memory::pair(&alice.me, &alice.peer().party);
+            let (a, mut b) = memory::pair(&alice.me, &alice.peers[0].party);
+            let mut a = Lines::new(vec![Box::new(a)]);
             b.send(hello).unwrap();
             let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
             assert_eq!(error.to_string(), "bob broke the protocol: a hello that cannot be understood");

@@ -7,11 +7,11 @@ use crate::forecast;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local;
-use crate::peer;
+use crate::peers::Peers;
 use crate::report::{count, size};
 use serde::Serialize;
 use std::fmt::Write;
-use vesica_session::{Channel, Misbehaviour, SessionRng};
+use vesica_session::{Lines, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
 
 /// What was looked at, all of it found good.
@@ -67,9 +67,13 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         ),
         None => checked.add("identity", "none: insecure = true, anyone between the parties can read and forge"),
     }
-    match &plan.listen {
-        Some(address) => checked.add("port", format!("{address} can be listened on")),
-        None => checked.add("peer", format!("to be called at {}", plan.peer().connect.as_deref().unwrap_or("-"))),
+    if let Some(address) = &plan.listen {
+        checked.add("port", format!("{address} can be listened on"));
+    }
+    for peer in &plan.peers {
+        if let Some(address) = &peer.connect {
+            checked.add("peer", format!("{} is to be called at {address}", peer.party));
+        }
     }
 
     let mut ledger = Ledger::open(plan, &local.scratch)?;
@@ -130,42 +134,31 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
 
 /// Connects, agrees, and parts in good order without running.
 fn agreement(plan: &Plan, endpoint: vesica_net::Endpoint, keys: u64, ctl: &Control) -> Result<String, JobError> {
-    let link = peer::connect(endpoint, ctl)?;
+    let peers = Peers::connect(endpoint, ctl)?;
     let agreed = (|| {
-        let mut control = link.line("control")?;
+        let mut control = peers.line("control")?;
         let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
-        let agreed = agree::agree(
-            plan,
-            agree::Purpose::Check,
-            keys,
-            &mut Ledger::new(plan.memory, &std::env::temp_dir()),
-            &mut *control,
-            &mut rng,
-        )?;
-        part(&mut *control)?;
+        let mut ledger = Ledger::new(plan.memory, &std::env::temp_dir());
+        let agreed = agree::agree(plan, agree::Purpose::Check, keys, &mut ledger, &mut control, &mut rng)?;
+        part(&mut control)?;
         Ok(agreed)
     })();
-    match agreed {
-        Ok(agreed) => {
-            link.close()?;
-            Ok(format!(
-                "{} holds the same job and {} distinct keys; {}",
-                plan.peer().party,
-                count(agreed.peer_keys),
-                link.secured()
-            ))
-        }
-        Err(error) => {
-            peer::leave(&link, &error);
-            Err(error)
-        }
-    }
+    let agreed = agreed.inspect_err(|error| peers.leave(error))?;
+    peers.close()?;
+    let each = peers.links().iter().map(|link| {
+        let keys = count(agreed.sizes.keys[usize::from(link.peer().place())]);
+        format!("{} holds the same job and {keys} distinct keys; {}", link.peer(), link.secured())
+    });
+    Ok(each.collect::<Vec<_>>().join("; "))
 }
 
-/// Both have seen the agreement.
-fn part(control: &mut dyn Channel) -> Result<(), JobError> {
-    match control.swap(b"checked", 7)?.as_slice() {
-        b"checked" => Ok(()),
-        _ => Err(control.accuse(Misbehaviour::Malformed("end of a check")).into()),
+/// All have seen the agreement.
+fn part(control: &mut Lines) -> Result<(), JobError> {
+    control.all().try_for_each(|ch| ch.send(b"checked"))?;
+    for ch in control.all() {
+        if ch.recv(7)? != b"checked" {
+            return Err(ch.accuse(Misbehaviour::Malformed("end of a check")).into());
+        }
     }
+    Ok(())
 }

@@ -2,11 +2,11 @@
 //! looks at a clock.
 
 use crate::control::{Control, Event};
+use crate::peers::Peers;
 use crate::report::{Costs, StepCost};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vesica_net::Link;
 use vesica_session::Meter;
 
 /// Measures a run's phases.
@@ -54,36 +54,32 @@ impl<'a> Clock<'a> {
         result
     }
 
-    /// Runs a phase while the peer is there: it hears of it at once, and the watcher hears of the peer.
+    /// Runs a phase while the peers are there: they hear of it at once, and the watcher hears of them.
     pub fn follow<T, E>(
         &mut self,
-        link: &Link,
+        peers: &Peers,
         name: &'static str,
         of: &'static str,
         total: Option<u64>,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         // The number of units is agreed on. How many rows a table has is nobody else's business.
-        link.set_progress(name, 0, total.filter(|_| of == "units"));
+        peers.set_progress(name, 0, total.filter(|_| of == "units"));
         let ctl = self.ctl;
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let telling = scope.spawn(|| {
                 while !over.load(Ordering::SeqCst) {
                     std::thread::park_timeout(Duration::from_secs(1));
-                    if let Some(p) = link.peer_progress() {
-                        ctl.event(Event::Peer {
-                            name: link.peer().name().to_owned(),
-                            phase: p.phase,
-                            done: p.done,
-                            total: p.total,
-                            age: p.age,
-                        });
+                    for link in peers.links() {
+                        let Some(p) = link.peer_progress() else { continue };
+                        let name = link.peer().name().to_owned();
+                        ctl.event(Event::Peer { name, phase: p.phase, done: p.done, total: p.total, age: p.age });
                     }
                 }
             });
             let bytes = || {
-                let traffic = link.traffic();
+                let traffic = peers.traffic();
                 (traffic.sent, traffic.received)
             };
             let result = self.measure(name, of, total, bytes, work);

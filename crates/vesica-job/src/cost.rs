@@ -1,12 +1,12 @@
-//! What a job will cost both sides: its protocol runs a unit of random keys with itself, in memory.
+//! What a job will cost every party: its protocol runs a unit of random keys with itself, in memory.
 
 use crate::error::JobError;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-use vesica_session::{Error, Lines, SessionRng, Unit, memory};
+use vesica_session::{Error, Lines, List, SessionRng, Unit, memory};
 use vesica_spec::Plan;
-use vesica_suite::{Seat, Sizes, Suite, Terms};
-use vesica_types::{Digest, Party, UnitId};
+use vesica_suite::{Cut, Opened, Seat, Sizes, Suite, Terms};
+use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
 
 /// What a side spends.
@@ -38,73 +38,123 @@ const FEW: u64 = 1 << 11;
 /// How long the arithmetic of a unit may take that is tried whole; what takes longer is extended from a part.
 const PATIENCE: f64 = 0.5;
 
-/// What a job of these sizes costs this party, and its peer.
+/// What a job of these sizes costs each party, by place.
 ///
 /// # Errors
 /// If units are too large for the protocol.
-pub fn of_both(plan: &Plan, sizes: &Sizes) -> Result<[Cost; 2], JobError> {
+pub fn of_all(plan: &Plan, sizes: &Sizes) -> Result<Vec<Cost>, JobError> {
     let suite = plan.suite();
-    let whole = sizes.capacity.max(sizes.peer_capacity).max(1);
-    let few = try_out(&*suite, plan, sizes, FEW.min(whole))?;
+    let (whole, times) = match suite.cut() {
+        Cut::Units => (largest(&sizes.capacities), f64::from(sizes.units)),
+        Cut::Whole => (largest(&sizes.keys), 1.0),
+    };
+    // What is spent once, and what a unit takes so many times.
+    let job = |(base, unit): (Cost, Cost)| base.with(unit, |base, unit| base + unit * times);
+    let few = try_out(&*suite, plan, sizes, whole, FEW.min(whole))?;
     if whole <= FEW {
-        return Ok(few.map(|(base, unit)| job(base, unit, sizes)));
+        return Ok(few.into_iter().map(job).collect());
     }
     let slowest = few.iter().map(|(_, unit)| unit.cpu_s).fold(1e-6, f64::max);
     let many = ((FEW as f64 * PATIENCE / slowest) as u64).clamp(2 * FEW, (2 * FEW).max(whole)).min(whole.max(2 * FEW));
-    let more = try_out(&*suite, plan, sizes, many)?;
+    let more = try_out(&*suite, plan, sizes, whole, many)?;
     // A straight line through both, which is exact where the second was the whole.
     let at = (whole as f64 - FEW as f64) / (many as f64 - FEW as f64);
     let line = |few: Cost, more: Cost| few.with(more, |few, more| few + at * (more - few));
-    let side = |i: usize| {
-        let ((_, few), (base, more)) = (few[i], more[i]);
-        job(base, if many == whole { more } else { line(few, more) }, sizes)
+    let side = |((_, few), (base, more)): ((Cost, Cost), (Cost, Cost))| {
+        job((base, if many == whole { more } else { line(few, more) }))
     };
-    Ok([side(0), side(1)])
+    Ok(few.into_iter().zip(more).map(side).collect())
 }
 
-/// The whole job, from what is spent once and what a unit takes.
-fn job(base: Cost, unit: Cost, sizes: &Sizes) -> Cost {
-    base.with(unit, |base, unit| base + unit * f64::from(sizes.units))
+/// The largest of some numbers of keys; 1 where there are none.
+fn largest(keys: &[u64]) -> u64 {
+    keys.iter().copied().max().unwrap_or(1).max(1)
 }
 
-/// Opens the protocol on both sides and runs a unit in which the side with more keys has `most`: what opening took, and what the
-/// unit took.
-fn try_out(suite: &dyn Suite, plan: &Plan, sizes: &Sizes, most: u64) -> Result<[(Cost, Cost); 2], JobError> {
-    let whole = sizes.capacity.max(sizes.peer_capacity).max(1);
-    let part = |keys: u64| (u128::from(keys) * u128::from(most)).div_ceil(u128::from(whole)) as u64;
-    let mine = Sizes { capacity: part(sizes.capacity), peer_capacity: part(sizes.peer_capacity), ..*sizes };
-    let theirs = Sizes { capacity: mine.peer_capacity, peer_capacity: mine.capacity, ..mine };
-    let peer = &plan.peer().party;
-    let (here, there) = memory::pair(&plan.me, peer);
-    let seat = |party: &Party| Seat { place: party.place(), learns: plan.learns(party) };
-    let (one, other) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| side(suite, seat(peer), theirs, there, 2));
-        let one = side(suite, seat(&plan.me), mine, here, 1);
-        (one, other.join())
+/// Opens the protocol on all sides and runs a unit, in which the party with most keys has `most` in the place of `whole`: what
+/// opening took each party, and what the unit took.
+fn try_out(
+    suite: &dyn Suite,
+    plan: &Plan,
+    sizes: &Sizes,
+    whole: u64,
+    most: u64,
+) -> Result<Vec<(Cost, Cost)>, JobError> {
+    let part = |keys: &u64| (u128::from(*keys) * u128::from(most)).div_ceil(u128::from(whole)) as u64;
+    let scaled = |keys: &[u64]| keys.iter().map(part).collect::<Vec<_>>();
+    let sizes = Sizes { keys: scaled(&sizes.keys), capacities: scaled(&sizes.capacities), ..sizes.clone() };
+    let terms = &Terms { salt: [0; 32], sizes };
+    let start = process();
+    let sides: Vec<Result<Tried, JobError>> = std::thread::scope(|scope| {
+        let sides = plan.parties.iter().zip(memory::mesh(&plan.parties)).map(|(party, lines)| {
+            let seat = Seat { place: party.place(), learns: plan.learns(party) };
+            scope.spawn(move || side(suite, seat, terms, lines))
+        });
+        let panicked = |_| Err(Error::Bug("a protocol panicked with itself".into()).into());
+        let sides: Vec<_> = sides.collect();
+        sides.into_iter().map(|side| side.join().unwrap_or_else(panicked)).collect()
     });
-    let other = other.map_err(|_| Error::Bug("a protocol panicked with itself".into()))?;
-    Ok([one?, other?])
+    let all = process().saturating_sub(start).as_secs_f64();
+    let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // What takes all keys at once has threads of its own, and what it spends on each element is alike.
+    let elements = sides.iter().map(|side| side.elements).sum::<u64>().max(1) as f64;
+    let cost = |side: Tried| match side.elements {
+        0 => (side.base, side.unit),
+        of_it => (side.base, Cost { cpu_s: all * of_it as f64 / elements, ..side.unit }),
+    };
+    Ok(sides.into_iter().map(cost).collect())
 }
 
-/// One side of a unit: what opening took, and what the unit took.
-fn side(suite: &dyn Suite, seat: Seat, sizes: Sizes, ch: memory::Memory, seed: u8) -> Result<(Cost, Cost), JobError> {
-    let mut rng = SessionRng::from_seed(Zeroizing::new([seed; 32]));
-    let mut keys: Vec<Digest> = (0..sizes.capacity).map(|_| Digest(rng.bytes())).collect();
-    keys.sort_unstable();
-    let (capacity, peer_capacity) = (sizes.capacity as usize, sizes.peer_capacity as usize);
-    let unit = Unit { id: UnitId(0), keys, capacity, peer_capacity };
-    let mut lines = Lines::new(vec![Box::new(ch)]);
-    let start = cpu();
-    let protocol = suite.open(&seat, &Terms { salt: [0; 32], sizes }, lines.peer()?, &mut rng)?;
-    let (opened, base) = (cpu(), lines.peer()?.meter().bytes());
-    protocol.unit(&unit, &mut lines, &mut rng)?;
-    let (done, all) = (cpu(), lines.peer()?.meter().bytes());
+/// What one side of a trial spent.
+struct Tried {
+    base: Cost,
+    unit: Cost,
+    /// Elements that a protocol worked on which takes all keys at once.
+    elements: u64,
+}
+
+/// One side of a unit.
+fn side(suite: &dyn Suite, seat: Seat, terms: &Terms, mut lines: Lines) -> Result<Tried, JobError> {
+    let (place, sizes) = (usize::from(seat.place), &terms.sizes);
+    let mut rng = SessionRng::from_seed(Zeroizing::new([seat.place + 1; 32]));
+    let mut keys = |n: u64| {
+        let mut keys: Vec<Digest> = (0..n).map(|_| Digest(rng.bytes())).collect();
+        keys.sort_unstable();
+        keys
+    };
+    let (of_unit, of_job) = (keys(sizes.capacities[place]), keys(sizes.keys[place]));
+    let bytes = |lines: &mut Lines| {
+        lines.all().map(|ch| ch.meter().bytes()).fold((0, 0), |sum, bytes| (sum.0 + bytes.0, sum.1 + bytes.1))
+    };
+    let start = thread();
+    let opened = suite.open(&seat, terms, &mut lines, &mut rng)?;
+    let (began, base) = (thread(), bytes(&mut lines));
+    let elements = match opened {
+        Opened::Units(protocol) => {
+            let capacities = sizes.capacities.iter().map(|&keys| keys as usize).collect();
+            let unit = Unit { id: UnitId(0), keys: of_unit, place: seat.place, capacities };
+            protocol.unit(&unit, &mut lines, &mut rng)?;
+            0
+        }
+        Opened::Whole(protocol) => {
+            let elements = protocol.elements();
+            let list = List { keys: &of_job, room: &memory::Memories, threads: 1, advance: &|_| {} };
+            protocol.whole(&list, &mut lines, &mut rng)?;
+            elements
+        }
+    };
+    let (done, all) = (thread(), bytes(&mut lines));
     let cost = |sent, received, took: Duration| Cost { sent, received, cpu_s: took.as_secs_f64() };
-    let unit = cost(all.0 - base.0, all.1 - base.1, done.saturating_sub(opened));
-    Ok((cost(base.0, base.1, opened.saturating_sub(start)), unit))
+    let unit = cost(all.0 - base.0, all.1 - base.1, done.saturating_sub(began));
+    Ok(Tried { base: cost(base.0, base.1, began.saturating_sub(start)), unit, elements })
 }
 
-/// CPU time of this thread so far: the other side's thread may run on the same core.
-fn cpu() -> Duration {
+/// CPU time of this thread so far: another side's thread may run on the same core.
+fn thread() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// CPU time of this process so far.
+fn process() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

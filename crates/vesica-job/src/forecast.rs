@@ -6,7 +6,9 @@ use crate::local;
 use crate::report::{self, Revealed, count, size};
 use serde::Serialize;
 use std::fmt::Write;
-use vesica_spec::Plan;
+use vesica_spec::{Plan, Share};
+use vesica_suite::Cut;
+use vesica_types::Party;
 
 /// A plan in numbers.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +19,8 @@ pub struct Forecast {
     pub curve: Option<String>,
     /// Against whom the protocol protects.
     pub security: String,
+    /// What those that learn get: `rows` or `count`.
+    pub result: String,
     /// The join.
     pub join: String,
     /// Ids of the parameter sets.
@@ -25,41 +29,44 @@ pub struct Forecast {
     pub kappa: u32,
     /// Statistical security in bits, for the whole job.
     pub sigma: u32,
-    /// Rows of this party: given, read from the file, or estimated.
-    pub rows: u64,
-    /// Where that number comes from.
-    pub rows_from: &'static str,
-    /// Rows of the peer: given, or taken to be as many.
-    pub peer_rows: u64,
-    /// Where that number comes from.
-    pub peer_rows_from: &'static str,
+    /// What each party brings and spends, in the job's order.
+    pub parties: Vec<Side>,
     /// Units of the job.
     pub units: u32,
-    /// Units in flight, if the peer is ready for as many as this party.
+    /// Units in flight, if every peer is ready for as many as this party.
     pub in_flight: u32,
-    /// Keys a unit after padding: mine.
-    pub unit_capacity: u64,
-    /// Keys a unit after padding: the peer's.
-    pub peer_unit_capacity: u64,
     /// Bytes of a comparison tag.
     pub tag_bytes: u32,
-    /// Bytes to send, before encryption.
-    pub sent: u64,
-    /// Bytes to receive.
-    pub received: u64,
-    /// Bytes of memory at most.
+    /// Bytes of memory at most, on this side.
     pub memory: u64,
-    /// Seconds of CPU for the arithmetic, from a measurement made just now.
-    pub cpu_s: f64,
-    /// The same for the peer, if its machine is like this one.
-    pub peer_cpu_s: f64,
-    /// Seconds by the clock for the arithmetic of the side that has more of it, if the peer's machine is like this one and the
+    /// Seconds by the clock for the arithmetic of the side that has most of it, if all machines are like this one and the
     /// network is no bottleneck. Reading and writing tables comes on top.
     pub wall_s: f64,
     /// The instruction set that the arithmetic will run on.
     pub cpu: String,
     /// What the run will tell whom.
     pub reveals: Vec<Revealed>,
+    /// Which of the parties this is.
+    pub me: usize,
+}
+
+/// A party in a forecast.
+#[derive(Clone, Debug, Serialize)]
+pub struct Side {
+    /// Its name.
+    pub name: String,
+    /// Its rows: given, read from the file, or estimated; of a peer given, or taken to be as many.
+    pub rows: u64,
+    /// Where that number comes from.
+    pub rows_from: &'static str,
+    /// Keys a unit after padding.
+    pub unit_capacity: u64,
+    /// Bytes that it will send, before encryption.
+    pub sent: u64,
+    /// Bytes that it will receive.
+    pub received: u64,
+    /// Seconds of CPU for its arithmetic, if its machine is like this one: from a measurement made just now.
+    pub cpu_s: f64,
 }
 
 /// Bytes of memory that a program has before it does anything.
@@ -68,12 +75,13 @@ const BASE: u64 = 24 << 20;
 /// Bytes of memory that a key costs from reading to the output: its sorted record and its unit's.
 const KEY: u64 = 72;
 
-/// What a run of `plan` will cost. Key counts are taken to be row counts; without `rows` the table is asked or sampled.
+/// What a run of `plan` will cost. Key counts are taken to be row counts; without `rows` the table is asked or sampled, and
+/// without `peer_rows` every peer is taken to have as many.
 ///
 /// # Errors
 /// Those of opening what the run needs.
 pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Result<Forecast, JobError> {
-    let (rows, rows_from) = match rows {
+    let mine = match rows {
         Some(rows) => (rows, "given"),
         None => {
             let table = vesica_table::open(&plan.input)?;
@@ -83,41 +91,53 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
             }
         }
     };
-    let peer_from = if peer_rows.is_some() { "given" } else { "not known: taken to be as many" };
-    let peer_rows = peer_rows.unwrap_or(rows);
-    let sizes = plan.sizes(rows, peer_rows, (plan.workers, plan.workers), (plan.memory, plan.memory));
-
+    let theirs = peer_rows.map_or((mine.0, "not known: taken to be as many"), |rows| (rows, "given"));
+    let rows = |party: &Party| if *party == plan.me { mine } else { theirs };
+    let keys: Vec<u64> = plan.parties.iter().map(|party| rows(party).0).collect();
+    let sizes = plan.sizes(&keys, plan.workers, plan.memory);
     let suite = plan.suite();
-    let [mine, peers] = cost::of_both(plan, &sizes)?;
+    let costs = cost::of_all(plan, &sizes)?;
+    let parties: Vec<Side> = plan
+        .parties
+        .iter()
+        .zip(costs)
+        .map(|(party, cost)| Side {
+            name: party.name().to_owned(),
+            rows: rows(party).0,
+            rows_from: rows(party).1,
+            unit_capacity: sizes.capacity(party.place()),
+            sent: cost.sent,
+            received: cost.received,
+            cpu_s: cost.cpu_s,
+        })
+        .collect();
     let cores = report::Host::here().cores.min(sizes.in_flight);
-    let in_flight =
-        u64::from(sizes.in_flight.min(sizes.units)) * (sizes.capacity + sizes.peer_capacity) * suite.memory();
-    let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
+    let under_way = match suite.cut() {
+        Cut::Units => {
+            u64::from(sizes.in_flight.min(sizes.units)) * sizes.capacities.iter().sum::<u64>() * suite.memory()
+        }
+        Cut::Whole => (sizes.keys.iter().sum::<u64>() * suite.memory()).min(Share::InFlight.of(plan.memory) as u64),
+    };
+    let names = |parties: &[Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
+    let most = parties.iter().map(|side| side.cpu_s).fold(0.0, f64::max);
     Ok(Forecast {
         protocol: plan.shared.protocol.name().to_owned(),
         curve: suite.curve().map(|set| set.curve.to_owned()),
+        result: plan.shared.result.name().to_owned(),
         join: plan.shared.join.name().to_owned(),
         security: plan.shared.security.name().to_owned(),
         parameters: plan.parameters(&sizes),
         kappa: suite.kappa(),
         sigma: vesica_params::Level::STANDARD.sigma,
-        rows,
-        rows_from,
-        peer_rows,
-        peer_rows_from: peer_from,
+        parties,
         units: sizes.units,
         in_flight: sizes.in_flight.min(sizes.units),
-        unit_capacity: sizes.capacity,
-        peer_unit_capacity: sizes.peer_capacity,
         tag_bytes: sizes.tag_len.bytes() as u32,
-        sent: mine.sent,
-        received: mine.received,
-        memory: BASE + in_flight + (rows * KEY).min(plan.memory),
-        cpu_s: mine.cpu_s,
-        peer_cpu_s: peers.cpu_s,
-        wall_s: mine.cpu_s.max(peers.cpu_s) / f64::from(cores.max(1)),
+        memory: BASE + under_way + (mine.0 * KEY).min(plan.memory),
+        wall_s: most / f64::from(cores.max(1)),
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
         reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
+        me: usize::from(plan.me.place()),
     })
 }
 
@@ -135,36 +155,42 @@ impl Forecast {
             self.parameters.join(", "),
             self.sigma
         );
-        let _ = writeln!(text, "Join        {}", self.join);
-        let _ = writeln!(
-            text,
-            "Rows        {} here ({}), {} there ({})",
-            count(self.rows),
-            self.rows_from,
-            count(self.peer_rows),
-            self.peer_rows_from
-        );
-        let _ = writeln!(
-            text,
-            "Units       {}, {} at a time, padded to {} and {} keys; tags of {} bytes",
-            self.units,
-            self.in_flight,
-            count(self.unit_capacity),
-            count(self.peer_unit_capacity),
-            self.tag_bytes
-        );
-        let waits = match self.peer_cpu_s / self.cpu_s.max(1e-9) {
-            more if more > 1.2 => ", and this side waits for the other",
-            less if less < 0.8 => ", and the other side waits for this one",
-            _ => "",
+        let _ = match self.result.as_str() {
+            "rows" => writeln!(text, "Join        {}", self.join),
+            result => writeln!(text, "Result      {result}"),
         };
-        let _ = writeln!(text, "Traffic     {} to send, {} to receive", size(self.sent), size(self.received));
-        let _ = writeln!(text, "Memory      about {}", size(self.memory));
+        let each = |words: &dyn Fn(&Side) -> String| self.parties.iter().map(words).collect::<Vec<_>>().join(", ");
+        let rows = each(&|side| format!("{} of {} ({})", count(side.rows), side.name, side.rows_from));
+        let _ = writeln!(text, "Rows        {rows}");
+        let padded = self.parties.iter().map(|side| count(side.unit_capacity)).collect::<Vec<_>>().join(" and ");
         let _ = writeln!(
             text,
-            "Time        about {:.1} s of CPU here and {:.1} s there ({}), so {:.1} s at least by the clock if the other machine \
-             is like this one{}; reading and writing tables comes on top",
-            self.cpu_s, self.peer_cpu_s, self.cpu, self.wall_s, waits
+            "Units       {}, {} at a time, padded to {padded} keys; tags of {} bytes",
+            self.units, self.in_flight, self.tag_bytes
+        );
+        let me = &self.parties[self.me];
+        let _ = writeln!(text, "Traffic     {} to send, {} to receive", size(me.sent), size(me.received));
+        let _ = writeln!(text, "Memory      about {}", size(self.memory));
+        let busiest = self.parties.iter().map(|side| side.cpu_s).fold(0.0, f64::max);
+        let first = |side: &&Side| side.cpu_s >= busiest;
+        let waits = match self.parties.iter().find(first) {
+            Some(side) if side.name == me.name => {
+                let others = self.parties.iter().filter(|other| other.name != me.name);
+                match others.map(|other| other.cpu_s).fold(0.0, f64::max) * 1.2 < busiest {
+                    true => ", and the others wait for this side".to_owned(),
+                    false => String::new(),
+                }
+            }
+            Some(side) if me.cpu_s * 1.2 < busiest => format!(", and this side waits for {}", side.name),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "Time        about {} ({}), so {:.1} s at least by the clock if all machines are like this one{waits}; reading and \
+             writing tables comes on top",
+            each(&|side| format!("{:.1} s of CPU at {}", side.cpu_s, side.name)),
+            self.cpu,
+            self.wall_s
         );
         let _ = writeln!(text, "Who will learn what:");
         for r in &self.reveals {

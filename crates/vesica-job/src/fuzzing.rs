@@ -11,7 +11,7 @@ use crate::units::{Match, RECORD};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use vesica_session::{Channel, Fault, SessionRng, memory};
+use vesica_session::{Channel, Fault, Lines, SessionRng, memory};
 use vesica_spec::Plan;
 use vesica_suite::Sizes;
 use vesica_types::{TagLen, UnitId};
@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 /// The run that this side would go on with: two of its three units are finished.
 fn began() -> Start {
     let tag_len = TagLen::new(9).expect("a length of tags");
-    let sizes = Sizes { units: 3, in_flight: 2, capacity: 4, peer_capacity: 5, tag_len };
-    Start { salt: [7; 32], sizes, keys: (6, 8) }
+    let sizes = Sizes { units: 3, in_flight: 2, keys: vec![6, 8], capacities: vec![4, 5], tag_len };
+    Start { salt: [7; 32], sizes }
 }
 
 /// A ledger in memory that holds [`began`].
@@ -29,7 +29,7 @@ fn unfinished(scratch: &Path) -> Result<Ledger, JobError> {
     let mut ledger = Ledger::new(1 << 20, scratch);
     ledger.start(began())?;
     for (id, place) in [(UnitId(0), 2), (UnitId(2), 5)] {
-        ledger.commit(id, &[3; 32], &[Match { key: KeyId::new(7, place), rows: 2, peer_rows: 1 }])?;
+        ledger.commit(id, &[3; 32], &[Match { key: KeyId::new(7, place), rows: 2, times: 1 }])?;
     }
     Ok(ledger)
 }
@@ -44,9 +44,10 @@ fn rng() -> SessionRng {
 /// # Panics
 /// If anything ends this side but a word of the peer's, or if the parties would run with sizes that cannot be.
 pub fn agree(plan: &Plan, messages: [&[u8]; 3], scratch: &Path) {
-    let (mut here, mut there) = memory::pair(&plan.me, &plan.peer().party);
+    let (here, mut there) = memory::pair(&plan.me, &plan.peers[0].party);
+    let mut here = Lines::new(vec![Box::new(here)]);
     let [hello, commitment, opening] = messages;
-    let honest = agree::commitment(&plan.peer().party, opening);
+    let honest = agree::commitment(&plan.peers[0].party, opening);
     let commitment = if commitment.is_empty() { &honest } else { commitment };
     for message in [hello, commitment, opening] {
         there.send(message).expect("the pipe takes three messages");
@@ -57,7 +58,8 @@ pub fn agree(plan: &Plan, messages: [&[u8]; 3], scratch: &Path) {
         Ok(agreed) => {
             assert_eq!(agreed.done.len(), agreed.sizes.units as usize);
             assert!(agreed.sizes.units <= 1 << 16 && agreed.sizes.in_flight <= plan.workers, "{:?}", agreed.sizes);
-            assert!(agreed.peer_keys <= vesica_spec::MAX_KEYS && agreed.peer_version.len() <= 32);
+            assert!(agreed.sizes.keys.iter().all(|&keys| keys <= vesica_spec::MAX_KEYS));
+            assert!(agreed.versions.iter().all(|version| version.len() <= 32));
         }
         Err(error) => {
             let fault = error.fault();
@@ -69,7 +71,8 @@ pub fn agree(plan: &Plan, messages: [&[u8]; 3], scratch: &Path) {
 
 /// What an honest peer of `plan`'s party, which is `peer`'s, says in [`agree`]; `resumed` if it goes on with the same run.
 pub fn honest_words(plan: &Plan, peer: &Plan, resumed: bool, scratch: &Path) -> Vec<Vec<u8>> {
-    let (mut here, mut there) = memory::pair(&plan.me, &peer.me);
+    let (mut here, there) = memory::pair(&plan.me, &peer.me);
+    let mut there = Lines::new(vec![Box::new(there)]);
     std::thread::scope(|scope| {
         // The other end is dropped with the peer, so that nobody waits for a peer that is gone.
         scope.spawn(move || {
@@ -106,7 +109,7 @@ pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8],
         Ok(ledger) => ledger,
         Err(error) => return assert!(matches!(error, JobError::Resume { .. }), "{error}"),
     };
-    if let Some(start) = ledger.started().copied() {
+    if let Some(start) = ledger.started().cloned() {
         assert!((0..start.sizes.units).filter(|id| ledger.has(UnitId(*id))).count() as u64 == ledger.len());
         let found = ledger.found().expect("a run that began");
         assert_eq!(found.matches.buckets(), PARTS);
@@ -115,7 +118,7 @@ pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8],
 
 /// The records of a ledger as an honest run of `plan` writes them.
 pub fn honest_records(plan: &Plan) -> Vec<Vec<u8>> {
-    let matches = vec![Match { key: KeyId::new(7, 2), rows: 2, peer_rows: 1 }];
+    let matches = vec![Match { key: KeyId::new(7, 2), rows: 2, times: 1 }];
     let records = [Record::Head(Head::of(plan)), Record::Start(began()), Record::Unit(UnitId(1), [3; 32], matches)];
     records.iter().map(Record::encode).collect()
 }
@@ -135,7 +138,7 @@ pub fn kept(text: &[u8], raw: Option<&[u8]>, scratch: &Path) {
             out.write(text).and_then(|()| out.finish()).expect("as above");
         }
     }
-    let Some((keys, units)) = kept.load(&ctl).expect("nobody cancels") else { return };
+    let Some((keys, units)) = kept.load(0, &ctl).expect("nobody cancels") else { return };
     for part in 0..PARTS {
         let mut rows = 0;
         let count = |_, _| {

@@ -59,22 +59,22 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
             let Some((part, mut base)) = next else { return placed.flush() };
             read(found, part, keys.kept_in(part), &mut matched)?;
             let mut matched = matched.iter();
-            let (mut i, [mut rows, mut peer_rows]) = (0, [0u64; 2]);
+            let (mut i, [mut rows, mut times]) = (0, [0u64; 2]);
             keys.each(part, |first, row| {
                 if first {
                     // No overflow where pairs count; where they do not, nobody looks at a pair's place.
-                    base = base.wrapping_add(rows.wrapping_mul(peer_rows));
-                    (i, [rows, peer_rows]) = (0, matched.next().copied().unwrap_or_default());
+                    base = base.wrapping_add(rows.wrapping_mul(times));
+                    (i, [rows, times]) = (0, matched.next().copied().unwrap_or_default());
                 } else {
                     i += 1;
                 }
                 match rows {
                     0 if half.mine => placed.push(row, Place::Turn(1)),
-                    1.. if half.pairs && aligned => (0..peer_rows).try_for_each(|j| {
-                        let place = if left { i * peer_rows + j } else { j * rows + i };
+                    1.. if half.pairs && aligned => (0..times).try_for_each(|j| {
+                        let place = if left { i * times + j } else { j * rows + i };
                         placed.push(row, Place::At(base + place))
                     }),
-                    1.. if half.pairs => placed.push(row, Place::Turn(peer_rows)),
+                    1.. if half.pairs => placed.push(row, Place::Turn(times)),
                     _ => Ok(()),
                 }
             })?;
@@ -118,7 +118,7 @@ fn read(found: &Found<'_>, part: usize, keys: usize, matched: &mut Vec<[u64; 2]>
             if place >= matched.len() {
                 matched.resize(place + 1, [0; 2]);
             }
-            matched[place] = [m.rows, m.peer_rows];
+            matched[place] = [m.rows, m.times];
         }
     }
     Ok(())
@@ -209,13 +209,14 @@ mod tests {
         let mut local: Local = local::open(&plan).unwrap();
         let keys = Keys::extract(&*local.table, &plan, &local.scratch, &Control::new(())).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
-        let sizes = plan.sizes(rows, rows, (2, 2), (MEMORY, MEMORY));
-        let units = Units::partition(&keys, &[1; 32], sizes, plan.workers, plan.memory, &local.scratch).unwrap();
+        let sizes = plan.sizes(&[rows, rows], 2, MEMORY);
+        let units =
+            Units::partition(&keys, &[1; 32], sizes.clone(), 0, plan.workers, plan.memory, &local.scratch).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
-        ledger.start(Start { salt: [1; 32], sizes, keys: (rows, rows) }).unwrap();
+        ledger.start(Start { salt: [1; 32], sizes: sizes.clone() }).unwrap();
         for id in (0..sizes.units).map(UnitId) {
             let (_, found) = units.unit(id).unwrap();
-            let found = found.into_iter().map(|(key, rows)| Match { key, rows, peer_rows: 1 });
+            let found = found.into_iter().map(|(key, rows)| Match { key, rows, times: 1 });
             ledger.commit(id, &[0; 32], &found.collect::<Vec<_>>()).unwrap();
         }
         drop(units);
@@ -234,9 +235,9 @@ mod tests {
     /// A ledger with these matches, in units.
     fn ledger(matches: &[Match], memory: u64, dir: &Path) -> Ledger {
         let tag_len = TagLen::new(9).unwrap();
-        let sizes = Sizes { units: 5, in_flight: 1, capacity: 1000, peer_capacity: 1000, tag_len };
+        let sizes = Sizes { units: 5, in_flight: 1, keys: vec![1000; 2], capacities: vec![1000; 2], tag_len };
         let mut ledger = Ledger::new(memory, dir);
-        ledger.start(Start { salt: [1; 32], sizes, keys: (1000, 1000) }).unwrap();
+        ledger.start(Start { salt: [1; 32], sizes }).unwrap();
         for (unit, matches) in (0..).zip(matches.chunks(matches.len() / 5 + 1)) {
             ledger.commit(UnitId(unit), &[0; 32], matches).unwrap();
         }
@@ -336,11 +337,11 @@ mod tests {
             let empties: Vec<u64> = (0..).zip(&table).filter(|(_, key)| key.is_none()).map(|(row, _)| row).collect();
             let keys = if resumed { again(&keys, &empties, dir.path()) } else { keys };
             let groups = groups(&keys);
-            let peer_rows = |peer: u64| if plan.multiplies() { peer } else { 1 };
-            let common = peers.iter().map(|&peer| (peer > 0).then(|| peer_rows(peer)));
+            let times = |peer: u64| if plan.multiplies() { peer } else { 1 };
+            let common = peers.iter().map(|&peer| (peer > 0).then(|| times(peer)));
             let sides: Vec<_> = groups.iter().map(|(_, rows)| rows.clone()).zip(common).collect();
             let matches = groups.iter().zip(&sides).filter_map(|((key, rows), (_, peer))| {
-                Some(Match { key: *key, rows: rows.len() as u64, peer_rows: (*peer)? })
+                Some(Match { key: *key, rows: rows.len() as u64, times: (*peer)? })
             });
             // In no order, as units are.
             let mut matches: Vec<Match> = matches.collect();
@@ -371,10 +372,10 @@ mod tests {
             let mut ledger = ledger(matches, plan.memory, dir.path());
             super::rows(&plan, &keys, &ledger.found().unwrap(), 0, dir.path()).map(|picks| picks.len())
         };
-        let m = Match { key, rows: 1, peer_rows: 1 };
+        let m = Match { key, rows: 1, times: 1 };
         assert_eq!(rows(&[m]).unwrap(), 1);
-        for peer_rows in [MOST + 1, u64::MAX] {
-            let error = rows(&[Match { peer_rows, rows: 3, ..m }]).unwrap_err();
+        for times in [MOST + 1, u64::MAX] {
+            let error = rows(&[Match { times, rows: 3, ..m }]).unwrap_err();
             assert!(error.to_string().contains("remove duplicate keys"), "{error}");
         }
         let beyond = Match { key: KeyId::new(key.part(), 1), ..m };

@@ -126,11 +126,11 @@ impl Kept {
         Ok(Writer { kept: self, ctl, file, key, block, count: 0 })
     }
 
-    /// What the file holds, if it is whole.
+    /// What the file holds, if it is whole: of the party at `place`.
     ///
     /// # Errors
     /// [`vesica_session::Error::Cancelled`].
-    pub fn load(&self, ctl: &Control) -> Result<Option<(Keys, Units)>, JobError> {
+    pub fn load(&self, place: u8, ctl: &Control) -> Result<Option<(Keys, Units)>, JobError> {
         let Some(blocks) = File::open(&self.path).ok().and_then(|file| self.blocks(file)) else { return Ok(None) };
         let mut sealed = Vec::new();
         for number in 0..blocks.len.div_ceil(BLOCK as u64) {
@@ -139,7 +139,7 @@ impl Kept {
                 return Ok(None);
             }
         }
-        Ok(self.parts(blocks))
+        Ok(self.parts(blocks, place))
     }
 
     /// The blocks of `file`, unread.
@@ -152,7 +152,7 @@ impl Kept {
     }
 
     /// The keys and units in `blocks`; none if they do not add up.
-    fn parts(&self, blocks: Blocks) -> Option<(Keys, Units)> {
+    fn parts(&self, blocks: Blocks, place: u8) -> Option<(Keys, Units)> {
         let (mut rows, mut at, end) = ([0; ROWS], ROWS as u64, blocks.len);
         blocks.read_exact_at(&mut rows, 0).ok()?;
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
@@ -164,7 +164,7 @@ impl Kept {
         let (records, numbers, empties) =
             (next(self.start.sizes.units as usize, units::RECORD)?, next(PARTS, 8)?, next(1, 8)?);
         let keys = Keys::cut(u64::from_le_bytes(rows), records.total(), numbers, empties);
-        (at == end).then_some((keys, Units { sizes: self.start.sizes, records }))
+        (at == end).then_some((keys, Units { sizes: self.start.sizes.clone(), place, records }))
     }
 
     /// The salt that the units were cut with.
@@ -321,18 +321,18 @@ mod tests {
         let temp = std::env::temp_dir();
         let table = vesica_table::open(&plan.input).unwrap();
         let keys = Keys::extract(&*table, plan, &temp, &Control::new(())).unwrap();
-        let sizes = plan.sizes(keys.distinct, 100, (1, 1), (1 << 30, 1 << 30));
-        let units = Units::partition(&keys, &[7; 32], sizes, 3, plan.memory, &temp).unwrap();
+        let sizes = plan.sizes(&[keys.distinct, 100], 1, 1 << 30);
+        let units = Units::partition(&keys, &[7; 32], sizes.clone(), 0, 3, plan.memory, &temp).unwrap();
         let mut ledger = Ledger::open(plan, &temp).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
-        ledger.start(Start { salt: [7; 32], sizes, keys: (keys.distinct, 100) }).unwrap();
+        ledger.start(Start { salt: [7; 32], sizes }).unwrap();
         let kept = ledger.kept().unwrap();
         kept.save(&keys, &units, &Control::new(())).unwrap();
         (keys, units, kept)
     }
 
     fn load(kept: &Kept) -> Option<(Keys, Units)> {
-        kept.load(&Control::new(())).unwrap()
+        kept.load(0, &Control::new(())).unwrap()
     }
 
     /// The rows of each part, and whether each begins a key; and those without a key.
@@ -416,7 +416,7 @@ mod tests {
         let (keys, units, kept) = made(&job(dir.path(), ""));
         let ctl = Control::new(());
         ctl.cancel();
-        assert!(matches!(kept.load(&ctl), Err(JobError::Session(Error::Cancelled))));
+        assert!(matches!(kept.load(0, &ctl), Err(JobError::Session(Error::Cancelled))));
         assert!(matches!(kept.save(&keys, &units, &ctl), Err(JobError::Session(Error::Cancelled))));
     }
 

@@ -28,14 +28,14 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use vesica_session::Error;
-use vesica_spec::{Plan, ResumePlan, Share};
+use vesica_spec::{PeerPlan, Plan, ResumePlan, Share};
 use vesica_suite::Sizes;
 use vesica_table::{MAX_BUCKETS, Spill, Spilled};
 use vesica_types::{TagLen, UnitId};
 use zeroize::Zeroizing;
 
 /// The first bytes of a ledger; the last of them says whether it needs a key.
-const MAGIC: &[u8; 16] = b"vesica ledger 3\n";
+const MAGIC: &[u8; 16] = b"vesica ledger 4\n";
 
 /// Bytes before the first record.
 const FRONT: usize = 48;
@@ -55,7 +55,7 @@ pub struct Head {
     version: String,
     shared: String,
     party: String,
-    peer: String,
+    peers: String,
     /// The key columns.
     keys: Vec<String>,
     /// The hash of the input's file, once it is known.
@@ -63,14 +63,12 @@ pub struct Head {
 }
 
 /// What the parties agreed on when the run began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Start {
     /// The run's salt.
     pub salt: [u8; 32],
     /// Its sizes.
     pub sizes: Sizes,
-    /// This party's distinct keys, and the peer's.
-    pub keys: (u64, u64),
 }
 
 /// A finished unit.
@@ -83,6 +81,8 @@ struct Done {
 /// The finished units of a run.
 pub struct Ledger {
     start: Option<Start>,
+    /// How many keys are common, where that is all that is learned.
+    counted: Option<u64>,
     over: bool,
     answers: Answers,
     done: BTreeMap<UnitId, Done>,
@@ -106,6 +106,7 @@ impl Ledger {
     pub fn new(memory: u64, scratch: &Path) -> Self {
         Self {
             start: None,
+            counted: None,
             over: false,
             answers: Answers::default(),
             done: BTreeMap::new(),
@@ -139,8 +140,14 @@ impl Ledger {
                 ledger.answers.begin(attempt);
                 Ok(())
             }
-            (1.., Record::Start(start)) => ledger.begin(start),
-            (1.., Record::Unit(id, digest, matches)) if ledger.start.is_some_and(|start| id.0 < start.sizes.units) => {
+            (1.., Record::Start(start)) if start.sizes.keys.len() == plan.parties.len() => ledger.begin(start),
+            (1.., Record::Count(keys)) if ledger.start.is_some() => {
+                ledger.counted = Some(keys);
+                Ok(())
+            }
+            (1.., Record::Unit(id, digest, matches))
+                if ledger.start.as_ref().is_some_and(|start| id.0 < start.sizes.units) =>
+            {
                 ledger.keep(id, digest, &matches).map_err(|_| damaged())
             }
             _ => Err(damaged()),
@@ -166,7 +173,7 @@ impl Ledger {
 
     /// The file of what reading and cutting made, in a run that began and is to survive its process.
     pub fn kept(&self) -> Option<Kept> {
-        let (disk, start) = (self.disk.as_ref()?, self.start?);
+        let (disk, start) = (self.disk.as_ref()?, self.start.clone()?);
         Some(Kept::new(disk.kept.clone(), disk.material.clone(), start))
     }
 
@@ -175,7 +182,7 @@ impl Ledger {
         self.start.as_ref()
     }
 
-    /// Attempts at the job, and what the peer was answered in them.
+    /// Attempts at the job, and what the peers were answered in them.
     pub fn answers(&self) -> &Answers {
         &self.answers
     }
@@ -199,7 +206,7 @@ impl Ledger {
     /// Those of writing.
     pub fn start(&mut self, start: Start) -> Result<(), JobError> {
         self.kept().map_or(Ok(()), |kept| kept.remove())?;
-        self.append(&Record::Start(start))?;
+        self.append(&Record::Start(start.clone()))?;
         self.begin(start)
     }
 
@@ -207,6 +214,7 @@ impl Ledger {
         self.matches = Matches::Growing(Box::new(Spill::new(PARTS, Match::BYTES, self.memory, &self.scratch)?));
         self.pairs = vec![0; PARTS];
         self.start = Some(start);
+        self.counted = None;
         self.done.clear();
         Ok(())
     }
@@ -233,7 +241,7 @@ impl Ledger {
     }
 
     fn keep(&mut self, id: UnitId, digest: [u8; 32], matches: &[Match]) -> Result<(), JobError> {
-        self.answers.finish(self.start.map_or(0, |start| start.sizes.peer_capacity));
+        self.answers.finish();
         if self.has(id) {
             return Ok(());
         }
@@ -243,10 +251,23 @@ impl Ledger {
         for m in matches {
             spill.push(m.key.part(), &m.to_bytes())?;
             let pairs = &mut self.pairs[m.key.part()];
-            *pairs = pairs.saturating_add(m.rows.saturating_mul(m.peer_rows));
+            *pairs = pairs.saturating_add(m.rows.saturating_mul(m.times));
         }
         let rows = matches.iter().fold(0, |rows: u64, m| rows.saturating_add(m.rows));
         self.done.insert(id, Done { digest, common: Common { keys: matches.len() as u64, rows } });
+        Ok(())
+    }
+
+    /// So many keys are common, and nothing else is learned. Said before the units are finished, of which nothing is known then. The
+    /// first count stands, as the first result of a unit does.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn count(&mut self, keys: u64) -> Result<(), JobError> {
+        if self.counted.is_none() {
+            self.append(&Record::Count(keys))?;
+            self.counted = Some(keys);
+        }
         Ok(())
     }
 
@@ -262,7 +283,7 @@ impl Ledger {
 
     /// Whether every unit is finished.
     pub fn is_whole(&self) -> bool {
-        self.start.is_some_and(|start| self.len() == u64::from(start.sizes.units))
+        self.start.as_ref().is_some_and(|start| self.len() == u64::from(start.sizes.units))
     }
 
     /// How much the finished units found to be common.
@@ -270,7 +291,7 @@ impl Ledger {
         let sum = |what: fn(&Common) -> u64| {
             self.done.values().fold(0, |sum: u64, done| sum.saturating_add(what(&done.common)))
         };
-        Common { keys: sum(|common| common.keys), rows: sum(|common| common.rows) }
+        Common { keys: self.counted.unwrap_or_else(|| sum(|common| common.keys)), rows: sum(|common| common.rows) }
     }
 
     /// What all units found; to be had again after a break.
@@ -287,6 +308,7 @@ impl Ledger {
         };
         let mut hash = blake3::Hasher::new();
         self.done.values().for_each(|done| _ = hash.update(&done.digest));
+        hash.update(&self.counted.unwrap_or_default().to_le_bytes());
         let rows = self.common().rows;
         Ok(Found { matches, rows, pairs: &self.pairs, digest: *hash.finalize().as_bytes() })
     }
@@ -314,12 +336,14 @@ impl Ledger {
 impl Head {
     /// The head of `plan`'s run, whose input is not known yet.
     pub fn of(plan: &Plan) -> Self {
-        let peer = plan.peer();
+        let peer = |peer: &PeerPlan| {
+            format!("{} ({})", peer.party, peer.trust.as_ref().map_or("no TLS".to_owned(), |t| t.to_string()))
+        };
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             shared: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().into(),
-            peer: format!("{} ({})", peer.party, peer.trust.as_ref().map_or("no TLS".to_owned(), |t| t.to_string())),
+            peers: plan.peers.iter().map(peer).collect::<Vec<_>>().join(", "),
             keys: plan.keys.clone(),
             input: None,
         }
@@ -338,7 +362,7 @@ impl Head {
             }
             () if self.party != other.party => differs(&format!("party, {}", other.party), "name that one"),
             () if self.shared != other.shared => differs("[shared] part of the job", "restore it"),
-            () if self.peer != other.peer => differs(&format!("partner, {}", other.peer), "restore it in [mine]"),
+            () if self.peers != other.peers => differs(&format!("partner, {}", other.peers), "restore it in [mine]"),
             () if self.keys != other.keys => {
                 differs(&format!("choice of keys, {}", other.keys.join(", ")), "restore mine.input.keys")
             }
@@ -351,10 +375,9 @@ impl Head {
 impl Start {
     /// The start as it is written.
     pub fn encode(&self) -> Vec<u8> {
-        let Start { salt, sizes, keys } = self;
-        let tag_bytes = sizes.tag_len.bytes() as u64;
-        let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.capacity, sizes.peer_capacity, tag_bytes];
-        let numbers = numbers.iter().chain([&keys.0, &keys.1]).flat_map(|n| n.to_le_bytes());
+        let Start { salt, sizes } = self;
+        let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.tag_len.bytes() as u64];
+        let numbers = numbers.iter().chain(&sizes.keys).chain(&sizes.capacities).flat_map(|n| n.to_le_bytes());
         salt.iter().copied().chain(numbers).collect()
     }
 }
@@ -366,6 +389,8 @@ pub enum Record {
     Attempt(Attempt),
     Start(Start),
     Unit(UnitId, [u8; 32], Vec<Match>),
+    /// How many keys are common.
+    Count(u64),
 }
 
 impl Record {
@@ -380,6 +405,7 @@ impl Record {
             Record::Attempt(Attempt { missing, at_once }) => {
                 [&[3], [missing, at_once].map(|n| n.to_le_bytes()).as_flattened()].concat()
             }
+            Record::Count(keys) => [&[4], keys.to_le_bytes().as_slice()].concat(),
             Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
@@ -400,15 +426,17 @@ impl Record {
             0 => serde_json::from_slice(rest).ok().map(Record::Head),
             1 => {
                 let (salt, rest) = rest.split_first_chunk()?;
-                let [units, in_flight, capacity, peer_capacity, tag, mine, theirs] = numbers(rest)?.try_into().ok()?;
+                let numbers = numbers(rest)?;
+                let ([units, in_flight, tag], by_place) = numbers.split_first_chunk()?;
+                let (keys, capacities) = by_place.split_at_checked(by_place.len() / 2)?;
                 let sizes = Sizes {
-                    units: u32::try_from(units).ok().filter(|&units| (1..=MAX_BUCKETS as u32).contains(&units))?,
-                    in_flight: in_flight.try_into().ok()?,
-                    capacity,
-                    peer_capacity,
-                    tag_len: TagLen::new(tag.try_into().ok()?)?,
+                    units: u32::try_from(*units).ok().filter(|&units| (1..=MAX_BUCKETS as u32).contains(&units))?,
+                    in_flight: (*in_flight).try_into().ok()?,
+                    keys: keys.to_vec(),
+                    capacities: capacities.to_vec(),
+                    tag_len: TagLen::new((*tag).try_into().ok()?)?,
                 };
-                Some(Record::Start(Start { salt: *salt, sizes, keys: (mine, theirs) }))
+                (keys.len() == capacities.len()).then_some(Record::Start(Start { salt: *salt, sizes }))
             }
             2 => {
                 let (id, rest) = rest.split_first_chunk()?;
@@ -421,6 +449,7 @@ impl Record {
                 let [missing, at_once] = numbers(rest)?.try_into().ok()?;
                 Some(Record::Attempt(Attempt { missing, at_once }))
             }
+            4 => numbers(rest)?.try_into().ok().map(|[keys]: [u64; 1]| Record::Count(keys)),
             _ => None,
         }
     }
@@ -663,15 +692,15 @@ mod tests {
 
     fn start() -> Start {
         let tag_len = TagLen::new(9).unwrap();
-        let sizes = Sizes { units: 4, in_flight: 2, capacity: 10, peer_capacity: 20, tag_len };
-        Start { salt: [7; 32], sizes, keys: (30, 60) }
+        let sizes = Sizes { units: 4, in_flight: 2, keys: vec![30, 60], capacities: vec![10, 20], tag_len };
+        Start { salt: [7; 32], sizes }
     }
 
     /// An attempt at all four units, two at once.
-    const ATTEMPT: Attempt = Attempt { missing: 80, at_once: 40 };
+    const ATTEMPT: Attempt = Attempt { missing: 4, at_once: 2 };
 
     fn unit(n: u64) -> ([u8; 32], Vec<Match>) {
-        let m = |i| Match { key: KeyId::new(n as usize, i), rows: i + 2, peer_rows: i + 1 };
+        let m = |i| Match { key: KeyId::new(n as usize, i), rows: i + 2, times: i + 1 };
         ([n as u8; 32], (0..n).map(m).collect())
     }
 
@@ -728,7 +757,7 @@ mod tests {
         let plan = job(dir.path(), "");
         written(&plan);
         let again = Start { salt: [8; 32], ..start() };
-        open(&plan).unwrap().start(again).unwrap();
+        open(&plan).unwrap().start(again.clone()).unwrap();
         let ledger = open(&plan).unwrap();
         assert_eq!((ledger.started(), ledger.len()), (Some(&again), 0));
     }
@@ -759,14 +788,14 @@ mod tests {
         let plan = job(dir.path(), "");
         written(&plan);
         let mut ledger = open(&plan).unwrap();
-        assert_eq!((ledger.answers().attempts, ledger.answers().keys(), ledger.answers().at_most()), (1, 40, 80));
+        assert_eq!((ledger.answers().attempts, ledger.answers().units(), ledger.answers().at_most()), (1, 2, 4));
         ledger.attempt(ATTEMPT).unwrap();
         ledger.start(Start { salt: [8; 32], ..start() }).unwrap();
         commit(&mut ledger, 0, 1);
         // The same unit again is another answer.
         commit(&mut ledger, 0, 1);
         let counted = *ledger.answers();
-        assert_eq!((counted.attempts, counted.keys(), ledger.len()), (2, 120, 1));
+        assert_eq!((counted.attempts, counted.units(), ledger.len()), (2, 6, 1));
         drop(ledger);
         assert_eq!(*open(&plan).unwrap().answers(), counted);
     }
@@ -785,7 +814,7 @@ mod tests {
             open(&plan)
         };
         let starts = |units| Record::Start(Start { sizes: Sizes { units, ..start().sizes }, ..start() });
-        let all = Match { key: KeyId::new(7, 0), rows: u64::MAX, peer_rows: u64::MAX };
+        let all = Match { key: KeyId::new(7, 0), rows: u64::MAX, times: u64::MAX };
         let unit = |id| Record::Unit(UnitId(id), [1; 32], vec![all]);
         for records in [&[starts(0)][..], &[starts((1 << 16) + 1)], &[starts(4), unit(4)], &[unit(0)]] {
             assert!(ledger(records).err().unwrap().to_string().contains("it is damaged"));
@@ -949,7 +978,7 @@ mod tests {
 
         #[test]
         fn units_survive_their_encoding(id: u32, digest: [u8; 32], words: Vec<(u64, u64, u64)>) {
-            let m = |(key, rows, peer_rows)| Match { key: KeyId(key), rows, peer_rows };
+            let m = |(key, rows, times)| Match { key: KeyId(key), rows, times };
             let matches: Vec<Match> = words.into_iter().map(m).collect();
             let decoded = Record::decode(&Record::Unit(UnitId(id), digest, matches.clone()).encode());
             proptest::prop_assert!(

@@ -22,7 +22,7 @@ mod keys;
 mod ledger;
 mod local;
 mod part;
-mod peer;
+mod peers;
 pub mod report;
 mod run;
 pub mod sample;
@@ -32,6 +32,7 @@ mod sort;
 mod threads;
 mod trace;
 mod units;
+mod whole;
 
 pub use agree::Difference;
 pub use check::{Checked, Finding, check};

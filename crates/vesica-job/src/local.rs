@@ -6,7 +6,7 @@ use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::threads::cores;
 use crate::units::Found;
-use crate::{hash, join, kept, part, peer};
+use crate::{hash, join, kept, part, peers};
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_spec::{Plan, Share};
@@ -162,7 +162,7 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
         Some(key) => Identity::load_pair(identity, key),
     });
     let identity = identity.transpose()?;
-    let endpoint = peer::endpoint(plan, identity.as_ref())?;
+    let endpoint = peers::endpoint(plan, identity.as_ref())?;
     let table = vesica_table::open(&plan.input)?;
     // Asks for the columns, and reads nothing yet.
     drop(table.keys(&plan.keys, 1)?);

@@ -54,11 +54,11 @@ pub struct Outcome {
     pub empty: u64,
     /// Rows whose key stands in an earlier row too.
     pub duplicates: u64,
-    /// Distinct keys that the other party has too; null for a party that does not learn.
+    /// Distinct keys that the other parties have too; null for a party that does not learn.
     pub matched: Option<u64>,
-    /// Rows of the input whose key matched; null for a party that does not learn.
+    /// Rows of the input whose key matched; null for a party that does not learn, and where the result is a count of keys.
     pub matched_rows: Option<u64>,
-    /// The file that was written; null for a party that does not learn.
+    /// The file that was written; null for a party that does not learn, and where the result is a count.
     pub output: Option<Written>,
 }
 
@@ -107,13 +107,11 @@ pub struct Chosen {
     pub in_flight: u32,
     /// Keys a unit that this party padded to.
     pub unit_capacity: u64,
-    /// Keys a unit that the peer padded to.
-    pub peer_unit_capacity: u64,
     /// Bytes of a comparison tag.
     pub tag_bytes: u32,
     /// The instruction set that the arithmetic ran on.
     pub cpu: String,
-    /// How the connection was secured.
+    /// How the connections were secured.
     pub tls: String,
     /// The peers.
     pub peers: Vec<PeerId>,
@@ -128,6 +126,8 @@ pub struct PeerId {
     pub fingerprint: Option<String>,
     /// The distinct keys that it said it brings.
     pub keys: u64,
+    /// Keys a unit that it padded to.
+    pub unit_capacity: u64,
     /// Attempts at the job that were begun with it: 1, unless a connection broke or a process was started again.
     pub attempts: u64,
     /// The keys that this side worked on for it in all attempts, padding included: so many guesses at this side's keys it had
@@ -250,7 +250,6 @@ impl Report {
     /// The run in plain words: what matched, what each side learned, and what it cost.
     pub fn in_words(&self) -> String {
         let (o, t) = (&self.outcome, &self.total);
-        let peer = self.chosen.peers.first();
         let peers: Vec<&str> = self.chosen.peers.iter().map(|p| p.name.as_str()).collect();
         let mut text = String::new();
         match (o.matched, o.matched_rows) {
@@ -263,6 +262,15 @@ impl Report {
                     count(o.rows),
                     peers.join(" and "),
                     count(keys)
+                );
+            }
+            (Some(keys), None) => {
+                let held = peers.join(" and ");
+                let _ = writeln!(
+                    text,
+                    "{} of your {} distinct keys are held by {held} too; which of them, nobody learned.",
+                    count(keys),
+                    count(o.keys)
                 );
             }
             _ => {
@@ -293,16 +301,10 @@ impl Report {
         for r in &self.revealed {
             let _ = writeln!(text, "  {}: {}", r.to.join(" and "), r.what);
         }
-        if let Some(peer) = peer {
-            let _ = writeln!(
-                text,
-                "  In numbers: {} holds {} distinct keys, {} holds {}.",
-                self.job.party,
-                count(o.keys),
-                peer.name,
-                count(peer.keys)
-            );
-        }
+        let held = |(name, keys): (&str, u64)| format!("{name} holds {}", count(keys));
+        let all = self.chosen.peers.iter().map(|peer| (peer.name.as_str(), peer.keys));
+        let all: Vec<String> = [(self.job.party.as_str(), o.keys)].into_iter().chain(all).map(held).collect();
+        let _ = writeln!(text, "  In distinct keys: {}.", all.join(", "));
         let _ = writeln!(
             text,
             "\nCost: {:.1} s ({:.1} s of it waiting for {}), {:.1} s of CPU, {} sent, {} received, {} of memory at most.",
@@ -315,16 +317,17 @@ impl Report {
             size(t.peak_memory)
         );
         let c = &self.chosen;
+        let units = c.peers.iter().map(|peer| peer.unit_capacity);
+        let units: Vec<String> = [c.unit_capacity].into_iter().chain(units).map(count).collect();
         let _ = writeln!(
             text,
-            "How: {}{} ({}, {}), {} units of {} and {} keys, tags of {} bytes; {}.",
+            "How: {}{} ({}, {}), {} units of {} keys, tags of {} bytes; {}.",
             c.protocol,
             c.curve.as_ref().map(|curve| format!(" on {curve}")).unwrap_or_default(),
             c.security,
             c.cpu,
             c.units,
-            count(c.unit_capacity),
-            count(c.peer_unit_capacity),
+            units.join(" and "),
             c.tag_bytes,
             c.tls
         );

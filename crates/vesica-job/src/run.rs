@@ -1,6 +1,6 @@
 //! A job from start to end: one record's journey, a call a stage.
 
-use crate::agree::{self, Purpose};
+use crate::agree::{self, Agreed, Purpose};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::error::JobError;
@@ -8,16 +8,17 @@ use crate::kept::Kept;
 use crate::keys::Keys;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
+use crate::peers::Peers;
 use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::trace::Trace;
 use crate::units::{Both, Common, Units, Work, open_and_run};
-use crate::{hash, part, peer, settle};
+use crate::{hash, part, settle};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_net::{Endpoint, Link, Traffic};
-use vesica_session::{Channel, Fault, Lines, Misbehaviour, SessionRng};
+use vesica_net::{Endpoint, Traffic};
+use vesica_session::{Fault, Lines, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
-use vesica_suite::Sizes;
+use vesica_suite::{Cut, ResultKind, Sizes};
 use vesica_table::Staged;
 use vesica_types::Party;
 
@@ -47,21 +48,20 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let mut ledger = Ledger::open(plan, &local.scratch)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
-    let report = match (met, side.ended.take()) {
-        (met, Some(report)) => {
+    let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
+        (met, Stage::Ended(_, report)) => {
             if let Err(error) = met {
-                let peer = &plan.peer().party;
                 ctl.note(format!(
-                    "this side is done; if {peer} is not, run the same command again on both sides: {error}"
+                    "this side is done; if the others are not, run the same command again on all sides: {error}"
                 ));
             }
-            side.write_alone(&mut ledger, report, &mut clock)
+            side.write_alone(&mut ledger, *report, &mut clock)
         }
-        (Err(error), None) if ledger.is_whole() && (error.fault() == Fault::Network || error.is_over()) => {
-            side.without_the_peer(&mut ledger, error, &mut clock, ctl)
+        (Err(error), _) if ledger.is_whole() && (error.fault() == Fault::Network || error.is_over()) => {
+            side.without_the_peers(&mut ledger, error, &mut clock, ctl)
         }
-        (Err(error), None) => Err(error),
-        (Ok(()), None) => Err(vesica_session::Error::Bug("a run ended without a result".into()).into()),
+        (Err(error), _) => Err(error),
+        (Ok(()), _) => Err(vesica_session::Error::Bug("a run ended without a result".into()).into()),
     };
     if matches!(report, Err(JobError::TooSmall(_))) {
         // The ledger holds matches that nobody may see.
@@ -72,7 +72,7 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     for peer in &mut report.chosen.peers {
         // What a peer asked for after its last word counts too.
         peer.attempts = ledger.answers().attempts;
-        peer.answered = ledger.answers().keys();
+        peer.answered = ledger.answers().units().saturating_mul(peer.unit_capacity);
     }
     if let Some(path) = &plan.report {
         report::save(path, &report)?;
@@ -95,9 +95,13 @@ impl Lost {
     /// Breaks without progress after which a run gives up.
     const MOST: u32 = 5;
 
-    /// Goes on after `error` if that was the connection's, and not once too often.
+    /// Goes on after `error` if that was a connection's, this side's or one between others, and not once too often.
     fn after(error: JobError, before: Option<Lost>, units: u64) -> Result<Self, JobError> {
-        let JobError::Session(vesica_session::Error::Net { peer, why }) = error else { return Err(error) };
+        let (peer, why) = match error {
+            JobError::Session(vesica_session::Error::Net { peer, why }) => (peer, why),
+            JobError::Session(vesica_session::Error::Stopped { peer, fault: Fault::Network, why }) => (peer, why),
+            error => return Err(error),
+        };
         let stuck = before.filter(|before| units <= before.units);
         let (units, times) = stuck.map_or((units, 1), |before| (before.units, before.times + 1));
         let lost = Self { peer, why, units, times };
@@ -113,16 +117,61 @@ impl Lost {
     }
 }
 
+/// How far this side of a run is.
+enum Stage {
+    /// The table is read.
+    Read,
+    /// The keys are cut into units.
+    Cut(Cutting),
+    /// The peers have said that they are done. What is reported lacks the output of a side that learns alone, which writes when it has
+    /// parted from them.
+    Ended(Cutting, Box<Report>),
+}
+
+/// Keys that are cut into units.
+struct Cutting {
+    units: Units,
+    /// The salt that this was done with.
+    salt: [u8; 32],
+}
+
+impl Stage {
+    /// The cut, if there is one.
+    fn cutting(&self) -> Option<&Cutting> {
+        match self {
+            Stage::Read => None,
+            Stage::Cut(cutting) | Stage::Ended(cutting, _) => Some(cutting),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self, Stage::Ended(..))
+    }
+
+    /// The same stage with another cut; the first one, if there was none.
+    fn recut(&mut self, cutting: Cutting) {
+        *self = match std::mem::replace(self, Stage::Read) {
+            Stage::Ended(_, report) => Stage::Ended(cutting, report),
+            Stage::Read | Stage::Cut(_) => Stage::Cut(cutting),
+        };
+    }
+
+    /// The peers are done; `report` says what came out. The first report stands.
+    fn end(&mut self, report: Report) {
+        *self = match std::mem::replace(self, Stage::Read) {
+            Stage::Cut(cutting) => Stage::Ended(cutting, Box::new(report)),
+            other => other,
+        };
+    }
+}
+
 /// This party's side of a run, which outlives a connection.
 struct Side<'a> {
     plan: &'a Plan,
     local: Local,
+    /// Which rows have which key.
     keys: Keys,
-    /// The keys cut into units, by the salt that this was done with.
-    units: Option<([u8; 32], Units)>,
-    /// The report, once the peer has said that it is done and is needed no more. It lacks the output of a side that learns
-    /// alone, which writes when it has parted from the peer.
-    ended: Option<Report>,
+    stage: Stage,
 }
 
 impl<'a> Side<'a> {
@@ -136,46 +185,51 @@ impl<'a> Side<'a> {
     ) -> Result<Self, JobError> {
         let table = &*local.table;
         if let Some(kept) = ledger.kept().filter(Kept::exists) {
-            let load = || hash::beside(table, ctl, || kept.load(ctl));
+            let load = || hash::beside(table, ctl, || kept.load(plan.me.place(), ctl));
             let (loaded, input) = clock.phase("resume", "", None, load)?;
             ledger.identify(&input)?;
             if let Some((keys, units)) = loaded {
-                return Ok(Self { plan, local, keys, units: Some((kept.salt(), units)), ended: None });
+                let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
+                return Ok(Self { plan, local, keys, stage });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
         let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
-        Ok(Self { plan, local, keys, units: None, ended: None })
+        Ok(Self { plan, local, keys, stage: Stage::Read })
     }
 
-    /// Meets the peer, as often as the connection breaks, until each knows that the other is done.
+    /// Meets the peers, as often as a connection breaks, until each knows that the others are done.
     ///
     /// # Errors
-    /// Whatever ends the run; after the output is in its place, whatever keeps the peer from saying that it is done.
+    /// Whatever ends the run; after the output is in its place, whatever keeps a peer from saying that it is done.
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
         loop {
             let patience = self.patience(ledger);
             let endpoint = Endpoint { patience, ..self.local.endpoint.clone() };
-            let link = match clock.wait("connect", || peer::connect(endpoint, ctl)) {
-                Ok(link) => link,
+            let peers = match clock.wait("connect", || Peers::connect(endpoint, ctl)) {
+                Ok(peers) => peers,
                 Err(error) if error.fault() == Fault::Network => {
                     return Err(lost.map_or(error, |lost| lost.for_good(patience)));
                 }
                 Err(error) => return Err(error),
             };
-            let Err(error) = self.together(ledger, &link, clock, ctl) else { return Ok(()) };
-            peer::leave(&link, &error);
-            lost = Some(Lost::after(error, lost, ledger.len())?);
-            let (peer, wait) = (&self.plan.peer().party, humantime::format_duration(self.patience(ledger)));
-            let done = if self.ended.is_some() { "this side is done, but " } else { "" };
-            ctl.note(format!("{done}lost {peer}; waiting up to {wait} for it to come back"));
+            let Err(error) = self.together(ledger, &peers, clock, ctl) else { return Ok(()) };
+            peers.leave(&error);
+            let now = Lost::after(error, lost, ledger.len())?;
+            let wait = humantime::format_duration(self.patience(ledger));
+            let done = if self.stage.has_ended() { "this side is done, but " } else { "" };
+            ctl.note(match self.plan.peers.len() {
+                1 => format!("{done}lost {}; waiting up to {wait} for it to come back", now.peer),
+                _ => format!("{done}lost {} ({}); waiting up to {wait} for all to come back", now.peer, now.why),
+            });
+            lost = Some(now);
         }
     }
 
-    /// How long the peer is waited for: not long if this side can do without it.
+    /// How long the peers are waited for: not long if this side can do without them.
     fn patience(&self, ledger: &Ledger) -> Duration {
-        let done = self.ended.is_some() || (self.plan.learns_alone() && ledger.is_whole());
+        let done = self.stage.has_ended() || (self.plan.learns_alone() && ledger.is_whole());
         self.plan.patience.min(if done { STAY } else { Duration::MAX })
     }
 
@@ -205,11 +259,11 @@ impl<'a> Side<'a> {
         Ok(report)
     }
 
-    /// Ends a run whose units are all finished and whose peer is lost: `error` says how.
+    /// Ends a run whose units are all finished and whose peers are lost: `error` says how.
     ///
     /// # Errors
-    /// [`JobError::LastWord`] if the peer's word is needed; [`JobError::TooSmall`]; those of writing.
-    fn without_the_peer(
+    /// [`JobError::LastWord`] if a peer's word is needed; [`JobError::TooSmall`]; those of writing.
+    fn without_the_peers(
         &mut self,
         ledger: &mut Ledger,
         error: JobError,
@@ -221,113 +275,131 @@ impl<'a> Side<'a> {
         if let Some(least) = settle::too_small(plan, common) {
             return Err(JobError::TooSmall(least));
         }
-        let Some(start) = ledger.started().copied().filter(|_| plan.learns_alone()) else {
+        let Some(start) = ledger.started().cloned().filter(|_| plan.learns_alone()) else {
             return Err(if error.is_over() { error } else { JobError::LastWord(Box::new(error)) });
         };
-        let party = &plan.peer().party;
         ctl.note(format!(
-            "every unit is finished, so the result is written without {party}, which may not know that: {error}"
+            "every unit is finished, so the result is written without the others, who may not know that: {error}"
         ));
-        let peer = PeerId {
-            name: party.name().to_owned(),
+        let peers = plan.peers.iter().map(|peer| PeerId {
+            name: peer.party.name().to_owned(),
             fingerprint: None,
-            keys: start.keys.1,
+            keys: start.sizes.keys[usize::from(peer.party.place())],
+            unit_capacity: start.sizes.capacity(peer.party.place()),
             attempts: 0,
             answered: 0,
             version: "not met again".into(),
-        };
-        let met = Met { tls: "not connected when it ended".into(), peer, traffic: Traffic::default() };
+        });
+        let met =
+            Met { tls: "not connected when it ended".into(), peers: peers.collect(), traffic: Traffic::default() };
         let outcome = outcome(plan, &self.keys, common, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
         self.write_alone(ledger, report, clock)
     }
 
-    /// What happens while the peer is there.
+    /// What happens while the peers are there.
     fn together(
         &mut self,
         ledger: &mut Ledger,
-        link: &Link,
+        peers: &Peers,
         clock: &mut Clock<'_>,
         ctl: &Control,
     ) -> Result<(), JobError> {
-        let Self { plan, local, keys, units, ended } = self;
+        let plan = self.plan;
         let mut rng =
             SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
-        let mut control = link.line("control")?;
-        let agreed = clock.follow(link, "agree", "", None, || {
-            agree::agree(plan, Purpose::Run, keys.distinct, ledger, &mut *control, &mut rng)
+        let mut control = peers.line("control")?;
+        let distinct = self.keys.distinct;
+        let agreed = clock.follow(peers, "agree", "", None, || {
+            agree::agree(plan, Purpose::Run, distinct, ledger, &mut control, &mut rng)
         })?;
-        if units.as_ref().is_none_or(|(salt, _)| *salt != agreed.salt) {
-            if !keys.are_whole() {
-                // The peer has forgotten the run, so that it begins anew.
-                *keys = clock.follow(link, "read", "rows", local.table.rows(), || local.keys(plan, ledger, ctl))?;
-            }
-            let cut = clock.follow(link, "partition", "units", None, || {
-                Units::partition(keys, &agreed.salt, agreed.sizes, plan.workers, plan.memory, &local.scratch)
-            })?;
-            if let Some(kept) = ledger.kept() {
-                clock.follow(link, "keep", "", None, || kept.save(keys, &cut, ctl))?;
-            }
-            *units = Some((agreed.salt, cut));
-        }
-        let (_, units) = units.as_ref().expect("they were just cut");
+        self.cut(&agreed, ledger, peers, clock, ctl)?;
+        let Self { local, keys, stage, .. } = self;
+        let Some(Cutting { units, .. }) = stage.cutting() else {
+            return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
+        };
         let all = plan.all_learn();
         let both = all.then(|| Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() });
-        let total = u64::from(agreed.sizes.units);
-        let meter = clock.follow(link, "match", "units", Some(total), || {
-            let work = Work { units, done: &agreed.done, both, ledger, link, ctl };
+        let (of, total) = match plan.suite().cut() {
+            Cut::Units => ("units", Some(u64::from(agreed.sizes.units))),
+            Cut::Whole => ("elements", None),
+        };
+        let meter = clock.follow(peers, "match", of, total, || {
+            let work = Work { units, done: &agreed.done, both, ledger, peers, scratch: &local.scratch, ctl };
             open_and_run(plan, &agreed.terms(), work, &mut rng)
         })?;
         clock.steps("match", &meter);
 
         let common = ledger.common();
-        // Nothing is told about a result before both are known to have the same.
+        // Nothing is told about a result before all are known to have the same.
         if let Some(both) = both {
-            let compare = || -> Result<(), JobError> {
-                let mut lines = Lines::new(vec![link.line("result")?]);
-                both.same("job", 0, &ledger.found()?.digest, &mut lines, &mut rng)
-            };
-            clock.follow(link, "compare", "", None, compare)?;
+            let digest = ledger.found()?.digest;
+            let compare = || both.same_as_all("job", &digest, peers, &mut rng);
+            clock.follow(peers, "compare", "", None, compare)?;
         }
-        let settle = || settle::settle(plan, keys, common, agreed.peer_keys, &mut *control);
-        let absent = clock.follow(link, "settle", "", None, settle)?;
+        let settle = || settle::settle(plan, keys, common, &agreed.sizes, &mut control);
+        let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
-        // either. Where one learns, it writes when the other is gone, who would see from the clock how much there is.
-        let staged = match ended {
-            None if all => {
-                let found = ledger.found()?;
-                clock.follow(link, "write", "rows", None, || local.stage(plan, keys, &found, absent))?
-            }
-            _ => None,
+        // either. Where one learns, it writes when the others are gone, who would see from the clock how much there is.
+        let staged = if all && !stage.has_ended() {
+            let found = ledger.found()?;
+            clock.follow(peers, "write", "rows", None, || local.stage(plan, keys, &found, absent))?
+        } else {
+            None
         };
-        clock.follow(link, "finish", "", None, || finish(&mut *control))?;
-        if ended.is_none() {
+        clock.follow(peers, "finish", "", None, || finish(&mut control))?;
+        if !stage.has_ended() {
             let output = staged.map(Staged::commit).transpose()?;
-            let peer = PeerId {
-                name: plan.peer().party.name().to_owned(),
-                fingerprint: link.secured().fingerprint.map(|f| f.to_string()),
-                keys: agreed.peer_keys,
-                attempts: 0,
-                answered: 0,
-                version: agreed.peer_version.clone(),
-            };
-            let met = Met { tls: link.secured().to_string(), peer, traffic: link.traffic() };
+            let met = Met::of(peers, &agreed);
             let outcome = outcome(plan, keys, common, output);
-            *ended = Some(reported(plan, &agreed.sizes, met, outcome, clock));
+            stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
         drop(control);
         // A goodbye is said by those who are done. Whose goodbye does not come may still lack this side's last word.
-        clock.follow(link, "close", "", None, || Ok(link.close()?))
+        clock.follow(peers, "close", "", None, || Ok(peers.close()?))
+    }
+
+    /// Cuts the keys into units by the salt that was agreed on, unless that was done.
+    fn cut(
+        &mut self,
+        agreed: &Agreed,
+        ledger: &mut Ledger,
+        peers: &Peers,
+        clock: &mut Clock<'_>,
+        ctl: &Control,
+    ) -> Result<(), JobError> {
+        let Self { plan, local, keys, stage } = self;
+        if stage.cutting().is_some_and(|cutting| cutting.salt == agreed.salt) {
+            return Ok(());
+        }
+        if !keys.are_whole() {
+            // The peers have forgotten the run, so that it begins anew.
+            *keys = clock.follow(peers, "read", "rows", local.table.rows(), || local.keys(plan, ledger, ctl))?;
+        }
+        let units = clock.follow(peers, "partition", "units", None, || {
+            let (sizes, place) = (agreed.sizes.clone(), plan.me.place());
+            Units::partition(keys, &agreed.salt, sizes, place, plan.workers, plan.memory, &local.scratch)
+        })?;
+        if let Some(kept) = ledger.kept() {
+            clock.follow(peers, "keep", "", None, || kept.save(keys, &units, ctl))?;
+        }
+        stage.recut(Cutting { units, salt: agreed.salt });
+        Ok(())
     }
 }
 
-/// Both say that they are done.
-fn finish(control: &mut dyn Channel) -> Result<(), JobError> {
-    control.step("finish");
-    if control.swap_exact(&DONE, DONE.len())? != DONE {
-        let fault = Misbehaviour::Contradiction("its last word is not that it is done");
-        return Err(control.accuse(fault).into());
+/// All say that they are done.
+fn finish(control: &mut Lines) -> Result<(), JobError> {
+    for ch in control.all() {
+        ch.step("finish");
+        ch.send(&DONE)?;
+    }
+    for ch in control.all() {
+        if ch.recv_exact(DONE.len())? != DONE {
+            let fault = Misbehaviour::Contradiction("its last word is not that it is done");
+            return Err(ch.accuse(fault).into());
+        }
     }
     Ok(())
 }
@@ -338,13 +410,14 @@ const DONE: [u8; 32] = *b"this side has done what it is to";
 /// What came out, with the output as far as it is written.
 fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {
     let i_learn = plan.i_learn();
+    let rows = i_learn && plan.shared.result == ResultKind::Rows;
     Outcome {
         rows: keys.rows,
         keys: keys.distinct,
         empty: keys.empty,
         duplicates: keys.duplicates,
         matched: i_learn.then_some(common.keys),
-        matched_rows: i_learn.then_some(common.rows),
+        matched_rows: rows.then_some(common.rows),
         output: output.map(written),
     }
 }
@@ -353,11 +426,28 @@ fn written(output: vesica_table::Written) -> report::Written {
     report::Written { path: output.path, rows: output.rows, bytes: output.bytes }
 }
 
-/// What is known of the peer and of the connection.
+/// What is known of the peers and of the connections.
 struct Met {
     tls: String,
-    peer: PeerId,
+    peers: Vec<PeerId>,
     traffic: Traffic,
+}
+
+impl Met {
+    fn of(peers: &Peers, agreed: &Agreed) -> Self {
+        let tls: Vec<String> = peers.links().iter().map(|link| link.secured().to_string()).collect();
+        let each = peers.links().iter().zip(&agreed.versions).map(|(link, version)| PeerId {
+            name: link.peer().name().to_owned(),
+            fingerprint: link.secured().fingerprint.map(|f| f.to_string()),
+            keys: agreed.sizes.keys[usize::from(link.peer().place())],
+            unit_capacity: agreed.sizes.capacity(link.peer().place()),
+            attempts: 0,
+            answered: 0,
+            version: version.clone(),
+        });
+        let tls = if tls.iter().all(|one| *one == tls[0]) { tls[0].clone() } else { tls.join("; ") };
+        Self { tls, peers: each.collect(), traffic: peers.traffic() }
+    }
 }
 
 fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
@@ -383,12 +473,11 @@ fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut 
             wire_version: vesica_net::WIRE_VERSION,
             units: sizes.units,
             in_flight: sizes.in_flight,
-            unit_capacity: sizes.capacity,
-            peer_unit_capacity: sizes.peer_capacity,
+            unit_capacity: sizes.capacity(plan.me.place()),
             tag_bytes: sizes.tag_len.bytes() as u32,
             cpu: vesica_cpu::Backend::chosen().name().to_owned(),
             tls: met.tls,
-            peers: vec![met.peer],
+            peers: met.peers,
         },
         cost,
         total: TotalCost {

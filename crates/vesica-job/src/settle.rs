@@ -3,8 +3,9 @@
 use crate::error::JobError;
 use crate::keys::Keys;
 use crate::units::Common;
-use vesica_session::{Channel, Misbehaviour};
+use vesica_session::{Error, Lines, Misbehaviour};
 use vesica_spec::{MAX_KEYS, Plan};
+use vesica_suite::Sizes;
 
 /// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them.
 pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
@@ -15,14 +16,22 @@ pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
 /// where the job shows them.
 ///
 /// # Errors
-/// [`JobError::TooSmall`] on both sides; counts of the peer's that cannot be.
-pub fn settle(plan: &Plan, keys: &Keys, common: Common, peer_keys: u64, ch: &mut dyn Channel) -> Result<u64, JobError> {
-    ch.step("settle");
+/// [`JobError::TooSmall`] on all sides; counts of a peer's that cannot be.
+pub fn settle(plan: &Plan, keys: &Keys, common: Common, sizes: &Sizes, lines: &mut Lines) -> Result<u64, JobError> {
+    lines.all().for_each(|ch| ch.step("settle"));
     if let Some(least) = plan.shared.limits.min_intersection {
         let enough = too_small(plan, common).is_none();
-        let theirs = ch.swap_exact(&[u8::from(enough)], 1);
+        let mut all_say = || -> Result<bool, Error> {
+            lines.all().try_for_each(|ch| ch.send(&[u8::from(enough)]))?;
+            let mut all = true;
+            for ch in lines.all() {
+                all &= ch.recv_exact(1)? == [1];
+            }
+            Ok(all)
+        };
+        let others = all_say();
         // A side that knows by itself needs nobody's answer to forget what it found.
-        if !enough || theirs? != [1] {
+        if !enough || !others? {
             return Err(JobError::TooSmall(least));
         }
     }
@@ -30,11 +39,13 @@ pub fn settle(plan: &Plan, keys: &Keys, common: Common, peer_keys: u64, ch: &mut
     if !plan.all_learn() || !(half.mine || half.theirs) {
         return Ok(0);
     }
+    let ch = lines.peer()?;
     let mine = if half.mine { keys.kept() - common.rows } else { 0 };
     let theirs = ch.swap_exact(&mine.to_le_bytes(), 8)?;
     let theirs = u64::from_le_bytes(theirs.try_into().expect("it has 8 bytes"));
     // Each key without a partner has a row at least.
-    let possible = if half.theirs { peer_keys.saturating_sub(common.keys)..=MAX_KEYS } else { 0..=0 };
+    let keys = sizes.keys[usize::from(ch.peer().place())];
+    let possible = if half.theirs { keys.saturating_sub(common.keys)..=MAX_KEYS } else { 0..=0 };
     if !possible.contains(&theirs) {
         let fault = Misbehaviour::Contradiction("it claims a number of rows without a partner that cannot be");
         return Err(ch.accuse(fault).into());

@@ -4,14 +4,15 @@ use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::keys::{KeyId, Keys, PARTS};
 use crate::ledger::Ledger;
+use crate::peers::Peers;
 use crate::sort::ascending;
 use crate::threads::cores;
+use crate::whole;
 use std::path::Path;
 use std::sync::Mutex;
-use vesica_net::Link;
 use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, Protocol, SessionRng, Unit};
 use vesica_spec::{Plan, Share};
-use vesica_suite::{Sizes, Terms};
+use vesica_suite::{Opened, Sizes, Terms};
 use vesica_table::{Spill, Spilled, on_threads};
 use vesica_types::{Digest, UnitId};
 
@@ -28,19 +29,22 @@ const BLOCK: usize = 1 << 11;
 pub struct Units {
     /// What the parties agreed on.
     pub sizes: Sizes,
+    /// Whose keys they are.
+    pub place: u8,
     /// The records, a bucket a unit, in any order.
     pub records: Spilled,
 }
 
-/// A key that both parties hold.
+/// A key that all parties hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Match {
     /// The key's number on this side.
     pub key: KeyId,
     /// Rows that this side has for it.
     pub rows: u64,
-    /// Rows that the peer has for it; 1 where rows are not multiplied and it stays unknown.
-    pub peer_rows: u64,
+    /// How often each of these rows stands in the output: once for each row that the peer has for the key, and once where
+    /// rows are not multiplied and that stays unknown.
+    pub times: u64,
 }
 
 impl Match {
@@ -49,14 +53,14 @@ impl Match {
 
     /// The match as it is spilled.
     pub fn to_bytes(self) -> [u8; Match::BYTES] {
-        let words = [self.key.0, self.rows, self.peer_rows].map(u64::to_le_bytes);
+        let words = [self.key.0, self.rows, self.times].map(u64::to_le_bytes);
         words.as_flattened().try_into().expect("three words")
     }
 
     /// The match that was spilled as `bytes`.
     pub fn from_bytes(bytes: &[u8; Match::BYTES]) -> Self {
         let word = |i: usize| u64::from_le_bytes(*bytes[8 * i..].first_chunk().expect("three words"));
-        Self { key: KeyId(word(0)), rows: word(1), peer_rows: word(2) }
+        Self { key: KeyId(word(0)), rows: word(1), times: word(2) }
     }
 }
 
@@ -90,6 +94,7 @@ impl Units {
         keys: &Keys,
         salt: &[u8; 32],
         sizes: Sizes,
+        place: u8,
         workers: u32,
         memory: u64,
         dir: &Path,
@@ -119,11 +124,12 @@ impl Units {
         })?;
         let records = spill.into_inner().expect("no worker panics").finish()?;
         for unit in 0..sizes.units {
-            if records.len(unit as usize) as u64 > sizes.capacity {
-                return Err(Error::Overflow { unit: UnitId(unit), capacity: sizes.capacity }.into());
+            let capacity = sizes.capacity(place);
+            if records.len(unit as usize) as u64 > capacity {
+                return Err(Error::Overflow { unit: UnitId(unit), capacity }.into());
             }
         }
-        Ok(Self { sizes, records })
+        Ok(Self { sizes, place, records })
     }
 
     /// The unit, and the number and row count of each of its keys.
@@ -139,8 +145,8 @@ impl Units {
             .map(|place| &records[place])
             .map(|r| (digest(r), (KeyId(number(&r[16..])), number(&r[24..]))))
             .unzip();
-        let (capacity, peer_capacity) = (self.sizes.capacity as usize, self.sizes.peer_capacity as usize);
-        Ok((Unit { id, keys, capacity, peer_capacity }, rows))
+        let capacities = self.sizes.capacities.iter().map(|&keys| keys as usize).collect();
+        Ok((Unit { id, keys, place: self.place, capacities }, rows))
     }
 }
 
@@ -148,14 +154,16 @@ impl Units {
 pub struct Work<'a> {
     /// The keys.
     pub units: &'a Units,
-    /// Which units both sides have finished.
+    /// Which units are finished.
     pub done: &'a [bool],
-    /// How results are compared, where both parties learn.
+    /// How results are compared, where all parties learn.
     pub both: Option<Both>,
     /// Where finished units go.
     pub ledger: &'a mut Ledger,
-    /// The peer.
-    pub link: &'a Link,
+    /// The peers.
+    pub peers: &'a Peers,
+    /// Where lists go that do not fit in memory.
+    pub scratch: &'a Path,
     /// Who watches.
     pub ctl: &'a Control,
 }
@@ -168,12 +176,16 @@ pub fn open_and_run(plan: &Plan, terms: &Terms, work: Work<'_>, rng: &mut Sessio
     if work.done.iter().all(|done| *done) {
         return Ok(Meter::default());
     }
-    let mut ch = work.link.line("base")?;
-    ch.step("base");
-    let protocol = plan.suite().open(&plan.seat(), terms, &mut *ch, rng)?;
-    let mut meter = ch.meter();
-    drop(ch);
-    meter.merge(&run(&*protocol, work, rng)?);
+    let mut lines = work.peers.line("base")?;
+    lines.all().for_each(|ch| ch.step("base"));
+    let opened = plan.suite().open(&plan.seat(), terms, &mut lines, rng)?;
+    let mut meter = Meter::default();
+    lines.all().for_each(|ch| meter.merge(&ch.meter()));
+    drop(lines);
+    meter.merge(&match opened {
+        Opened::Units(protocol) => run(&*protocol, work, rng)?,
+        Opened::Whole(protocol) => whole::run(protocol, plan, work, rng)?,
+    });
     Ok(meter)
 }
 
@@ -182,7 +194,7 @@ pub fn open_and_run(plan: &Plan, terms: &Terms, work: Work<'_>, rng: &mut Sessio
 /// # Errors
 /// The first that a unit met. The link is shut then, so that no other unit waits for the peer.
 fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Meter, JobError> {
-    let Work { units, done, both, ledger, link, ctl } = work;
+    let Work { units, done, both, ledger, peers, ctl, .. } = work;
     let missing = Mutex::new((0..).zip(done).filter(|(_, done)| !**done).map(|(id, _)| UnitId(id)));
     let total = done.len() as u64;
     let finished = Mutex::new((ledger, Meter::default(), done.iter().filter(|done| **done).count() as u64));
@@ -192,7 +204,7 @@ fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Mete
             let next = missing.lock().expect("no worker panics").next();
             let Some(id) = next.filter(|_| failure.lock().expect("no worker panics").is_none()) else { return Ok(()) };
             ctl.check()?;
-            let mut lines = Lines::new(vec![link.line(&format!("unit {id}"))?]);
+            let mut lines = peers.line(&format!("unit {id}"))?;
             let (unit, rows) = units.unit(id)?;
             // One generator for the protocol and the comparison of its results.
             let mut chance = rng.unit(id)?;
@@ -201,13 +213,14 @@ fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Mete
                 Some(both) => both.compare(&unit, &rows, &mut places, &mut lines, &mut chance)?,
                 None => (matches(&rows, &places).collect(), [0; 32]),
             };
-            let cost = lines.peer()?.meter();
+            let mut cost = Meter::default();
+            lines.all().for_each(|ch| cost.merge(&ch.meter()));
             let mut finished = finished.lock().expect("no worker panics");
             let (ledger, meter, count) = &mut *finished;
             ledger.commit(id, &digest, &matches)?;
             meter.merge(&cost);
             *count += 1;
-            link.set_progress("match", *count, Some(total));
+            peers.set_progress("match", *count, Some(total));
             ctl.event(Event::Done(*count));
             let wall = cost.steps.iter().map(|step| step.wall).sum();
             ctl.event(Event::Unit { id: id.0, wall, bytes: cost.bytes() });
@@ -219,7 +232,7 @@ fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Mete
                 if let Err(error) = worker() {
                     let mut failure = failure.lock().expect("no worker panics");
                     if failure.is_none() {
-                        link.abort(error.fault(), &error.for_peer());
+                        peers.abort(&error);
                     }
                     // What the peer did wrong is not forgotten because a connection broke at the same moment.
                     let worse = |before: &JobError| before.fault() == Fault::Network && error.fault() == Fault::Peer;
@@ -236,7 +249,7 @@ fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Mete
     }
 }
 
-/// What two parties that both learn do with what a unit found, so that their outputs line up.
+/// What parties that all learn do with what a unit found, so that their outputs line up.
 #[derive(Clone, Copy, Debug)]
 pub struct Both {
     /// The run's salt.
@@ -267,13 +280,31 @@ impl Both {
         }
         lines.peer()?.step("same");
         self.same("unit", unit.id.0, hash.finalize().as_bytes(), lines, rng)?;
-        let matches = count_rows(rows, places, unit.capacity.min(unit.peer_capacity), lines)?;
+        let most = unit.capacity().min(unit.capacity_of(lines.peer()?.peer()));
+        let matches = count_rows(rows, places, most, lines)?;
         for m in &matches {
             // The same on both sides, like the rest.
-            let (fewer, more) = (m.rows.min(m.peer_rows), m.rows.max(m.peer_rows));
+            let (fewer, more) = (m.rows.min(m.times), m.rows.max(m.times));
             hash.update(&fewer.to_le_bytes()).update(&more.to_le_bytes());
         }
         Ok((matches, *hash.finalize().as_bytes()))
+    }
+
+    /// Sees that every peer found the same.
+    ///
+    /// # Errors
+    /// As [`Both::same`].
+    pub fn same_as_all(
+        self,
+        what: &str,
+        digest: &[u8; 32],
+        peers: &Peers,
+        rng: &mut SessionRng,
+    ) -> Result<(), JobError> {
+        for link in peers.links() {
+            self.same(what, 0, digest, &mut Lines::new(vec![link.line("result")?]), rng)?;
+        }
+        Ok(())
     }
 
     /// Sees that the peer found the same.
@@ -288,8 +319,10 @@ impl Both {
         lines: &mut Lines,
         rng: &mut SessionRng,
     ) -> Result<(), JobError> {
+        let peer = lines.peer()?.peer().place();
         let mut session = blake3::Hasher::new_derive_key("vesica 2026 same result");
         session.update(&self.salt).update(what.as_bytes()).update(&number.to_le_bytes());
+        session.update(&[self.place.min(peer), self.place.max(peer)]);
         if vesica_psi::same(digest, *session.finalize().as_bytes(), self.place, lines, rng)? {
             return Ok(());
         }
@@ -299,8 +332,8 @@ impl Both {
 }
 
 /// The matches at `places` of a unit, whose peer's row counts stay unknown.
-fn matches(rows: &[(KeyId, u64)], places: &[u32]) -> impl Iterator<Item = Match> {
-    places.iter().map(|&place| rows[place as usize]).map(|(key, rows)| Match { key, rows, peer_rows: 1 })
+pub fn matches(rows: &[(KeyId, u64)], places: &[u32]) -> impl Iterator<Item = Match> {
+    places.iter().map(|&place| rows[place as usize]).map(|(key, rows)| Match { key, rows, times: 1 })
 }
 
 /// The matches at `places` of a unit, with the peer's row counts. These are sent as a list that is as long as the keys that could be
@@ -325,8 +358,8 @@ fn count_rows(rows: &[(KeyId, u64)], places: &[u32], most: usize, lines: &mut Li
         u64::from_le_bytes(word)
     });
     let matches: Vec<Match> =
-        mine.zip(theirs.by_ref()).map(|((key, rows), peer_rows)| Match { key, rows, peer_rows }).collect();
-    if matches.len() < places.len() || matches.iter().any(|m| m.peer_rows == 0) || theirs.any(|count| count != 0) {
+        mine.zip(theirs.by_ref()).map(|((key, rows), times)| Match { key, rows, times }).collect();
+    if matches.len() < places.len() || matches.iter().any(|m| m.times == 0) || theirs.any(|count| count != 0) {
         let fault = Misbehaviour::Contradiction("it found another number of common keys than this side");
         return Err(ch.accuse(fault).into());
     }
@@ -360,8 +393,7 @@ mod tests {
     #[test]
     fn counts_stand_beside_their_keys() {
         let matches = counted(bytes(&[5, 1 << 33, 0])).unwrap();
-        let wanted =
-            [Match { key: KeyId(2), rows: 3, peer_rows: 5 }, Match { key: KeyId(8), rows: 20, peer_rows: 1 << 33 }];
+        let wanted = [Match { key: KeyId(2), rows: 3, times: 5 }, Match { key: KeyId(8), rows: 20, times: 1 << 33 }];
         assert_eq!(matches, wanted);
         assert_eq!(wanted.map(|m| Match::from_bytes(&m.to_bytes())), wanted);
     }
@@ -372,8 +404,8 @@ mod tests {
         let unit = |keys: &[u8]| Unit {
             id: UnitId(0),
             keys: keys.iter().map(|&key| Digest([key; 16])).collect(),
-            capacity: 3,
-            peer_capacity: 3,
+            place: 0,
+            capacities: vec![3; 2],
         };
         let side = |channel: memory::Memory, place: u8, mut places: Vec<u32>| {
             let mut lines = Lines::new(vec![Box::new(channel)]);

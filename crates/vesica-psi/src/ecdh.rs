@@ -109,12 +109,12 @@ impl<G: Group> Protocol for Ecdh<G> {
         // 1. u := { a·H(x) : x in X }, with dummies up to the public size.
         ch.step("mask");
         let mut xs = unit.keys.clone();
-        xs.resize_with(unit.capacity, || Digest(rng.bytes()));
+        xs.resize_with(unit.capacity(), || Digest(rng.bytes()));
         let (u, order) = ascending::<G>(&self.mask(&xs, ch)?);
 
         // 2. -> u;  <- v = { b·H(y) : y in Y }
         ch.step("exchange");
-        let v = ch.swap_exact(&u, unit.peer_capacity * G::WIRE)?;
+        let v = ch.swap_exact(&u, unit.capacity_of(ch.peer()) * G::WIRE)?;
         check_ascending::<G>(&v).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
 
         // 3. z := { T(a·v) }
@@ -128,7 +128,7 @@ impl<G: Group> Protocol for Ecdh<G> {
         let committed = ch.swap_exact(&self.commitment(unit.id, self.place, &opened), 32)?;
 
         // 5. -> r, z;  <- r', w, which must be what was committed to
-        let mut theirs = ch.swap_exact(&opened, OPENING + unit.capacity * self.tag_len.bytes())?;
+        let mut theirs = ch.swap_exact(&opened, OPENING + unit.capacity() * self.tag_len.bytes())?;
         if self.commitment(unit.id, ch.peer().place(), &theirs) != committed.as_slice() {
             return Err(ch.accuse(Misbehaviour::Contradiction("its tags are not those that it committed to")));
         }

@@ -61,19 +61,19 @@ impl Protocol for Hash {
         // 1. T(X), with dummies up to the public size.
         ch.step("hash");
         let mut xs = unit.keys.clone();
-        xs.resize_with(unit.capacity, || Digest(rng.bytes()));
+        xs.resize_with(unit.capacity(), || Digest(rng.bytes()));
         let mine = self.tags(unit.id, &xs);
 
         // 2. -> T(X), if the peer learns;  <- T(Y), if I do.
         ch.step("compare");
         if self.params.peer_learns {
-            let list = Sorted { len: unit.capacity, bits: self.bits() };
+            let list = Sorted { len: unit.capacity(), bits: self.bits() };
             ch.send(&list.encode(mine.tags().map(|(tag, _)| tag)))?;
         }
         if !self.params.i_learn {
             return Ok(Vec::new());
         }
-        let list = Sorted { len: unit.peer_capacity, bits: self.bits() };
+        let list = Sorted { len: unit.capacity_of(ch.peer()), bits: self.bits() };
         let wire = ch.recv_exact(list.bytes())?;
         let theirs = list.decode(&wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
 

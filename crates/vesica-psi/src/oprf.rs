@@ -18,7 +18,7 @@ use crate::ordered::Ordered;
 use crate::sorted::Sorted;
 use vesica_oprf::{Oprf, Prf, Receiver, Sender};
 use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, SessionRng, Unit};
-use vesica_types::{Digest, TagLen};
+use vesica_types::{Digest, Party, TagLen};
 
 /// Keys that are evaluated between two looks at whether the peer is still there.
 const EVALUATED: usize = 1 << 13;
@@ -84,8 +84,8 @@ impl Params {
     }
 
     /// The answer where a key has several values.
-    fn answer(&self, unit: &Unit) -> Sorted {
-        Sorted { len: unit.capacity.min(unit.peer_capacity), bits: self.bits() }
+    fn answer(&self, unit: &Unit, peer: &Party) -> Sorted {
+        Sorted { len: unit.capacity().min(unit.capacity_of(peer)), bits: self.bits() }
     }
 }
 
@@ -102,7 +102,7 @@ impl<R: Receiver> Protocol for Receives<R> {
 
         // 2. <- T
         ch.step("compare");
-        let list = params.list(unit.peer_capacity, *of_a_key);
+        let list = params.list(unit.capacity_of(ch.peer()), *of_a_key);
         let wire = ch.recv_exact(list.bytes())?;
         let tags = list.decode(&wire).map_err(|index| ch.accuse(Misbehaviour::Order { index }))?;
 
@@ -119,7 +119,7 @@ impl<R: Receiver> Protocol for Receives<R> {
                 let more = || ch.accuse(Misbehaviour::Contradiction("it holds more keys than it said"));
                 places.sort_unstable();
                 let keys = places.iter().map(|&place| unit.keys[place as usize]);
-                answer::write(params.answer(unit), keys).ok_or_else(more)?
+                answer::write(params.answer(unit, ch.peer()), keys).ok_or_else(more)?
             };
             ch.send(&answer)?;
         }
@@ -152,7 +152,7 @@ impl<S: Sender> Protocol for Sends<S> {
             return Ok(Vec::new());
         }
         if S::Key::VALUES > 1 {
-            let list = params.answer(unit);
+            let list = params.answer(unit, ch.peer());
             let wire = ch.recv_exact(list.bytes())?;
             return answer::read(list, &unit.keys, &wire).map_err(|fault| ch.accuse(fault));
         }
@@ -170,8 +170,8 @@ impl<S: Sender> Protocol for Sends<S> {
 
 /// The unit's keys, and random ones up to its public size.
 fn padded(unit: &Unit, rng: &mut SessionRng) -> Vec<Digest> {
-    let mut keys = Vec::with_capacity(unit.capacity);
+    let mut keys = Vec::with_capacity(unit.capacity());
     keys.extend_from_slice(&unit.keys);
-    keys.resize_with(unit.capacity, || Digest(rng.bytes()));
+    keys.resize_with(unit.capacity(), || Digest(rng.bytes()));
     keys
 }

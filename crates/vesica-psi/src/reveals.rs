@@ -10,6 +10,10 @@ pub const INTERSECTION: Reveal = Reveal {
     what: "which of their own keys the other party holds too, and so how many",
 };
 
+/// The output itself, where nothing but a number is asked for.
+pub const INTERSECTION_SIZE: Reveal =
+    Reveal { name: "intersection_size", to: Learner::Learners, what: "how many keys are common, and not which" };
+
 /// Needed to size units; padding hides how the keys fall into them. A partner that comes back with another count is refused.
 pub const KEY_COUNT: Reveal =
     Reveal { name: "key_count", to: Learner::Everyone, what: "how many distinct, non-empty keys each party holds" };

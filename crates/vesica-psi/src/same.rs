@@ -18,7 +18,8 @@ pub fn same(digest: &[u8; 32], session: [u8; 32], place: u8, lines: &mut Lines, 
     let protocol = Ecdh::<Ristretto255>::open(&Params { session, tag_len, place }, rng);
     let mut key = [0; Digest::BYTES];
     key.copy_from_slice(&digest[..Digest::BYTES]);
-    let unit = Unit { id: UnitId(0), keys: vec![Digest(key)], capacity: 1, peer_capacity: 1 };
+    let places = 1 + usize::from(place.max(lines.peer()?.peer().place()));
+    let unit = Unit { id: UnitId(0), keys: vec![Digest(key)], place, capacities: vec![1; places] };
     Ok(!protocol.unit(&unit, lines, rng)?.is_empty())
 }
 

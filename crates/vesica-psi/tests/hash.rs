@@ -1,22 +1,12 @@
 //! The baseline of salted hashes against the ideal functionality and against hostile peers.
 
-use vesica_psi::hash::{Hash, Params};
-use vesica_psi::ideal;
-use vesica_session::{Fault, Lines, Protocol, Result, SessionRng, Unit};
-use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
-use vesica_types::{Digest, TagLen, UnitId};
+mod sides;
 
-/// A side with these keys and capacities, where these parties learn: this one, the peer.
-fn side(
-    keys: Vec<Digest>,
-    (capacity, peer_capacity): (usize, usize),
-    (i_learn, peer_learns): (bool, bool),
-) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
-    move |lines, rng| {
-        let params = Params { session: [9; 32], tag_len: TagLen::new(10).unwrap(), i_learn, peer_learns };
-        Hash::open(params).unit(&Unit { id: UnitId(0), keys, capacity, peer_capacity }, lines, rng)
-    }
-}
+use sides::hash as side;
+use vesica_psi::ideal;
+use vesica_session::{Fault, Lines, Result, SessionRng};
+use vesica_testkit::{Attack, Hostile, Sets, digests, set_pairs, two, two_with};
+use vesica_types::Digest;
 
 #[test]
 fn who_learns_finds_what_the_ideal_functionality_does() {

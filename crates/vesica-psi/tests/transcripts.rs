@@ -23,18 +23,34 @@ fn keys() -> [(Vec<Digest>, usize); 2] {
     [(digests(0, 40), 45), (digests(25, 75), 54)]
 }
 
+/// What a side finds, as it stands in a file of vectors.
+trait Told {
+    fn told(self) -> String;
+}
+
+impl Told for Vec<u32> {
+    fn told(self) -> String {
+        self.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Told for Option<u64> {
+    fn told(self) -> String {
+        self.map_or(String::new(), |count| format!("{count} keys"))
+    }
+}
+
 /// Both sides' messages and results.
-fn transcript(
-    alice: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
-    bob: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> + Send,
+fn transcript<T: Told + Send>(
+    alice: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<T> + Send,
+    bob: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<T> + Send,
 ) -> Value {
-    let side = |found: Result<Vec<u32>>, messages: Vec<Message>| {
+    let side = |found: Result<T>, messages: Vec<Message>| {
         let line = |m: &Message| {
             let direction = if m.sent { "sent" } else { "received" };
             format!("{direction} {} {}", m.bytes.len(), blake3::hash(&m.bytes))
         };
-        let found: Vec<String> = found.unwrap().iter().map(u32::to_string).collect();
-        json!({ "messages": messages.iter().map(line).collect::<Vec<_>>(), "found": found.join(" ") })
+        json!({ "messages": messages.iter().map(line).collect::<Vec<_>>(), "found": found.unwrap().told() })
     };
     let (alice, bob) = recorded(alice, bob);
     json!({ "alice": side(alice.0, alice.1), "bob": side(bob.0, bob.1) })
@@ -146,4 +162,38 @@ fn kkrt() {
         }
     }
     check("kkrt", transcripts);
+}
+
+#[test]
+fn hash() {
+    let [(xs, n), (ys, m)] = keys();
+    let mut transcripts = Map::new();
+    for both in [false, true] {
+        let alice = sides::hash(xs.clone(), (n, m), (true, both));
+        let bob = sides::hash(ys.clone(), (m, n), (both, true));
+        transcripts.insert(learners(both).to_owned(), transcript(alice, bob));
+    }
+    check("hash", transcripts);
+}
+
+fn count_in<G: Blind>(transcripts: &mut Map<String, Value>) {
+    let [(xs, _), (ys, _)] = keys();
+    let (n, m) = (xs.len(), ys.len());
+    for both in [false, true] {
+        let alice = sides::count::<G>(xs.clone(), (n, m), (true, both));
+        let bob = sides::count::<G>(ys.clone(), (m, n), (both, true));
+        transcripts.insert(format!("{}, {}", G::NAME, learners(both)), transcript(alice, bob));
+    }
+}
+
+#[test]
+fn count() {
+    let mut transcripts = Map::new();
+    count_in::<Curve25519>(&mut transcripts);
+    count_in::<Ristretto255>(&mut transcripts);
+    count_in::<FourQ>(&mut transcripts);
+    count_in::<Sm2>(&mut transcripts);
+    count_in::<Secp256k1>(&mut transcripts);
+    count_in::<P256>(&mut transcripts);
+    check("count", transcripts);
 }

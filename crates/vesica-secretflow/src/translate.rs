@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use vesica_spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName, Rules,
-    Security, Shared, Spec, SpecError, Tls, default_memory, default_patience,
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
+    ResultKind, Rules, Security, Shared, Spec, SpecError, Tls, default_memory, default_patience,
 };
 
 /// How the parties are to know each other, which SecretFlow's files seldom say.
@@ -91,6 +91,7 @@ pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Resul
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
         protocol: protocol(psi)?,
         curve: curve(psi)?,
+        result: ResultKind::Rows,
         mode: mode(psi),
         security: Security::SemiHonest,
         join: join(psi)?,

@@ -90,6 +90,13 @@ pub enum Error {
         /// Its capacity, in keys.
         capacity: u64,
     },
+    /// A list of this side's that does not fit in memory could not be stored or read back.
+    Store {
+        /// Whose fault it is: a disk's that is full is the input's.
+        fault: Fault,
+        /// What happened, and what to do.
+        why: String,
+    },
     /// This program broke a rule of its own.
     Bug(String),
 }
@@ -101,6 +108,7 @@ impl Error {
             Error::Peer { .. } | Error::Stopped { .. } => Fault::Peer,
             Error::Net { .. } => Fault::Network,
             Error::Cancelled => Fault::Interrupted,
+            Error::Store { fault, .. } => *fault,
             Error::Overflow { .. } | Error::Bug(_) => Fault::Bug,
         }
     }
@@ -122,6 +130,7 @@ impl fmt::Display for Error {
                 f,
                 "unit {unit} got more than its {capacity} keys, which happens less than once in 2^40 runs; run the job again"
             ),
+            Error::Store { why, .. } => f.write_str(why),
             Error::Bug(what) => write!(f, "a bug in Vesica: {what}; please report it"),
         }
     }

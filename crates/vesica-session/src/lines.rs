@@ -1,5 +1,4 @@
 use crate::{Channel, Error, Result};
-use vesica_types::Party;
 
 /// One unit's channels: one to every other party of the job.
 pub struct Lines {
@@ -23,17 +22,17 @@ impl Lines {
         }
     }
 
-    /// The channel to `party`.
+    /// The channel to the party at `place`.
     ///
     /// # Errors
-    /// [`Error::Bug`] if `party` is not a peer of this job.
-    pub fn of(&mut self, party: &Party) -> Result<&mut dyn Channel> {
+    /// [`Error::Bug`] if no peer of this job has that place.
+    pub fn at(&mut self, place: u8) -> Result<&mut dyn Channel> {
         for channel in &mut self.channels {
-            if channel.peer() == party {
+            if channel.peer().place() == place {
                 return Ok(channel.as_mut());
             }
         }
-        Err(Error::Bug(format!("{party} is not a peer of this job")))
+        Err(Error::Bug(format!("no peer of this job has place {place}")))
     }
 
     /// Every channel, for what is said to all.

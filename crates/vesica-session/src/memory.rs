@@ -1,10 +1,10 @@
-//! A channel inside one process: what tests and benchmarks run protocols over.
+//! Channels inside one process, and lists that stay in memory: what forecasts, tests and benchmarks run protocols with.
 
-use crate::{Channel, Error, Meter, Misbehaviour, Result};
+use crate::{Channel, Error, Keys, Lines, Meter, Misbehaviour, Result, Room, Sorted, Sorter};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use vesica_types::Party;
+use vesica_types::{Digest, Party};
 
 /// The most messages that wait in one direction of a line before `send` blocks.
 const DEPTH: usize = 4;
@@ -42,6 +42,68 @@ pub fn pair(a: &Party, b: &Party) -> (Memory, Memory) {
         spoke: false,
     };
     (end(a, b, x), end(b, a, y))
+}
+
+/// The lines of each party to all others.
+pub fn mesh(parties: &[Party]) -> Vec<Lines> {
+    let mut channels: Vec<Vec<Box<dyn Channel>>> = parties.iter().map(|_| Vec::new()).collect();
+    for (b, bob) in parties.iter().enumerate() {
+        for (a, alice) in parties[..b].iter().enumerate() {
+            let (to_bob, to_alice) = pair(alice, bob);
+            channels[a].push(Box::new(to_bob));
+            channels[b].push(Box::new(to_alice));
+        }
+    }
+    channels.into_iter().map(Lines::new).collect()
+}
+
+/// Keys that are all in memory, in blocks that are small enough to show a mistake at their bounds.
+impl Keys for Vec<Digest> {
+    fn blocks(&self) -> Box<dyn Iterator<Item = Result<Vec<Digest>>> + Send + '_> {
+        Box::new(self.chunks(1000).map(|block| Ok(block.to_vec())))
+    }
+}
+
+/// Room in memory, without a bound.
+pub struct Memories;
+
+impl Room for Memories {
+    fn sorter(&self, bytes: usize, records: u64) -> Result<Box<dyn Sorter>> {
+        Ok(Box::new(Records { bytes, all: Vec::with_capacity(records as usize * bytes) }))
+    }
+}
+
+/// Records in memory, which are in order once they are [`Sorted`].
+struct Records {
+    bytes: usize,
+    all: Vec<u8>,
+}
+
+impl Sorter for Records {
+    fn push(&mut self, record: &[u8]) -> Result<()> {
+        if record.len() != self.bytes {
+            return Err(Error::Bug(format!("a record of {} bytes among records of {}", record.len(), self.bytes)));
+        }
+        self.all.extend_from_slice(record);
+        Ok(())
+    }
+
+    fn sorted(self: Box<Self>) -> Result<Box<dyn Sorted>> {
+        let mut records: Vec<&[u8]> = self.all.chunks_exact(self.bytes).collect();
+        records.sort_unstable();
+        let all = records.concat();
+        Ok(Box::new(Records { bytes: self.bytes, all }))
+    }
+}
+
+impl Sorted for Records {
+    fn records(&self) -> u64 {
+        (self.all.len() / self.bytes) as u64
+    }
+
+    fn blocks(&self) -> Box<dyn Iterator<Item = Result<Vec<u8>>> + Send + '_> {
+        Box::new(self.all.chunks(1000 * self.bytes).map(|block| Ok(block.to_vec())))
+    }
 }
 
 fn pipe() -> (End, End) {
@@ -158,6 +220,31 @@ mod tests {
         a2.send(b"second").unwrap();
         assert_eq!(b2.recv(10).unwrap(), b"second");
         assert_eq!(b1.recv(10).unwrap(), b"first");
+    }
+
+    #[test]
+    fn a_mesh_joins_every_two_parties() {
+        let parties = [Party::new(0, "alice"), Party::new(1, "bob"), Party::new(2, "carol")];
+        let mut lines = mesh(&parties);
+        for (from, line) in parties.iter().zip(&mut lines) {
+            line.all().for_each(|ch| ch.send(from.name().as_bytes()).unwrap());
+        }
+        for (me, line) in parties.iter().zip(&mut lines) {
+            for other in parties.iter().filter(|other| *other != me) {
+                assert_eq!(line.at(other.place()).unwrap().recv(9).unwrap(), other.name().as_bytes());
+            }
+            assert!(line.at(me.place()).is_err());
+        }
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        let mut sorter = Memories.sorter(2, 3).unwrap();
+        [[3, 0], [1, 9], [1, 2]].iter().for_each(|record| sorter.push(record).unwrap());
+        assert!(sorter.push(&[1]).is_err());
+        let sorted = sorter.sorted().unwrap();
+        assert_eq!(sorted.records(), 3);
+        assert_eq!(sorted.blocks().map(Result::unwrap).collect::<Vec<_>>().concat(), [1, 2, 1, 9, 3, 0]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use crate::{Lines, Result, SessionRng};
-use vesica_types::{Digest, UnitId};
+use vesica_types::{Digest, Party, UnitId};
 
 /// Who comes to know something.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,10 +34,22 @@ pub struct Unit {
     pub id: UnitId,
     /// This party's keys in it: distinct, in ascending order.
     pub keys: Vec<Digest>,
-    /// The public size that this party pads the unit to; at least `keys.len()`.
-    pub capacity: usize,
-    /// The public size that the peer pads the unit to.
-    pub peer_capacity: usize,
+    /// This party's place in the job.
+    pub place: u8,
+    /// The public size that each party pads the unit to, by its place: this party's is at least `keys.len()`.
+    pub capacities: Vec<usize>,
+}
+
+impl Unit {
+    /// The public size that this party pads the unit to.
+    pub fn capacity(&self) -> usize {
+        self.capacities[usize::from(self.place)]
+    }
+
+    /// The public size that `party` pads the unit to.
+    pub fn capacity_of(&self, party: &Party) -> usize {
+        self.capacities[usize::from(party.place())]
+    }
 }
 
 /// One party's side of a protocol, opened: it is run a unit at a time, by many threads at once.
@@ -48,4 +60,80 @@ pub trait Protocol: Send + Sync {
     /// # Errors
     /// Whatever the lines report, and the peer's faults that the protocol notices itself.
     fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>>;
+}
+
+/// One party's side of a protocol that takes all keys at once, because its lists are put in one order over the whole job: a
+/// number that it tells is told once, and not a unit at a time.
+pub trait Whole: Send {
+    /// How many elements this side works on, over all steps: what [`List::advance`] counts up to.
+    fn elements(&self) -> u64;
+
+    /// The whole job, start to finish. It is opened for one run and draws its secrets anew if the run begins again.
+    ///
+    /// # Errors
+    /// Whatever the lines report, the peers' faults that the protocol notices itself, and those of [`List::keys`] and
+    /// [`List::room`].
+    fn whole(self: Box<Self>, list: &List<'_>, lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
+}
+
+/// What a party learns from a protocol that takes all keys at once.
+pub enum Found {
+    /// Nothing: it does not learn.
+    Nothing,
+    /// Which keys match: their places in the order of [`Keys::blocks`], eight bytes each, big-endian, ascending.
+    Places(Box<dyn Sorted>),
+    /// How many keys match, and not which.
+    Count(u64),
+}
+
+/// A party's keys of the whole job, and what it takes to work on more of them than fit in memory.
+pub struct List<'a> {
+    /// The keys.
+    pub keys: &'a dyn Keys,
+    /// Where lists go that may not fit in memory.
+    pub room: &'a dyn Room,
+    /// Threads for the arithmetic.
+    pub threads: usize,
+    /// Is told of each batch of elements that were worked on.
+    pub advance: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A party's distinct keys of the whole job.
+pub trait Keys: Sync {
+    /// The keys in blocks, in an order of this party's own, which is the same whenever this is called.
+    fn blocks(&self) -> Box<dyn Iterator<Item = Result<Vec<Digest>>> + Send + '_>;
+}
+
+/// Room for lists that may not fit in memory. What leaves the memory is sealed.
+pub trait Room: Sync {
+    /// A sorter of records of `bytes` bytes each, of which there will be about `records`. The first four bytes of a record should
+    /// be like random ones: that is how the list is parted.
+    ///
+    /// # Errors
+    /// [`crate::Error::Store`].
+    fn sorter(&self, bytes: usize, records: u64) -> Result<Box<dyn Sorter>>;
+}
+
+/// Takes records in any order.
+pub trait Sorter: Send {
+    /// Takes one record.
+    ///
+    /// # Errors
+    /// [`crate::Error::Store`]; [`crate::Error::Bug`] for a record of another length.
+    fn push(&mut self, record: &[u8]) -> Result<()>;
+
+    /// Ends taking.
+    ///
+    /// # Errors
+    /// [`crate::Error::Store`].
+    fn sorted(self: Box<Self>) -> Result<Box<dyn Sorted>>;
+}
+
+/// Records in ascending order of their bytes.
+pub trait Sorted: Send + Sync {
+    /// How many there are.
+    fn records(&self) -> u64;
+
+    /// The records, one after the other, in blocks of whole records. May be read more than once.
+    fn blocks(&self) -> Box<dyn Iterator<Item = Result<Vec<u8>>> + Send + '_>;
 }

@@ -35,11 +35,15 @@ pub enum Extra {
     /// Every key that can be guessed, told to whoever learns: what `protocol = "hash"` does not hide. Must be accepted by
     /// its name.
     GuessableKeys,
+    /// How many keys two of three parties have in common, told to one of them: what `ecdh` for three parties does not hide. Must
+    /// be accepted by its name.
+    PairCount,
 }
 
 impl Extra {
     /// Every one.
-    pub const ALL: &'static [Extra] = &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys];
+    pub const ALL: &'static [Extra] =
+        &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys, Extra::PairCount];
 
     /// As it stands in a job; also the name of the reveal in plans and reports.
     pub fn name(self) -> &'static str {
@@ -47,6 +51,7 @@ impl Extra {
             Extra::LeftUnmatched => "left_unmatched",
             Extra::RightUnmatched => "right_unmatched",
             Extra::GuessableKeys => "guessable_keys",
+            Extra::PairCount => "pair_count",
         }
     }
 }
@@ -61,8 +66,8 @@ impl Accept {
     /// Whether `extra` is among what is accepted.
     pub fn covers(&self, extra: Extra) -> bool {
         match self {
-            // Who accepts whatever a join tells has not accepted that nothing is hidden.
-            Accept::All(All::All) => extra != Extra::GuessableKeys,
+            // Who accepts whatever a join tells has not accepted what a protocol does not hide.
+            Accept::All(All::All) => !matches!(extra, Extra::GuessableKeys | Extra::PairCount),
             Accept::Named(names) => names.contains(&extra),
         }
     }
@@ -104,7 +109,8 @@ mod tests {
         let accept = |value: &str| {
             parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
         };
-        assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) == (*e != Extra::GuessableKeys)));
+        let by_name = [Extra::GuessableKeys, Extra::PairCount];
+        assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));
         let one = accept("[\"left_unmatched\"]").unwrap();
         assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));
         for (wrong, near) in [("\"al\"", "all"), ("[\"left_unmached\"]", "left_unmatched")] {

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vesica_suite::ResultKind;
 use vesica_types::Party;
 
 /// Which rows the output holds, as SQL has it: a party's output is its half of the joined rows. Where both parties learn,
@@ -92,10 +93,19 @@ impl Shape {
     }
 }
 
-/// Why `join` means nothing to those of the two `parties` that are to learn it, if so, and what would.
-pub fn objection(join: Join, parties: &[Party], learners: &[Party]) -> Option<String> {
-    let [left, right] = parties else { return None };
+/// Why `join` means nothing to those of the `parties` that are to learn it, if so, and what would.
+pub fn objection(join: Join, result: ResultKind, parties: &[Party], learners: &[Party]) -> Option<String> {
     let name = join.name();
+    if result == ResultKind::Count {
+        return (join != Join::Inner).then(|| {
+            format!("\"{name}\" is about rows, and shared.result = \"count\" counts common keys: remove shared.join")
+        });
+    }
+    let [left, right] = parties else {
+        return (join != Join::Inner).then(|| {
+            format!("\"{name}\" joins two tables; more than two parties have \"inner\", their rows whose keys all of them hold")
+        });
+    };
     if matches!(join, Join::Semi | Join::Anti) {
         let other = if join == Join::Semi { Join::Inner } else { Join::Difference }.name();
         return learners.contains(right).then(|| {
@@ -140,10 +150,14 @@ mod tests {
         assert_eq!(cases.map(|(join, _)| join), Join::ALL);
         for (join, allowed) in cases {
             for (learners, allowed) in [alice, bob, &parties].into_iter().zip(allowed) {
-                assert_eq!(objection(join, &parties, learners).is_none(), allowed, "{join:?} for {learners:?}");
+                assert_eq!(
+                    objection(join, ResultKind::Rows, &parties, learners).is_none(),
+                    allowed,
+                    "{join:?} for {learners:?}"
+                );
             }
         }
-        let words = objection(Join::Left, &parties, bob).unwrap();
+        let words = objection(Join::Left, ResultKind::Rows, &parties, bob).unwrap();
         assert!(words.contains("bob learns alone") && words.ends_with("write join = \"inner\""), "{words}");
     }
 }

@@ -26,4 +26,4 @@ pub use rules::{Rule, Rules};
 pub use types::{
     Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,
 };
-pub use vesica_suite::{CurveName, Mode, ProtocolName, Security};
+pub use vesica_suite::{CurveName, Mode, ProtocolName, ResultKind, Security};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, Seat, Sizes, Suite};
+use vesica_suite::{Choice, ResultKind, Seat, Sizes, Suite};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -111,11 +111,6 @@ const MOST_ANSWERS: u32 = 64;
 pub const MAX_KEYS: u64 = 1 << 36;
 
 impl Plan {
-    /// The only peer of a two-party job.
-    pub fn peer(&self) -> &PeerPlan {
-        &self.peers[0]
-    }
-
     /// The protocol.
     pub fn suite(&self) -> Box<dyn Suite> {
         vesica_suite::find(&self.choice).expect("a plan's choice was found once")
@@ -124,7 +119,7 @@ impl Plan {
     /// The parameters of a job of these sizes: its sets, and what follows from the sizes.
     pub fn parameters(&self, sizes: &Sizes) -> Vec<String> {
         let suite = self.suite();
-        suite.sets().into_iter().map(str::to_owned).chain(suite.sized(&self.seat(), sizes)).collect()
+        suite.sets().into_iter().map(str::to_owned).chain(suite.sized(sizes)).collect()
     }
 
     /// This party, to its protocol.
@@ -159,7 +154,8 @@ impl Plan {
 
     /// Whether rows of a key are multiplied by the peer's, whose number must then be known.
     pub fn multiplies(&self) -> bool {
-        self.all_learn() && self.half().pairs && self.shared.duplicates == Duplicates::Join
+        let rows = self.parties.len() == 2 && self.shared.result == ResultKind::Rows;
+        rows && self.all_learn() && self.half().pairs && self.shared.duplicates == Duplicates::Join
     }
 
     /// What the run tells whom.
@@ -200,26 +196,25 @@ impl Plan {
         ))
     }
 
-    /// The sizes for `mine` and `theirs` distinct keys, when the sides are ready for `workers` units at once and have `memory`
-    /// bytes.
-    pub fn sizes(&self, mine: u64, theirs: u64, workers: (u32, u32), memory: (u64, u64)) -> Sizes {
+    /// The sizes for these numbers of distinct keys, by place, when every party is ready for `workers` units at once and has
+    /// `memory` bytes.
+    pub fn sizes(&self, keys: &[u64], workers: u32, memory: u64) -> Sizes {
         let suite = self.suite();
-        let in_flight = workers.0.min(workers.1).max(1);
-        let largest = mine.max(theirs);
+        let in_flight = workers.max(1);
+        let largest = keys.iter().copied().max().unwrap_or(0);
         let units = match self.shared.unit {
             None => {
-                let fit =
-                    Share::InFlight.of(memory.0.min(memory.1)) as u64 / (u64::from(in_flight) * 2 * suite.memory());
+                let fit = Share::InFlight.of(memory) as u64 / (u64::from(in_flight) * 2 * suite.memory());
                 vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
         };
-        let capacity = vesica_params::unit_capacity(mine, units, Level::STANDARD);
-        let peer_capacity = vesica_params::unit_capacity(theirs, units, Level::STANDARD);
-        let total = |capacity: u64| capacity.saturating_mul(u64::from(units));
-        let bytes = suite.tag_bytes([total(capacity), total(peer_capacity)]);
+        let capacity = |&keys: &u64| vesica_params::unit_capacity(keys, units, Level::STANDARD);
+        let capacities: Vec<u64> = keys.iter().map(capacity).collect();
+        let padded = capacities.iter().map(|capacity| capacity.saturating_mul(u64::from(units)));
+        let bytes = suite.tag_bytes(&padded.collect::<Vec<_>>());
         let tag_len = TagLen::new(bytes).expect("2^44 keys a side need 16 bytes, and the limit is 2^36");
-        Sizes { units, in_flight, capacity, peer_capacity, tag_len }
+        Sizes { units, in_flight, keys: keys.to_vec(), capacities, tag_len }
     }
 }
 
@@ -247,20 +242,24 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     distinct("shared.learns", &shared.learns)?;
     let i_learn = learners.contains(&me);
     let mut notes = Vec::new();
-    match (&mine.output, i_learn) {
+    let rows = shared.result == ResultKind::Rows;
+    match (&mine.output, i_learn && rows) {
         (None, true) => {
             return Err(SpecError::field(
                 "mine.output",
                 format!("is missing: {me} learns the result; add output = {{ path = \"…\" }}"),
             ));
         }
-        (Some(output), false) => notes.push(format!(
-            "mine.output: nothing is written to {}, for {me} is not in shared.learns and gets no result",
-            output.path.display()
-        )),
+        (Some(output), false) => {
+            let why = match i_learn {
+                true => "the result is a count (shared.result), which stands in the report".to_owned(),
+                false => format!("{me} is not in shared.learns and gets no result"),
+            };
+            notes.push(format!("mine.output: nothing is written to {}, for {why}", output.path.display()));
+        }
         _ => {}
     }
-    let output = mine.output.as_ref().filter(|_| i_learn);
+    let output = mine.output.as_ref().filter(|_| i_learn && rows);
     if shared.unit == Some(0) {
         return Err(SpecError::field("shared.unit", "0 keys a unit; give a positive number, or leave it out"));
     }
@@ -273,6 +272,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
 
     let choice = Choice {
         protocol: shared.protocol,
+        result: shared.result,
         mode: shared.mode,
         security: shared.security,
         curve: shared.curve,
@@ -280,8 +280,17 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         parties: parties.len(),
     };
     vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
-    if let Some(why) = join::objection(shared.join, &parties, &learners) {
+    if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
+    }
+    let mut order = output.map(|o| o.order).unwrap_or_default();
+    if parties.len() > 2 && learners.len() > 1 && shared.duplicates == Duplicates::Join && order == Order::Aligned {
+        order = Order::Input;
+        notes.push(
+            "mine.output.order: the rows stand in the input's order, for keys may have several rows, and those of three parties do \
+             not line up; with shared.duplicates = \"first\" or \"error\" they do"
+                .to_owned(),
+        );
     }
     if shared.limits.min_intersection == Some(0) {
         return Err(SpecError::field("shared.limits.min_intersection", "0 keys are always there; leave it out"));
@@ -331,7 +340,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             absent,
         }),
         columns,
-        order: output.map(|o| o.order).unwrap_or_default(),
+        order,
         notes,
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone(),
@@ -381,11 +390,8 @@ fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
 fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
     names.iter().try_for_each(|n| check_name("shared.parties", n))?;
     distinct("shared.parties", names)?;
-    if names.len() != 2 {
-        return Err(SpecError::field(
-            "shared.parties",
-            format!("{} parties; every protocol here is for two", names.len()),
-        ));
+    if names.len() < 2 || names.len() > usize::from(u8::MAX) {
+        return Err(SpecError::field("shared.parties", format!("{} parties; name two, or more", names.len())));
     }
     Ok((0u8..).zip(names).map(|(place, name)| Party::new(place, name)).collect())
 }
@@ -551,7 +557,7 @@ output = { path = "out.csv" }
     #[test]
     fn a_valid_job_has_a_plan() {
         let plan = plan(&parse(&job()).unwrap()).unwrap();
-        assert_eq!((plan.me.name(), plan.peer().party.name(), plan.i_learn()), ("alice", "bob", true));
+        assert_eq!((plan.me.name(), plan.peers[0].party.name(), plan.i_learn()), ("alice", "bob", true));
         assert_eq!(plan.memory, 2 << 30);
         assert_eq!(plan.patience, Duration::from_secs(600));
     }
@@ -563,7 +569,7 @@ output = { path = "out.csv" }
             ("id = \"acme-globex\"", "id = \"a b\"", "shared.id"),
             ("[\"alice\", \"bob\"]", "[\"alice\", \"alice\"]", "shared.parties"),
             ("[\"alice\", \"bob\"]", "[\"alice\"]", "shared.parties"),
-            ("[\"alice\", \"bob\"]", "[\"alice\", \"bob\", \"carol\"]", "shared.parties"),
+            ("[\"alice\", \"bob\"]", "[\"alice\", \"bob\", \"carol\"]", "mine.tls.peers.carol"),
             ("learns = [\"alice\"]", "learns = []", "shared.learns"),
             ("learns = [\"alice\"]", "learns = [\"alcie\"]", "shared.learns"),
             ("learns = [\"alice\"]", "learns = [\"alice\", \"alice\"]", "shared.learns"),
@@ -662,30 +668,26 @@ output = { path = "out.csv" }
         }
     }
 
+    /// Units in flight fit into a quarter of the memory, however many there are at once.
     #[test]
-    fn both_sides_compute_the_same_sizes() {
+    fn units_in_flight_fit_in_memory() {
         let plan = plan(&parse(&job()).unwrap()).unwrap();
-        let (few, many) = (64 << 20, 2 << 30);
-        let (a, b) = (plan.sizes(1000, 1 << 20, (2, 8), (few, many)), plan.sizes(1 << 20, 1000, (8, 2), (many, few)));
-        assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len));
-        assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity));
-        // Units in flight fit into a quarter of the memory, however many there are at once.
         for (memory, workers) in [(64 << 20, 2), (256 << 20, 16), (2 << 30, 64)] {
-            let sizes = plan.sizes(100_000_000, 100_000_000, (workers, workers), (memory, memory));
-            let taken = (sizes.capacity + sizes.peer_capacity) * u64::from(sizes.in_flight) * plan.suite().memory();
+            let sizes = plan.sizes(&[100_000_000; 2], workers, memory);
+            let taken = sizes.capacities.iter().sum::<u64>() * u64::from(sizes.in_flight) * plan.suite().memory();
             assert!(taken < memory / 3, "{taken} of {memory}");
         }
     }
 
+    /// Whoever has more keys: units, and the length of tags, do not depend on the order of the parties.
     #[test]
-    fn both_sides_get_the_same_sizes() {
+    fn sizes_do_not_depend_on_places() {
         for protocol in ["ecdh", "rr22", "kkrt"] {
             let text = job().replace("\"ecdh\"", &format!("\"{protocol}\""));
             let plan = plan(&parse(&text).unwrap()).unwrap();
             for (n, m) in [(0, 0), (0, 1), (1, 2), (100, 5_000_000), (1 << 20, 1 << 21), (3, 1 << 30)] {
-                let (a, b) =
-                    (plan.sizes(n, m, (2, 8), (1 << 30, 1 << 31)), plan.sizes(m, n, (8, 2), (1 << 31, 1 << 30)));
-                assert_eq!((a.capacity, a.peer_capacity), (b.peer_capacity, b.capacity), "{protocol} {n} {m}");
+                let (a, b) = (plan.sizes(&[n, m], 2, 1 << 30), plan.sizes(&[m, n], 2, 1 << 30));
+                assert_eq!((a.capacity(0), a.capacity(1)), (b.capacity(1), b.capacity(0)), "{protocol} {n} {m}");
                 assert_eq!((a.units, a.in_flight, a.tag_len), (b.units, b.in_flight, b.tag_len), "{protocol} {n} {m}");
             }
         }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use vesica_suite::{CurveName, Mode, ProtocolName, Security};
+use vesica_suite::{CurveName, Mode, ProtocolName, ResultKind, Security};
 
 /// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +37,9 @@ pub struct Shared {
     /// The group that `ecdh` works in.
     #[serde(default)]
     pub curve: CurveName,
+    /// What the parties that learn get: their rows whose keys are common, or only how many keys are.
+    #[serde(default)]
+    pub result: ResultKind,
     /// What `rr22` saves: time or traffic.
     #[serde(default)]
     pub mode: Mode,

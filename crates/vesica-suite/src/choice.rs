@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Choice {
     /// Its name.
     pub protocol: ProtocolName,
+    /// What the learners get.
+    pub result: ResultKind,
     /// What is saved.
     pub mode: Mode,
     /// Against whom it protects.
@@ -43,6 +45,27 @@ pub enum ProtocolName {
     /// Salted hashes, to measure what privacy costs: keys that can be guessed are readable by the other party, and the job
     /// must accept that by name.
     Hash,
+}
+
+/// What the parties that learn get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ResultKind {
+    /// Their own rows whose keys all parties hold.
+    #[default]
+    Rows,
+    /// How many keys all parties hold, and not which. With `ecdh`, between two parties.
+    Count,
+}
+
+impl ResultKind {
+    /// As it stands in a job.
+    pub fn name(self) -> &'static str {
+        match self {
+            ResultKind::Rows => "rows",
+            ResultKind::Count => "count",
+        }
+    }
 }
 
 /// What is saved where one can choose.

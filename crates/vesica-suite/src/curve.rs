@@ -2,6 +2,7 @@
 
 use crate::CurveName;
 use vesica_curve::Blind;
+use vesica_params::curve::CurveSet;
 
 /// Something to do with a group that is known by name only at run time.
 pub trait WithGroup {
@@ -24,6 +25,11 @@ pub fn with_group<W: WithGroup>(name: CurveName, work: W) -> W::Out {
     }
 }
 
+/// The parameter set of the group called `name`.
+pub fn set(name: CurveName) -> &'static CurveSet {
+    vesica_params::curve::set(name.name()).expect("every curve of a job has a set; a test holds it")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +48,7 @@ mod tests {
     fn every_name_leads_to_its_group() {
         for &curve in CurveName::ALL {
             assert_eq!(with_group(curve, Name), curve.name());
+            assert_eq!(set(curve).curve, curve.name());
         }
     }
 }

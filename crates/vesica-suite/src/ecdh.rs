@@ -1,14 +1,14 @@
 //! `protocol = "ecdh"`: Diffie-Hellman on a curve. Where both learn, both mask both lists; where one learns, an oblivious
 //! function from the same assumption takes half of the work.
 
-use crate::curve::{WithGroup, with_group};
-use crate::{Choice, Error, Seat, Suite, Terms, oprf};
+use crate::curve::{self, WithGroup, with_group};
+use crate::{Choice, Error, Opened, Seat, Suite, Terms, oprf};
 use std::marker::PhantomData;
 use vesica_curve::Blind;
 use vesica_oprf::dh::{self, Dh};
 use vesica_params::curve::CurveSet;
 use vesica_psi::ecdh;
-use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The suite that a job asks for, in the group of its curve.
 pub fn suite(choice: &Choice) -> Box<dyn Suite> {
@@ -31,15 +31,9 @@ struct Ecdh<G> {
     group: PhantomData<G>,
 }
 
-impl<G> Ecdh<G> {
-    fn set(&self) -> &'static CurveSet {
-        vesica_params::curve::set(self.choice.curve.name()).expect("every curve of a job has a set; a test holds it")
-    }
-}
-
 impl<G: Blind> Suite for Ecdh<G> {
     fn sets(&self) -> Vec<&'static str> {
-        vec![self.set().id]
+        vec![curve::set(self.choice.curve).id]
     }
 
     fn reveals(&self) -> Vec<Reveal> {
@@ -47,42 +41,24 @@ impl<G: Blind> Suite for Ecdh<G> {
     }
 
     fn kappa(&self) -> u32 {
-        self.set().kappa
+        curve::set(self.choice.curve).kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {
-        Some(self.set())
+        Some(curve::set(self.choice.curve))
     }
 
     fn memory(&self) -> u64 {
         220 // points, encodings, tags and their order; measured
     }
 
-    fn open(
-        &self,
-        seat: &Seat,
-        terms: &Terms,
-        ch: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error> {
+    fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
         if self.choice.all_learn() {
             let params = ecdh::Params { session: terms.salt, tag_len: terms.sizes.tag_len, place: seat.place };
-            return Ok(Box::new(ecdh::Ecdh::<G>::open(&params, rng)));
+            return Ok(ecdh::Ecdh::<G>::open(&params, rng).into());
         }
-        let keys = oprf::receivers_keys(&self.choice, seat, &terms.sizes) as usize;
+        let keys = oprf::receivers_keys(&self.choice, &terms.sizes) as usize;
         let function = Dh::<G>::new(dh::Params { session: terms.salt, keys });
-        oprf::open(&function, &self.choice, seat, terms, ch, rng)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::CurveName;
-
-    #[test]
-    fn every_curve_has_a_parameter_set() {
-        for curve in CurveName::ALL {
-            assert_eq!(vesica_params::curve::set(curve.name()).map(|set| set.curve), Some(curve.name()));
-        }
+        oprf::open(&function, &self.choice, seat, terms, lines, rng)
     }
 }

@@ -1,8 +1,8 @@
 //! `protocol = "hash"`: salted hashes, which hide no key that can be guessed. For measurements.
 
-use crate::{Choice, Error, Seat, Suite, Terms, oprf};
+use crate::{Choice, Error, Opened, Seat, Suite, Terms, oprf};
 use vesica_psi::{hash, reveals};
-use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The baseline.
 pub struct Hash {
@@ -29,15 +29,9 @@ impl Suite for Hash {
         100 // tags, their order and a list
     }
 
-    fn open(
-        &self,
-        seat: &Seat,
-        terms: &Terms,
-        _: &mut dyn Channel,
-        _: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error> {
+    fn open(&self, seat: &Seat, terms: &Terms, _: &mut Lines, _: &mut SessionRng) -> Result<Opened, Error> {
         let peer_learns = self.choice.learners.iter().any(|&place| place != seat.place);
         let (session, tag_len) = (terms.salt, terms.sizes.tag_len);
-        Ok(Box::new(hash::Hash::open(hash::Params { session, tag_len, i_learn: seat.learns, peer_learns })))
+        Ok(hash::Hash::open(hash::Params { session, tag_len, i_learn: seat.learns, peer_learns }).into())
     }
 }

@@ -1,9 +1,9 @@
 //! `protocol = "kkrt"`: OT extension and cuckoo hashing.
 
-use crate::{Choice, Error, Seat, Sizes, Suite, Terms, oprf};
+use crate::{Choice, Error, Opened, Seat, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_oprf::kkrt;
 use vesica_params::{Level, cuckoo};
-use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+use vesica_session::{Lines, Reveal, SessionRng};
 
 /// Values that a key of the sender's has: one for each bin that it may be in.
 const VALUES: u64 = 3;
@@ -20,8 +20,8 @@ impl Kkrt {
     }
 
     /// Bits of a codeword: each of the sender's keys meets what is in three bins.
-    fn width(&self, seat: &Seat, sizes: &Sizes) -> usize {
-        let keys = oprf::senders_keys(&self.choice, seat, sizes);
+    fn width(&self, sizes: &Sizes) -> usize {
+        let keys = oprf::senders_keys(&self.choice, sizes);
         vesica_params::code_width(keys.saturating_mul(VALUES), Level::STANDARD)
     }
 }
@@ -36,31 +36,25 @@ impl Suite for Kkrt {
     }
 
     /// Both sides must get the same length, whoever sends. Where both learn, keys are compared once more in the answer.
-    fn tag_bytes(&self, keys: [u64; 2]) -> usize {
+    fn tag_bytes(&self, keys: &[u64]) -> usize {
         let values = VALUES + u64::from(self.choice.all_learn());
-        let (more, fewer) = (keys[0].max(keys[1]), keys[0].min(keys[1]));
+        let (more, fewer) = two_largest(keys);
         vesica_params::tag_bytes(more.saturating_mul(values), fewer, Level::STANDARD)
     }
 
-    fn sized(&self, seat: &Seat, sizes: &Sizes) -> Vec<String> {
-        vec![format!("code-width-{}", self.width(seat, sizes))]
+    fn sized(&self, sizes: &Sizes) -> Vec<String> {
+        vec![format!("code-width-{}", self.width(sizes))]
     }
 
     fn memory(&self) -> u64 {
         200 // rows, codewords and values
     }
 
-    fn open(
-        &self,
-        seat: &Seat,
-        terms: &Terms,
-        ch: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error> {
-        let keys = oprf::receivers_keys(&self.choice, seat, &terms.sizes);
+    fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
+        let keys = oprf::receivers_keys(&self.choice, &terms.sizes);
         let bins = cuckoo::bins(keys, terms.sizes.units, Level::STANDARD);
         let bins = bins.ok_or(Error::TooLarge { keys, protocol: "kkrt" })?;
-        let params = kkrt::Params { session: terms.salt, bins, width: self.width(seat, &terms.sizes) };
-        oprf::open(&kkrt::Kkrt::new(params), &self.choice, seat, terms, ch, rng)
+        let params = kkrt::Params { session: terms.salt, bins, width: self.width(&terms.sizes) };
+        oprf::open(&kkrt::Kkrt::new(params), &self.choice, seat, terms, lines, rng)
     }
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod choice;
+mod count;
 mod curve;
 mod ecdh;
 mod hash;
@@ -11,8 +12,8 @@ mod kkrt;
 mod oprf;
 mod rr22;
 
-pub use choice::{Choice, CurveName, Mode, ProtocolName, Security};
-use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+pub use choice::{Choice, CurveName, Mode, ProtocolName, ResultKind, Security};
+use vesica_session::{Lines, Protocol, Reveal, SessionRng, Whole};
 use vesica_types::TagLen;
 
 /// A protocol as a job may ask for it.
@@ -33,13 +34,19 @@ pub trait Suite: Send + Sync {
         None
     }
 
-    /// The length of a comparison tag for these padded keys of the whole job. Every party must get the same length.
-    fn tag_bytes(&self, keys: [u64; 2]) -> usize {
-        vesica_params::tag_bytes(keys[0].max(keys[1]), keys[0].min(keys[1]), vesica_params::Level::STANDARD)
+    /// Whether it works unit by unit, or on all keys at once.
+    fn cut(&self) -> Cut {
+        Cut::Units
+    }
+
+    /// The length of a comparison tag for these padded keys of the whole job, by place. Every party must get the same length.
+    fn tag_bytes(&self, keys: &[u64]) -> usize {
+        let (more, fewer) = two_largest(keys);
+        vesica_params::tag_bytes(more, fewer, vesica_params::Level::STANDARD)
     }
 
     /// What follows from the sizes, such as `code-width-448`: named in the report.
-    fn sized(&self, _: &Seat, _: &Sizes) -> Vec<String> {
+    fn sized(&self, _: &Sizes) -> Vec<String> {
         Vec::new()
     }
 
@@ -51,13 +58,35 @@ pub trait Suite: Send + Sync {
     ///
     /// # Errors
     /// [`Error::TooLarge`] before anything is sent; those of the channel.
-    fn open(
-        &self,
-        seat: &Seat,
-        terms: &Terms,
-        ch: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error>;
+    fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error>;
+}
+
+/// The two largest of some numbers, the larger one first: tags of the two largest lists are those that meet most often.
+pub fn two_largest(numbers: &[u64]) -> (u64, u64) {
+    numbers.iter().fold((0, 0), |(more, fewer), &n| if n > more { (n, more) } else { (more, fewer.max(n)) })
+}
+
+/// Whether a protocol works unit by unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// A unit at a time, many at once, each padded to a public size: what was finished need not be done again.
+    Units,
+    /// On all keys at once, because a number that it tells must be one for the whole job: it begins anew after a break.
+    Whole,
+}
+
+/// A side of a protocol, opened.
+pub enum Opened {
+    /// One that works unit by unit.
+    Units(Box<dyn Protocol>),
+    /// One that works on all keys at once.
+    Whole(Box<dyn Whole>),
+}
+
+impl<P: Protocol + 'static> From<P> for Opened {
+    fn from(protocol: P) -> Self {
+        Opened::Units(Box::new(protocol))
+    }
 }
 
 /// Who opens a side.
@@ -70,22 +99,34 @@ pub struct Seat {
 }
 
 /// The sizes that follow from the parties' key counts; the same numbers on every side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sizes {
+    /// Distinct keys of each party, by its place.
+    pub keys: Vec<u64>,
     /// Units.
     pub units: u32,
     /// Units in flight at once.
     pub in_flight: u32,
-    /// Keys of mine a unit, padded.
-    pub capacity: u64,
-    /// Keys of the peer's a unit, padded.
-    pub peer_capacity: u64,
+    /// Keys of each party in a unit, padded, by its place.
+    pub capacities: Vec<u64>,
     /// Length of a comparison tag.
     pub tag_len: TagLen,
 }
 
+impl Sizes {
+    /// Keys in a unit of the party at `place`, padded.
+    pub fn capacity(&self, place: u8) -> u64 {
+        self.capacities[usize::from(place)]
+    }
+
+    /// Keys in all units of the party at `place`, padded.
+    pub fn padded(&self, place: u8) -> u64 {
+        self.capacity(place).saturating_mul(self.units.into())
+    }
+}
+
 /// What the parties of a run agreed on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// The jointly tossed salt, which names the run.
     pub salt: [u8; 32],
@@ -125,6 +166,7 @@ pub struct Refusal {
 pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
     refuse(choice)?;
     Ok(match choice.protocol {
+        ProtocolName::Ecdh if choice.result == ResultKind::Count => count::suite(choice),
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
@@ -150,10 +192,98 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let why = format!("\"{}\" is of use only with protocol = \"ecdh\"; remove it", choice.curve.name());
         return refusal("shared.curve", why);
     }
+    if choice.result == ResultKind::Count && choice.protocol != ProtocolName::Ecdh {
+        let why = format!("\"{name}\" finds which keys are common; take protocol = \"ecdh\" for how many they are");
+        return refusal("shared.result", why);
+    }
     if malicious && choice.learners.len() > 1 {
         let why = "against parties that may deviate only one can learn: nothing would make the learner tell the other the \
                    truth; name one, or agree on security = \"semi-honest\"";
         return refusal("shared.learns", why.to_owned());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use vesica_session::memory::{Memories, mesh};
+    use vesica_session::{Found, List};
+    use vesica_testkit::{digests, fixed_rng};
+    use vesica_types::{Digest, Party};
+
+    /// A job of `parties` parties of which these learn.
+    fn choice(protocol: ProtocolName, parties: usize, learners: &[u8]) -> Choice {
+        Choice {
+            protocol,
+            result: ResultKind::default(),
+            mode: Mode::default(),
+            security: Security::default(),
+            curve: CurveName::default(),
+            learners: learners.to_vec(),
+            parties,
+        }
+    }
+
+    /// Which field a choice is refused for, and that it says what to do.
+    fn refused(choice: &Choice, remedy: &str) -> &'static str {
+        let refusal = find(choice).err().expect("it is refused");
+        assert!(refusal.why.contains(remedy), "{}", refusal.why);
+        refusal.field
+    }
+
+    #[test]
+    fn a_count_is_refused_where_the_protocol_names_keys() {
+        for &protocol in ProtocolName::ALL {
+            let count = Choice { result: ResultKind::Count, ..choice(protocol, 2, &[0]) };
+            match protocol {
+                ProtocolName::Ecdh => assert!(find(&count).is_ok()),
+                _ => assert_eq!(refused(&count, "protocol = \"ecdh\""), "shared.result"),
+            }
+        }
+    }
+
+    /// What each party of a job finds by the suite that it asks for.
+    fn found(choice: &Choice, keys: &[Vec<Digest>]) -> Vec<Found> {
+        let suite = find(choice).expect("it is not refused");
+        assert_eq!(suite.cut(), Cut::Whole);
+        let lens: Vec<u64> = keys.iter().map(|keys| keys.len() as u64).collect();
+        let tag_len = TagLen::new(suite.tag_bytes(&lens)).expect("a length of tags");
+        let sizes = Sizes { keys: lens.clone(), units: 1, in_flight: 1, capacities: lens, tag_len };
+        let terms = Terms { salt: [9; 32], sizes };
+        let names = ["alice", "bob", "carol"];
+        let parties: Vec<Party> =
+            (0..).zip(&names[..keys.len()]).map(|(place, name)| Party::new(place, name)).collect();
+        let side = |(place, mut lines): (u8, Lines)| {
+            let seat = Seat { place, learns: choice.learners.contains(&place) };
+            let mut rng = fixed_rng(place);
+            let Opened::Whole(side) = suite.open(&seat, &terms, &mut lines, &mut rng).unwrap() else {
+                panic!("it is opened as it is cut")
+            };
+            let keys = &keys[usize::from(place)];
+            let list = List { keys, room: &Memories, threads: 1, advance: &|_| () };
+            side.whole(&list, &mut lines, &mut rng).unwrap()
+        };
+        std::thread::scope(|scope| {
+            let sides: Vec<_> = (0..).zip(mesh(&parties)).map(|seat| scope.spawn(|| side(seat))).collect();
+            sides.into_iter().map(|side| side.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn a_job_that_asks_for_a_count_gets_one() {
+        for &curve in CurveName::ALL {
+            let choice = Choice { result: ResultKind::Count, curve, ..choice(ProtocolName::Ecdh, 2, &[1]) };
+            let found = found(&choice, &[digests(0, 40), digests(25, 75)]);
+            assert!(matches!(found[..], [Found::Nothing, Found::Count(15)]));
+        }
+    }
+
+    #[test]
+    fn whoever_is_told_something_is_told_it_by_one_name() {
+        let count = Choice { result: ResultKind::Count, ..choice(ProtocolName::Ecdh, 2, &[0, 1]) };
+        let names: BTreeSet<&str> = find(&count).unwrap().reveals().iter().map(|reveal| reveal.name).collect();
+        assert_eq!(names, BTreeSet::from(["intersection_size", "key_count"]));
+    }
 }

@@ -1,31 +1,32 @@
 //! What the suites from oblivious pseudorandom functions have in common: who is which side, and how one is opened.
 
-use crate::{Choice, Error, Seat, Sizes, Terms};
+use crate::{Choice, Error, Opened, Seat, Sizes, Terms};
 use vesica_oprf::Oprf;
 use vesica_psi::oprf::{self, Role};
 use vesica_psi::reveals;
-use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+use vesica_session::{Lines, Reveal, SessionRng};
 
 /// What every intersection by such a function tells.
 pub const REVEALS: [Reveal; 2] = [reveals::INTERSECTION, reveals::KEY_COUNT];
 
 /// What a party does: where both learn, the first party receives and tells the other.
 pub fn role(choice: &Choice, seat: &Seat) -> Role {
-    match seat.learns && !(choice.all_learn() && seat.place != 0) {
-        true => Role::Receiver,
-        false => Role::Sender,
-    }
+    if seat.place == receiver(choice) { Role::Receiver } else { Role::Sender }
+}
+
+/// The place of the party that receives: the first that learns.
+fn receiver(choice: &Choice) -> u8 {
+    choice.learners.iter().copied().min().unwrap_or(0)
 }
 
 /// The receiver's keys of a unit, padded.
-pub fn receivers_keys(choice: &Choice, seat: &Seat, sizes: &Sizes) -> u64 {
-    if role(choice, seat) == Role::Receiver { sizes.capacity } else { sizes.peer_capacity }
+pub fn receivers_keys(choice: &Choice, sizes: &Sizes) -> u64 {
+    sizes.capacity(receiver(choice))
 }
 
 /// The sender's keys in the whole job, padded.
-pub fn senders_keys(choice: &Choice, seat: &Seat, sizes: &Sizes) -> u64 {
-    let unit = if role(choice, seat) == Role::Sender { sizes.capacity } else { sizes.peer_capacity };
-    unit.saturating_mul(u64::from(sizes.units))
+pub fn senders_keys(choice: &Choice, sizes: &Sizes) -> u64 {
+    sizes.padded(1 - receiver(choice))
 }
 
 /// Opens a party's side of the intersection by `function`.
@@ -34,9 +35,9 @@ pub fn open<O: Oprf<Key: 'static>>(
     choice: &Choice,
     seat: &Seat,
     terms: &Terms,
-    ch: &mut dyn Channel,
+    lines: &mut Lines,
     rng: &mut SessionRng,
-) -> Result<Box<dyn Protocol>, Error> {
+) -> Result<Opened, Error> {
     let params = oprf::Params { tag_len: terms.sizes.tag_len, both: choice.all_learn() };
-    Ok(oprf::open(function, role(choice, seat), params, ch, rng)?)
+    Ok(Opened::Units(oprf::open(function, role(choice, seat), params, lines.peer()?, rng)?))
 }

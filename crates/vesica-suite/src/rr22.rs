@@ -1,11 +1,11 @@
 //! `protocol = "rr22"`: vector OLE and an oblivious store, in two modes, against either kind of party.
 
-use crate::{Choice, Error, Mode, Seat, Security, Sizes, Suite, Terms, oprf};
+use crate::{Choice, Error, Mode, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_block::Block;
 use vesica_oprf::vole::{Params, Shape, Vole};
 use vesica_params::lpn::{self, CodeSet};
 use vesica_params::{Level, okvs};
-use vesica_session::{Channel, Protocol, Reveal, SessionRng};
+use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The code of the vector OLE.
 const CODE: &CodeSet = &lpn::SETS[0];
@@ -26,8 +26,8 @@ impl Rr22 {
     }
 
     /// log2 of the size of the base field.
-    fn base_bits(&self, seat: &Seat, sizes: &Sizes) -> u32 {
-        let keys = oprf::senders_keys(&self.choice, seat, sizes);
+    fn base_bits(&self, sizes: &Sizes) -> u32 {
+        let keys = oprf::senders_keys(&self.choice, sizes);
         vesica_params::vole_base_bits(keys, self.malicious(), Level::STANDARD)
     }
 
@@ -37,17 +37,17 @@ impl Rr22 {
         shape: S,
         seat: &Seat,
         terms: &Terms,
-        ch: &mut dyn Channel,
+        lines: &mut Lines,
         rng: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error> {
+    ) -> Result<Opened, Error> {
         let security = match self.malicious() {
             false => vesica_ot::Security::SemiHonest,
             true => vesica_ot::Security::Malicious,
         };
         let params = Params { session: terms.salt, shape, code: CODE, security };
-        match self.base_bits(seat, &terms.sizes) {
-            64 => oprf::open(&Vole::<u64, _>::new(params), &self.choice, seat, terms, ch, rng),
-            _ => oprf::open(&Vole::<Block, _>::new(params), &self.choice, seat, terms, ch, rng),
+        match self.base_bits(&terms.sizes) {
+            64 => oprf::open(&Vole::<u64, _>::new(params), &self.choice, seat, terms, lines, rng),
+            _ => oprf::open(&Vole::<Block, _>::new(params), &self.choice, seat, terms, lines, rng),
         }
     }
 }
@@ -64,39 +64,34 @@ impl Suite for Rr22 {
         oprf::REVEALS.to_vec()
     }
 
-    fn tag_bytes(&self, keys: [u64; 2]) -> usize {
+    fn tag_bytes(&self, keys: &[u64]) -> usize {
+        let (more, fewer) = two_largest(keys);
         match self.malicious() {
-            false => vesica_params::tag_bytes(keys[0].max(keys[1]), keys[0].min(keys[1]), Level::STANDARD),
+            false => vesica_params::tag_bytes(more, fewer, Level::STANDARD),
             // As long as values are, so that what a deviating party can have meant is determined.
             true => 16,
         }
     }
 
-    fn sized(&self, seat: &Seat, sizes: &Sizes) -> Vec<String> {
-        vec![format!("base-field-{}", self.base_bits(seat, sizes))]
+    fn sized(&self, sizes: &Sizes) -> Vec<String> {
+        vec![format!("base-field-{}", self.base_bits(sizes))]
     }
 
     fn memory(&self) -> u64 {
         200 // sparse vectors, stores and values
     }
 
-    fn open(
-        &self,
-        seat: &Seat,
-        terms: &Terms,
-        ch: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> Result<Box<dyn Protocol>, Error> {
-        let (keys, units) = (oprf::receivers_keys(&self.choice, seat, &terms.sizes), terms.sizes.units);
+    fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
+        let (keys, units) = (oprf::receivers_keys(&self.choice, &terms.sizes), terms.sizes.units);
         let too_large = Error::TooLarge { keys, protocol: "rr22" };
         match self.choice.mode {
             Mode::Fast => {
                 let shape = okvs::paxos(keys, units, Level::STANDARD).ok_or(too_large)?;
-                self.with(shape, seat, terms, ch, rng)
+                self.with(shape, seat, terms, lines, rng)
             }
             Mode::LowComm => {
                 let shape = okvs::band(&okvs::BAND_3, keys, units, Level::STANDARD).ok_or(too_large)?;
-                self.with(shape, seat, terms, ch, rng)
+                self.with(shape, seat, terms, lines, rng)
             }
         }
     }

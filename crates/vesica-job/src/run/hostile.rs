@@ -4,6 +4,7 @@
 use super::*;
 use crate::agree::Agreed;
 use crate::answers::Answers;
+use crate::peers;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -73,25 +74,25 @@ impl Job {
         Ledger::new(1 << 20, self.dir.path())
     }
 
-    fn connect(&self) -> Result<Link, JobError> {
-        peer::connect(peer::endpoint(&self.bob, None).unwrap(), &Control::new(()))
+    fn connect(&self) -> Result<Peers, JobError> {
+        Peers::connect(peers::endpoint(&self.bob, None).unwrap(), &Control::new(()))
     }
 
     /// Bob connects, and agrees with what `ledger` remembers.
-    fn meet(&self, keys: &Keys, ledger: &mut Ledger) -> Result<(Link, Box<dyn Channel>, Agreed), JobError> {
+    fn meet(&self, keys: &Keys, ledger: &mut Ledger) -> Result<(Peers, Lines, Agreed), JobError> {
         let link = self.connect()?;
         let mut control = link.line("control")?;
         let mut rng = SessionRng::from_os().unwrap();
-        let agreed = agree::agree(&self.bob, Purpose::Run, keys.distinct, ledger, &mut *control, &mut rng)?;
+        let agreed = agree::agree(&self.bob, Purpose::Run, keys.distinct, ledger, &mut control, &mut rng)?;
         Ok((link, control, agreed))
     }
 
     /// Bob runs his side of the units that are to be done. Says what it cost.
-    fn units(&self, keys: &Keys, agreed: &Agreed, ledger: &mut Ledger, link: &Link) -> Result<String, JobError> {
+    fn units(&self, keys: &Keys, agreed: &Agreed, ledger: &mut Ledger, link: &Peers) -> Result<String, JobError> {
         let dir: &Path = self.dir.path();
-        let units = Units::partition(keys, &agreed.salt, agreed.sizes, 1, 1 << 20, dir)?;
+        let units = Units::partition(keys, &agreed.salt, agreed.sizes.clone(), 1, 1, 1 << 20, dir)?;
         let (ctl, mut rng) = (Control::new(()), SessionRng::from_os().unwrap());
-        let work = Work { units: &units, done: &agreed.done, both: None, ledger, link, ctl: &ctl };
+        let work = Work { units: &units, done: &agreed.done, both: None, ledger, peers: link, scratch: dir, ctl: &ctl };
         let meter = open_and_run(&self.bob, &agreed.terms(), work, &mut rng)?;
         let steps = meter.steps.iter().map(|s| format!("{}: {} {} {}", s.name, s.sent, s.received, s.rounds));
         Ok(steps.collect::<Vec<_>>().join(", "))
@@ -99,10 +100,10 @@ impl Job {
 }
 
 /// Waits until Alice has finished all her units.
-fn until_alice_is_done(link: &Link) {
+fn until_alice_is_done(link: &Peers) {
     let done = |p: &PeerProgress| p.phase != "match" || Some(p.done) == p.total;
     for _ in 0..500 {
-        if link.peer_progress().is_some_and(|p| done(&p)) {
+        if link.links()[0].peer_progress().is_some_and(|p| done(&p)) {
             return;
         }
         thread::sleep(Duration::from_millis(10));
@@ -121,7 +122,7 @@ fn seen_by_who_redoes_with(key: u32, shared: &str) -> (Vec<String>, Option<u64>)
     let (link, control, agreed) = job.meet(&keys, &mut ledger).unwrap();
     job.units(&keys, &agreed, &mut ledger, &link).unwrap();
     until_alice_is_done(&link);
-    let start = *ledger.started().unwrap();
+    let start = ledger.started().unwrap().clone();
     drop((control, link));
 
     job.write("bob.csv", (50..100).chain(1000..1049).chain([key]));
@@ -137,8 +138,8 @@ fn seen_by_who_redoes_with(key: u32, shared: &str) -> (Vec<String>, Option<u64>)
 }
 
 /// Bob says that he is done, and hears the same.
-fn last_words(link: &Link, mut control: Box<dyn Channel>) -> Result<String, JobError> {
-    let theirs = control.swap_exact(&DONE, 32)?;
+fn last_words(link: &Peers, mut control: Lines) -> Result<String, JobError> {
+    let theirs = control.peer()?.swap_exact(&DONE, 32)?;
     drop(control);
     link.close()?;
     Ok(format!("finished with {theirs:?}"))
@@ -209,7 +210,7 @@ fn answers_count_over_processes_with_a_ledger() {
         let (link, _control, agreed) = job.meet(&keys, &mut ledger).unwrap();
         job.units(&keys, &agreed, &mut ledger, &link).unwrap();
         // Alice's process ends.
-        link.abort(Fault::Interrupted, "the test goes on");
+        link.links()[0].abort(Fault::Interrupted, "the test goes on");
         assert!(alice.join().unwrap().is_err(), "{left}");
     }
     let (times, error) = answered(&job, |_| true);
@@ -245,6 +246,7 @@ fn coins_are_tossed_at_most(most: u32, mine: &str) {
     let toss = || -> Result<(), JobError> {
         let link = job.connect()?;
         let mut control = link.line("control")?;
+        let control = control.peer()?;
         let hello = agree::hello(&job.bob, Purpose::Run, keys.distinct, &job.ledger());
         control.swap(&serde_json::to_vec(&hello).unwrap(), 1 << 20)?;
         control.swap_exact(&[7; 32], 32)?;
@@ -285,10 +287,10 @@ fn an_undisturbed_run_is_one_attempt_and_is_reported_as_such() {
     let bob = run(&job.bob, &Control::new(())).unwrap();
     for report in [bob, alice.join().unwrap().unwrap()] {
         let peer = &report.chosen.peers[0];
-        let padded = u64::from(report.chosen.units) * report.chosen.peer_unit_capacity;
+        let padded = u64::from(report.chosen.units) * peer.unit_capacity;
         assert_eq!((peer.attempts, peer.answered), (1, padded));
     }
-    assert_eq!(Answers::default().keys(), 0);
+    assert_eq!(Answers::default().units(), 0);
 }
 
 /// Where Alice alone learns, Bob has her last word before she writes: from when it comes he cannot tell how much she writes, nor

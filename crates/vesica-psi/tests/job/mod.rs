@@ -28,17 +28,17 @@ impl Job {
     pub fn new(rows: usize, units: u32, pad: usize) -> Self {
         let keys = rows / units as usize;
         let capacity = keys + pad;
-        let side = |skip: usize| {
+        let side = |place: u8, skip: usize| {
             (0..units).map(move |unit| {
                 let first = unit as usize * 2 * keys + skip;
                 let keys = digests(first as u64, (first + keys) as u64);
-                Unit { id: UnitId(unit), keys, capacity, peer_capacity: capacity }
+                Unit { id: UnitId(unit), keys, place, capacities: vec![capacity; 2] }
             })
         };
         let all = (units as usize * capacity) as u64;
         Self {
-            xs: side(0).collect(),
-            ys: side(keys / 2).collect(),
+            xs: side(0, 0).collect(),
+            ys: side(1, keys / 2).collect(),
             tag_len: TagLen::new(tag_bytes(all, all, Level::STANDARD)).expect("a length of tags"),
         }
     }
@@ -49,7 +49,7 @@ impl Job {
 
     /// The receiver's keys of a unit, with padding.
     fn capacity(&self) -> u64 {
-        self.xs[0].capacity as u64
+        self.xs[0].capacity() as u64
     }
 
     fn senders_keys(&self) -> u64 {

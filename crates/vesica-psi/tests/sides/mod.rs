@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "a file of tests takes what it needs")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_curve::{Blind, Group};
 use vesica_oprf::Oprf;
 use vesica_oprf::dh::{self, Dh};
@@ -10,9 +11,12 @@ use vesica_oprf::vole::{Field, Params, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
+use vesica_psi::count::{self, Count};
 use vesica_psi::ecdh::{self, Ecdh};
+use vesica_psi::hash::{self, Hash};
 use vesica_psi::oprf::{self, Role};
-use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
+use vesica_session::memory::Memories;
+use vesica_session::{Found, Lines, List, Protocol, Result, SessionRng, Unit, Whole};
 use vesica_types::{Digest, TagLen, UnitId};
 
 /// The salt that the parties tossed.
@@ -22,7 +26,9 @@ pub const SESSION: [u8; 32] = [9; 32];
 #[derive(Clone)]
 pub struct Side {
     pub role: Role,
-    pub unit: Unit,
+    pub keys: Vec<Digest>,
+    /// What this side pads its keys to, and what the peer does.
+    pub capacities: (usize, usize),
     pub both: bool,
     pub tag_len: TagLen,
 }
@@ -35,7 +41,7 @@ impl<O, F: Fn(usize) -> O + Copy + Send + Sync> Choose<O> for F {}
 impl Side {
     /// A side with these keys, padded to the first of the capacities; the peer pads its keys to the second.
     pub fn new(role: Role, keys: Vec<Digest>, capacities: (usize, usize), both: bool) -> Self {
-        Self { role, unit: unit(keys, capacities), both, tag_len: TagLen::new(10).unwrap() }
+        Self { role, keys, capacities, both, tag_len: TagLen::new(10).unwrap() }
     }
 
     /// What this side finds.
@@ -44,7 +50,7 @@ impl Side {
         choose: impl Choose<O>,
     ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
         move |lines, rng| {
-            let n = if self.role == Role::Receiver { self.unit.capacity } else { self.unit.peer_capacity };
+            let n = if self.role == Role::Receiver { self.capacities.0 } else { self.capacities.1 };
             self.by(&choose(n), lines, rng)
         }
     }
@@ -52,13 +58,16 @@ impl Side {
     /// What this side finds by a function.
     pub fn by<O: Oprf<Key: 'static>>(&self, oprf: &O, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let params = oprf::Params { tag_len: self.tag_len, both: self.both };
-        oprf::open(oprf, self.role, params, lines.peer()?, rng)?.unit(&self.unit, lines, rng)
+        let unit = unit(self.keys.clone(), self.capacities, lines);
+        oprf::open(oprf, self.role, params, lines.peer()?, rng)?.unit(&unit, lines, rng)
     }
 }
 
-/// The only unit of a job.
-pub fn unit(keys: Vec<Digest>, (capacity, peer_capacity): (usize, usize)) -> Unit {
-    Unit { id: UnitId(0), keys, capacity, peer_capacity }
+/// The only unit of a job, of the party that has these `lines`: what it pads its keys to, and what the peer does.
+pub fn unit(keys: Vec<Digest>, (mine, theirs): (usize, usize), lines: &mut Lines) -> Unit {
+    let place = 1 - lines.peer().expect("two parties").peer().place();
+    let capacities = if place == 0 { vec![mine, theirs] } else { vec![theirs, mine] };
+    Unit { id: UnitId(0), keys, place, capacities }
 }
 
 /// RR22 over the base field `B`, with stores of a shape for the receiver's keys.
@@ -96,11 +105,65 @@ pub fn ecdh<G: Group>(
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
     move |lines, rng| {
         let params = ecdh_params(1 - lines.peer()?.peer().place());
-        Ecdh::<G>::open(&params, rng).unit(&unit(keys, capacities), lines, rng)
+        Ecdh::<G>::open(&params, rng).unit(&unit(keys, capacities, lines), lines, rng)
+    }
+}
+
+/// A side of the salted hashes, where these parties learn: this one, the peer.
+pub fn hash(
+    keys: Vec<Digest>,
+    capacities: (usize, usize),
+    (i_learn, peer_learns): (bool, bool),
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    move |lines, rng| {
+        let params = hash::Params { session: SESSION, tag_len: TagLen::new(10).unwrap(), i_learn, peer_learns };
+        Hash::open(params).unit(&unit(keys, capacities, lines), lines, rng)
     }
 }
 
 /// What the party at `place` agreed on for ECDH.
 pub fn ecdh_params(place: u8) -> ecdh::Params {
     ecdh::Params { session: SESSION, tag_len: TagLen::new(10).unwrap(), place }
+}
+
+/// Items of a message of the protocols over a whole job: so few that small lists take several messages.
+pub const FRAME: usize = 8;
+
+/// What a side of a protocol over a whole job finds with these keys, on three threads. It says of as many elements that they were
+/// worked on as it announced.
+pub fn whole(side: impl Whole + 'static, keys: Vec<Digest>, lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+    let (elements, done) = (side.elements(), AtomicU64::new(0));
+    let advance = |n| {
+        done.fetch_add(n, Ordering::Relaxed);
+    };
+    let list = List { keys: &keys, room: &Memories, threads: 3, advance: &advance };
+    let found = Box::new(side).whole(&list, lines, rng)?;
+    assert_eq!(done.into_inner(), elements);
+    Ok(found)
+}
+
+/// A side of the count in the group `G`, of lists of these lengths, where these parties learn: this one, the peer.
+pub fn count<G: Group>(
+    keys: Vec<Digest>,
+    (n, m): (usize, usize),
+    (i_learn, peer_learns): (bool, bool),
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Option<u64>> {
+    move |lines, rng| {
+        let (keys_here, peers_keys) = (n as u64, m as u64);
+        let tag_len = TagLen::new(10).unwrap();
+        let params = count::Params {
+            session: SESSION,
+            tag_len,
+            keys: keys_here,
+            peers_keys,
+            i_learn,
+            peer_learns,
+            frame: FRAME,
+        };
+        Ok(match whole(Count::<G>::open(params), keys, lines, rng)? {
+            Found::Count(n) => Some(n),
+            Found::Nothing => None,
+            Found::Places(_) => panic!("a count names no keys"),
+        })
+    }
 }

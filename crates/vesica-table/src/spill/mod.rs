@@ -65,6 +65,11 @@ impl Spill {
         self.log.push(bucket, &[record])
     }
 
+    /// Bytes of a record.
+    pub fn record_bytes(&self) -> usize {
+        self.record
+    }
+
     /// Ends writing; what was pushed can be read.
     ///
     /// # Errors

@@ -1,0 +1,125 @@
+//! From a plan to a connection with every peer.
+
+use crate::control::Control;
+use crate::error::JobError;
+use std::sync::Arc;
+use vesica_net::{Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
+use vesica_session::Lines;
+use vesica_spec::{Plan, TrustPlan};
+
+/// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
+const WINDOW: u32 = 40 << 20;
+
+/// The plan's endpoint. Nothing is contacted.
+///
+/// # Errors
+/// Certificates that cannot be read; everything that [`Endpoint::check`] finds: names, ages, the port.
+pub fn endpoint(plan: &Plan, identity: Option<&Identity>) -> Result<Endpoint, JobError> {
+    let security = match identity {
+        Some(identity) => Security::Tls { identity: identity.clone() },
+        None => Security::Insecure,
+    };
+    // The parties compare the whole shared document once they are connected; a difference is then shown field by field.
+    let any_job = [0; 32];
+    let mut endpoint = Endpoint::new(plan.me.clone(), any_job, security);
+    endpoint.listen = plan.listen.clone();
+    endpoint.patience = plan.patience;
+    endpoint.window = WINDOW;
+    for peer in &plan.peers {
+        let trust = match &peer.trust {
+            None => None,
+            Some(TrustPlan::Pinned(fingerprint)) => Some(Trust::Pinned(*fingerprint)),
+            Some(TrustPlan::Ca(file)) => {
+                Some(Trust::Ca { roots: Roots::load(file)?, name: peer.party.name().to_owned() })
+            }
+        };
+        endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust });
+    }
+    endpoint.check()?;
+    Ok(endpoint)
+}
+
+/// The connections to all peers of a job, in the parties' order.
+pub struct Peers(Vec<Link>);
+
+impl Peers {
+    /// Connects to every peer, and waits for those that are late.
+    ///
+    /// # Errors
+    /// Those of [`vesica_net::connect`].
+    pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Self, JobError> {
+        let mut links = vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?;
+        links.sort_by_key(|link| link.peer().place());
+        Ok(Self(links))
+    }
+
+    /// The connections.
+    pub fn links(&self) -> &[Link] {
+        &self.0
+    }
+
+    /// A line of the same name to every peer.
+    ///
+    /// # Errors
+    /// Those of [`Link::line`].
+    pub fn line(&self, name: &str) -> Result<Lines, vesica_session::Error> {
+        Ok(Lines::new(self.0.iter().map(|link| link.line(name)).collect::<Result<_, _>>()?))
+    }
+
+    /// Says how far this side is.
+    pub fn set_progress(&self, phase: &str, done: u64, total: Option<u64>) {
+        self.0.iter().for_each(|link| link.set_progress(phase, done, total));
+    }
+
+    /// Bytes on the wire so far, over all connections.
+    pub fn traffic(&self) -> Traffic {
+        self.0.iter().map(Link::traffic).fold(Traffic::default(), |sum, link| Traffic {
+            sent: sum.sent + link.sent,
+            received: sum.received + link.received,
+        })
+    }
+
+    /// Ends the run, and tells every peer why.
+    pub fn abort(&self, error: &JobError) {
+        std::thread::scope(|scope| {
+            // Each of them may take a second to hear it.
+            self.0.iter().for_each(|link| _ = scope.spawn(|| link.abort(error.fault(), &error.for_peer())));
+        });
+    }
+
+    /// Ends the run in good order.
+    ///
+    /// # Errors
+    /// What ended a connection before both of its ends had said goodbye.
+    pub fn close(&self) -> Result<(), vesica_session::Error> {
+        let closed: Vec<_> = std::thread::scope(|scope| {
+            let closing: Vec<_> = self.0.iter().map(|link| scope.spawn(|| link.close())).collect();
+            closing.into_iter().map(|closing| closing.join().expect("closing does not panic")).collect()
+        });
+        closed.into_iter().collect()
+    }
+
+    /// Ends the connections after `error`: in good order where the peers see the same from what they were sent, which a stop could
+    /// overtake; else by telling them whose fault it was.
+    pub fn leave(&self, error: &JobError) {
+        if error.both_see() {
+            // A peer may be gone already, and then there is nothing to say.
+            let _ = self.close();
+        } else {
+            self.abort(error);
+        }
+    }
+}
+
+/// Passes what the network says on to the run's watcher.
+struct Listening(Control);
+
+impl vesica_net::Control for Listening {
+    fn event(&self, event: &vesica_net::Event) {
+        self.0.note(event.to_string());
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}

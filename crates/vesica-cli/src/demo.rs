@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use vesica_job::JobError;
 use vesica_job::identity::Identity;
-use vesica_job::report::count;
+use vesica_job::numbers::count;
 use vesica_job::sample::{Format, Keys, Sample};
 
 /// How long the second party may go on after the first has failed.

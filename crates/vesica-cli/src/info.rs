@@ -4,7 +4,8 @@ use crate::failure::{Failure, Outcome};
 use crate::flags::Info;
 use crate::output;
 use vesica_job::cpu::{self, Backend};
-use vesica_job::report::{Host, count};
+use vesica_job::numbers::count;
+use vesica_job::report::Host;
 use vesica_job::{WIRE_VERSION, sample};
 use vesica_spec::{CurveName, MAX_KEYS, ProtocolName};
 

@@ -1,14 +1,14 @@
 //! Everything about a run that can be known before it: `vesica check`.
 
-use crate::agree;
-use crate::control::{Control, Event};
 use crate::error::JobError;
 use crate::forecast;
-use crate::keys::Keys;
-use crate::ledger::Ledger;
+use crate::input::keys::Keys;
 use crate::local;
-use crate::peers::Peers;
-use crate::report::{count, size};
+use crate::meet::agree;
+use crate::meet::peers::Peers;
+use crate::seal::ledger::Ledger;
+use crate::tell::control::{Control, Event};
+use crate::tell::numbers::{count, size};
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_session::{Lines, Misbehaviour, SessionRng};

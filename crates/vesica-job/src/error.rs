@@ -1,4 +1,4 @@
-use crate::agree::Difference;
+use crate::meet::difference::Difference;
 use std::path::PathBuf;
 use vesica_session::Fault;
 use vesica_spec::SpecError;
@@ -36,7 +36,7 @@ pub enum JobError {
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(
         "{path}: row {row} repeats the key of an earlier row, as do {others} more rows, and shared.duplicates is \"error\"",
-        path = .path.display(), others = crate::report::count(*.rows - 1)
+        path = .path.display(), others = crate::tell::numbers::count(*.rows - 1)
     )]
     Repeats {
         /// The table.
@@ -75,7 +75,7 @@ pub enum JobError {
     /// A table with more keys than the parties agreed on.
     #[error(
         "{party} brings {keys} distinct keys, and shared.limits.max_keys allows {most}: bring fewer, or agree on a larger limit",
-        keys = crate::report::count(*.keys), most = crate::report::count(*.most)
+        keys = crate::tell::numbers::count(*.keys), most = crate::tell::numbers::count(*.most)
     )]
     TooManyKeys {
         /// Who brings them.
@@ -89,7 +89,7 @@ pub enum JobError {
     #[error(
         "{peer} comes back with {now} distinct keys and had {before} when the run began; it is answered for one table only: run \
          again on both sides, without what mine.resume kept of this run",
-        now = crate::report::count(*.now), before = crate::report::count(*.before)
+        now = crate::tell::numbers::count(*.now), before = crate::tell::numbers::count(*.before)
     )]
     OtherKeys {
         /// The peer.
@@ -102,7 +102,7 @@ pub enum JobError {
     /// A disk that is too small.
     #[error(
         "{folder} has {free} free, and {what} needs about {need}: make room, or name another folder",
-        folder = .folder.display(), free = crate::report::size(*.free), need = crate::report::size(*.need)
+        folder = .folder.display(), free = crate::tell::numbers::size(*.free), need = crate::tell::numbers::size(*.need)
     )]
     Space {
         /// Where it was to go.

@@ -3,7 +3,8 @@
 use crate::cost;
 use crate::error::JobError;
 use crate::local;
-use crate::report::{self, Revealed, count, size};
+use crate::tell::numbers::{count, size};
+use crate::tell::report::{self, Revealed};
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_spec::{Plan, Share};

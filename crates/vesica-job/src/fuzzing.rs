@@ -1,13 +1,14 @@
 //! Doors to the decoders of this crate for the fuzzing targets, which stand outside the workspace and see only what is public.
 //! Nothing else uses them, and they are no part of what this crate promises.
 
-use crate::agree::{self, Purpose};
-use crate::control::Control;
 use crate::error::JobError;
-use crate::kept::Kept;
-use crate::keys::{FIRST, KeyId, PARTS};
-use crate::ledger::{Disk, Head, Ledger, Record, Start};
-use crate::units::{Match, RECORD};
+use crate::input::keys::{FIRST, KeyId, PARTS};
+use crate::meet::agree::{self, Purpose};
+use crate::seal::kept::Kept;
+use crate::seal::ledger::{Disk, Head, Ledger, Record, Start};
+use crate::tell::control::Control;
+use crate::units::cut::RECORD;
+use crate::units::found::Match;
 use std::fs;
 use std::io::Write;
 use std::path::Path;

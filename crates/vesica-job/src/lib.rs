@@ -5,42 +5,32 @@
 
 #![forbid(unsafe_code)]
 
-mod agree;
-mod answers;
 mod check;
-mod clock;
-mod control;
 mod cost;
 mod error;
 mod forecast;
 #[doc(hidden)]
 pub mod fuzzing;
-mod hash;
-mod join;
-mod kept;
-mod keys;
-mod ledger;
+mod input;
 mod local;
-mod part;
-mod peers;
-pub mod report;
+mod meet;
+mod output;
 mod run;
 pub mod sample;
 pub mod schema;
-mod settle;
-mod sort;
+mod seal;
+mod tell;
 mod threads;
-mod trace;
 mod units;
-mod whole;
 
-pub use agree::Difference;
 pub use check::{Checked, Finding, check};
-pub use control::{Control, Event, Watch};
 pub use error::JobError;
 pub use forecast::{Forecast, forecast};
-pub use report::Report;
+pub use meet::difference::Difference;
 pub use run::run;
+pub use tell::control::{Control, Event, Watch};
+pub use tell::report::Report;
+pub use tell::{numbers, report};
 pub use vesica_session::Fault;
 pub use vesica_suite::Sizes;
 

@@ -1,12 +1,15 @@
 //! What a run needs of this machine, found good before any peer is contacted.
 
-use crate::control::Control;
 use crate::error::JobError;
-use crate::keys::Keys;
-use crate::ledger::Ledger;
+use crate::input::hash;
+use crate::input::keys::Keys;
+use crate::meet::peers;
+use crate::output::{join, part};
+use crate::seal::kept;
+use crate::seal::ledger::Ledger;
+use crate::tell::control::Control;
 use crate::threads::cores;
-use crate::units::Found;
-use crate::{hash, join, kept, part, peers};
+use crate::units::found::Found;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_spec::{Plan, Share};

@@ -1,18 +1,24 @@
 //! A job from start to end: one record's journey, a call a stage.
 
-use crate::agree::{self, Agreed, Purpose};
-use crate::clock::Clock;
-use crate::control::Control;
 use crate::error::JobError;
-use crate::kept::Kept;
-use crate::keys::Keys;
-use crate::ledger::Ledger;
+use crate::input::hash;
+use crate::input::keys::Keys;
 use crate::local::{self, Local};
-use crate::peers::Peers;
-use crate::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
-use crate::trace::Trace;
-use crate::units::{Both, Common, Units, Work, open_and_run};
-use crate::{hash, part, settle};
+use crate::meet::agree::{self, Agreed, Purpose};
+use crate::meet::peers::Peers;
+use crate::meet::settle;
+use crate::output::part;
+use crate::seal::kept::Kept;
+use crate::seal::ledger::Ledger;
+use crate::tell::clock::Clock;
+use crate::tell::control::Control;
+use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
+use crate::tell::trace::Trace;
+use crate::units::compare::Both;
+use crate::units::cut::Units;
+use crate::units::found::Common;
+use crate::units::open_and_run;
+use crate::units::work::Work;
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_net::{Endpoint, Traffic};
@@ -75,7 +81,7 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
         peer.answered = ledger.answers().units().saturating_mul(peer.unit_capacity);
     }
     if let Some(path) = &plan.report {
-        report::save(path, &report)?;
+        part::save(path, "cannot write the report", &report.to_json())?;
     }
     ledger.remove()?;
     Ok(report)

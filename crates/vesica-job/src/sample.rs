@@ -5,9 +5,9 @@
 //! and the same seed and kind give the same people in samples of any size. The rows of a table are its people in the
 //! order of another permutation. Nothing is ever sorted or remembered: a row is a function of its number.
 
-use crate::control::{Control, Event};
 use crate::error::JobError;
-use crate::part;
+use crate::output::part;
+use crate::tell::control::{Control, Event};
 use arrow_array::builder::{Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use vesica_job::Event;
-use vesica_job::report::{count, size};
+use vesica_job::numbers::{count, size};
 
 /// How often a long phase says something where every word stays: in lines and logs.
 pub const PATIENCE: Duration = Duration::from_secs(10);

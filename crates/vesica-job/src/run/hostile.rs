@@ -2,9 +2,9 @@
 //! Bob is played by hand, from the same pieces.
 
 use super::*;
-use crate::agree::Agreed;
-use crate::answers::Answers;
-use crate::peers;
+use crate::meet::agree::Agreed;
+use crate::meet::answers::Answers;
+use crate::meet::peers;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};

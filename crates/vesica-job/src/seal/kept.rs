@@ -16,11 +16,12 @@
 //! All of it can be made again from the table, and comes out the same: a file that is not whole is never used, and not
 //! missed either.
 
-use crate::control::Control;
 use crate::error::JobError;
-use crate::keys::{FIRST, Keys, PARTS};
-use crate::ledger::Start;
-use crate::units::{self, Units};
+use crate::input::keys::{FIRST, Keys, PARTS};
+use crate::seal::ledger::Start;
+use crate::tell::control::Control;
+use crate::units::cut::RECORD;
+use crate::units::cut::Units;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -45,7 +46,7 @@ const BLOCK: usize = 1 << 16;
 const SEALED: usize = BLOCK + MAX_TAG_LEN;
 
 /// Bytes of the file for a row, the most: a key of its own in a unit, and the row's number.
-pub const ROW: u64 = units::RECORD as u64 + 8;
+pub const ROW: u64 = RECORD as u64 + 8;
 
 /// Bytes of the text that say how many rows the table has.
 const ROWS: usize = 8;
@@ -95,9 +96,9 @@ impl Kept {
         let mut out = self.writer(ctl)?;
         out.write(&keys.rows.to_le_bytes())?;
         let keys_of = (0..units.records.buckets()).map(|unit| units.records.len(unit));
-        out.index(units::RECORD, keys_of)?;
+        out.index(RECORD, keys_of)?;
         for unit in 0..units.records.buckets() {
-            for records in units.records.blocks(unit, BLOCK / units::RECORD) {
+            for records in units.records.blocks(unit, BLOCK / RECORD) {
                 out.write(&records?)?;
             }
         }
@@ -162,7 +163,7 @@ impl Kept {
             Some(spilled)
         };
         let (records, numbers, empties) =
-            (next(self.start.sizes.units as usize, units::RECORD)?, next(PARTS, 8)?, next(1, 8)?);
+            (next(self.start.sizes.units as usize, RECORD)?, next(PARTS, 8)?, next(1, 8)?);
         let keys = Keys::cut(u64::from_le_bytes(rows), records.total(), numbers, empties);
         (at == end).then_some((keys, Units { sizes: self.start.sizes.clone(), place, records }))
     }
@@ -295,7 +296,7 @@ impl ReadAt for Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Ledger;
+    use crate::seal::ledger::Ledger;
     use vesica_session::Error;
     use vesica_spec::Plan;
     use vesica_types::UnitId;

@@ -1,7 +1,7 @@
 //! The hash of an input's file, by which a run that goes on knows that it is the same.
 
-use crate::control::Control;
 use crate::error::JobError;
+use crate::tell::control::Control;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use vesica_table::{Source, Table};

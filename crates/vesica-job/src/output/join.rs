@@ -1,10 +1,10 @@
 //! From common keys to rows of the output.
 
 use crate::error::JobError;
-use crate::keys::{Keys, PARTS};
-use crate::report;
+use crate::input::keys::{Keys, PARTS};
+use crate::tell::numbers::count;
 use crate::threads::cores;
-use crate::units::{Found, Match};
+use crate::units::found::{Found, Match};
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_session::Error;
@@ -94,7 +94,7 @@ fn too_many(total: u128) -> JobError {
     JobError::Setup(format!(
         "the join has {total} rows, because a key with m rows here and n there gives m times n; the most is {}: remove \
          duplicate keys on one side",
-        report::count(MOST)
+        count(MOST)
     ))
 }
 
@@ -157,11 +157,11 @@ impl Placed<'_> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::control::Control;
-    use crate::keys::{FIRST, KeyId};
-    use crate::ledger::{Ledger, Start};
+    use crate::input::keys::{FIRST, KeyId};
     use crate::local::{self, Local};
-    use crate::units::Units;
+    use crate::seal::ledger::{Ledger, Start};
+    use crate::tell::control::Control;
+    use crate::units::cut::Units;
     use proptest::prelude::*;
     use std::io::Write;
     use std::process::Command;

@@ -1,9 +1,11 @@
 //! A job whose protocol takes all keys at once: how it reads them, where its lists go, and what becomes of what it finds.
 
-use crate::control::{Control, Event};
 use crate::error::JobError;
+use crate::tell::control::{Control, Event};
 use crate::threads::cores;
-use crate::units::{Match, Units, Work, matches};
+use crate::units::cut::Units;
+use crate::units::found::{Match, matches};
+use crate::units::work::Work;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_session::{Error, Found, Keys, List, Meter, Result, Room, SessionRng, Sorted, Sorter, Whole};

@@ -1,9 +1,9 @@
 //! What phases cost, and telling the watcher and the peer where the run stands. With `trace.rs`, the only file of a run that
 //! looks at a clock.
 
-use crate::control::{Control, Event};
-use crate::peers::Peers;
-use crate::report::{Costs, StepCost};
+use crate::meet::peers::Peers;
+use crate::tell::control::{Control, Event};
+use crate::tell::report::{Costs, StepCost};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -9,9 +9,9 @@
 //! Rows are parted by their digest's first byte and sorted part by part, so that memory stays bounded and equal keys come
 //! to stand together. A key's number is its part and its place there.
 
-use crate::control::{Control, Event};
 use crate::error::JobError;
-use crate::sort::{self, ascending};
+use crate::input::sort::{self, ascending};
+use crate::tell::control::{Control, Event};
 use crate::threads::cores;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, StringArray};

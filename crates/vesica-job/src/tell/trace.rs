@@ -1,7 +1,7 @@
 //! A trace of a run, in the form that chrome://tracing and ui.perfetto.dev show: phases on a track of their own, units on
 //! one for each thread that works on them. (Trace Event Format, the JSON array of complete events.)
 
-use crate::control::{Event, Watch};
+use crate::tell::control::{Event, Watch};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::thread::ThreadId;

@@ -1,7 +1,7 @@
 //! From a plan to a connection with every peer.
 
-use crate::control::Control;
 use crate::error::JobError;
+use crate::tell::control::Control;
 use std::sync::Arc;
 use vesica_net::{Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
 use vesica_session::Lines;

@@ -1,11 +1,10 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
-use crate::error::JobError;
-use crate::part;
+use crate::tell::numbers::{count, size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use vesica_session::{Learner, Meter, Reveal};
 
@@ -247,6 +246,11 @@ impl Costs {
 }
 
 impl Report {
+    /// The report as it is written to a file.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
+    }
+
     /// The run in plain words: what matched, what each side learned, and what it cost.
     pub fn in_words(&self) -> String {
         let (o, t) = (&self.outcome, &self.total);
@@ -335,41 +339,9 @@ impl Report {
     }
 }
 
-/// Writes the report where the job wants it.
-///
-/// # Errors
-/// [`JobError::File`].
-pub fn save(path: &Path, report: &Report) -> Result<(), JobError> {
-    let text = serde_json::to_string_pretty(report).expect("a report is plain data") + "\n";
-    part::save(path, "cannot write the report", &text)
-}
-
-/// A count with thousands apart.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A number of bytes, in the nearest unit.
-pub fn size(bytes: u64) -> String {
-    bytesize::ByteSize::b(bytes).display().iec().to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_have_commas_where_they_belong() {
-        assert_eq!([0, 999, 1000, 1234567].map(count), ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn reveals_name_the_parties() {

@@ -14,11 +14,11 @@
 //!
 //! Beside it stands what reading and cutting made ([`Kept`]).
 
-use crate::answers::{Answers, Attempt};
 use crate::error::JobError;
-use crate::kept::{self, Kept};
-use crate::keys::PARTS;
-use crate::units::{Common, Found, Match};
+use crate::input::keys::PARTS;
+use crate::meet::answers::{Answers, Attempt};
+use crate::seal::kept::{self, Kept};
+use crate::units::found::{Common, Found, Match};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -676,7 +676,7 @@ fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::KeyId;
+    use crate::input::keys::KeyId;
 
     /// A job that keeps its ledger in `dir`, with the input there.
     fn job(dir: &Path, mine: &str) -> Plan {

@@ -1,8 +1,8 @@
 //! What the parties tell each other between the last unit and the output.
 
 use crate::error::JobError;
-use crate::keys::Keys;
-use crate::units::Common;
+use crate::input::keys::Keys;
+use crate::units::found::Common;
 use vesica_session::{Error, Lines, Misbehaviour};
 use vesica_spec::{MAX_KEYS, Plan};
 use vesica_suite::Sizes;

@@ -1,0 +1,5 @@
+//! From a table to its keys: which rows have which key.
+
+pub mod hash;
+pub mod keys;
+pub mod sort;

@@ -1,0 +1,7 @@
+//! What parties say to each other before the first unit and after the last.
+
+pub mod agree;
+pub mod answers;
+pub mod difference;
+pub mod peers;
+pub mod settle;

@@ -1,0 +1,4 @@
+//! From what was found to files.
+
+pub mod join;
+pub mod part;

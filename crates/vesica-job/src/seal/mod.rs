@@ -1,0 +1,4 @@
+//! What outlives a process, sealed.
+
+pub mod kept;
+pub mod ledger;

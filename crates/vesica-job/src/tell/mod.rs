@@ -1,0 +1,7 @@
+//! What a run says while it works, and when it is over.
+
+pub mod clock;
+pub mod control;
+pub mod numbers;
+pub mod report;
+pub mod trace;

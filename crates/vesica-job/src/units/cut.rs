@@ -1,0 +1,94 @@
+//! A job's keys cut into units.
+
+use crate::error::JobError;
+use crate::input::keys::{KeyId, Keys, PARTS};
+use crate::input::sort::ascending;
+use crate::threads::cores;
+use std::path::Path;
+use std::sync::Mutex;
+use vesica_session::{Error, Unit};
+use vesica_spec::Share;
+use vesica_suite::Sizes;
+use vesica_table::{Spill, Spilled, on_threads};
+use vesica_types::{Digest, UnitId};
+
+/// A record of a unit: digest, key number, row count.
+pub const RECORD: usize = 32;
+
+/// Records that a thread cuts before it gives them away.
+const BLOCK: usize = 1 << 11;
+
+/// The keys of a job, unit by unit.
+pub struct Units {
+    /// What the parties agreed on.
+    pub sizes: Sizes,
+    /// Whose keys they are.
+    pub place: u8,
+    /// The records, a bucket a unit, in any order.
+    pub records: Spilled,
+}
+
+impl Units {
+    /// Cuts `keys` into units by the run's salt.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] if a unit got more keys than its public capacity; a full disk.
+    pub fn partition(
+        keys: &Keys,
+        salt: &[u8; 32],
+        sizes: Sizes,
+        place: u8,
+        workers: u32,
+        memory: u64,
+        dir: &Path,
+    ) -> Result<Self, JobError> {
+        let spill = Mutex::new(Spill::new(sizes.units as usize, RECORD, Share::Units.of(memory), dir)?);
+        let parts = Mutex::new(0..PARTS);
+        on_threads::<JobError>(cores(workers), || {
+            let mut cut = Vec::with_capacity(BLOCK);
+            let put = |cut: &mut Vec<(usize, [u8; RECORD])>| {
+                let mut spill = spill.lock().expect("no worker panics");
+                cut.drain(..).try_for_each(|(unit, record)| spill.push(unit, &record))
+            };
+            loop {
+                let next = parts.lock().expect("no worker panics").next();
+                let Some(part) = next else { return Ok(put(&mut cut)?) };
+                keys.salted(part, salt, |s| {
+                    // Multiply and shift: the top bits of a uniform number, evenly over the units.
+                    let unit = ((u128::from(s.spread) * u128::from(sizes.units)) >> 64) as usize;
+                    let mut record = [0; RECORD];
+                    record[..16].copy_from_slice(&s.digest.0);
+                    record[16..24].copy_from_slice(&s.key.0.to_le_bytes());
+                    record[24..].copy_from_slice(&s.rows.to_le_bytes());
+                    cut.push((unit, record));
+                    if cut.len() < BLOCK { Ok(()) } else { Ok(put(&mut cut)?) }
+                })?;
+            }
+        })?;
+        let records = spill.into_inner().expect("no worker panics").finish()?;
+        for unit in 0..sizes.units {
+            let capacity = sizes.capacity(place);
+            if records.len(unit as usize) as u64 > capacity {
+                return Err(Error::Overflow { unit: UnitId(unit), capacity }.into());
+            }
+        }
+        Ok(Self { sizes, place, records })
+    }
+
+    /// The unit, and the number and row count of each of its keys.
+    ///
+    /// # Errors
+    /// Those of reading what was spilled.
+    pub fn unit(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
+        let bytes = self.records.read(id.0 as usize)?;
+        let (records, _) = bytes.as_chunks::<RECORD>();
+        let number = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().expect("a record has two numbers"));
+        let digest = |r: &[u8; RECORD]| Digest(*r.first_chunk().expect("a record has a digest"));
+        let (keys, rows) = ascending(records, 0)
+            .map(|place| &records[place])
+            .map(|r| (digest(r), (KeyId(number(&r[16..])), number(&r[24..]))))
+            .unzip();
+        let capacities = self.sizes.capacities.iter().map(|&keys| keys as usize).collect();
+        Ok((Unit { id, keys, place: self.place, capacities }, rows))
+    }
+}

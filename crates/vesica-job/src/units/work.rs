@@ -1,0 +1,26 @@
+//! What running a job's protocol takes.
+
+use crate::meet::peers::Peers;
+use crate::seal::ledger::Ledger;
+use crate::tell::control::Control;
+use crate::units::compare::Both;
+use crate::units::cut::Units;
+use std::path::Path;
+
+/// The units of a job that are to be run, and who is to hear of it.
+pub struct Work<'a> {
+    /// The keys.
+    pub units: &'a Units,
+    /// Which units are finished.
+    pub done: &'a [bool],
+    /// How results are compared, where all parties learn.
+    pub both: Option<Both>,
+    /// Where finished units go.
+    pub ledger: &'a mut Ledger,
+    /// The peers.
+    pub peers: &'a Peers,
+    /// Where lists go that do not fit in memory.
+    pub scratch: &'a Path,
+    /// Who watches.
+    pub ctl: &'a Control,
+}

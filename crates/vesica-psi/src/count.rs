@@ -17,7 +17,7 @@
 //! Differs from the paper: the tags that the paper compares in the clear are hashed; orders are ascending ones where it shuffles;
 //! both may learn: then each also sends its z, sorted.
 
-use crate::masked::{Ascending, Frame, Frames, Mask, swap};
+use crate::masked::{Mask, nothing};
 use std::marker::PhantomData;
 use vesica_curve::{Dst, Group};
 use vesica_session::{Found, Lines, List, Result, SessionRng, Whole};
@@ -63,10 +63,8 @@ impl<G: Group> Whole for Count<G> {
     fn whole(self: Box<Self>, list: &List<'_>, lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
         let Params { session, tag_len, keys: n, peers_keys: m, i_learn, peer_learns, frame } = self.params;
         let ch = lines.peer()?;
-        let peer = ch.peer().clone();
         let tag_key = blake3::derive_key("vesica 2026 count tag", &session);
         let mask = Mask::<G>::open(Dst::new(b"vesica-v1-count"), tag_key, tag_len, frame, list, rng);
-        let tag_bytes = tag_len.bytes();
 
         // 1. u := { a·H(x) : x in X }, sorted.
         ch.step("mask");
@@ -74,28 +72,17 @@ impl<G: Group> Whole for Count<G> {
 
         // 2. -> u;  <- v;  z := { T(a·v) }, sorted.
         ch.step("exchange");
-        let mut z = mask.sorting(tag_bytes, m)?;
-        let mut order = Ascending::default();
-        let raise = |v: Frame| {
-            order.check(&v, G::WIRE, &peer)?;
-            mask.again(&v, &peer, rng)?.chunks_exact(G::WIRE).try_for_each(|point| z.push([&mask.tag(point)]))
-        };
-        swap(ch, u.frames(frame, G::WIRE), (mask.frames(m), G::WIRE), raise, |_| Ok(()))?;
-        let z = z.sorted()?;
+        let z = mask.exchange(ch, mask.elements(&u), (m, false), nothing, rng)?;
+        drop(u);
 
         // 3. -> z, if the peer learns;  <- w, if I do. All of u has arrived before any of w is sent.
         ch.step("compare");
-        let mine = peer_learns.then(|| z.frames(frame, tag_bytes)).into_iter().flatten();
-        let theirs = if i_learn { mask.frames(n) } else { Frames::NONE };
-        let (mut own, mut order, mut common) = (z.read(), Ascending::default(), 0);
-        let compare = |w: Frame| {
-            order.check(&w, tag_bytes, &peer)?;
-            for tag in w.bytes.chunks_exact(tag_bytes) {
-                common += u64::from(own.find(tag)?.is_some());
-            }
+        let mine = peer_learns.then(|| mask.tags(&z)).into_iter().flatten();
+        let mut common = 0;
+        mask.compare(ch, mine, if i_learn { n } else { 0 }, &z, |_, _| {
+            common += 1;
             Ok(())
-        };
-        swap(ch, mine, (theirs, tag_bytes), compare, |_| Ok(()))?;
+        })?;
 
         // 4. Output |w ∩ z|.
         Ok(if i_learn { Found::Count(common) } else { Found::Nothing })

@@ -5,8 +5,10 @@
 mod answer;
 pub mod count;
 pub mod ecdh;
+pub mod ecdh3;
 pub mod hash;
 pub mod ideal;
+mod marks;
 mod masked;
 pub mod oprf;
 mod ordered;
@@ -16,5 +18,6 @@ mod sorted;
 
 pub use count::Count;
 pub use ecdh::Ecdh;
+pub use ecdh3::Ecdh3;
 pub use masked::FRAME;
 pub use same::same;

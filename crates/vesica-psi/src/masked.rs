@@ -28,8 +28,7 @@ pub struct Mask<'a, G: Group> {
     tag_key: [u8; 32],
     tag_len: TagLen,
     list: &'a List<'a>,
-    /// Items of a frame.
-    pub frame: usize,
+    frame: usize,
 }
 
 impl<'a, G: Group> Mask<'a, G> {
@@ -81,8 +80,71 @@ impl<'a, G: Group> Mask<'a, G> {
         sorting.sorted()
     }
 
+    /// Sends a list of elements or nothing, and receives the `n` elements { v } of the peer's, in ascending order. Returns { (T(a·v), place of v)
+    /// }, and a·v behind them if they are to be kept, in ascending order of the tags. `between` is called as [`swap`] does.
+    pub fn exchange(
+        &self,
+        ch: &mut dyn Channel,
+        mine: impl Iterator<Item = Result<Vec<u8>>> + Send,
+        (n, keep): (u64, bool),
+        between: impl FnMut(u64) -> Result<()> + Send,
+        rng: &mut SessionRng,
+    ) -> Result<Records> {
+        let kept = if keep { G::WIRE } else { 0 };
+        let mut sorting = self.sorting(self.tag_bytes() + PLACE + kept, n)?;
+        let (peer, mut order) = (ch.peer().clone(), Ascending::default());
+        let raise = |v: Frame| {
+            order.check(&v, G::WIRE, &peer)?;
+            let points = self.again(&v, &peer, rng)?;
+            (v.first..)
+                .zip(points.chunks_exact(G::WIRE))
+                .try_for_each(|(place, point)| sorting.push([&self.tag(point), &place.to_be_bytes(), &point[..kept]]))
+        };
+        swap(ch, mine, (self.frames(n), G::WIRE), raise, between)?;
+        sorting.sorted()
+    }
+
+    /// Sends a list of tags or nothing, and receives `n` tags of the peer's, in ascending order. Calls `both` with each record that begins
+    /// with one of them, and with the tag's place in the peer's list.
+    pub fn compare(
+        &self,
+        ch: &mut dyn Channel,
+        mine: impl Iterator<Item = Result<Vec<u8>>> + Send,
+        n: u64,
+        records: &Records,
+        mut both: impl FnMut(&[u8], u64) -> Result<()>,
+    ) -> Result<()> {
+        let (peer, mut order, mut records) = (ch.peer().clone(), Ascending::default(), records.read());
+        let find = |tags: Frame| {
+            order.check(&tags, self.tag_bytes(), &peer)?;
+            let mut tags = (tags.first..).zip(tags.bytes.chunks_exact(self.tag_bytes()));
+            tags.try_for_each(|(place, tag)| records.find(tag)?.map_or(Ok(()), |record| both(record, place)))
+        };
+        swap(ch, mine, (self.frames(n), self.tag_bytes()), find, nothing)
+    }
+
+    /// Sends a list of elements or nothing, and receives `n` elements { v } of the peer's: in ascending order, or in the order of a third
+    /// party's list. Calls `on` with { a·v }, frame by frame in that order.
+    pub fn relay(
+        &self,
+        ch: &mut dyn Channel,
+        mine: impl Iterator<Item = Result<Vec<u8>>> + Send,
+        (n, ascending): (u64, bool),
+        mut on: impl FnMut(Vec<u8>) -> Result<()>,
+        rng: &mut SessionRng,
+    ) -> Result<()> {
+        let (peer, mut order) = (ch.peer().clone(), Ascending::default());
+        let raise = |v: Frame| {
+            if ascending {
+                order.check(&v, G::WIRE, &peer)?;
+            }
+            on(self.again(&v, &peer, rng)?)
+        };
+        swap(ch, mine, (self.frames(n), G::WIRE), raise, nothing)
+    }
+
     /// { a·v } in the order of a frame of a peer's list: nothing is computed on elements that are not of the group.
-    pub fn again(&self, v: &Frame, peer: &Party, rng: &mut SessionRng) -> Result<Vec<u8>> {
+    fn again(&self, v: &Frame, peer: &Party, rng: &mut SessionRng) -> Result<Vec<u8>> {
         let share = (v.bytes.len() / G::WIRE).div_ceil(self.list.threads.max(1)).max(1);
         let shares = v.bytes.chunks(share * G::WIRE).enumerate().map(|(i, v)| (i * share, v, rng.bytes()));
         let wire = on_threads(shares.collect(), |(first, elements, coins): (usize, &[u8], [u8; 32])| {
@@ -98,9 +160,31 @@ impl<'a, G: Group> Mask<'a, G> {
         Ok(wire)
     }
 
+    /// Tags that come back from `ch` in the order of a list of this party's masked keys.
+    pub fn returned<'b>(&self, ch: &'b mut dyn Channel, list: &'b Records) -> Result<Returned<'b>> {
+        let (bytes, frames) = (self.tag_bytes(), self.frames(list.len()));
+        let sorting = self.sorting(bytes + PLACE, list.len())?;
+        Ok(Returned { ch, parts: Box::new(frames.parts()), read: 0, list: list.read(), place: G::WIRE, bytes, sorting })
+    }
+
     /// T of an element: the first L bits of a hash of its encoding.
     pub fn tag(&self, element: &[u8]) -> Vec<u8> {
         blake3::keyed_hash(&self.tag_key, element).as_bytes()[..self.tag_len.bytes()].to_vec()
+    }
+
+    /// Bytes of a tag.
+    pub fn tag_bytes(&self) -> usize {
+        self.tag_len.bytes()
+    }
+
+    /// The elements that the records of a list of masked keys begin with, by the frame.
+    pub fn elements(&self, list: &Records) -> impl Iterator<Item = Result<Vec<u8>>> + Send {
+        list.frames(self.frame, G::WIRE)
+    }
+
+    /// The tags that the records of a list begin with, by the frame.
+    pub fn tags(&self, list: &Records) -> impl Iterator<Item = Result<Vec<u8>>> + Send {
+        list.frames(self.frame, self.tag_bytes())
     }
 
     /// Takes records of this many bytes, of which there will be about `records`.
@@ -115,7 +199,7 @@ impl<'a, G: Group> Mask<'a, G> {
 }
 
 /// The error that says that this peer broke the protocol, where its channel is in other hands.
-pub fn accuse(peer: &Party, fault: Misbehaviour) -> Error {
+fn accuse(peer: &Party, fault: Misbehaviour) -> Error {
     Error::Peer { peer: peer.clone(), fault }
 }
 
@@ -148,38 +232,33 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// A list that is not sent.
-    pub const NONE: Frames = Frames { len: 0, frame: 1 };
-
     /// Each message's first item and how many it has.
-    fn parts(self) -> impl Iterator<Item = (u64, usize)> {
+    pub fn parts(self) -> impl Iterator<Item = (u64, usize)> {
         let frame = self.frame as u64;
         (0..self.len.div_ceil(frame)).map(move |i| (i * frame, (self.len - i * frame).min(frame) as usize))
     }
 }
 
 /// One message of a list that a peer sends.
-pub struct Frame {
+struct Frame {
     /// The place of its first item in the list.
-    pub first: u64,
-    /// Its items.
-    pub bytes: Vec<u8>,
+    first: u64,
+    bytes: Vec<u8>,
 }
 
 /// Sends one list and receives another one, of items of `bytes` bytes, a frame at a time each way, so that neither side waits with a
-/// full window for the other. What comes is handed to `work` on a thread of its own, that the next frames travel meanwhile.
-/// `between` is called after each turn with the number of frames sent.
-pub fn swap(
+/// full window for the other. A thread of its own sees to the messages, so that the next frames travel while `work` is busy with what
+/// came. After each turn that thread calls `between` with the number of frames that it has sent.
+fn swap(
     ch: &mut dyn Channel,
-    mut mine: impl Iterator<Item = Result<Vec<u8>>>,
+    mut mine: impl Iterator<Item = Result<Vec<u8>>> + Send,
     (theirs, bytes): (Frames, usize),
-    mut work: impl FnMut(Frame) -> Result<()> + Send,
-    mut between: impl FnMut(u64) -> Result<()>,
+    work: impl FnMut(Frame) -> Result<()>,
+    mut between: impl FnMut(u64) -> Result<()> + Send,
 ) -> Result<()> {
     thread::scope(|scope| {
         let (hand, taken) = sync_channel::<Frame>(AHEAD);
-        let worker = scope.spawn(move || taken.into_iter().try_for_each(&mut work));
-        let mut exchange = || -> Result<()> {
+        let exchange = scope.spawn(move || -> Result<()> {
             let (mut parts, mut sent) = (theirs.parts(), 0);
             loop {
                 let (out, part) = (mine.next().transpose()?, parts.next());
@@ -193,16 +272,15 @@ pub fn swap(
                 if let Some((first, items)) = part {
                     let bytes = ch.recv_exact(items * bytes)?;
                     if hand.send(Frame { first, bytes }).is_err() {
-                        // The worker has failed and says why.
+                        // The work has failed, and says why.
                         return Ok(());
                     }
                 }
                 between(sent)?;
             }
-        };
-        let exchanged = exchange();
-        drop(hand);
-        let worked = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+        });
+        let worked = taken.into_iter().try_for_each(work);
+        let exchanged = exchange.join().unwrap_or_else(|panic| resume_unwind(panic));
         match (worked, exchanged) {
             // That a connection ended says less than why.
             (Err(Error::Net { .. }), Err(error)) | (Err(error), _) | (_, Err(error)) => Err(error),
@@ -211,15 +289,25 @@ pub fn swap(
     })
 }
 
+/// What is done between turns where there is nothing to do.
+pub fn nothing(_: u64) -> Result<()> {
+    Ok(())
+}
+
+/// A list that is not sent.
+pub fn no_frames() -> impl Iterator<Item = Result<Vec<u8>>> + Send {
+    std::iter::empty()
+}
+
 /// Holds a list that a peer sends to strictly ascending order, over all its frames.
 #[derive(Default)]
-pub struct Ascending {
+struct Ascending {
     last: Vec<u8>,
 }
 
 impl Ascending {
     /// Looks at the next frame, of items of `bytes` bytes.
-    pub fn check(&mut self, frame: &Frame, bytes: usize, peer: &Party) -> Result<()> {
+    fn check(&mut self, frame: &Frame, bytes: usize, peer: &Party) -> Result<()> {
         for (index, item) in (frame.first as usize..).zip(frame.bytes.chunks_exact(bytes)) {
             if index > 0 && self.last.as_slice() >= item {
                 return Err(accuse(peer, Misbehaviour::Order { index }));
@@ -228,6 +316,39 @@ impl Ascending {
             self.last.extend_from_slice(item);
         }
         Ok(())
+    }
+}
+
+/// Tags that come back in the order of a list.
+pub struct Returned<'a> {
+    ch: &'a mut dyn Channel,
+    parts: Box<dyn Iterator<Item = (u64, usize)> + Send>,
+    read: u64,
+    list: Cursor<'a>,
+    /// Where a record of the list has its place.
+    place: usize,
+    bytes: usize,
+    sorting: Sorting,
+}
+
+impl Returned<'_> {
+    /// Receives frames until there were `upto`, or all.
+    pub fn receive(&mut self, upto: u64) -> Result<()> {
+        while self.read < upto
+            && let Some((_, items)) = self.parts.next()
+        {
+            self.read += 1;
+            for tag in self.ch.recv_exact(items * self.bytes)?.chunks_exact(self.bytes) {
+                self.sorting.push([tag, &self.list.next_one()?[self.place..]])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives the rest: { (tag, place of the key) } in ascending order of the tags.
+    pub fn sorted(mut self) -> Result<Records> {
+        self.receive(u64::MAX)?;
+        self.sorting.sorted()
     }
 }
 
@@ -269,8 +390,36 @@ impl Records {
         self.sorted.records()
     }
 
+    /// Calls `on` with what stands before the place of each record whose place is less than `n`.
+    pub fn of_first(&self, n: u64, mut on: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut records = self.read();
+        while let Some((element, place)) = records.take()?.map(|record| record.split_at(self.bytes - PLACE)) {
+            if place < n.to_be_bytes().as_slice() {
+                on(element)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `both` with what stands behind the first `bytes` bytes of each two records that agree in these.
+    pub fn meet(&self, others: &Records, bytes: usize, mut both: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let (mut mine, mut others) = (self.read(), others.read());
+        while let Some(other) = others.take()? {
+            let (tag, rest) = other.split_at(bytes);
+            if let Some(mine) = mine.find(tag)? {
+                both(&mine[bytes..], rest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records without their length.
+    pub fn into_sorted(self) -> Box<dyn Sorted> {
+        self.sorted
+    }
+
     /// The first `bytes` of each record, by the frame.
-    pub fn frames(&self, frame: usize, bytes: usize) -> impl Iterator<Item = Result<Vec<u8>>> {
+    fn frames(&self, frame: usize, bytes: usize) -> impl Iterator<Item = Result<Vec<u8>>> + Send {
         let mut cursor = self.read();
         Frames { len: self.len(), frame }.parts().map(move |(_, items)| {
             let mut message = Vec::with_capacity(items * bytes);

@@ -7,12 +7,23 @@ use vesica_session::{Learner, Reveal};
 pub const INTERSECTION: Reveal = Reveal {
     name: "intersection",
     to: Learner::Learners,
-    what: "which of their own keys the other party holds too, and so how many",
+    what: "which of their own keys every other party holds too, and so how many",
 };
 
 /// The output itself, where nothing but a number is asked for.
 pub const INTERSECTION_SIZE: Reveal =
     Reveal { name: "intersection_size", to: Learner::Learners, what: "how many keys are common, and not which" };
+
+/// What the steps of three parties cannot hide from the party at this place, which compares its list with the next party's before the
+/// third one's comes in.
+pub fn pair_count(place: u8) -> Reveal {
+    Reveal {
+        name: "pair_count",
+        to: Learner::Place(place),
+        what: "how many keys its own list and that of the party after it in shared.parties have in common (after the last comes the \
+               first), whether or not the third party holds them",
+    }
+}
 
 /// Needed to size units; padding hides how the keys fall into them. A partner that comes back with another count is refused.
 pub const KEY_COUNT: Reveal =
@@ -36,14 +47,14 @@ pub const MULTIPLICITY: Reveal = Reveal {
 /// What the right party's rows of nulls cannot hide.
 pub const LEFT_UNMATCHED: Reveal = Reveal {
     name: "left_unmatched",
-    to: Learner::Right,
+    to: Learner::Place(1),
     what: "how many rows of the left party have no partner, those with an empty key or a key of an earlier row included",
 };
 
 /// What the left party's rows of nulls cannot hide.
 pub const RIGHT_UNMATCHED: Reveal = Reveal {
     name: "right_unmatched",
-    to: Learner::Left,
+    to: Learner::Place(0),
     what: "how many rows of the right party have no partner, those with an empty key or a key of an earlier row included",
 };
 

@@ -11,8 +11,8 @@ use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2}
 use vesica_oprf::Oprf;
 use vesica_ot::Security;
 use vesica_psi::oprf::Role;
-use vesica_session::{Lines, Result, SessionRng};
-use vesica_testkit::{Message, digests, recorded};
+use vesica_session::{Channel, Lines, Result, SessionRng};
+use vesica_testkit::{Message, Recorder, Transcript, digests, messages, recorded, three_with};
 use vesica_types::{Digest, TagLen};
 
 /// The variable that makes this test write the vectors anew.
@@ -40,18 +40,24 @@ impl Told for Option<u64> {
     }
 }
 
+impl Told for Vec<u64> {
+    fn told(self) -> String {
+        self.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A message as it stands in a file of vectors.
+fn line(message: &Message) -> String {
+    let direction = if message.sent { "sent" } else { "received" };
+    format!("{direction} {} {}", message.bytes.len(), blake3::hash(&message.bytes))
+}
+
 /// Both sides' messages and results.
 fn transcript<T: Told + Send>(
     alice: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<T> + Send,
     bob: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<T> + Send,
 ) -> Value {
-    let side = |found: Result<T>, messages: Vec<Message>| {
-        let line = |m: &Message| {
-            let direction = if m.sent { "sent" } else { "received" };
-            format!("{direction} {} {}", m.bytes.len(), blake3::hash(&m.bytes))
-        };
-        json!({ "messages": messages.iter().map(line).collect::<Vec<_>>(), "found": found.unwrap().told() })
-    };
+    let side = |found: Result<T>, messages: Vec<Message>| json!({ "messages": messages.iter().map(line).collect::<Vec<_>>(), "found": found.unwrap().told() });
     let (alice, bob) = recorded(alice, bob);
     json!({ "alice": side(alice.0, alice.1), "bob": side(bob.0, bob.1) })
 }
@@ -196,4 +202,42 @@ fn count() {
     count_in::<Secp256k1>(&mut transcripts);
     count_in::<P256>(&mut transcripts);
     check("count", transcripts);
+}
+
+fn ecdh3_in<G: Blind>(transcripts: &mut Map<String, Value>) {
+    let keys = [digests(0, 30), digests(10, 45), digests(5, 22)];
+    let names = ["alice", "bob", "carol"];
+    for learner in [Some(2), None] {
+        let seen: [[Transcript; 3]; 3] = Default::default();
+        let found = three_with(
+            |place, lines, rng| sides::ecdh3::<G>(&keys, learner, place, lines, rng).unwrap(),
+            |place, channel| {
+                let peer = usize::from(Channel::peer(&channel).place());
+                Box::new(Recorder::new(channel, seen[usize::from(place)][peer].clone()))
+            },
+        );
+        let mut parties = Map::new();
+        for ((name, found), seen) in names.into_iter().zip(found).zip(&seen) {
+            let mut party = Map::new();
+            party.insert("found".into(), found.map_or(String::new(), Told::told).into());
+            for (peer, seen) in names.into_iter().zip(seen).filter(|(peer, _)| *peer != name) {
+                party.insert(format!("with {peer}"), messages(seen).iter().map(line).collect::<Vec<_>>().into());
+            }
+            parties.insert(name.into(), party.into());
+        }
+        let learners = if learner.is_none() { "all learn" } else { "one learns" };
+        transcripts.insert(format!("{}, {learners}", G::NAME), parties.into());
+    }
+}
+
+#[test]
+fn ecdh3() {
+    let mut transcripts = Map::new();
+    ecdh3_in::<Curve25519>(&mut transcripts);
+    ecdh3_in::<Ristretto255>(&mut transcripts);
+    ecdh3_in::<FourQ>(&mut transcripts);
+    ecdh3_in::<Sm2>(&mut transcripts);
+    ecdh3_in::<Secp256k1>(&mut transcripts);
+    ecdh3_in::<P256>(&mut transcripts);
+    check("ecdh3", transcripts);
 }

@@ -35,6 +35,26 @@ impl Lines {
         Err(Error::Bug(format!("no peer of this job has place {place}")))
     }
 
+    /// The channels to the parties at two places, for who stands between them.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if no peers of this job have those places.
+    pub fn two(&mut self, first: u8, second: u8) -> Result<(&mut dyn Channel, &mut dyn Channel)> {
+        let mut found = (None, None);
+        for channel in &mut self.channels {
+            let place = channel.peer().place();
+            if place == first {
+                found.0 = Some(channel.as_mut());
+            } else if place == second {
+                found.1 = Some(channel.as_mut());
+            }
+        }
+        match found {
+            (Some(a), Some(b)) => Ok((a, b)),
+            _ => Err(Error::Bug(format!("no peers of this job have the places {first} and {second}"))),
+        }
+    }
+
     /// Every channel, for what is said to all.
     pub fn all(&mut self) -> impl Iterator<Item = &mut Box<dyn Channel>> {
         self.channels.iter_mut()

@@ -234,6 +234,10 @@ mod tests {
                 assert_eq!(line.at(other.place()).unwrap().recv(9).unwrap(), other.name().as_bytes());
             }
             assert!(line.at(me.place()).is_err());
+            let (next, before) = ((me.place() + 1) % 3, (me.place() + 2) % 3);
+            let (to_next, to_before) = line.two(next, before).unwrap();
+            assert_eq!([to_next.peer().place(), to_before.peer().place()], [next, before]);
+            assert!(line.two(next, me.place()).is_err() && line.two(next, next).is_err());
         }
     }
 

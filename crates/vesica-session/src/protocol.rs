@@ -6,10 +6,8 @@ use vesica_types::{Digest, Party, UnitId};
 pub enum Learner {
     /// The parties that the job lets learn the result.
     Learners,
-    /// The first of the job's parties, whose table is the left one of a join.
-    Left,
-    /// The second.
-    Right,
+    /// The party at this place of the job; the first one's table is the left one of a join.
+    Place(u8),
     /// Every party.
     Everyone,
     /// Whoever sees the traffic between the parties, TLS or not.

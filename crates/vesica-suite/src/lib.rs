@@ -7,6 +7,7 @@ mod choice;
 mod count;
 mod curve;
 mod ecdh;
+mod ecdh3;
 mod hash;
 mod kkrt;
 mod oprf;
@@ -167,6 +168,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
     refuse(choice)?;
     Ok(match choice.protocol {
         ProtocolName::Ecdh if choice.result == ResultKind::Count => count::suite(choice),
+        ProtocolName::Ecdh if choice.parties == 3 => ecdh3::suite(choice),
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
@@ -192,6 +194,24 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let why = format!("\"{}\" is of use only with protocol = \"ecdh\"; remove it", choice.curve.name());
         return refusal("shared.curve", why);
     }
+    if choice.parties > 3 {
+        let why = format!("no protocol is for {} parties; take three, or two at a time", choice.parties);
+        return refusal("shared.parties", why);
+    }
+    if choice.parties == 3 {
+        if choice.protocol != ProtocolName::Ecdh {
+            let why = format!("\"{name}\" is for two parties; take protocol = \"ecdh\" for three");
+            return refusal("shared.parties", why);
+        }
+        if choice.learners.len() == 2 {
+            let why = "of three parties one learns or all do; name one party, or all";
+            return refusal("shared.learns", why.to_owned());
+        }
+        if choice.result == ResultKind::Count {
+            let why = "keys are counted between two parties only; take result = \"rows\", or two parties";
+            return refusal("shared.result", why.to_owned());
+        }
+    }
     if choice.result == ResultKind::Count && choice.protocol != ProtocolName::Ecdh {
         let why = format!("\"{name}\" finds which keys are common; take protocol = \"ecdh\" for how many they are");
         return refusal("shared.result", why);
@@ -209,7 +229,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use vesica_session::memory::{Memories, mesh};
-    use vesica_session::{Found, List};
+    use vesica_session::{Found, Learner, List};
     use vesica_testkit::{digests, fixed_rng};
     use vesica_types::{Digest, Party};
 
@@ -281,9 +301,57 @@ mod tests {
     }
 
     #[test]
+    fn three_parties_get_what_the_protocol_for_three_does_and_no_more() {
+        for &protocol in ProtocolName::ALL {
+            let three = choice(protocol, 3, &[0]);
+            match protocol {
+                ProtocolName::Ecdh => assert!(find(&three).is_ok()),
+                _ => assert_eq!(refused(&three, "protocol = \"ecdh\""), "shared.parties"),
+            }
+            assert_eq!(refused(&choice(protocol, 4, &[0]), "take three"), "shared.parties");
+        }
+        assert!(find(&choice(ProtocolName::Ecdh, 3, &[0, 1, 2])).is_ok());
+        assert_eq!(refused(&choice(ProtocolName::Ecdh, 3, &[0, 2]), "one party, or all"), "shared.learns");
+        let count = Choice { result: ResultKind::Count, ..choice(ProtocolName::Ecdh, 3, &[0]) };
+        assert_eq!(refused(&count, "two parties"), "shared.result");
+    }
+
+    #[test]
+    fn a_job_of_three_parties_finds_what_all_have() {
+        let keys = [digests(0, 40), digests(25, 75), digests(30, 36)];
+        let places = |found: &Found| match found {
+            Found::Places(places) => Some(places.records()),
+            _ => None,
+        };
+        for (learners, want) in [(vec![1], [None, Some(6), None]), (vec![0, 1, 2], [Some(6); 3])] {
+            let found = found(&choice(ProtocolName::Ecdh, 3, &learners), &keys);
+            assert_eq!(found.iter().map(places).collect::<Vec<_>>(), want);
+        }
+    }
+
+    #[test]
     fn whoever_is_told_something_is_told_it_by_one_name() {
+        let reveals = |choice: &Choice| find(choice).unwrap().reveals();
+        let names = |choice: &Choice| reveals(choice).iter().map(|reveal| reveal.name).collect::<BTreeSet<&str>>();
         let count = Choice { result: ResultKind::Count, ..choice(ProtocolName::Ecdh, 2, &[0, 1]) };
-        let names: BTreeSet<&str> = find(&count).unwrap().reveals().iter().map(|reveal| reveal.name).collect();
-        assert_eq!(names, BTreeSet::from(["intersection_size", "key_count"]));
+        assert_eq!(names(&count), BTreeSet::from(["intersection_size", "key_count"]));
+        for (learners, a) in [(&[0][..], 1), (&[1], 2), (&[2], 0), (&[0, 1, 2], 1)] {
+            let three = choice(ProtocolName::Ecdh, 3, learners);
+            assert_eq!(names(&three), BTreeSet::from(["intersection", "key_count", "pair_count"]));
+            let pairs = reveals(&three).into_iter().find(|reveal| reveal.name == "pair_count").unwrap();
+            assert_eq!(pairs.to, Learner::Place(a));
+        }
+    }
+
+    /// A list is compared with itself too, whatever the other's length.
+    #[test]
+    fn tags_of_one_list_do_not_meet() {
+        let three = find(&choice(ProtocolName::Ecdh, 3, &[0])).unwrap();
+        let count = find(&Choice { result: ResultKind::Count, ..choice(ProtocolName::Ecdh, 2, &[0]) }).unwrap();
+        for more in [1u64, 1 << 20, 1 << 30, 1 << 36] {
+            let bits = (2 * more.ilog2() + 40) as usize;
+            assert!(count.tag_bytes(&[1, more]) * 8 > bits && count.tag_bytes(&[more, 1]) <= 16);
+            assert!(three.tag_bytes(&[1, more, 5]) * 8 >= bits + 2 && three.tag_bytes(&[more; 3]) <= 16);
+        }
     }
 }

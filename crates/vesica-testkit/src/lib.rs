@@ -1,4 +1,4 @@
-//! Two-party harness, fixed randomness, hostile peers, data sets; for tests only.
+//! Harness of two and three parties, fixed randomness, hostile peers, data sets; for tests only.
 
 #![forbid(unsafe_code)]
 
@@ -30,9 +30,11 @@ macro_rules! forward {
 mod data;
 mod hostile;
 mod recorder;
+mod three;
 mod two;
 
 pub use data::{Sets, digests, set_pairs};
 pub use hostile::{Attack, Hostile};
 pub use recorder::{Message, Recorder, Transcript, messages};
+pub use three::{carol, three, three_with};
 pub use two::{alice, bob, fixed_rng, recorded, two, two_with};

@@ -201,8 +201,7 @@ impl Host {
 pub fn revealed(reveals: &[Reveal], parties: &[String], learners: &[String]) -> Vec<Revealed> {
     let to = |learner| match learner {
         Learner::Learners => learners.to_vec(),
-        Learner::Left => parties.iter().take(1).cloned().collect(),
-        Learner::Right => parties.iter().skip(1).take(1).cloned().collect(),
+        Learner::Place(place) => parties.iter().skip(usize::from(place)).take(1).cloned().collect(),
         Learner::Everyone => parties.to_vec(),
         Learner::Network => vec!["the network".to_owned()],
     };

@@ -13,6 +13,7 @@ use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::count::{self, Count};
 use vesica_psi::ecdh::{self, Ecdh};
+use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
 use vesica_psi::oprf::{self, Role};
 use vesica_session::memory::Memories;
@@ -166,4 +167,26 @@ pub fn count<G: Group>(
             Found::Places(_) => panic!("a count names no keys"),
         })
     }
+}
+
+/// A side of ECDH for three in the group `G`, where one party learns or all do.
+pub fn ecdh3<G: Group>(
+    keys: &[Vec<Digest>; 3],
+    learner: Option<u8>,
+    place: u8,
+    lines: &mut Lines,
+    rng: &mut SessionRng,
+) -> Result<Option<Vec<u64>>> {
+    let (mine, tag_len) = (keys[usize::from(place)].clone(), TagLen::new(10).unwrap());
+    let keys = keys.each_ref().map(|keys| keys.len() as u64);
+    let params = ecdh3::Params { session: SESSION, tag_len, keys, place, learner, frame: FRAME };
+    Ok(match whole(Ecdh3::<G>::open(params), mine, lines, rng)? {
+        Found::Places(places) => {
+            let bytes = places.blocks().collect::<Result<Vec<_>>>()?.concat();
+            let places: Vec<u64> = bytes.chunks(8).map(|place| u64::from_be_bytes(place.try_into().unwrap())).collect();
+            Some(places)
+        }
+        Found::Nothing => None,
+        Found::Count(_) => panic!("it finds which keys are common"),
+    })
 }

@@ -135,7 +135,7 @@ pub struct Check {
 /// --rows the number of rows is taken from the input; without --peer-rows the other party is taken to have as many.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json"
+    after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json\n  vesica plan alice.toml --compare --mbit 100"
 )]
 pub struct Plan {
     #[command(flatten)]
@@ -146,6 +146,12 @@ pub struct Plan {
     /// Rows that the other party is to have
     #[arg(long, value_name = "M", value_parser = number)]
     pub peer_rows: Option<u64>,
+    /// Show all protocols that could do the job, side by side
+    #[arg(long)]
+    pub compare: bool,
+    /// Megabits a second that the network carries each way; with --compare
+    #[arg(long, value_name = "N", requires = "compare", value_parser = rate)]
+    pub mbit: Option<f64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -330,6 +336,12 @@ fn number(text: &str) -> Result<u64, String> {
             .and_then(|(digits, power)| digits.checked_mul(power)),
     };
     parsed.ok_or_else(|| "not a count; write 1000000, 1_000_000 or 1e6".to_owned())
+}
+
+/// A rate, which is more than nothing.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "not a rate; write 100 for 100 megabits a second".to_owned())
 }
 
 /// A number for alice and one for bob.

@@ -202,9 +202,35 @@ fn plan_says_what_a_run_would_do() {
             .unwrap()
     };
     let (small, large) = (plan("1e6"), plan("1e8"));
-    assert_eq!((&small["rows"], &small["peer_rows"]), (&1_000_000.into(), &500_000.into()));
-    let sent = |plan: &serde_json::Value| plan["sent"].as_u64().unwrap();
+    let rows = |place: usize| &small["parties"][place]["rows"];
+    assert_eq!((rows(0), rows(1)), (&1_000_000.into(), &500_000.into()));
+    let sent = |plan: &serde_json::Value| plan["parties"][0]["sent"].as_u64().unwrap();
     assert!(sent(&large) > 10 * sent(&small), "{large}");
+}
+
+#[test]
+fn plan_compares_all_protocols_that_could_do_the_job() {
+    let two = Two::sampled("1000", "10");
+    let job = two.alice.file();
+    let job = job.to_str().unwrap();
+    let words = run(&["plan", job, "--compare", "--mbit", "100"]).good().stdout;
+    for word in ["ecdh on curve25519", "rr22, low-comm", "kkrt", "tells guessable_keys, not accepted", "\nTake "] {
+        assert!(words.contains(word), "{word} is not in {words}");
+    }
+    let all = run(&["plan", job, "--compare", "--json"]).good().stdout;
+    let all: Vec<serde_json::Value> = serde_json::from_str(&all).unwrap();
+    let chosen: Vec<&str> = all.iter().filter(|c| c["chosen"] == true).map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(chosen, ["ecdh on curve25519"]);
+    let best: Vec<&serde_json::Value> = all.iter().filter(|c| c["best"] == true).collect();
+    assert!(best.len() == 1 && best[0]["name"] != "hash" && best[0]["accepted"] == true, "{best:?}");
+    // Ten bits a second make the network the bottleneck of all.
+    let slow = run(&["plan", job, "--compare", "--mbit", "0.00001", "--json"]).good().stdout;
+    let slow: Vec<serde_json::Value> = serde_json::from_str(&slow).unwrap();
+    let time = |c: &serde_json::Value| c["wall_s"].as_f64().unwrap();
+    assert!(slow.iter().all(|c| time(c) > 100.0), "{slow:?}");
+    assert!(slow.is_sorted_by(|a, b| time(a) <= time(b)));
+    run(&["plan", job, "--mbit", "100"]).bad(2, &["--compare"]);
+    run(&["plan", job, "--compare", "--mbit", "0"]).bad(2, &["not a rate"]);
 }
 
 #[test]

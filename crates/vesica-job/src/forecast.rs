@@ -3,6 +3,7 @@
 use crate::cost;
 use crate::error::JobError;
 use crate::local;
+use crate::rehearse;
 use crate::tell::numbers::{count, size};
 use crate::tell::report::{self, Revealed};
 use serde::Serialize;
@@ -40,9 +41,13 @@ pub struct Forecast {
     pub tag_bytes: u32,
     /// Bytes of memory at most, on this side.
     pub memory: u64,
-    /// Seconds by the clock for the arithmetic of the side that has most of it, if all machines are like this one and the
-    /// network is no bottleneck. Reading and writing tables comes on top.
-    pub wall_s: f64,
+    /// Seconds by the clock for the protocol, if all machines are like this one and the network is no bottleneck.
+    pub match_s: f64,
+    /// Seconds by the clock for reading and writing tables, if half of the keys are common and the peers' tables are like this one; null
+    /// where there is no table to look at.
+    pub table_s: Option<f64>,
+    /// Whether all parties run on this machine, going by the addresses of the job, and share its cores.
+    pub one_machine: bool,
     /// The instruction set that the arithmetic will run on.
     pub cpu: String,
     /// What the run will tell whom.
@@ -82,15 +87,20 @@ const KEY: u64 = 72;
 /// # Errors
 /// Those of opening what the run needs.
 pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Result<Forecast, JobError> {
-    let mine = match rows {
-        Some(rows) => (rows, "given"),
-        None => {
-            let table = vesica_table::open(&plan.input)?;
-            match table.rows() {
+    // Standard input can be read once, and a plan is no run.
+    let table = (plan.input.path.as_os_str() != "-").then(|| vesica_table::open(&plan.input));
+    let (mine, tables) = match (rows, table) {
+        (Some(rows), Some(Ok(table))) => ((rows, "given"), Some(rehearse::tables(plan, &*table, rows)?)),
+        (Some(rows), _) => ((rows, "given"), None),
+        (None, Some(table)) => {
+            let table = table?;
+            let mine = match table.rows() {
                 Some(rows) => (rows, "from the file"),
                 None => (local::rows_about(&*table, plan)?, "estimated from the file's beginning"),
-            }
+            };
+            (mine, Some(rehearse::tables(plan, &*table, mine.0)?))
         }
+        (None, None) => return Err(JobError::Setup("the number of rows is not known: give --rows".into())),
     };
     let theirs = peer_rows.map_or((mine.0, "not known: taken to be as many"), |rows| (rows, "given"));
     let rows = |party: &Party| if *party == plan.me { mine } else { theirs };
@@ -120,6 +130,9 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         Cut::Whole => (sizes.keys.iter().sum::<u64>() * suite.memory()).min(Share::InFlight.of(plan.memory) as u64),
     };
     let names = |parties: &[Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
+    let one_machine = on_one_machine(plan);
+    let sum: f64 = parties.iter().map(|side| side.cpu_s).sum();
+    let cores = f64::from(cores.max(1));
     let most = parties.iter().map(|side| side.cpu_s).fold(0.0, f64::max);
     Ok(Forecast {
         protocol: plan.shared.protocol.name().to_owned(),
@@ -135,14 +148,44 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         in_flight: sizes.in_flight.min(sizes.units),
         tag_bytes: sizes.tag_len.bytes() as u32,
         memory: BASE + under_way + (mine.0 * KEY).min(plan.memory),
-        wall_s: most / f64::from(cores.max(1)),
+        match_s: if one_machine { sum.max(most) } else { most } / cores,
+        table_s: tables.map(|tables| table_s(plan, &tables, mine.0, theirs.0, one_machine)),
+        one_machine,
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
         reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
         me: usize::from(plan.me.place()),
     })
 }
 
+/// Seconds for the tables of a run: everybody reads before anybody matches, and those that learn write.
+fn table_s(plan: &Plan, tables: &rehearse::Tables, mine: u64, theirs: u64, one_machine: bool) -> f64 {
+    let cores = f64::from(report::Host::here().cores.max(1));
+    let of = |took: rehearse::Took, factor: f64, all: f64| match one_machine {
+        // What each needs alone, or what all of them need of the cores together.
+        true => (took.wall_s * factor.max(1.0)).max(took.cpu_s * all / cores),
+        false => took.wall_s * factor.max(1.0),
+    };
+    let theirs = theirs as f64 / mine.max(1) as f64;
+    let peers = plan.peers.len() as f64;
+    let writers = plan.learners.len() as f64;
+    of(tables.read, theirs, 1.0 + peers * theirs) + of(tables.write, 1.0, writers)
+}
+
+/// Whether all addresses of the job are this machine's own.
+fn on_one_machine(plan: &Plan) -> bool {
+    let own = |address: &String| {
+        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+        matches!(host, "localhost" | "[::1]") || host.starts_with("127.")
+    };
+    plan.listen.iter().chain(plan.peers.iter().filter_map(|peer| peer.connect.as_ref())).all(own)
+}
+
 impl Forecast {
+    /// Seconds by the clock, as far as they are known.
+    pub fn wall_s(&self) -> f64 {
+        self.match_s + self.table_s.unwrap_or(0.0)
+    }
+
     /// The forecast in plain words.
     pub fn in_words(&self) -> String {
         let mut text = String::new();
@@ -187,11 +230,22 @@ impl Forecast {
         };
         let _ = writeln!(
             text,
-            "Time        about {} ({}), so {:.1} s at least by the clock if all machines are like this one{waits}; reading and \
-             writing tables comes on top",
+            "Arithmetic  about {} ({})",
             each(&|side| format!("{:.1} s of CPU at {}", side.cpu_s, side.name)),
             self.cpu,
-            self.wall_s
+        );
+        let machines = match self.one_machine {
+            true => "with all parties on this machine",
+            false => "if all machines are like this one",
+        };
+        let tables = match self.table_s {
+            Some(table_s) => format!("{:.1} s for the protocol and {table_s:.1} s for the tables", self.match_s),
+            None => "for the protocol alone; reading and writing tables comes on top".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "Time        about {:.1} s by the clock {machines} and the network is no bottleneck: {tables}{waits}",
+            self.wall_s()
         );
         let _ = writeln!(text, "Who will learn what:");
         for r in &self.reveals {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+pub mod compare;
 mod cost;
 mod error;
 mod forecast;
@@ -15,6 +16,7 @@ mod input;
 mod local;
 mod meet;
 mod output;
+mod rehearse;
 mod run;
 pub mod sample;
 pub mod schema;

@@ -58,6 +58,10 @@ impl<G: Blind> Suite for Count<G> {
         vesica_params::tag_bytes(more.saturating_mul(2), more, Level::STANDARD)
     }
 
+    fn assumption(&self) -> &'static str {
+        "decisional Diffie-Hellman"
+    }
+
     fn memory(&self) -> u64 {
         130 // an element with its place, and a tag, where all is in memory; and their order
     }

@@ -48,6 +48,10 @@ impl<G: Blind> Suite for Ecdh<G> {
         Some(curve::set(self.choice.curve))
     }
 
+    fn assumption(&self) -> &'static str {
+        if self.choice.all_learn() { "decisional Diffie-Hellman" } else { "one-more gap Diffie-Hellman" }
+    }
+
     fn memory(&self) -> u64 {
         220 // points, encodings, tags and their order; measured
     }

@@ -66,6 +66,10 @@ impl<G: Blind> Suite for Ecdh3<G> {
         vesica_params::tag_bytes(more.saturating_mul(4), more, Level::STANDARD)
     }
 
+    fn assumption(&self) -> &'static str {
+        "decisional Diffie-Hellman, and that no two parties collude"
+    }
+
     fn memory(&self) -> u64 {
         180 // elements with their places, tags with theirs, where all is in memory; and their order
     }

@@ -25,6 +25,10 @@ impl Suite for Hash {
         [&oprf::REVEALS[..], &[reveals::GUESSABLE_KEYS]].concat()
     }
 
+    fn assumption(&self) -> &'static str {
+        "that keys cannot be guessed"
+    }
+
     fn memory(&self) -> u64 {
         100 // tags, their order and a list
     }

@@ -46,6 +46,10 @@ impl Suite for Kkrt {
         vec![format!("code-width-{}", self.width(sizes))]
     }
 
+    fn assumption(&self) -> &'static str {
+        "oblivious transfer (Diffie-Hellman), and a hash that stands correlation"
+    }
+
     fn memory(&self) -> u64 {
         200 // rows, codewords and values
     }

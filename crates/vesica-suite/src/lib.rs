@@ -25,6 +25,9 @@ pub trait Suite: Send + Sync {
     /// What a run tells whom, beyond what the parties agree on in the open. Plan, agreement and report print these.
     fn reveals(&self) -> Vec<Reveal>;
 
+    /// What has to be hard, in a few words; SECURITY.md says it in full.
+    fn assumption(&self) -> &'static str;
+
     /// Bits of computational security.
     fn kappa(&self) -> u32 {
         vesica_params::Level::STANDARD.kappa
@@ -174,6 +177,21 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Hash => Box::new(hash::Hash::new(choice)),
     })
+}
+
+/// Every way to get what `choice` asks for: the same result for the same parties, by whichever protocol.
+pub fn choices(choice: &Choice) -> Vec<Choice> {
+    let mut all = Vec::new();
+    for &protocol in ProtocolName::ALL {
+        for mode in [Mode::Fast, Mode::LowComm] {
+            for security in [Security::SemiHonest, Security::Malicious] {
+                let curve = if protocol == ProtocolName::Ecdh { choice.curve } else { CurveName::default() };
+                all.push(Choice { protocol, mode, security, curve, ..choice.clone() });
+            }
+        }
+    }
+    all.retain(|choice| find(choice).is_ok());
+    all
 }
 
 /// Refuses what a job asks for and its protocol does not have.

@@ -77,6 +77,10 @@ impl Suite for Rr22 {
         vec![format!("base-field-{}", self.base_bits(sizes))]
     }
 
+    fn assumption(&self) -> &'static str {
+        "dual learning parity with noise"
+    }
+
     fn memory(&self) -> u64 {
         200 // sparse vectors, stores and values
     }

@@ -1,0 +1,181 @@
+//! What it costs to read, cut and write a table, from doing so with its first rows.
+
+use crate::error::JobError;
+use crate::input::keys::Keys;
+use crate::tell::control::Control;
+use crate::threads::cores;
+use crate::units::cut::Units;
+use arrow_schema::SchemaRef;
+use nix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use vesica_spec::{Plan, Share};
+use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Picks, Source, Table, View};
+use vesica_types::RowId;
+
+/// Rows that are tried: enough that a thread's start does not count.
+const ROWS: u64 = 200_000;
+
+/// What so many rows took.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Took {
+    /// Seconds by the clock.
+    pub wall_s: f64,
+    /// Seconds of CPU.
+    pub cpu_s: f64,
+}
+
+impl Took {
+    fn times(self, factor: f64) -> Self {
+        Self { wall_s: self.wall_s * factor, cpu_s: self.cpu_s * factor }
+    }
+
+    /// What `work` takes, all its threads together.
+    fn by<T>(work: impl FnOnce() -> Result<T, JobError>) -> Result<(T, Self), JobError> {
+        let cpu = || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+        let (wall, before) = (Instant::now(), cpu());
+        let made = work()?;
+        let cpu_s = cpu().saturating_sub(before).as_secs_f64();
+        Ok((made, Self { wall_s: wall.elapsed().as_secs_f64(), cpu_s }))
+    }
+}
+
+/// What a table costs on this machine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tables {
+    /// Reading the keys of this party's table and cutting them into units.
+    pub read: Took,
+    /// Writing half of its rows, if this party gets rows at all.
+    pub write: Took,
+}
+
+/// What the table of `plan` costs, which has about `rows` rows.
+///
+/// # Errors
+/// Those of reading its first rows.
+pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobError> {
+    let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let beginning = Beginning { table, rows: ROWS };
+    let read = || -> Result<Keys, JobError> {
+        let keys = Keys::extract(&beginning, plan, &scratch, &Control::new(()))?;
+        let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
+        Units::partition(&keys, &[0; 32], sizes, plan.me.place(), plan.workers, plan.memory, &scratch)?;
+        Ok(keys)
+    };
+    let (keys, read) = Took::by(read)?;
+    if keys.rows == 0 {
+        return Ok(Tables::default());
+    }
+    let factor = rows as f64 / keys.rows as f64;
+    let write = match &plan.output {
+        None => Took::default(),
+        Some(output) => Took::by(|| written(plan, output, &beginning, keys.rows, &scratch))?.1,
+    };
+    Ok(Tables { read: read.times(factor), write: write.times(factor) })
+}
+
+/// Writes every other one of `rows` rows to a file that is gone afterwards.
+fn written(plan: &Plan, output: &Output, table: &dyn Table, rows: u64, scratch: &Path) -> Result<(), JobError> {
+    let folder = tempfile::tempdir_in(scratch).map_err(|error| JobError::File {
+        what: "cannot write into",
+        path: scratch.to_owned(),
+        error,
+    })?;
+    let name = output.path.file_name().unwrap_or("rows.csv".as_ref());
+    let output = Output { path: folder.path().join(name), ..output.clone() };
+    let mut picks = Picks::new(rows, Share::Picks.of(plan.memory), scratch)?;
+    for row in (0..rows).step_by(2) {
+        picks.push_turn(RowId(row), 1)?;
+    }
+    let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
+    let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
+    let table = view.as_ref().map_or(table, |view| view);
+    let mut sink = vesica_table::create(&output, table)?;
+    vesica_table::gather(table, picks, memory, workers, scratch, &mut *sink)?;
+    sink.finish()?;
+    Ok(())
+}
+
+/// The first rows of a table.
+struct Beginning<'a> {
+    table: &'a dyn Table,
+    rows: u64,
+}
+
+impl Table for Beginning<'_> {
+    fn source(&self) -> &Source {
+        self.table.source()
+    }
+
+    fn columns(&self) -> &[Column] {
+        self.table.columns()
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.table.schema()
+    }
+
+    fn format(&self) -> Format {
+        self.table.format()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.table.rows().map(|rows| rows.min(self.rows))
+    }
+
+    fn header(&self) -> Option<&Header> {
+        self.table.header()
+    }
+
+    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
+        let mut left = self.rows as usize;
+        let batches = self.table.keys(columns, workers)?.map_while(move |batch| {
+            if left == 0 {
+                return None;
+            }
+            Some(batch.map(|batch| {
+                let part = batch.slice(0, batch.num_rows().min(left));
+                left -= part.num_rows();
+                part
+            }))
+        });
+        Ok(Box::new(batches))
+    }
+
+    fn select(
+        &self,
+        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
+        form: Form,
+        columns: &[usize],
+        workers: usize,
+        emit: &mut dyn FnMut(arrow_array::RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.table.select(rows, form, columns, workers, emit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_costs_something_and_nothing_is_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let text: String = (0..5000).map(|i| format!("{i},{i}\n")).collect();
+        std::fs::write(dir.path().join("a.csv"), format!("id,v\n{text}")).unwrap();
+        let job = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"rr22\"\nlearns = [\"alice\"]\ninsecure = true\n\
+             [mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = {{ path = \"{0}/a.csv\", keys = [\"id\"] }}\n\
+             output = {{ path = \"{0}/o.csv\" }}\nscratch = \"{0}\"\n",
+            dir.path().display()
+        );
+        let plan = vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap();
+        let table = vesica_table::open(&plan.input).unwrap();
+        let costs = tables(&plan, &*table, 50_000).unwrap();
+        assert!(costs.read.cpu_s > 0.0 && costs.write.wall_s > 0.0, "{costs:?}");
+        let fewer = Beginning { table: &*table, rows: 7 };
+        let rows: usize = fewer.keys(&["id".into()], 1).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(rows, 7);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

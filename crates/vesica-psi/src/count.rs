@@ -9,7 +9,7 @@
 //!   T      keyed hash of a point's encoding       mask.tag       w,z  { T(ba·H(x)) }, { T(ab·H(y)) }   w, z
 //!
 //! Reveals: key_count to everyone, intersection_size to the learners.   Rounds: 2 (both speak at once).
-//! Bytes: each way 32 for each of the sender's keys, then L/8 for each key of a party that learns.
+//! Bytes: each way WIRE for each of the sender's keys, then L/8 for each key of a party that learns.
 //! A learner computes z from v, and is sent w *sorted over the whole job*: so it can tell how many tags are in both lists, and b hides
 //! which x a tag of w is from. That is why there are no units: a sorted list a unit would tell a count a unit, and in a sparse job
 //! that is nearly the membership of single keys. It is also why it is semi-honest only: a learner that raises parts of its list to

@@ -7,10 +7,10 @@
 //!   X, Y, Z  keys of A, B, C           list         a, b, c  their scalars            mask
 //!   H        hash to the group         mask.keys    U, V, Z  a·H(x), b·H(y), c·H(z)   u, v, z
 //!   T        keyed hash of an element  mask.tag     W        { T(b·u) }               w
-//!   I        { a·v : T(a·v) in W }, padded to min(|X|, |Y|) elements                  common
+//!   I        { a·v : T(a·v) in W }, padded to min(n_A, n_B) elements                  common
 //!
-//! Reveals: key_count to everyone, intersection to the learners, pair_count (|X ∩ Y|) to A.   Rounds: 4, and 1.5 if all learn.
-//! Bytes: 32·(|X| + |Y| + 2·|Z| + min(|X|, |Y|)) + L/8·(|X| + |Z|), and a few bits a key if all learn.
+//! Reveals: key_count to everyone, intersection to the learners, pair_count (of A and B) to A.   Rounds: 4, and 1.5 if all learn.
+//! Bytes: WIRE·(n_A + n_B + 2·n_C + min(n_A, n_B)) + L/8·(n_A + n_C) for n keys of each; if all learn, a bit or two a key more.
 //! Two that collude: A and B learn nothing of Z but the result; A and C compare c·a·V with what B answers and learn Y ∩ Z beside |X ∩ Y|;
 //! B and C compare c·b·U with it and learn X ∩ Z, and take b off I and learn |X ∩ Y|.
 //! Differs from the paper, and from [SF]: lists ascend; what is only compared travels as tags; [SF] shuffles with a weak generator; I is

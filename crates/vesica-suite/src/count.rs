@@ -63,7 +63,7 @@ impl<G: Blind> Suite for Count<G> {
     }
 
     fn memory(&self) -> u64 {
-        130 // an element with its place, and a tag, where all is in memory; and their order
+        60 // an element of mine with its place, or a tag of the peer's; and what sorts a part of them
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, _: &mut SessionRng) -> Result<Opened, Error> {

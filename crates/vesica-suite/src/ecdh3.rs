@@ -71,7 +71,7 @@ impl<G: Blind> Suite for Ecdh3<G> {
     }
 
     fn memory(&self) -> u64 {
-        180 // elements with their places, tags with theirs, where all is in memory; and their order
+        100 // for A, two elements of a key with their places; and what sorts a part of them
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, _: &mut Lines, _: &mut SessionRng) -> Result<Opened, Error> {

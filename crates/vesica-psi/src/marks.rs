@@ -124,3 +124,98 @@ impl Sorted for Places {
         Box::new(self.0.blocks().map(move |block| block.map(places)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_curve::{Curve25519, Dst};
+    use vesica_session::memory::Memories;
+    use vesica_session::{Error, List};
+    use vesica_testkit::{digests, fixed_rng, two};
+    use vesica_types::{Digest, TagLen};
+
+    /// Calls `work` with a mask whose frames have eight items.
+    fn with<T>(work: impl FnOnce(&Mask<'_, Curve25519>) -> Result<T>) -> Result<T> {
+        let keys: Vec<Digest> = digests(0, 0);
+        let list = List { keys: &keys, room: &Memories, threads: 1, advance: &|_| () };
+        let tag_len = TagLen::new(10).unwrap();
+        work(&Mask::open(Dst::new(b"test"), [0; 32], tag_len, 8, &list, &mut fixed_rng(1)))
+    }
+
+    /// Records of a place each: those of a list in order, but for one that is none.
+    fn records(mask: &Mask<'_, Curve25519>, len: u64) -> Result<Records> {
+        let mut sorting = mask.sorting(2 * PLACE, len)?;
+        (0..len).try_for_each(|at| {
+            sorting.push([&at.to_be_bytes(), &(if at == 3 { u64::MAX } else { at }).to_be_bytes()])
+        })?;
+        sorting.sorted()
+    }
+
+    /// What one who is told by `bits` finds in a list of `len`.
+    fn told_by(len: u64, known: Option<u64>, bits: &[&[u8]]) -> Result<Vec<u64>> {
+        let (found, ()) = two(
+            |lines, _| {
+                with(|mask| {
+                    let [marked] = told(mask, lines.peer()?, &records(mask, len)?, [(PLACE, len)], known)?;
+                    let Found::Places(places) = marked.found() else { panic!("places") };
+                    let bytes = places.blocks().collect::<Result<Vec<_>>>()?.concat();
+                    assert_eq!(bytes.len() as u64, places.records() * PLACE as u64);
+                    Ok(bytes.chunks(PLACE).map(number).collect())
+                })
+            },
+            |lines, _| bits.iter().for_each(|bits| lines.peer().unwrap().send(bits).unwrap()),
+        );
+        found
+    }
+
+    #[test]
+    fn marks_are_read_as_they_are_written() {
+        for len in [0u64, 1, 7, 8, 9, 16, 30] {
+            let want: Vec<u64> = (0..len).filter(|place| place % 4 != 3 && place % 5 != 1).collect();
+            let (sent, got) = two(
+                |lines, _| {
+                    with(|mask| {
+                        let mut marking = Marking::open(mask, len, len)?;
+                        // In an order of no kind.
+                        want.iter().rev().try_for_each(|place| marking.push(&place.to_be_bytes()))?;
+                        marking.sorted()?.send(lines.peer()?)
+                    })
+                },
+                |lines, _| {
+                    with(|mask| {
+                        let marks = [(PLACE, len), (0, len)];
+                        let list = records(mask, len)?;
+                        let [marked, again] = told(mask, lines.peer()?, &list, marks, Some(want.len() as u64))?;
+                        Ok([marked, again].map(|marked| {
+                            let Found::Places(places) = marked.found() else { panic!("places") };
+                            places.blocks().flat_map(Result::unwrap).collect::<Vec<u8>>()
+                        }))
+                    })
+                },
+            );
+            sent.unwrap();
+            let bytes: Vec<u8> = want.iter().flat_map(|place| place.to_be_bytes()).collect();
+            assert_eq!(got.unwrap(), [bytes.clone(), bytes], "{len}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_marked_is_refused() {
+        assert_eq!(told_by(11, None, &[&[0b1000_0101], &[0b101]]), Ok(vec![0, 2, 7, 8, 10]));
+        assert_eq!(told_by(11, Some(1), &[&[0], &[0b100]]), Ok(vec![10]));
+        let refused = |known, bits: &[&[u8]]| match told_by(11, known, bits) {
+            Err(Error::Peer { peer, fault }) => {
+                assert_eq!(peer.name(), "bob");
+                fault
+            }
+            other => panic!("{other:?}"),
+        };
+        // Behind the end; padding; too many and too few; another length.
+        assert_eq!(refused(None, &[&[0], &[0b1000]]), NO_KEY);
+        assert_eq!(refused(None, &[&[0b1000], &[0]]), NO_KEY);
+        assert!(matches!(refused(Some(1), &[&[0b11], &[0]]), Misbehaviour::Contradiction(_)));
+        assert!(matches!(refused(Some(1), &[&[0], &[0]]), Misbehaviour::Contradiction(_)));
+        assert_eq!(refused(None, &[&[0, 0]]), Misbehaviour::TooLong { got: 2, limit: 1 });
+        assert_eq!(refused(None, &[&[]]), Misbehaviour::Length { got: 0, want: 1 });
+    }
+}

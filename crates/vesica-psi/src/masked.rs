@@ -477,3 +477,108 @@ impl Cursor<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_curve::Curve25519;
+    use vesica_session::memory::Memories;
+    use vesica_testkit::{alice, bob, digests, fixed_rng, two};
+
+    const N: u64 = 50;
+
+    /// Calls `work` with the mask of a party that has 50 keys, `threads` threads and frames of 16 items.
+    fn with<T>(threads: usize, work: impl FnOnce(&Mask<'_, Curve25519>) -> T) -> T {
+        let keys = digests(0, N);
+        let list = List { keys: &keys, room: &Memories, threads, advance: &|_| () };
+        let tag_len = TagLen::new(10).unwrap();
+        work(&Mask::open(Dst::new(b"test"), [0; 32], tag_len, 16, &list, &mut fixed_rng(1)))
+    }
+
+    fn bytes(list: &Records) -> Vec<u8> {
+        list.sorted.blocks().flat_map(Result::unwrap).collect()
+    }
+
+    /// The list of masked keys, by frames.
+    fn frames(threads: usize) -> Vec<Vec<u8>> {
+        let (ch, _other) = vesica_session::memory::pair(&alice(), &bob());
+        with(threads, |mask| mask.elements(&mask.keys(N, &ch).unwrap()).map(Result::unwrap).collect())
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let one = frames(1);
+        assert_eq!(one.iter().map(|frame| frame.len() / 32).collect::<Vec<_>>(), [16, 16, 16, 2]);
+        assert!(one.concat().chunks(32).is_sorted());
+        let raised = |threads| {
+            let (got, ()) = two(
+                |lines, rng| {
+                    let ch = lines.peer().unwrap();
+                    with(threads, |mask| bytes(&mask.exchange(ch, no_frames(), (N, true), nothing, rng).unwrap()))
+                },
+                |lines, _| one.iter().for_each(|frame| lines.peer().unwrap().send(frame).unwrap()),
+            );
+            got
+        };
+        for threads in [2, 3, 7, 16, 40] {
+            assert!(frames(threads) == one && raised(threads) == raised(1), "{threads}");
+        }
+        // Each place is there once, behind a tag of ten bytes.
+        let mut places: Vec<u64> = raised(1)
+            .chunks(10 + PLACE + 32)
+            .map(|record| u64::from_be_bytes(record[10..][..PLACE].try_into().unwrap()))
+            .collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..N));
+    }
+
+    /// Whatever frame it is in, and whichever thread works on it.
+    #[test]
+    fn a_bad_element_is_named_by_its_place_in_the_list() {
+        let good = frames(1);
+        for at in [0, 5, 15, 16, 33, 48, 49] {
+            let mut frames = good.clone();
+            // Not canonical, and behind it nothing is looked at.
+            frames[at / 16][at % 16 * 32..][..32].fill(0xff);
+            frames.truncate(at / 16 + 1);
+            let (got, ()) = two(
+                |lines, rng| {
+                    let ch = lines.peer().unwrap();
+                    with(3, |mask| mask.relay(ch, no_frames(), (N, false), |_| Ok(()), rng))
+                },
+                |lines, _| frames.iter().for_each(|frame| lines.peer().unwrap().send(frame).unwrap()),
+            );
+            let error = got.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("bob broke the protocol: element {at} of a list is")), "{error}");
+        }
+    }
+
+    /// An error of the work ends the exchange, and is what is said.
+    #[test]
+    fn the_reason_is_said_and_not_what_follows_from_it() {
+        let (got, _) = two(
+            |lines, _| {
+                let ch = lines.peer().unwrap();
+                let work = |_| Err(Error::Bug("for this reason".into()));
+                swap(ch, no_frames(), (Frames { len: 1000, frame: 1 }, 1), work, nothing)
+            },
+            |lines, _| while lines.peer().unwrap().send(&[0]).is_ok() {},
+        );
+        assert_eq!(got, Err(Error::Bug("for this reason".into())));
+    }
+
+    #[test]
+    fn a_list_is_searched_in_one_pass() {
+        with(1, |mask| {
+            let mut sorting = mask.sorting(3, 9).unwrap();
+            [[5, 0, 1], [7, 7, 2], [7, 7, 3], [9, 9, 4]].iter().for_each(|record| sorting.push([record]).unwrap());
+            let list = sorting.sorted().unwrap();
+            let mut cursor = list.read();
+            let mut find = |tag: [u8; 2]| cursor.find(&tag).unwrap().map(|record| record[2]);
+            // A record is found once.
+            let tags = [[0, 1], [5, 0], [5, 0], [6, 6], [7, 7], [8, 0], [9, 9], [9, 9]];
+            let want = [None, Some(1), None, None, Some(2), None, Some(4), None];
+            assert_eq!(tags.map(&mut find), want);
+        });
+    }
+}

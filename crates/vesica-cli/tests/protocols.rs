@@ -106,7 +106,8 @@ fn a_plan_says_parameters_traffic_and_who_learns_what() {
         let words = plan(&[]);
         assert!(words.contains("-v1") && words.contains("alice: which of their own keys"), "{words}");
         let json: serde_json::Value = serde_json::from_str(&plan(&["--json"])).unwrap();
-        let bytes = json["sent"].as_u64().unwrap() + json["received"].as_u64().unwrap();
+        let alice = &json["parties"][0];
+        let bytes = alice["sent"].as_u64().unwrap() + alice["received"].as_u64().unwrap();
         assert!((20_000 * 6..20_000 * 150).contains(&bytes), "{way}: {bytes}");
     }
 }

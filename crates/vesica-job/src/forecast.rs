@@ -33,7 +33,9 @@ pub struct Forecast {
     pub sigma: u32,
     /// What each party brings and spends, in the job's order.
     pub parties: Vec<Side>,
-    /// Units of the job.
+    /// `units` where the protocol works unit by unit, `whole` where it takes all keys at once.
+    pub cut: String,
+    /// Units of the job; where all keys are taken at once, the pieces that this party reads them in.
     pub units: u32,
     /// Units in flight, if every peer is ready for as many as this party.
     pub in_flight: u32,
@@ -144,6 +146,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         kappa: suite.kappa(),
         sigma: vesica_params::Level::STANDARD.sigma,
         parties,
+        cut: suite.cut().name().to_owned(),
         units: sizes.units,
         in_flight: sizes.in_flight.min(sizes.units),
         tag_bytes: sizes.tag_len.bytes() as u32,
@@ -207,11 +210,14 @@ impl Forecast {
         let rows = each(&|side| format!("{} of {} ({})", count(side.rows), side.name, side.rows_from));
         let _ = writeln!(text, "Rows        {rows}");
         let padded = self.parties.iter().map(|side| count(side.unit_capacity)).collect::<Vec<_>>().join(" and ");
-        let _ = writeln!(
-            text,
-            "Units       {}, {} at a time, padded to {padded} keys; tags of {} bytes",
-            self.units, self.in_flight, self.tag_bytes
-        );
+        let _ = match self.cut.as_str() {
+            "units" => writeln!(
+                text,
+                "Units       {}, {} at a time, padded to {padded} keys; tags of {} bytes",
+                self.units, self.in_flight, self.tag_bytes
+            ),
+            _ => writeln!(text, "Units       none: all keys at once; tags of {} bytes", self.tag_bytes),
+        };
         let me = &self.parties[self.me];
         let _ = writeln!(text, "Traffic     {} to send, {} to receive", size(me.sent), size(me.received));
         let _ = writeln!(text, "Memory      about {}", size(self.memory));

@@ -57,8 +57,12 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
         (met, Stage::Ended(_, report)) => {
             if let Err(error) = met {
+                let (others, sides) = match plan.peers.as_slice() {
+                    [one] => (format!("{} is", one.party), "both"),
+                    _ => ("the others are".to_owned(), "all"),
+                };
                 ctl.note(format!(
-                    "this side is done; if the others are not, run the same command again on all sides: {error}"
+                    "this side is done; if {others} not, run the same command again on {sides} sides: {error}"
                 ));
             }
             side.write_alone(&mut ledger, *report, &mut clock)
@@ -75,11 +79,8 @@ fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
         return report;
     }
     let mut report = report?;
-    for peer in &mut report.chosen.peers {
-        // What a peer asked for after its last word counts too.
-        peer.attempts = ledger.answers().attempts;
-        peer.answered = ledger.answers().units().saturating_mul(peer.unit_capacity);
-    }
+    // What a peer asked for after its last word counts too.
+    report.chosen.answered(plan.suite().cut(), ledger.answers());
     if let Some(path) = &plan.report {
         part::save(path, "cannot write the report", &report.to_json())?;
     }
@@ -477,6 +478,7 @@ fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut 
             rules: plan.rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
             parameters: plan.parameters(sizes),
             wire_version: vesica_net::WIRE_VERSION,
+            cut: suite.cut().name().to_owned(),
             units: sizes.units,
             in_flight: sizes.in_flight,
             unit_capacity: sizes.capacity(plan.me.place()),

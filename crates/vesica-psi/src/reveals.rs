@@ -17,12 +17,12 @@ pub const INTERSECTION_SIZE: Reveal =
 /// What the steps of three parties cannot hide from the party at this place, which compares its list with the next party's before the
 /// third one's comes in.
 pub fn pair_count(place: u8) -> Reveal {
-    Reveal {
-        name: "pair_count",
-        to: Learner::Place(place),
-        what: "how many keys its own list and that of the party after it in shared.parties have in common (after the last comes the \
-               first), whether or not the third party holds them",
-    }
+    let what = match place {
+        0 => "how many keys {0} and {1} have in common, whether or not {2} holds them",
+        1 => "how many keys {1} and {2} have in common, whether or not {0} holds them",
+        _ => "how many keys {2} and {0} have in common, whether or not {1} holds them",
+    };
+    Reveal { name: "pair_count", to: Learner::Place(place), what }
 }
 
 /// Needed to size units; padding hides how the keys fall into them. A partner that comes back with another count is refused.

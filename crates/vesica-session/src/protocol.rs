@@ -21,8 +21,16 @@ pub struct Reveal {
     pub name: &'static str,
     /// Who comes to know it.
     pub to: Learner,
-    /// What it is, in plain words.
+    /// What it is, in plain words; `{0}` stands for the name of the party at place 0.
     pub what: &'static str,
+}
+
+impl Reveal {
+    /// [`Reveal::what`] with the parties' names, which stand in the job's order.
+    pub fn in_words(&self, parties: &[impl AsRef<str>]) -> String {
+        let named = |what: String, (place, name): (usize, &str)| what.replace(&format!("{{{place}}}"), name);
+        parties.iter().map(AsRef::as_ref).enumerate().fold(self.what.to_owned(), named)
+    }
 }
 
 /// A unit of work: one hash bucket of a party's keys.

@@ -182,7 +182,7 @@ impl Plan {
         }
         let names: Vec<String> = told.iter().map(|extra| format!("\"{}\"", extra.name())).collect();
         let what = reveals.iter().filter(|r| told.iter().any(|extra| r.name == extra.name()));
-        let what: Vec<String> = what.map(|r| format!("{} ({})", r.name, r.what)).collect();
+        let what: Vec<String> = what.map(|r| format!("{} ({})", r.name, r.in_words(&self.shared.parties))).collect();
         Err(SpecError::field(
             "shared.accept",
             format!(
@@ -663,7 +663,8 @@ output = { path = "out.csv" }
     #[test]
     fn every_extra_is_a_reveal() {
         for extra in Extra::ALL {
-            let told = [reveals::LEFT_UNMATCHED, reveals::RIGHT_UNMATCHED, reveals::GUESSABLE_KEYS];
+            let told =
+                [reveals::LEFT_UNMATCHED, reveals::RIGHT_UNMATCHED, reveals::GUESSABLE_KEYS, reveals::pair_count(0)];
             assert!(told.iter().any(|r| r.name == extra.name()));
         }
     }

@@ -79,6 +79,16 @@ pub enum Cut {
     Whole,
 }
 
+impl Cut {
+    /// One word, as it stands in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cut::Units => "units",
+            Cut::Whole => "whole",
+        }
+    }
+}
+
 /// A side of a protocol, opened.
 pub enum Opened {
     /// One that works unit by unit.

@@ -1,5 +1,6 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
+use crate::meet::answers::Answers;
 use crate::tell::numbers::{count, size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use vesica_session::{Learner, Meter, Reveal};
+use vesica_suite::Cut;
 
 /// The report of a run that ended well.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +102,9 @@ pub struct Chosen {
     pub parameters: Vec<String>,
     /// Version of the format on the wire.
     pub wire_version: u32,
-    /// Units of the job.
+    /// `units` where the protocol worked unit by unit, `whole` where it took all keys at once.
+    pub cut: String,
+    /// Units of the job; where all keys were taken at once, the pieces that this party read them in.
     pub units: u32,
     /// Units in flight at once.
     pub in_flight: u32,
@@ -205,7 +209,7 @@ pub fn revealed(reveals: &[Reveal], parties: &[String], learners: &[String]) -> 
         Learner::Everyone => parties.to_vec(),
         Learner::Network => vec!["the network".to_owned()],
     };
-    reveals.iter().map(|r| Revealed { name: r.name.into(), to: to(r.to), what: r.what.into() }).collect()
+    reveals.iter().map(|r| Revealed { name: r.name.into(), to: to(r.to), what: r.in_words(parties) }).collect()
 }
 
 /// Collects what phases and steps cost, in the order in which they came.
@@ -241,6 +245,19 @@ impl Costs {
     /// All of them.
     pub fn close(self) -> Vec<StepCost> {
         self.0
+    }
+}
+
+impl Chosen {
+    /// Each peer was answered so often. What takes all keys at once answers all of them each time, and pads nothing.
+    pub fn answered(&mut self, cut: Cut, answers: &Answers) {
+        for peer in &mut self.peers {
+            peer.attempts = answers.attempts;
+            peer.answered = match cut {
+                Cut::Units => answers.units().saturating_mul(peer.unit_capacity),
+                Cut::Whole => answers.units().div_ceil(self.units.max(1).into()).saturating_mul(peer.keys),
+            };
+        }
     }
 }
 
@@ -324,13 +341,15 @@ impl Report {
         let units: Vec<String> = [c.unit_capacity].into_iter().chain(units).map(count).collect();
         let _ = writeln!(
             text,
-            "How: {}{} ({}, {}), {} units of {} keys, tags of {} bytes; {}.",
+            "How: {}{} ({}, {}), {}, tags of {} bytes; {}.",
             c.protocol,
             c.curve.as_ref().map(|curve| format!(" on {curve}")).unwrap_or_default(),
             c.security,
             c.cpu,
-            c.units,
-            units.join(" and "),
+            match c.cut.as_str() {
+                "units" => format!("{} units of {} keys", c.units, units.join(" and ")),
+                _ => "all keys at once".to_owned(),
+            },
             c.tag_bytes,
             c.tls
         );

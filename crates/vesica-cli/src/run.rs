@@ -32,12 +32,15 @@ pub fn run(args: Run) -> Outcome {
         plan.report = args.report;
     }
     interrupt::stops(screen.control())?;
-    let report = vesica_job::run(&plan, screen.control()).map_err(|error| match error {
-        JobError::Spec(wrong) if asked && wrong.field.as_deref() == Some("mine.report") => {
-            SpecError::field("--report", wrong.message).into()
-        }
-        error => error,
-    })?;
+    let report =
+        vesica_job::Io::files(&plan).and_then(|io| vesica_job::run(&plan, io, screen.control())).map_err(|error| {
+            match error {
+                JobError::Spec(wrong) if asked && wrong.field.as_deref() == Some("mine.report") => {
+                    SpecError::field("--report", wrong.message).into()
+                }
+                error => error,
+            }
+        })?;
     drop(screen);
 
     let text = match args.report_format {

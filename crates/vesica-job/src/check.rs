@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
+use crate::io::Io;
 use crate::local;
 use crate::meet::agree;
 use crate::meet::peers::Peers;
@@ -55,7 +56,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     checked.add("job", format!("\"{}\" as {}; [shared] hashes to {hash}…", plan.shared.id, plan.me));
 
     plan.notes.iter().for_each(|note| checked.add("note", note));
-    let mut local = local::open(plan)?;
+    let mut local = local::open(plan, Io::files(plan)?)?;
     match &local.identity {
         Some(identity) => checked.add(
             "identity",
@@ -88,9 +89,9 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     }
 
     local.sink = None;
-    let columns: Vec<String> = local.table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
+    let columns: Vec<String> = local.io.table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
     checked.add("input", format!("{}: {}", plan.input.path.display(), columns.join(", ")));
-    ctl.event(Event::Phase { name: "read", of: "rows", total: local.table.rows() });
+    ctl.event(Event::Phase { name: "read", of: "rows", total: local.io.table.rows() });
     let keys = local.keys(plan, &mut ledger, ctl)?;
     checked.add(
         "keys",
@@ -104,7 +105,7 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
         ),
     );
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
-        let spellings = Keys::spellings(&*local.table, plan, &local.scratch, ctl)?;
+        let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;
         checked.add(
             "rules",
             format!(

@@ -13,6 +13,7 @@ mod forecast;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
+mod io;
 mod local;
 mod meet;
 mod output;
@@ -28,6 +29,7 @@ mod units;
 pub use check::{Checked, Finding, check};
 pub use error::JobError;
 pub use forecast::{Forecast, forecast};
+pub use io::{Io, Target};
 pub use meet::difference::Difference;
 pub use run::run;
 pub use tell::control::{Control, Event, Watch};

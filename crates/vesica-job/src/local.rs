@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::input::hash;
 use crate::input::keys::Keys;
+use crate::io::Io;
 use crate::meet::peers;
 use crate::output::{join, part};
 use crate::seal::kept;
@@ -17,8 +18,8 @@ use vesica_table::{Picks, Sink, Staged, Table, View};
 
 /// This party's side of a run, opened.
 pub struct Local {
-    /// The table, its header or schema read.
-    pub table: Box<dyn Table>,
+    /// The table, and where the result goes.
+    pub io: Io,
     /// Where the result goes, if this party learns it: a file that is gone if it is not finished.
     pub sink: Option<Box<dyn Sink>>,
     /// The private key and certificate, unless the job is insecure.
@@ -37,7 +38,7 @@ impl Local {
     /// # Errors
     /// Those of [`Keys::extract`]; [`JobError::Resume`] if it is not the file that the run began with.
     pub fn keys(&self, plan: &Plan, ledger: &mut Ledger, ctl: &Control) -> Result<Keys, JobError> {
-        let (table, scratch) = (&*self.table, &self.scratch);
+        let (table, scratch) = (&*self.io.table, &self.scratch);
         let read = || Keys::extract(table, plan, scratch, ctl);
         if plan.resume.is_none() {
             return read();
@@ -52,7 +53,7 @@ impl Local {
     /// Those of opening it.
     pub fn fresh_sink(&mut self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
         match self.sink.take() {
-            None => sink(plan, &*self.table),
+            None => self.io.sink(plan),
             sink => Ok(sink),
         }
     }
@@ -81,9 +82,9 @@ impl Local {
         self.room_for(picks.len(), rows)?;
         let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
         match &plan.columns {
-            None => vesica_table::gather(&*self.table, picks, memory, workers, &self.scratch, &mut *sink)?,
+            None => vesica_table::gather(&*self.io.table, picks, memory, workers, &self.scratch, &mut *sink)?,
             Some(names) => {
-                let view = View::new(&*self.table, names)?;
+                let view = View::new(&*self.io.table, names)?;
                 vesica_table::gather(&view, picks, memory, workers, &self.scratch, &mut *sink)?
             }
         };
@@ -96,7 +97,7 @@ impl Local {
     /// [`JobError::Space`].
     fn room_for(&self, places: u64, rows: u64) -> Result<(), JobError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let need = u128::from(self.table.bytes().unwrap_or(0)) * u128::from(places) / u128::from(rows.max(1));
+        let need = u128::from(self.io.table.bytes().unwrap_or(0)) * u128::from(places) / u128::from(rows.max(1));
         match vesica_table::free_bytes(folder) {
             // A compressed input says little about an uncompressed output and the other way round: refuse what cannot be.
             Ok(free) if u128::from(free) < need / 2 => {
@@ -158,7 +159,7 @@ pub fn folder(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Whatever would end the run later for a reason that can be seen now.
-pub fn open(plan: &Plan) -> Result<Local, JobError> {
+pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
     let identity = plan.identity.as_ref().map(|(identity, key)| match key {
         None => Identity::load(identity),
@@ -166,23 +167,14 @@ pub fn open(plan: &Plan) -> Result<Local, JobError> {
     });
     let identity = identity.transpose()?;
     let endpoint = peers::endpoint(plan, identity.as_ref())?;
-    let table = vesica_table::open(&plan.input)?;
     // Asks for the columns, and reads nothing yet.
-    drop(table.keys(&plan.keys, 1)?);
+    drop(io.table.keys(&plan.keys, 1)?);
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    room_to_spill(plan, &*table, &scratch)?;
-    let sink = sink(plan, &*table)?;
+    room_to_spill(plan, &*io.table, &scratch)?;
+    let sink = io.sink(plan)?;
     for (field, path) in [("mine.report", &plan.report), ("mine.trace", &plan.trace)] {
         path.as_deref().map_or(Ok(()), |path| part::probe(field, path))?;
     }
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
-    Ok(Local { table, sink, identity, endpoint, scratch, folder })
-}
-
-fn sink(plan: &Plan, table: &dyn Table) -> Result<Option<Box<dyn Sink>>, JobError> {
-    let create = |output| match &plan.columns {
-        None => vesica_table::create(output, table),
-        Some(names) => vesica_table::create(output, &View::new(table, names)?),
-    };
-    Ok(plan.output.as_ref().map(create).transpose()?)
+    Ok(Local { io, sink, identity, endpoint, scratch, folder })
 }

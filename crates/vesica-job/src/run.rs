@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::input::hash;
 use crate::input::keys::Keys;
+use crate::io::Io;
 use crate::local::{self, Local};
 use crate::meet::agree::{self, Agreed, Purpose};
 use crate::meet::peers::Peers;
@@ -38,19 +39,19 @@ const STAY: Duration = Duration::from_secs(30);
 /// # Errors
 /// Whatever ends the run without a result; nothing is left of the output then, and a peer that was there is told whose
 /// fault it was. Beyond that, a report or trace that cannot be written, and a ledger that cannot be removed.
-pub fn run(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
-    let Some(path) = &plan.trace else { return untraced(plan, ctl) };
+pub fn run(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
+    let Some(path) = &plan.trace else { return untraced(plan, io, ctl) };
     let trace = Arc::new(Trace::start(plan.me.name()));
-    let result = untraced(plan, &ctl.also(trace.clone()));
+    let result = untraced(plan, io, &ctl.also(trace.clone()));
     // A run that failed is worth a trace too; what it failed of is worth more than a trace that cannot be written.
     let saved = part::save(path, "cannot write the trace", &trace.text());
     result.and_then(|report| saved.map(|()| report))
 }
 
-fn untraced(plan: &Plan, ctl: &Control) -> Result<Report, JobError> {
+fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
-    let local = local::open(plan)?;
+    let local = local::open(plan, io)?;
     let mut ledger = Ledger::open(plan, &local.scratch)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
@@ -190,7 +191,7 @@ impl<'a> Side<'a> {
         clock: &mut Clock<'_>,
         ctl: &Control,
     ) -> Result<Self, JobError> {
-        let table = &*local.table;
+        let table = &*local.io.table;
         if let Some(kept) = ledger.kept().filter(Kept::exists) {
             let load = || hash::beside(table, ctl, || kept.load(plan.me.place(), ctl));
             let (loaded, input) = clock.phase("resume", "", None, load)?;
@@ -382,7 +383,7 @@ impl<'a> Side<'a> {
         }
         if !keys.are_whole() {
             // The peers have forgotten the run, so that it begins anew.
-            *keys = clock.follow(peers, "read", "rows", local.table.rows(), || local.keys(plan, ledger, ctl))?;
+            *keys = clock.follow(peers, "read", "rows", local.io.table.rows(), || local.keys(plan, ledger, ctl))?;
         }
         let units = clock.follow(peers, "partition", "units", None, || {
             let (sizes, place) = (agreed.sizes.clone(), plan.me.place());

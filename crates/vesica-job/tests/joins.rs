@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
-use vesica_job::{Control, Fault, JobError, Report, run};
+use vesica_job::{Control, Fault, Io, JobError, Report, run};
 use vesica_spec::{Plan, load, plan};
 
 /// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
@@ -216,7 +216,9 @@ fn plans(dir: &Path, keys: usize, shared: &str, learns: &[&str], mine: &str) -> 
 
 /// Runs both parties in this process.
 fn both(plans: [Plan; 2]) -> [Result<Report, JobError>; 2] {
-    plans.map(|plan| std::thread::spawn(move || run(&plan, &Control::new(())))).map(|thread| thread.join().unwrap())
+    plans
+        .map(|plan| std::thread::spawn(move || run(&plan, Io::files(&plan).unwrap(), &Control::new(()))))
+        .map(|thread| thread.join().unwrap())
 }
 
 /// One pair of tables, each join for everyone who may learn it, by `protocol`.
@@ -365,7 +367,7 @@ fn a_repeated_key_is_an_error_where_the_job_says_so() {
     std::fs::write(dir.path().join("alice.csv"), "k1,v\n1,x\n,y\n,z\n2,w\n").unwrap();
     std::fs::write(dir.path().join("bob.csv"), "k1\n2\n3\n2\n3\n").unwrap();
     let [_, bob] = plans(dir.path(), 1, "duplicates = \"error\"", &["alice"], "");
-    let error = run(&bob, &Control::new(())).unwrap_err();
+    let error = run(&bob, Io::files(&bob).unwrap(), &Control::new(())).unwrap_err();
     assert_eq!(error.fault(), Fault::Input);
     let words =
         "bob.csv: row 3 repeats the key of an earlier row, as do 1 more rows, and shared.duplicates is \"error\"";

@@ -206,8 +206,8 @@ mod tests {
         drop(file);
         let plan = job(dir.path(), "memory = \"64 MiB\"");
         let before = peak();
-        let mut local: Local = local::open(&plan).unwrap();
-        let keys = Keys::extract(&*local.table, &plan, &local.scratch, &Control::new(())).unwrap();
+        let mut local: Local = local::open(&plan, crate::io::Io::files(&plan).unwrap()).unwrap();
+        let keys = Keys::extract(&*local.io.table, &plan, &local.scratch, &Control::new(())).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
         let sizes = plan.sizes(&[rows, rows], 2, MEMORY);
         let units =
@@ -332,8 +332,8 @@ mod tests {
             let output = plan.output.as_mut().unwrap();
             (output.absent, output.null) = (true, "-".into());
 
-            let mut local = local::open(&plan).unwrap();
-            let keys = Keys::extract(&*local.table, &plan, dir.path(), &Control::new(())).unwrap();
+            let mut local = local::open(&plan, crate::io::Io::files(&plan).unwrap()).unwrap();
+            let keys = Keys::extract(&*local.io.table, &plan, dir.path(), &Control::new(())).unwrap();
             let empties: Vec<u64> = (0..).zip(&table).filter(|(_, key)| key.is_none()).map(|(row, _)| row).collect();
             let keys = if resumed { again(&keys, &empties, dir.path()) } else { keys };
             let groups = groups(&keys);

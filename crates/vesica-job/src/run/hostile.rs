@@ -61,7 +61,7 @@ impl Job {
     /// Alice's run, to its end.
     fn alice(&self) -> JoinHandle<Result<Report, JobError>> {
         let plan = self.alice.clone();
-        thread::spawn(move || run(&plan, &Control::new(())))
+        thread::spawn(move || run(&plan, Io::files(&plan).unwrap(), &Control::new(())))
     }
 
     /// Bob's keys from his file.
@@ -273,7 +273,7 @@ fn coins_are_tossed_at_most(most: u32, mine: &str) {
 fn more_keys_than_the_limit_are_refused_on_both_sides() {
     let job = learning_bob("limits.max_keys = 99", "");
     let alice = job.alice();
-    let bob = run(&job.bob, &Control::new(())).unwrap_err();
+    let bob = run(&job.bob, Io::files(&job.bob).unwrap(), &Control::new(())).unwrap_err();
     for error in [bob, alice.join().unwrap().unwrap_err()] {
         assert_eq!(error.fault(), Fault::Input);
         assert!(error.to_string().contains("brings 100 distinct keys"), "{error}");
@@ -284,7 +284,7 @@ fn more_keys_than_the_limit_are_refused_on_both_sides() {
 fn an_undisturbed_run_is_one_attempt_and_is_reported_as_such() {
     let job = learning_bob("", "");
     let alice = job.alice();
-    let bob = run(&job.bob, &Control::new(())).unwrap();
+    let bob = run(&job.bob, Io::files(&job.bob).unwrap(), &Control::new(())).unwrap();
     for report in [bob, alice.join().unwrap().unwrap()] {
         let peer = &report.chosen.peers[0];
         let padded = u64::from(report.chosen.units) * peer.unit_capacity;
@@ -312,7 +312,7 @@ fn who_does_not_learn_is_done_before_the_output_is_written() {
 
     std::fs::create_dir(job.dir.path().join("out")).unwrap();
     let alone = Plan { patience: Duration::from_millis(100), ..job.alice.clone() };
-    let report = run(&alone, &Control::new(())).unwrap();
+    let report = run(&alone, Io::files(&alone).unwrap(), &Control::new(())).unwrap();
     assert_eq!((report.outcome.matched, report.outcome.output.unwrap().rows), (Some(50), 50));
     assert!(!job.dir.path().join("resume/alice.ledger").exists());
 }

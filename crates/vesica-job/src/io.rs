@@ -1,0 +1,52 @@
+//! What a run works on: a table to read, and a place for rows. Files for the command; whoever embeds this may bring others.
+
+use crate::error::JobError;
+use vesica_spec::Plan;
+use vesica_table::{Error, Output, Sink, Table, View};
+
+/// A table, and where the result goes.
+pub struct Io {
+    /// The table, its header or schema read.
+    pub table: Box<dyn Table>,
+    /// Where rows go, if this party gets any.
+    pub target: Option<Box<dyn Target>>,
+}
+
+/// A place for rows.
+pub trait Target: Send + Sync {
+    /// A sink for rows like those of `like`. It is asked for before contact, so that a place that cannot be written to is found
+    /// then, and again if writing failed and is to be repeated.
+    ///
+    /// # Errors
+    /// All that can be known before writing.
+    fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error>;
+}
+
+impl Target for Output {
+    fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
+        vesica_table::create(self, like)
+    }
+}
+
+impl Io {
+    /// The files that the job names.
+    ///
+    /// # Errors
+    /// Those of opening the table.
+    pub fn files(plan: &Plan) -> Result<Self, JobError> {
+        let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
+        Ok(Self { table: vesica_table::open(&plan.input)?, target })
+    }
+
+    /// A sink for the columns that the job asks for, if this party gets rows.
+    ///
+    /// # Errors
+    /// Those of [`Target::sink`]; a column that is not there.
+    pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
+        let Some(target) = &self.target else { return Ok(None) };
+        Ok(Some(match &plan.columns {
+            None => target.sink(&*self.table)?,
+            Some(names) => target.sink(&View::new(&*self.table, names)?)?,
+        }))
+    }
+}

@@ -445,4 +445,101 @@ mod tests {
             assert_eq!(error.to_string(), "bob broke the protocol: a hello that cannot be understood");
         }
     }
+
+    const THREE: [&str; 3] = ["alice", "bob", "carol"];
+
+    fn of_three(name: &str) -> Plan {
+        let text = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\", \"carol\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\"]\n\
+             accept = [\"pair_count\"]\ninsecure = true\n[mine]\nname = \"{name}\"\nlisten = \"h:1\"\n\
+             input = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\n"
+        );
+        vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
+    }
+
+    /// What Alice and Bob agree on, where Carol is played by hand: her lines go to Alice and to Bob.
+    fn with_carol(carol: impl FnOnce(&Plan, Lines) + Send) -> [Result<Agreed, JobError>; 2] {
+        let plans = THREE.map(of_three);
+        let parties: Vec<Party> = plans.iter().map(|plan| plan.me.clone()).collect();
+        let mut lines = memory::mesh(&parties);
+        let hers = lines.pop().unwrap();
+        std::thread::scope(|scope| {
+            let plan = &plans[2];
+            scope.spawn(move || carol(plan, hers));
+            let others = plans.iter().zip(lines).zip(1..).map(|((plan, mut lines), seed)| {
+                let agree =
+                    move || agree(plan, Purpose::Run, u64::from(seed) * 100, &mut ledger(), &mut lines, &mut rng(seed));
+                scope.spawn(agree)
+            });
+            let others: Vec<_> = others.collect();
+            let ended: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
+            ended.try_into().map_err(|_| "two others").unwrap()
+        })
+    }
+
+    #[test]
+    fn three_parties_get_one_salt_and_the_same_sizes() {
+        let (sender, carols) = std::sync::mpsc::channel();
+        let [alice, bob] = with_carol(move |plan, mut lines| {
+            let agreed = agree(plan, Purpose::Run, 300, &mut ledger(), &mut lines, &mut rng(3));
+            sender.send(agreed.unwrap()).unwrap();
+        });
+        let carol = carols.recv().unwrap();
+        for agreed in [alice.unwrap(), bob.unwrap()] {
+            assert_eq!((agreed.salt, &agreed.sizes), (carol.salt, &carol.sizes));
+            assert_eq!(agreed.sizes.keys, [100, 200, 300]);
+        }
+    }
+
+    fn says(plan: &Plan, keys: u64) -> Vec<u8> {
+        serde_json::to_vec(&hello(plan, Purpose::Run, keys, &ledger())).unwrap()
+    }
+
+    /// Alice and Bob would run with other sizes; each sees it from what the other one heard, before any coins.
+    #[test]
+    fn who_tells_two_parties_different_things_is_found_out() {
+        let ended = with_carol(|plan, mut lines| {
+            lines.at(0).unwrap().send(&says(plan, 300)).unwrap();
+            lines.at(1).unwrap().send(&says(plan, 301)).unwrap();
+            for place in [0, 1] {
+                let ch = lines.at(place).unwrap();
+                ch.recv(HELLO_LIMIT).unwrap();
+                // Whatever she says that she heard, Alice and Bob ask each other too.
+                ch.recv(32).unwrap();
+                let _ = ch.send(&[0; 32]);
+            }
+        });
+        for error in ended.map(Result::unwrap_err) {
+            assert_eq!(error.fault(), Fault::Peer);
+            assert!(error.to_string().contains("heard"), "{error}");
+        }
+    }
+
+    /// Two salts for one run would make an empty result that nobody could tell from a true one.
+    #[test]
+    fn who_commits_to_two_different_coins_is_found_out() {
+        let ended = with_carol(|plan, mut lines| {
+            let words = says(plan, 300);
+            let mut heard = vec![Vec::new(), Vec::new(), words.clone()];
+            for place in [0, 1] {
+                let ch = lines.at(place).unwrap();
+                ch.send(&words).unwrap();
+                heard[usize::from(place)] = ch.recv(HELLO_LIMIT).unwrap();
+            }
+            heard_alike(&heard, &mut lines).unwrap();
+            for place in [0, 1] {
+                lines.at(place).unwrap().send(&commitment(&plan.me, &[place; 64])).unwrap();
+            }
+            for place in [0, 1] {
+                let ch = lines.at(place).unwrap();
+                ch.recv(32).unwrap();
+                let echo = ch.recv(32).unwrap();
+                let _ = ch.send(&echo);
+            }
+        });
+        for error in ended.map(Result::unwrap_err) {
+            assert_eq!(error.fault(), Fault::Peer);
+            assert!(error.to_string().contains("heard"), "{error}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod claims;
 mod fuzz;
 mod headers;
+mod journey;
 mod layers;
 mod reference;
 mod shaped;
@@ -18,6 +19,7 @@ cargo xtask CHORE
   layers         the crates' dependencies against xtask/layers.toml, and where `unsafe` stands
   headers        the headers of the protocol files
   claims         the tables of SECURITY.md: every claim names tests, and they are there
+  journey        the map, the journey and the glossary: the files and functions that they name are there
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
   fuzz [TARGET] [SECONDS]
                  fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         ["layers"] => layers::check(&root()),
         ["headers"] => headers::check(&root()),
         ["claims"] => claims::check(&root()),
+        ["journey"] => journey::check(&root()),
         ["gen"] => reference::generate(&root(), false),
         ["fuzz", which @ ..] => fuzz::run(which),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
@@ -58,6 +61,7 @@ fn ci(long: bool) -> Chore {
     layers::check(&root())?;
     headers::check(&root())?;
     claims::check(&root())?;
+    journey::check(&root())?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
     test(long)?;

@@ -1,0 +1,124 @@
+//! The README's own job goes the way that the map and the journey describe.
+
+use std::collections::BTreeSet;
+use vesica_session::{Unit, memory};
+use vesica_spec::{Plan, ProtocolName};
+use vesica_suite::{Opened, Terms};
+use vesica_testkit::{digests, fixed_rng};
+use vesica_types::UnitId;
+
+/// A file of the repository.
+fn read(path: &str) -> String {
+    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The two jobs of the README, which stand in two columns: alice's and bob's.
+fn jobs() -> [String; 2] {
+    let readme = read("README.md");
+    let (_, block) = readme.split_once("```toml\n").expect("a job in TOML");
+    let (block, _) = block.split_once("```").expect("its end");
+    let mut jobs = [String::new(), String::new()];
+    for line in block.lines() {
+        // Two spaces end the left column.
+        let (left, right) = line.split_once("  ").unwrap_or((line, ""));
+        for (job, column) in jobs.iter_mut().zip([left, right]) {
+            *job += &format!("{}\n", column.trim());
+        }
+    }
+    // The README shortens fingerprints.
+    jobs.map(|job| job.replace("aaaa…", &"aa".repeat(32)).replace("bbbb…", &"bb".repeat(32)))
+}
+
+fn plan(job: &str) -> Plan {
+    vesica_spec::plan(&vesica_spec::parse(job).expect("a job")).expect("a job that can be run")
+}
+
+/// The steps of a unit, by the names that protocols charge their bytes to: alice's, bob's.
+fn steps(plans: &[Plan]) -> Vec<BTreeSet<&'static str>> {
+    let sizes = plans[0].sizes(&[20, 30], 1, 1 << 30);
+    let terms = Terms { salt: [7; 32], sizes };
+    let side = |(plan, mut lines): (&Plan, vesica_session::Lines)| {
+        let (seat, mut rng) = (plan.seat(), fixed_rng(plan.me.place()));
+        let Opened::Units(side) = plan.suite().open(&seat, &terms, &mut lines, &mut rng).unwrap() else {
+            panic!("it works unit by unit")
+        };
+        let capacities = terms.sizes.capacities.iter().map(|&keys| keys as usize).collect();
+        let keys = digests(0, terms.sizes.keys[usize::from(seat.place)] as u32);
+        side.unit(&Unit { id: UnitId(0), keys, place: seat.place, capacities }, &mut lines, &mut rng).unwrap();
+        let names = lines.all().flat_map(|ch| ch.meter().steps);
+        names.map(|step| step.name).filter(|name| !name.is_empty()).collect()
+    };
+    std::thread::scope(|scope| {
+        let sides = plans.iter().zip(memory::mesh(&plans[0].parties));
+        let sides: Vec<_> = sides.map(|seat| scope.spawn(move || side(seat))).collect();
+        sides.into_iter().map(|side| side.join().unwrap()).collect()
+    })
+}
+
+/// The files of protocols and of oblivious functions that a text names.
+fn files(text: &str) -> BTreeSet<&str> {
+    let names = text.split('`').filter(|name| name.ends_with(".rs"));
+    let names = names.map(|name| name.strip_prefix("crates/").unwrap_or(name));
+    names.filter(|name| name.starts_with("vesica-psi/src/") || name.starts_with("vesica-oprf/src/")).collect()
+}
+
+/// Sees that the `steps` of a protocol are those of these `files`: each step is in one of them, and none is without.
+fn are_of(steps: &[BTreeSet<&str>], files: &BTreeSet<&str>) {
+    let texts: Vec<(&str, String)> = files.iter().map(|file| (*file, read(&format!("crates/{file}")))).collect();
+    let in_it = |text: &str, step: &str| text.contains(&format!(".step(\"{step}\")"));
+    for step in steps.iter().flatten() {
+        assert!(texts.iter().any(|(_, text)| in_it(text, step)), "no file of {files:?} has the step \"{step}\"");
+    }
+    for (file, text) in &texts {
+        assert!(steps.iter().flatten().any(|step| in_it(text, step)), "nothing of {file} was run: {steps:?}");
+    }
+}
+
+#[test]
+fn the_job_is_the_one_that_the_pages_speak_of() {
+    let plans = jobs().map(|job| plan(&job));
+    assert_eq!(plans[0].shared, plans[1].shared);
+    assert_eq!(plans[0].shared.protocol, ProtocolName::Ecdh);
+    assert_eq!(plans.each_ref().map(|plan| plan.me.name()), ["alice", "bob"]);
+    assert_eq!(plans.each_ref().map(Plan::learns_alone), [true, false]);
+}
+
+#[test]
+fn the_job_goes_through_the_files_that_the_pages_name() {
+    let steps = steps(&jobs().map(|job| plan(&job)));
+    let journey = read("docs/src/journey.md");
+    let rows: String = journey.lines().filter(|line| line.starts_with('|')).collect();
+    are_of(&steps, &files(&rows));
+    let map = read("ARCHITECTURE.md");
+    let (_, path) = map.split_once("## The main path").expect("the main path");
+    let (path, _) = path.split_once("\n|").expect("a table behind it");
+    are_of(&steps, &files(path));
+    assert!(path.contains("`crates/vesica-suite/src/ecdh.rs`") && rows.contains("`vesica-suite/src/ecdh.rs`"));
+}
+
+/// Each row of the map's table of other jobs that is about two parties and units.
+#[test]
+fn other_jobs_go_through_the_files_that_the_map_names() {
+    let map = read("ARCHITECTURE.md");
+    let row = |begins: &str| {
+        let row = map.lines().find(|line| line.starts_with(begins));
+        row.unwrap_or_else(|| panic!("no row begins with {begins}"))
+    };
+    for (begins, from, to) in [
+        (
+            "| `protocol = \"ecdh\"`, alice and bob both learn |",
+            "learns = [\"alice\"]",
+            "learns = [\"alice\", \"bob\"]",
+        ),
+        ("| `protocol = \"rr22\"` |", "\"ecdh\"", "\"rr22\""),
+        ("| `protocol = \"kkrt\"` |", "\"ecdh\"", "\"kkrt\""),
+        ("| `protocol = \"hash\"` |", "\"ecdh\"", "\"hash\"\naccept = [\"guessable_keys\"]"),
+    ] {
+        let other = |job: String| {
+            let output = if job.contains("output") { "" } else { "output = { path = \"o.csv\" }\n" };
+            plan(&(job.replace(from, to) + output))
+        };
+        are_of(&steps(&jobs().map(other)), &files(row(begins)));
+    }
+}

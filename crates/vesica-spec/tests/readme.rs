@@ -44,7 +44,7 @@ fn steps(plans: &[Plan]) -> Vec<BTreeSet<&'static str>> {
             panic!("it works unit by unit")
         };
         let capacities = terms.sizes.capacities.iter().map(|&keys| keys as usize).collect();
-        let keys = digests(0, terms.sizes.keys[usize::from(seat.place)] as u32);
+        let keys = digests(0, terms.sizes.keys[usize::from(seat.place)]);
         side.unit(&Unit { id: UnitId(0), keys, place: seat.place, capacities }, &mut lines, &mut rng).unwrap();
         let names = lines.all().flat_map(|ch| ch.meter().steps);
         names.map(|step| step.name).filter(|name| !name.is_empty()).collect()

@@ -47,7 +47,8 @@ fn steps(plans: &[Plan]) -> Vec<BTreeSet<&'static str>> {
         let keys = digests(0, terms.sizes.keys[usize::from(seat.place)]);
         side.unit(&Unit { id: UnitId(0), keys, place: seat.place, capacities }, &mut lines, &mut rng).unwrap();
         let names = lines.all().flat_map(|ch| ch.meter().steps);
-        names.map(|step| step.name).filter(|name| !name.is_empty()).collect()
+        // What is charged before a protocol names a step is "open".
+        names.map(|step| step.name).filter(|name| *name != "open").collect()
     };
     std::thread::scope(|scope| {
         let sides = plans.iter().zip(memory::mesh(&plans[0].parties));

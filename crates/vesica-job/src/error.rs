@@ -55,16 +55,16 @@ pub enum JobError {
     #[error("{0}; every unit is finished, so the other side may have ended: run the same command again on both sides")]
     LastWord(Box<JobError>),
     /// A peer that begins a run anew, of which this side has the result.
-    #[error("{peer} has forgotten the run, which is over here: run the same command again on both sides")]
+    #[error("{peer} has forgotten the run, and this side has ended it: run the same command again on both sides")]
     Over {
         /// The peer.
         peer: String,
     },
     /// A peer that broke off, or came back, too often.
     #[error(
-        "{peer} would be answered more than {limit} times over for its keys, which shared.limits.answers = {limit} forbids: each \
-         break and each run that it forgot is another answer. If you trust it and the network is at fault, run again on both \
-         sides without what mine.resume kept, or agree on a larger limit"
+        "{peer} would be answered more than {limit} times for each of its keys, and shared.limits.answers = {limit} forbids that. \
+         Keys are answered again after every break, and whenever {peer} has forgotten the run. If you trust {peer} and the \
+         network is at fault, remove what mine.resume kept and run again on both sides, or agree on a larger limit"
     )]
     Answers {
         /// The peer.
@@ -87,8 +87,8 @@ pub enum JobError {
     },
     /// A peer that came back with another table.
     #[error(
-        "{peer} comes back with {now} distinct keys and had {before} when the run began; it is answered for one table only: run \
-         again on both sides, without what mine.resume kept of this run",
+        "{peer} comes back with {now} distinct keys and had {before} when the run began, but a run is for one table of each \
+         party: remove what mine.resume kept of this run, and run again on both sides",
         now = crate::tell::numbers::count(*.now), before = crate::tell::numbers::count(*.before)
     )]
     OtherKeys {
@@ -190,15 +190,15 @@ impl JobError {
                     format!("it says that you broke the protocol: {fault}")
                 }
                 JobError::Over { .. } => {
-                    "its run is over, and this side has forgotten it: run the same command again on both sides".into()
+                    "it has ended the run, and this side has forgotten it: run the same command again on both sides".into()
                 }
                 JobError::Answers { limit, .. } => format!(
-                    "it has answered this side as often as shared.limits.answers = {limit} allows: run again on both sides \
-                     without what mine.resume kept, or agree on a larger limit"
+                    "it has answered this side as often as shared.limits.answers = {limit} allows: remove what mine.resume kept \
+                     and run again on both sides, or agree on a larger limit"
                 ),
                 JobError::OtherKeys { .. } => {
-                    "it answers for one table only, and this side came back with another number of \
-                    keys: run again on both sides, without what mine.resume kept of this run"
+                    "this side came back with another number of keys, but a run is for one table of each party: remove what \
+                     mine.resume kept of this run, and run again on both sides"
                         .into()
                 }
                 _ => "it says that a peer is at fault".into(),

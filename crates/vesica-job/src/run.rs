@@ -405,7 +405,7 @@ fn finish(control: &mut Lines) -> Result<(), JobError> {
     }
     for ch in control.all() {
         if ch.recv_exact(DONE.len())? != DONE {
-            let fault = Misbehaviour::Contradiction("its last word is not that it is done");
+            let fault = Misbehaviour::Contradiction("it was to say that it is done, and said something else");
             return Err(ch.accuse(fault).into());
         }
     }

@@ -206,7 +206,7 @@ impl State {
     /// The peer opens a line.
     pub fn opened(&mut self, theirs: u32, name: &str, full: u64) -> std::result::Result<(), Misbehaviour> {
         if self.theirs.contains_key(&theirs) {
-            return Err(Misbehaviour::Contradiction("it gave two lines one number"));
+            return Err(Misbehaviour::Contradiction("it gave the same number to two lines"));
         }
         let key = match self.by_name.get(name) {
             Some(key) => *key,

@@ -95,7 +95,7 @@ fn lines_that_are_not_there() {
     breach(&[frame(6, END, 0, b"")], "it sent a frame for a line that is not open");
     breach(&[frame(77, CREDIT, 4, &[1, 0, 0, 0])], "it sent a frame for a line that is not open");
     breach(&[open(6, "x")], "it opened a line twice");
-    breach(&[open(5, "y")], "it gave two lines one number");
+    breach(&[open(5, "y")], "it gave the same number to two lines");
     breach(&[open(6, "y\n")], "a name of a line that cannot be understood");
     breach(&[frame(6, OPEN, 2, b"\xff\xff")], "a name of a line that cannot be understood");
     breach(&[frame(6, OPEN, 65, &[b'a'; 65])], "a message of 65 bytes where at most 64 are allowed");

@@ -51,7 +51,7 @@ pub fn read(list: Sorted, keys: &[Digest], answer: &[u8]) -> Result<Vec<u32>, Mi
 
 /// What the sender says of an answer that names what it does not hold.
 pub const NOT_MINE: Misbehaviour =
-    Misbehaviour::Contradiction("it says that it holds what is none of this side's keys");
+    Misbehaviour::Contradiction("it names a common key that is none of this side's keys");
 
 /// Digests compare as these numbers do.
 fn tag(list: Sorted, key: Digest) -> u128 {

@@ -103,7 +103,7 @@ pub fn told<G: Group, const N: usize>(
 }
 
 /// What a party says of another one that marks what it cannot.
-const NO_KEY: Misbehaviour = Misbehaviour::Contradiction("it marks what is no key");
+const NO_KEY: Misbehaviour = Misbehaviour::Contradiction("it marks a key that does not exist");
 
 /// A place as a number.
 fn number(place: &[u8]) -> u64 {

@@ -103,7 +103,7 @@ pub fn objection(join: Join, result: ResultKind, parties: &[Party], learners: &[
     }
     let [left, right] = parties else {
         return (join != Join::Inner).then(|| {
-            format!("\"{name}\" joins two tables; more than two parties have \"inner\", their rows whose keys all of them hold")
+            format!("\"{name}\" joins two tables; more than two parties can only have \"inner\", each its own rows whose keys all parties hold")
         });
     };
     if matches!(join, Join::Semi | Join::Anti) {
@@ -111,7 +111,7 @@ pub fn objection(join: Join, result: ResultKind, parties: &[Party], learners: &[
         return learners.contains(right).then(|| {
             format!(
                 "\"{name}\" holds rows of {left} alone, the first of shared.parties, so only {left} can learn it: write \
-                 learns = [\"{left}\"], or join = \"{other}\", which gives {right} the like of its own rows"
+                 learns = [\"{left}\"], or join = \"{other}\", which gives {right} such rows of its own table"
             )
         });
     }

@@ -261,12 +261,15 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
     let output = mine.output.as_ref().filter(|_| i_learn && rows);
     if shared.unit == Some(0) {
-        return Err(SpecError::field("shared.unit", "0 keys a unit; give a positive number, or leave it out"));
+        return Err(SpecError::field(
+            "shared.unit",
+            "a unit cannot have 0 keys; give a positive number, or leave it out",
+        ));
     }
     if shared.unit.is_some_and(|mean| mean > 1 << 20) {
         return Err(SpecError::field(
             "shared.unit",
-            format!("{} keys a unit; the most is 1048576", shared.unit.unwrap_or(0)),
+            format!("{} keys in a unit are too many; the most is 1048576", shared.unit.unwrap_or(0)),
         ));
     }
 
@@ -293,7 +296,10 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         );
     }
     if shared.limits.min_intersection == Some(0) {
-        return Err(SpecError::field("shared.limits.min_intersection", "0 keys are always there; leave it out"));
+        return Err(SpecError::field(
+            "shared.limits.min_intersection",
+            "0 keys is no limit, because there are never fewer; leave it out",
+        ));
     }
     if shared.limits.max_keys == Some(0) {
         return Err(SpecError::field(
@@ -415,14 +421,15 @@ fn peers(
             return Err(SpecError::field(
                 "mine.listen",
                 format!(
-                    "neither listen nor connect: write listen = \"0.0.0.0:5300\" to be called by {one}, or connect = {{ {one} = \"host:port\" }} to call"
+                    "is missing, and {one} is not in mine.connect: write listen = \"0.0.0.0:5300\" to be called by {one}, or connect = {{ {one} = \"host:port\" }} to call"
                 ),
             ));
         }
         (Some(_), []) => {
             return Err(SpecError::field(
                 "mine.listen",
-                "every peer is in mine.connect, so nobody would call: give one of the two",
+                "this party calls every other one (mine.connect), so nobody would call here: remove mine.listen, or the party that is to call from \
+                 mine.connect",
             ));
         }
         _ => {}

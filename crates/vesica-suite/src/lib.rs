@@ -152,7 +152,7 @@ pub struct Terms {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A unit with more keys than the protocol can take.
-    #[error("units of {keys} keys are too large for {protocol}; give a smaller shared.unit, or none")]
+    #[error("units of {keys} keys are too large for {protocol}; give a smaller shared.unit, or leave it out")]
     TooLarge {
         /// The receiver's keys of a unit.
         keys: u64,
@@ -241,7 +241,9 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         }
     }
     if choice.result == ResultKind::Count && choice.protocol != ProtocolName::Ecdh {
-        let why = format!("\"{name}\" finds which keys are common; take protocol = \"ecdh\" for how many they are");
+        let why = format!(
+            "\"{name}\" finds which keys are common, and cannot count them only; take protocol = \"ecdh\" to count"
+        );
         return refusal("shared.result", why);
     }
     if malicious && choice.learners.len() > 1 {

@@ -142,7 +142,9 @@ pub fn agree(
                     || theirs.resume.as_ref().is_none_or(|theirs| theirs.done.len() != mine.done.len())
             };
             let place = peers.iter().find(other).map_or(plan.peers[0].party.place(), |(peer, _)| peer.place());
-            let fault = Misbehaviour::Contradiction("it goes on with another run than it began");
+            let fault = Misbehaviour::Contradiction(
+                "it goes on with this run, but says another number of keys or of units than when the run began",
+            );
             return Err(lines.at(place)?.accuse(fault).into());
         }
         let done = |id: usize| {
@@ -239,7 +241,9 @@ fn heard_alike(words: &[Vec<u8>], lines: &mut Lines) -> Result<(), JobError> {
     lines.all().try_for_each(|ch| ch.send(heard.as_bytes()))?;
     for ch in lines.all() {
         if ch.recv_exact(32)? != heard.as_bytes() {
-            let fault = Misbehaviour::Contradiction("it heard, or says that it heard, other words than this side did");
+            let fault = Misbehaviour::Contradiction(
+                "what it heard from the parties is not what this side heard, or it says so",
+            );
             return Err(ch.accuse(fault).into());
         }
     }

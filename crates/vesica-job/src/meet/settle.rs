@@ -47,7 +47,7 @@ pub fn settle(plan: &Plan, keys: &Keys, common: Common, sizes: &Sizes, lines: &m
     let keys = sizes.keys[usize::from(ch.peer().place())];
     let possible = if half.theirs { keys.saturating_sub(common.keys)..=MAX_KEYS } else { 0..=0 };
     if !possible.contains(&theirs) {
-        let fault = Misbehaviour::Contradiction("it claims a number of rows without a partner that cannot be");
+        let fault = Misbehaviour::Contradiction("it claims an impossible number of rows without a partner");
         return Err(ch.accuse(fault).into());
     }
     Ok(theirs)

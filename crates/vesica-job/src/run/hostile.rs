@@ -197,7 +197,7 @@ fn who_forgets_the_run_is_answered_as_often_as_the_job_allows() {
     let (times, error) = answered(&job, |_| true);
     assert_eq!(times, 3);
     assert_eq!(error.fault(), Fault::Peer);
-    assert!(error.to_string().contains("bob would be answered more than 3 times over"), "{error}");
+    assert!(error.to_string().contains("bob would be answered more than 3 times for each of its keys"), "{error}");
 }
 
 /// A new process of Alice's has not forgotten what the one before it answered.

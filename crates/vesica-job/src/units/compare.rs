@@ -86,7 +86,7 @@ impl Both {
         if vesica_psi::same(digest, *session.finalize().as_bytes(), self.place, lines, rng)? {
             return Ok(());
         }
-        let fault = Misbehaviour::Contradiction("the result that it found is not the one that this side found");
+        let fault = Misbehaviour::Contradiction("it found another result than this side");
         Err(lines.peer()?.accuse(fault).into())
     }
 }

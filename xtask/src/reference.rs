@@ -50,7 +50,10 @@ fn protocols(root: &Path) -> Result<String, String> {
         | protocol | what it is | reveals | rounds | bytes |\n|---|---|---|---|---|\n"
         .to_owned();
     for h in headers::all(root)? {
-        let _ = writeln!(text, "| `{}` | {} | {} | {} | {} |", h.name, h.title, h.reveals, h.rounds, h.bytes);
+        // A bar would end the table's cell.
+        let cell = |text: &str| text.replace('|', r"\|");
+        let [title, reveals, rounds, bytes] = [&h.title, &h.reveals, &h.rounds, &h.bytes].map(|text| cell(text));
+        let _ = writeln!(text, "| `{}` | {title} | {reveals} | {rounds} | {bytes} |", h.name);
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! `vesica demo`: two parties on one machine, as two processes, from nothing to a checked result.
+//! `vesica demo`: two parties or three on one machine, each a process, from nothing to a checked result.
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::Demo;
@@ -13,41 +13,45 @@ use std::time::{Duration, Instant};
 use vesica_job::JobError;
 use vesica_job::identity::Identity;
 use vesica_job::numbers::count;
-use vesica_job::sample::{Format, Keys, Sample};
+use vesica_job::sample::{Format, Keys, PARTIES, Sample};
 
-/// How long the second party may go on after the first has failed.
+/// How long the other parties may go on after one has failed.
 const GRACE: Duration = Duration::from_secs(20);
 
 pub fn run(args: Demo) -> Outcome {
-    let identities = [identity("alice")?, identity("bob")?];
-    let prints = identities.each_ref().map(|i| i.fingerprint().to_string());
-    let jobs = jobs(&args, free_port()?, &prints);
+    let names = &PARTIES[..usize::from(args.parties)];
+    let identities = names.iter().map(|name| identity(name)).collect::<Result<Vec<_>, _>>()?;
+    let prints: Vec<String> = identities.iter().map(|i| i.fingerprint().to_string()).collect();
+    let jobs = jobs(&args, names, &free_ports(names.len())?, &prints);
     for job in &jobs {
         let spec = vesica_spec::parse(job).map_err(|e| Failure::usage(e.message))?;
         vesica_spec::plan(&spec)?;
     }
 
     let folder = folder(args.out.as_deref())?;
-    make_tables(args.rows, &folder)?;
+    make_tables(args.rows, names.len(), &folder)?;
     for identity in &identities {
         identity.write(&folder).map_err(JobError::from)?;
     }
-    for (name, text) in ["alice.toml", "bob.toml"].into_iter().zip(&jobs) {
-        std::fs::write(folder.join(name), text).map_err(Failure::file("cannot write", folder.join(name)))?;
+    for (name, text) in names.iter().zip(&jobs) {
+        let path = folder.join(format!("{name}.toml"));
+        std::fs::write(&path, text).map_err(Failure::file("cannot write", path))?;
     }
 
-    output::tell(&format!("alice and bob run; this is what alice sees (bob: {})", folder.join("bob.log").display()));
-    let words = both(&folder)?;
-    let rows = verify::demo(&folder).map_err(|why| {
+    let logs: Vec<String> = names[1..].iter().map(|name| format!("{name}: {}", log(&folder, name).display())).collect();
+    output::tell(&format!("{} run; this is what alice sees ({})", names.join(" and "), logs.join(", ")));
+    let words = all(&folder, names)?;
+    let rows = verify::demo(&folder, names).map_err(|why| {
         Failure::new(
             crash::EXIT,
             format!("WRONG RESULT: {why}. This is a bug in Vesica; please keep {} and report it", folder.display()),
         )
     })?;
+    let outputs = if names.len() == 2 { "both" } else { "all" };
     output::result(&format!(
-        "{words}\nChecked: both outputs hold exactly the {} rows of a plain join, in the same order.\n{}",
+        "{words}\nChecked: {outputs} outputs hold exactly the {} rows of a plain join, in the same order.\n{}",
         count(rows as u64),
-        closing_words(&folder)
+        closing_words(&folder, names)
     ))
 }
 
@@ -55,10 +59,12 @@ fn identity(name: &str) -> Result<Identity, Failure> {
     Ok(Identity::generate(name).map_err(JobError::from)?)
 }
 
-/// A port that is free now. Another program may take it before alice does; then alice says so.
-fn free_port() -> Result<u16, Failure> {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    port.map(|address| address.port()).map_err(|e| Failure::usage(format!("no free port on 127.0.0.1: {e}")))
+/// Ports that are free now, one for each party. Another program may take one before its party does; then that party says so.
+fn free_ports(parties: usize) -> Result<Vec<u16>, Failure> {
+    // All are held until the last is found, so that no two are the same.
+    let listeners = (0..parties).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>();
+    let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
+    ports.map_err(|e| Failure::usage(format!("no free port on 127.0.0.1: {e}")))
 }
 
 /// The folder, which must be new or empty: a demo replaces nothing.
@@ -74,72 +80,113 @@ fn folder(out: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(path.to_owned())
 }
 
-fn make_tables(rows: u64, folder: &Path) -> Outcome {
-    let sample =
-        Sample { rows: [rows; 2], overlap: rows.div_ceil(2), columns: 2, keys: Keys::Id, format: Format::Csv, seed: 1 };
+fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
+    let rows = vec![rows; parties];
+    let overlap = rows[0].div_ceil(2);
+    let sample = Sample { rows, overlap, columns: 2, keys: Keys::Id, format: Format::Csv, seed: 1 };
     let screen = progress::begin(progress::How::Shown);
     sample.write(folder, screen.control())?;
     Ok(())
 }
 
-/// The two job files, as a person would write them.
-fn jobs(args: &Demo, port: u16, prints: &[String; 2]) -> [String; 2] {
+/// The job files, as a person would write them. Each party calls those before it, and is called by those after it.
+fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<String> {
     let (protocol, curve) = (&args.protocol, &args.curve);
-    let job = |me: &str, peer: &str, print: &str, contact: String| {
+    let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
+    let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let both = if names.len() == 2 { "both" } else { "all" };
+    // What three parties must know, and what makes their outputs line up.
+    let of_three = match names.len() {
+        2 => String::new(),
+        _ => {
+            line("accept = [\"pair_count\"]", "one learns how many keys two have in common: `vesica plan` says who")
+                + &line("duplicates = \"error\"", "each key stands in one row of a table, so that the outputs line up")
+        }
+    };
+    let job = |me: usize| {
+        let name = names[me];
+        let peers: Vec<usize> = (0..names.len()).filter(|peer| *peer != me).collect();
+        let others: Vec<String> = peers.iter().map(|&peer| format!("{}.toml", names[peer])).collect();
+        let mut contact = String::new();
+        if let Some(callers) = names.get(me + 1..).filter(|callers| !callers.is_empty()) {
+            let call = if callers.len() == 1 { "calls" } else { "call" };
+            let why = format!("{} {call} here; 0.0.0.0 to be called by other machines", callers.join(" and "));
+            contact += &line(&format!("listen = \"127.0.0.1:{}\"", ports[me]), &why);
+        }
+        for (peer, port) in names.iter().zip(ports).take(me) {
+            contact += &format!("connect.{peer} = \"127.0.0.1:{port}\"\n");
+        }
+        let trust = |&peer: &usize| format!("tls.peers.{} = \"{}\"\n", names[peer], prints[peer]);
         format!(
-            r#"# {me}'s side of a demo; {peer}'s is {peer}.toml. Start them in any order: vesica run {me}.toml
+            r#"# {name}'s side of a demo; see also {others}. Start them in any order: vesica run {name}.toml
 
-[shared]                          # the same for both, and compared before any data moves
-id = "demo"
-parties = ["alice", "bob"]
+{shared}id = "demo"
+parties = [{all}]
 protocol = "{protocol}"
 curve = "{curve}"
 join = "inner"
-learns = ["alice", "bob"]         # who gets the result
-
-[mine]                            # never sent; paths start at this file's folder
-name = "{me}"
-{contact}
-tls.identity = "{me}.pem"         # as `vesica cert {me}` makes it
-tls.peers.{peer} = "{print}"
-input = {{ path = "{me}.csv", keys = ["id"] }}
-output = {{ path = "{me}.matched.csv" }}
-report = "{me}.report.json"
-"#
+{learns}{of_three}
+{mine}name = "{name}"
+{contact}{identity}{trust}input = {{ path = "{name}.csv", keys = ["id"] }}
+output = {{ path = "{name}.matched.csv" }}
+report = "{name}.report.json"
+"#,
+            others = others.join(" and "),
+            shared = line("[shared]", &format!("the same for {both}, and compared before any data moves")),
+            learns = line(&format!("learns = [{all}]"), "who gets the result"),
+            mine = line("[mine]", "never sent; paths start at this file's folder"),
+            identity = line(&format!("tls.identity = \"{name}.pem\""), &format!("as `vesica cert {name}` makes it")),
+            trust = peers.iter().map(trust).collect::<String>(),
         )
     };
-    let listen =
-        format!("listen = \"127.0.0.1:{port}\"        # bob calls here; 0.0.0.0 to be called by other machines");
-    let connect = format!("connect = {{ alice = \"127.0.0.1:{port}\" }}");
-    [job("alice", "bob", &prints[1], listen), job("bob", "alice", &prints[0], connect)]
+    (0..names.len()).map(job).collect()
 }
 
-/// Runs both parties and returns what alice says at the end.
-fn both(folder: &Path) -> Result<String, Failure> {
-    let log = folder.join("bob.log");
-    let bob_log = File::create(&log).map_err(Failure::file("cannot write", &log))?;
-    let mut children = [start(folder, "alice", Stdio::inherit())?, start(folder, "bob", bob_log.into())?];
-    let ids = children.each_ref().map(|child| nix::unistd::Pid::from_raw(child.id() as i32));
+/// Where a party's standard error goes; alice's is seen.
+fn log(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}
+
+/// Runs the parties and returns what alice says at the end.
+fn all(folder: &Path, names: &[&str]) -> Result<String, Failure> {
+    let mut children = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let stderr = match place {
+            0 => Stdio::inherit(),
+            _ => File::create(log(folder, name)).map_err(Failure::file("cannot write", log(folder, name)))?.into(),
+        };
+        children.push(start(folder, name, stderr)?);
+    }
+    let ids: Vec<_> = children.iter().map(|child| nix::unistd::Pid::from_raw(child.id() as i32)).collect();
     interrupt::on_signal(move || {
         // They stand in groups of their own, so that they hear Ctrl-C once, from here.
-        for id in ids {
-            let _ = nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT);
+        for id in &ids {
+            let _ = nix::sys::signal::kill(*id, nix::sys::signal::Signal::SIGINT);
         }
     })?;
 
-    let [alice, bob] = wait(&mut children).map_err(Failure::file("cannot wait for", "the two parties"))?;
-    if alice.success() && bob.success() {
+    let ends = wait(&mut children).map_err(Failure::file("cannot wait for", "the parties"))?;
+    if ends.iter().all(ExitStatus::success) {
         let mut words = String::new();
         let out = children[0].stdout.take().expect("it was piped");
         out.take(1 << 20).read_to_string(&mut words).map_err(Failure::file("cannot read", "alice's report"))?;
         return Ok(words);
     }
-    let told = std::fs::read_to_string(&log).unwrap_or_default();
-    let last = told.lines().last().unwrap_or("nothing").trim_start_matches("error: ");
-    let exit = blame(code(alice), code(bob));
+    let codes: Vec<u8> = ends.into_iter().map(code).collect();
+    let how = |(name, code): (&&str, &u8)| format!("{name} with {code}");
+    let last = |name: &&str| {
+        let told = std::fs::read_to_string(log(folder, name)).unwrap_or_default();
+        format!("; {name}'s last words: {}", told.lines().last().unwrap_or("nothing").trim_start_matches("error: "))
+    };
     Err(Failure::new(
-        exit,
-        format!("alice ended with exit code {}, bob with {}; bob's last words: {last}", code(alice), code(bob)),
+        blame(&codes),
+        format!(
+            "{} ended with exit code {}, {}{}",
+            names[0],
+            codes[0],
+            names.iter().zip(&codes).skip(1).map(how).collect::<Vec<_>>().join(", "),
+            names.iter().skip(1).map(last).collect::<String>()
+        ),
     ))
 }
 
@@ -156,16 +203,15 @@ fn start(folder: &Path, name: &str, log: Stdio) -> Result<Child, Failure> {
         .map_err(Failure::file("cannot start", program))
 }
 
-/// Waits for both. Where one fails, the other is given a moment to notice and is then ended.
-fn wait(children: &mut [Child; 2]) -> std::io::Result<[ExitStatus; 2]> {
+/// Waits for all. Where one fails, the others are given a moment to notice and are then ended.
+fn wait(children: &mut [Child]) -> std::io::Result<Vec<ExitStatus>> {
     let mut failed_at: Option<Instant> = None;
     loop {
-        let [alice, bob] = children;
-        let (a, b) = (alice.try_wait()?, bob.try_wait()?);
-        if let (Some(a), Some(b)) = (a, b) {
-            return Ok([a, b]);
+        let ends = children.iter_mut().map(Child::try_wait).collect::<std::io::Result<Vec<_>>>()?;
+        if let Some(ends) = ends.iter().copied().collect() {
+            return Ok(ends);
         }
-        if a.or(b).is_some_and(|status| !status.success()) {
+        if ends.iter().flatten().any(|status| !status.success()) {
             let since = *failed_at.get_or_insert_with(Instant::now);
             if since.elapsed() > GRACE {
                 children.iter_mut().try_for_each(Child::kill)?;
@@ -180,26 +226,35 @@ fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(interrupt::EXIT)
 }
 
-/// The code that says most: 5 only says that it was the other one.
-fn blame(alice: u8, bob: u8) -> u8 {
-    [alice, bob].into_iter().find(|code| ![0, 5].contains(code)).unwrap_or(alice.max(bob))
+/// The code that says most: 5 only says that it was another one.
+fn blame(codes: &[u8]) -> u8 {
+    let said = codes.iter().copied().find(|code| ![0, 5].contains(code));
+    said.or(codes.iter().copied().max()).unwrap_or(0)
 }
 
-fn closing_words(folder: &Path) -> String {
+fn closing_words(folder: &Path, names: &[&str]) -> String {
     let typed = std::env::args().next().filter(|name| name.contains('/')).unwrap_or_else(|| "vesica".to_owned());
-    let line = |name: &str| format!("  {} run {}\n", quoted(&typed), quoted(&folder.join(name).display().to_string()));
+    let files = [
+        ("csv", "the tables"),
+        ("toml", "the jobs"),
+        ("pem", "the identities"),
+        ("matched.csv", "the outputs"),
+        ("report.json", "the reports"),
+    ];
+    let of_all = |ending: &str| names.iter().map(|name| format!("{name}.{ending}")).collect::<Vec<_>>().join(", ");
+    let width = of_all("report.json").len();
+    let lines = files.map(|(ending, what)| (of_all(ending), what));
+    let lines = lines.into_iter().chain([("expected.csv".to_owned(), "the common keys")]);
+    let lines: String = lines.map(|(files, what)| format!("  {files:width$}   {what}\n")).collect();
+    let command = |name: &&str| {
+        let job = folder.join(format!("{name}.toml")).display().to_string();
+        format!("  {} run {}\n", quoted(&typed), quoted(&job))
+    };
     format!(
-        "\nEverything is in {}:\n  \
-           alice.csv, bob.csv                          the tables\n  \
-           alice.toml, bob.toml                        the jobs\n  \
-           alice.pem, bob.pem                          the identities\n  \
-           alice.matched.csv, bob.matched.csv          the outputs\n  \
-           alice.report.json, bob.report.json          the reports\n  \
-           expected.csv                                the common keys\n\
-         \nTo do it by hand, in two terminals:\n{}{}",
+        "\nEverything is in {}:\n{lines}\nTo do it by hand, in {} terminals:\n{}",
         folder.display(),
-        line("alice.toml"),
-        line("bob.toml")
+        if names.len() == 2 { "two" } else { "three" },
+        names.iter().map(command).collect::<String>()
     )
 }
 
@@ -214,20 +269,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_jobs_are_a_pair() {
-        let args = Demo { rows: 1, protocol: "ecdh".into(), curve: "curve25519".into(), out: None };
-        let prints = ["a", "b"].map(|digit| format!("sha256:{}", digit.repeat(64)));
-        let specs = jobs(&args, 5300, &prints).map(|text| vesica_spec::parse(&text).unwrap());
-        assert_eq!(specs[0].shared, specs[1].shared);
-        for spec in &specs {
-            vesica_spec::plan(spec).unwrap();
+    fn the_jobs_go_together() {
+        for parties in [2, 3] {
+            let args = Demo { parties, rows: 1, protocol: "ecdh".into(), curve: "curve25519".into(), out: None };
+            let names = &PARTIES[..usize::from(parties)];
+            let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
+            let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);
+            let specs: Vec<_> = jobs.iter().map(|text| vesica_spec::parse(text).unwrap()).collect();
+            for (me, spec) in specs.iter().enumerate() {
+                vesica_spec::plan(spec).unwrap();
+                assert_eq!(spec.shared, specs[0].shared);
+                assert_eq!((spec.mine.listen.is_some(), spec.mine.connect.len()), (me + 1 < names.len(), me));
+                for (name, print) in names.iter().zip(&prints).filter(|(name, _)| **name != spec.mine.name) {
+                    assert_eq!(spec.mine.tls.as_ref().unwrap().peers[*name], *print);
+                }
+            }
         }
-        assert!(prints[1].ends_with(specs[0].mine.tls.as_ref().unwrap().peers["bob"].trim_start_matches("sha256:")));
     }
 
     #[test]
     fn the_one_at_fault_is_blamed() {
-        assert_eq!([blame(5, 3), blame(4, 5), blame(5, 0), blame(130, 5)], [3, 4, 5, 130]);
+        let codes: [&[u8]; 6] = [&[5, 3], &[4, 5], &[5, 0], &[130, 5], &[5, 5, 2], &[0, 5, 0]];
+        assert_eq!(codes.map(blame), [3, 4, 5, 130, 2, 5]);
     }
 
     #[test]

@@ -35,14 +35,21 @@ pub enum Command {
     Man(Man),
 }
 
-/// See it work: two made-up tables, two parties on this machine, one intersection.
+/// See it work: made-up tables, two parties or three on this machine, one intersection.
 ///
-/// Makes two tables (half of the keys are in both), two identities and two job files, runs both parties as processes
-/// that talk mutually authenticated TLS over loopback, compares both outputs with a plain join of the two tables, and
-/// says where everything is.
+/// Makes a table for each party (half of the keys are in all), an identity and a job file, runs the parties as processes
+/// that talk mutually authenticated TLS over loopback, compares the outputs with a plain join of the tables, and says where
+/// everything is.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  vesica demo\n  vesica demo --rows 1000000 --out /tmp/million")]
+#[command(after_help = "\
+Examples:
+  vesica demo
+  vesica demo --parties 3
+  vesica demo --rows 1000000 --out /tmp/million")]
 pub struct Demo {
+    /// How many parties: 2 or 3
+    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u8).range(2..=3))]
+    pub parties: u8,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]
     pub rows: u64,
@@ -57,22 +64,24 @@ pub struct Demo {
     pub out: Option<PathBuf>,
 }
 
-/// Make two sample tables with a known number of common keys.
+/// Make sample tables for two parties or three, with a known number of common keys.
 ///
-/// Writes alice.csv, bob.csv (or .parquet) and expected.csv, which holds the common keys. The tables have a column `id`
-/// with distinct keys in no order, then the columns `c1`, `c2`, … with numbers below a million. Memory stays small
-/// whatever the number of rows. The same seed gives the same bytes.
+/// Writes alice.csv, bob.csv, carol.csv for a third party (or .parquet) and expected.csv, which holds the common keys. The
+/// tables have a column `id` with distinct keys in no order, then the columns `c1`, `c2`, … with numbers below a million.
+/// Where there are three, alice and bob, and bob and carol, have further keys in common. Memory stays small whatever the
+/// number of rows. The same seed gives the same bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   vesica gen --rows 1000000 --overlap 500000 --out data
   vesica gen --rows 1e8,1e6 --overlap 1000 --columns 4 --format parquet --keys email --out data
+  vesica gen --rows 1e6,1e6,1e6 --overlap 1000 --out data
   vesica gen --like secretflow 1e7 1e7 --out data")]
 pub struct Gen {
-    /// Rows of alice's table, and of bob's where it differs
-    #[arg(long, value_name = "N[,M]", value_parser = one_or_two, required_unless_present = "like")]
-    pub rows: Option<Two>,
-    /// Keys that stand in both tables
+    /// Rows of alice's table and of bob's, then of carol's if there are three; one number for two tables of that many
+    #[arg(long, value_name = "N[,M[,L]]", value_parser = rows_of_tables, required_unless_present = "like")]
+    pub rows: Option<RowsOfTables>,
+    /// Keys that stand in all tables
     #[arg(long, value_name = "K", value_parser = number, required_unless_present = "like")]
     pub overlap: Option<u64>,
     /// Columns besides the key
@@ -344,13 +353,17 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "not a rate; write 100 for 100 megabits a second".to_owned())
 }
 
-/// A number for alice and one for bob.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Two(pub [u64; 2]);
+/// A number for each party's table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowsOfTables(pub Vec<u64>);
 
-fn one_or_two(text: &str) -> Result<Two, String> {
-    let (alice, bob) = text.split_once(',').unwrap_or((text, text));
-    Ok(Two([number(alice)?, number(bob)?]))
+fn rows_of_tables(text: &str) -> Result<RowsOfTables, String> {
+    let rows: Vec<u64> = text.split(',').map(number).collect::<Result<_, _>>()?;
+    match rows.as_slice() {
+        [rows] => Ok(RowsOfTables(vec![*rows; 2])),
+        [_, _] | [_, _, _] => Ok(RowsOfTables(rows)),
+        _ => Err("more than three tables".to_owned()),
+    }
 }
 
 /// The demo compares the outputs in memory, so it has a limit that runs have not.
@@ -386,8 +399,9 @@ mod tests {
     #[test]
     fn counts() {
         assert_eq!(["7", "1_000", "1e6", "25E3"].map(number), [Ok(7), Ok(1000), Ok(1_000_000), Ok(25_000)]);
-        assert_eq!(["9", "9,1e3"].map(one_or_two), [Ok(Two([9, 9])), Ok(Two([9, 1000]))]);
-        assert!(one_or_two("1,2,3").is_err());
+        let tables = |text| rows_of_tables(text).map(|rows| rows.0);
+        assert_eq!(["9", "9,1e3", "1,2,3"].map(tables), [Ok(vec![9, 9]), Ok(vec![9, 1000]), Ok(vec![1, 2, 3])]);
+        assert!(tables("1,2,3,4").is_err() && tables("1,").is_err());
         for text in ["", "-1", "1.5", "1e", "e5", "1e20", "x"] {
             assert!(number(text).is_err(), "{text}");
         }

@@ -14,7 +14,7 @@ pub fn run(args: Gen) -> Outcome {
             let (columns, keys, format, seed) = (args.columns, args.keys, args.format, args.seed);
             let sample = Sample { rows: rows.0, overlap, columns, keys, format, seed };
             let made = sample.write(&args.out, screen.control())?;
-            vec![made.alice, made.bob, made.expected]
+            made.tables.into_iter().chain([made.expected]).collect()
         }
         _ => {
             let [n1, n3] = match args.sizes.as_slice() {

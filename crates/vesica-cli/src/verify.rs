@@ -1,28 +1,26 @@
-//! What a demo found, against a plain join of the two tables: sets of lines in memory, and nothing of the engine.
+//! What a demo found, against a plain join of its tables: sets of lines in memory, and nothing of the engine.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Compares both outputs and `expected.csv` in `folder` with a join of `alice.csv` and `bob.csv`.
+/// Compares the outputs of the parties `names` and `expected.csv` in `folder` with a join of their tables.
 ///
 /// Returns the number of rows, or in words what is wrong.
-pub fn demo(folder: &Path) -> Result<usize, String> {
-    let read = |name: &str| {
-        std::fs::read_to_string(folder.join(name))
+pub fn demo(folder: &Path, names: &[&str]) -> Result<usize, String> {
+    let read = |name: String| {
+        std::fs::read_to_string(folder.join(&name))
             .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
     };
-    let (alice, bob) = (read("alice.csv")?, read("bob.csv")?);
-    let (a, b) = (lines(&alice), lines(&bob));
-    let (a_keys, b_keys): (HashSet<&str>, HashSet<&str>) = (a.iter().map(key).collect(), b.iter().map(key).collect());
-    let joined = [
-        sorted(a.into_iter().filter(|line| b_keys.contains(key(line)))),
-        sorted(b.into_iter().filter(|line| a_keys.contains(key(line)))),
-    ];
+    let read_all =
+        |ending: &str| names.iter().map(|name| read(format!("{name}.{ending}"))).collect::<Result<Vec<_>, _>>();
+    let (tables, outputs) = (read_all("csv")?, read_all("matched.csv")?);
+    let [tables, outputs] = [&tables, &outputs].map(|texts| texts.iter().map(|text| lines(text)).collect::<Vec<_>>());
 
-    let outputs = [read("alice.matched.csv")?, read("bob.matched.csv")?];
-    let outputs = outputs.each_ref().map(|text| lines(text));
-    for ((name, joined), output) in ["alice", "bob"].into_iter().zip(&joined).zip(&outputs) {
-        if sorted(output.iter().copied()) != *joined {
+    let keys = tables.iter().map(|table| table.iter().map(key).collect::<HashSet<&str>>());
+    let common = keys.reduce(|all, table| &all & &table).unwrap_or_default();
+    for ((name, table), output) in names.iter().zip(tables).zip(&outputs) {
+        let joined = sorted(table.into_iter().filter(|line| common.contains(key(line))));
+        if sorted(output.iter().copied()) != joined {
             return Err(format!(
                 "{name}.matched.csv has {} rows, the plain join has {} other ones",
                 output.len(),
@@ -30,14 +28,14 @@ pub fn demo(folder: &Path) -> Result<usize, String> {
             ));
         }
     }
-    if !outputs[0].iter().map(key).eq(outputs[1].iter().map(key)) {
-        return Err("the two outputs do not line up row by row".to_owned());
+    if !outputs.iter().all(|output| output.iter().map(key).eq(outputs[0].iter().map(key))) {
+        return Err("the outputs do not line up row by row".to_owned());
     }
-    let expected = read("expected.csv")?;
-    if sorted(lines(&expected).into_iter()) != sorted(joined[0].iter().map(key)) {
+    let expected = read("expected.csv".to_owned())?;
+    if sorted(lines(&expected).into_iter()) != sorted(outputs[0].iter().map(key)) {
         return Err("the plain join differs from expected.csv".to_owned());
     }
-    Ok(joined[0].len())
+    Ok(outputs[0].len())
 }
 
 /// The rows of a sample: its fields hold neither quotes nor newlines.
@@ -59,34 +57,42 @@ fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 mod tests {
     use super::*;
 
-    const RIGHT: [(&str, &str); 5] = [
+    const RIGHT: [(&str, &str); 7] = [
         ("alice.csv", "id,c1\n1,a\n2,b\n3,c\n"),
         ("bob.csv", "id,c1\n9,x\n3,y\n2,z\n"),
+        ("carol.csv", "id,c1\n3,C\n2,B\n1,A\n9,X\n"),
         ("expected.csv", "id\n3\n2\n"),
         ("alice.matched.csv", "id,c1\n3,c\n2,b\n"),
         ("bob.matched.csv", "id,c1\n3,y\n2,z\n"),
+        ("carol.matched.csv", "id,c1\n3,C\n2,B\n"),
     ];
 
-    fn with(change: Option<(&str, &str)>) -> Result<usize, String> {
+    fn with(change: Option<(&str, &str)>, parties: &[&str]) -> Result<usize, String> {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in RIGHT.into_iter().chain(change) {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
-        demo(dir.path())
+        demo(dir.path(), parties)
     }
 
     #[test]
     fn a_right_result_passes_and_every_wrong_one_is_caught() {
-        assert_eq!(with(None), Ok(2));
-        for wrong in [
-            ("alice.matched.csv", "id,c1\n3,c\n"),           // a row lost
-            ("alice.matched.csv", "id,c1\n3,c\n2,b\n2,b\n"), // a row twice
-            ("alice.matched.csv", "id,c1\n3,c\n1,a\n"),      // a wrong row
-            ("bob.matched.csv", "id,c1\n3,y\n2,y\n"),        // a changed field
-            ("bob.matched.csv", "id,c1\n2,z\n3,y\n"),        // not lined up
-            ("expected.csv", "id\n3\n1\n"),                  // the generator is wrong
-        ] {
-            assert!(with(Some(wrong)).is_err(), "{wrong:?}");
+        let three = ["alice", "bob", "carol"];
+        for parties in [&three[..2], &three] {
+            assert_eq!(with(None, parties), Ok(2));
+            for wrong in [
+                ("alice.matched.csv", "id,c1\n3,c\n"),           // a row lost
+                ("alice.matched.csv", "id,c1\n3,c\n2,b\n2,b\n"), // a row twice
+                ("alice.matched.csv", "id,c1\n3,c\n1,a\n"),      // a wrong row
+                ("bob.matched.csv", "id,c1\n3,y\n2,y\n"),        // a changed field
+                ("bob.matched.csv", "id,c1\n2,z\n3,y\n"),        // not lined up
+                ("expected.csv", "id\n3\n1\n"),                  // the generator is wrong
+            ] {
+                assert!(with(Some(wrong), parties).is_err(), "{wrong:?}");
+            }
+        }
+        for wrong in ["id,c1\n3,C\n2,B\n1,A\n", "id,c1\n3,C\n2,B\n9,X\n", "id,c1\n2,B\n3,C\n", "id,c1\n3,C\n"] {
+            assert!(with(Some(("carol.matched.csv", wrong)), &three).is_err(), "{wrong:?}");
         }
     }
 }

@@ -40,6 +40,38 @@ fn the_demo_works_and_its_outputs_are_the_plain_join() {
     }
 }
 
+/// Each party calls those before it. Two of the three have more keys in common than all three.
+#[test]
+fn the_demo_of_three_works_and_its_outputs_are_the_plain_join() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--parties", "3", "--rows", "500", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "250 of your 500 rows (50.0 %) have a key that bob and carol hold too",
+        "bob: how many keys",
+        "Checked: all outputs hold exactly the 250 rows of a plain join",
+        &format!("run {}", out.join("carol.toml").display()),
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let keys = |name: &str| -> Vec<String> {
+        read(name).lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect()
+    };
+    let [a, b, c] = ["alice", "bob", "carol"].map(|name| BTreeSet::from_iter(keys(&format!("{name}.csv"))));
+    let common: BTreeSet<String> = &(&a & &b) & &c;
+    assert_eq!((common.len(), (&a & &b).len(), (&b & &c).len()), (250, 375, 375));
+    for name in ["alice", "bob", "carol"] {
+        let matched = keys(&format!("{name}.matched.csv"));
+        assert_eq!(matched, keys("alice.matched.csv"), "the outputs line up");
+        assert_eq!(BTreeSet::from_iter(matched), common);
+        let report: serde_json::Value = serde_json::from_str(&read(&format!("{name}.report.json"))).unwrap();
+        assert_eq!(report["outcome"]["matched"], 250);
+        assert!(report["chosen"]["tls"].as_str().unwrap().contains("TLS"), "{report}");
+    }
+    assert_eq!(two::run(&["demo", "--parties", "4"]).code, Some(2));
+}
+
 #[test]
 fn a_demo_replaces_nothing() {
     let dir = tempfile::tempdir().unwrap();

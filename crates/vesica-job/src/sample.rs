@@ -1,6 +1,8 @@
 //! Made-up tables to try things out on: keys that look real, as many as wanted, in no memory.
 //!
-//! The people of a sample are numbered. Alice has the numbers `0..n` and bob `n-k..n-k+m`, so `k` are common to both.
+//! The people of a sample are numbered. Alice has the numbers `0..n`. Of two parties bob has `n-k..n-k+m`, so `k` are common to
+//! both. Of three parties carol has what bob has of two, and bob begins earlier: he has the `k` too, and shares others with
+//! alice that carol lacks.
 //! Person `i` has the key that a permutation, chosen by the seed, gives to `i`; so keys are distinct, follow no order,
 //! and the same seed and kind give the same people in samples of any size. The rows of a table are its people in the
 //! order of another permutation. Nothing is ever sorted or remembered: a row is a function of its number.
@@ -107,12 +109,15 @@ impl FromStr for Format {
     }
 }
 
-/// Two tables to be made: columns `id`, then `c1`, `c2`, … with numbers below a million.
+/// The parties that tables can be made for, in their order.
+pub const PARTIES: [&str; 3] = ["alice", "bob", "carol"];
+
+/// Tables to be made, one for each of two or three parties: columns `id`, then `c1`, `c2`, … with numbers below a million.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Alice's rows and bob's.
-    pub rows: [u64; 2],
-    /// Keys that both have.
+    /// The rows of each table: alice's, bob's, and carol's if she takes part.
+    pub rows: Vec<u64>,
+    /// Keys that all have.
     pub overlap: u64,
     /// Columns besides the key.
     pub columns: u32,
@@ -127,51 +132,68 @@ pub struct Sample {
 /// The files of a sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Made {
-    /// Alice's table.
-    pub alice: PathBuf,
-    /// Bob's.
-    pub bob: PathBuf,
+    /// The parties' tables, in their order.
+    pub tables: Vec<PathBuf>,
     /// The common keys.
     pub expected: PathBuf,
 }
 
 impl Sample {
-    /// Writes `alice.*`, `bob.*` and `expected.csv` into `folder`, which is made if need be. Files appear when they are
-    /// complete, and none replaces another.
+    /// Writes `alice.*`, `bob.*`, `carol.*` if there are three parties, and `expected.csv` into `folder`, which is made if need
+    /// be. Files appear when they are complete, and none replaces another.
     ///
     /// # Errors
     /// If the sizes contradict each other, a file exists already or cannot be written, or `control` says stop.
     pub fn write(&self, folder: &Path, control: &Control) -> Result<Made, JobError> {
         self.check()?;
-        let [n, m] = self.rows;
-        let (ending, start) = (self.format.name(), n - self.overlap);
-        let names = [format!("alice.{ending}"), format!("bob.{ending}"), "expected.csv".to_owned()];
-        let people = [0..n, start..start + m, start..n];
+        let people = self.people();
+        let tables = PARTIES.iter().take(people.len()).map(|name| format!("{name}.{}", self.format.name()));
+        let names = tables.chain(["expected.csv".to_owned()]).collect();
         let keys = People::new(self.keys, self.seed);
-        let paths = generate(folder, names, n + m + self.overlap, control, |index, out| {
-            let table = (index < 2).then_some(index as u64);
-            let rows = Rows::new(people[index].clone(), &keys, table, self.seed);
-            match (table, self.format) {
-                (Some(_), Format::Parquet) => parquet(&rows, self.columns, out),
-                (Some(_), Format::Csv) => csv(&rows, self.columns, out),
-                (None, _) => csv(&rows, 0, out),
+        let common = self.rows[0] - self.overlap..self.rows[0];
+        let total = self.rows.iter().sum::<u64>() + self.overlap;
+        let mut paths = generate(folder, names, total, control, |index, out| {
+            let Some(range) = people.get(index) else {
+                return csv(&Rows::in_order(common.clone(), &keys), 0, out);
+            };
+            let rows = Rows::of_table(range.clone(), &keys, index as u64, self.seed);
+            match self.format {
+                Format::Parquet => parquet(&rows, self.columns, out),
+                Format::Csv => csv(&rows, self.columns, out),
             }
         })?;
-        let [alice, bob, expected] = paths;
-        Ok(Made { alice, bob, expected })
+        let expected = paths.pop().expect("the last name was that of the common keys");
+        Ok(Made { tables: paths, expected })
+    }
+
+    /// The people of each table. Alice's are the first and the last party's begin with the common ones. Who stands between them
+    /// has the common ones too, and shares as many others with alice as it has room for, up to half of hers.
+    fn people(&self) -> Vec<Range<u64>> {
+        let others = self.rows[0] - self.overlap;
+        let last = self.rows.len() - 1;
+        let range = |(table, &rows): (usize, &u64)| {
+            let start = match table {
+                0 => 0,
+                table if table == last => others,
+                _ => others - (others / 2).min(rows - self.overlap),
+            };
+            start..start + rows
+        };
+        self.rows.iter().enumerate().map(range).collect()
     }
 
     fn check(&self) -> Result<(), JobError> {
-        let [n, m] = self.rows;
         let wrong = |text: String| Err(JobError::Setup(text));
-        if let Some(rows) = self.rows.into_iter().find(|rows| *rows > MAX_ROWS) {
+        if !(2..=PARTIES.len()).contains(&self.rows.len()) {
+            return wrong(format!("{} tables; two or three can be made", self.rows.len()));
+        }
+        if let Some(rows) = self.rows.iter().find(|rows| **rows > MAX_ROWS) {
             return wrong(format!("{rows} rows; the most is {MAX_ROWS}"));
         }
         if self.columns > MAX_COLUMNS {
             return wrong(format!("{} columns; the most is {MAX_COLUMNS}", self.columns));
         }
-        let smaller = n.min(m);
-        if self.overlap > smaller {
+        if let Some(smaller) = self.rows.iter().find(|rows| **rows < self.overlap) {
             return wrong(format!(
                 "{} common keys do not fit into a table of {smaller} rows; give at most that many",
                 self.overlap
@@ -187,15 +209,15 @@ impl Sample {
 ///
 /// # Errors
 /// If a file exists already or cannot be written, or `control` says stop; those of `write`.
-pub fn generate<const N: usize>(
+pub fn generate(
     folder: &Path,
-    names: [String; N],
+    names: Vec<String>,
     rows: u64,
     control: &Control,
     write: impl Fn(usize, &mut Out<'_>) -> Result<(), JobError> + Sync,
-) -> Result<[PathBuf; N], JobError> {
+) -> Result<Vec<PathBuf>, JobError> {
     std::fs::create_dir_all(folder).map_err(failed("cannot make the folder", folder))?;
-    let paths = names.map(|name| folder.join(name));
+    let paths: Vec<PathBuf> = names.into_iter().map(|name| folder.join(name)).collect();
     if let Some(path) = paths.iter().find(|path| path.exists()) {
         let path = path.display();
         return Err(JobError::Setup(format!("{path} exists already; remove it, or choose another folder")));
@@ -328,10 +350,15 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(range: Range<u64>, people: &'a People, table: Option<u64>, seed: u64) -> Self {
-        let index = table.unwrap_or(2);
-        let order = table.map(|i| Shuffle::new(range.end - range.start, seed, 1 + i));
-        Self { range, people, order, payload: secrets(seed, 16 + index)[0] }
+    /// Those of a party's table.
+    fn of_table(range: Range<u64>, people: &'a People, table: u64, seed: u64) -> Self {
+        let order = Some(Shuffle::new(range.end - range.start, seed, 1 + table));
+        Self { range, people, order, payload: secrets(seed, 16 + table)[0] }
+    }
+
+    /// A list of keys alone.
+    fn in_order(range: Range<u64>, people: &'a People) -> Self {
+        Self { range, people, order: None, payload: 0 }
     }
 
     fn batches(&self) -> impl Iterator<Item = Range<u64>> + use<> {
@@ -520,8 +547,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn sample(rows: [u64; 2], overlap: u64) -> Sample {
-        Sample { rows, overlap, columns: 2, keys: Keys::Id, format: Format::Csv, seed: 1 }
+    fn sample(rows: &[u64], overlap: u64) -> Sample {
+        Sample { rows: rows.to_vec(), overlap, columns: 2, keys: Keys::Id, format: Format::Csv, seed: 1 }
     }
 
     fn ids(path: &Path) -> Vec<String> {
@@ -576,15 +603,43 @@ mod tests {
 
     #[test]
     fn the_expected_keys_are_the_common_ones() {
-        for (rows, overlap) in [([100, 70], 30), ([10, 500], 10), ([5, 5], 0), ([0, 3], 0), ([4, 4], 4)] {
+        for (rows, overlap) in [
+            (&[100, 70][..], 30),
+            (&[10, 500], 10),
+            (&[5, 5], 0),
+            (&[0, 3], 0),
+            (&[4, 4], 4),
+            (&[100, 70, 50], 30),
+            (&[100, 30, 50], 30),
+            (&[9, 500, 3], 2),
+            (&[4, 0, 4], 0),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let made = sample(rows, overlap).write(dir.path(), &Control::new(())).unwrap();
-            let (alice, bob) = (ids(&made.alice), ids(&made.bob));
-            assert_eq!([alice.len() as u64, bob.len() as u64], rows);
-            let sets: Vec<BTreeSet<String>> = [alice, bob, ids(&made.expected)].map(|v| v.into_iter().collect()).into();
-            assert_eq!(sets[0].intersection(&sets[1]).cloned().collect::<BTreeSet<_>>(), sets[2]);
-            assert_eq!(sets[2].len() as u64, overlap);
+            let tables: Vec<Vec<String>> = made.tables.iter().map(|path| ids(path)).collect();
+            assert_eq!(tables.iter().map(|table| table.len() as u64).collect::<Vec<_>>(), rows);
+            let sets = tables.into_iter().map(BTreeSet::from_iter);
+            let common: BTreeSet<String> = sets.reduce(|all, table| &all & &table).unwrap();
+            assert_eq!((common.len() as u64, common), (overlap, ids(&made.expected).into_iter().collect()), "{rows:?}");
         }
+    }
+
+    /// A key that two of three have is not common to all: a sample has such keys.
+    #[test]
+    fn two_of_three_share_more_than_all() {
+        let [a, b, c] = sample(&[100, 100, 100], 30).people().try_into().unwrap();
+        let shared = |x: &Range<u64>, y: &Range<u64>| x.end.min(y.end) - x.start.max(y.start);
+        assert_eq!([shared(&a, &b), shared(&b, &c), shared(&a, &c)], [65, 65, 30]);
+    }
+
+    /// A table and a list of keys as they were before there were three parties: who has made a sample can make it again.
+    #[test]
+    fn a_sample_stays_what_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = sample(&[1000, 700], 300).write(dir.path(), &Control::new(())).unwrap();
+        let hash = |path: &PathBuf| blake3::hash(&std::fs::read(path).unwrap()).to_hex()[..16].to_owned();
+        let hashes: Vec<String> = made.tables.iter().chain([&made.expected]).map(hash).collect();
+        assert_eq!(hashes, ["05ee65a022253db1", "fca02895a275e478", "8b0c266fe3e691de"]);
     }
 
     #[test]
@@ -592,8 +647,9 @@ mod tests {
         let bytes = |format, seed| {
             let dir = tempfile::tempdir().unwrap();
             let made =
-                Sample { format, seed, ..sample([3000, 2000], 500) }.write(dir.path(), &Control::new(())).unwrap();
-            [made.alice, made.bob, made.expected].map(|path| std::fs::read(path).unwrap())
+                Sample { format, seed, ..sample(&[3000, 2000], 500) }.write(dir.path(), &Control::new(())).unwrap();
+            let all = made.tables.into_iter().chain([made.expected]);
+            all.map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>()
         };
         for format in [Format::Csv, Format::Parquet] {
             assert_eq!(bytes(format, 5), bytes(format, 5));
@@ -604,12 +660,17 @@ mod tests {
     #[test]
     fn too_much_in_common_is_refused_and_nothing_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let error = sample([10, 5], 6).write(dir.path(), &Control::new(())).unwrap_err();
+        assert!(sample(&[10], 5).write(dir.path(), &Control::new(())).is_err());
+        let error = sample(&[10, 5], 6).write(dir.path(), &Control::new(())).unwrap_err();
         assert_eq!(error.fault(), vesica_session::Fault::Config);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         std::fs::write(dir.path().join("bob.csv"), "mine").unwrap();
         assert!(
-            sample([10, 5], 5).write(dir.path(), &Control::new(())).unwrap_err().to_string().contains("bob.csv exists")
+            sample(&[10, 5], 5)
+                .write(dir.path(), &Control::new(()))
+                .unwrap_err()
+                .to_string()
+                .contains("bob.csv exists")
         );
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
@@ -619,7 +680,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let control = Control::new(());
         control.cancel();
-        let error = sample([10, 10], 5).write(dir.path(), &control).unwrap_err();
+        let error = sample(&[10, 10], 5).write(dir.path(), &control).unwrap_err();
         assert_eq!(error.fault(), vesica_session::Fault::Interrupted);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

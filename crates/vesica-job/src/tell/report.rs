@@ -277,10 +277,11 @@ impl Report {
                 let share = if o.rows == 0 { 0.0 } else { 100.0 * rows as f64 / o.rows as f64 };
                 let _ = writeln!(
                     text,
-                    "{} of your {} rows ({share:.1} %) have a key that {} holds too: {} distinct keys.",
+                    "{} of your {} rows ({share:.1} %) have a key that {} {} too: {} distinct keys.",
                     count(rows),
                     count(o.rows),
                     peers.join(" and "),
+                    if peers.len() == 1 { "holds" } else { "hold" },
                     count(keys)
                 );
             }
@@ -294,11 +295,12 @@ impl Report {
                 );
             }
             _ => {
+                let result = self.revealed.iter().find(|r| r.name.starts_with("intersection"));
+                let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
                 let _ = writeln!(
                     text,
-                    "Done. You did not ask to learn the result: your {} rows were matched for {}.",
-                    count(o.rows),
-                    peers.join(" and ")
+                    "Done. You did not ask to learn the result: your {} rows were matched for {learners}.",
+                    count(o.rows)
                 );
             }
         }

@@ -179,16 +179,33 @@ impl JobError {
         )
     }
 
-    /// What a peer may be told of it: the kind of fault, and nothing of this party's data or files.
+    /// The kind of fault that a peer is told. A connection that broke elsewhere is a broken connection to everybody: all meet again.
+    pub fn fault_for_peer(&self) -> Fault {
+        match self {
+            JobError::Session(vesica_session::Error::Stopped { fault: Fault::Network, .. }) => Fault::Network,
+            error => error.fault(),
+        }
+    }
+
+    /// What a peer may be told of it: the kind of fault, who among the parties caused it, and nothing of this party's data or files.
     pub fn for_peer(&self) -> String {
+        use vesica_session::Error;
+        match self {
+            JobError::Session(Error::Net { peer, .. }) => return format!("it lost {peer}"),
+            JobError::Session(Error::Peer { peer, fault }) => {
+                return format!("it says that {peer} broke the protocol: {fault}");
+            }
+            JobError::Session(Error::Stopped { peer, fault: Fault::Interrupted, .. }) => {
+                return format!("{peer} was interrupted");
+            }
+            JobError::Session(Error::Stopped { peer, why, .. }) => return format!("{peer} stopped the run: {why}"),
+            _ => {}
+        }
         match self.fault() {
             Fault::Config => "its job or set-up is at fault; it shows why on its own screen".into(),
             Fault::Input => "its input or output failed; it shows why on its own screen".into(),
             Fault::Network => "its connection failed".into(),
             Fault::Peer => match self {
-                JobError::Session(vesica_session::Error::Peer { fault, .. }) => {
-                    format!("it says that you broke the protocol: {fault}")
-                }
                 JobError::Over { .. } => {
                     "it has ended the run, and this side has forgotten it: run the same command again on both sides".into()
                 }
@@ -211,4 +228,30 @@ impl JobError {
 
 fn list(differences: &[Difference]) -> String {
     differences.iter().map(|d| format!("\n  {d}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_session::{Error, Misbehaviour};
+    use vesica_types::Party;
+
+    /// A third party hears who is at fault, from one that had it from another.
+    #[test]
+    fn a_peer_is_told_who_among_the_parties_is_at_fault() {
+        let bob = Party::new(1, "bob");
+        let stopped = |fault, why: &str| Error::Stopped { peer: bob.clone(), fault, why: why.into() };
+        let accused = Error::Peer { peer: bob.clone(), fault: Misbehaviour::Flood };
+        for (error, fault, words) in [
+            (Error::Net { peer: bob.clone(), why: "silence at 10.0.0.1".into() }, Fault::Network, "it lost bob"),
+            (stopped(Fault::Network, "it lost carol"), Fault::Network, "bob stopped the run: it lost carol"),
+            (stopped(Fault::Interrupted, "it was interrupted"), Fault::Peer, "bob was interrupted"),
+            (stopped(Fault::Input, "its disk"), Fault::Peer, "bob stopped the run: its disk"),
+            (accused, Fault::Peer, "it says that bob broke the protocol: more data than it had leave to send"),
+            (Error::Bug("x".into()), Fault::Bug, "a bug on its side"),
+        ] {
+            let error = JobError::Session(error);
+            assert_eq!((error.fault_for_peer(), error.for_peer()), (fault, words.to_owned()));
+        }
+    }
 }

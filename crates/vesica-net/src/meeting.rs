@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use vesica_session::Fault;
 use vesica_types::Party;
 
 /// How often the waiting is told of.
@@ -58,14 +59,19 @@ impl Bound {
         match met {
             Ok(()) => Ok(meeting.seats.into_iter().filter_map(|seat| seat.link).collect()),
             Err(error) => {
-                // Those who are here already are told, each at once.
+                // Those who are here already are told, each at once. Of a network's fault they would wait for this side to come
+                // back, which it does not.
+                let fault = match error.fault() {
+                    Fault::Network => Fault::Peer,
+                    fault => fault,
+                };
                 let words = match &error {
                     Error::Session(vesica_session::Error::Cancelled) => "interrupted".to_owned(),
                     error => error.to_string(),
                 };
                 std::thread::scope(|scope| {
                     for link in meeting.seats.iter().filter_map(|seat| seat.link.as_ref()) {
-                        scope.spawn(|| link.abort(error.fault(), &words));
+                        scope.spawn(|| link.abort(fault, &words));
                     }
                 });
                 Err(error)
@@ -279,13 +285,15 @@ impl<'a> Meeting<'a> {
         Ok(())
     }
 
-    /// A peer that was here may be gone before the last one comes; it is awaited again, unless it said why it went.
+    /// A peer that was here may be gone before the last one comes. It is awaited again, unless it said that the run is over for it:
+    /// one that lost another peer comes back.
     fn look_for_losses(&mut self) -> Result<()> {
         for place in 0..self.seats.len() {
             let Some(seat) = self.seats.get_mut(place) else { continue };
             let Some(error) = seat.link.as_ref().and_then(Link::ended) else { continue };
             match error {
-                vesica_session::Error::Net { peer, why } => {
+                vesica_session::Error::Net { peer, why }
+                | vesica_session::Error::Stopped { peer, fault: Fault::Network, why } => {
                     seat.link = None;
                     self.room.vacate(place);
                     self.event(&Event::Lost { peer, why });

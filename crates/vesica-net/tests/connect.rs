@@ -112,6 +112,34 @@ fn when_one_stops_the_others_hear_it_while_they_wait() {
     assert_eq!(error.fault(), Fault::Peer);
 }
 
+/// Who lost another peer says so and comes back; whose patience is over does not.
+#[test]
+fn a_peer_that_lost_another_is_awaited_again_and_one_that_gave_up_is_not() {
+    let people = [Person::new(0, "alice"), Person::new(1, "bob"), Person::new(2, "carol")];
+    let [alice, bob, carol] = &people;
+    let mut a = alice.endpoint();
+    a.peers = vec![bob.awaited(), carol.awaited()];
+    let log = Log::new();
+    let (address, waiting) = listen(a.clone(), &log);
+    let dial = |who: &Person, address| {
+        let mut endpoint = who.endpoint();
+        endpoint.peers = vec![alice.at(address)];
+        only(vesica_net::connect(endpoint, Log::new()).unwrap())
+    };
+    dial(bob, address).abort(Fault::Network, "it lost carol");
+    log.hears("bob broke away and is awaited again: it lost carol");
+    let _here = [dial(bob, address), dial(carol, address)];
+    waiting.join().unwrap().unwrap();
+
+    a.patience = Duration::from_secs(1);
+    let (address, waiting) = listen(a, &Log::new());
+    let b = dial(bob, address);
+    let error = b.line("x").unwrap().recv(1).unwrap_err();
+    assert!(matches!(&error, vesica_session::Error::Stopped { fault: Fault::Peer, .. }), "{error}");
+    assert!(error.to_string().contains("carol did not come within 1 s"), "{error}");
+    assert_eq!(waiting.join().unwrap().unwrap_err().fault(), Fault::Network);
+}
+
 #[test]
 fn a_late_partner_is_waited_for_on_both_sides() {
     let (alice, bob) = alice_and_bob();

@@ -45,6 +45,10 @@ impl Watch for Bars {
                 self.phase.set_length(total.unwrap_or(0));
                 self.phase.set_prefix(name);
             }
+            Event::Total(total) => {
+                self.phase.set_style(known());
+                self.phase.set_length(total);
+            }
             Event::PhaseEnd { wall, bytes, .. } => {
                 let _ = self.screen.println(track.ended(wall, bytes));
             }

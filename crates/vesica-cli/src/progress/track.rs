@@ -38,6 +38,7 @@ impl Track {
                 *self = Track { name, of, total: *total, done: 0, began: now, spoke: now, peer };
             }
             // Threads report as they go, and not always in order.
+            Event::Total(total) => self.total = Some(*total),
             Event::Done(done) => self.done = self.done.max(*done),
             Event::Peer { name, phase, done, total, age } => {
                 let amount = match (done, total) {
@@ -140,8 +141,9 @@ mod tests {
     #[test]
     fn a_phase_shows_what_is_left_and_the_peer() {
         let mut track = Track::default();
-        track.follow(&Event::Phase { name: "match", of: "units", total: Some(10) });
+        track.follow(&Event::Phase { name: "match", of: "units", total: None });
         track.began -= Duration::from_secs(10);
+        track.follow(&Event::Total(10));
         track.follow(&Event::Done(5));
         track.follow(&Event::Peer {
             name: "bob".into(),

@@ -18,6 +18,8 @@ pub enum Event {
         /// How many there are.
         total: Option<u64>,
     },
+    /// So much there is to do in the phase, where that is known only after it began.
+    Total(u64),
     /// So much of the phase is done, in the phase's unit.
     Done(u64),
     /// The phase ended.

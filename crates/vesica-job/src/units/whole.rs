@@ -26,6 +26,7 @@ pub fn run(
     let Work { units, ledger, peers, scratch, ctl, .. } = work;
     let all = (0..units.sizes.units).map(UnitId);
     let room = Disk { memory: Share::InFlight.of(plan.memory) / LISTS, scratch: scratch.to_owned() };
+    ctl.event(Event::Total(protocol.elements()));
     let worked = AtomicU64::new(0);
     let advance = |elements: u64| {
         let worked = worked.fetch_add(elements, Ordering::Relaxed) + elements;

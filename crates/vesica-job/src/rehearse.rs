@@ -8,10 +8,11 @@ use crate::units::cut::Units;
 use arrow_schema::SchemaRef;
 use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use vesica_spec::{Plan, Share};
-use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Picks, Source, Table, View};
-use vesica_types::RowId;
+use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Picks, Source, Table, View, on_threads};
+use vesica_types::{RowId, UnitId};
 
 /// Rows that are tried: enough that a thread's start does not count.
 const ROWS: u64 = 200_000;
@@ -43,7 +44,7 @@ impl Took {
 /// What a table costs on this machine.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tables {
-    /// Reading the keys of this party's table and cutting them into units.
+    /// Reading the keys of this party's table, cutting them into units, and reading those.
     pub read: Took,
     /// Writing half of its rows, if this party gets rows at all.
     pub write: Took,
@@ -59,7 +60,16 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
     let read = || -> Result<Keys, JobError> {
         let keys = Keys::extract(&beginning, plan, &scratch, &Control::new(()))?;
         let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
-        Units::partition(&keys, &[0; 32], sizes, plan.me.place(), plan.workers, plan.memory, &scratch)?;
+        let units = Units::partition(&keys, &[0; 32], sizes, plan.me.place(), plan.workers, plan.memory, &scratch)?;
+        // Units are read and sorted by the threads that match them.
+        let ids = Mutex::new((0..units.sizes.units).map(UnitId));
+        on_threads::<JobError>(cores(plan.workers), || {
+            loop {
+                let next = ids.lock().expect("no worker panics").next();
+                let Some(id) = next else { return Ok(()) };
+                units.unit(id)?;
+            }
+        })?;
         Ok(keys)
     };
     let (keys, read) = Took::by(read)?;

@@ -17,7 +17,7 @@ const MOST_LINES: usize = 200;
 pub struct Header {
     /// The file's stem.
     pub name: String,
-    /// Its first line.
+    /// Its first sentence.
     pub title: String,
     /// What it reveals.
     pub reveals: String,
@@ -60,13 +60,20 @@ pub fn all(root: &Path) -> Result<Vec<Header>, String> {
             };
             Ok(Header {
                 name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-                title: head.lines().next().unwrap_or_default().trim().trim_end_matches('.').to_owned(),
+                title: title(&head),
                 reveals: item("Reveals:"),
                 rounds: item("Rounds:"),
                 bytes: item("Bytes:"),
             })
         })
         .collect()
+}
+
+/// The first sentence of a header, in one line.
+fn title(head: &str) -> String {
+    let first: Vec<&str> = head.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let first = first.join(" ");
+    first.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
 fn protocols(root: &Path) -> Result<Vec<PathBuf>, String> {
@@ -79,4 +86,15 @@ fn protocols(root: &Path) -> Result<Vec<PathBuf>, String> {
 
 fn head(text: &str) -> String {
     text.lines().map_while(|l| l.strip_prefix("//!")).map(|l| format!("{l}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_a_sentence_and_not_a_line() {
+        assert_eq!(title(" One sentence that goes\n on. Another one.\n\n More.\n"), "One sentence that goes on");
+        assert_eq!(title(" One.\n\n Two.\n"), "One");
+    }
 }

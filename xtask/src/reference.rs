@@ -4,6 +4,29 @@ use crate::{Chore, headers, output};
 use std::fmt::Write;
 use std::path::Path;
 
+/// What stands above the table of protocols.
+const PROTOCOLS: &str = "\
+# Protocols
+
+A row for each protocol file in `crates/vesica-psi/src/`, generated from its header. A job names a protocol by another word. Example: in
+a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, with a Diffie-Hellman function.
+
+| the job says | file |
+|---|---|
+| `protocol = \"ecdh\"`, two parties, one learns | `oprf` |
+| `protocol = \"ecdh\"`, two parties, both learn | `ecdh` |
+| `protocol = \"ecdh\"`, three parties | `ecdh3` |
+| `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
+| `protocol = \"rr22\"` or `\"kkrt\"` | `oprf` |
+| `protocol = \"hash\"` | `hash` |
+
+Below, n and m are numbers of keys, L is the length of a tag in bits, and WIRE the length of an element of the group in bytes. OPRF stands
+for the rounds and the bytes of the oblivious function. A message from one party to the other is half a round.
+
+| file | what it is | reveals | rounds | bytes |
+|---|---|---|---|---|
+";
+
 /// Writes every generated file, or fails with those that are stale.
 pub fn generate(root: &Path, check: bool) -> Chore {
     let mut stale = Vec::new();
@@ -46,9 +69,7 @@ fn command() -> Result<String, String> {
 }
 
 fn protocols(root: &Path) -> Result<String, String> {
-    let mut text = "# Protocols\n\nGenerated from the headers of the protocol files.\n\n\
-        | protocol | what it is | reveals | rounds | bytes |\n|---|---|---|---|---|\n"
-        .to_owned();
+    let mut text = PROTOCOLS.to_owned();
     for h in headers::all(root)? {
         // A bar would end the table's cell.
         let cell = |text: &str| text.replace('|', r"\|");

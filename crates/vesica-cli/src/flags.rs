@@ -90,7 +90,7 @@ pub struct Gen {
     /// How the tables are stored
     #[arg(long, default_value = "csv", value_parser = one_of::<vesica_job::sample::Format>(&["csv", "parquet"]))]
     pub format: vesica_job::sample::Format,
-    /// What the tables are drawn from
+    /// The number that decides which tables are drawn
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// What the keys look like
@@ -100,7 +100,7 @@ pub struct Gen {
     /// digits, half of the second and of the third also in the first
     #[arg(long, value_enum, value_name = "PROGRAM", conflicts_with_all = ["rows", "overlap", "columns", "format", "keys"])]
     pub like: Option<Program>,
-    /// N1 and N3, with --like
+    /// With --like: N1, then N3
     #[arg(value_name = "N", num_args = 0..=2, value_parser = number, requires = "like")]
     pub sizes: Vec<u64>,
     /// Folder for the files; made if need be
@@ -126,8 +126,8 @@ pub struct Cert {
 /// Find what would fail, before the run.
 ///
 /// Looks at everything that can be known before contact: the job, the files, the key columns, free disk, the port and
-/// the certificate. With --peer it also calls the other party (or waits for its call), proves who both are, and compares
-/// the jobs; the other party runs `vesica check --peer` at the same time. No data moves.
+/// the certificate. With --peer it also calls the other party or waits for its call, checks who it is, and compares the
+/// jobs. For that the other party must run `vesica check --peer` at the same time. No data moves.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica check alice.toml\n  vesica check alice.toml --peer")]
 pub struct Check {
@@ -141,7 +141,7 @@ pub struct Check {
 /// Show what a run would do, cost and tell whom.
 ///
 /// Prints the protocol, curve and parameter sets, units, memory, bytes and time expected, and who learns what. Without
-/// --rows the number of rows is taken from the input; without --peer-rows the other party is taken to have as many.
+/// --rows the number of rows is taken from the input. Without --peer-rows the other party is assumed to have as many.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  vesica plan alice.toml\n  vesica plan alice.toml --rows 1e8 --peer-rows 1e6 --json\n  vesica plan alice.toml --compare --mbit 100"
@@ -186,13 +186,13 @@ pub struct Run {
     /// What the result on standard output looks like
     #[arg(long, value_enum, default_value = "words", value_name = "FORM")]
     pub report_format: ReportFormat,
-    /// Write the report to this file, as JSON; instead of where the job says
+    /// Write the report to this file, as JSON, and not to the one that the job names
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Log lines on standard error instead of progress; VESICA_LOG=debug says more
     #[arg(long, value_enum, conflicts_with = "quiet")]
     pub log: Option<Log>,
-    /// No progress on standard error; errors still are told
+    /// No progress on standard error; errors are still shown
     #[arg(long)]
     pub quiet: bool,
 }
@@ -257,15 +257,15 @@ pub enum Log {
 
 /// Write the job file that another program's configuration means.
 ///
-/// What the configuration asks for and cannot get is an error that names the field; what has another effect than there,
-/// or none, is told on standard error. Paths become absolute. `vesica run --config` does the same and runs it.
+/// If the configuration asks for something that Vesica cannot do, the error names the field. If a field has another effect
+/// here, or none, a note on standard error says so. Paths become absolute. `vesica run --config` does the same and runs the job.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   vesica import secretflow receiver.config --out receiver.toml
   vesica import secretflow sender.config --identity sender.pem --trust sha256:12ab…")]
 pub struct Import {
-    /// Whose it is
+    /// The program whose configuration it is
     #[arg(value_enum)]
     pub program: Program,
     /// The configuration
@@ -293,7 +293,7 @@ pub enum Program {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  vesica schema job > job.schema.json")]
 pub struct Schema {
-    /// Which one
+    /// The document that is described
     #[arg(value_enum)]
     pub of: Document,
 }

@@ -1,4 +1,4 @@
-//! The README's own job goes the way that the map and the journey describe.
+//! The README's own job goes the way that the map and the journey describe, and the jobs of the page on job files are jobs.
 
 use std::collections::BTreeSet;
 use vesica_session::{Unit, memory};
@@ -26,8 +26,13 @@ fn jobs() -> [String; 2] {
             *job += &format!("{}\n", column.trim());
         }
     }
-    // The README shortens fingerprints.
-    jobs.map(|job| job.replace("aaaa…", &"aa".repeat(32)).replace("bbbb…", &"bb".repeat(32)))
+    jobs.map(|job| whole_fingerprints(&job))
+}
+
+/// A job whose fingerprints are as long as they are, which pages shorten.
+fn whole_fingerprints(job: &str) -> String {
+    let parts = job.split("sha256:").map(|part| part.split_once('…').map_or(part, |(_, rest)| rest));
+    parts.collect::<Vec<_>>().join(&format!("sha256:{}", "ab".repeat(32)))
 }
 
 fn plan(job: &str) -> Plan {
@@ -121,5 +126,19 @@ fn other_jobs_go_through_the_files_that_the_map_names() {
             plan(&(job.replace(from, to) + output))
         };
         are_of(&steps(&jobs().map(other)), &files(row(begins)));
+    }
+}
+
+#[test]
+fn the_jobs_of_the_page_on_job_files_can_be_run() {
+    let page = read("docs/src/reference/job.md");
+    let jobs: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|text| text.split("```").next()).collect();
+    assert!(jobs.len() >= 3, "{jobs:?}");
+    for job in jobs {
+        let of_all = "[mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = { path = \"a.csv\", keys = [\"id\"] }\n";
+        let carol = if job.contains("carol") { ", carol = \"sha256:…\"" } else { "" };
+        let tls = format!("tls = {{ identity = \"alice.pem\", peers = {{ bob = \"sha256:…\"{carol} }} }}\n");
+        let mine = if job.contains("[mine]") { String::new() } else { format!("{of_all}{tls}") };
+        plan(&whole_fingerprints(&format!("{job}\n{mine}")));
     }
 }

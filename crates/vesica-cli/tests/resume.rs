@@ -3,13 +3,10 @@
 
 mod two;
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use two::{Ended, Job, LONG, Running, Two};
+use two::{Ended, Job, LONG, Proxy, Running, Two};
 
 /// Two parties whose five units take a while each, with duplicate keys and rows without one, and with ledgers.
 fn two() -> Two {
@@ -335,46 +332,4 @@ fn another_input_job_or_key_is_refused_by_name() {
     two.write("key", [1; 32]);
     two.alice.change("resume =", "resume_key = \"key\"\nresume =");
     two.alice.start().wait(LONG).bad(2, &["without a key"]);
-}
-
-/// A relay on loopback that cuts its first connection after so many bytes.
-struct Proxy {
-    port: u16,
-    left: Arc<AtomicU64>,
-}
-
-impl Proxy {
-    fn before(port: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let proxy = Self { port: listener.local_addr().unwrap().port(), left: Arc::default() };
-        let left = proxy.left.clone();
-        std::thread::spawn(move || {
-            for client in listener.incoming() {
-                let client = client.unwrap();
-                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-                for (from, to) in [(&client, &server), (&server, &client)] {
-                    let (from, to, left) = (from.try_clone().unwrap(), to.try_clone().unwrap(), left.clone());
-                    std::thread::spawn(move || relay(from, to, &left));
-                }
-            }
-        });
-        proxy
-    }
-
-    fn cut_after(&self, bytes: u64) {
-        self.left.store(bytes, Ordering::SeqCst);
-    }
-}
-
-fn relay(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) {
-    let mut buf = [0; 4096];
-    while let Ok(n @ 1..) = from.read(&mut buf) {
-        let before = left.load(Ordering::SeqCst);
-        let after = before.saturating_sub(n as u64);
-        left.store(after, Ordering::SeqCst);
-        if (before > 0 && after == 0) || to.write_all(&buf[..n]).is_err() {
-            break;
-        }
-    }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }

@@ -1,12 +1,12 @@
-//! Two parties in a folder of their own: identities, jobs, tables, and the processes that run them.
+//! Two parties or three in a folder of their own: identities, jobs, tables, and the processes that run them.
 
 #![allow(dead_code)] // each test file uses its part
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -55,33 +55,9 @@ impl Two {
     /// The same, in a folder of their own below `folder`.
     pub fn within(folder: &Path) -> Self {
         let dir = tempfile::tempdir_in(folder).unwrap();
-        let path = dir.path().to_str().unwrap();
-        let print = |name: &str| run(&["cert", name, "--out", path]).good().stdout.trim().to_owned();
-        let (a, b, port) = (print("alice"), print("bob"), port());
-        let job = |me: &str, peer: &str, print: &str, contact: String| Job {
-            name: me.to_owned(),
-            folder: dir.path().to_owned(),
-            text: format!(
-                r#"[shared]
-id = "test"
-parties = ["alice", "bob"]
-protocol = "ecdh"
-curve = "curve25519"
-learns = ["alice", "bob"]
-
-[mine]
-name = "{me}"
-{contact}
-patience = "60s"
-tls = {{ identity = "{me}.pem", peers = {{ {peer} = "{print}" }} }}
-input = {{ path = "{me}.csv", keys = ["id"] }}
-output = {{ path = "{me}.out.csv" }}
-"#
-            ),
-        };
-        let alice = job("alice", "bob", &b, format!("listen = \"127.0.0.1:{port}\""));
-        let bob = job("bob", "alice", &a, format!("connect = {{ alice = \"127.0.0.1:{port}\" }}"));
-        Self { dir, alice, bob, port }
+        let ports = [port()];
+        let [alice, bob] = jobs(dir.path(), ["alice", "bob"], &ports);
+        Self { dir, alice, bob, port: ports[0] }
     }
 
     /// Two parties with these tables.
@@ -156,6 +132,112 @@ output = {{ path = "{me}.out.csv" }}
     }
 }
 
+/// Three parties that have nothing yet but identities and matching jobs: alice and bob listen, and all learn.
+pub struct Three {
+    pub dir: tempfile::TempDir,
+    pub jobs: [Job; 3],
+    /// Where alice and bob listen.
+    pub ports: [u16; 2],
+}
+
+impl Three {
+    pub const NAMES: [&str; 3] = ["alice", "bob", "carol"];
+
+    /// Three parties with these tables.
+    pub fn with(tables: [&str; 3]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = [port(), port()];
+        let mut jobs = jobs(dir.path(), Self::NAMES, &ports);
+        jobs.iter_mut().for_each(|job| job.change("[mine]", "accept = [\"pair_count\"]\n\n[mine]"));
+        for (name, table) in Self::NAMES.iter().zip(tables) {
+            std::fs::write(dir.path().join(format!("{name}.csv")), table).unwrap();
+        }
+        Self { dir, jobs, ports }
+    }
+
+    /// Only `name` is to learn.
+    pub fn only(&mut self, name: &str) {
+        self.change("learns = [\"alice\", \"bob\", \"carol\"]", &format!("learns = [\"{name}\"]"));
+        for job in self.jobs.iter_mut().filter(|job| job.name != name) {
+            let output = format!("output = {{ path = \"{}.out.csv\" }}\n", job.name);
+            job.change(&output, "");
+        }
+    }
+
+    /// The same change to all jobs.
+    pub fn change(&mut self, from: &str, to: &str) {
+        self.jobs.iter_mut().for_each(|job| job.change(from, to));
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The parties' outputs, which all are there.
+    pub fn outputs(&self) -> [String; 3] {
+        Self::NAMES.map(|name| {
+            let path = self.path(&format!("{name}.out.csv"));
+            std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        })
+    }
+
+    /// Nobody has an output.
+    #[track_caller]
+    pub fn no_outputs(&self) {
+        assert!(names(self.dir.path()).iter().all(|name| !name.contains(".out.")), "{:?}", names(self.dir.path()));
+    }
+
+    pub fn start(&self) -> [Running; 3] {
+        self.jobs.each_ref().map(Job::start)
+    }
+
+    /// Runs all to their ends.
+    pub fn run(&self) -> [Ended; 3] {
+        self.start().map(|run| run.wait(LONG))
+    }
+
+    /// Runs all, which must succeed.
+    pub fn run_well(&self) -> [Ended; 3] {
+        self.run().map(Ended::good)
+    }
+}
+
+/// Jobs of the parties `names`, all of which learn. Each listens at its port, if it has one, and calls those before it.
+fn jobs<const N: usize>(folder: &Path, names: [&str; N], ports: &[u16]) -> [Job; N] {
+    let path = folder.to_str().unwrap();
+    let prints = names.map(|name| run(&["cert", name, "--out", path]).good().stdout.trim().to_owned());
+    let all = names.map(|name| format!("{name:?}")).join(", ");
+    std::array::from_fn(|me| {
+        let name = names[me];
+        let calls = (0..me).map(|peer| format!("{} = \"127.0.0.1:{}\"", names[peer], ports[peer]));
+        let calls = calls.collect::<Vec<_>>().join(", ");
+        let mut contact = Vec::new();
+        contact.extend(ports.get(me).map(|port| format!("listen = \"127.0.0.1:{port}\"")));
+        contact.extend((me > 0).then(|| format!("connect = {{ {calls} }}")));
+        let known = (0..N).filter(|peer| *peer != me).map(|peer| format!("{} = \"{}\"", names[peer], prints[peer]));
+        let text = format!(
+            r#"[shared]
+id = "test"
+parties = [{all}]
+protocol = "ecdh"
+curve = "curve25519"
+learns = [{all}]
+
+[mine]
+name = "{name}"
+{contact}
+patience = "60s"
+tls = {{ identity = "{name}.pem", peers = {{ {known} }} }}
+input = {{ path = "{name}.csv", keys = ["id"] }}
+output = {{ path = "{name}.out.csv" }}
+"#,
+            contact = contact.join("\n"),
+            known = known.collect::<Vec<_>>().join(", "),
+        );
+        Job { name: name.to_owned(), folder: folder.to_owned(), text }
+    })
+}
+
 /// A job file to be.
 pub struct Job {
     pub name: String,
@@ -191,6 +273,50 @@ impl Job {
     pub fn start_with(&self, more: &[&str]) -> Running {
         Running::start(&mut self.command(more))
     }
+}
+
+/// A relay on loopback that cuts its first connection after so many bytes.
+pub struct Proxy {
+    pub port: u16,
+    /// Bytes until the cut.
+    pub left: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    /// A relay to `port`.
+    pub fn before(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Self { port: listener.local_addr().unwrap().port(), left: Arc::default() };
+        let left = proxy.left.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                for (from, to) in [(&client, &server), (&server, &client)] {
+                    let (from, to, left) = (from.try_clone().unwrap(), to.try_clone().unwrap(), left.clone());
+                    std::thread::spawn(move || relay(from, to, &left));
+                }
+            }
+        });
+        proxy
+    }
+
+    pub fn cut_after(&self, bytes: u64) {
+        self.left.store(bytes, Ordering::SeqCst);
+    }
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) {
+    let mut buf = [0; 4096];
+    while let Ok(n @ 1..) = from.read(&mut buf) {
+        let before = left.load(Ordering::SeqCst);
+        let after = before.saturating_sub(n as u64);
+        left.store(after, Ordering::SeqCst);
+        if (before > 0 && after == 0) || to.write_all(&buf[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 /// A process that is running; killed when dropped.

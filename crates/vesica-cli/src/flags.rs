@@ -236,9 +236,10 @@ pub struct Trust {
     /// This party's private key and certificate, as `vesica cert` makes them
     #[arg(long, value_name = "FILE", requires = "trust", help_heading = SECRETFLOW)]
     pub identity: Option<PathBuf>,
-    /// The other party's certificate, by its fingerprint (sha256:…) or by a file of authorities
+    /// The other party's certificate, by its fingerprint (sha256:…) or by a file of authorities; of two others each by its own
+    /// flag (NAME=sha256:…)
     #[arg(long, value_name = "PEER", requires = "identity", help_heading = SECRETFLOW)]
-    pub trust: Option<String>,
+    pub trust: Vec<String>,
     /// No TLS, where the addresses are not all on this machine: anyone between can read and forge
     #[arg(long, conflicts_with = "identity", help_heading = SECRETFLOW)]
     pub insecure: bool,

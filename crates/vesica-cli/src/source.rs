@@ -33,10 +33,8 @@ pub fn told(path: Option<&Path>, imported: Imported, tell: impl Fn(String)) -> S
 impl Trust {
     /// As the import takes it.
     pub fn meant(&self) -> vesica_secretflow::Trust {
-        match (&self.identity, &self.trust) {
-            (Some(identity), Some(peer)) => {
-                vesica_secretflow::Trust::Tls { identity: identity.clone(), peer: peer.clone() }
-            }
+        match &self.identity {
+            Some(identity) => vesica_secretflow::Trust::Tls { identity: identity.clone(), peers: self.trust.clone() },
             _ if self.insecure => vesica_secretflow::Trust::Insecure,
             _ => vesica_secretflow::Trust::AsWritten,
         }

@@ -158,6 +158,56 @@ fn identities_may_come_from_flags_and_an_import_is_a_job() {
     assert_eq!(pair.read("receiver.out.csv"), pair.read("sender.out.csv"));
 }
 
+/// Three parties with files of SecretFlow's version 1: two by TLS from flags, and one of them by an import.
+#[test]
+fn three_parties_run_from_their_configurations() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let names = ["alice", "bob", "carol"];
+    let tables = ["id,x\n1,a\n2,b\n2,c\n3,d\n4,e\n", "y,id\nA,2\nB,4\nC,5\n", "id\n5\n4\n2\n7\n"];
+    let prints = names.map(|name| run(&["cert", name, "--out", path]).good().stdout.trim().to_owned());
+    let parties: Vec<String> =
+        names.iter().map(|name| format!(r#"{{ "id": "{name}", "host": "127.0.0.1:{}" }}"#, port())).collect();
+    let parts: Vec<Running> = (0..3)
+        .map(|me| {
+            let name = names[me];
+            std::fs::write(dir.path().join(format!("{name}.csv")), tables[me]).unwrap();
+            let config = format!(
+                r#"{{ "legacy_psi_config": {{ "psi_type": "ECDH_PSI_3PC", "receiver_rank": 2, "broadcast_result": true,
+                    "input_params": {{ "path": "{path}/{name}.csv", "select_fields": ["id"], "precheck": true }},
+                    "output_params": {{ "path": "{path}/{name}.out.csv" }}, "curve_type": "CURVE_25519" }},
+                  "link_config": {{ "parties": [{}] }}, "self_link_party": "{name}" }}"#,
+                parties.join(", ")
+            );
+            let file = format!("{path}/{name}.config");
+            std::fs::write(&file, config).unwrap();
+            let others = (0..3).filter(|peer| *peer != me).map(|peer| format!("{}={}", names[peer], prints[peer]));
+            let mut trust = vec!["--identity".to_owned(), format!("{path}/{name}.pem")];
+            trust.extend(others.flat_map(|other| ["--trust".to_owned(), other]));
+            if me > 0 {
+                let run = ["run", "--config", &file, "--report-format", "secretflow"];
+                return Running::start(command(&run).args(trust));
+            }
+            let job = format!("{path}/{name}.toml");
+            Running::start(command(&["import", "secretflow", &file, "--out", &job]).args(trust)).wait(LONG).good();
+            assert!(std::fs::read_to_string(&job).unwrap().contains("accept = [\"pair_count\"]"));
+            Running::start(&mut command(&["run", &job, "--report-format", "secretflow"]))
+        })
+        .collect();
+    let ends: Vec<_> = parts.into_iter().map(|part| part.wait(LONG).good()).collect();
+    let said = &ends[1].stderr;
+    for words in [
+        "legacy_psi_config.psi_type: alice learns how many keys it and bob have in common",
+        "legacy_psi_config.input_params.precheck: no effect",
+    ] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
+    let counts = "\"original_count\":\"5\",\"intersection_count\":\"3\",\"original_key_count\":\"4\",\"intersection_key_count\":\"2\"";
+    assert_eq!(ends[0].stdout, format!("Report: {{{counts}}}\n"));
+    let outputs = names.map(|name| std::fs::read_to_string(dir.path().join(format!("{name}.out.csv"))).unwrap());
+    assert_eq!(outputs, ["id,x\n2,b\n2,c\n4,e\n", "y,id\nA,2\nB,4\n", "id\n4\n2\n"]);
+}
+
 #[test]
 fn what_cannot_be_is_told_by_file_and_field() {
     let pair = Pair::new("id\n1\n", "id\n1\n");

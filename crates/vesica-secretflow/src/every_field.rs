@@ -4,8 +4,9 @@
 
 use super::json;
 use super::launch::LaunchConfig;
+use super::link::Trust;
 use super::message::{Anything, Read};
-use super::translate::{self, Note, Trust};
+use super::translate::{self, Note};
 use std::collections::{BTreeMap, BTreeSet};
 use vesica_spec::{Join, Spec, SpecError};
 
@@ -77,6 +78,7 @@ fn is_the_same(path: &str, value: &str, before: &Spec) -> bool {
         }
         ("psi_config.advanced_join_type", "\"ADVANCED_JOIN_TYPE_INNER_JOIN\"") => shared.join == Join::Inner,
         ("psi_config.protocol_config.ecdh_config.curve", "\"CURVE_25519_ELLIGATOR2\"") => true,
+        ("legacy_psi_config.curve_type", "\"CURVE_25519\"" | "\"CURVE_25519_ELLIGATOR2\"") => true,
         _ => false,
     }
 }
@@ -97,6 +99,16 @@ fn text(protocol: &str, role: &str, broadcast: bool, psi: &str, link: &str, earl
     )
 }
 
+/// A job of three in JSON, of the party `own`, where `receiver` gets the result alone or first.
+fn text_of_three(own: &str, receiver: u8, broadcast: bool, legacy: &str, link: &str) -> String {
+    format!(
+        r#"{{ "legacy_psi_config": {{ "psi_type": "ECDH_PSI_3PC", "receiver_rank": {receiver}, "broadcast_result": {broadcast},
+            "input_params": {{ "path": "in.csv", "select_fields": ["id"] }}, "output_params": {{ "path": "out.csv" }}, {legacy} }},
+           "link_config": {{ "parties": [{{ "id": "a", "host": "127.0.0.1:1" }}, {{ "id": "b", "host": "127.0.0.1:2" }},
+            {{ "id": "c", "host": "127.0.0.1:3" }}], {link} }}, "self_link_party": "{own}" }}"#
+    )
+}
+
 /// Jobs of every kind, by how they are trusted.
 fn jobs() -> Vec<(String, Trust)> {
     let joins = [
@@ -110,7 +122,7 @@ fn jobs() -> Vec<(String, Trust)> {
                     "client_ssl_opts": { "verify_depth": 1, "ca_file_path": "ca.pem" }"#;
     let one_set = r#""enable_ssl": true, "server_ssl_opts": { "certificate_path": "me.pem", "private_key_path": "me.key",
                     "verify_depth": 1, "ca_file_path": "ca.pem" }"#;
-    let known = Trust::Tls { identity: "me.pem".into(), peer: "ca.pem".to_owned() };
+    let known = Trust::Tls { identity: "me.pem".into(), peers: vec!["ca.pem".to_owned()] };
     let mut jobs = Vec::new();
     for protocol in ["ECDH", "KKRT", "RR22"] {
         for role in ["RECEIVER", "SENDER"] {
@@ -131,6 +143,14 @@ fn jobs() -> Vec<(String, Trust)> {
         jobs.push((text(protocol, "RECEIVER", true, "", "", true), Trust::AsWritten));
         let resumed = r#""recovery_config": { "enabled": true, "folder": "kept" },"#;
         jobs.push((text(protocol, "RECEIVER", true, resumed, "", false), Trust::AsWritten));
+    }
+    for own in ["a", "b", "c"] {
+        for (receiver, broadcast) in [(0, true), (1, true), (0, false), (2, false)] {
+            jobs.push((text_of_three(own, receiver, broadcast, "", ""), Trust::AsWritten));
+        }
+        jobs.push((text_of_three(own, 1, true, "\"curve_type\": 3", proven), Trust::AsWritten));
+        jobs.push((text_of_three(own, 1, true, "", proven), Trust::Insecure));
+        jobs.push((text_of_three(own, 1, true, "", ""), known.clone()));
     }
     jobs
 }
@@ -172,7 +192,11 @@ fn is_refused(error: &SpecError, path: &str) -> bool {
     let field = error.field.as_deref().unwrap_or_default();
     let lacks =
         NEEDS.iter().any(|(of, needed)| field == *needed && (path == *of || path.starts_with(&format!("{of}."))));
-    is_of(field, path) || error.message.contains(name) || lacks
+    // Whatever asks for another kind of run is refused with that.
+    let runs = ["psi_config", "legacy_psi_config"];
+    let other = runs.iter().any(|run| path.starts_with(&format!("{run}.")))
+        && error.message.contains("a file asks for one run");
+    is_of(field, path) || error.message.contains(name) || lacks || other
 }
 
 /// A job with one field set to another value.

@@ -1,4 +1,4 @@
-//! SecretFlow's launch configuration: the messages of `psi/proto/entry.proto`, `psi_v2.proto` and yacl's `link.proto`,
+//! SecretFlow's launch configuration: the messages of `psi/proto/entry.proto`, `psi_v2.proto`, `psi.proto` and yacl's `link.proto`,
 //! field by field, with the names that older versions had.
 
 use super::json::{Kind, Value, Wrong};
@@ -9,7 +9,7 @@ message! {
     LaunchConfig {
         link_config: LinkConfig,
         self_link_party: String,
-        legacy_psi_config: Option<Anything>,
+        legacy_psi_config: Option<LegacyConfig>,
         psi_config: Option<PsiConfig>,
         ub_psi_config: Option<Anything>,
         apsi_sender_config: Option<Anything>,
@@ -104,6 +104,39 @@ message! {
 }
 
 message! {
+    /// An intersection as version 1 of the interface has it: `BucketPsiConfig` of `psi/proto/psi.proto`.
+    LegacyConfig {
+        psi_type: PsiType,
+        receiver_rank: u64,
+        broadcast_result: bool,
+        input_params: InputParams,
+        output_params: OutputParams,
+        curve_type: Curve,
+        bucket_size: u64,
+        preprocess_path: String,
+        ecdh_secret_key_path: String,
+        dppsi_params: Option<Anything>,
+    }
+}
+
+message! {
+    /// The table.
+    InputParams {
+        path: String,
+        select_fields: Vec<String>,
+        precheck: bool,
+    }
+}
+
+message! {
+    /// The result.
+    OutputParams {
+        path: String,
+        need_sort: bool,
+    }
+}
+
+message! {
     /// The protocol.
     ProtocolConfig {
         protocol: Protocol,
@@ -183,6 +216,28 @@ choice! {
         Ecdh = "PROTOCOL_ECDH",
         Kkrt = "PROTOCOL_KKRT",
         Rr22 = "PROTOCOL_RR22",
+    }
+}
+
+choice! {
+    /// A protocol of version 1.
+    PsiType {
+        Invalid = "INVALID_PSI_TYPE",
+        Ecdh = "ECDH_PSI_2PC",
+        Kkrt = "KKRT_PSI_2PC",
+        Bc22 = "BC22_PSI_2PC",
+        EcdhOfThree = "ECDH_PSI_3PC",
+        EcdhOfMany = "ECDH_PSI_NPC",
+        KkrtOfMany = "KKRT_PSI_NPC",
+        UnbalancedCache = "ECDH_OPRF_UB_PSI_2PC_GEN_CACHE",
+        UnbalancedTransfer = "ECDH_OPRF_UB_PSI_2PC_TRANSFER_CACHE",
+        UnbalancedOffline = "ECDH_OPRF_UB_PSI_2PC_OFFLINE",
+        UnbalancedOnline = "ECDH_OPRF_UB_PSI_2PC_ONLINE",
+        UnbalancedShuffle = "ECDH_OPRF_UB_PSI_2PC_SHUFFLE_ONLINE",
+        DifferentiallyPrivate = "DP_PSI_2PC",
+        Rr22Fast = "RR22_FAST_PSI_2PC",
+        Rr22LowComm = "RR22_LOWCOMM_PSI_2PC",
+        Rr22Malicious = "RR22_MALICIOUS_PSI_2PC",
     }
 }
 

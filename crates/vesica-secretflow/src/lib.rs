@@ -9,6 +9,8 @@
 mod json;
 mod kuscia;
 mod launch;
+mod legacy;
+mod link;
 mod message;
 mod report;
 mod sample;
@@ -17,9 +19,10 @@ mod translate;
 #[cfg(test)]
 mod every_field;
 
+pub use link::Trust;
 pub use report::report;
 pub use sample::Benchmark;
-pub use translate::{Note, Trust};
+pub use translate::Note;
 
 use json::Wrong;
 use launch::LaunchConfig;

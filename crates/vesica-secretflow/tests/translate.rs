@@ -210,7 +210,7 @@ fn what_is_not_here_is_refused_by_name() {
     let threshold = r#", "intersection_threshold": 50, "count_path": "/tmp/count.csv""#;
     refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "no more than 50 common keys");
     refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "limits.min_intersection");
-    for kind in ["ub_psi_config", "legacy_psi_config", "apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
+    for kind in ["ub_psi_config", "apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
         let text = format!(r#"{{ "{kind}": {{ "mode": "MODE_FULL", "keys": ["id"] }}, "self_link_party": "server" }}"#);
         refused(&text, kind, "");
         refused(
@@ -220,6 +220,157 @@ fn what_is_not_here_is_refused_by_name() {
         );
     }
     refused("{}", "psi_config", "is missing");
+    let both = changed(&plain("sender"), "\"link_config\"", "\"legacy_psi_config\": {}, \"link_config\"");
+    refused(&both, "legacy_psi_config", "one run");
+}
+
+/// `ECDH_PSI_3PC` as SecretFlow's documentation of `BucketPsiConfig` has it, for three parties.
+fn of_three(own: &str, more: &str) -> String {
+    format!(
+        r#"{{
+    "legacy_psi_config": {{
+        "psi_type": "ECDH_PSI_3PC", "receiver_rank": 1, "broadcast_result": true,
+        "input_params": {{ "path": "/data/{own}.csv", "select_fields": ["c1", "c2"] }},
+        "output_params": {{ "path": "/data/{own}.out.csv" }},
+        "curve_type": "CURVE_FOURQ"{more}
+    }},
+    "link_config": {{
+        "parties": [
+            {{ "id": "alice", "host": "127.0.0.1:5300" }},
+            {{ "id": "bob", "host": "127.0.0.1:5400" }},
+            {{ "id": "carol", "host": "127.0.0.1:5500" }}
+        ]
+    }},
+    "self_link_party": "{own}"
+}}"#
+    )
+}
+
+const ALL: [&str; 3] = ["alice", "bob", "carol"];
+
+#[test]
+fn three_files_of_version_1_are_one_job() {
+    let specs = ALL.map(|own| spec(&of_three(own, "")));
+    assert!(specs.iter().all(|spec| spec.shared == specs[0].shared && spec.shared.hash() == specs[0].shared.hash()));
+    let shared = &specs[0].shared;
+    // The receiver, then those that SecretFlow calls the calculator and the partner.
+    assert_eq!(
+        (&shared.parties[..], &shared.learns),
+        (&["bob", "carol", "alice"].map(str::to_owned)[..], &shared.parties)
+    );
+    assert_eq!((shared.protocol, shared.curve, shared.join), (ProtocolName::Ecdh, CurveName::FourQ, Join::Inner));
+    assert_eq!((&shared.accept, shared.insecure), (&Accept::Named(vec![Extra::PairCount]), true));
+    for (place, (own, spec)) in ALL.iter().zip(&specs).enumerate() {
+        let mine = &spec.mine;
+        assert_eq!((&mine.name[..], mine.input.path.to_str()), (*own, Some(&format!("/data/{own}.csv")[..])));
+        assert_eq!((&mine.input.keys[..], mine.input.format), (&["c1".into(), "c2".into()][..], Some(Format::Csv)));
+        let output = mine.output.as_ref().unwrap();
+        assert_eq!((output.path.to_str(), output.order), (Some(&format!("/data/{own}.out.csv")[..]), Order::Input));
+        // Each is called by those after it.
+        let listen = [Some("127.0.0.1:5300"), Some("127.0.0.1:5400"), None][place];
+        assert_eq!((mine.listen.as_deref(), mine.connect.len()), (listen, place));
+        assert_eq!(mine.connect.get("alice").map(String::as_str), (place > 0).then_some("127.0.0.1:5300"));
+        assert_eq!(mine.connect.get("bob").map(String::as_str), (place > 1).then_some("127.0.0.1:5400"));
+    }
+    let imported = import(&of_three("alice", "")).unwrap();
+    let fields: Vec<&str> = imported.notes.iter().map(|note| &note.field[..]).collect();
+    assert_eq!(fields, ["legacy_psi_config.psi_type", "link_config.enable_ssl"]);
+    let told = "carol learns how many keys it and alice have in common, as with SecretFlow, where bob learns it too";
+    assert!(imported.notes[0].what.starts_with(told), "{}", imported.notes[0]);
+}
+
+/// Who is told how many keys two have in common is the same as with SecretFlow, whoever is the receiver.
+#[test]
+fn the_one_after_the_receiver_is_told_the_pair_count() {
+    for (rank, (receiver, after)) in [("alice", "bob"), ("bob", "carol"), ("carol", "alice")].into_iter().enumerate() {
+        for broadcast in [true, false] {
+            for own in ALL {
+                let text = changed(&of_three(own, ""), "\"receiver_rank\": 1", &format!("\"receiver_rank\": {rank}"));
+                let text = changed(&text, "true", &broadcast.to_string());
+                let plan = vesica_spec::plan(&spec(&text)).unwrap();
+                let place = plan.parties.iter().position(|party| party.name() == after).unwrap();
+                let told =
+                    plan.reveals().iter().find(|one| one.name == "pair_count").map(|one| format!("{:?}", one.to));
+                assert_eq!(told, Some(format!("Place({place})")));
+                assert_eq!(plan.i_learn(), broadcast || own == receiver);
+                assert_eq!(plan.output.is_some(), plan.i_learn());
+                let said = noted(&text).contains(&"legacy_psi_config.output_params".to_owned());
+                assert_eq!(said, !plan.i_learn());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_version_1_asks_for_and_cannot_get_is_refused_by_name() {
+    for (from, to, field, words) in [
+        ("ECDH_PSI_3PC", "ECDH_PSI_2PC", "psi_type", "write the same as a psi_config"),
+        ("ECDH_PSI_3PC", "ECDH_PSI_NPC", "psi_type", "ECDH_PSI_NPC: of version 1"),
+        ("\"ECDH_PSI_3PC\"", "12", "psi_type", "DP_PSI_2PC: of version 1"),
+        ("\"psi_type\": \"ECDH_PSI_3PC\",", "", "psi_type", "is missing"),
+        ("\"ECDH_PSI_3PC\"", "16", "psi_type", "RR22_MALICIOUS_PSI_2PC"),
+        ("\"receiver_rank\": 1", "\"receiver_rank\": 3", "receiver_rank", "from 0 to 2"),
+        ("/data/alice.csv", "", "input_params.path", "is missing"),
+        ("/data/alice.out.csv", "", "output_params.path", "is missing"),
+        ("[\"c1\", \"c2\"]", "[]", "input_params.select_fields", "columns"),
+        ("[\"c1\", \"c2\"]", "[\"c\", \"c\"]", "input_params.select_fields", "twice"),
+        ("\"select_fields\"", "\"selected_fields\"", "input_params.selected_fields", "select_fields"),
+    ] {
+        refused(&changed(&of_three("alice", ""), from, to), &format!("legacy_psi_config.{field}"), words);
+    }
+    let two = changed(&of_three("alice", ""), "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }", "");
+    refused(&two, "link_config.parties", "2 parties; ECDH_PSI_3PC is for three");
+    let twice = changed(&of_three("alice", ""), "\"id\": \"carol\"", "\"id\": \"bob\"");
+    refused(&twice, "link_config.parties", "twice");
+    refused(&changed(&of_three("alice", ""), "127.0.0.1:5500", "10.1.2.3:5500"), "link_config.enable_ssl", "--trust");
+}
+
+#[test]
+fn what_has_no_meaning_in_version_1_is_noted() {
+    let plainly = spec(&of_three("carol", ""));
+    for (from, to, field) in [
+        ("\"select_fields\"", "\"precheck\": true, \"select_fields\"", "input_params.precheck"),
+        (".out.csv\"", ".out.csv\", \"need_sort\": true", "output_params.need_sort"),
+        ("\"psi_type\"", "\"bucket_size\": 1048576, \"psi_type\"", "bucket_size"),
+        ("\"psi_type\"", "\"preprocess_path\": \"x\", \"psi_type\"", "preprocess_path"),
+        ("\"psi_type\"", "\"ecdhSecretKeyPath\": \"x\", \"psi_type\"", "ecdh_secret_key_path"),
+        ("\"psi_type\"", "\"dppsi_params\": { \"epsilon\": 3.0 }, \"psi_type\"", "dppsi_params"),
+    ] {
+        let text = changed(&of_three("carol", ""), from, to);
+        assert_eq!((&noted(&text)[1..2], &spec(&text)), (&["link_config.enable_ssl".to_owned()][..], &plainly), "{to}");
+        assert_eq!(noted(&text)[2..], [format!("legacy_psi_config.{field}")]);
+    }
+    let no_curve = spec(&changed(&of_three("carol", ""), "\"curve_type\": \"CURVE_FOURQ\"", "\"bucket_size\": 0"));
+    assert_eq!(no_curve.shared.curve, CurveName::Curve25519);
+}
+
+/// With three parties a fingerprint says whose it is.
+#[test]
+fn each_of_two_others_has_a_fingerprint_of_its_own() {
+    let far = changed(&of_three("bob", ""), "127.0.0.1", "10.1.2.3");
+    let [a, c] = ["ab", "cd"].map(|byte| format!("sha256:{}", byte.repeat(32)));
+    let with = |trust: &[String]| {
+        let tls = Trust::Tls { identity: "bob.pem".into(), peers: trust.to_vec() };
+        read(&far, Kind::Launch, &tls)
+    };
+    let imported = with(&[format!("carol={c}"), format!("alice={a}")]).unwrap();
+    let peers = &imported.spec.mine.tls.as_ref().unwrap().peers;
+    assert_eq!((peers.len(), &peers["alice"], &peers["carol"]), (2, &a, &c));
+    vesica_spec::plan(&imported.spec).unwrap();
+    assert_eq!(with(&["authorities.pem".to_owned()]).unwrap().spec.mine.tls.unwrap().peers.len(), 0);
+    for (trust, words) in [
+        (vec![a.clone()], "write --trust alice=sha256:… --trust carol=sha256:…"),
+        (vec![format!("alice={a}")], "says nothing of carol"),
+        (vec![format!("alice={a}"), format!("dave={c}")], "dave="),
+        (vec![format!("alice={a}"), format!("alice={c}"), format!("carol={c}")], "two fingerprints"),
+        (vec!["x.pem".into(), format!("carol={c}")], "one file of authorities"),
+    ] {
+        let error = with(&trust).unwrap_err();
+        assert!(error.field.as_deref() == Some("--trust") && error.message.contains(words), "{error}");
+    }
+    let two = Trust::Tls { identity: "me.pem".into(), peers: vec![format!("receiver={a}")] };
+    let spec = read(&plain("sender"), Kind::Launch, &two).unwrap().spec;
+    assert_eq!(spec.mine.tls.unwrap().peers["receiver"], a);
 }
 
 /// Each field that makes no sense is named, and said what would.
@@ -429,7 +580,7 @@ fn certificates_are_taken_where_they_prove_something() {
 
     let far = changed(&plain("sender"), "127.0.0.1:5300", "receiver.example:5300");
     let pin = format!("sha256:{}", "ab".repeat(32));
-    let trust = |peer: &str| Trust::Tls { identity: "sender.pem".into(), peer: peer.to_owned() };
+    let trust = |peer: &str| Trust::Tls { identity: "sender.pem".into(), peers: vec![peer.to_owned()] };
     let pinned = read(&far, Kind::Launch, &trust(&pin)).unwrap();
     assert_eq!(pinned.spec.mine.tls.as_ref().unwrap().peers["receiver"], pin);
     assert!(!pinned.spec.shared.insecure && pinned.notes.is_empty());
@@ -517,7 +668,7 @@ fn an_imported_job_can_be_written_and_read_again() {
         let spec = spec(&text);
         assert_eq!(vesica_spec::parse(&spec.text()).unwrap(), spec);
     }
-    let tls = Trust::Tls { identity: "me.pem".into(), peer: "sha256:00".into() };
+    let tls = Trust::Tls { identity: "me.pem".into(), peers: vec!["sha256:00".into()] };
     let spec = read(&plain("sender"), Kind::Launch, &tls).unwrap().spec;
     assert_eq!(vesica_spec::parse(&spec.text()).unwrap(), spec);
 }

@@ -1,0 +1,144 @@
+//! An intersection of three tables: `ECDH_PSI_3PC` of version 1 of SecretFlow's interface, the only one that it has for three
+//! parties and that is here.
+//!
+//! With SecretFlow the party at `receiver_rank` is the master, the one after it in the link the calculator, the one after that
+//! the partner. Here the parties stand in that order, so that everyone learns what it would learn there, and the master does not
+//! learn how many keys the other two have in common.
+
+use super::launch::{Curve, LaunchConfig, LegacyConfig, OutputParams, PsiType};
+use super::link::{Link, Trust};
+use super::translate::{Note, Result, curve, keys, path, refuse};
+use vesica_spec::{
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
+    ResultKind, Rules, Security, Shared, Spec, default_memory,
+};
+
+/// The job of a `legacy_psi_config`.
+///
+/// # Errors
+/// Everything that it asks for and that cannot be honoured, by its field's name.
+pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
+    match psi.psi_type {
+        PsiType::EcdhOfThree => {}
+        PsiType::Invalid => return refuse("legacy_psi_config.psi_type", "is missing: write ECDH_PSI_3PC"),
+        other => {
+            return refuse(
+                "legacy_psi_config.psi_type",
+                format!(
+                    "{other}: of version 1 of SecretFlow's interface only ECDH_PSI_3PC is read; write the same as a psi_config, \
+                     which is version 2"
+                ),
+            );
+        }
+    }
+    let link = Link::of(&launch.link_config, &launch.self_link_party, 3, "ECDH_PSI_3PC")?;
+    let mut order: Vec<String> = link.parties().iter().map(|party| party.id.clone()).collect();
+    match usize::try_from(psi.receiver_rank) {
+        Ok(rank) if rank < order.len() => order.rotate_left(rank),
+        _ => {
+            return refuse(
+                "legacy_psi_config.receiver_rank",
+                format!("{}: link_config.parties are counted from 0 to 2", psi.receiver_rank),
+            );
+        }
+    }
+    notes.push(Note::new(
+        "legacy_psi_config.psi_type",
+        format!(
+            "{calculator} learns how many keys it and {partner} have in common, as with SecretFlow, where {receiver} learns it too; \
+             shared.accept says so",
+            receiver = order[0],
+            calculator = order[1],
+            partner = order[2],
+        ),
+    ));
+    let insecure = link.insecure(trust, notes)?;
+    let name = link.me().id.clone();
+    let learns = if psi.broadcast_result { order.clone() } else { vec![order[0].clone()] };
+    let output = learns.contains(&name).then(|| output(&psi.output_params)).transpose()?;
+    tell_what_has_no_meaning(psi, output.is_some(), notes);
+    let shared = Shared {
+        id: link.id(),
+        parties: order,
+        protocol: ProtocolName::Ecdh,
+        curve: match psi.curve_type {
+            // As SecretFlow's operator has it where none is given.
+            Curve::Invalid => CurveName::Curve25519,
+            given => curve("legacy_psi_config.curve_type", given)?,
+        },
+        result: ResultKind::Rows,
+        mode: Mode::default(),
+        security: Security::SemiHonest,
+        join: Join::Inner,
+        duplicates: Duplicates::Join,
+        rules: Rules::default(),
+        accept: Accept::Named(vec![Extra::PairCount]),
+        limits: Limits::default(),
+        learns,
+        unit: None,
+        insecure,
+    };
+    let mine = Mine {
+        name,
+        listen: link.listen()?,
+        connect: link.connect()?,
+        tls: if insecure { None } else { Some(link.tls(trust)?) },
+        input: Input {
+            path: path("legacy_psi_config.input_params.path", &psi.input_params.path)?,
+            keys: keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?,
+            format: Some(Format::Csv),
+        },
+        output,
+        memory: default_memory(),
+        scratch: None,
+        workers: None,
+        report: None,
+        trace: None,
+        resume: None,
+        resume_key: None,
+        patience: link.patience(notes),
+    };
+    link.tell_what_has_no_meaning(trust, notes);
+    Ok(Spec { shared, mine })
+}
+
+/// The rows come in the input's order, as with SecretFlow.
+fn output(params: &OutputParams) -> Result<Output> {
+    Ok(Output {
+        path: path("legacy_psi_config.output_params.path", &params.path)?,
+        format: Some(Format::Csv),
+        columns: None,
+        null: None,
+        order: Order::Input,
+    })
+}
+
+/// Fields that are set and change nothing, each with the reason.
+fn tell_what_has_no_meaning(psi: &LegacyConfig, learns: bool, notes: &mut Vec<Note>) {
+    let unbalanced = "no effect: it belongs to unbalanced intersections";
+    for (set, field, what) in [
+        (
+            psi.input_params.precheck,
+            "input_params.precheck",
+            "no effect: duplicate keys are allowed, every row whose key matches comes once, and a row without a key matches nothing",
+        ),
+        (
+            learns && psi.output_params.need_sort,
+            "output_params.need_sort",
+            "no effect: the rows come in the input's order; sort them by their keys for outputs that line up",
+        ),
+        (
+            !learns && psi.output_params != OutputParams::default(),
+            "output_params",
+            "no effect: broadcast_result is false, so this party gets no result and no file is written",
+        ),
+        (psi.bucket_size > 0, "bucket_size", "no effect: all keys are matched at once, in bounded memory"),
+        (!psi.preprocess_path.is_empty(), "preprocess_path", unbalanced),
+        (!psi.ecdh_secret_key_path.is_empty(), "ecdh_secret_key_path", unbalanced),
+        (psi.dppsi_params.is_some(), "dppsi_params", "no effect: it belongs to DP_PSI_2PC"),
+    ] {
+        if set {
+            notes.push(Note::new(&format!("legacy_psi_config.{field}"), what));
+        }
+    }
+}

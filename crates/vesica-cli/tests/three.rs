@@ -438,6 +438,18 @@ fn a_plan_of_three_says_who_is_told_what() {
     let three = three(&tables());
     for job in &three.jobs {
         let plan = run(&["plan", job.file().to_str().unwrap(), "--rows", "10000"]).good();
-        assert!(plan.stdout.contains("bob: how many keys its own list"), "{}", plan.stdout);
+        assert!(plan.stdout.contains("bob: how many keys bob and carol have in common"), "{}", plan.stdout);
     }
+}
+
+/// The job of the reference: what all share, and bob's own part.
+#[test]
+fn the_three_party_job_of_the_reference_is_one() {
+    let page = include_str!("../../../docs/src/reference/job.md");
+    let (_, section) = page.split_once("## Three parties").unwrap();
+    let blocks: Vec<&str> = section.split("```toml\n").skip(1).map(|text| text.split("```").next().unwrap()).collect();
+    let text = format!("{}\n{}", blocks[0], blocks[1]).replace("sha256:…", &format!("sha256:{}", "ab".repeat(32)));
+    let plan = vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap();
+    assert_eq!((plan.parties.len(), plan.me.name(), plan.i_learn()), (3, "bob", false));
+    assert!(plan.reveals().iter().any(|one| one.name == "pair_count" && format!("{:?}", one.to) == "Place(0)"));
 }

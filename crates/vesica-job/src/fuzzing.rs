@@ -5,13 +5,17 @@ use crate::error::JobError;
 use crate::input::keys::{FIRST, KeyId, PARTS};
 use crate::meet::agree::{self, Purpose};
 use crate::seal::kept::Kept;
-use crate::seal::ledger::{Disk, Head, Ledger, Record, Start};
+use crate::seal::key::Given;
+use crate::seal::ledger::{self, Ledger};
+use crate::seal::log::Log;
+use crate::seal::record::{Head, Record, Start};
 use crate::tell::control::Control;
 use crate::units::cut::RECORD;
 use crate::units::found::Match;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use vesica_session::{Channel, Fault, Lines, SessionRng, memory};
 use vesica_spec::Plan;
 use vesica_suite::Sizes;
@@ -97,11 +101,12 @@ pub fn honest_words(plan: &Plan, peer: &Plan, resumed: bool, scratch: &Path) -> 
 /// If a ledger is refused for another reason than what stands in it, or is taken and cannot be used.
 pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8], scratch: &Path) {
     let resume = plan.resume.as_ref().expect("a job that keeps a ledger");
-    let path = resume.dir.join(format!("{}.ledger", plan.me));
+    let path = ledger::path(resume, &plan.me);
     let _ = fs::remove_file(&path);
     if front.is_none() {
-        let mut disk = Disk::open(resume, plan).expect("a new ledger");
-        records.iter().try_for_each(|record| disk.append(record.to_vec())).expect("a ledger takes records");
+        let given = Given::of(resume).expect("a job without a key");
+        let mut log = Log::open(&path, ledger::KIND, &given, |_, _| Ok(())).expect("a new ledger");
+        records.iter().try_for_each(|record| log.append(record.to_vec())).expect("a ledger takes records");
     }
     let file = fs::File::options().append(true).create(true).open(&path);
     let write = |mut file: fs::File| file.write_all(front.unwrap_or_default()).and_then(|()| file.write_all(rest));
@@ -131,7 +136,7 @@ pub fn honest_records(plan: &Plan) -> Vec<Vec<u8>> {
 /// If a file is taken and does not hold what it says that it holds.
 pub fn kept(text: &[u8], raw: Option<&[u8]>, scratch: &Path) {
     let ctl = Control::new(());
-    let kept = Kept::new(scratch.join("kept.units"), Zeroizing::new(vec![5; 32]), began());
+    let kept = Kept::new(scratch.join("kept.units"), Arc::new(Given::Nothing.secret(&[5; 32])), began());
     match raw {
         Some(raw) => fs::write(kept.path(), raw).expect("a file in a folder of this program's"),
         None => {

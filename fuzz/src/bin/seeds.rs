@@ -123,7 +123,7 @@ fn protocols() -> Vec<Vec<u8>> {
 fn ledgers() -> Vec<Vec<u8>> {
     let records = vesica_job::fuzzing::honest_records(&plan("alice", "ecdh"));
     let torn = records.iter().cloned().chain([vec![40, 0, 0, 0, 1, 2, 3]]);
-    let front = [&b"vesica ledger 2\n"[..], &[8; 32], &[29, 0, 0, 0], &[3; 29]].concat();
+    let front = [&b"vesica ledger 5\n"[..], &[8; 32], &[0; 4], &[9; 32], &[29, 0, 0, 0], &[3; 29]].concat();
     vec![
         [&[0], joined(&records).as_slice()].concat(),
         [&[2], joined(torn).as_slice()].concat(),
@@ -132,7 +132,7 @@ fn ledgers() -> Vec<Vec<u8>> {
 }
 
 fn kept() -> Vec<Vec<u8>> {
-    let raw = [&b"vesica units 2\n\n"[..], &[8; 60]].concat();
+    let raw = [&b"vesica units 3\n\n"[..], &[8; 60]].concat();
     vec![[&[0], vesica_job::fuzzing::honest_text().as_slice()].concat(), [&[3], raw.as_slice()].concat()]
 }
 

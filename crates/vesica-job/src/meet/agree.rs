@@ -10,7 +10,8 @@
 use crate::error::JobError;
 use crate::meet::answers::Attempt;
 use crate::meet::difference::{Difference, differences};
-use crate::seal::ledger::{Ledger, Start};
+use crate::seal::ledger::Ledger;
+use crate::seal::record::Start;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};

@@ -159,7 +159,8 @@ mod tests {
     use super::*;
     use crate::input::keys::{FIRST, KeyId};
     use crate::local::{self, Local};
-    use crate::seal::ledger::{Ledger, Start};
+    use crate::seal::ledger::Ledger;
+    use crate::seal::record::Start;
     use crate::tell::control::Control;
     use crate::units::cut::Units;
     use proptest::prelude::*;

@@ -1,10 +1,9 @@
-//! What reading a table and cutting its keys into units made, kept beside a ledger: a killed run that is started again goes
-//! on with its units at once.
+//! What reading a table and cutting its keys into units made, kept beside a ledger: a killed run that is started again
+//! goes on with its units at once.
 //!
-//! The file begins with [`MAGIC`] and 32 random bytes. Behind them stands one text in blocks of [`BLOCK`] bytes (the last
-//! may be shorter), each sealed by ChaCha20-Poly1305 under its number. The key is made of the ledger's, of the random
-//! bytes and of the run's start; so the file is of use to that run alone, and to nobody without the ledger's secret,
-//! where it has one. The text is
+//! The file is one text in sealed [`blocks`](crate::seal::blocks), whose key is derived from the ledger's secret and
+//! from the run's start. So the file is of use to that run alone, and to nobody without the secret, where there is one.
+//! The text is
 //!
 //! 1. the number of rows of the table, 8 bytes;
 //! 2. the records of the units, a bucket a unit, in which keys are digests under the run's salt;
@@ -18,32 +17,20 @@
 
 use crate::error::JobError;
 use crate::input::keys::{FIRST, Keys, PARTS};
-use crate::seal::ledger::Start;
+use crate::seal::blocks::{BLOCK, Blocks, Writer};
+use crate::seal::file;
+use crate::seal::key::Secret;
+use crate::seal::record::Start;
 use crate::tell::control::Control;
-use crate::units::cut::RECORD;
-use crate::units::cut::Units;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use crate::units::cut::{RECORD, Units};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_spec::ResumePlan;
 use vesica_table::{ReadAt, Spilled};
 use vesica_types::Party;
-use zeroize::Zeroizing;
 
-/// The first bytes of the file.
-const MAGIC: &[u8; 16] = b"vesica units 2\n\n";
-
-/// Bytes before the first block.
-const FRONT: usize = 48;
-
-/// Bytes of the text in a block.
-const BLOCK: usize = 1 << 16;
-
-/// The same with its tag.
-const SEALED: usize = BLOCK + MAX_TAG_LEN;
+/// The kind of the file, and the number of its format.
+const KIND: &[u8; 15] = b"vesica units 3\n";
 
 /// Bytes of the file for a row, the most: a key of its own in a unit, and the row's number.
 pub const ROW: u64 = RECORD as u64 + 8;
@@ -59,15 +46,15 @@ pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
 /// The file of one run.
 pub struct Kept {
     path: PathBuf,
-    /// What the ledger's key is made of.
-    material: Zeroizing<Vec<u8>>,
+    /// What the ledger's keys are derived from.
+    secret: Arc<Secret>,
     start: Start,
 }
 
 impl Kept {
-    /// The file at `path`, of the run that began with `start`, whose ledger's key is made of `material`.
-    pub fn new(path: PathBuf, material: Zeroizing<Vec<u8>>, start: Start) -> Self {
-        Self { path, material, start }
+    /// The file at `path`, of the run that began with `start`, whose ledger's keys are derived from `secret`.
+    pub fn new(path: PathBuf, secret: Arc<Secret>, start: Start) -> Self {
+        Self { path, secret, start }
     }
 
     /// Whether there is a file.
@@ -80,12 +67,7 @@ impl Kept {
     /// # Errors
     /// Those of removing it.
     pub fn remove(&self) -> Result<(), JobError> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(JobError::File { what: "cannot remove", path: self.path.clone(), error })
-            }
-            _ => Ok(()),
-        }
+        file::remove(&self.path)
     }
 
     /// Writes the file: on return it is there for good.
@@ -96,17 +78,17 @@ impl Kept {
         let mut out = self.writer(ctl)?;
         out.write(&keys.rows.to_le_bytes())?;
         let keys_of = (0..units.records.buckets()).map(|unit| units.records.len(unit));
-        out.index(RECORD, keys_of)?;
+        index(&mut out, RECORD, keys_of)?;
         for unit in 0..units.records.buckets() {
             for records in units.records.blocks(unit, BLOCK / RECORD) {
                 out.write(&records?)?;
             }
         }
-        out.index(8, (0..PARTS).map(|part| keys.kept_in(part)))?;
+        index(&mut out, 8, (0..PARTS).map(|part| keys.kept_in(part)))?;
         for part in 0..PARTS {
             keys.each(part, |first, row| out.write(&(row | if first { FIRST } else { 0 }).to_be_bytes()))?;
         }
-        out.index(8, [keys.empty as usize])?;
+        index(&mut out, 8, [keys.empty as usize])?;
         keys.each_empty(|row| out.write(&row.to_be_bytes()))?;
         out.finish()
     }
@@ -115,16 +97,8 @@ impl Kept {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn writer<'a>(&'a self, ctl: &'a Control) -> Result<Writer<'a>, JobError> {
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&self.path);
-        let mut front = [0; FRONT];
-        front[..16].copy_from_slice(MAGIC);
-        getrandom::fill(&mut front[16..])
-            .map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
-        let begun = file.and_then(|mut file| file.write_all(&front).map(|()| file));
-        let file = begun.map_err(|error| self.failed(error))?;
-        let (key, block) = (self.key(&front), Vec::with_capacity(SEALED));
-        Ok(Writer { kept: self, ctl, file, key, block, count: 0 })
+    pub fn writer<'a>(&self, ctl: &'a Control) -> Result<Writer<'a>, JobError> {
+        Writer::create(&self.path, KIND, &self.secret, &self.start.encode(), ctl)
     }
 
     /// What the file holds, if it is whole: of the party at `place`.
@@ -132,29 +106,20 @@ impl Kept {
     /// # Errors
     /// [`vesica_session::Error::Cancelled`].
     pub fn load(&self, place: u8, ctl: &Control) -> Result<Option<(Keys, Units)>, JobError> {
-        let Some(blocks) = File::open(&self.path).ok().and_then(|file| self.blocks(file)) else { return Ok(None) };
-        let mut sealed = Vec::new();
-        for number in 0..blocks.len.div_ceil(BLOCK as u64) {
-            ctl.check()?;
-            if blocks.block(number, &mut sealed).is_err() {
-                return Ok(None);
-            }
+        match self.blocks() {
+            Some(blocks) if blocks.are_whole(ctl)? => Ok(self.parts(blocks, place)),
+            _ => Ok(None),
         }
-        Ok(self.parts(blocks, place))
     }
 
-    /// The blocks of `file`, unread.
-    fn blocks(&self, mut file: File) -> Option<Blocks> {
-        let mut front = [0; FRONT];
-        file.read_exact(&mut front).ok()?;
-        let sealed = file.metadata().ok()?.len().checked_sub(FRONT as u64)?;
-        let len = sealed.checked_sub(MAX_TAG_LEN as u64 * sealed.div_ceil(SEALED as u64))?;
-        front.starts_with(MAGIC).then(|| Blocks { file, key: self.key(&front), len })
+    /// The blocks of the file, unread.
+    fn blocks(&self) -> Option<Blocks> {
+        Blocks::open(&self.path, KIND, &self.secret, &self.start.encode())
     }
 
     /// The keys and units in `blocks`; none if they do not add up.
     fn parts(&self, blocks: Blocks, place: u8) -> Option<(Keys, Units)> {
-        let (mut rows, mut at, end) = ([0; ROWS], ROWS as u64, blocks.len);
+        let (mut rows, mut at, end) = ([0; ROWS], ROWS as u64, blocks.text_len());
         blocks.read_exact_at(&mut rows, 0).ok()?;
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
         let mut next = |buckets, record| {
@@ -177,126 +142,29 @@ impl Kept {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    fn key(&self, front: &[u8; FRONT]) -> LessSafeKey {
-        let material = Zeroizing::new([&self.material, &front[16..], &self.start.encode()].concat());
-        let bytes = Zeroizing::new(blake3::derive_key("vesica 2026 units beside a ledger", &material));
-        LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &*bytes).expect("a key of 32 bytes"))
-    }
-
-    fn failed(&self, error: io::Error) -> JobError {
-        JobError::File { what: "cannot write", path: self.path.clone(), error }
-    }
 }
 
-/// The nonce of a block is its number: whenever the file is written, its random bytes are drawn anew, and the key with
-/// them.
-fn nonce(number: u64) -> Nonce {
-    let mut bytes = [0; 12];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
-    Nonce::assume_unique_for_key(bytes)
-}
-
-/// The writing end: takes the text, writes blocks.
-pub struct Writer<'a> {
-    kept: &'a Kept,
-    ctl: &'a Control,
-    file: File,
-    key: LessSafeKey,
-    block: Vec<u8>,
-    count: u64,
-}
-
-impl Writer<'_> {
-    /// Writes the index of buckets that are to follow, of so many records of `record` bytes.
-    fn index(
-        &mut self,
-        record: usize,
-        buckets: impl IntoIterator<Item = usize, IntoIter: ExactSizeIterator>,
-    ) -> Result<(), JobError> {
-        let buckets = buckets.into_iter();
-        let mut bound = self.count * BLOCK as u64 + self.block.len() as u64 + 8 * (buckets.len() as u64 + 1);
-        self.write(&bound.to_le_bytes())?;
-        buckets.into_iter().try_for_each(|records| {
-            bound += (records * record) as u64;
-            self.write(&bound.to_le_bytes())
-        })
-    }
-
-    pub fn write(&mut self, mut text: &[u8]) -> Result<(), JobError> {
-        while !text.is_empty() {
-            let (now, rest) = text.split_at(text.len().min(BLOCK - self.block.len()));
-            self.block.extend_from_slice(now);
-            text = rest;
-            if self.block.len() == BLOCK {
-                self.flush()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), JobError> {
-        self.ctl.check()?;
-        let sealed = self.key.seal_in_place_append_tag(nonce(self.count), Aad::empty(), &mut self.block);
-        let sealed = sealed.map_err(|_| io::Error::other("a block cannot be sealed"));
-        sealed.and_then(|()| self.file.write_all(&self.block)).map_err(|error| self.kept.failed(error))?;
-        self.count += 1;
-        self.block.clear();
-        Ok(())
-    }
-
-    pub fn finish(mut self) -> Result<(), JobError> {
-        if !self.block.is_empty() {
-            self.flush()?;
-        }
-        let folder = crate::local::folder(&self.kept.path);
-        let synced = self.file.sync_data().and_then(|()| File::open(folder)?.sync_all());
-        synced.map_err(|error| self.kept.failed(error))
-    }
-}
-
-/// The reading end.
-struct Blocks {
-    file: File,
-    key: LessSafeKey,
-    /// Bytes of the text.
-    len: u64,
-}
-
-impl Blocks {
-    /// The text of a block.
-    fn block<'a>(&self, number: u64, sealed: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
-        let left = self.len.saturating_sub(number * BLOCK as u64).min(BLOCK as u64);
-        if left == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        sealed.resize(left as usize + MAX_TAG_LEN, 0);
-        self.file.read_exact_at(sealed, FRONT as u64 + number * SEALED as u64)?;
-        let text = self.key.open_in_place(nonce(number), Aad::empty(), sealed);
-        text.map(|text| &*text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it was damaged while in use"))
-    }
-}
-
-impl ReadAt for Blocks {
-    fn read_exact_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
-        let mut sealed = Vec::new();
-        while !bytes.is_empty() {
-            let text = self.block(offset / BLOCK as u64, &mut sealed)?;
-            let text = text.get((offset % BLOCK as u64) as usize..).filter(|text| !text.is_empty());
-            let text = text.ok_or(io::ErrorKind::UnexpectedEof)?;
-            let (now, rest) = bytes.split_at_mut(text.len().min(bytes.len()));
-            now.copy_from_slice(&text[..now.len()]);
-            offset += now.len() as u64;
-            bytes = rest;
-        }
-        Ok(())
-    }
+/// Writes the index of buckets that are to follow, of so many records of `record` bytes.
+fn index(
+    out: &mut Writer<'_>,
+    record: usize,
+    buckets: impl IntoIterator<Item = usize, IntoIter: ExactSizeIterator>,
+) -> Result<(), JobError> {
+    let buckets = buckets.into_iter();
+    let mut bound = out.taken() + 8 * (buckets.len() as u64 + 1);
+    out.write(&bound.to_le_bytes())?;
+    buckets.into_iter().try_for_each(|records| {
+        bound += (records * record) as u64;
+        out.write(&bound.to_le_bytes())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::key::{Front, Given, TAG};
     use crate::seal::ledger::Ledger;
+    use std::fs;
     use vesica_session::Error;
     use vesica_spec::Plan;
     use vesica_types::UnitId;
@@ -380,23 +248,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (.., kept) = made(&job(dir.path(), ""));
         let whole = fs::read(kept.path()).unwrap();
-        assert!(whole.len() > FRONT + 3 * SEALED, "several blocks");
         let is_used = |bytes: &[u8]| {
             fs::write(kept.path(), bytes).unwrap();
             load(&kept).is_some()
         };
-        let places = (0..100).chain((100..whole.len()).step_by(4999)).chain([whole.len() - 1]);
-        for place in places {
-            assert!(!is_used(&whole[..place]), "cut at {place}");
-            let mut bytes = whole.clone();
-            bytes[place] ^= 1;
-            assert!(!is_used(&bytes), "another byte at {place}");
+        let mut bytes = whole.clone();
+        bytes[whole.len() / 2] ^= 1;
+        assert!(!is_used(&bytes), "another byte");
+        // Every block that is left is as it was sealed, and the text ends too early.
+        let block = BLOCK + TAG;
+        assert!(whole.len() > Front::BYTES + 3 * block, "several blocks");
+        for blocks in 0..3 {
+            assert!(!is_used(&whole[..Front::BYTES + blocks * block]), "cut behind {blocks} blocks");
         }
-        assert!(!is_used(&whole[..FRONT + SEALED]) && !is_used(&whole[..FRONT + 3 * SEALED]), "cut behind a block");
-        assert!(!is_used(&[&whole[..], b"more"].concat()));
-        let (first, second) = (FRONT..FRONT + SEALED, FRONT + SEALED..FRONT + 2 * SEALED);
-        let moved = [&whole[..FRONT], &whole[second.clone()], &whole[first], &whole[second.end..]].concat();
-        assert!(!is_used(&moved), "blocks in another order");
+        bytes.copy_from_slice(&whole);
+        bytes[..15].copy_from_slice(b"vesica units 2\n");
+        assert!(!is_used(&bytes), "another format");
         assert!(is_used(&whole));
     }
 
@@ -407,7 +274,7 @@ mod tests {
         kept.start.salt[0] ^= 1;
         assert!(load(&kept).is_none(), "another run of the same ledger");
         kept.start.salt[0] ^= 1;
-        kept.material[0] ^= 1;
+        kept.secret = Arc::new(Given::Nothing.secret(&[1; 32]));
         assert!(load(&kept).is_none(), "another ledger");
     }
 
@@ -430,8 +297,8 @@ mod tests {
             let (keys, units, kept) = made(&job(dir.path(), mine));
             let (unit, _) = units.unit(UnitId(0)).unwrap();
             let raw = fs::read(kept.path()).unwrap();
-            let blocks = kept.blocks(File::open(kept.path()).unwrap()).unwrap();
-            let mut text = vec![0; blocks.len as usize];
+            let blocks = kept.blocks().unwrap();
+            let mut text = vec![0; blocks.text_len() as usize];
             blocks.read_exact_at(&mut text, 0).unwrap();
             let holds = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
             assert!(holds(&text, &unit.keys[0].0) && !holds(&raw, &unit.keys[0].0));

@@ -1,0 +1,447 @@
+//! A file of sealed records that grows. What a process appended before it was killed is there for the next one.
+//!
+//! Behind the front ([`key`](crate::seal::key)) the records stand in stretches, one for each process that appended
+//! some.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4, all zero | a stretch begins here |
+//! | 32 | random bytes: the key of the stretch is derived from them, and from the number of records before it |
+//! | 4 | length of a record as it is sealed, little-endian |
+//! | that many | a record, sealed under its number in the file |
+//!
+//! An undisturbed file has one stretch. Records can be neither changed nor moved, for a record's number is its nonce. A
+//! record counts once it is on the disk.
+//!
+//! A process that is killed while it appends leaves a torn record. Reading ends before the first record that is not as
+//! it was sealed; a new stretch begins there, and what stood behind is cut off. So the torn record's number is used
+//! again, under another key.
+
+use crate::error::JobError;
+use crate::seal::file::{failed, options, remove, sync_name};
+use crate::seal::key::{Front, Given, Opener, Sealer, Secret, TAG, magic, random};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a record's length would stand if a stretch did not begin there. A sealed record is never empty.
+const STRETCH: [u8; 4] = [0; 4];
+
+/// The longest record as it is sealed: in a ledger, a unit of which every key matched.
+const LONGEST: u32 = 64 << 20;
+
+/// The file, locked as long as this lives.
+pub struct Log {
+    path: PathBuf,
+    file: File,
+    magic: [u8; 16],
+    secret: Arc<Secret>,
+    /// Seals the records of the present stretch; none before it begins.
+    sealer: Option<Sealer>,
+    /// Records so far.
+    count: u64,
+    /// Where they end.
+    end: u64,
+}
+
+impl Log {
+    /// Opens the file, and makes it if it is not there. Hands over the records that are whole, with their numbers.
+    ///
+    /// # Errors
+    /// [`JobError::Resume`] if another process has the file open, or it is no log of this kind, was begun with another
+    /// key or is damaged at its first record; errors of the file, and of `each`.
+    pub fn open(
+        path: &Path,
+        kind: &[u8; 15],
+        given: &Given,
+        each: impl FnMut(u64, &[u8]) -> Result<(), JobError>,
+    ) -> Result<Self, JobError> {
+        let folder = path.parent().expect("a file in a folder");
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed("cannot make the folder of", path))?;
+        let mut file = options().read(true).truncate(false).open(path).map_err(failed("cannot open", path))?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => refused(path, "another run is at work on it; wait for its end, or stop it"),
+            TryLockError::Error(error) => failed("cannot lock", path)(error),
+        })?;
+        let Front { magic, random } = front(path, kind, given, &mut file)?;
+        let secret = Arc::new(given.secret(&random));
+        let (path, end) = (path.into(), Front::BYTES as u64);
+        let mut log = Self { path, file, magic, secret, sealer: None, count: 0, end };
+        log.read(each)?;
+        Ok(log)
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What its keys are derived from, and those of the files beside it.
+    pub fn secret(&self) -> &Arc<Secret> {
+        &self.secret
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Appends a record. On return it is there for good.
+    ///
+    /// # Errors
+    /// Those of writing. A record that was not written whole is none: the next one takes its place.
+    pub fn append(&mut self, mut record: Vec<u8>) -> Result<(), JobError> {
+        let len = u32::try_from(record.len() + TAG).ok().filter(|&len| len <= LONGEST);
+        let len =
+            len.ok_or_else(|| failed("cannot write", &self.path)(io::Error::other("a record of an absurd size")))?;
+        // The sealer is put back when the record is on the disk. If that fails, the stretch ends.
+        let (mut sealer, mut bytes) = match self.sealer.take() {
+            Some(sealer) => (sealer, Vec::new()),
+            None => self.begin()?,
+        };
+        let written = sealer.seal(&mut record).and_then(|()| {
+            bytes.extend(len.to_le_bytes());
+            bytes.extend(record);
+            self.file.write_all(&bytes)?;
+            self.file.sync_data()
+        });
+        written.map_err(failed("cannot write", &self.path))?;
+        self.end += bytes.len() as u64;
+        self.count += 1;
+        self.sealer = Some(sealer);
+        Ok(())
+    }
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// Those of removing it.
+    pub fn remove(self) -> Result<(), JobError> {
+        remove(&self.path)
+    }
+
+    /// Begins a stretch behind the records that are whole. Returns its first bytes, which are to be written with a
+    /// record.
+    fn begin(&mut self) -> Result<(Sealer, Vec<u8>), JobError> {
+        let cut = self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
+        cut.map_err(failed("cannot write", &self.path))?;
+        let (sealer, random) = Sealer::new(&self.secret, &self.magic, &self.count.to_le_bytes(), self.count)?;
+        Ok((sealer, [&STRETCH[..], &random].concat()))
+    }
+
+    fn read(&mut self, mut each: impl FnMut(u64, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
+        let mut reader = BufReader::new(&self.file);
+        let (mut opener, mut end, mut bytes) = (None, self.end, Vec::new());
+        while let Some(len) = next(&mut reader, &mut bytes).map_err(failed("cannot read", &self.path))? {
+            end += (len.len() + bytes.len()) as u64;
+            if let (STRETCH, Ok(random)) = (len, bytes.as_slice().try_into()) {
+                opener = Some(Opener::new(&self.secret, &self.magic, &self.count.to_le_bytes(), random));
+                continue;
+            }
+            match opener.as_ref().and_then(|opener| opener.open(self.count, &mut bytes)) {
+                Some(record) => each(self.count, record)?,
+                // It is whole and says nothing: no killed process left it so.
+                None if self.is_empty() && self.secret.is_secret() => {
+                    let why = "it cannot be read with this key; give the one that it was begun with, or remove it";
+                    return Err(refused(&self.path, why));
+                }
+                None if self.is_empty() => {
+                    return Err(refused(&self.path, "it is damaged: remove it, and the run begins anew"));
+                }
+                None => break,
+            }
+            self.count += 1;
+            self.end = end;
+        }
+        Ok(())
+    }
+}
+
+/// The front of the file at `path`, which is made anew if it holds no record that another key would be needed for.
+fn front(path: &Path, kind: &[u8; 15], given: &Given, file: &mut File) -> Result<Front, JobError> {
+    let (magic, other) = (magic(kind, given.is_secret()), magic(kind, !given.is_secret()));
+    let mut bytes = [0; Front::BYTES];
+    let has = read_up_to(file, &mut bytes).map_err(failed("cannot read", path))?;
+    let holds_nothing = file.metadata().map_err(failed("cannot read", path))?.len() <= Front::BYTES as u64;
+    let front = Front::from_bytes(&bytes);
+    if has < bytes.len() || (holds_nothing && front.magic == other) {
+        // New, or killed while it was being made, or of an attempt that met nobody.
+        let front = Front { magic, random: random()? };
+        let made = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&front.to_bytes()));
+        let synced = made.and_then(|()| file.sync_all()).and_then(|()| sync_name(path));
+        return synced.map(|()| front).map_err(failed("cannot write", path));
+    }
+    // Behind the program's name and the kind stands the number of the format.
+    let two_words = |magic: &[u8]| magic.split(|&byte| byte == b' ').take(2).collect::<Vec<_>>().concat();
+    let why = match front.magic {
+        begin if begin == magic => return Ok(front),
+        begin if begin == other && given.is_secret() => {
+            "it was begun without a key; leave out mine.resume_key, or remove it, and the run begins anew"
+        }
+        begin if begin == other => "it is sealed; give mine.resume_key, or the passphrase in VESICA_RESUME_PASSPHRASE",
+        begin if two_words(&begin) == two_words(kind) => {
+            "it is of a run with another version of Vesica, whose format this one does not read; take that one, or remove the \
+             ledger, and the run begins anew on both sides"
+        }
+        _ => "it is not a ledger; choose another folder for mine.resume",
+    };
+    Err(refused(path, why))
+}
+
+fn refused(path: &Path, why: &str) -> JobError {
+    JobError::Resume { path: path.into(), why: why.into() }
+}
+
+/// Reads what stands behind a length into `bytes`, and returns the length as it stands in the file; none if it is not
+/// whole.
+fn next(file: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<Option<[u8; 4]>> {
+    let mut len = [0; 4];
+    let has = read_up_to(file, &mut len)?;
+    let wanted = if len == STRETCH { 32 } else { u32::from_le_bytes(len) };
+    if has < len.len() || wanted > LONGEST {
+        return Ok(None);
+    }
+    bytes.clear();
+    let has = file.take(wanted.into()).read_to_end(bytes)?;
+    Ok((has == wanted as usize).then_some(len))
+}
+
+/// Reads until `buf` is full or there is no more.
+fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut has = 0;
+    while has < buf.len() {
+        match file.read(&mut buf[has..])? {
+            0 => break,
+            n => has += n,
+        }
+    }
+    Ok(has)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use zeroize::Zeroizing;
+
+    const KIND: &[u8; 15] = b"vesica ledger 9";
+
+    fn key(byte: u8) -> Given {
+        Given::Key(Zeroizing::new(vec![byte; 32]))
+    }
+
+    /// The log at `path`, and the records in it.
+    fn open(path: &Path, given: &Given) -> Result<(Log, Vec<Vec<u8>>), JobError> {
+        let mut records = Vec::new();
+        let log = Log::open(path, KIND, given, |number, record| {
+            assert_eq!(number, records.len() as u64);
+            records.push(record.to_vec());
+            Ok(())
+        })?;
+        Ok((log, records))
+    }
+
+    /// A new log of three records, the last of them empty.
+    fn written(path: &Path, given: &Given) -> Vec<u8> {
+        let _ = fs::remove_file(path);
+        let (mut log, _) = open(path, given).unwrap();
+        for record in [&b"first record"[..], b"second", b""] {
+            log.append(record.to_vec()).unwrap();
+        }
+        fs::read(path).unwrap()
+    }
+
+    fn why(path: &Path, given: &Given) -> String {
+        open(path, given).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_was_appended_is_there_again_in_one_stretch_a_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("resume/log");
+        let first = written(&path, &Given::Nothing);
+        let stretch = 4 + 32;
+        assert_eq!(first.len(), Front::BYTES + stretch + 3 * (4 + TAG) + 12 + 6);
+        let (mut log, records) = open(&path, &Given::Nothing).unwrap();
+        assert_eq!(records, [&b"first record"[..], b"second", b""]);
+        assert_eq!(fs::read(&path).unwrap(), first, "reading changes nothing");
+        log.append(b"fourth".to_vec()).unwrap();
+        log.append(b"fifth".to_vec()).unwrap();
+        assert_eq!(fs::read(&path).unwrap().len(), first.len() + stretch + 2 * (4 + TAG) + 6 + 5);
+        drop(log);
+        let (log, records) = open(&path, &Given::Nothing).unwrap();
+        assert_eq!(records[2..], [&b""[..], b"fourth", b"fifth"]);
+        log.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    /// Whatever byte the process was killed at: the records that were whole are there, and more can be appended.
+    #[test]
+    fn a_log_cut_anywhere_has_what_was_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let whole = written(&path, &Given::Nothing);
+        let mut most = 0;
+        for end in 0..whole.len() {
+            fs::write(&path, &whole[..end]).unwrap();
+            let (mut log, records) = open(&path, &Given::Nothing).unwrap_or_else(|error| panic!("{end}: {error}"));
+            assert!(records.len() >= most, "{end}");
+            most = records.len();
+            log.append(b"another".to_vec()).unwrap();
+            log.append(b"and one more".to_vec()).unwrap();
+            drop(log);
+            let (_, records) = open(&path, &Given::Nothing).unwrap();
+            assert_eq!(records[most..], [&b"another"[..], b"and one more"], "{end}");
+        }
+        assert_eq!(most, 2, "the last record was never whole");
+    }
+
+    /// Another record in the place of one that was cut off must not be sealed as that one was: whoever saw both would
+    /// have the difference of what they say.
+    #[test]
+    fn what_takes_the_place_of_a_torn_record_is_sealed_another_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let old = written(&path, &key(3));
+        let last = 4 + TAG;
+        fs::write(&path, &old[..old.len() - 1]).unwrap();
+        let (mut log, records) = open(&path, &key(3)).unwrap();
+        assert_eq!(records.len(), 2);
+        log.append(Vec::new()).unwrap();
+        let new = fs::read(&path).unwrap();
+        assert_eq!(new.len(), old.len() + 4 + 32, "a stretch of its own");
+        assert_eq!(new[..old.len() - last], old[..old.len() - last]);
+        assert_ne!(new[new.len() - TAG..], old[old.len() - TAG..]);
+    }
+
+    /// A disk that was full for a while.
+    #[test]
+    fn a_record_that_could_not_be_written_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        written(&path, &Given::Nothing);
+        let (mut log, _) = open(&path, &Given::Nothing).unwrap();
+        log.append(b"fourth".to_vec()).unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let good = std::mem::replace(&mut log.file, full);
+        let error = log.append(b"lost".to_vec()).unwrap_err().to_string();
+        assert!(error.contains("cannot write"), "{error}");
+        log.file = good;
+        log.file.write_all(b"what arrived of it").unwrap();
+        log.append(b"fifth".to_vec()).unwrap();
+        drop(log);
+        let (_, records) = open(&path, &Given::Nothing).unwrap();
+        assert_eq!(records[3..], [&b"fourth"[..], b"fifth"]);
+    }
+
+    #[test]
+    fn a_record_of_an_absurd_size_is_refused_and_the_log_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        written(&path, &Given::Nothing);
+        let (mut log, _) = open(&path, &Given::Nothing).unwrap();
+        let longest = LONGEST as usize - TAG;
+        assert!(log.append(vec![0; longest + 1]).unwrap_err().to_string().contains("absurd size"));
+        log.append(vec![5; longest]).unwrap();
+        drop(log);
+        assert_eq!(open(&path, &Given::Nothing).unwrap().1[3].len(), longest);
+    }
+
+    #[test]
+    fn a_flipped_byte_loses_its_record_and_those_behind_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let whole = written(&path, &Given::Nothing);
+        let first = Front::BYTES + 4 + 32;
+        let second = first + 4 + 12 + TAG;
+        let flipped = |place: usize| {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        };
+        for place in second..whole.len() {
+            flipped(place);
+            let expected = if place < second + 4 + 6 + TAG { 1 } else { 2 };
+            assert_eq!(open(&path, &Given::Nothing).unwrap().1.len(), expected, "{place}");
+        }
+        // A first record that is damaged is no wrong key.
+        for place in [first - 1, first + 4, second - 1] {
+            flipped(place);
+            assert!(why(&path, &Given::Nothing).contains("it is damaged: remove it"), "{place}");
+        }
+    }
+
+    /// Whoever can write the folder may have several files that a run left, one of them after the other.
+    #[test]
+    fn records_are_neither_moved_nor_taken_from_another_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let whole = written(&path, &key(3));
+        let first = Front::BYTES + 4 + 32;
+        let second = first + 4 + 12 + TAG;
+        let third = second + 4 + 6 + TAG;
+        let count = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            open(&path, &key(3)).map_or(0, |(_, records)| records.len())
+        };
+        assert_eq!(count(&[&whole[..first], &whole[second..third], &whole[first..second]].concat()), 0, "swapped");
+        assert_eq!(count(&[&whole[..second], &whole[first..second]].concat()), 1, "twice");
+        assert_eq!(count(&[&whole[..second], &whole[Front::BYTES..]].concat()), 1, "its stretch again");
+        // Two processes go on behind the first record; the second stretch of one is put behind all of the other.
+        fs::write(&path, &whole[..second]).unwrap();
+        open(&path, &key(3)).unwrap().0.append(b"fork".to_vec()).unwrap();
+        let fork = fs::read(&path).unwrap();
+        assert_eq!(count(&fork), 2);
+        assert_eq!(count(&[&whole[..third], &fork[second..]].concat()), 2, "a stretch begins at its own number");
+        let other = written(&path, &key(3));
+        assert_eq!(count(&[&whole[..second], &other[second..]].concat()), 1, "another log's");
+    }
+
+    #[test]
+    fn a_log_is_opened_once_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let _first = open(&path, &Given::Nothing).unwrap();
+        assert!(why(&path, &Given::Nothing).contains("another run is at work"));
+    }
+
+    #[test]
+    fn a_sealed_log_needs_its_key_and_shows_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let sealed = written(&path, &key(3));
+        assert!(!sealed.windows(6).any(|w| w == b"second"), "a record is in the clear");
+        assert_eq!(open(&path, &key(3)).unwrap().1.len(), 3);
+        assert!(why(&path, &Given::Nothing).contains("it is sealed; give mine.resume_key"));
+        assert!(why(&path, &key(4)).contains("it cannot be read with this key"));
+        written(&path, &Given::Nothing);
+        assert!(why(&path, &key(3)).contains("it was begun without a key"));
+    }
+
+    /// A file of another format is told from one that is no log at all.
+    #[test]
+    fn another_format_is_refused_as_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut bytes = written(&path, &key(3));
+        for (begin, word) in [
+            (&b"vesica ledger 4s"[..], "another version of Vesica, whose format"),
+            (b"vesica ledger 4\n", "another version of Vesica, whose format"),
+            (b"vesica units 3\ns", "it is not a ledger"),
+            (b"something that is", "it is not a ledger"),
+        ] {
+            bytes[..begin.len()].copy_from_slice(begin);
+            fs::write(&path, &bytes).unwrap();
+            let error = open(&path, &key(3)).map(drop).unwrap_err();
+            assert_eq!(error.fault(), vesica_session::Fault::Config);
+            assert!(error.to_string().contains(word), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes, "and is left as it is");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The records of a ledger, and how they are encoded.
+
+use crate::meet::answers::Attempt;
+use crate::units::found::Match;
+use serde::{Deserialize, Serialize};
+use vesica_spec::{PeerPlan, Plan};
+use vesica_suite::Sizes;
+use vesica_table::MAX_BUCKETS;
+use vesica_types::{TagLen, UnitId};
+
+/// What a run must be to go on where another stopped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Head {
+    version: String,
+    shared: String,
+    party: String,
+    peers: String,
+    /// The key columns.
+    keys: Vec<String>,
+    /// The hash of the input's file, once it is known.
+    pub input: Option<String>,
+}
+
+/// What the parties agreed on when the run began.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// The run's salt.
+    pub salt: [u8; 32],
+    /// Its sizes.
+    pub sizes: Sizes,
+}
+
+impl Head {
+    /// The head of `plan`'s run, whose input is not known yet.
+    pub fn of(plan: &Plan) -> Self {
+        let peer = |peer: &PeerPlan| {
+            format!("{} ({})", peer.party, peer.trust.as_ref().map_or("no TLS".to_owned(), |t| t.to_string()))
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            shared: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
+            party: plan.me.name().into(),
+            peers: plan.peers.iter().map(peer).collect::<Vec<_>>().join(", "),
+            keys: plan.keys.clone(),
+            input: None,
+        }
+    }
+
+    /// Why this run is not the one of `other`, as far as both are known.
+    pub fn same_as(&self, other: &Head) -> Result<(), String> {
+        let differs = |what: &str, remedy: &str| {
+            Err(format!(
+                "it is of a run with another {what}; {remedy}, or remove the ledger, and the run begins anew on both sides"
+            ))
+        };
+        match () {
+            () if self.version != other.version => {
+                differs(&format!("version of Vesica, {}", other.version), "take that one")
+            }
+            () if self.party != other.party => differs(&format!("party, {}", other.party), "name that one"),
+            () if self.shared != other.shared => differs("[shared] part of the job", "restore it"),
+            () if self.peers != other.peers => differs(&format!("partner, {}", other.peers), "restore it in [mine]"),
+            () if self.keys != other.keys => {
+                differs(&format!("choice of keys, {}", other.keys.join(", ")), "restore mine.input.keys")
+            }
+            () if self.input.is_some() && self.input != other.input => differs("input", "restore the file"),
+            () => Ok(()),
+        }
+    }
+}
+
+impl Start {
+    /// The start as it is written.
+    pub fn encode(&self) -> Vec<u8> {
+        let Start { salt, sizes } = self;
+        let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.tag_len.bytes() as u64];
+        let numbers = numbers.iter().chain(&sizes.keys).chain(&sizes.capacities).flat_map(|n| n.to_le_bytes());
+        salt.iter().copied().chain(numbers).collect()
+    }
+}
+
+/// What a record says.
+pub enum Record {
+    /// Whose ledger it is: always the first record, and never another.
+    Head(Head),
+    /// An attempt was begun.
+    Attempt(Attempt),
+    /// A run was begun, and the one before it forgotten.
+    Start(Start),
+    /// A unit was finished: a hash of its common keys' digests, and the keys.
+    Unit(UnitId, [u8; 32], Vec<Match>),
+    /// How many keys are common.
+    Count(u64),
+}
+
+impl Record {
+    /// The record as it is written.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Record::Head(head) => {
+                let mut out = vec![0];
+                out.extend(serde_json::to_vec(head).expect("a head is plain data"));
+                out
+            }
+            Record::Start(start) => [&[1], start.encode().as_slice()].concat(),
+            Record::Attempt(Attempt { missing, at_once }) => {
+                [&[3], [missing, at_once].map(|n| n.to_le_bytes()).as_flattened()].concat()
+            }
+            Record::Count(keys) => [&[4], keys.to_le_bytes().as_slice()].concat(),
+            Record::Unit(id, digest, matches) => {
+                let mut out = vec![2];
+                out.extend(id.0.to_le_bytes());
+                out.extend(digest);
+                out.extend(matches.iter().flat_map(|m| m.to_bytes()));
+                out
+            }
+        }
+    }
+
+    /// The record that was written as `bytes`; none if there is no such record.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let numbers = |bytes: &[u8]| {
+            let (words, rest) = bytes.as_chunks::<8>();
+            rest.is_empty().then(|| words.iter().map(|&w| u64::from_le_bytes(w)).collect::<Vec<_>>())
+        };
+        let (kind, rest) = bytes.split_first()?;
+        match kind {
+            0 => serde_json::from_slice(rest).ok().map(Record::Head),
+            1 => {
+                let (salt, rest) = rest.split_first_chunk()?;
+                let numbers = numbers(rest)?;
+                let ([units, in_flight, tag], by_place) = numbers.split_first_chunk()?;
+                let (keys, capacities) = by_place.split_at_checked(by_place.len() / 2)?;
+                let sizes = Sizes {
+                    units: u32::try_from(*units).ok().filter(|&units| (1..=MAX_BUCKETS as u32).contains(&units))?,
+                    in_flight: (*in_flight).try_into().ok()?,
+                    keys: keys.to_vec(),
+                    capacities: capacities.to_vec(),
+                    tag_len: TagLen::new((*tag).try_into().ok()?)?,
+                };
+                (keys.len() == capacities.len()).then_some(Record::Start(Start { salt: *salt, sizes }))
+            }
+            2 => {
+                let (id, rest) = rest.split_first_chunk()?;
+                let (digest, rest) = rest.split_first_chunk()?;
+                let (matches, rest) = rest.as_chunks();
+                let matches = matches.iter().map(Match::from_bytes).collect();
+                rest.is_empty().then(|| Record::Unit(UnitId(u32::from_le_bytes(*id)), *digest, matches))
+            }
+            3 => {
+                let [missing, at_once] = numbers(rest)?.try_into().ok()?;
+                Some(Record::Attempt(Attempt { missing, at_once }))
+            }
+            4 => numbers(rest)?.try_into().ok().map(|[keys]: [u64; 1]| Record::Count(keys)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::keys::KeyId;
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_the_decoder_panic(bytes: Vec<u8>) {
+            let _ = Record::decode(&bytes);
+        }
+
+        #[test]
+        fn units_survive_their_encoding(id: u32, digest: [u8; 32], words: Vec<(u64, u64, u64)>) {
+            let m = |(key, rows, times)| Match { key: KeyId(key), rows, times };
+            let matches: Vec<Match> = words.into_iter().map(m).collect();
+            let decoded = Record::decode(&Record::Unit(UnitId(id), digest, matches.clone()).encode());
+            proptest::prop_assert!(
+                matches!(decoded, Some(Record::Unit(i, d, m)) if i.0 == id && d == digest && m == matches)
+            );
+        }
+    }
+}

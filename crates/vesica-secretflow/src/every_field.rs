@@ -2,11 +2,12 @@
 //! in every kind of job, and must change the job, or be refused, or be told of by its name. The fields come from the
 //! messages themselves, so one that is added later is held to it too.
 
+use super::job;
 use super::json;
 use super::launch::LaunchConfig;
 use super::link::Trust;
 use super::message::{Anything, Read};
-use super::translate::{self, Note};
+use super::said::Note;
 use std::collections::{BTreeMap, BTreeSet};
 use vesica_spec::{Join, Spec, SpecError};
 
@@ -159,7 +160,7 @@ type Meant = Result<(Spec, Vec<Note>), SpecError>;
 
 fn meant(launch: &LaunchConfig, trust: &Trust) -> Meant {
     let mut notes = Vec::new();
-    translate::job(launch, trust, &mut notes).map(|spec| (spec, notes))
+    job::job(launch, trust, &mut notes).map(|spec| (spec, notes))
 }
 
 fn read(into: &mut LaunchConfig, text: &str) {

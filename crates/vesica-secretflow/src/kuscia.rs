@@ -3,7 +3,7 @@
 use super::json::{self, Kind, Value, Wrong};
 use super::launch::{LaunchConfig, LinkParty};
 use super::message::{Read, message, plain};
-use super::translate::Note;
+use super::said::Note;
 use std::collections::BTreeMap;
 
 message! {

@@ -7,7 +7,8 @@
 
 use super::launch::{Curve, LaunchConfig, LegacyConfig, OutputParams, PsiType};
 use super::link::{Link, Trust};
-use super::translate::{Note, Result, curve, keys, path, refuse};
+use super::said::{Note, Result, refuse};
+use super::translate::{curve, keys, path};
 use vesica_spec::{
     Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
     ResultKind, Rules, Security, Shared, Spec, default_memory,

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod job;
 mod json;
 mod kuscia;
 mod launch;
@@ -13,6 +14,7 @@ mod legacy;
 mod link;
 mod message;
 mod report;
+mod said;
 mod sample;
 mod translate;
 
@@ -21,8 +23,8 @@ mod every_field;
 
 pub use link::Trust;
 pub use report::report;
+pub use said::Note;
 pub use sample::Benchmark;
-pub use translate::Note;
 
 use json::Wrong;
 use launch::LaunchConfig;
@@ -71,7 +73,7 @@ pub fn read(text: &str, kind: Kind, trust: &Trust) -> Result<Imported, SpecError
         field: Some(wrong.field).filter(|field| !field.is_empty()),
         message: wrong.message,
     })?;
-    let spec = translate::job(&launch, trust, &mut notes)?;
+    let spec = job::job(&launch, trust, &mut notes)?;
     Ok(Imported { spec, notes })
 }
 

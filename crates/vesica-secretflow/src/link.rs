@@ -1,7 +1,7 @@
 //! The link of a launch configuration: who the parties are, where each is found, and how they know each other.
 
 use super::launch::{LinkConfig, LinkParty, SslOptions};
-use super::translate::{Note, Result, refuse};
+use super::said::{Note, Result, refuse};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -1,65 +1,27 @@
-//! What a launch configuration means as a job.
+//! What a `psi_config` means as a job.
 //!
 //! All parties must end with the same `[shared]`, so it follows from fields alone that SecretFlow compares or needs to be
 //! the same: the link's parties, their order and id, and the protocol's settings. What differs between the files
 //! (role, addresses, files) goes into `[mine]`, after the roles have said who learns and who stands left.
 
 use super::launch::{
-    BucketConfig, Curve, EcdhConfig, IoConfig, IoType, JoinType, LaunchConfig, LegacyConfig, LinkConfig, LinkParty,
-    Protocol, ProtocolConfig, PsiConfig, Role, Rr22Config,
+    BucketConfig, Curve, EcdhConfig, IoConfig, IoType, JoinType, LaunchConfig, LinkConfig, LinkParty, Protocol,
+    ProtocolConfig, PsiConfig, Role, Rr22Config,
 };
-use super::legacy;
 use super::link::{Link, Trust};
+use super::said::{Note, Result, refuse};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vesica_spec::{
     Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
-    ResultKind, Rules, Security, Shared, Spec, SpecError, default_memory,
+    ResultKind, Rules, Security, Shared, Spec, default_memory,
 };
-
-/// Something in the file that has another effect than with SecretFlow, or none.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Note {
-    /// The field.
-    pub field: String,
-    /// What becomes of it.
-    pub what: String,
-}
-
-impl Note {
-    pub(super) fn new(field: &str, what: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), what: what.into() }
-    }
-}
-
-impl std::fmt::Display for Note {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.field, self.what)
-    }
-}
 
 /// The largest `shared.unit`.
 const LARGEST_UNIT: u64 = 1 << 20;
 
-pub(super) type Result<T> = std::result::Result<T, SpecError>;
-
-pub(super) fn refuse<T>(field: &str, why: impl Into<String>) -> Result<T> {
-    Err(SpecError::field(field, why))
-}
-
-/// The job that `launch` means.
-///
-/// # Errors
-/// Everything that the file asks for and that cannot be honoured, by its field's name.
-pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
-    match runtime(launch)? {
-        Runtime::Psi(psi) => balanced(launch, psi, trust, notes),
-        Runtime::Legacy(psi) => legacy::job(launch, psi, trust, notes),
-    }
-}
-
 /// The job of a `psi_config`: two parties.
-fn balanced(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
+pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
     let own = outer_or(&launch.self_link_party, &psi.self_link_party);
     let link = Link::of(outer_or(&launch.link_config, &psi.link_config), own, 2, "a psi_config")?;
     let me = link.me();
@@ -124,36 +86,6 @@ fn balanced(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: &mut V
     tell_what_has_no_meaning(launch, psi, told, notes);
     link.tell_what_has_no_meaning(trust, notes);
     Ok(Spec { shared, mine })
-}
-
-/// The kinds of run that are here.
-enum Runtime<'a> {
-    /// A balanced intersection of two tables.
-    Psi(&'a PsiConfig),
-    /// One of three, as version 1 of the interface has it.
-    Legacy(&'a LegacyConfig),
-}
-
-fn runtime(launch: &LaunchConfig) -> Result<Runtime<'_>> {
-    let kinds = [
-        ("psi_config", launch.psi_config.is_some()),
-        ("legacy_psi_config", launch.legacy_psi_config.is_some()),
-        ("ub_psi_config", launch.ub_psi_config.is_some()),
-        ("apsi_sender_config", launch.apsi_sender_config.is_some()),
-        ("apsi_receiver_config", launch.apsi_receiver_config.is_some()),
-        ("dk_pir_sender_config", launch.dk_pir_sender_config.is_some()),
-        ("dk_pir_receiver_config", launch.dk_pir_receiver_config.is_some()),
-        ("pir_config", launch.pir_config.is_some()),
-    ];
-    let given: Vec<&str> = kinds.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect();
-    match (given.as_slice(), &launch.psi_config, &launch.legacy_psi_config) {
-        ([_], Some(psi), _) => Ok(Runtime::Psi(psi)),
-        ([_], _, Some(psi)) => Ok(Runtime::Legacy(psi)),
-        ([], ..) => refuse("psi_config", "is missing: the file says nothing of what to run"),
-        (["ub_psi_config"], ..) => refuse("ub_psi_config", "unbalanced intersections are not here yet"),
-        ([one], ..) => refuse(one, "private information retrieval is not here yet"),
-        (several, ..) => refuse(several[1], format!("stands beside {}; a file asks for one run", several[0])),
-    }
 }
 
 /// What stood in psi_config in early versions, unless it stands where it does now.

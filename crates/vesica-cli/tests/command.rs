@@ -31,7 +31,7 @@ fn usage_errors_end_with_2_and_name_the_nearest() {
         (&["run"], "<JOB|--config <FILE>|--kuscia <FILE>|--json <STRING>>"),
         (&["run", "x.toml", "--quite"], "--quiet"),
         (&["run", "x.toml", "--quiet", "--log", "text"], "--log"),
-        (&["gen", "--rows", "1,2,3", "--overlap", "1", "--out", "/nowhere"], "rows"),
+        (&["gen", "--rows", "1,2,3,4", "--overlap", "1", "--out", "/nowhere"], "rows"),
         (&["gen", "--rows", "ten", "--overlap", "1", "--out", "/nowhere"], "1_000_000"),
         (&["gen", "--rows", "10", "--overlap", "1", "--format", "xls", "--out", "/nowhere"], "parquet"),
         (&["gen", "--rows", "10", "--overlap", "1", "--keys", "ssn", "--out", "/nowhere"], "phone"),

@@ -36,7 +36,7 @@ impl Message {
         let mut from = at;
         for _ in 0..2 {
             // What is missing here the reader will miss too.
-            if !fill(source, &mut word, from)? {
+            if !source.fill(&mut word, from)? {
                 return Ok(None);
             }
             from += 4;
@@ -58,7 +58,7 @@ impl Message {
     fn at(source: &Source, at: u64, len: i64) -> Result<Self, Error> {
         let body = within(source, at, len)?;
         let mut head = vec![0; (body - at) as usize];
-        match fill(source, &mut head, at)? {
+        match source.fill(&mut head, at)? {
             true => Ok(Self { head, body }),
             false => Err(absurd(source)),
         }
@@ -94,7 +94,7 @@ impl Message {
             let at = within(source, self.body, buffer.offset())?;
             let end = within(source, at, buffer.length())?;
             let mut len = [0; PREFIX as usize];
-            if end - at >= PREFIX && fill(source, &mut len, at)? {
+            if end - at >= PREFIX && source.fill(&mut len, at)? {
                 let most = (end - at).saturating_mul(RATIO);
                 // -1 says that the buffer is not compressed.
                 u64::try_from(i64::from_le_bytes(len).max(0))
@@ -125,14 +125,14 @@ impl Blocks {
     pub(crate) fn of(source: &Source) -> Result<Self, Error> {
         let mut tail = [0; END as usize];
         let end = source.bytes().saturating_sub(END);
-        if !fill(source, &mut tail, end)? || !tail.ends_with(b"ARROW1") {
+        if !source.fill(&mut tail, end)? || !tail.ends_with(b"ARROW1") {
             return Ok(Self { dictionaries: Vec::new(), batches: Vec::new() });
         }
         let [a, b, c, d, ..] = tail;
         let len = u64::try_from(i32::from_le_bytes([a, b, c, d])).ok();
         let at = len.and_then(|len| end.checked_sub(len)).ok_or_else(|| absurd(source))?;
         let mut footer = vec![0; (end - at) as usize];
-        if !fill(source, &mut footer, at)? {
+        if !source.fill(&mut footer, at)? {
             return Err(absurd(source));
         }
         guarded(source, || {
@@ -158,7 +158,7 @@ impl Block {
         within(source, body, self.body)?;
         let mut word = [0; 4];
         // The head begins as in a stream; its length counts what stands before it.
-        let marked = fill(source, &mut word, at)? && word == [0xff; 4];
+        let marked = source.fill(&mut word, at)? && word == [0xff; 4];
         let before = if marked { 8 } else { 4 };
         let head = Message::at(source, at + before, self.head - before as i64)?;
         head.check(source).map(drop)
@@ -173,16 +173,4 @@ fn within(source: &Source, at: u64, len: i64) -> Result<u64, Error> {
 
 fn absurd(source: &Source) -> Error {
     corrupt(source, "a length in it is larger than the file allows")
-}
-
-/// Fills `buf` from `at` on; says whether there was enough.
-fn fill(source: &Source, buf: &mut [u8], at: u64) -> Result<bool, Error> {
-    let mut has = 0;
-    while has < buf.len() {
-        match source.read_at(&mut buf[has..], at + has as u64)? {
-            0 => return Ok(false),
-            n => has += n,
-        }
-    }
-    Ok(true)
 }

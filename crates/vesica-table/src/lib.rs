@@ -36,6 +36,8 @@ mod ipc;
 mod ipc_sizes;
 mod open;
 mod parquet;
+mod parquet_sizes;
+mod parquet_thrift;
 mod reorder;
 mod scan;
 mod sealed;

@@ -1,16 +1,18 @@
-use crate::source::Cursor;
+use crate::parquet_sizes::{Ended, Pages, Pass, footer};
 use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
-use bytes::Bytes;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowGroups, RowSelector,
 };
+use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::column::page::{PageIterator, PageReader};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, Length};
-use std::io::BufReader;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use vesica_types::RowId;
@@ -22,6 +24,9 @@ const BATCH_VALUES: usize = 2 << 20;
 /// The most rows that are asked of the file at a time.
 const ASKED: usize = 1 << 20;
 
+/// As many rows that nobody asked for are passed over, which takes longer than to read a few.
+const READ_OVER: usize = 64;
+
 /// The most rows made of one by repetition at a time.
 const REPEATED: usize = 64 << 10;
 
@@ -32,31 +37,133 @@ pub(crate) struct ParquetTable {
     columns: Vec<Column>,
 }
 
-/// The source as the parquet crate reads it.
-struct Chunks(Arc<Source>);
+/// Some row groups as the parquet crate reads them: their pages are checked.
+struct Groups {
+    source: Arc<Source>,
+    metadata: Arc<ParquetMetaData>,
+    groups: Vec<usize>,
+    pass: Arc<Pass>,
+}
 
-impl Length for Chunks {
-    fn len(&self) -> u64 {
-        self.0.bytes()
+impl RowGroups for Groups {
+    fn num_rows(&self) -> usize {
+        self.row_groups().map(|group| group.num_rows() as usize).sum()
+    }
+
+    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
+        let (source, metadata, pass) = (self.source.clone(), self.metadata.clone(), self.pass.clone());
+        let pages = move |group: usize| -> Result<Box<dyn PageReader>, ParquetError> {
+            let group = metadata.row_group(group);
+            Ok(Box::new(Pages::of(&source, group.column(column), group.num_rows() as usize, &pass)?))
+        };
+        Ok(Box::new(Chunks(Box::new(self.groups.clone().into_iter().map(pages)))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.groups.iter().map(|group| self.metadata.row_group(*group)))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
     }
 }
 
-impl ChunkReader for Chunks {
-    type T = BufReader<Cursor>;
+/// The chunks of a column.
+struct Chunks(Box<dyn Iterator<Item = Result<Box<dyn PageReader>, ParquetError>> + Send>);
 
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(BufReader::new(Cursor::new(&self.0, start)))
+impl Iterator for Chunks {
+    type Item = Result<Box<dyn PageReader>, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl PageIterator for Chunks {}
+
+/// Rows of some columns, a batch at a time.
+struct Rows {
+    groups: Groups,
+    levels: FieldLevels,
+    /// The rows of the groups before the ones that are left, and which of these are asked for.
+    passed: usize,
+    left: VecDeque<RowSelector>,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Rows {
+    fn of(groups: Groups, levels: FieldLevels, asked: Vec<RowSelector>) -> Result<Self, Error> {
+        let left = asked.into();
+        let reader = Self::reader(&groups, &levels, 0, &left)?;
+        Ok(Self { groups, levels, passed: 0, left, reader })
     }
 
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        // The length comes from the file.
-        if start.checked_add(length as u64).is_none_or(|end| end > self.0.bytes()) {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end of the file")));
+    /// A reader of what is left, and of the rows between that are read too.
+    fn reader(
+        groups: &Groups,
+        levels: &FieldLevels,
+        passed: usize,
+        left: &VecDeque<RowSelector>,
+    ) -> Result<ParquetRecordBatchReader, Error> {
+        let all = passed == 0 && *left == [RowSelector::select(groups.num_rows())];
+        // The crate reads all rows faster than a selection of all rows.
+        let selection = (!all).then(|| {
+            let before = std::iter::once(RowSelector::skip(passed));
+            before.chain(left.iter().map(|rows| RowSelector { skip: passed_over(rows), ..*rows })).collect()
+        });
+        let reader = || ParquetRecordBatchReader::try_new_with_row_groups(levels, groups, groups.pass.rows, selection);
+        guarded(&groups.source, || reader().map_err(|e| reading(&groups.source, e)))
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            let source = self.groups.source.clone();
+            let read = guarded(&source, || self.reader.next().transpose().map_err(|e| arrow(&source, e)));
+            match (read, self.groups.pass.ended()) {
+                (Ok(None), _) => return Ok(None),
+                (Ok(Some(batch)), _) => {
+                    let asked = self.asked(batch.num_rows())?;
+                    match asked.true_count() {
+                        0 => {}
+                        n if n == batch.num_rows() => return Ok(Some(batch)),
+                        _ => return filter_record_batch(&batch, &asked).map(Some).map_err(|e| arrow(&source, e)),
+                    }
+                }
+                (Err(error), None) => return Err(error),
+                (Err(_), Some(Ended::Wrong(why))) => return Err(corrupt(&source, why)),
+                (Err(_), Some(Ended::Rows(rows))) => {
+                    self.groups.pass = Arc::new(self.groups.pass.in_batches_of(*rows));
+                    self.reader = Self::reader(&self.groups, &self.levels, self.passed, &self.left)?;
+                }
+            }
         }
-        let mut bytes = vec![0; length];
-        self.0.read_exact_at(&mut bytes, start)?;
-        Ok(bytes.into())
     }
+
+    /// Which of the next `count` rows that are read are asked for.
+    fn asked(&mut self, count: usize) -> Result<BooleanArray, Error> {
+        let mut asked = BooleanBufferBuilder::new(count);
+        while asked.len() < count {
+            let more = || corrupt(&self.groups.source, "it has more rows than its footer says");
+            let mut rows = self.left.pop_front().ok_or_else(more)?;
+            if passed_over(&rows) {
+                self.passed += rows.row_count;
+                continue;
+            }
+            let own = rows.row_count.min(count - asked.len());
+            asked.append_n(own, !rows.skip);
+            self.passed += own;
+            rows.row_count -= own;
+            if rows.row_count > 0 {
+                self.left.push_front(rows);
+            }
+        }
+        Ok(BooleanArray::new(asked.finish(), None))
+    }
+}
+
+/// Whether rows are passed over: fewer are read with those around them.
+fn passed_over(rows: &RowSelector) -> bool {
+    rows.skip && rows.row_count >= READ_OVER
 }
 
 /// What the parquet crate's errors mean here.
@@ -102,15 +209,40 @@ pub(crate) fn columns(schema: &SchemaRef) -> Vec<Column> {
 
 impl ParquetTable {
     pub(crate) fn open(source: Arc<Source>) -> Result<Self, Error> {
-        let load = || ArrowReaderMetadata::load(&Chunks(source.clone()), ArrowReaderOptions::new());
+        let footer = footer(&source)?;
+        let load = || {
+            let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
+            ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
+        };
         let metadata = guarded(&source, || load().map_err(|e| reading(&source, e)))?;
+        let groups = metadata.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
+        let rows = groups.into_iter().try_fold(0i64, |sum, rows| sum.checked_add(rows).filter(|_| rows >= 0));
+        let said = metadata.metadata().file_metadata().num_rows();
+        if rows != Some(said) {
+            return Err(corrupt(
+                &source,
+                &format!("its footer counts {said} rows, and others by group; write it again"),
+            ));
+        }
         let columns = columns(metadata.schema());
         Ok(Self { source, metadata, columns })
     }
 
-    fn reader(&self) -> ParquetRecordBatchReaderBuilder<Chunks> {
-        ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks(self.source.clone()), self.metadata.clone())
-            .with_batch_size((BATCH_VALUES / self.columns.len().max(1)).clamp(64, BATCH_ROWS))
+    /// The columns at `places`, in the file's order, and a pass over them.
+    fn columns_at(&self, places: &[usize]) -> Result<(FieldLevels, Pass), Error> {
+        let schema = self.metadata.parquet_schema();
+        let mask = ProjectionMask::roots(schema, places.iter().copied());
+        let leaves = schema.columns().iter().enumerate().filter(|(i, _)| mask.leaf_included(*i)).map(|(_, leaf)| leaf);
+        let rows = (BATCH_VALUES / self.columns.len().max(1)).clamp(64, BATCH_ROWS);
+        let rows = self.rows().map_or(rows, |all| rows.min(all.max(1) as usize));
+        let pass = Pass::over(&self.source, rows, leaves)?;
+        let levels = || parquet_to_arrow_field_levels(schema, mask, Some(self.metadata.schema().fields()));
+        Ok((guarded(&self.source, || levels().map_err(|e| reading(&self.source, e)))?, pass))
+    }
+
+    fn groups(&self, groups: Vec<usize>, pass: &Pass) -> Groups {
+        let (source, metadata) = (self.source.clone(), self.metadata.metadata().clone());
+        Groups { source, metadata, groups, pass: Arc::new(pass.in_batches_of(pass.rows)) }
     }
 }
 
@@ -140,9 +272,11 @@ impl Table for ParquetTable {
         let schema = self.metadata.schema();
         text::check_keys(&self.source, places.iter().map(|&i| schema.field(i)))?;
         self.source.begin()?;
-        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
-        let build = || self.reader().with_projection(mask).build().map_err(|e| reading(&self.source, e));
-        let mut reader = guarded(&self.source, build)?;
+        let metadata = self.metadata.metadata();
+        let total = metadata.file_metadata().num_rows().max(0) as usize;
+        let (levels, pass) = self.columns_at(&places)?;
+        let groups = self.groups((0..metadata.num_row_groups()).collect(), &pass);
+        let mut rows = Rows::of(groups, levels, vec![RowSelector::select(total)])?;
         let (_, order) = table::in_file_order(&places);
         let schema = text::schema(columns.iter().cloned());
         let source = self.source.clone();
@@ -151,15 +285,18 @@ impl Table for ParquetTable {
             if ended {
                 return None;
             }
-            let mut take = |batch: RecordBatch| {
+            let take = |batch: RecordBatch| {
                 let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
-                text::keys(&schema, &columns)
+                guarded(&source, || text::keys(&schema, &columns).map_err(|e| arrow(&source, e)))
             };
-            let batch = guarded(&source, || match reader.next() {
-                Some(batch) => batch.and_then(&mut take).map(Some).map_err(|e| arrow(&source, e)),
-                None => source.check().map(|()| None),
-            });
-            let batch = batch.transpose();
+            let batch = match rows.next() {
+                Ok(Some(batch)) => Some(take(batch)),
+                Ok(None) if rows.passed != total => {
+                    Some(Err(corrupt(&source, "it has fewer rows than its footer says")))
+                }
+                Ok(None) => source.check().err().map(Err),
+                Err(error) => Some(Err(error)),
+            };
             ended = !matches!(batch, Some(Ok(_)));
             batch
         })))
@@ -177,8 +314,8 @@ impl Table for ParquetTable {
             return Err(Error::Bug("verbatim rows of a Parquet file".into()));
         }
         self.source.begin()?;
-        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied());
         let (_, order) = table::in_file_order(columns);
+        let (levels, pass) = self.columns_at(columns)?;
         let mut next = rows.next().transpose()?;
         let mut first = 0;
         for (group, meta) in self.metadata.metadata().row_groups().iter().enumerate() {
@@ -210,16 +347,10 @@ impl Table for ParquetTable {
                     at = row + 1;
                     next = rows.next().transpose()?;
                 }
-                let selection = RowSelection::from(selectors);
-                let reader = self.reader().with_projection(mask.clone()).with_row_groups(vec![group]);
-                let reader = reader.with_row_selection(selection);
                 let mut times = times.as_slice();
-                let mut reader = guarded(&self.source, || reader.build().map_err(|e| reading(&self.source, e)))?;
-                let mut read = || {
-                    let batch = reader.next().map(|batch| batch.and_then(|batch| batch.project(&order)));
-                    batch.transpose().map_err(|e| arrow(&self.source, e))
-                };
-                while let Some(batch) = guarded(&self.source, &mut read)? {
+                let mut read = Rows::of(self.groups(vec![group], &pass), levels.clone(), selectors)?;
+                while let Some(batch) = read.next()? {
+                    let batch = batch.project(&order).map_err(|e| arrow(&self.source, e))?;
                     let Some((these, rest)) = times.split_at_checked(batch.num_rows()) else {
                         return Err(corrupt(&self.source, "it has more rows than its footer says"));
                     };

@@ -95,6 +95,18 @@ impl Source {
         self.file.read_at(buf, offset).map_err(|e| Error::reading(&self.path, e))
     }
 
+    /// Fills `buf` from `offset` on; says whether there was enough. No pass counts it.
+    pub(crate) fn fill(&self, buf: &mut [u8], offset: u64) -> Result<bool, Error> {
+        let mut has = 0;
+        while has < buf.len() {
+            match self.read_at(&mut buf[has..], offset + has as u64)? {
+                0 => return Ok(false),
+                n => has += n,
+            }
+        }
+        Ok(true)
+    }
+
     /// Bytes read by the latest pass.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.read.load(Relaxed)

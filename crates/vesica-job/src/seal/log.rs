@@ -1,7 +1,7 @@
 //! A file of sealed records that grows. What a process appended before it was killed is there for the next one.
 //!
-//! Behind the front ([`key`](crate::seal::key)) the records stand in stretches, one for each process that appended
-//! some.
+//! Behind the front ([`key`](crate::seal::key)) the records stand in stretches. Each process that appends begins a new
+//! one, and so does an append after one that failed.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -163,7 +163,8 @@ impl Log {
     }
 }
 
-/// The front of the file at `path`, which is made anew if it holds no record that another key would be needed for.
+/// The front of the file at `path`. It is written anew if it is not whole. It is also written anew if nothing stands
+/// behind it, and it says that a key was given and none is given now, or the other way round.
 fn front(path: &Path, kind: &[u8; 15], given: &Given, file: &mut File) -> Result<Front, JobError> {
     let (magic, other) = (magic(kind, given.is_secret()), magic(kind, !given.is_secret()));
     let mut bytes = [0; Front::BYTES];

@@ -164,7 +164,8 @@ impl<'a, G: Group> Mask<'a, G> {
     pub fn returned<'b>(&self, ch: &'b mut dyn Channel, list: &'b Records) -> Result<Returned<'b>> {
         let (bytes, frames) = (self.tag_bytes(), self.frames(list.len()));
         let sorting = self.sorting(bytes + PLACE, list.len())?;
-        Ok(Returned { ch, parts: Box::new(frames.parts()), read: 0, list: list.read(), place: G::WIRE, bytes, sorting })
+        let (parts, heads) = (Box::new(frames.parts()), Heads::of(list.len()));
+        Ok(Returned { ch, parts, read: 0, list: list.read(), place: G::WIRE, bytes, heads, sorting })
     }
 
     /// T of an element: the first L bits of a hash of its encoding.
@@ -328,6 +329,7 @@ pub struct Returned<'a> {
     /// Where a record of the list has its place.
     place: usize,
     bytes: usize,
+    heads: Heads,
     sorting: Sorting,
 }
 
@@ -339,6 +341,9 @@ impl Returned<'_> {
         {
             self.read += 1;
             for tag in self.ch.recv_exact(items * self.bytes)?.chunks_exact(self.bytes) {
+                if !self.heads.take(tag) {
+                    return Err(self.ch.accuse(Misbehaviour::Contradiction("its tags are too much alike")));
+                }
                 self.sorting.push([tag, &self.list.next_one()?[self.place..]])?;
             }
         }
@@ -349,6 +354,27 @@ impl Returned<'_> {
     pub fn sorted(mut self) -> Result<Records> {
         self.receive(u64::MAX)?;
         self.sorting.sorted()
+    }
+}
+
+/// How many tags begin with each two bytes. What a [`vesica_session::Room`] takes is parted by its first bytes, and a part is sorted in
+/// memory. Other records begin with what a peer cannot foresee, but these tags are the peer's own words: it could put all into one part.
+struct Heads {
+    seen: Vec<u64>,
+    most: u64,
+}
+
+impl Heads {
+    /// For `n` tags. Of tags that are like random ones, more than four times their share and 64 begin alike with a probability below 2^-80.
+    fn of(n: u64) -> Self {
+        Self { seen: vec![0; 1 << 16], most: 4 * (n >> 16) + 64 }
+    }
+
+    /// Counts a tag; false if too many begin as it does.
+    fn take(&mut self, tag: &[u8]) -> bool {
+        let seen = &mut self.seen[usize::from(u16::from_be_bytes([tag[0], tag[1]]))];
+        *seen += 1;
+        *seen <= self.most
     }
 }
 
@@ -550,6 +576,38 @@ mod tests {
             );
             let error = got.unwrap_err().to_string();
             assert!(error.starts_with(&format!("bob broke the protocol: element {at} of a list is")), "{error}");
+        }
+    }
+
+    /// A peer that returns tags which all begin alike would put them into one part of the room, which is read into memory whole.
+    #[test]
+    fn tags_that_begin_alike_are_refused() {
+        for (alike, refused) in [(64, false), (65, true), (100, true)] {
+            let tag = |at: u8| if at < alike { [7, 7, at, 0, 0, 0, 0, 0, 0, 0] } else { [at; 10] };
+            let (got, ()) = two(
+                |lines, _| {
+                    let keys = digests(0, 100);
+                    let list = List { keys: &keys, room: &Memories, threads: 1, advance: &|_| () };
+                    let tag_len = TagLen::new(10).unwrap();
+                    let mask =
+                        Mask::<Curve25519>::open(Dst::new(b"test"), [0; 32], tag_len, 16, &list, &mut fixed_rng(1));
+                    let ch = lines.peer()?;
+                    let mine = mask.keys(100, ch)?;
+                    let returned = mask.returned(ch, &mine)?.sorted();
+                    returned.map(|returned| returned.len())
+                },
+                |lines, _| {
+                    let tags: Vec<[u8; 10]> = (0..100).map(tag).collect();
+                    // Who refuses is gone before the last frame.
+                    tags.chunks(16).for_each(|tags| _ = lines.peer().unwrap().send(tags.as_flattened()));
+                },
+            );
+            match got {
+                Ok(returned) => assert!(!refused && returned == 100, "{alike}"),
+                Err(error) => {
+                    assert!(refused && error.to_string() == "bob broke the protocol: its tags are too much alike")
+                }
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::input::keys::Keys;
+use crate::local;
 use crate::tell::control::Control;
 use crate::threads::cores;
 use crate::units::cut::Units;
@@ -84,15 +85,12 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
     Ok(Tables { read: read.times(factor), write: write.times(factor) })
 }
 
-/// Writes every other one of `rows` rows to a file that is gone afterwards.
+/// Writes every other one of `rows` rows to a file that is gone afterwards. It stands in the output's folder, where such rows are to be
+/// readable: those in `scratch` are not. Where that folder is still to be made, nothing is tried.
 fn written(plan: &Plan, output: &Output, table: &dyn Table, rows: u64, scratch: &Path) -> Result<(), JobError> {
-    let folder = tempfile::tempdir_in(scratch).map_err(|error| JobError::File {
-        what: "cannot write into",
-        path: scratch.to_owned(),
-        error,
-    })?;
-    let name = output.path.file_name().unwrap_or("rows.csv".as_ref());
-    let output = Output { path: folder.path().join(name), ..output.clone() };
+    if !local::folder(&output.path).is_dir() {
+        return Ok(());
+    }
     let mut picks = Picks::new(rows, Share::Picks.of(plan.memory), scratch)?;
     for row in (0..rows).step_by(2) {
         picks.push_turn(RowId(row), 1)?;
@@ -100,7 +98,8 @@ fn written(plan: &Plan, output: &Output, table: &dyn Table, rows: u64, scratch: 
     let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
     let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
     let table = view.as_ref().map_or(table, |view| view);
-    let mut sink = vesica_table::create(&output, table)?;
+    // What is not committed never gets its name: an output that is there already stays.
+    let mut sink = vesica_table::create(output, table)?;
     vesica_table::gather(table, picks, memory, workers, scratch, &mut *sink)?;
     sink.finish()?;
     Ok(())
@@ -168,24 +167,53 @@ impl Table for Beginning<'_> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_table_costs_something_and_nothing_is_left_behind() {
+    /// A folder with a table of 5000 rows, and alice's plan for it whose output is `output`.
+    fn plan_for(output: &str) -> (tempfile::TempDir, Plan) {
         let dir = tempfile::tempdir().unwrap();
         let text: String = (0..5000).map(|i| format!("{i},{i}\n")).collect();
         std::fs::write(dir.path().join("a.csv"), format!("id,v\n{text}")).unwrap();
+        std::fs::create_dir(dir.path().join("scratch")).unwrap();
+        let output = output.replace("DIR", &dir.path().display().to_string());
         let job = format!(
             "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"rr22\"\nlearns = [\"alice\"]\ninsecure = true\n\
              [mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = {{ path = \"{0}/a.csv\", keys = [\"id\"] }}\n\
-             output = {{ path = \"{0}/o.csv\" }}\nscratch = \"{0}\"\n",
+             output = {{ path = \"{output}\" }}\nscratch = \"{0}/scratch\"\n",
             dir.path().display()
         );
         let plan = vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap();
+        (dir, plan)
+    }
+
+    #[test]
+    fn a_table_costs_something_and_nothing_is_left_behind() {
+        let (dir, plan) = plan_for("DIR/o.csv");
+        std::fs::write(dir.path().join("o.csv"), "an older one").unwrap();
         let table = vesica_table::open(&plan.input).unwrap();
         let costs = tables(&plan, &*table, 50_000).unwrap();
         assert!(costs.read.cpu_s > 0.0 && costs.write.wall_s > 0.0, "{costs:?}");
         let fewer = Beginning { table: &*table, rows: 7 };
         let rows: usize = fewer.keys(&["id".into()], 1).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
         assert_eq!(rows, 7);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
+        assert_eq!(std::fs::read_to_string(dir.path().join("o.csv")).unwrap(), "an older one");
+    }
+
+    /// Rows in the clear are tried where the output goes, and never among what is masked: not even a scratch folder is needed for them.
+    #[test]
+    fn rows_are_not_written_into_scratch() {
+        let (dir, plan) = plan_for("DIR/o.csv");
+        std::fs::remove_dir(dir.path().join("scratch")).unwrap();
+        let table = vesica_table::open(&plan.input).unwrap();
+        assert!(tables(&plan, &*table, 5000).unwrap().write.wall_s > 0.0);
+    }
+
+    /// A forecast needs no folder for the output, and standard output has none.
+    #[test]
+    fn an_output_that_is_no_file_yet_can_be_forecast() {
+        for output in ["-", "DIR/missing/o.csv"] {
+            let (_dir, plan) = plan_for(output);
+            let table = vesica_table::open(&plan.input).unwrap();
+            assert!(tables(&plan, &*table, 5000).unwrap().read.cpu_s > 0.0, "{output}");
+        }
     }
 }

@@ -2,6 +2,7 @@ use crate::meet::difference::Difference;
 use std::path::PathBuf;
 use vesica_session::Fault;
 use vesica_spec::SpecError;
+use vesica_types::Party;
 
 /// Why a run ended without a result. [`JobError::fault`] says whose fault it is; exit codes are that and nothing else.
 #[derive(Debug, thiserror::Error)]
@@ -187,14 +188,16 @@ impl JobError {
         }
     }
 
-    /// What a peer may be told of it: the kind of fault, who among the parties caused it, and nothing of this party's data or files.
-    pub fn for_peer(&self) -> String {
+    /// What the peer `to` may be told of it: the kind of fault, who among the parties caused it, and nothing of this party's data or
+    /// files, nor of what another peer sent.
+    pub fn for_peer(&self, to: &Party) -> String {
         use vesica_session::Error;
         match self {
             JobError::Session(Error::Net { peer, .. }) => return format!("it lost {peer}"),
-            JobError::Session(Error::Peer { peer, fault }) => {
-                return format!("it says that {peer} broke the protocol: {fault}");
+            JobError::Session(Error::Peer { peer, fault }) if peer == to => {
+                return format!("it says that you broke the protocol: {fault}");
             }
+            JobError::Session(Error::Peer { peer, .. }) => return format!("it says that {peer} broke the protocol"),
             JobError::Session(Error::Stopped { peer, fault: Fault::Interrupted, .. }) => {
                 return format!("{peer} was interrupted");
             }
@@ -213,7 +216,7 @@ impl JobError {
                     "it has answered this side as often as shared.limits.answers = {limit} allows: remove what mine.resume kept \
                      and run again on both sides, or agree on a larger limit"
                 ),
-                JobError::OtherKeys { .. } => {
+                JobError::OtherKeys { peer, .. } if peer == to.name() => {
                     "this side came back with another number of keys, but a run is for one table of each party: remove what \
                      mine.resume kept of this run, and run again on both sides"
                         .into()
@@ -234,12 +237,11 @@ fn list(differences: &[Difference]) -> String {
 mod tests {
     use super::*;
     use vesica_session::{Error, Misbehaviour};
-    use vesica_types::Party;
 
     /// A third party hears who is at fault, from one that had it from another.
     #[test]
     fn a_peer_is_told_who_among_the_parties_is_at_fault() {
-        let bob = Party::new(1, "bob");
+        let [bob, carol] = [Party::new(1, "bob"), Party::new(2, "carol")];
         let stopped = |fault, why: &str| Error::Stopped { peer: bob.clone(), fault, why: why.into() };
         let accused = Error::Peer { peer: bob.clone(), fault: Misbehaviour::Flood };
         for (error, fault, words) in [
@@ -247,11 +249,23 @@ mod tests {
             (stopped(Fault::Network, "it lost carol"), Fault::Network, "bob stopped the run: it lost carol"),
             (stopped(Fault::Interrupted, "it was interrupted"), Fault::Peer, "bob was interrupted"),
             (stopped(Fault::Input, "its disk"), Fault::Peer, "bob stopped the run: its disk"),
-            (accused, Fault::Peer, "it says that bob broke the protocol: more data than it had leave to send"),
+            (accused, Fault::Peer, "it says that bob broke the protocol"),
             (Error::Bug("x".into()), Fault::Bug, "a bug on its side"),
         ] {
             let error = JobError::Session(error);
-            assert_eq!((error.fault_for_peer(), error.for_peer()), (fault, words.to_owned()));
+            assert_eq!((error.fault_for_peer(), error.for_peer(&carol)), (fault, words.to_owned()));
         }
+    }
+
+    /// An honest third party is not told that it broke the protocol, nor what another one sent.
+    #[test]
+    fn only_the_peer_at_fault_is_called_you() {
+        let [bob, carol] = [Party::new(1, "bob"), Party::new(2, "carol")];
+        let broke: JobError = Error::Peer { peer: bob.clone(), fault: Misbehaviour::Order { index: 3 } }.into();
+        assert_eq!(broke.for_peer(&bob), "it says that you broke the protocol: element 3 of a list is out of order");
+        assert_eq!(broke.for_peer(&carol), "it says that bob broke the protocol");
+        let other = JobError::OtherKeys { peer: "bob".into(), before: 1, now: 2 };
+        assert!(other.for_peer(&bob).contains("this side came back"));
+        assert_eq!(other.for_peer(&carol), "it says that a peer is at fault");
     }
 }

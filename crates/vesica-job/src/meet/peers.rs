@@ -83,7 +83,8 @@ impl Peers {
     pub fn abort(&self, error: &JobError) {
         std::thread::scope(|scope| {
             // Each of them may take a second to hear it.
-            self.0.iter().for_each(|link| _ = scope.spawn(|| link.abort(error.fault_for_peer(), &error.for_peer())));
+            let tell = |link: &Link| link.abort(error.fault_for_peer(), &error.for_peer(link.peer()));
+            self.0.iter().for_each(|link| _ = scope.spawn(move || tell(link)));
         });
     }
 

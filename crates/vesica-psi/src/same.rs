@@ -9,7 +9,9 @@ use vesica_curve::Ristretto255;
 use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
 use vesica_types::{Digest, TagLen, UnitId};
 
-/// Whether the peer holds this digest too. Both call it, with the same `session`, which no other call may have.
+/// Whether the peer holds this digest too. Both call it, with the same `session`, which names the run, the two parties and what they
+/// compare: what is said in one comparison is of no use in another. One that is made again after a break has the same name and
+/// draws its scalar and opening anew.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol.

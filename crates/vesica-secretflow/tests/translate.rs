@@ -661,6 +661,42 @@ fn a_task_of_kuscia_is_a_job() {
     assert!(import("{}").is_err() && import("[]").is_err());
 }
 
+#[test]
+fn a_task_of_kuscia_for_three_is_a_job() {
+    let config = |own: &str| {
+        serde_json::json!({ "legacyPsiConfig": {
+            "psiType": "ECDH_PSI_3PC", "receiverRank": 2,
+            "inputParams": { "path": format!("/tmp/{own}.csv"), "selectFields": ["id"] },
+            "outputParams": { "path": format!("/tmp/{own}.out.csv") }
+        }})
+    };
+    let party = |name: &str, port: u16| serde_json::json!({ "name": name, "services": [{ "endpoints": [format!("1.2.3.4:{port}")] }] });
+    let specs = [0, 1, 2].map(|own| {
+        let task = serde_json::json!({
+            "task_id": "of-three",
+            "task_input_config": { "sf_psi_config_map": { "bob": config("bob"), "carol": config("carol"), "alice": config("alice") } },
+            "task_cluster_def": { "parties": [party("carol", 3), party("alice", 1), party("bob", 2)], "self_party_idx": own },
+            "allocated_ports": { "ports": [{ "name": "psi", "port": 4321 }] },
+        });
+        read(&task.to_string(), Kind::Kuscia, &Trust::Insecure).unwrap().spec
+    });
+    // The parties' names give their ranks.
+    let [carol, alice, bob] = specs;
+    assert!(alice.shared == bob.shared && bob.shared == carol.shared);
+    assert_eq!(
+        (&alice.shared.parties[..], &alice.shared.learns[..]),
+        (&["carol", "alice", "bob"].map(str::to_owned)[..], &["carol".to_owned()][..])
+    );
+    assert_eq!(
+        (alice.mine.listen.as_deref(), bob.mine.listen.as_deref(), carol.mine.listen),
+        (Some("0.0.0.0:4321"), Some("0.0.0.0:4321"), None)
+    );
+    assert_eq!(
+        (&bob.mine.connect["alice"][..], &carol.mine.connect["bob"][..], carol.mine.connect.len()),
+        ("1.2.3.4:1", "1.2.3.4:2", 2)
+    );
+}
+
 /// What is written as a job file means what was imported.
 #[test]
 fn an_imported_job_can_be_written_and_read_again() {

@@ -71,7 +71,7 @@ fn all_is_well(two: &Two, expected: &[String; 2]) {
     assert!(!ledgers.exists() || two::names(&ledgers).is_empty(), "{:?}", two::names(&ledgers));
 }
 
-const AGAIN: &str = "run the same command again on both sides";
+const AGAIN: &str = "run the same command again on every side";
 
 #[test]
 fn a_connection_cut_at_any_of_the_last_words_leaves_both_well() {

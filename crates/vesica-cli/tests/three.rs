@@ -263,6 +263,38 @@ fn a_connection_of_two_that_breaks_is_made_again() {
     }
 }
 
+/// Killed when the protocol is over, at each of the steps that end a run. The others may be done and gone by then: in that case the
+/// victim says what to do, which is to run all three again.
+#[test]
+fn a_party_killed_at_the_end_of_a_run_goes_on() {
+    let tables = slow_tables();
+    let check = |phase: &str, victim: usize| {
+        let mut three = slow(&tables);
+        three.change("patience = \"60s\"", "patience = \"6s\"");
+        let mut runs = three.jobs.each_ref().map(start_slow).map(Some);
+        let gone = runs[victim].take().unwrap();
+        gone.until(&format!("\"phase\":\"{phase}\""));
+        drop(gone);
+        let again = start_slow(&three.jobs[victim]).wait(LONG);
+        let others: Vec<_> = runs.into_iter().flatten().map(|run| run.wait(LONG)).collect();
+        if again.code != Some(0) || others.iter().any(|run| run.code != Some(0)) {
+            // Unless the victim had removed its ledger already.
+            let words = ["did not come within 6 s", "run the same command again on every side"];
+            let kept = again.stderr.contains("\"phase\":\"resume\"");
+            let told = words.map(|words| again.stderr.contains(words));
+            assert!(told[0] && (told[1] || !kept), "{phase}: {again:?} {others:?}");
+            three.run_well();
+        }
+        assert_eq!(three.outputs(), joined(&tables), "{phase}");
+        no_ledgers(&three);
+    };
+    std::thread::scope(|scope| {
+        for (victim, phase) in ["compare", "settle", "write", "finish", "close"].into_iter().enumerate() {
+            scope.spawn(move || check(phase, victim % 3));
+        }
+    });
+}
+
 /// One party or more, up to three times a run, at any moment. Parties may be left alone that were killed when the others were done;
 /// then all run once more.
 #[test]
@@ -354,10 +386,10 @@ fn a_wrong_certificate_of_one_ends_all_three() {
     let print = run(&["cert", "bob", "--out", other.to_str().unwrap()]).good().stdout.trim().to_owned();
     three.jobs[1].change("bob.pem", "other/bob.pem");
     let [alice, bob, carol] = three.run();
-    // Bob calls alice, who does not let him in; carol calls bob, and sees who answers.
+    // Bob calls alice, who does not let him in. Carol calls bob and sees who answers, unless he has given up by then.
     assert!(alice.stderr.contains(&print), "{alice:?}");
-    carol.bad(5, &["is not bob", &print]);
-    assert!(matches!((alice.code, bob.code), (Some(4 | 5), Some(4 | 5))), "{alice:?} {bob:?}");
+    assert!(carol.error().contains("is not bob") || carol.error().contains("bob did not come"), "{carol:?}");
+    assert!([alice, bob, carol].iter().all(|party| matches!(party.code, Some(4 | 5))), "one of them goes on");
     three.no_outputs();
 }
 

@@ -12,7 +12,7 @@ pub enum JobError {
     #[error("{0}")]
     Spec(#[from] SpecError),
     /// The parties' shared documents differ.
-    #[error("{peer} holds a different job. [shared] must be the same on both sides:{}", list(.differences))]
+    #[error("{peer} holds a different job. [shared] must be the same on every side:{}", list(.differences))]
     Disagree {
         /// The peer.
         peer: String,
@@ -53,10 +53,10 @@ pub enum JobError {
     )]
     TooSmall(u64),
     /// A connection that was lost after the last unit, when the peer may have been done.
-    #[error("{0}; every unit is finished, so the other side may have ended: run the same command again on both sides")]
+    #[error("{0}; every unit is finished, so the others may have ended: run the same command again on every side")]
     LastWord(Box<JobError>),
     /// A peer that begins a run anew, of which this side has the result.
-    #[error("{peer} has forgotten the run, and this side has ended it: run the same command again on both sides")]
+    #[error("{peer} has forgotten the run, and this side has ended it: run the same command again on every side")]
     Over {
         /// The peer.
         peer: String,
@@ -65,7 +65,7 @@ pub enum JobError {
     #[error(
         "{peer} would be answered more than {limit} times for each of its keys, and shared.limits.answers = {limit} forbids that. \
          Keys are answered again after every break, and whenever {peer} has forgotten the run. If you trust {peer} and the \
-         network is at fault, remove what mine.resume kept and run again on both sides, or agree on a larger limit"
+         network is at fault, remove what mine.resume kept and run again on every side, or agree on a larger limit"
     )]
     Answers {
         /// The peer.
@@ -89,7 +89,7 @@ pub enum JobError {
     /// A peer that came back with another table.
     #[error(
         "{peer} comes back with {now} distinct keys and had {before} when the run began, but a run is for one table of each \
-         party: remove what mine.resume kept of this run, and run again on both sides",
+         party: remove what mine.resume kept of this run, and run again on every side",
         now = crate::tell::numbers::count(*.now), before = crate::tell::numbers::count(*.before)
     )]
     OtherKeys {
@@ -167,6 +167,13 @@ impl JobError {
         }
     }
 
+    /// Whether a peer is not to be had, or has forgotten the run, so that this side can only end without it. A peer that stops while
+    /// another one is awaited has given up waiting for that one.
+    pub(crate) fn is_of_a_lost_peer(&self) -> bool {
+        let gave_up = matches!(self, JobError::Net(vesica_net::Error::Session(vesica_session::Error::Stopped { .. })));
+        gave_up || self.is_over() || self.fault() == Fault::Network
+    }
+
     /// Whether the peer has forgotten a run that is over here.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self, JobError::Over { .. })
@@ -210,15 +217,15 @@ impl JobError {
             Fault::Network => "its connection failed".into(),
             Fault::Peer => match self {
                 JobError::Over { .. } => {
-                    "it has ended the run, and this side has forgotten it: run the same command again on both sides".into()
+                    "it has ended the run, and this side has forgotten it: run the same command again on every side".into()
                 }
                 JobError::Answers { limit, .. } => format!(
                     "it has answered this side as often as shared.limits.answers = {limit} allows: remove what mine.resume kept \
-                     and run again on both sides, or agree on a larger limit"
+                     and run again on every side, or agree on a larger limit"
                 ),
                 JobError::OtherKeys { peer, .. } if peer == to.name() => {
                     "this side came back with another number of keys, but a run is for one table of each party: remove what \
-                     mine.resume kept of this run, and run again on both sides"
+                     mine.resume kept of this run, and run again on every side"
                         .into()
                 }
                 _ => "it says that a peer is at fault".into(),

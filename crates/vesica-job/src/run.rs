@@ -58,17 +58,17 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
         (met, Stage::Ended(_, report)) => {
             if let Err(error) = met {
-                let (others, sides) = match plan.peers.as_slice() {
-                    [one] => (format!("{} is", one.party), "both"),
-                    _ => ("the others are".to_owned(), "all"),
+                let others = match plan.peers.as_slice() {
+                    [one] => format!("{} is", one.party),
+                    _ => "the others are".to_owned(),
                 };
                 ctl.note(format!(
-                    "this side is done; if {others} not, run the same command again on {sides} sides: {error}"
+                    "this side is done; if {others} not, run the same command again on every side: {error}"
                 ));
             }
             side.write_alone(&mut ledger, *report, &mut clock)
         }
-        (Err(error), _) if ledger.is_whole() && (error.fault() == Fault::Network || error.is_over()) => {
+        (Err(error), _) if ledger.is_whole() && error.is_of_a_lost_peer() => {
             side.without_the_peers(&mut ledger, error, &mut clock, ctl)
         }
         (Err(error), _) => Err(error),

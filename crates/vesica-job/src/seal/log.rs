@@ -188,7 +188,7 @@ fn front(path: &Path, kind: &[u8; 15], given: &Given, file: &mut File) -> Result
         begin if begin == other => "it is sealed; give mine.resume_key, or the passphrase in VESICA_RESUME_PASSPHRASE",
         begin if two_words(&begin) == two_words(kind) => {
             "it is of a run with another version of Vesica, whose format this one does not read; take that one, or remove the \
-             ledger, and the run begins anew on both sides"
+             ledger, and the run begins anew on every side"
         }
         _ => "it is not a ledger; choose another folder for mine.resume",
     };

@@ -50,7 +50,7 @@ impl Head {
     pub fn same_as(&self, other: &Head) -> Result<(), String> {
         let differs = |what: &str, remedy: &str| {
             Err(format!(
-                "it is of a run with another {what}; {remedy}, or remove the ledger, and the run begins anew on both sides"
+                "it is of a run with another {what}; {remedy}, or remove the ledger, and the run begins anew on every side"
             ))
         };
         match () {

@@ -37,14 +37,19 @@ fn ledger(two: &Two, name: &str) -> PathBuf {
     two.path(&format!("ledger/{name}.ledger"))
 }
 
-/// Whether a unit stands in a ledger: a fourth record (head, attempt, start and then units), behind the front of 48 bytes.
+/// Whether a unit stands in a ledger: a fourth record (head, attempt, start and then units), behind the front of 48 bytes. Where a
+/// length is zero, a stretch begins, with 32 bytes of its own.
 fn has_unit(two: &Two, name: &str) -> bool {
     let bytes = std::fs::read(ledger(two, name)).unwrap_or_default();
     let mut rest = bytes.get(48..).unwrap_or_default();
     let mut records = 0;
     while let Some((len, behind)) = rest.split_first_chunk() {
-        let Some(next) = behind.get(u32::from_le_bytes(*len) as usize..) else { break };
-        (records, rest) = (records + 1, next);
+        let (bytes, record) = match u32::from_le_bytes(*len) {
+            0 => (32, 0),
+            len => (len as usize, 1),
+        };
+        let Some(next) = behind.get(bytes..) else { break };
+        (records, rest) = (records + record, next);
     }
     records >= 4
 }

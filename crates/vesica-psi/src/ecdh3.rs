@@ -25,8 +25,7 @@ use vesica_curve::{Dst, Group};
 use vesica_session::{Channel, Found, Lines, List, Result, SessionRng, Whole};
 use vesica_types::TagLen;
 
-/// Frames of Z that are under way from C over A to B and back. A and B have room for five, so this many never block, however small the
-/// windows are.
+/// Frames of Z under way from C over A to B and back. A and B have room for five: these never block, however small windows are.
 const UNDER_WAY: u64 = 4;
 
 /// What stands in place of a place where an element of I is padding.

@@ -24,7 +24,7 @@ const BATCH_VALUES: usize = 2 << 20;
 /// The most rows that are asked of the file at a time.
 const ASKED: usize = 1 << 20;
 
-/// As many rows that nobody asked for are passed over, which takes longer than to read a few.
+/// Rows that nobody asked for are passed over where there are so many one after the other. Fewer are read, which is faster.
 const READ_OVER: usize = 64;
 
 /// The most rows made of one by repetition at a time.
@@ -98,7 +98,7 @@ impl Rows {
         Ok(Self { groups, levels, passed: 0, left, reader })
     }
 
-    /// A reader of what is left, and of the rows between that are read too.
+    /// A reader of what is left, with the rows between that are read too.
     fn reader(
         groups: &Groups,
         levels: &FieldLevels,
@@ -215,14 +215,12 @@ impl ParquetTable {
             ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
         };
         let metadata = guarded(&source, || load().map_err(|e| reading(&source, e)))?;
-        let groups = metadata.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
-        let rows = groups.into_iter().try_fold(0i64, |sum, rows| sum.checked_add(rows).filter(|_| rows >= 0));
+        let mut groups = metadata.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
+        let rows = groups.try_fold(0i64, |sum, rows| sum.checked_add(rows).filter(|_| rows >= 0));
         let said = metadata.metadata().file_metadata().num_rows();
         if rows != Some(said) {
-            return Err(corrupt(
-                &source,
-                &format!("its footer counts {said} rows, and others by group; write it again"),
-            ));
+            let why = format!("its footer counts {said} rows in all, and others by group; write it again");
+            return Err(corrupt(&source, &why));
         }
         let columns = columns(metadata.schema());
         Ok(Self { source, metadata, columns })
@@ -235,7 +233,8 @@ impl ParquetTable {
         let leaves = schema.columns().iter().enumerate().filter(|(i, _)| mask.leaf_included(*i)).map(|(_, leaf)| leaf);
         let rows = (BATCH_VALUES / self.columns.len().max(1)).clamp(64, BATCH_ROWS);
         let rows = self.rows().map_or(rows, |all| rows.min(all.max(1) as usize));
-        let pass = Pass::over(&self.source, rows, leaves)?;
+        let fields = places.iter().map(|&i| self.metadata.schema().field(i));
+        let pass = Pass::over(&self.source, rows, fields, leaves)?;
         let levels = || parquet_to_arrow_field_levels(schema, mask, Some(self.metadata.schema().fields()));
         Ok((guarded(&self.source, || levels().map_err(|e| reading(&self.source, e)))?, pass))
     }

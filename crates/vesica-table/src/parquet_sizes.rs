@@ -18,6 +18,7 @@
 use crate::parquet::corrupt;
 use crate::parquet_thrift::{Bad, FILE, PAGE, number, signed, walk, wrong};
 use crate::{Error, Source};
+use arrow_schema::{DataType, Field};
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::column::page::{Page, PageMetadata, PageReader};
@@ -207,7 +208,7 @@ impl ChunkReader for Chunk {
     }
 }
 
-/// The head of a page, read when the crate begins to: it asks for one at a body too, and does not read it.
+/// The head of a page, read when the crate begins to. The crate opens one at the body of a page too, and does not read that.
 pub(crate) struct Head {
     chunk: Chunk,
     at: u64,
@@ -242,23 +243,26 @@ pub(crate) enum Ended {
 }
 
 impl Pass {
-    /// One over the columns that `descrs` describe, in batches of `rows` rows at most.
+    /// One over columns, in batches of `rows` rows at most. They are of these types, and consist of what `descrs` describe.
     pub(crate) fn over<'a>(
         source: &Source,
         rows: usize,
+        kinds: impl Iterator<Item = &'a Field>,
         descrs: impl Iterator<Item = &'a ColumnDescPtr>,
     ) -> Result<Self, Error> {
-        let (mut columns, mut bytes) = (0, 0);
-        for descr in descrs {
-            let width = width(descr);
-            if width > FREE {
-                let why = format!("values of column {:?} have {width} bytes each", descr.path().string());
-                return Err(corrupt(source, &format!("{why}, of {FREE} at most; write it with other columns")));
-            }
-            columns += 1;
-            bytes += width;
+        let (mut columns, mut bytes) = (0, 0u64);
+        let mut add = |own: u64, name: &str| {
+            bytes = bytes.saturating_add(own);
+            let why = || format!("values of column {name:?} take {own} bytes each, of {FREE} at most");
+            if own > FREE { Err(corrupt(source, &format!("{}; write it with other columns", why()))) } else { Ok(()) }
+        };
+        for field in kinds {
+            add(null(field.data_type()), field.name())?;
         }
-        // Nulls take as much memory as values.
+        for descr in descrs {
+            add(width(descr), &descr.path().string())?;
+            columns += 1;
+        }
         let rows = rows.min((FREE / bytes.max(1)) as usize).max(1);
         Ok(Self { rows, columns, ended: OnceLock::new() })
     }
@@ -294,7 +298,19 @@ impl Pass {
     }
 }
 
-/// The bytes of a value, where all have as many; none for texts.
+/// The bytes that a null takes in memory where it takes as many as a value: in a list that always has as many values.
+fn null(kind: &DataType) -> u64 {
+    match kind {
+        DataType::FixedSizeList(of, len) => {
+            let own = of.data_type().primitive_width().unwrap_or(16) as u64;
+            own.max(null(of.data_type())).saturating_mul(u64::try_from(*len).unwrap_or(0))
+        }
+        DataType::Struct(fields) => fields.iter().fold(0, |sum, field| null(field.data_type()).saturating_add(sum)),
+        _ => 0,
+    }
+}
+
+/// The bytes of a value, and of a null, where all have as many; none for texts.
 fn width(descr: &ColumnDescPtr) -> u64 {
     match descr.physical_type() {
         Type::BOOLEAN => 1,
@@ -405,9 +421,8 @@ impl Pages {
             let Some(lengths) = Deltas::of(rest) else { return Ok(()) };
             if lengths.count > most {
                 let why = format!("a page of column {:?} is said to have {} lengths", self.name(), lengths.count);
-                return Err(self
-                    .pass
-                    .wrong(format!("{why}, of {most} at most; write the file again with smaller pages")));
+                let why = format!("{why}, of {most} at most");
+                return Err(self.pass.wrong(format!("{why}; write the file again with smaller pages")));
             }
             if parts == 2 && part == 0 {
                 // So many bytes each value may have of the one before it.

@@ -4,9 +4,10 @@ mod kit;
 
 use arrow_array::builder::{FixedSizeBinaryBuilder, Int32Builder, ListBuilder, StringBuilder};
 use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema};
 use kit::*;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
@@ -70,10 +71,7 @@ fn mixed(nulls: bool) -> RecordBatch {
         words.append(true);
     }
     let text: ArrayRef = Arc::new(StringArray::from_iter(rows().map(|i| i.map(|i| format!("common {}", i / 7)))));
-    let pair = StructArray::from(vec![(
-        Arc::new(arrow_schema::Field::new("text", arrow_schema::DataType::Utf8, true)),
-        text.clone(),
-    )]);
+    let pair = StructArray::from(vec![(Arc::new(Field::new("text", DataType::Utf8, true)), text.clone())]);
     RecordBatch::try_from_iter([
         ("text", text),
         ("few", Arc::new(StringArray::from_iter(rows().map(|i| i.map(|i| format!("{}", i % 5)))))),
@@ -406,6 +404,8 @@ struct File {
     /// Groups around the column.
     groups: Vec<Thrift>,
     footer: Thrift,
+    /// What Arrow type the file says that the column had.
+    arrow: Option<DataType>,
 }
 
 const INT32: i64 = 1;
@@ -417,12 +417,29 @@ impl File {
     fn new(kind: i64, rows: i64, pages: impl Into<Vec<u8>>) -> Self {
         let footer = thrift().int(1, 2);
         let pages = pages.into();
-        Self { kind, width: 8, list: false, codec: 0, rows, total: rows, at: 4, pages, groups: vec![], footer }
+        Self {
+            kind,
+            width: 8,
+            list: false,
+            codec: 0,
+            rows,
+            total: rows,
+            at: 4,
+            pages,
+            groups: vec![],
+            footer,
+            arrow: None,
+        }
     }
 
     fn list(mut self) -> Self {
         self.list = true;
         self
+    }
+
+    /// The name of the outermost group.
+    fn outer(&self) -> &str {
+        if self.groups.is_empty() { "c" } else { "g" }
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -436,7 +453,12 @@ impl File {
         let column = thrift().int(1, self.kind).field(2, 9, [0x15, 0]).int(4, self.codec).int(5, self.rows);
         let column = column.int(6, len).int(7, len).int(9, self.at);
         let group = thrift().list(1, &[thrift().int(2, 0).node(3, column)]).int(2, len).int(3, self.rows);
-        let footer = self.footer.clone().list(2, &schema).int(3, self.total).list(4, &[group]).end();
+        let mut footer = self.footer.clone().list(2, &schema).int(3, self.total).list(4, &[group]);
+        if let Some(kind) = &self.arrow {
+            let schema = encode_arrow_schema(&Schema::new(vec![Field::new(self.outer(), kind.clone(), true)]));
+            footer = footer.list(5, &[thrift().text(1, ARROW_SCHEMA_META_KEY).text(2, &schema)]);
+        }
+        let footer = footer.end();
         let end = (footer.len() as u32).to_le_bytes();
         [&b"PAR1"[..], &self.pages, &footer, &end, b"PAR1"].concat()
     }
@@ -501,7 +523,18 @@ fn read(path: &Path) -> Result<u64, Error> {
     Ok(rows)
 }
 
-/// Files that say what these functions of theirs say wrongly, with what is told about them.
+/// Two nulls in a column of lists of `len` numbers each.
+fn fixed_lists(len: i32) -> File {
+    let nulls = levels(&[run(2, 0)]);
+    let mut file = File::new(INT32, 2, data(2, PLAIN, &[&nulls[..], &nulls].concat()));
+    // An optional list, and its repeated values.
+    file.groups =
+        vec![thrift().int(3, 1).text(4, "g").int(5, 1).int(6, 3), thrift().int(3, 2).text(4, "list").int(5, 1)];
+    file.arrow = Some(DataType::FixedSizeList(Arc::new(Field::new("c", DataType::Int32, false)), len));
+    file
+}
+
+/// Files with a lie each, and what is told of it.
 fn lies() -> Vec<(File, &'static str)> {
     let numbers = || File::new(INT32, 2, data(2, PLAIN, &[1, 0, 0, 0, 2, 0, 0, 0]));
     let with = |change: &dyn Fn(&mut File)| {
@@ -526,13 +559,13 @@ fn lies() -> Vec<(File, &'static str)> {
             "a list in it has more elements than bytes",
         ),
         (with(&|f| f.footer = thrift().text(1, "two")), "a type that the format does not give it"),
-        (with(&|f| f.total = 3), "its footer counts 3 rows, and others by group"),
+        (with(&|f| f.total = 3), "its footer counts 3 rows in all, and others by group"),
         (with(&|f| f.total = -1), "its footer counts -1 rows"),
         (with(&|f| (f.rows, f.total) = (3, 3)), "it has fewer rows than its footer says"),
         (with(&|f| f.at = MOST), "which the file has not"),
         (with(&|f| f.at = -9), "bytes at -9, which the file has not"),
-        (with(&|f| f.kind = FIXED), ""),
-        (with(&|f| (f.kind, f.width) = (FIXED, MOST)), "values of column \"c\" have 2147483647 bytes each"),
+        (with(&|f| (f.kind, f.width) = (FIXED, MOST)), "values of column \"c\" take 2147483647 bytes each"),
+        (fixed_lists(MOST as i32), "values of column \"g\" take 8589934588 bytes each"),
         // A page that becomes 2 GiB, is as long, or has a head that is.
         (
             with(&|f| (f.codec, f.pages) = (SNAPPY, page(false, 2, PLAIN, MOST, &[8, 0, 0, 0]))),
@@ -656,6 +689,7 @@ fn child_reads_lies() {
         (File::new(BYTE_ARRAY, 1 << 20, prefixes), 5000),
         (File::new(INT32, 1, list).list(), 1),
         (File::new(INT32, 1000, lists).list(), 1000),
+        (fixed_lists(1 << 25), 2),
     ] {
         let read = read(&file(&dir, "truth.parquet", truth.bytes()));
         assert_eq!(read.map_err(|error| error.to_string()), Ok(rows), "{} {}", truth.kind, truth.groups.len());

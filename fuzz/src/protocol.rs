@@ -56,10 +56,10 @@ impl Case {
         // About a half in common, and some of the capacity is padding.
         let first = if is_alice { 0 } else { n as u64 / 2 };
         let keys = digests(first, first + capacity as u64 - 2);
-        let unit = Unit { id: UnitId(3), keys, capacity, peer_capacity };
+        let place = u8::from(!is_alice);
+        let unit = Unit { id: UnitId(3), keys, place, capacities: vec![n, m] };
         let received = if role == Role::Receiver { capacity } else { peer_capacity } as u64;
         let side = Side { role, both: self.both, received, unit };
-        let place = u8::from(!is_alice);
         let fast = || okvs::paxos(received, 1, Level::STANDARD).expect("a small store");
         let low_comm = || okvs::band(&okvs::BAND_3, received, 1, Level::STANDARD).expect("a small store");
         let (honest, malicious) = (Security::SemiHonest, Security::Malicious);

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod csv;
+mod dictionary;
 mod disk;
 mod error;
 mod format;

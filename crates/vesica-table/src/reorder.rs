@@ -1,9 +1,9 @@
 use crate::csv::Lines;
+use crate::dictionary::restored;
 use crate::spill::{Log, Runs};
 use crate::{Error, Form, Sink};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, new_null_array};
-use arrow_cast::cast;
 use arrow_row::{RowConverter, RowParser, SortField};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use std::io::{self, BufReader, Read};
@@ -275,9 +275,7 @@ fn decode<'r>(
 ) -> Result<RecordBatch, ArrowError> {
     let columns = converter.convert_rows(rows)?;
     // Dictionaries come back as what they stood for.
-    let columns = columns.iter().zip(schema.fields()).map(|(column, field)| {
-        if column.data_type() == field.data_type() { Ok(column.clone()) } else { cast(column, field.data_type()) }
-    });
+    let columns = columns.iter().zip(schema.fields()).map(|(column, field)| restored(column, field.data_type()));
     RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)
 }
 

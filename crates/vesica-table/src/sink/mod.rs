@@ -7,11 +7,11 @@ mod parquet;
 use crate::csv::VERBATIM;
 use crate::error::folder;
 use crate::stage::Stage;
-use crate::{Error, Form, Format, Staged, Table, text};
+use crate::{Error, Form, Format, Staged, Table, dictionary, text};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use csv::CsvSink;
 use ipc::IpcSink;
 use parquet::ParquetSink;
@@ -144,7 +144,7 @@ fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef
                 ArrowWriter::try_new(io::sink(), schema, None).is_ok()
             }
             // Dictionaries within other types would have to be made one for the whole file.
-            Format::Ipc => !nested_dictionary(field.data_type()),
+            Format::Ipc => !dictionary::within(field.data_type()),
         };
         if !holds {
             return Err(refuse(field));
@@ -164,25 +164,6 @@ fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef
     }
     let fields: Vec<_> = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
-}
-
-fn nested_dictionary(kind: &DataType) -> bool {
-    fn any(kind: &DataType) -> bool {
-        matches!(kind, DataType::Dictionary(_, _)) || nested_dictionary(kind)
-    }
-    match kind {
-        DataType::Dictionary(_, value) => any(value),
-        DataType::List(f)
-        | DataType::LargeList(f)
-        | DataType::ListView(f)
-        | DataType::LargeListView(f)
-        | DataType::FixedSizeList(f, _)
-        | DataType::Map(f, _)
-        | DataType::RunEndEncoded(_, f) => any(f.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|f| any(f.data_type())),
-        DataType::Union(fields, _) => fields.iter().any(|(_, f)| any(f.data_type())),
-        _ => false,
-    }
 }
 
 impl Stage {

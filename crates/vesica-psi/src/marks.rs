@@ -163,7 +163,8 @@ mod tests {
                     Ok(bytes.chunks(PLACE).map(number).collect())
                 })
             },
-            |lines, _| bits.iter().for_each(|bits| lines.peer().unwrap().send(bits).unwrap()),
+            // The end that is told may refuse the first frame and be gone before the second is sent.
+            |lines, _| bits.iter().for_each(|bits| drop(lines.peer().unwrap().send(bits))),
         );
         found
     }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod checks;
 mod error;
 mod join;
 mod memory;
@@ -17,11 +18,12 @@ pub mod schema;
 mod types;
 
 pub use accept::{Accept, All, Extra};
+pub use checks::check_name;
 pub use error::SpecError;
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{line_and_column, load, nearest, parse, parse_json};
-pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, check_name, plan};
+pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
     Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,

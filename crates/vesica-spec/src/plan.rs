@@ -1,13 +1,13 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
 use crate::accept::Extra;
+use crate::checks::{check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::error::SpecError;
 use crate::join::{self, Half};
 use crate::memory::Share;
 use crate::parse::nearest;
-use crate::rules::{Rule, Rules};
-use crate::types::{Duplicates, Format, Mine, Order, Shared, Spec};
-use std::collections::BTreeSet;
+use crate::rules::Rule;
+use crate::types::{Duplicates, Mine, Order, Shared, Spec};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -338,7 +338,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             ..vesica_table::Input::new(&mine.input.path)
         },
         keys: mine.input.keys.clone(),
-        rules: rules(&shared.rules, mine.input.keys.len())?,
+        rules: rules("shared.rules", &shared.rules, mine.input.keys.len())?,
         output: output.map(|o| vesica_table::Output {
             path: o.path.clone(),
             format: o.format.map(table_format),
@@ -360,37 +360,6 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     };
     plan.accepted()?;
     Ok(plan)
-}
-
-fn table_format(format: Format) -> vesica_table::Format {
-    match format {
-        Format::Csv => vesica_table::Format::Csv,
-        Format::Parquet => vesica_table::Format::Parquet,
-        Format::Arrow => vesica_table::Format::Ipc,
-    }
-}
-
-/// Refuses `name`, which stands in `field`, if it cannot name a party or a job.
-///
-/// # Errors
-/// With what a name may be.
-pub fn check_name(field: &str, name: &str) -> Result<(), SpecError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
-        return Err(SpecError::field(
-            field,
-            format!("{name:?} is not a name: use 1 to 64 letters, digits, '.', '-' and '_'"),
-        ));
-    }
-    Ok(())
-}
-
-fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
-    let mut seen = BTreeSet::new();
-    match names.iter().find(|n| !seen.insert(*n)) {
-        Some(twice) => Err(SpecError::field(field, format!("\"{twice}\" is named twice"))),
-        None => Ok(()),
-    }
 }
 
 fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
@@ -476,40 +445,6 @@ fn peers(
         .collect()
 }
 
-fn memory(text: &str) -> Result<u64, SpecError> {
-    let bytes: bytesize::ByteSize = text.parse().map_err(|_| {
-        SpecError::field(
-            "mine.memory",
-            format!("\"{text}\" is not an amount of memory; write \"512 MiB\" or \"8 GiB\""),
-        )
-    })?;
-    if bytes.as_u64() < 64 << 20 {
-        return Err(SpecError::field("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\"")));
-    }
-    Ok(bytes.as_u64())
-}
-
-fn patience(text: &str) -> Result<Duration, SpecError> {
-    let wrong = |why| SpecError::field("mine.patience", format!("\"{text}\" {why}; write \"90s\" or \"10m\""));
-    match humantime::parse_duration(text) {
-        Err(error) => Err(wrong(format!("is not a duration ({error})"))),
-        Ok(patience) if patience.is_zero() => Err(wrong("is too short to meet anybody".to_owned())),
-        Ok(patience) => Ok(patience),
-    }
-}
-
-/// The rules of each of `columns` key columns.
-fn rules(rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
-    match rules {
-        Rules::All(rules) => Ok(vec![rules.clone(); columns]),
-        Rules::Each(lists) if lists.len() == columns => Ok(lists.clone()),
-        Rules::Each(lists) => Err(SpecError::field(
-            "shared.rules",
-            format!("{} lists for {columns} key columns; give one for each, or one for all", lists.len()),
-        )),
-    }
-}
-
 fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
     match (&mine.resume, &mine.resume_key) {
         (None, Some(_)) => Err(SpecError::field("mine.resume_key", "is of use only with mine.resume: add it")),
@@ -518,16 +453,6 @@ fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
             "standard input cannot be read again after a restart: put the table into a file, or remove mine.resume",
         )),
         (dir, key) => Ok(dir.clone().map(|dir| ResumePlan { dir, key: key.clone() })),
-    }
-}
-
-fn workers(given: Option<u32>) -> Result<u32, SpecError> {
-    match given {
-        Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
-        Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
-        Some(n) => Ok(n),
-        // Two for each core: one computes while the other waits for the network.
-        None => Ok(2 * std::thread::available_parallelism().map_or(2, |n| n.get() as u32).clamp(1, 32)),
     }
 }
 

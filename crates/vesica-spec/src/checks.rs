@@ -1,0 +1,102 @@
+//! Checks that the documents of jobs and of services share: names, amounts, durations.
+
+use crate::error::SpecError;
+use crate::rules::{Rule, Rules};
+use crate::types::Format;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The format of a table, as the room of tables calls it.
+pub fn table_format(format: Format) -> vesica_table::Format {
+    match format {
+        Format::Csv => vesica_table::Format::Csv,
+        Format::Parquet => vesica_table::Format::Parquet,
+        Format::Arrow => vesica_table::Format::Ipc,
+    }
+}
+
+/// Refuses `name`, which stands in `field`, if it cannot name a party or a job.
+///
+/// # Errors
+/// With what a name may be.
+pub fn check_name(field: &str, name: &str) -> Result<(), SpecError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+        return Err(SpecError::field(
+            field,
+            format!("{name:?} is not a name: use 1 to 64 letters, digits, '.', '-' and '_'"),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses `names`, which stand in `field`, if one is there twice.
+///
+/// # Errors
+/// With the name.
+pub fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
+    let mut seen = BTreeSet::new();
+    match names.iter().find(|n| !seen.insert(*n)) {
+        Some(twice) => Err(SpecError::field(field, format!("\"{twice}\" is named twice"))),
+        None => Ok(()),
+    }
+}
+
+/// The bytes that `mine.memory` means.
+///
+/// # Errors
+/// With what would be an amount.
+pub fn memory(text: &str) -> Result<u64, SpecError> {
+    let bytes: bytesize::ByteSize = text.parse().map_err(|_| {
+        SpecError::field(
+            "mine.memory",
+            format!("\"{text}\" is not an amount of memory; write \"512 MiB\" or \"8 GiB\""),
+        )
+    })?;
+    if bytes.as_u64() < 64 << 20 {
+        return Err(SpecError::field("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\"")));
+    }
+    Ok(bytes.as_u64())
+}
+
+/// The time that `mine.patience` means.
+///
+/// # Errors
+/// With what would be a duration.
+pub fn patience(text: &str) -> Result<Duration, SpecError> {
+    let wrong = |why| SpecError::field("mine.patience", format!("\"{text}\" {why}; write \"90s\" or \"10m\""));
+    match humantime::parse_duration(text) {
+        Err(error) => Err(wrong(format!("is not a duration ({error})"))),
+        Ok(patience) if patience.is_zero() => Err(wrong("is too short to meet anybody".to_owned())),
+        Ok(patience) => Ok(patience),
+    }
+}
+
+/// The rules, which stand in `field`, of each of `columns` key columns.
+///
+/// # Errors
+/// If there are lists for another number of columns.
+pub fn rules(field: &str, rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
+    match rules {
+        Rules::All(rules) => Ok(vec![rules.clone(); columns]),
+        Rules::Each(lists) if lists.len() == columns => Ok(lists.clone()),
+        Rules::Each(lists) => Err(SpecError::field(
+            field,
+            format!("{} lists for {columns} key columns; give one for each, or one for all", lists.len()),
+        )),
+    }
+}
+
+/// How many units are worked on at once.
+///
+/// # Errors
+/// With how many there may be.
+pub fn workers(given: Option<u32>) -> Result<u32, SpecError> {
+    match given {
+        Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
+        Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
+        Some(n) => Ok(n),
+        // Two for each core: one computes while the other waits for the network.
+        None => Ok(2 * std::thread::available_parallelism().map_or(2, |n| n.get() as u32).clamp(1, 32)),
+    }
+}

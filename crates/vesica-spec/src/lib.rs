@@ -15,6 +15,7 @@ mod parse;
 mod plan;
 mod rules;
 pub mod schema;
+pub mod service;
 mod types;
 
 pub use accept::{Accept, All, Extra};
@@ -22,7 +23,7 @@ pub use checks::check_name;
 pub use error::SpecError;
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
-pub use parse::{line_and_column, load, nearest, parse, parse_json};
+pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};
 pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{

@@ -1,22 +1,91 @@
 //! A job's text: read with errors that say where and what would be right, and written.
 
 use crate::error::SpecError;
+use crate::service::{ClientSpec, ServerSpec};
 use crate::types::{Mine, Spec};
+use serde::de::DeserializeOwned;
 use std::path::Path;
+
+/// A document of any kind.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Document {
+    /// A job: it has `[shared]`.
+    Job(Box<Spec>),
+    /// Of who prepares and serves: it has `[service]` and `mine.store`.
+    Server(Box<ServerSpec>),
+    /// Of who asks: it has `[service]` and `mine.cache`.
+    Client(Box<ClientSpec>),
+}
+
+/// Reads a document of any kind: JSON if its name ends in `.json`, else TOML. Relative paths in it start at its own folder.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_any(path: &Path) -> Result<Document, SpecError> {
+    let (text, json) = read(path)?;
+    let mut document = document(&text, json).map_err(|error| SpecError { file: Some(path.to_owned()), ..error })?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match &mut document {
+        Document::Job(spec) => spec.mine.anchor(folder),
+        Document::Server(spec) => spec.anchor(folder),
+        Document::Client(spec) => spec.anchor(folder),
+    }
+    Ok(document)
+}
+
+/// The text of a document, and whether it is JSON.
+fn read(path: &Path) -> Result<(String, bool), SpecError> {
+    let text = std::fs::read_to_string(path).map_err(|e| SpecError {
+        file: Some(path.to_owned()),
+        place: None,
+        field: None,
+        message: format!("cannot read the job file: {e}"),
+    })?;
+    Ok((text, path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))))
+}
+
+/// The document that is written as `text`. What kind it is, `[service]` says, and then `mine.store` or `mine.cache`.
+///
+/// # Errors
+/// As [`load`].
+pub fn document(text: &str, json: bool) -> Result<Document, SpecError> {
+    let outline: serde_json::Value =
+        if json { serde_json::from_str(text).unwrap_or_default() } else { toml::from_str(text).unwrap_or_default() };
+    let mine = |field: &str| outline.get("mine").is_some_and(|mine| mine.get(field).is_some());
+    match (outline.get("service").is_some(), mine("store"), mine("cache")) {
+        (true, true, _) => Ok(Document::Server(Box::new(form(text, json)?))),
+        (true, false, true) => Ok(Document::Client(Box::new(form(text, json)?))),
+        (true, false, false) => Err(SpecError::field(
+            "mine",
+            "has neither store, which makes it a server's, nor cache, which makes it a client's; give one of them a folder",
+        )),
+        (false, ..) => Ok(Document::Job(Box::new(form(text, json)?))),
+    }
+}
+
+/// What `text` holds, if it has the form.
+fn form<T: DeserializeOwned>(text: &str, json: bool) -> Result<T, SpecError> {
+    if json {
+        return serde_json::from_str(text).map_err(|e| {
+            let message = e.to_string();
+            let message = message.split(" at line ").next().unwrap_or(&message);
+            form_error(Some((e.line(), e.column())), message)
+        });
+    }
+    toml::from_str(text).map_err(|e| {
+        let place = e.span().map(|span| line_and_column(text, span.start));
+        form_error(place, e.message())
+    })
+}
 
 /// Reads a job file: JSON if its name ends in `.json`, else TOML. Relative paths in it start at its own folder.
 ///
 /// # Errors
 /// If the file cannot be read or is not a job; with line, column and the nearest valid name.
 pub fn load(path: &Path) -> Result<Spec, SpecError> {
-    let at = |error: SpecError| SpecError { file: Some(path.to_owned()), ..error };
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        at(SpecError { file: None, place: None, field: None, message: format!("cannot read the job file: {e}") })
-    })?;
-    let json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-    let mut spec = if json { parse_json(&text) } else { parse(&text) }.map_err(at)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    spec.mine.anchor(folder);
+    let (text, json) = read(path)?;
+    let mut spec: Spec = form(&text, json).map_err(|error| SpecError { file: Some(path.to_owned()), ..error })?;
+    spec.mine.anchor(path.parent().unwrap_or(Path::new("")));
     Ok(spec)
 }
 
@@ -25,10 +94,7 @@ pub fn load(path: &Path) -> Result<Spec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(text: &str) -> Result<Spec, SpecError> {
-    toml::from_str(text).map_err(|e| {
-        let place = e.span().map(|span| line_and_column(text, span.start));
-        form_error(place, e.message())
-    })
+    form(text, false)
 }
 
 /// Reads a job written in JSON.
@@ -36,11 +102,7 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse_json(text: &str) -> Result<Spec, SpecError> {
-    serde_json::from_str(text).map_err(|e| {
-        let message = e.to_string();
-        let message = message.split(" at line ").next().unwrap_or(&message);
-        form_error(Some((e.line(), e.column())), message)
-    })
+    form(text, true)
 }
 
 /// The line and the column, from 1, of the character at `offset` bytes into `text`.
@@ -96,9 +158,7 @@ impl Mine {
         paths.extend(&mut self.trace);
         paths.extend(&mut self.resume);
         paths.extend(&mut self.resume_key);
-        for path in paths.into_iter().filter(|path| path.as_os_str() != "-") {
-            *path = folder.join(&*path);
-        }
+        crate::service::anchor(folder, paths);
     }
 }
 

@@ -1,0 +1,12 @@
+//! What the documents of a service mean: one party prepares and serves, many ask.
+//!
+//! [`types`] are the documents as they are written, [`plan`] gives their meaning. The server's document has `[service]` with
+//! what all clients are told, and `[mine]`. A client's has `[service]` with what it expects, and `[mine]`.
+
+mod plan;
+mod types;
+
+pub use plan::{AskPlan, GuestPlan, Secret, ServePlan, plan_ask, plan_serve};
+pub use types::{Asks, Client, ClientMine, ClientSpec, ServerMine, ServerSpec, ServerTls, Service, ServiceProtocol};
+
+pub(crate) use types::anchor;

@@ -1,0 +1,469 @@
+//! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
+
+use super::types::{ClientSpec, ServerSpec, Service};
+use crate::checks::{check_name, distinct, memory, patience, table_format};
+use crate::error::SpecError;
+use crate::plan::TrustPlan;
+use crate::rules::Rules;
+use crate::types::{Input, Order};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vesica_net::Fingerprint;
+use vesica_suite::CurveName;
+use vesica_types::Party;
+
+/// What the server does, with every field present.
+#[derive(Clone, Debug)]
+pub struct ServePlan {
+    /// What clients are told.
+    pub service: Service,
+    /// The server.
+    pub me: Party,
+    /// Where clients connect.
+    pub listen: Option<String>,
+    /// The private key and certificate, and the key's own file if it has one.
+    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    /// The table.
+    pub input: vesica_table::Input,
+    /// Its key columns.
+    pub keys: Vec<String>,
+    /// The folder of what is served.
+    pub store: PathBuf,
+    /// Where the key of the function is.
+    pub secret: Secret,
+    /// Who may ask.
+    pub guests: Vec<GuestPlan>,
+    /// Connections at once, at most.
+    pub connections: usize,
+    /// Where keys that were answered are counted.
+    pub budget: PathBuf,
+    /// Where requests are noted.
+    pub audit: PathBuf,
+    /// Where the state of the server is told.
+    pub metrics: Option<String>,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Where what is more goes.
+    pub scratch: PathBuf,
+    /// Threads that compute.
+    pub workers: usize,
+}
+
+/// Where the key of the function is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Secret {
+    /// Its file.
+    pub path: PathBuf,
+    /// The file whose bytes seal it, if there is one.
+    pub key: Option<PathBuf>,
+}
+
+/// Who may ask, and how much.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GuestPlan {
+    /// Its name.
+    pub name: String,
+    /// Its certificate; absent only in an insecure service.
+    pub fingerprint: Option<Fingerprint>,
+    /// Keys a day.
+    pub keys_a_day: u64,
+    /// Requests a minute.
+    pub requests_a_minute: u32,
+}
+
+/// What a client does, with every field present.
+#[derive(Clone, Debug)]
+pub struct AskPlan {
+    /// The service's name.
+    pub id: String,
+    /// Its group.
+    pub curve: CurveName,
+    /// The hash of the offer that is expected.
+    pub offer: [u8; 32],
+    /// Whether there is no TLS.
+    pub insecure: bool,
+    /// The client.
+    pub me: Party,
+    /// The server.
+    pub server: Party,
+    /// Its address.
+    pub address: String,
+    /// The private key and certificate, and the key's own file if it has one.
+    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    /// How the server's certificate is recognised.
+    pub trust: Option<TrustPlan>,
+    /// The table.
+    pub input: Option<(vesica_table::Input, Vec<String>)>,
+    /// Where the rows go.
+    pub output: Option<vesica_table::Output>,
+    /// The columns of the table that go there; all where absent.
+    pub columns: Option<Vec<String>>,
+    /// The folder of what was fetched.
+    pub cache: PathBuf,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Where what is more goes.
+    pub scratch: PathBuf,
+    /// Threads that compute.
+    pub workers: usize,
+    /// Where the report goes.
+    pub report: Option<PathBuf>,
+    /// How long to wait for the server.
+    pub patience: Duration,
+}
+
+/// The most keys that a service's lifetime may have: with 2^36 rows a tag then has 124 bits.
+const MOST_KEYS: u64 = 1 << 48;
+
+/// The most bytes that the values of a row may be padded to.
+const MOST_VALUE: u32 = 1 << 16;
+
+/// The plan of a server.
+///
+/// # Errors
+/// If a field contradicts another or means nothing; names the field, its value and the remedy.
+pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
+    let (service, mine) = (&spec.service, &spec.mine);
+    check_name("service.id", &service.id)?;
+    check_name("mine.name", &mine.name)?;
+    distinct("service.values", &service.values)?;
+    if service.verifiable && !matches!(service.curve, CurveName::Ristretto255 | CurveName::P256) {
+        let why = format!(
+            "there are no proofs on \"{}\"; take curve = \"ristretto255\" or \"p256\", or leave verifiable out",
+            service.curve.name()
+        );
+        return Err(SpecError::field("service.verifiable", why));
+    }
+    if !(1..=MOST_KEYS).contains(&service.lifetime_keys) {
+        let why = format!("{} keys; give 1 to 2^48", service.lifetime_keys);
+        return Err(SpecError::field("service.lifetime_keys", why));
+    }
+    if service.value_bytes.is_some() && service.values.is_empty() {
+        let why = "there are no values to pad; name columns in service.values, or leave it out";
+        return Err(SpecError::field("service.value_bytes", why));
+    }
+    if service.value_bytes.is_some_and(|bytes| !(1..=MOST_VALUE).contains(&bytes)) {
+        return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
+    }
+    let (input, keys) = input(&mine.input)?;
+    columns_of_rules(&service.rules, keys.len())?;
+    if let Some(both) = service.values.iter().find(|value| keys.contains(value)) {
+        let why = format!("\"{both}\" is a key column, which a client that finds it has; take it out");
+        return Err(SpecError::field("service.values", why));
+    }
+    let identity = match (&mine.tls, service.insecure) {
+        (_, true) => None,
+        (Some(tls), false) => Some((tls.identity.clone(), tls.key.clone())),
+        (None, false) => {
+            let why = format!(
+                "is missing: make an identity with `vesica cert {0} --out DIR` and write tls = {{ identity = \"{0}.pem\" }}",
+                mine.name
+            );
+            return Err(SpecError::field("mine.tls", why));
+        }
+    };
+    if mine.connections == 0 {
+        return Err(SpecError::field("mine.connections", "0 connections serve nobody; give 1 or more"));
+    }
+    Ok(ServePlan {
+        service: service.clone(),
+        me: Party::new(0, &mine.name),
+        listen: mine.listen.clone(),
+        identity,
+        input,
+        keys,
+        secret: Secret {
+            path: mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret")),
+            key: mine.secret_key.clone(),
+        },
+        guests: guests(spec)?,
+        connections: mine.connections as usize,
+        budget: beside(&mine.store, "budget"),
+        audit: mine.audit.clone().unwrap_or_else(|| beside(&mine.store, "audit")),
+        metrics: mine.metrics.clone(),
+        store: mine.store.clone(),
+        memory: memory(&mine.memory)?,
+        scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
+        workers: workers(mine.workers)?,
+    })
+}
+
+/// The plan of a client.
+///
+/// # Errors
+/// If a field contradicts another or means nothing; names the field, its value and the remedy.
+pub fn plan_ask(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
+    let (service, mine) = (&spec.service, &spec.mine);
+    check_name("service.id", &service.id)?;
+    check_name("mine.name", &mine.name)?;
+    let (server, address) = match mine.connect.iter().collect::<Vec<_>>()[..] {
+        [(name, address)] => (Party::new(0, name), address.clone()),
+        _ => {
+            let why = format!("{} servers; write connect = {{ NAME = \"host:port\" }}", mine.connect.len());
+            return Err(SpecError::field("mine.connect", why));
+        }
+    };
+    check_name("mine.connect", server.name())?;
+    if server.name() == mine.name {
+        return Err(SpecError::field("mine.connect", format!("\"{server}\" is this party itself")));
+    }
+    let offer = offer(&service.offer)?;
+    let (identity, trust) = match (&mine.tls, service.insecure) {
+        (_, true) => (None, None),
+        (None, false) => {
+            let why = format!(
+                "is missing: make an identity with `vesica cert {0} --out DIR` and write tls = {{ identity = \"{0}.pem\", peers = {{ {server} = \"sha256:…\" }} }}",
+                mine.name
+            );
+            return Err(SpecError::field("mine.tls", why));
+        }
+        (Some(tls), false) => {
+            let field = format!("mine.tls.peers.{server}");
+            if let Some(other) = tls.peers.keys().find(|name| *name != server.name()) {
+                let why = format!("\"{other}\" is not the server, which is {server} (mine.connect)");
+                return Err(SpecError::field("mine.tls.peers", why));
+            }
+            let trust = match (&tls.ca, tls.peers.get(server.name())) {
+                (Some(_), Some(_)) => {
+                    let why =
+                        "has both peers and ca: recognise the certificate by fingerprint or by authority, not both";
+                    return Err(SpecError::field("mine.tls", why));
+                }
+                (Some(ca), None) => TrustPlan::Ca(ca.clone()),
+                (None, Some(pin)) => TrustPlan::Pinned(fingerprint(&field, pin)?),
+                (None, None) => {
+                    let why = format!("is missing: ask {server} for the fingerprint that `vesica cert` printed");
+                    return Err(SpecError::field(&field, why));
+                }
+            };
+            (Some((tls.identity.clone(), tls.key.clone())), Some(trust))
+        }
+    };
+    let columns = mine.output.as_ref().and_then(|output| output.columns.clone());
+    if columns.as_ref().is_some_and(Vec::is_empty) {
+        return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
+    }
+    distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
+    if mine.output.as_ref().is_some_and(|output| output.order != Order::default()) {
+        return Err(SpecError::field("mine.output.order", "the rows stand in the input's order always; leave it out"));
+    }
+    Ok(AskPlan {
+        id: service.id.clone(),
+        curve: service.curve,
+        offer,
+        insecure: service.insecure,
+        me: Party::new(1, &mine.name),
+        server,
+        address,
+        identity,
+        trust,
+        input: mine.input.as_ref().map(input).transpose()?,
+        output: mine.output.as_ref().map(|output| vesica_table::Output {
+            format: output.format.map(table_format),
+            null: output.null.clone().unwrap_or_default(),
+            ..vesica_table::Output::new(&output.path)
+        }),
+        columns,
+        cache: mine.cache.clone(),
+        memory: memory(&mine.memory)?,
+        scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
+        workers: workers(mine.workers)?,
+        report: mine.report.clone(),
+        patience: patience(&mine.patience)?,
+    })
+}
+
+/// The table that is read, and its key columns.
+fn input(input: &Input) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
+    if input.keys.is_empty() {
+        return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
+    }
+    distinct("mine.input.keys", &input.keys)?;
+    let format = input.format.map(table_format);
+    Ok((vesica_table::Input { format, ..vesica_table::Input::new(&input.path) }, input.keys.clone()))
+}
+
+fn columns_of_rules(rules: &Rules, columns: usize) -> Result<(), SpecError> {
+    crate::checks::rules("service.rules", rules, columns).map(drop)
+}
+
+/// The clients that the server's document names.
+fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
+    let guest = |(name, client): (&String, &super::types::Client)| {
+        let field = format!("mine.clients.{name}");
+        check_name("mine.clients", name)?;
+        if *name == spec.mine.name {
+            return Err(SpecError::field("mine.clients", format!("\"{name}\" is the server itself")));
+        }
+        if client.keys_a_day == 0 || client.requests_a_minute == 0 {
+            return Err(SpecError::field(&field, "0 allows nothing; give 1 or more, or take the client out"));
+        }
+        let fingerprint = match (&client.fingerprint, spec.service.insecure) {
+            (_, true) => None,
+            (Some(pin), false) => Some(fingerprint(&format!("{field}.fingerprint"), pin)?),
+            (None, false) => {
+                let why = format!("is missing: ask {name} for the fingerprint that `vesica cert` printed");
+                return Err(SpecError::field(&format!("{field}.fingerprint"), why));
+            }
+        };
+        let (keys_a_day, requests_a_minute) = (client.keys_a_day, client.requests_a_minute);
+        Ok(GuestPlan { name: name.clone(), fingerprint, keys_a_day, requests_a_minute })
+    };
+    let guests: Vec<GuestPlan> = spec.mine.clients.iter().map(guest).collect::<Result<_, _>>()?;
+    for (at, guest) in guests.iter().enumerate() {
+        let twin =
+            guests[..at].iter().find(|other| guest.fingerprint.is_some() && other.fingerprint == guest.fingerprint);
+        if let Some(twin) = twin {
+            let why = format!("{} and {} have one certificate: nobody could tell who asks", twin.name, guest.name);
+            return Err(SpecError::field("mine.clients", why));
+        }
+    }
+    Ok(guests)
+}
+
+fn fingerprint(field: &str, text: &str) -> Result<Fingerprint, SpecError> {
+    text.parse().map_err(|error| SpecError::field(field, format!("\"{text}\": {error}")))
+}
+
+/// The hash that an offer is named by: `sha256:` and 64 digits.
+fn offer(text: &str) -> Result<[u8; 32], SpecError> {
+    let wrong = || {
+        let why = format!("\"{text}\" is no offer; copy the last line of the server's `vesica prepare`: sha256:…");
+        SpecError::field("service.offer", why)
+    };
+    let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64).ok_or_else(wrong)?;
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let digit = |c: u8| (c as char).to_digit(16);
+        *byte = match (digit(pair[0]), digit(pair[1])) {
+            (Some(high), Some(low)) => (16 * high + low) as u8,
+            _ => return Err(wrong()),
+        };
+    }
+    Ok(hash)
+}
+
+/// The file beside `store` with this ending behind its name.
+fn beside(store: &Path, ending: &str) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn workers(given: Option<u32>) -> Result<usize, SpecError> {
+    match given {
+        Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
+        Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
+        Some(n) => Ok(n as usize),
+        None => Ok(std::thread::available_parallelism().map_or(2, std::num::NonZero::get)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Document, document};
+
+    const SERVER: &str = r#"
+[service]
+id = "sanctions-2026"
+protocol = "ecdh-oprf"
+curve = "ristretto255"
+values = ["name", "score"]
+
+[mine]
+name = "bob"
+listen = "0.0.0.0:5400"
+tls = { identity = "bob.pem" }
+input = { path = "list.parquet", keys = ["id"] }
+store = "list.store"
+clients = { alice = { fingerprint = "sha256:PIN", keys_a_day = 100000 } }
+"#;
+
+    const CLIENT: &str = r#"
+[service]
+id = "sanctions-2026"
+protocol = "ecdh-oprf"
+curve = "ristretto255"
+offer = "sha256:PIN"
+
+[mine]
+name = "alice"
+connect = { bob = "bob.example:5400" }
+tls = { identity = "alice.pem", peers = { bob = "sha256:PIN" } }
+input = { path = "mine.csv", keys = ["id"] }
+cache = "sanctions.cache"
+output = { path = "hits.csv" }
+"#;
+
+    fn pinned(text: &str) -> String {
+        text.replace("PIN", &"ab".repeat(32))
+    }
+
+    fn server(text: &str) -> Result<ServePlan, SpecError> {
+        match document(&pinned(text), false)? {
+            Document::Server(spec) => plan_serve(&spec),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn client(text: &str) -> Result<AskPlan, SpecError> {
+        match document(&pinned(text), false)? {
+            Document::Client(spec) => plan_ask(&spec),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_server_has_defaults() {
+        let plan = server(SERVER).unwrap();
+        assert_eq!(plan.secret.path, Path::new("list.store.secret"));
+        assert_eq!((plan.budget, plan.audit), ("list.store.budget".into(), "list.store.audit".into()));
+        assert_eq!((plan.service.lifetime_keys, plan.connections), (1 << 30, 1024));
+        assert_eq!(plan.guests[0].requests_a_minute, 60);
+    }
+
+    #[test]
+    fn a_client_knows_what_it_expects() {
+        let plan = client(CLIENT).unwrap();
+        assert_eq!((plan.server.name(), plan.address.as_str()), ("bob", "bob.example:5400"));
+        assert_eq!(plan.offer, [0xab; 32]);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_by_its_field() {
+        let refused = |from: &str, to: &str| {
+            let (text, of_server) = if SERVER.contains(from) { (SERVER, true) } else { (CLIENT, false) };
+            let text = text.replace(from, to);
+            let error = if of_server { server(&text).map(drop) } else { client(&text).map(drop) };
+            error.unwrap_err().field.unwrap_or_default()
+        };
+        for (from, to, field) in [
+            ("\"name\", \"score\"", "\"name\", \"id\"", "service.values"),
+            ("values = [\"name\", \"score\"]", "value_bytes = 9", "service.value_bytes"),
+            ("curve = \"ristretto255\"\nvalues", "curve = \"fourq\"\nverifiable = true\nvalues", "service.verifiable"),
+            (
+                "id = \"sanctions-2026\"\nprotocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"\nvalues",
+                "id = \"a b\"\nprotocol = \"ecdh-oprf\"\nvalues",
+                "service.id",
+            ),
+            ("keys_a_day = 100000", "keys_a_day = 0", "mine.clients.alice"),
+            ("fingerprint = \"sha256:PIN\", ", "", "mine.clients.alice.fingerprint"),
+            ("clients = { alice", "clients = { bob", "mine.clients"),
+            ("tls = { identity = \"bob.pem\" }", "", "mine.tls"),
+            ("offer = \"sha256:PIN\"", "offer = \"sha256:12\"", "service.offer"),
+            ("connect = { bob = \"bob.example:5400\" }", "connect = { }", "mine.connect"),
+            ("peers = { bob", "peers = { carol", "mine.tls.peers"),
+        ] {
+            assert_eq!(refused(from, to), field, "{to}");
+        }
+    }
+
+    #[test]
+    fn one_certificate_is_one_client() {
+        let two =
+            SERVER.replace("clients = { ", "clients = { carol = { fingerprint = \"sha256:PIN\", keys_a_day = 1 }, ");
+        assert!(server(&two).unwrap_err().message.contains("one certificate"));
+    }
+}

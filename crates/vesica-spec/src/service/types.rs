@@ -1,0 +1,270 @@
+//! The documents of a service as they are written. Nothing is checked here but the form.
+
+use crate::rules::Rules;
+use crate::types::{Input, Output, Tls, default_memory, default_patience};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use vesica_suite::CurveName;
+
+/// The document of who prepares and serves.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Vesica service")]
+pub struct ServerSpec {
+    /// What every client is told of: it is hashed into the offer that clients pin.
+    pub service: Service,
+    /// What is only this party's.
+    pub mine: ServerMine,
+}
+
+/// What a service is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Names the service: letters, digits and `.-_`, at most 64.
+    pub id: String,
+    /// The protocol.
+    pub protocol: ServiceProtocol,
+    /// The group that it works in. `ristretto255` and `p256` are those of RFC 9497.
+    #[serde(default = "default_curve")]
+    pub curve: CurveName,
+    /// The columns that a client gets for a key that is found. Without any, it is told that the key is there and no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+    /// Bytes that the values of a row are padded to, so that sizes say nothing. When absent, the longest row of the first
+    /// `vesica prepare` decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_bytes: Option<u32>,
+    /// Whether the server proves that it answers every client by the key of the offer. With `ristretto255` and `p256`.
+    #[serde(default)]
+    pub verifiable: bool,
+    /// The most keys that all clients together may ask for before the key is to be rotated. It decides how long tags are, so
+    /// that the chance of one false match among all of them is 2^-40.
+    #[serde(default = "default_lifetime")]
+    pub lifetime_keys: u64,
+    /// What is done to keys before they are hashed, here and at every client.
+    #[serde(default)]
+    pub rules: Rules,
+    /// Whether server and clients talk without TLS: readable and forgeable by anyone between them. For tests only.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+/// A service's protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceProtocol {
+    /// The oblivious function of RFC 9497: a client learns the tags of its own keys, and finds them in a store that it fetched.
+    #[default]
+    EcdhOprf,
+}
+
+impl ServiceProtocol {
+    /// As it stands in a document.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServiceProtocol::EcdhOprf => "ecdh-oprf",
+        }
+    }
+}
+
+/// The default of `service.curve`.
+fn default_curve() -> CurveName {
+    CurveName::Ristretto255
+}
+
+/// The default of `service.lifetime_keys`.
+fn default_lifetime() -> u64 {
+    1 << 30
+}
+
+/// What is only the server's.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerMine {
+    /// The server's name; clients call it so.
+    pub name: String,
+    /// Where clients connect: `host:port`. For `vesica serve`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Who the server is. Needed to serve, unless `service.insecure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServerTls>,
+    /// The table.
+    pub input: Input,
+    /// The folder of what is served: tags, and values sealed under keys that only the function opens.
+    pub store: PathBuf,
+    /// The file with the key of the function; beside the store, with the ending `.secret`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<PathBuf>,
+    /// A file of at least 16 random bytes that seals the file with the key; or give a passphrase in the environment variable
+    /// `VESICA_SERVICE_PASSPHRASE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key: Option<PathBuf>,
+    /// Who may ask, by name. Read again while the server runs whenever this file changes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients: BTreeMap<String, Client>,
+    /// Connections at once, at most.
+    #[serde(default = "default_connections")]
+    pub connections: u32,
+    /// Where each request is noted, a line each: who, when, how many keys. Beside the store, with the ending `.audit`, when
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<PathBuf>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served, as `host:port`; nowhere when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+    /// Memory that `vesica prepare` may take, besides some 100 MiB. What is more is spilled to disk.
+    #[serde(default = "default_memory")]
+    pub memory: String,
+    /// A folder for what does not fit in memory; the system's temporary folder when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<PathBuf>,
+    /// Threads that compute; as many as there are cores when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+}
+
+/// The default of `mine.connections`.
+fn default_connections() -> u32 {
+    1024
+}
+
+/// Who the server is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerTls {
+    /// The private key and certificate, as `vesica cert` makes them.
+    pub identity: PathBuf,
+    /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+/// Who may ask, and how much.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// The fingerprint of its certificate. Needed unless `service.insecure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Keys that it may ask for a day (UTC). Each is a guess at the table, if the client is dishonest.
+    pub keys_a_day: u64,
+    /// Requests that it may make a minute.
+    #[serde(default = "default_requests")]
+    pub requests_a_minute: u32,
+}
+
+/// The default of `requests_a_minute`.
+fn default_requests() -> u32 {
+    60
+}
+
+/// The document of who asks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Vesica client")]
+pub struct ClientSpec {
+    /// What is expected of the service.
+    pub service: Asks,
+    /// What is only this party's.
+    pub mine: ClientMine,
+}
+
+/// What a client expects of a service.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Asks {
+    /// Its name.
+    pub id: String,
+    /// Its protocol.
+    pub protocol: ServiceProtocol,
+    /// Its group.
+    #[serde(default = "default_curve")]
+    pub curve: CurveName,
+    /// What the server published, as the last line of `vesica prepare` says it. It stands for everything that the server says
+    /// of the service, its public key included.
+    pub offer: String,
+    /// Whether the parties talk without TLS. For tests only.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+/// What is only the client's.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientMine {
+    /// The client's name, as the server's list has it.
+    pub name: String,
+    /// Where the server is: `{ bob = "host:port" }`.
+    pub connect: BTreeMap<String, String>,
+    /// Who this party is and whom it trusts. Needed unless `service.insecure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// The table whose keys are asked for. For `vesica ask`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
+    /// The folder of what was fetched.
+    pub cache: PathBuf,
+    /// Where the rows go whose keys were found, with their values behind them. For `vesica ask`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+    /// Memory that the run may take, besides some 100 MiB. What is more is spilled to disk.
+    #[serde(default = "default_memory")]
+    pub memory: String,
+    /// A folder for what does not fit in memory; the system's temporary folder when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<PathBuf>,
+    /// Threads that compute; as many as there are cores when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// Where the report goes, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<PathBuf>,
+    /// How long to wait for a server that is late or was lost: a duration, such as `"10m"`.
+    #[serde(default = "default_patience")]
+    pub patience: String,
+}
+
+impl ServerSpec {
+    /// Makes relative paths start at `folder`.
+    pub fn anchor(&mut self, folder: &Path) {
+        let mine = &mut self.mine;
+        let mut paths = vec![&mut mine.input.path, &mut mine.store];
+        if let Some(tls) = &mut mine.tls {
+            paths.push(&mut tls.identity);
+            paths.extend(&mut tls.key);
+        }
+        for path in [&mut mine.secret, &mut mine.secret_key, &mut mine.audit, &mut mine.scratch] {
+            paths.extend(path);
+        }
+        anchor(folder, paths);
+    }
+}
+
+impl ClientSpec {
+    /// Makes relative paths start at `folder`.
+    pub fn anchor(&mut self, folder: &Path) {
+        let mine = &mut self.mine;
+        let mut paths = vec![&mut mine.cache];
+        paths.extend(mine.input.as_mut().map(|input| &mut input.path));
+        paths.extend(mine.output.as_mut().map(|output| &mut output.path));
+        if let Some(tls) = &mut mine.tls {
+            paths.push(&mut tls.identity);
+            paths.extend(&mut tls.key);
+            paths.extend(&mut tls.ca);
+        }
+        paths.extend(&mut mine.scratch);
+        paths.extend(&mut mine.report);
+        anchor(folder, paths);
+    }
+}
+
+/// Makes those of `paths` that are relative start at `folder`; `-` is no path.
+pub(crate) fn anchor(folder: &Path, paths: Vec<&mut PathBuf>) {
+    for path in paths.into_iter().filter(|path| path.as_os_str() != "-") {
+        *path = folder.join(&*path);
+    }
+}

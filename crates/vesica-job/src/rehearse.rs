@@ -136,9 +136,9 @@ impl Table for Beginning<'_> {
         self.table.header()
     }
 
-    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
+    fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
         let mut left = self.rows as usize;
-        let batches = self.table.keys(columns, workers)?.map_while(move |batch| {
+        let batches = self.table.texts(keys, values, workers)?.map_while(move |batch| {
             if left == 0 {
                 return None;
             }

@@ -69,6 +69,9 @@ pub enum Error {
     /// A column of a type that cannot be a key.
     #[error("{}: column {column:?} has type {kind}, which cannot be a key: {remedy}", show(path))]
     KeyType { path: PathBuf, column: String, kind: String, remedy: &'static str },
+    /// A column of a type that has no text.
+    #[error("{}: column {column:?} has type {kind}, which has no one spelling as text; leave it out", show(path))]
+    ValueType { path: PathBuf, column: String, kind: String },
     /// A column of a type that the output format cannot hold.
     #[error("{}: column {column:?} has type {kind}, which {format} cannot hold; write Parquet or Arrow", show(path))]
     OutputType { path: PathBuf, column: String, kind: String, format: &'static str },
@@ -120,6 +123,7 @@ impl Error {
             | Error::Column { .. }
             | Error::Ambiguous { .. }
             | Error::KeyType { .. }
+            | Error::ValueType { .. }
             | Error::OutputType { .. }
             | Error::Overwrite { .. }
             | Error::NoFolder { .. }

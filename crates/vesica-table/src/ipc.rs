@@ -138,12 +138,14 @@ impl Table for IpcTable {
         Some(self.rows.load(Relaxed)).filter(|&n| n != UNKNOWN)
     }
 
-    fn keys(&self, columns: &[String], _workers: usize) -> Result<Batches, Error> {
-        let places = table::places(&self.source, &self.columns, columns)?;
-        text::check_keys(&self.source, places.iter().map(|&i| self.schema.field(i)))?;
+    fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
+        let places = table::places(&self.source, &self.columns, &[keys, values].concat())?;
+        let (of_keys, of_values) = places.split_at(keys.len());
+        text::check_keys(&self.source, of_keys.iter().map(|&i| self.schema.field(i)))?;
+        text::check_values(&self.source, of_values.iter().map(|&i| self.schema.field(i)))?;
         let (projection, order) = table::in_file_order(&places);
         let (_, mut reader) = reader(&self.source, self.file, Some(projection))?;
-        let schema = text::schema(columns.iter().cloned());
+        let schema = text::schema(keys, values);
         let (source, rows) = (self.source.clone(), self.rows.clone());
         let (mut ended, mut count) = (false, 0);
         Ok(Box::new(std::iter::from_fn(move || {
@@ -153,7 +155,7 @@ impl Table for IpcTable {
             let take = |batch: RecordBatch| {
                 count += batch.num_rows() as u64;
                 let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
-                guarded(&source, || text::keys(&schema, &columns).map_err(|e| arrow(&source, e)))
+                guarded(&source, || text::texts(&schema, &columns).map_err(|e| arrow(&source, e)))
             };
             let batch = match reader.next() {
                 Some(batch) => Some(batch.and_then(take)),

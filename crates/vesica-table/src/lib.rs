@@ -50,6 +50,7 @@ mod table;
 mod text;
 mod threads;
 mod view;
+mod widened;
 
 pub use disk::{ReadAt, free_bytes};
 pub use error::{Error, Fault};
@@ -65,3 +66,4 @@ pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Form, Header, Table};
 pub use threads::on_threads;
 pub use view::View;
+pub use widened::{Beside, Widened};

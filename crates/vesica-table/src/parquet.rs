@@ -266,10 +266,12 @@ impl Table for ParquetTable {
         u64::try_from(self.metadata.metadata().file_metadata().num_rows()).ok()
     }
 
-    fn keys(&self, columns: &[String], _workers: usize) -> Result<Batches, Error> {
-        let places = table::places(&self.source, &self.columns, columns)?;
+    fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
+        let places = table::places(&self.source, &self.columns, &[keys, values].concat())?;
+        let (of_keys, of_values) = places.split_at(keys.len());
         let schema = self.metadata.schema();
-        text::check_keys(&self.source, places.iter().map(|&i| schema.field(i)))?;
+        text::check_keys(&self.source, of_keys.iter().map(|&i| schema.field(i)))?;
+        text::check_values(&self.source, of_values.iter().map(|&i| schema.field(i)))?;
         self.source.begin()?;
         let metadata = self.metadata.metadata();
         let total = metadata.file_metadata().num_rows().max(0) as usize;
@@ -277,7 +279,7 @@ impl Table for ParquetTable {
         let groups = self.groups((0..metadata.num_row_groups()).collect(), &pass);
         let mut rows = Rows::of(groups, levels, vec![RowSelector::select(total)])?;
         let (_, order) = table::in_file_order(&places);
-        let schema = text::schema(columns.iter().cloned());
+        let schema = text::schema(keys, values);
         let source = self.source.clone();
         let mut ended = false;
         Ok(Box::new(std::iter::from_fn(move || {
@@ -286,7 +288,7 @@ impl Table for ParquetTable {
             }
             let take = |batch: RecordBatch| {
                 let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
-                guarded(&source, || text::keys(&schema, &columns).map_err(|e| arrow(&source, e)))
+                guarded(&source, || text::texts(&schema, &columns).map_err(|e| arrow(&source, e)))
             };
             let batch = match rows.next() {
                 Ok(Some(batch)) => Some(take(batch)),

@@ -71,7 +71,16 @@ pub trait Table: Send + Sync {
     }
 
     /// First pass: the columns called `columns`, in that order, as non-null text (`StringArray`), in file order. The
-    /// row's number is its place. A null is the empty text.
+    /// row's number is its place. A null is the empty text. See [`Table::texts`].
+    ///
+    /// # Errors
+    /// As [`Table::texts`].
+    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
+        self.texts(columns, &[], workers)
+    }
+
+    /// First pass: the columns called `keys`, then those called `values`, as text (`StringArray`), in file order. The row's
+    /// number is its place. Of a key a null is the empty text, of a value it stays a null.
     ///
     /// Text is a CSV field without its quotes; a string as it is; an integer in decimal; a decimal with all digits of
     /// its scale; `true` or `false`; dates and times as ISO 8601 (`2026-05-01T09:30:00`), those with a zone in UTC (`Z`).
@@ -80,9 +89,9 @@ pub trait Table: Send + Sync {
     /// alone.
     ///
     /// # Errors
-    /// [`Error::Column`], [`Error::Ambiguous`] and [`Error::KeyType`] at once; what is wrong with the data in the
-    /// iterator.
-    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error>;
+    /// [`Error::Column`], [`Error::Ambiguous`], [`Error::KeyType`] and [`Error::ValueType`] at once; what is wrong with the
+    /// data in the iterator.
+    fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error>;
 
     /// Second pass: the rows numbered by `rows`, which must ascend and may repeat, handed to `emit` batch by batch in
     /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the

@@ -60,15 +60,32 @@ pub(crate) fn check_keys<'a>(source: &Source, fields: impl Iterator<Item = &'a F
     Ok(())
 }
 
-/// The schema of keys called `names`.
-pub(crate) fn schema(names: impl Iterator<Item = String>) -> SchemaRef {
-    Arc::new(Schema::new(names.map(|name| Field::new(name, DataType::Utf8, false)).collect::<Vec<_>>()))
+/// Refuses columns that cannot be values.
+pub(crate) fn check_values<'a>(source: &Source, fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
+    for field in fields.filter(|field| !writable(field.data_type())) {
+        return Err(Error::ValueType {
+            path: source.path().to_owned(),
+            column: field.name().clone(),
+            kind: field.data_type().to_string(),
+        });
+    }
+    Ok(())
 }
 
-/// The given columns, as keys: text, null as the empty text.
-pub(crate) fn keys(schema: &SchemaRef, columns: &[ArrayRef]) -> Result<RecordBatch, ArrowError> {
-    let column = |c| -> Result<ArrayRef, ArrowError> { Ok(Arc::new(filled(text(c)?))) };
-    let texts = columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+/// The schema of keys and values called so.
+pub(crate) fn schema(keys: &[String], values: &[String]) -> SchemaRef {
+    let field = |may_be_null| move |name: &String| Field::new(name, DataType::Utf8, may_be_null);
+    let fields = keys.iter().map(field(false)).chain(values.iter().map(field(true)));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The given columns as text. Where the schema has no nulls a null is the empty text.
+pub(crate) fn texts(schema: &SchemaRef, columns: &[ArrayRef]) -> Result<RecordBatch, ArrowError> {
+    let column = |(field, column): (&Arc<Field>, _)| -> Result<ArrayRef, ArrowError> {
+        let text = text(column)?;
+        Ok(Arc::new(if field.is_nullable() { text } else { filled(text) }))
+    };
+    let texts = schema.fields().iter().zip(columns).map(column).collect::<Result<Vec<_>, _>>()?;
     RecordBatch::try_new(schema.clone(), texts)
 }
 
@@ -389,8 +406,13 @@ mod tests {
     fn a_null_key_is_empty_whatever_stands_under_it() {
         let (offsets, values, _) = StringArray::from(vec!["a", "secret", "b"]).into_parts();
         let hidden = StringArray::new(offsets, values, Some(vec![true, false, true].into()));
-        let batch = keys(&schema(["k".to_owned()].into_iter()), &[Arc::new(hidden)]).unwrap();
+        let batch =
+            super::texts(&schema(&["k".to_owned()], &["v".to_owned()]), &[Arc::new(hidden.clone()), Arc::new(hidden)])
+                .unwrap();
         let column = batch.column(0).as_any().downcast_ref::<StringArray>().unwrap();
         assert_eq!(column.iter().collect::<Vec<_>>(), [Some("a"), Some(""), Some("b")]);
+        // A value's null stays one.
+        let column = batch.column(1).as_any().downcast_ref::<StringArray>().unwrap();
+        assert_eq!(column.iter().collect::<Vec<_>>(), [Some("a"), None, Some("b")]);
     }
 }

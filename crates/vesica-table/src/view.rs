@@ -47,8 +47,8 @@ impl Table for View<'_> {
         self.table.rows()
     }
 
-    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
-        self.table.keys(columns, workers)
+    fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
+        self.table.texts(keys, values, workers)
     }
 
     fn select(

@@ -134,8 +134,8 @@ impl Table for CsvTable {
         Some(&self.header)
     }
 
-    fn keys(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
-        self.first_pass(columns, workers)
+    fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
+        self.first_pass(&[keys, values].concat(), workers)
     }
 
     fn select(

@@ -70,7 +70,7 @@ impl Null {
 }
 
 /// Appends a field by RFC 4180, behind a comma if `comma`, in quotes where needed or if `quote`.
-fn field(line: &mut Vec<u8>, text: &str, comma: bool, quote: bool) {
+pub(crate) fn field(line: &mut Vec<u8>, text: &str, comma: bool, quote: bool) {
     let bytes = text.as_bytes();
     if comma {
         line.push(b',');

@@ -13,6 +13,7 @@ use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use csv::CsvSink;
+pub(crate) use csv::field;
 use ipc::IpcSink;
 use parquet::ParquetSink;
 use std::path::{Path, PathBuf};

@@ -80,6 +80,28 @@ pub struct Keys {
     empties: Spilled,
 }
 
+/// How the keys of a table are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// The columns that make up the key.
+    pub keys: &'a [String],
+    /// What is done to each of them.
+    pub rules: &'a [Vec<Rule>],
+    /// What is done with a key that stands in several rows.
+    pub duplicates: Duplicates,
+    /// Bytes of memory of the whole run.
+    pub memory: u64,
+    /// Threads that work at once, at most.
+    pub workers: u32,
+}
+
+impl<'a> From<&'a Plan> for Reading<'a> {
+    fn from(plan: &'a Plan) -> Self {
+        let Plan { keys, rules, shared, memory, workers, .. } = plan;
+        Self { keys, rules, duplicates: shared.duplicates, memory: *memory, workers: *workers }
+    }
+}
+
 /// Rows in parts, key by key.
 enum Parts {
     /// Records with the digests of the keys.
@@ -118,11 +140,18 @@ impl Keys {
     ///
     /// # Errors
     /// What is wrong with the table, with the row; [`JobError::Repeats`]; a full disk; being cancelled.
-    pub fn extract(table: &dyn Table, plan: &Plan, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
-        let keys = Self::read(table, plan, false, dir, ctl)?;
-        match (plan.shared.duplicates, keys.repeated) {
+    pub fn extract<'a>(
+        table: &dyn Table,
+        how: impl Into<Reading<'a>>,
+        dir: &Path,
+        ctl: &Control,
+    ) -> Result<Self, JobError> {
+        let how = how.into();
+        let keys = Self::read(table, &how, false, dir, ctl)?;
+        match (how.duplicates, keys.repeated) {
             (Duplicates::Error, Some(row)) => {
-                Err(JobError::Repeats { path: plan.input.path.clone(), row: row + 1, rows: keys.duplicates })
+                let path = table.source().path().to_owned();
+                Err(JobError::Repeats { path, row: row + 1, rows: keys.duplicates })
             }
             _ => Ok(keys),
         }
@@ -134,23 +163,29 @@ impl Keys {
     /// # Errors
     /// As [`Keys::extract`].
     pub fn spellings(table: &dyn Table, plan: &Plan, dir: &Path, ctl: &Control) -> Result<u64, JobError> {
-        Ok(Self::read(table, plan, true, dir, ctl)?.distinct)
+        Ok(Self::read(table, &plan.into(), true, dir, ctl)?.distinct)
     }
 
-    fn read(table: &dyn Table, plan: &Plan, as_written: bool, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
-        let memory = Share::Keys.of(plan.memory);
+    fn read(
+        table: &dyn Table,
+        how: &Reading<'_>,
+        as_written: bool,
+        dir: &Path,
+        ctl: &Control,
+    ) -> Result<Self, JobError> {
+        let memory = Share::Keys.of(how.memory);
         let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
         let mut empties = Spill::new(1, 8, memory / 16, dir)?;
         let mut rows = 0;
         let mut ruled = Ruled::default();
-        let workers = cores(plan.workers).min(Share::InFlight.of(plan.memory) / WORKER).max(1);
+        let workers = cores(how.workers).min(Share::InFlight.of(how.memory) / WORKER).max(1);
         let mut end = 0;
-        let batches = table.keys(&plan.keys, workers)?.map(move |batch| {
+        let batches = table.keys(how.keys, workers)?.map(move |batch| {
             let from = end;
             batch.inspect(|batch| end += batch.num_rows() as u64).map(|batch| (from, batch))
         });
         let digester = || {
-            let mut digester = Digester::new(plan, as_written);
+            let mut digester = Digester::new(how.rules, as_written);
             move |batch: Result<_, _>| batch.map(|(from, batch)| digester.digest(from, &batch))
         };
         // The order of the table is that of the records of a key.
@@ -165,7 +200,7 @@ impl Keys {
             ctl.event(Event::Done(rows));
         }
         let empties = empties.finish()?;
-        let sorted = sort(unsorted.finish()?, plan, memory, dir, ctl)?;
+        let sorted = sort(unsorted.finish()?, how, memory, dir, ctl)?;
         let (distinct, empty) = (sorted.distinct, empties.total());
         let duplicates = rows - empty - distinct;
         let parts = Parts::Digests(sorted.parts);
@@ -197,25 +232,17 @@ impl Keys {
         parts.len(part)
     }
 
-    /// Every distinct key of `part`, hashed with the run's salt.
+    /// Every distinct key of `part` in order: its digest, its number, and how many rows have it.
     ///
     /// # Errors
     /// Those of `each`, and of reading what was spilled.
-    pub fn salted(
+    pub fn distinct(
         &self,
         part: usize,
-        salt: &[u8; 32],
-        mut each: impl FnMut(Salted) -> Result<(), JobError>,
+        mut each: impl FnMut(&[u8; 32], KeyId, u64) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let Parts::Digests(parts) = &self.parts else {
-            return Err(Error::Bug("keys without digests were to be cut".into()).into());
-        };
-        let salt = blake3::derive_key("vesica 2026 salted key", salt);
-        let mut hashes = Hashes::new(&salt);
-        let mut give = |hash: &[u8; 32], (key, rows): (KeyId, u64)| {
-            let (digest, rest) = hash.split_first_chunk::<16>().expect("a hash has 32 bytes");
-            let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
-            each(Salted { digest: Digest(*digest), spread, key, rows })
+            return Err(Error::Bug("keys without digests were asked for them".into()).into());
         };
         let (mut keys, mut last) = (0, None::<([u8; 32], KeyId, u64)>);
         each_record(parts, part, |first, record| match &mut last {
@@ -226,10 +253,30 @@ impl Keys {
             last => {
                 let before = last.replace((*digest(record), KeyId::new(part, keys), 1));
                 keys += 1;
-                before.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))
+                before.map_or(Ok(()), |(digest, key, rows)| each(&digest, key, rows))
             }
         })?;
-        last.map_or(Ok(()), |(digest, key, rows)| hashes.push(&digest, (key, rows), &mut give))?;
+        last.map_or(Ok(()), |(digest, key, rows)| each(&digest, key, rows))
+    }
+
+    /// Every distinct key of `part`, hashed with the run's salt.
+    ///
+    /// # Errors
+    /// Those of `each`, and of reading what was spilled.
+    pub fn salted(
+        &self,
+        part: usize,
+        salt: &[u8; 32],
+        mut each: impl FnMut(Salted) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let salt = blake3::derive_key("vesica 2026 salted key", salt);
+        let mut hashes = Hashes::new(&salt);
+        let mut give = |hash: &[u8; 32], (key, rows): (KeyId, u64)| {
+            let (digest, rest) = hash.split_first_chunk::<16>().expect("a hash has 32 bytes");
+            let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
+            each(Salted { digest: Digest(*digest), spread, key, rows })
+        };
+        self.distinct(part, |digest, key, rows| hashes.push(digest, (key, rows), &mut give))?;
         hashes.flush(&mut give)
     }
 
@@ -287,6 +334,15 @@ static KEY_DOMAIN: std::sync::LazyLock<[u8; 32]> =
 /// Texts that are hashed together: they and their hashes stay in the first-level cache.
 const TOGETHER: usize = 256;
 
+/// The digests of a batch's keys, for a table whose rows are taken one by one. The columns of the batch are the key's.
+///
+/// Gives each row that has a key, in any order, with its place in the batch; returns how many rows have none.
+pub fn digests(rules: &[Vec<Rule>], batch: &RecordBatch, mut each: impl FnMut(&[u8; 32], usize)) -> u64 {
+    let Digested { records, empties, .. } = Digester::new(rules, false).digest(0, batch);
+    records.iter().for_each(|record| each(digest(record), row(record) as usize));
+    empties.len() as u64
+}
+
 /// Makes records of the keys of batches.
 struct Digester {
     rules: Vec<Vec<Rule>>,
@@ -305,8 +361,8 @@ struct Digested {
 }
 
 impl Digester {
-    fn new(plan: &Plan, as_written: bool) -> Self {
-        Self { rules: plan.rules.clone(), as_written, text: Vec::new(), hashes: Hashes::new(&KEY_DOMAIN) }
+    fn new(rules: &[Vec<Rule>], as_written: bool) -> Self {
+        Self { rules: rules.to_vec(), as_written, text: Vec::new(), hashes: Hashes::new(&KEY_DOMAIN) }
     }
 
     /// The records of `batch`, whose first row is number `from` of the table.
@@ -418,12 +474,12 @@ struct Sorted {
 }
 
 /// Sorts each part, and leaves out the rows that the job does not take for repeating a key.
-fn sort(unsorted: Spilled, plan: &Plan, memory: usize, dir: &Path, ctl: &Control) -> Result<Sorted, JobError> {
-    let join = plan.shared.duplicates == Duplicates::Join;
+fn sort(unsorted: Spilled, how: &Reading<'_>, memory: usize, dir: &Path, ctl: &Control) -> Result<Sorted, JobError> {
+    let join = how.duplicates == Duplicates::Join;
     let seen = Mutex::new(Seen::default());
     let fits = (0..PARTS).all(|part| unsorted.len(part) <= sort::MOST);
     let parts = if unsorted.disk_bytes() == 0 && fits {
-        unsorted.rewrite::<JobError>(cores(plan.workers), |records, kept| {
+        unsorted.rewrite::<JobError>(cores(how.workers), |records, kept| {
             ctl.check()?;
             let (records, _) = records.as_chunks::<RECORD>();
             let (mut part, mut last) = (Seen::default(), None);

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dh;
+pub mod function;
 pub mod kkrt;
 pub mod vole;
 

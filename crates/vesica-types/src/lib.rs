@@ -12,7 +12,7 @@ mod secret;
 mod tag;
 mod unit;
 
-pub use digest::Digest;
+pub use digest::{Digest, KeyDigest};
 pub use party::Party;
 pub use row::RowId;
 pub use secret::Secret;

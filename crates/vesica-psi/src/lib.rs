@@ -15,6 +15,7 @@ mod ordered;
 pub mod reveals;
 mod same;
 mod sorted;
+pub mod unbalanced;
 
 pub use count::Count;
 pub use ecdh::Ecdh;

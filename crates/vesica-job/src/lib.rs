@@ -18,6 +18,7 @@ mod local;
 mod meet;
 mod output;
 mod rehearse;
+pub mod rooms;
 mod run;
 pub mod sample;
 pub mod schema;

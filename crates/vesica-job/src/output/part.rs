@@ -46,7 +46,31 @@ pub fn probe(field: &str, path: &Path) -> Result<(), SpecError> {
 /// # Errors
 /// [`JobError::File`].
 pub fn save(path: &Path, what: &'static str, text: &str) -> Result<(), JobError> {
-    let mut file = beside(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| Ok(file.persist(path)?));
-    written.map(drop).map_err(|error| JobError::File { what, path: path.to_owned(), error })
+    put(beside(path)?, path, what, text.as_bytes())
+}
+
+/// Writes `bytes` to the file `path`, which may be replaced, and brings them to the disk with their name.
+///
+/// # Errors
+/// [`JobError::File`].
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
+    put(beside(path)?, path, "cannot write", bytes)
+}
+
+/// [`replace`], for a file that no other user may read.
+///
+/// # Errors
+/// [`JobError::File`].
+pub fn replace_privately(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
+    let folder = crate::local::folder(path);
+    let failed = |error| JobError::File { what: "cannot write to", path: folder.clone(), error };
+    // Files that are made so are their owner's alone.
+    let file = tempfile::Builder::new().prefix(".vesica-").tempfile_in(&folder).map_err(failed)?;
+    put(file, path, "cannot write", bytes)
+}
+
+fn put(mut file: NamedTempFile, path: &Path, what: &'static str, bytes: &[u8]) -> Result<(), JobError> {
+    let written = file.write_all(bytes).and_then(|()| file.as_file().sync_all()).and_then(|()| Ok(file.persist(path)?));
+    let named = written.and_then(|_| std::fs::File::open(crate::local::folder(path))?.sync_all());
+    named.map_err(|error| JobError::File { what, path: path.to_owned(), error })
 }

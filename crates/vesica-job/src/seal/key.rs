@@ -93,15 +93,24 @@ impl Given {
     /// What was given for the run of `resume`: `mine.resume_key`, a passphrase in the environment, or neither.
     ///
     /// # Errors
-    /// [`JobError::Setup`] if both were given or the key is too short; a key file that cannot be read.
+    /// Those of [`Given::from`].
     pub fn of(resume: &ResumePlan) -> Result<Self, JobError> {
-        let words = std::env::var(PASSPHRASE).ok().filter(|words| !words.is_empty()).map(Zeroizing::new);
-        match (&resume.key, words) {
+        Self::from(resume.key.as_deref(), "mine.resume_key", PASSPHRASE)
+    }
+
+    /// What was given: a key file, named by `field` of a document, a passphrase in the environment variable `variable`, or
+    /// neither.
+    ///
+    /// # Errors
+    /// [`JobError::Setup`] if both were given or the key is too short; a key file that cannot be read.
+    pub fn from(key: Option<&Path>, field: &'static str, variable: &'static str) -> Result<Self, JobError> {
+        let words = std::env::var(variable).ok().filter(|words| !words.is_empty()).map(Zeroizing::new);
+        match (key, words) {
             (None, None) => Ok(Given::Nothing),
             (None, Some(words)) => Ok(Given::Passphrase(words)),
-            (Some(path), None) => key_file(path).map(Given::Key),
+            (Some(path), None) => key_file(path, field).map(Given::Key),
             (Some(_), Some(_)) => {
-                Err(JobError::Setup(format!("mine.resume_key and {PASSPHRASE} are both given; give one of them")))
+                Err(JobError::Setup(format!("{field} and {variable} are both given; give one of them")))
             }
         }
     }
@@ -128,13 +137,12 @@ impl Given {
     }
 }
 
-fn key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, JobError> {
+fn key_file(path: &Path, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobError> {
     let bytes = fs::read(path).map(Zeroizing::new);
-    let bytes =
-        bytes.map_err(|error| JobError::File { what: "cannot read mine.resume_key", path: path.into(), error })?;
+    let bytes = bytes.map_err(|error| JobError::File { what: "cannot read the key", path: path.into(), error })?;
     if bytes.len() < KEY_BYTES {
         return Err(JobError::Setup(format!(
-            "mine.resume_key {}: {} bytes are too few for a key; make one with `head -c 32 /dev/urandom > FILE`",
+            "{field} {}: {} bytes are too few for a key; make one with `head -c 32 /dev/urandom > FILE`",
             path.display(),
             bytes.len()
         )));

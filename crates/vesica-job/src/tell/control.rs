@@ -111,13 +111,16 @@ impl Control {
     }
 
     /// Tells the watcher and the log of something that does not end the run.
-    pub(crate) fn note(&self, what: String) {
+    pub fn note(&self, what: String) {
         tracing::info!("{what}");
         self.event(Event::Note(what));
     }
 
-    /// [`vesica_session::Error::Cancelled`] once the run was asked to stop: long local work asks now and then.
-    pub(crate) fn check(&self) -> vesica_session::Result<()> {
+    /// Fails once the run was asked to stop: long local work asks now and then.
+    ///
+    /// # Errors
+    /// [`vesica_session::Error::Cancelled`].
+    pub fn check(&self) -> vesica_session::Result<()> {
         if self.is_cancelled() { Err(vesica_session::Error::Cancelled) } else { Ok(()) }
     }
 }

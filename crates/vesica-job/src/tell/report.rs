@@ -12,7 +12,6 @@ use vesica_suite::Cut;
 
 /// The report of a run that ended well.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
 #[schemars(title = "Vesica report")]
 pub struct Report {
     /// The job.

@@ -5,14 +5,19 @@
 
 use crate::Level;
 
-/// The length in bytes of a comparison tag, for a whole job that compares `n` tags of one side with `m` of the other.
+/// The length in bits of a comparison tag, for a whole job that compares `n` tags of one side with `m` of the other; for a
+/// service, which answers at most `n` queries in its life and holds at most `m` tags.
 ///
 /// A false match is one of n·m pairs of different keys with equal tags, so its probability is at most n·m·2^-L, and
 /// L = σ + ⌈log2 n⌉ + ⌈log2 m⌉ bits keep it below 2^-σ (Pinkas, Schneider, Zohner, "Scalable PSI based on OT extension",
 /// section 3.2). Count padding too: a dummy's tag can collide like any other.
+pub fn tag_bits(n: u64, m: u64, level: Level) -> u32 {
+    level.sigma + ceil_log2(n) + ceil_log2(m)
+}
+
+/// As [`tag_bits`], in whole bytes.
 pub fn tag_bytes(n: u64, m: u64, level: Level) -> usize {
-    let bits = level.sigma + ceil_log2(n) + ceil_log2(m);
-    bits.div_ceil(8) as usize
+    tag_bits(n, m, level).div_ceil(8) as usize
 }
 
 /// ⌈log2 x⌉, with 0 for x = 0.

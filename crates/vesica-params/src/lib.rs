@@ -13,5 +13,5 @@ mod level;
 pub mod lpn;
 pub mod okvs;
 
-pub use bounds::{code_width, tag_bytes, unit_capacity, units, vole_base_bits};
+pub use bounds::{code_width, tag_bits, tag_bytes, unit_capacity, units, vole_base_bits};
 pub use level::Level;

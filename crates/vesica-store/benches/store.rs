@@ -1,0 +1,3 @@
+//! The store: `cargo bench -p vesica-store`.
+
+fn main() {}

@@ -1,0 +1,80 @@
+//! The folder of a store: who may write it, and how files come to stand in it.
+
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, NAME};
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// A folder that only this process writes. Reading takes no lock.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Locked until it is closed.
+    handle: File,
+}
+
+impl Folder {
+    /// Makes the folder if it is not there, and takes its lock.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process has the lock; those of writing.
+    pub(crate) fn lock(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).map_err(Error::writing(path))?;
+        let handle = File::open(path).map_err(Error::reading(path))?;
+        match handle.try_lock() {
+            Ok(()) => Ok(Self { path: path.into(), handle }),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: path.into() }),
+            Err(TryLockError::Error(error)) => Err(Error::writing(path)(error)),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file under a name of its own, which is removed if it is dropped.
+    pub(crate) fn temporary(&self) -> Result<NamedTempFile> {
+        tempfile::Builder::new().prefix(".writing-").tempfile_in(&self.path).map_err(Error::writing(&self.path))
+    }
+
+    /// Brings `file` to the disk, and then gives it its name.
+    pub(crate) fn place(&self, file: NamedTempFile, name: &str) -> Result<()> {
+        let path = self.path.join(name);
+        file.as_file().sync_all().map_err(Error::writing(&path))?;
+        file.persist(&path).map_err(|error| Error::writing(&path)(error.error))?;
+        self.sync()
+    }
+
+    /// Places a file of these bytes.
+    pub(crate) fn place_bytes(&self, bytes: &[u8], name: &str) -> Result<()> {
+        let mut file = self.temporary()?;
+        file.write_all(bytes).map_err(Error::writing(&self.path.join(name)))?;
+        self.place(file, name)
+    }
+
+    /// Brings the names in the folder to the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.handle.sync_all().map_err(Error::writing(&self.path))
+    }
+
+    /// Makes `manifest`, all of whose parts are there, that of the store. Then removes what no manifest names: parts of an
+    /// earlier store, and what a killed process left. Whoever has them open keeps them.
+    pub(crate) fn publish(&self, manifest: &Manifest) -> Result<()> {
+        self.place_bytes(&manifest.encode(), NAME)?;
+        let named: BTreeSet<String> =
+            manifest.parts.iter().flat_map(|part| [part.file_name(), part.sums_name()]).collect();
+        let unlisted = |error| Error::reading(&self.path)(error);
+        for entry in fs::read_dir(&self.path).map_err(unlisted)? {
+            let entry = entry.map_err(unlisted)?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let ours = name.starts_with("part-") || name.starts_with(".writing-");
+            if ours && !named.contains(name) {
+                fs::remove_file(entry.path()).map_err(Error::writing(&entry.path()))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,11 +1,15 @@
 //! An endpoint that has been checked and whose port is open: the beginning of a meeting.
 
-use crate::door::{self, Door, Entry};
-use crate::trust::Guests;
+use crate::greet::Keeper;
+use crate::port::{self, Port};
+use crate::trust::{Guests, Register};
 use crate::{Endpoint, Error, Event, Result, Security, tls};
 use rustls::ClientConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// The most handshakes at once at the port of a meeting, which has few guests.
+const HANDSHAKES: usize = 32;
 
 impl Endpoint {
     /// Finds the faults that can be found without any contact: names, addresses, the certificate's age, the port.
@@ -22,37 +26,44 @@ impl Endpoint {
     /// The first fault.
     pub fn bind(self) -> Result<Bound> {
         let expiring = self.examine()?;
-        let listener = match self.peers.iter().any(|peer| peer.connect.is_none()) {
-            true => Some(door::listen(&self)?),
-            false => None,
+        let awaited: Vec<&str> =
+            self.peers.iter().filter(|peer| peer.connect.is_none()).map(|peer| peer.party.name()).collect();
+        let listener = match &self.listen {
+            _ if awaited.is_empty() => None,
+            Some(address) => Some(port::listen(address)?),
+            None => {
+                let names = awaited.join(", ");
+                return Err(Error::Setup(format!(
+                    "nothing says how to meet {names}; set mine.listen = \"host:port\" here, or mine.connect with the address \
+                     where {names} listens"
+                )));
+            }
         };
         let mut dialled = Vec::new();
-        let mut entry = Entry::Plain;
-        if let Security::Tls { identity } = &self.security {
-            let mut guests = Vec::new();
-            for peer in &self.peers {
-                let Some(trust) = &peer.trust else {
-                    return Err(Error::Setup(format!(
-                        "nothing says how to know {0}; give mine.tls.peers.{0} the fingerprint of its certificate",
-                        peer.party
-                    )));
-                };
-                trust.check(&peer.party)?;
-                let guest = (peer.party.clone(), trust.clone());
-                dialled.push(Some(tls::client(identity, guest.clone())?));
-                guests.push(guest);
-            }
-            let guests = Guests(guests);
-            entry = Entry::Tls(tls::server(identity, guests.clone())?, guests);
-        } else {
-            dialled.resize(self.peers.len(), None);
+        for peer in &self.peers {
+            let Security::Tls { identity } = &self.security else {
+                dialled.push(None);
+                continue;
+            };
+            let Some(trust) = &peer.trust else {
+                return Err(Error::Setup(format!(
+                    "nothing says how to know {0}; give mine.tls.peers.{0} the fingerprint of its certificate",
+                    peer.party
+                )));
+            };
+            trust.check(&peer.party)?;
+            dialled.push(Some(tls::client(identity, (peer.party.clone(), trust.clone()))?));
         }
+        let guests = self.peers.iter().map(|peer| (peer.party.clone(), peer.trust.clone())).collect();
         let endpoint = Arc::new(self);
-        let door = match listener {
-            Some(listener) => Some(Door::new(endpoint.clone(), listener, entry)?),
+        let port = match listener {
+            Some(listener) => {
+                let keeper = Keeper::new(endpoint.clone(), Register::new(Guests::new(guests)))?;
+                Some(Port::new(keeper, listener, HANDSHAKES)?)
+            }
             None => None,
         };
-        Ok(Bound { endpoint, door, dialled, expiring })
+        Ok(Bound { endpoint, port, dialled, expiring })
     }
 }
 
@@ -60,7 +71,7 @@ impl Endpoint {
 pub struct Bound {
     pub(crate) endpoint: Arc<Endpoint>,
     /// Where peers connect to us, if one does.
-    pub(crate) door: Option<Door>,
+    pub(crate) port: Option<Port>,
     /// For each peer, what is needed to dial it.
     pub(crate) dialled: Vec<Option<Arc<ClientConfig>>>,
     /// That the certificate expires soon, if it does.
@@ -70,6 +81,6 @@ pub struct Bound {
 impl Bound {
     /// The address that is listened on, if one is: with port 0, the port that the system chose.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.door.as_ref().map(Door::address)
+        self.port.as_ref().map(Port::address)
     }
 }

@@ -1,10 +1,11 @@
 //! The dialling side: reaches a peer whose address is known, and finds out whether it is that peer.
 
+use crate::heartbeat::Pulse;
 use crate::hello::{Hello, Verdict};
 use crate::hitch::Hitch;
 use crate::version::WIRE_VERSION;
 use crate::wire::Wire;
-use crate::{Control, Endpoint, Error, Link, PeerSpec, Result, Security, Trust};
+use crate::{Endpoint, Error, Link, PeerSpec, Result, Security, Trust};
 use rustls::ClientConfig;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -27,36 +28,37 @@ pub(crate) struct Caller<'a> {
     /// The peer's, as `host:port`.
     pub address: &'a str,
     pub tls: Option<Arc<ClientConfig>>,
-    pub control: &'a Arc<dyn Control>,
+    pub pulse: &'a Arc<Pulse>,
 }
 
 impl Caller<'_> {
     /// Dials until the peer is here, or never will be; none if it is `over` first. Each attempt that fails is told to
-    /// `failed`.
-    pub fn dial(&self, over: impl Fn() -> bool, failed: impl Fn(String)) -> Option<Result<Link>> {
+    /// `failed`, and whether the peer was there and asked to be tried again later.
+    pub fn dial(&self, over: impl Fn() -> bool, failed: impl Fn(String, bool)) -> Option<Result<Link>> {
         let party = &self.peer.party;
         let mut pause = PAUSE.0;
         let mut unknown: Option<Instant> = None;
         while !over() {
-            let why = match self.address.to_socket_addrs().map(Vec::from_iter) {
+            let (why, there) = match self.address.to_socket_addrs().map(Vec::from_iter) {
                 Err(e) => {
                     let why = lookup_words(&e);
                     let since = *unknown.get_or_insert_with(Instant::now);
                     if since.elapsed() >= UNKNOWN.min(self.endpoint.patience / 2) {
                         return Some(Err(Error::Name { peer: party.clone(), address: self.address.into(), why }));
                     }
-                    format!("the host name does not resolve: {why}")
+                    (format!("the host name does not resolve: {why}"), false)
                 }
                 Ok(all) => {
                     unknown = None;
                     match reach(&all).map_err(Hitch::Cut).and_then(|socket| self.call(socket)) {
                         Ok(link) => return Some(Ok(link)),
-                        Err(Hitch::Cut(why) | Hitch::Later(why)) => why,
+                        Err(Hitch::Cut(why)) => (why, false),
+                        Err(Hitch::Later(why)) => (why, true),
                         Err(hitch) => return Some(Err(self.fatal(hitch))),
                     }
                 }
             };
-            failed(why);
+            failed(why, there);
             std::thread::sleep(pause);
             pause = (pause * 3 / 2).min(PAUSE.1);
         }
@@ -67,7 +69,10 @@ impl Caller<'_> {
     fn call(&self, socket: TcpStream) -> std::result::Result<Link, Hitch> {
         let mut wire = Wire::new(socket);
         match self.introduce(&mut wire) {
-            Ok(window) => self.endpoint.start(wire, self.peer, window, self.control),
+            Ok(window) => {
+                let PeerSpec { party, trust, .. } = self.peer;
+                self.endpoint.start(wire, party, trust.as_ref(), window, self.pulse, None)
+            }
             Err(hitch) => {
                 wire.part();
                 Err(hitch)

@@ -1,262 +1,428 @@
-//! The listening side: accepts connections, makes the handshake and finds out which peer is there.
+//! The door of a service: clients come one by one, for months, and each gets a link.
 //!
-//! The door decides who somebody is. Whether that peer may come in now, and what becomes of it, is the affair of the door's
-//! [`Host`]: a meeting admits every peer once. Each guest at the door has a thread of its own, so that nobody waits for a
-//! stranger.
+//! A meeting knows its few peers beforehand and takes in each of them once. A door has a list of clients that may be
+//! replaced while it stands, and takes in each of them as often as the limits allow. Example: 1,000 clients keep a
+//! connection and 50 of them are at work; a stranger gets as far as TLS's alert, and whoever comes when the service is full
+//! is told to come later.
 
-use crate::endpoint::split;
-use crate::hello::{Hello, Verdict};
+use crate::greet::{Host, Keeper, Known};
+use crate::heartbeat::Pulse;
+use crate::hello::Verdict;
 use crate::hitch::Hitch;
-use crate::spawn::spawn;
-use crate::trust::Guests;
-use crate::wire::Wire;
-use crate::{Control, Endpoint, Error, Link, Result};
-use rustls::ServerConfig;
-use std::collections::VecDeque;
-use std::io::ErrorKind;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use crate::lock::lock;
+use crate::pass::Pass;
+use crate::port::{self, Port};
+use crate::shared::Shared;
+use crate::trust::{Guests, Register};
+use crate::{Control, Endpoint, Error, Event, Link, Result, Security, Trust};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustls::pki_types::CertificateDer;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vesica_session::Fault;
 use vesica_types::Party;
 
-/// The most handshakes at once with those who knock. One more, and the oldest is sent away: a partner's takes
-/// milliseconds, a silent stranger's takes all the time it is given.
-const AT_THE_DOOR: usize = 32;
+/// How often those who wait look whether they are to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
-/// Whom the door lets in: anybody, or those who present a certificate that is known.
-pub(crate) enum Entry {
-    Plain,
-    Tls(Arc<ServerConfig>, Guests),
+/// How long the door waits where the system refuses it a thread or a file handle.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// How many of those who were refused are told of one by one in a minute; after that, every hundredth.
+const TOLD: u64 = 50;
+
+/// What a client hears that is taken off the list.
+const OFF_THE_LIST: &str = "this client is no longer on the list of those whom the service answers";
+
+/// A client of a service, and how it is known.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its name, of 1 to 255 bytes.
+    pub name: String,
+    /// How it is known; needed with TLS.
+    pub trust: Option<Trust>,
 }
 
-/// Whom the door works for. Its methods are called from the guests' threads. A place is the index of a peer among the
-/// endpoint's.
-pub(crate) trait Host: Send + Sync {
-    /// What a link reports to, and asks whether to stop.
-    fn control(&self) -> &Arc<dyn Control>;
-
-    /// Whether the peer may come in now; in words why not. It may try again later.
-    fn admit(&self, place: usize, peer: &Party) -> std::result::Result<(), String>;
-
-    /// A peer that was admitted did not come in after all.
-    fn gave_up(&self, place: usize);
-
-    /// A peer is here.
-    fn arrived(&self, place: usize, link: Link);
-
-    /// Somebody was turned away, and why. There is a place if it is known which peer that is.
-    fn refused(&self, from: SocketAddr, why: String, known: Option<usize>);
-
-    /// A peer, known by its certificate, was turned away, and would be again.
-    fn hopeless(&self, place: usize, from: SocketAddr, hitch: Hitch);
+/// How many may be at the door and behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The most links at once.
+    pub links: usize,
+    /// The most links at once of one client.
+    pub links_of_one: usize,
+    /// The most handshakes at once. One more, and the oldest is ended of the address that has most of them.
+    pub handshakes: usize,
 }
 
-/// An open port, and those who stand before it.
-pub(crate) struct Door {
-    keeper: Arc<Keeper>,
-    listener: TcpListener,
+impl Default for Limits {
+    /// 2,000 links, 16 of one client, 1,000 handshakes.
+    fn default() -> Self {
+        Self { links: 2000, links_of_one: 16, handshakes: 1000 }
+    }
+}
+
+impl Endpoint {
+    /// Opens the port of a service and lets in `clients`, each as often as `limits` allow. The endpoint has no peers.
+    ///
+    /// `control` hears what happens at the door, from threads of the door. Once it says that it is to stop, every link of
+    /// the door is cancelled; [`Door::shut`] is the gentle way.
+    ///
+    /// # Errors
+    /// Faults of the endpoint, of the list, of the port, or of a system that does not give enough file handles.
+    pub fn door(self, clients: Vec<Client>, limits: Limits, control: Arc<dyn Control>) -> Result<Door> {
+        if !self.peers.is_empty() {
+            return Err(Error::Setup(format!("{} is a service, which has clients and no peers", self.me)));
+        }
+        if limits.links == 0 || limits.links_of_one == 0 || limits.handshakes == 0 {
+            return Err(Error::Setup("a limit of 0 connections lets nobody in; use 1 or more".into()));
+        }
+        let guests = self.guests(clients)?;
+        let expiring = self.examine_with(std::iter::empty())?;
+        let Some(address) = &self.listen else {
+            return Err(Error::Setup(
+                "nothing says where clients may connect; set mine.listen, for example to \"0.0.0.0:7744\"".into(),
+            ));
+        };
+        file_handles(&limits)?;
+        let listener = port::listen(address)?;
+        let endpoint = Arc::new(self);
+        let register = Register::new(guests);
+        let port = Port::new(Keeper::new(endpoint.clone(), register.clone())?, listener, limits.handshakes)?;
+        let at = port.address();
+        let lobby = Arc::new(Lobby {
+            limits,
+            pulse: Pulse::start(control.clone(), endpoint.silence)?,
+            control,
+            register,
+            shut: AtomicBool::new(false),
+            visits: Arc::default(),
+            arrivals: Mutex::default(),
+            came: Condvar::new(),
+            refusals: Mutex::default(),
+        });
+        if let Some(event) = expiring {
+            lobby.event(&event);
+        }
+        lobby.event(&Event::Listening { at });
+        let inside = lobby.clone();
+        let keeper = std::thread::Builder::new().name("door".into()).spawn(move || inside.keep(port));
+        let keeper = keeper.map_err(|source| Error::System { what: "starting a thread", source })?;
+        Ok(Door { endpoint, lobby, at, keeper: Some(keeper) })
+    }
+
+    /// The list of these clients.
+    fn guests(&self, clients: Vec<Client>) -> Result<Guests> {
+        self.examine_with(clients.iter().map(|client| client.name.as_str()))?;
+        let tls = matches!(self.security, Security::Tls { .. });
+        let mut all = Vec::with_capacity(clients.len());
+        for Client { name, trust } in clients {
+            // A conversation has two parties, whoever else has conversations with the service at that time.
+            let party = Party::new(Client::PLACE, &name);
+            match &trust {
+                Some(trust) => trust.check(&party)?,
+                None if tls => {
+                    return Err(Error::Setup(format!(
+                        "nothing says how to know the client {name}; give mine.clients.{name} the fingerprint of its \
+                         certificate"
+                    )));
+                }
+                None => {}
+            }
+            all.push((party, trust));
+        }
+        Ok(Guests::new(all))
+    }
+}
+
+impl Client {
+    /// The place of every client in its conversation with the service, which is the party at place 0. Of a client only the
+    /// name tells who it is.
+    pub const PLACE: u8 = 1;
+}
+
+/// Has the system give as many file handles as the limits may take: one for each link, two for each handshake, and some for
+/// files.
+fn file_handles(limits: &Limits) -> Result<()> {
+    let need = (limits.links + 2 * limits.handshakes + 100) as u64;
+    let unknown = |e: nix::Error| Error::System { what: "asking how many file handles there may be", source: e.into() };
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(unknown)?;
+    if soft >= need {
+        return Ok(());
+    }
+    if hard < need || setrlimit(Resource::RLIMIT_NOFILE, need, hard).is_err() {
+        return Err(Error::Setup(format!(
+            "{} links and {} handshakes at once take {need} file handles, and this process may have {hard}; raise that with \
+             `ulimit -Hn {need}` (LimitNOFILE in a systemd unit), or lower the limits",
+            limits.links, limits.handshakes
+        )));
+    }
+    Ok(())
+}
+
+/// The open door of a service. Links outlive it.
+pub struct Door {
+    endpoint: Arc<Endpoint>,
+    lobby: Arc<Lobby>,
     at: SocketAddr,
-    /// Those whose handshake is under way, oldest first, so that the oldest can be sent away.
-    guests: VecDeque<(Arc<Guest>, TcpStream)>,
+    keeper: Option<JoinHandle<()>>,
 }
 
 impl Door {
-    /// The door that `listener` is.
-    ///
-    /// # Errors
-    /// If the system does not let it be asked without waiting.
-    pub fn new(endpoint: Arc<Endpoint>, listener: TcpListener, entry: Entry) -> Result<Self> {
-        let system = |source| Error::System { what: "listening", source };
-        listener.set_nonblocking(true).map_err(system)?;
-        let at = listener.local_addr().map_err(system)?;
-        Ok(Self { keeper: Arc::new(Keeper { endpoint, entry }), listener, at, guests: VecDeque::new() })
-    }
-
-    /// The address that is listened on.
+    /// The address that is listened on: with port 0, the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.at
     }
 
-    /// Takes in those who have knocked since the last call, and does not wait for others. What becomes of each is told to
-    /// `host`.
+    /// The link of the next client, once one comes; none if the door is shut and nobody waits behind it. Any number of
+    /// threads may wait here.
     ///
     /// # Errors
-    /// If the system has no more threads.
-    pub fn answer(&mut self, host: &Arc<dyn Host>) -> Result<()> {
-        self.guests.retain(|(guest, _)| !guest.settled());
-        for _ in 0..AT_THE_DOOR {
-            let (socket, from) = match self.listener.accept() {
-                Ok(guest) => guest,
-                // Whatever went wrong with one guest (it left, or there are no more file handles for now) is over with
-                // the next turn.
-                Err(_) => return Ok(()),
-            };
-            if self.guests.len() >= AT_THE_DOOR
-                && let Some((oldest, socket)) = self.guests.pop_front()
-                && oldest.settle()
-            {
-                let _ = socket.shutdown(Shutdown::Both);
+    /// [`vesica_session::Error::Cancelled`], once the door's control says so.
+    pub fn next(&self) -> Result<Option<Link>> {
+        loop {
+            if self.lobby.control.cancelled() {
+                return Err(vesica_session::Error::Cancelled.into());
             }
-            let Ok(handle) = socket.try_clone() else { continue };
-            if socket.set_nonblocking(false).is_err() {
-                continue;
+            // One that went away while it waited here is dropped, which frees its place.
+            match self.lobby.take() {
+                Some(link) if link.ended().is_none() => return Ok(Some(link)),
+                Some(_) => {}
+                None if self.lobby.shut() => return Ok(None),
+                None => self.lobby.wait(),
             }
-            let guest = Arc::new(Guest::default());
-            self.guests.push_back((guest.clone(), handle));
-            let (keeper, host) = (self.keeper.clone(), host.clone());
-            spawn("guest", move || {
-                keeper.greet(&*host, &guest, socket, from);
-                guest.settle();
-            })?;
         }
+    }
+
+    /// From now on these are the clients, and nobody else. The links of those who are not among them are ended, and so are
+    /// those of a client that is now known in another way. If the list is refused, the old one holds.
+    ///
+    /// # Errors
+    /// What is wrong with the list.
+    pub fn set_clients(&self, clients: Vec<Client>) -> Result<()> {
+        let guests = self.endpoint.guests(clients)?;
+        let mut visits = lock(&self.lobby.visits);
+        for visit in visits.inside.values_mut().filter(|visit| !visit.stays(&guests)) {
+            visit.off_the_list = true;
+            if let Some(link) = visit.link.as_ref().and_then(Weak::upgrade) {
+                let error = vesica_session::Error::Net { peer: visit.party.clone(), why: OFF_THE_LIST.into() };
+                link.stop(error, Fault::Config, OFF_THE_LIST);
+            }
+        }
+        self.lobby.register.set(guests);
         Ok(())
     }
+
+    /// How many places are taken: by links that have not been dropped, and by clients that are just being let in.
+    pub fn links(&self) -> usize {
+        lock(&self.lobby.visits).inside.len()
+    }
+
+    /// Closes the port. Links go on, and [`Door::next`] gives those that wait here already.
+    pub fn shut(&self) {
+        self.lobby.shut.store(true, Ordering::Relaxed);
+        self.lobby.came.notify_all();
+    }
 }
 
-/// Opens the port that the endpoint names.
-///
-/// # Errors
-/// If it names none, or one that cannot be opened.
-pub(crate) fn listen(endpoint: &Endpoint) -> Result<TcpListener> {
-    let waits = || endpoint.peers.iter().filter(|p| p.connect.is_none()).map(|p| p.party.name()).collect::<Vec<_>>();
-    let Some(address) = &endpoint.listen else {
-        let names = waits().join(", ");
-        return Err(Error::Setup(format!(
-            "nothing says how to meet {names}; set mine.listen = \"host:port\" here, or mine.connect with the address \
-             where {names} listens"
-        )));
-    };
-    let bad = |why: String, remedy| Error::Listen { address: address.clone(), why, remedy };
-    split(address).map_err(|why| bad(why, "for example mine.listen = \"0.0.0.0:7744\""))?;
-    let all: Vec<SocketAddr> = address
-        .to_socket_addrs()
-        .map_err(|e| bad(e.to_string(), "use an address of this machine, or 0.0.0.0 for all of them"))?
-        .collect();
-    // The standard library sets SO_REUSEADDR, so a run may follow another on the same port at once.
-    TcpListener::bind(all.as_slice()).map_err(|e| match e.kind() {
-        ErrorKind::AddrInUse => bad(
-            "the port is in use".into(),
-            "stop the program that has it (another run of this job?), or choose another port",
-        ),
-        ErrorKind::AddrNotAvailable => bad(
-            "that is no address of this machine".into(),
-            "use an address of this machine, or 0.0.0.0 for all of them",
-        ),
-        ErrorKind::PermissionDenied => bad("this user may not open that port".into(), "choose a port above 1023"),
-        _ => bad(e.to_string(), "use an address of this machine, or 0.0.0.0 for all of them"),
-    })
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.shut();
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+        while let Some(link) = self.lobby.take() {
+            drop(link);
+        }
+    }
 }
 
-/// Somebody at the door, who either comes in (or goes) or is sent away: whichever is first.
+/// A client that has come in, until its link is dropped.
+struct Visit {
+    party: Party,
+    /// Its certificate and those behind it; empty in plaintext.
+    chain: Vec<CertificateDer<'static>>,
+    /// None as long as the client is being let in.
+    link: Option<Weak<Shared>>,
+    off_the_list: bool,
+}
+
+impl Visit {
+    /// Whether the client is still known by what it showed.
+    fn stays(&self, guests: &Guests) -> bool {
+        match self.chain.is_empty() {
+            true => guests.parties().contains(&&self.party),
+            false => guests.identify(&self.chain).contains(&&self.party),
+        }
+    }
+}
+
+/// Who is inside. Each visit has a number of its own.
 #[derive(Default)]
-struct Guest(AtomicBool);
-
-impl Guest {
-    /// Whether this call is the first.
-    fn settle(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
-    }
-
-    fn settled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
+struct Visits {
+    next: u64,
+    inside: BTreeMap<u64, Visit>,
 }
 
-/// What the guests' threads need to find out who a guest is.
-struct Keeper {
-    endpoint: Arc<Endpoint>,
-    entry: Entry,
+/// How many were refused in this minute, and in all.
+#[derive(Default)]
+struct Refusals {
+    minute: Option<Instant>,
+    in_minute: u64,
+    count: u64,
 }
 
-impl Keeper {
-    /// The listening side's first words to somebody at the door.
-    fn greet(&self, host: &dyn Host, guest: &Guest, socket: TcpStream, from: SocketAddr) {
-        let mut wire = Wire::new(socket);
-        match self.admit(host, guest, &mut wire) {
-            Ok((place, window)) => {
-                let Some(peer) = self.endpoint.peers.get(place) else { return };
-                match self.endpoint.start(wire, peer, window, host.control()) {
-                    Ok(link) => host.arrived(place, link),
-                    Err(hitch) => {
-                        host.gave_up(place);
-                        host.refused(from, hitch.words(), None);
+/// What the threads of a door share.
+struct Lobby {
+    limits: Limits,
+    pulse: Arc<Pulse>,
+    control: Arc<dyn Control>,
+    register: Arc<Register>,
+    shut: AtomicBool,
+    visits: Arc<Mutex<Visits>>,
+    /// Those who have come in and have not been taken.
+    arrivals: Mutex<VecDeque<Link>>,
+    came: Condvar,
+    refusals: Mutex<Refusals>,
+}
+
+impl Lobby {
+    fn event(&self, event: &Event) {
+        tracing::debug!("{event}");
+        self.control.event(event);
+    }
+
+    fn shut(&self) -> bool {
+        self.shut.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> Option<Link> {
+        lock(&self.arrivals).pop_front()
+    }
+
+    /// Waits for somebody to come, but not for long.
+    fn wait(&self) {
+        let arrivals = lock(&self.arrivals);
+        if arrivals.is_empty() {
+            drop(self.came.wait_timeout(arrivals, LOOK).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Takes in whoever knocks, until the door is shut.
+    fn keep(self: Arc<Self>, mut port: Port) {
+        let host: Arc<dyn Host> = self.clone();
+        let mut told: Option<Instant> = None;
+        while !self.shut() && !self.control.cancelled() {
+            let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+            let knocked = poll(&mut [PollFd::new(port.as_fd(), PollFlags::POLLIN)], timeout).is_ok_and(|n| n > 0);
+            match port.answer(&host) {
+                // Somebody knocks and cannot be taken in: there are no more file handles for now.
+                Ok(0) if knocked => std::thread::sleep(BREATH),
+                Ok(_) => {}
+                Err(error) => {
+                    if told.is_none_or(|told| told.elapsed() >= Duration::from_secs(60)) {
+                        told = Some(Instant::now());
+                        self.event(&Event::Strained { why: error.to_string() });
                     }
+                    std::thread::sleep(BREATH);
                 }
             }
-            Err((hitch, known)) => match (&hitch, known) {
-                // Only a certificate makes it certain that this is a peer, and worth ending the wait for.
-                (Hitch::Version { .. } | Hitch::Wrong(_), Some(place)) => {
-                    // This may be the end of the process, so first the other side is to have our words.
-                    wire.part();
-                    host.hopeless(place, from, hitch);
-                }
-                _ => {
-                    host.refused(from, hitch.words(), known);
-                    wire.part();
-                }
-            },
+        }
+        port.clear();
+    }
+
+    /// Drops those who went away before they were taken, which frees their places.
+    fn sweep(&self) {
+        let gone: Vec<Link> = {
+            let mut arrivals = lock(&self.arrivals);
+            let (here, gone) = arrivals.drain(..).partition(|link: &Link| link.ended().is_none());
+            *arrivals = here;
+            Vec::from(gone as VecDeque<Link>)
+        };
+        drop(gone);
+    }
+}
+
+impl Host for Lobby {
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    fn admit(&self, guest: &Known<'_>) -> std::result::Result<Pass, Verdict> {
+        let later = |why: String| Err(Verdict::Later(why));
+        if self.shut() {
+            return later("this service is being stopped; try again later".into());
+        }
+        if lock(&self.visits).inside.len() >= self.limits.links {
+            self.sweep();
+        }
+        let party = guest.party;
+        let mut visits = lock(&self.visits);
+        // The list is replaced under this lock: whoever is let in has been found on the list of this moment.
+        if !Arc::ptr_eq(guest.list, &self.register.now()) {
+            return later("the list of clients was replaced just now; try again".into());
+        }
+        if visits.inside.len() >= self.limits.links {
+            return later("this service has as many connections as it takes; try again later".into());
+        }
+        let of_one = visits.inside.values().filter(|visit| visit.party == *party).count();
+        if of_one >= self.limits.links_of_one {
+            return later(format!(
+                "{party} has {of_one} connections already, as many as one client may have; end one, or try again later"
+            ));
+        }
+        let number = visits.next;
+        visits.next += 1;
+        let visit = Visit { party: party.clone(), chain: guest.chain.to_vec(), link: None, off_the_list: false };
+        visits.inside.insert(number, visit);
+        let visits = self.visits.clone();
+        Ok(Pass::new(number, move || drop(lock(&visits).inside.remove(&number))))
+    }
+
+    fn arrived(&self, link: Link) {
+        let Some(number) = link.pass() else { return };
+        let stays = lock(&self.visits).inside.get_mut(&number).is_some_and(|visit| {
+            visit.link = Some(link.weak());
+            !visit.off_the_list
+        });
+        if !stays {
+            return link.abort(Fault::Config, OFF_THE_LIST);
+        }
+        self.event(&Event::Connected {
+            peer: link.peer().clone(),
+            address: link.address(),
+            secured: link.secured().clone(),
+        });
+        lock(&self.arrivals).push_back(link);
+        self.came.notify_one();
+    }
+
+    fn refused(&self, from: SocketAddr, why: String, known: Option<&Party>) {
+        let why = match known {
+            Some(party) => format!("{party}: {why}"),
+            None => why,
+        };
+        let mut refusals = lock(&self.refusals);
+        if refusals.minute.is_none_or(|minute| minute.elapsed() >= Duration::from_secs(60)) {
+            (refusals.minute, refusals.in_minute) = (Some(Instant::now()), 0);
+        }
+        refusals.in_minute += 1;
+        refusals.count += 1;
+        let (in_minute, count) = (refusals.in_minute, refusals.count);
+        drop(refusals);
+        if in_minute <= TOLD {
+            self.event(&Event::Refused { from, why });
+        } else if in_minute.is_multiple_of(100) {
+            self.event(&Event::Strangers { count });
         }
     }
 
-    /// Finds out which peer this is: its place and its window, or what is wrong and which peer it is by its certificate.
-    fn admit(
-        &self,
-        host: &dyn Host,
-        guest: &Guest,
-        wire: &mut Wire,
-    ) -> std::result::Result<(usize, u32), (Hitch, Option<usize>)> {
-        let endpoint = &self.endpoint;
-        let stranger = |hitch| (hitch, None);
-        let tls = match &self.entry {
-            Entry::Plain => None,
-            Entry::Tls(config, _) => Some(config.clone()),
-        };
-        wire.accept(tls).map_err(stranger)?;
-        let candidates: Vec<&Party> = match &self.entry {
-            Entry::Plain => endpoint.peers.iter().map(|peer| &peer.party).collect(),
-            Entry::Tls(_, guests) => guests.identify(wire.chain()),
-        };
-        let place = |party: &Party| endpoint.peers.iter().position(|peer| peer.party == *party);
-        let known = match &self.entry {
-            Entry::Plain => None,
-            Entry::Tls(..) => candidates.first().and_then(|party| place(party)),
-        };
-        let theirs = Hello::receive(wire);
-        // Ours is sent whatever theirs is, so that the other side can name the difference too.
-        let to = theirs.as_ref().map_or("", |hello| hello.from.as_str());
-        let ours = endpoint.hello(to);
-        let said = ours.send(wire);
-        let theirs = theirs.map_err(|hitch| (hitch, known))?;
-        said.map_err(|hitch| (hitch, known))?;
-        let refuse = |wire: &mut Wire, verdict: Verdict, hitch: Hitch, known| {
-            let _ = verdict.send(wire);
-            Err((hitch, known))
-        };
-        let party = match theirs.judge(&ours, &candidates) {
-            Ok(party) => party,
-            Err(hitch) => return refuse(wire, Verdict::Never(hitch.words()), hitch, known),
-        };
-        let Some(place) = place(party) else { return Err((Hitch::Wrong("it is no peer of this job".into()), known)) };
-        if endpoint.peers.get(place).is_some_and(|peer| peer.connect.is_some()) {
-            let why = format!(
-                "both {party} and {} have the other's address to connect to; take mine.connect.{party} out of {0}'s job, or \
-                 mine.connect.{0} out of {party}'s",
-                endpoint.me
-            );
-            return refuse(wire, Verdict::Never(why.clone()), Hitch::Elsewhere(why), Some(place));
-        }
-        if let Err(why) = host.admit(place, party) {
-            return refuse(wire, Verdict::Later(why.clone()), Hitch::Elsewhere(why), Some(place));
-        }
-        // From here on it is a peer, and no longer makes way for others.
-        let agreed = match guest.settle() {
-            true => Verdict::Welcome.send(wire).and_then(|()| Verdict::receive(wire)),
-            false => Err(Hitch::Cut("it made way for those who came after it".into())),
-        };
-        if let Err(hitch) = agreed {
-            host.gave_up(place);
-            return Err((hitch, Some(place)));
-        }
-        Ok((place, theirs.window))
+    fn hopeless(&self, party: &Party, from: SocketAddr, hitch: Hitch) {
+        self.refused(from, hitch.words(), Some(party));
     }
 }

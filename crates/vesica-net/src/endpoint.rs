@@ -1,10 +1,11 @@
 //! Who a party is, whom it expects and how it knows them.
 
-use crate::heartbeat::SILENCE;
+use crate::heartbeat::{Pulse, SILENCE};
 use crate::hello::{Hello, WINDOWS};
 use crate::hitch::Hitch;
+use crate::pass::Pass;
 use crate::wire::Wire;
-use crate::{Control, Error, Event, Fingerprint, Identity, Link, Result, Secured, Trust};
+use crate::{Error, Event, Fingerprint, Identity, Link, Result, Secured, Trust};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_types::Party;
@@ -77,7 +78,18 @@ impl Endpoint {
         if self.peers.is_empty() {
             return Err(Error::Setup(format!("{} has no peers; name at least two parties", self.me)));
         }
-        let mut names: Vec<&str> = self.peers.iter().map(|peer| peer.party.name()).chain([self.me.name()]).collect();
+        for peer in &self.peers {
+            if let Some(address) = &peer.connect {
+                split(address)
+                    .map_err(|why| Error::Setup(format!("mine.connect.{} = {address:?}: {why}", peer.party)))?;
+            }
+        }
+        self.examine_with(self.peers.iter().map(|peer| peer.party.name()))
+    }
+
+    /// What holds for a job's endpoint and for a service's. The parties called `others` are all that it may meet.
+    pub(crate) fn examine_with<'a>(&'a self, others: impl Iterator<Item = &'a str>) -> Result<Option<Event>> {
+        let mut names: Vec<&str> = others.chain([self.me.name()]).collect();
         if let Some(name) = names.iter().find(|name| name.is_empty() || name.len() > 255) {
             return Err(Error::Setup(format!("{name:?} is no name for a party; use 1 to 255 bytes")));
         }
@@ -95,12 +107,6 @@ impl Endpoint {
         }
         if self.patience.is_zero() || self.silence < Duration::from_millis(100) {
             return Err(Error::Setup("patience or silence is too short to meet anybody; use seconds".into()));
-        }
-        for peer in &self.peers {
-            if let Some(address) = &peer.connect {
-                split(address)
-                    .map_err(|why| Error::Setup(format!("mine.connect.{} = {address:?}: {why}", peer.party)))?;
-            }
         }
         match &self.security {
             Security::Insecure => Ok(None),
@@ -128,17 +134,19 @@ impl Endpoint {
         }
     }
 
-    /// Goes on with `peer`, which has said that its window is `window`, once both sides have said welcome.
+    /// Goes on with `peer`, known by `trust`, which has said that its window is `window`, once both sides have said welcome.
     pub(crate) fn start(
         &self,
         wire: Wire,
-        peer: &PeerSpec,
+        peer: &Party,
+        trust: Option<&Trust>,
         window: u32,
-        control: &Arc<dyn Control>,
+        pulse: &Arc<Pulse>,
+        pass: Option<Pass>,
     ) -> std::result::Result<Link, Hitch> {
-        let secured = self.secured(&wire, peer.trust.as_ref());
+        let secured = self.secured(&wire, trust);
         let window = window.min(self.window);
-        Ok(Link::start(peer.party.clone(), wire, window, self.silence, secured, control.clone())?)
+        Ok(Link::start(peer.clone(), wire, window, secured, pulse.clone(), pass)?)
     }
 }
 

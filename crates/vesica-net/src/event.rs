@@ -6,7 +6,8 @@ use vesica_types::Party;
 
 /// What the caller wants to hear, and whether it wants to stop.
 pub trait Control: Send + Sync {
-    /// Something worth telling a person. Called from the thread that called [`connect`](crate::connect).
+    /// Something worth telling a person. Called from the thread that called [`connect`](crate::connect), or from threads of
+    /// a service's [`Door`](crate::Door).
     fn event(&self, event: &Event);
 
     /// Whether to stop: asked about ten times a second. Once true, every blocked call of every line returns
@@ -52,10 +53,15 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// So many strangers came that they are no longer listed one by one.
+    /// So many were turned away that they are no longer listed one by one.
     Strangers {
         /// How many so far.
         count: u64,
+    },
+    /// The system does not give a service's door what it needs to take in everybody. It goes on trying.
+    Strained {
+        /// What the system refuses.
+        why: String,
     },
     /// This party's certificate will soon be refused for its age.
     Expiring {
@@ -94,7 +100,8 @@ impl fmt::Display for Event {
                 }
             }
             Event::Refused { from, why } => write!(f, "refused a connection from {from}: {why}"),
-            Event::Strangers { count } => write!(f, "refused {count} connections of strangers so far"),
+            Event::Strangers { count } => write!(f, "refused {count} connections so far"),
+            Event::Strained { why } => write!(f, "cannot take in everybody who connects: {why}"),
             Event::Expiring { what, date } => {
                 write!(f, "the certificate of {what} expires on {date}; make a new one and give it to your partners")
             }

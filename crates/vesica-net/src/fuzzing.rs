@@ -11,7 +11,7 @@ use crate::lock::lock;
 use crate::shared::Shared;
 use crate::state::{Line, MAX_AHEAD, MESSAGE};
 use crate::tls;
-use crate::trust::{Guests, Roots};
+use crate::trust::{Guests, Register, Roots};
 use crate::wire::Wire;
 use crate::{Fingerprint, Identity};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -114,7 +114,7 @@ fn word(bytes: &[u8]) -> Option<u16> {
 pub fn frames(script: &[u8]) {
     let (socket, _there) = connection();
     let peer = Party::new(1, "bob");
-    let shared = Arc::new(Shared::new(peer, Wire::new(socket), WINDOW, Duration::from_secs(10)));
+    let shared = Arc::new(Shared::new(peer, Wire::new(socket), WINDOW));
     let mut inbound = Inbound::new(&shared);
     let mut open: BTreeMap<&str, Box<dyn Channel>> = BTreeMap::new();
     for step in Step::all(script) {
@@ -198,7 +198,7 @@ pub fn greeting(bytes: &[u8]) {
     let mut wire = Wire::new(socket);
     let met = match mode % 4 {
         0 => wire.accept(None),
-        1 => wire.accept(tls::server(&ALICE, Guests(vec![(bob.clone(), trust)])).ok()),
+        1 => wire.accept(tls::server(&ALICE, Register::new(Guests::new(vec![(bob.clone(), Some(trust))]))).ok()),
         2 => wire.dial(tls::client(&ALICE, (bob.clone(), trust)).ok()),
         _ => wire.dial(None),
     };
@@ -242,7 +242,7 @@ fn said(say: impl FnOnce(&mut Wire) -> Result<(), Hitch>) -> Vec<u8> {
 /// The frames of an honest peer that opens `line`, sends a message of so many bytes and ends the line.
 pub fn honest_frames(line: u8, bytes: usize) -> Vec<u8> {
     let (socket, _there) = connection();
-    let shared = Arc::new(Shared::new(Party::new(0, "alice"), Wire::new(socket), WINDOW, Duration::ZERO));
+    let shared = Arc::new(Shared::new(Party::new(0, "alice"), Wire::new(socket), WINDOW));
     let mut channel = Pipe::open(&shared, name(line)).expect("a fresh link");
     channel.send(&vec![5; bytes]).expect("an empty window");
     drop(channel);
@@ -259,7 +259,7 @@ pub fn certificates(authority: &[u8], chain: &[&[u8]]) {
     let names = roots.map(|roots| Trust::Ca { roots, name: "bob".into() });
     let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
     for trust in pins.into_iter().chain(names) {
-        let guests = Guests(vec![(Party::new(1, "bob"), trust)]);
+        let guests = Guests::new(vec![(Party::new(1, "bob"), Some(trust))]);
         let _ = guests.identify(&chain);
         let _ = guests.admit(&chain, now);
     }

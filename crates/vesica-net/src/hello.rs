@@ -99,7 +99,11 @@ impl Hello {
 
     /// Which of `peers` speaks here, and to us about our job; in words if none.
     pub fn judge<'a>(&self, ours: &Hello, peers: &[&'a Party]) -> Result<&'a Party, Hitch> {
-        let names = || peers.iter().map(|p| p.name()).collect::<Vec<_>>().join(" or ");
+        // In plaintext a service has every client as a candidate, and does not list them to whoever asks.
+        let names = || match peers.len() {
+            0..=2 => peers.iter().map(|p| p.name()).collect::<Vec<_>>().join(" or "),
+            n => format!("one of the {n} that are known here"),
+        };
         let Some(peer) = peers.iter().find(|p| p.name() == self.from) else {
             return Err(Hitch::Wrong(format!("it says that it is {:?}, not {}", printable(&self.from, 80), names())));
         };
@@ -140,6 +144,14 @@ impl Verdict {
         out.extend_from_slice(&(reason.len() as u16).to_le_bytes());
         out.extend_from_slice(reason.as_bytes());
         wire.write_all(&out)
+    }
+
+    /// Why not, in words.
+    pub fn reason(self) -> String {
+        match self {
+            Verdict::Welcome => String::new(),
+            Verdict::Later(reason) | Verdict::Never(reason) => reason,
+        }
     }
 
     /// Waits for the other side's verdict.

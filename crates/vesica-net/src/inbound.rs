@@ -3,7 +3,7 @@
 
 use crate::frame::{self, HEAD, Head, MAX_NAME, Progress};
 use crate::lock::lock;
-use crate::shared::Shared;
+use crate::shared::{REST, Shared};
 use crate::state::MESSAGE;
 use crate::text::printable;
 use std::collections::HashMap;
@@ -12,13 +12,15 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vesica_session::{Error, Misbehaviour};
 
-/// How much is read from the socket at a time.
+/// How much is read from the socket at a time: while there is much to read, and while there are only heartbeats.
 const READ: usize = 256 << 10;
+const READ_AT_REST: usize = 4 << 10;
 
 /// Runs until the link is dead.
 pub(crate) fn read(shared: &Shared) {
-    let mut wire = vec![0; READ];
-    let mut plain = Vec::with_capacity(READ);
+    let mut wire = vec![0; READ_AT_REST];
+    let mut plain = Vec::new();
+    let mut little = 0;
     let mut inbound = Inbound::new(shared);
     let mut n = 0;
     loop {
@@ -40,6 +42,13 @@ pub(crate) fn read(shared: &Shared) {
                 Ok(true) => return hung_up(shared, None),
                 Err(e) => return shared.fail(shared.lost(format!("what came was not what was sent (TLS: {e})"))),
             }
+        }
+        little = if n < READ_AT_REST { little + 1 } else { 0 };
+        if little == 0 && wire.len() < READ {
+            wire = vec![0; READ];
+        } else if little == REST {
+            wire = vec![0; READ_AT_REST];
+            plain = Vec::new();
         }
         n = match (&shared.socket).read(&mut wire) {
             Ok(0) => return hung_up(shared, None),

@@ -4,9 +4,13 @@
 //! before any contact, [`connect`] waits for everybody and gives a [`Link`] to each peer, and [`Link::line`] opens a
 //! [`Channel`](vesica_session::Channel) over it: many lines share one connection and never wait for each other.
 //!
-//! A link has three threads. The reader decrypts, checks and sorts whatever comes; the writer sends what the lines have
-//! queued, a frame of each in turn; the heartbeat says once a second that this side lives and notices when the other
-//! does not. None of the three ever waits for a protocol, so a party that computes for minutes is not taken for dead.
+//! A service has no peers but clients: [`Endpoint::door`] opens its port, and [`Door::next`] gives the link of whoever comes
+//! next and is on the list. A client dials a service as it would a peer.
+//!
+//! A link has two threads. The reader decrypts, checks and sorts whatever comes; the writer sends what the lines have
+//! queued, a frame of each in turn. A third, which all links of a meeting or of a door share, says once a second that this side lives
+//! and notices when another does not. None of the three ever waits for a protocol, so a party that computes for minutes is
+//! not taken for dead.
 //!
 //! Nothing from the wire allocates, loops or panics before it is bounded: every bound is a constant of `frame`, `hello`
 //! or `state`.
@@ -25,6 +29,7 @@ mod event;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod greet;
 mod heartbeat;
 mod hello;
 mod hitch;
@@ -35,6 +40,8 @@ mod link;
 mod lock;
 mod meeting;
 mod outbound;
+mod pass;
+mod port;
 mod secured;
 mod shared;
 mod spawn;
@@ -47,6 +54,7 @@ mod wire;
 
 pub use bound::Bound;
 pub use certificate::Fingerprint;
+pub use door::{Client, Door, Limits};
 pub use endpoint::{Endpoint, PeerSpec, Security};
 pub use error::{Error, Result};
 pub use event::{Control, Event, Quiet};

@@ -1,14 +1,16 @@
-//! The connection to one peer: many lines, three threads, and an end in good order or with a reason.
+//! The connection to one peer: many lines, two threads, and an end in good order or with a reason.
 
+use crate::heartbeat::Pulse;
 use crate::line::Pipe;
 use crate::lock::{lock, wait};
+use crate::pass::Pass;
 use crate::shared::{LAST_WORDS, Shared};
 use crate::wire::Wire;
-use crate::{Control, Secured, heartbeat, inbound, outbound};
+use crate::{Secured, inbound, outbound};
 use std::fmt;
 use std::net::{Shutdown, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vesica_session::{Channel, Error, Fault, Result};
@@ -38,35 +40,41 @@ pub struct PeerProgress {
 
 /// The connection to one peer.
 ///
-/// Dropped without [`Link::close`] or [`Link::abort`], it is cut, and the peer sees a connection that broke.
+/// Dropped without [`Link::close`] or [`Link::abort`], it is cut, and the peer sees a connection that broke. A link that
+/// ended because the peer misbehaved is dropped when the peer has heard the reason, which takes a second and a half at
+/// most.
 pub struct Link {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     secured: Secured,
     address: SocketAddr,
+    /// Keeps the heart of the link beating.
+    _pulse: Arc<Pulse>,
+    /// That the peer was let in, if it came through a port.
+    pass: Option<Pass>,
 }
 
 impl Link {
-    /// Goes on with a connection on which both sides have said welcome: its three threads begin.
+    /// Goes on with a connection on which both sides have said welcome: its two threads begin, and its
+    /// heart beats with the others of `pulse`.
     pub(crate) fn start(
         peer: Party,
         wire: Wire,
         window: u32,
-        silence: Duration,
         secured: Secured,
-        control: Arc<dyn Control>,
+        pulse: Arc<Pulse>,
+        pass: Option<Pass>,
     ) -> std::io::Result<Self> {
         let address = wire.socket.peer_addr()?;
         wire.socket.set_read_timeout(None)?;
         wire.socket.set_write_timeout(None)?;
-        let shared = Arc::new(Shared::new(peer, wire, window, silence));
-        let mut link = Link { shared, threads: Vec::with_capacity(3), secured, address };
+        let shared = Arc::new(Shared::new(peer, wire, window));
+        let mut link = Link { shared, threads: Vec::with_capacity(2), secured, address, _pulse: pulse.clone(), pass };
         let shared = link.shared.clone();
         link.spawn("read", move || inbound::read(&shared))?;
         let shared = link.shared.clone();
         link.spawn("write", move || outbound::write(&shared))?;
-        let shared = link.shared.clone();
-        link.spawn("beat", move || heartbeat::beat(&shared, &*control))?;
+        pulse.keep(&link.shared);
         Ok(link)
     }
 
@@ -76,6 +84,16 @@ impl Link {
         let name = name.replace('\0', "?");
         self.threads.push(std::thread::Builder::new().name(name).spawn(body)?);
         Ok(())
+    }
+
+    /// The number of the peer's pass, if it came in through a port.
+    pub(crate) fn pass(&self) -> Option<u64> {
+        self.pass.as_ref().map(|pass| pass.number)
+    }
+
+    /// What its threads and lines share, for one who does not keep it.
+    pub(crate) fn weak(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
     }
 
     /// Who is at the other end.
@@ -196,7 +214,14 @@ impl fmt::Debug for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.shared.kill();
+        // Last words that are being said are waited for.
+        let state = lock(&self.shared.state);
+        let parting = state.deadline.is_some() && !state.dead;
+        drop(state);
+        match parting {
+            true => self.hang_up(),
+            false => self.shared.kill(),
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -1,15 +1,19 @@
 //! A meeting: everybody of a job, once.
 //!
 //! The caller's thread counts patience and hears the outcomes. Every address that is dialled has a thread of its own, and so
-//! has every guest at the door.
+//! has every guest at the port.
 
 use crate::dial::Caller;
-use crate::door::{Door, Host};
+use crate::greet::{Host, Known};
+use crate::heartbeat::Pulse;
+use crate::hello::Verdict;
 use crate::hitch::Hitch;
 use crate::lock::lock;
+use crate::pass::Pass;
+use crate::port::Port;
 use crate::spawn::spawn;
 use crate::version::WIRE_VERSION;
-use crate::{Bound, Control, Endpoint, Error, Event, Link, PeerSpec, Result};
+use crate::{Bound, Control, Endpoint, Error, Event, Link, Result};
 use rustls::ClientConfig;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,12 +44,14 @@ impl Bound {
     /// # Errors
     /// Those of [`connect`].
     pub fn meet(self, control: Arc<dyn Control>) -> Result<Vec<Link>> {
-        let Bound { endpoint, door, dialled, expiring } = self;
+        let Bound { endpoint, port, dialled, expiring } = self;
         let (sender, outcomes) = channel();
-        let here = Mutex::new(vec![false; endpoint.peers.len()]);
+        let here = Arc::new(Mutex::new(vec![false; endpoint.peers.len()]));
+        let pulse = Pulse::start(control.clone(), endpoint.silence)?;
         let room = Arc::new(Room {
             endpoint,
             control: control.clone(),
+            pulse,
             outcomes: Mutex::new(sender),
             over: AtomicBool::new(false),
             here,
@@ -54,7 +60,7 @@ impl Bound {
             control.event(&event);
         }
         let mut meeting = Meeting::new(&room, dialled);
-        let met = meeting.hold(door, &outcomes);
+        let met = meeting.hold(port, &outcomes);
         room.over.store(true, Ordering::Relaxed);
         match met {
             Ok(()) => Ok(meeting.seats.into_iter().filter_map(|seat| seat.link).collect()),
@@ -84,8 +90,8 @@ impl Bound {
 enum Outcome {
     /// A peer is here.
     Up(usize, Link),
-    /// A peer is not to be had yet.
-    Not(usize, String),
+    /// A peer is not to be had yet, and why; true if it is there and asked to be tried again later.
+    Not(usize, String, bool),
     /// A peer is not to be had at all.
     Never(Error),
     /// Somebody was turned away; a peer by its certificate, where there is a place.
@@ -96,11 +102,12 @@ enum Outcome {
 struct Room {
     endpoint: Arc<Endpoint>,
     control: Arc<dyn Control>,
+    pulse: Arc<Pulse>,
     outcomes: Mutex<Sender<Outcome>>,
     /// Everybody is here, or nobody is wanted any more.
     over: AtomicBool,
-    /// Which peers have a link that lives.
-    here: Mutex<Vec<bool>>,
+    /// Which of the peers that we wait for have come in.
+    here: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Room {
@@ -113,38 +120,48 @@ impl Room {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// The peer at `place` is awaited again.
-    fn vacate(&self, place: usize) {
-        if let Some(here) = lock(&self.here).get_mut(place) {
-            *here = false;
-        }
+    /// The place of `party` among the peers.
+    fn place(&self, party: &Party) -> Option<usize> {
+        self.endpoint.peers.iter().position(|peer| peer.party == *party)
     }
 }
 
 impl Host for Room {
-    fn control(&self) -> &Arc<dyn Control> {
-        &self.control
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
     }
 
-    fn admit(&self, place: usize, peer: &Party) -> std::result::Result<(), String> {
-        let taken = lock(&self.here).get_mut(place).is_none_or(|here| std::mem::replace(here, true));
-        if taken { Err(format!("{peer} is connected already; is its job running twice?")) } else { Ok(()) }
+    fn admit(&self, guest: &Known<'_>) -> std::result::Result<Pass, Verdict> {
+        let (party, me) = (guest.party, &self.endpoint.me);
+        let place = self.place(party).ok_or_else(|| Verdict::Never(format!("{party} is no peer of this job")))?;
+        if self.endpoint.peers.get(place).is_some_and(|peer| peer.connect.is_some()) {
+            return Err(Verdict::Never(format!(
+                "both {party} and {me} have the other's address to connect to; take mine.connect.{party} out of {me}'s job, \
+                 or mine.connect.{me} out of {party}'s"
+            )));
+        }
+        if lock(&self.here).get_mut(place).is_none_or(|here| std::mem::replace(here, true)) {
+            return Err(Verdict::Later(format!("{party} is connected already; is its job running twice?")));
+        }
+        let here = self.here.clone();
+        Ok(Pass::new(place as u64, move || {
+            if let Some(here) = lock(&here).get_mut(place) {
+                *here = false;
+            }
+        }))
     }
 
-    fn gave_up(&self, place: usize) {
-        self.vacate(place);
+    fn arrived(&self, link: Link) {
+        if let Some(place) = self.place(link.peer()) {
+            self.tell(Outcome::Up(place, link));
+        }
     }
 
-    fn arrived(&self, place: usize, link: Link) {
-        self.tell(Outcome::Up(place, link));
+    fn refused(&self, from: SocketAddr, why: String, known: Option<&Party>) {
+        self.tell(Outcome::Stranger(from, why, known.and_then(|party| self.place(party))));
     }
 
-    fn refused(&self, from: SocketAddr, why: String, known: Option<usize>) {
-        self.tell(Outcome::Stranger(from, why, known));
-    }
-
-    fn hopeless(&self, place: usize, from: SocketAddr, hitch: Hitch) {
-        let Some(PeerSpec { party, .. }) = self.endpoint.peers.get(place) else { return };
+    fn hopeless(&self, party: &Party, from: SocketAddr, hitch: Hitch) {
         let peer = party.clone();
         self.tell(Outcome::Never(match hitch {
             Hitch::Version { theirs } => Error::Version { peer, theirs, ours: WIRE_VERSION },
@@ -164,6 +181,8 @@ struct Seat {
     address: String,
     /// What the last attempt met.
     why: Option<String>,
+    /// That was the peer itself, which asked to be tried again later.
+    there: bool,
     /// What was told of it last, and when.
     told: Option<(Instant, Option<String>)>,
 }
@@ -179,7 +198,7 @@ struct Meeting<'a> {
 
 impl<'a> Meeting<'a> {
     fn new(room: &'a Arc<Room>, dialled: Vec<Option<Arc<ClientConfig>>>) -> Self {
-        let seat = |address: String| Seat { link: None, address, why: None, told: None };
+        let seat = |address: String| Seat { link: None, address, why: None, there: false, told: None };
         let seats = room.endpoint.peers.iter().map(|peer| seat(peer.connect.clone().unwrap_or_default())).collect();
         Self { room, dialled, seats, strangers: 0, began: Instant::now() }
     }
@@ -195,10 +214,10 @@ impl<'a> Meeting<'a> {
     }
 
     /// Waits until everybody is here.
-    fn hold(&mut self, mut door: Option<Door>, outcomes: &Receiver<Outcome>) -> Result<()> {
+    fn hold(&mut self, mut port: Option<Port>, outcomes: &Receiver<Outcome>) -> Result<()> {
         let host: Arc<dyn Host> = self.room.clone();
-        if let Some(door) = &door {
-            let at = door.address();
+        if let Some(port) = &port {
+            let at = port.address();
             for seat in self.seats.iter_mut().filter(|seat| seat.address.is_empty()) {
                 seat.address = at.to_string();
             }
@@ -211,8 +230,8 @@ impl<'a> Meeting<'a> {
             if self.room.control.cancelled() {
                 return Err(vesica_session::Error::Cancelled.into());
             }
-            if let Some(door) = &mut door {
-                door.answer(&host)?;
+            if let Some(port) = &mut port {
+                port.answer(&host)?;
             }
             match outcomes.recv_timeout(Duration::from_millis(10)) {
                 Ok(outcome) => self.hear(outcome)?,
@@ -237,10 +256,10 @@ impl<'a> Meeting<'a> {
         let tls = self.dialled.get(place).cloned().flatten();
         let room = self.room.clone();
         spawn("dial", move || {
-            let Room { endpoint, control, .. } = &*room;
+            let Room { endpoint, pulse, .. } = &*room;
             let Some(peer) = endpoint.peers.get(place) else { return };
-            let caller = Caller { endpoint, peer, address: &address, tls, control };
-            match caller.dial(|| room.over(), |why| room.tell(Outcome::Not(place, why))) {
+            let caller = Caller { endpoint, peer, address: &address, tls, pulse };
+            match caller.dial(|| room.over(), |why, there| room.tell(Outcome::Not(place, why, there))) {
                 Some(Ok(link)) => room.tell(Outcome::Up(place, link)),
                 Some(Err(error)) => room.tell(Outcome::Never(error)),
                 None => {}
@@ -261,9 +280,10 @@ impl<'a> Meeting<'a> {
                 }
                 self.event(&event);
             }
-            Outcome::Not(place, why) => {
+            Outcome::Not(place, why, there) => {
                 if let Some(seat) = self.seats.get_mut(place) {
                     seat.why = Some(why);
+                    seat.there = there;
                 }
             }
             Outcome::Never(error) => return Err(error),
@@ -295,7 +315,6 @@ impl<'a> Meeting<'a> {
                 vesica_session::Error::Net { peer, why }
                 | vesica_session::Error::Stopped { peer, fault: Fault::Network, why } => {
                     seat.link = None;
-                    self.room.vacate(place);
                     self.event(&Event::Lost { peer, why });
                     self.dial(place)?;
                 }
@@ -315,6 +334,7 @@ impl<'a> Meeting<'a> {
             let Some(seat) = self.seats.get_mut(place).filter(|seat| seat.link.is_none()) else { continue };
             if waited >= patience {
                 let remedy = match dialled {
+                    true if seat.there => "try again later, or raise mine.patience".into(),
                     true => {
                         format!("check that {peer} has started and that this is its address, or raise mine.patience")
                     }

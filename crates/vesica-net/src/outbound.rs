@@ -2,7 +2,7 @@
 
 use crate::frame::{self, HEAD, Head, Progress};
 use crate::lock::{lock, wait};
-use crate::shared::{LAST_WORDS, Shared};
+use crate::shared::{LAST_WORDS, REST, Shared};
 use crate::state::{MAX_AHEAD, State};
 use std::io::{IoSlice, Write};
 use std::net::Shutdown;
@@ -19,6 +19,7 @@ const BATCH_FRAMES: usize = 512;
 /// The writer: sends what there is to send until the link is dead.
 pub(crate) fn write(shared: &Shared) {
     let mut wire = Vec::new();
+    let mut little = 0;
     loop {
         let batch = {
             let mut state = lock(&shared.state);
@@ -34,6 +35,11 @@ pub(crate) fn write(shared: &Shared) {
                 state = wait(&shared.writer, state);
             }
         };
+        little = if batch.frames.is_empty() { little + 1 } else { 0 };
+        if little == REST {
+            wire = Vec::new();
+            shared.rest();
+        }
         wire.clear();
         let sealed = lock(&shared.crypt).seal(&batch.slices(), &mut wire);
         // Counted before it is gone, or the peer could have it and say so first.

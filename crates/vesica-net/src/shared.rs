@@ -1,4 +1,4 @@
-//! What the three threads and the lines of one link share.
+//! What the threads and the lines of one link share.
 
 use crate::crypt::Crypt;
 use crate::frame::Progress;
@@ -15,6 +15,11 @@ use vesica_types::Party;
 /// The smallest buffer that is kept for another message: smaller ones cost the allocator nothing.
 const RECYCLED: usize = 64 << 10;
 
+/// A link gives its buffers back after so many reads or writes in a row that brought next to nothing, which is about as many
+/// seconds of heartbeats: a service keeps a thousand links that worked once, and half a megabyte for each of them would be
+/// half a gigabyte.
+pub(crate) const REST: usize = 8;
+
 /// How long last words may take.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -23,11 +28,9 @@ pub(crate) struct Shared {
     pub peer: Party,
     /// The largest message.
     pub window: usize,
-    pub silence: Duration,
     pub state: Mutex<State>,
-    /// The writer has something to do; the heartbeat is to look; somebody waits for the link's end.
+    /// The writer has something to do; somebody waits for the link's end.
     pub writer: Condvar,
-    pub tick: Condvar,
     pub quiet: Condvar,
     pub crypt: Mutex<Crypt>,
     pub socket: TcpStream,
@@ -42,15 +45,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(peer: Party, wire: Wire, window: u32, silence: Duration) -> Self {
+    pub fn new(peer: Party, wire: Wire, window: u32) -> Self {
         let Wire { socket, crypt, traffic, .. } = wire;
         Self {
             peer,
             window: window as usize,
-            silence,
             state: Mutex::default(),
             writer: Condvar::new(),
-            tick: Condvar::new(),
             quiet: Condvar::new(),
             crypt: Mutex::new(crypt),
             socket,
@@ -92,6 +93,11 @@ impl Shared {
         }
     }
 
+    /// Gives back the buffers that are kept for messages to come.
+    pub fn rest(&self) {
+        *lock(&self.spare) = Vec::new();
+    }
+
     pub fn wake_writer(&self, state: &mut State) {
         if std::mem::take(&mut state.writer_waits) {
             self.writer.notify_one();
@@ -101,7 +107,6 @@ impl Shared {
     pub fn wake_all(&self, state: &mut State) {
         state.writer_waits = false;
         self.writer.notify_all();
-        self.tick.notify_all();
         self.quiet.notify_all();
         state.lines.values().for_each(Line::wake);
     }

@@ -87,7 +87,7 @@ impl Line {
     }
 }
 
-/// Everything that the three threads and the lines share.
+/// Everything that the threads and the lines of a link share.
 #[derive(Default)]
 pub(crate) struct State {
     /// By this side's number.

@@ -1,6 +1,6 @@
 //! TLS 1.3 with both sides authenticated: the configurations of the dialling side and of the listening side.
 
-use crate::trust::Guests;
+use crate::trust::{Guests, Register};
 use crate::{Error, Identity, Result, Trust};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
@@ -14,16 +14,16 @@ use vesica_types::Party;
 /// The protocol name that both sides offer, so that a TLS service of another kind is told apart in the handshake.
 const ALPN: &[u8] = b"vesica";
 
-/// Lets in guests only. That the other end holds the certificate's key is always verified, however it is trusted.
+/// Lets in those only who are on the list at the moment of the handshake. That the other end holds the certificate's key is always verified, however it is trusted.
 #[derive(Debug)]
 struct Guard {
-    guests: Guests,
+    register: Arc<Register>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Guard {
-    fn new(guests: Guests, provider: &CryptoProvider) -> Arc<Self> {
-        Arc::new(Self { guests, algorithms: provider.signature_verification_algorithms })
+    fn new(register: Arc<Register>, provider: &CryptoProvider) -> Arc<Self> {
+        Arc::new(Self { register, algorithms: provider.signature_verification_algorithms })
     }
 
     fn admit(
@@ -33,7 +33,7 @@ impl Guard {
         now: UnixTime,
     ) -> std::result::Result<(), rustls::Error> {
         let chain: Vec<_> = std::iter::once(leaf).chain(intermediates).cloned().collect();
-        self.guests.admit(&chain, now)
+        self.register.now().admit(&chain, now)
     }
 }
 
@@ -127,9 +127,9 @@ fn unusable(e: rustls::Error) -> Error {
 }
 
 /// What a dialling side needs to reach one peer.
-pub(crate) fn client(identity: &Identity, guest: (Party, Trust)) -> Result<Arc<ClientConfig>> {
+pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust)) -> Result<Arc<ClientConfig>> {
     let provider = provider();
-    let guard = Guard::new(Guests(vec![guest]), &provider);
+    let guard = Guard::new(Register::new(Guests::new(vec![(party, Some(trust))])), &provider);
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(unusable)?
@@ -143,10 +143,10 @@ pub(crate) fn client(identity: &Identity, guest: (Party, Trust)) -> Result<Arc<C
     Ok(Arc::new(config))
 }
 
-/// What a listening side needs to let in its guests.
-pub(crate) fn server(identity: &Identity, guests: Guests) -> Result<Arc<ServerConfig>> {
+/// What a listening side needs to let in those who are on the list.
+pub(crate) fn server(identity: &Identity, register: Arc<Register>) -> Result<Arc<ServerConfig>> {
     let provider = provider();
-    let guard = Guard::new(guests, &provider);
+    let guard = Guard::new(register, &provider);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(unusable)?

@@ -1,13 +1,15 @@
 //! How a peer is known: by its very certificate, or by an authority that vouches for its name.
 
 use crate::certificate::in_force;
+use crate::lock::lock;
 use crate::{Error, Fingerprint, Result};
 use rustls::CertificateError;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use vesica_types::Party;
 
 /// How a peer is known.
@@ -31,52 +33,7 @@ impl Trust {
         match self {
             Trust::Pinned(pin) if Fingerprint::of(leaf) != *pin => Err(format!("pinned is {pin}")),
             Trust::Pinned(_) => in_force(leaf, now.as_secs()),
-            Trust::Ca { roots, name } => {
-                let server =
-                    ServerName::try_from(name.as_str()).map_err(|e| format!("{name:?} is no DNS name: {e}"))?;
-                let cert =
-                    webpki::EndEntityCert::try_from(leaf).map_err(|e| format!("it cannot be understood: {e}"))?;
-                // The dialling side is a TLS client and the listening side a server, but who dials is a matter of
-                // firewalls, not of rights; so a certificate for either use will do.
-                let usage = || [webpki::KeyUsage::server_auth(), webpki::KeyUsage::client_auth()];
-                let mut why = None;
-                for usage in usage() {
-                    match cert.verify_for_usage(
-                        webpki::ALL_VERIFICATION_ALGS,
-                        &roots.0,
-                        intermediates,
-                        now,
-                        usage,
-                        None,
-                        None,
-                    ) {
-                        Ok(_) => {
-                            return cert.verify_is_valid_for_subject_name(&server).map_err(|e| match e {
-                                webpki::Error::CertNotValidForName(context) if !context.presented.is_empty() => {
-                                    format!("the CA vouches for {}, not for {name}", context.presented.join(", "))
-                                }
-                                webpki::Error::CertNotValidForName(_) => {
-                                    format!("the certificate names nobody (no subject alternative name), not {name}")
-                                }
-                                e => format!("it is not valid for {name}: {e}"),
-                            });
-                        }
-                        Err(e) => {
-                            why.get_or_insert(e);
-                        }
-                    }
-                }
-                Err(match why {
-                    Some(webpki::Error::UnknownIssuer) => {
-                        "no certificate authority in the job's roots signed it".into()
-                    }
-                    Some(webpki::Error::CertExpired { not_after, .. }) => {
-                        format!("it expired on {}", crate::text::date(not_after.as_secs()))
-                    }
-                    Some(e) => format!("the certificate authority's chain does not hold: {e}"),
-                    None => "it is for no use that fits".into(),
-                })
-            }
+            Trust::Ca { roots, name } => names(&roots.vouch(leaf, intermediates, now)?, name),
         }
     }
 
@@ -132,12 +89,57 @@ impl Roots {
         Self::of(&certs).map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))
     }
 
+    /// The certificate `leaf`, if one of the authorities vouches for it at `now`; in words if not.
+    fn vouch<'a>(
+        &self,
+        leaf: &'a CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> std::result::Result<webpki::EndEntityCert<'a>, String> {
+        let cert = webpki::EndEntityCert::try_from(leaf).map_err(|e| format!("it cannot be understood: {e}"))?;
+        // The dialling side is a TLS client and the listening side a server, but who dials is a matter of firewalls, not
+        // of rights; so a certificate for either use will do.
+        let mut why = None;
+        for usage in [webpki::KeyUsage::server_auth(), webpki::KeyUsage::client_auth()] {
+            let algorithms = webpki::ALL_VERIFICATION_ALGS;
+            let verified = cert.verify_for_usage(algorithms, &self.0, intermediates, now, usage, None, None).map(drop);
+            match verified {
+                Ok(()) => return Ok(cert),
+                Err(e) => {
+                    why.get_or_insert(e);
+                }
+            }
+        }
+        Err(match why {
+            Some(webpki::Error::UnknownIssuer) => "no certificate authority in the job's roots signed it".into(),
+            Some(webpki::Error::CertExpired { not_after, .. }) => {
+                format!("it expired on {}", crate::text::date(not_after.as_secs()))
+            }
+            Some(e) => format!("the certificate authority's chain does not hold: {e}"),
+            None => "it is for no use that fits".into(),
+        })
+    }
+
     /// The authorities with these certificates.
     pub(crate) fn of(certs: &[CertificateDer<'_>]) -> std::result::Result<Self, webpki::Error> {
         let anchors: std::result::Result<Vec<_>, _> =
             certs.iter().map(|cert| webpki::anchor_from_trusted_cert(cert).map(|anchor| anchor.to_owned())).collect();
         Ok(Self(anchors?.into()))
     }
+}
+
+/// Whether `cert` names `name`, in words if not.
+fn names(cert: &webpki::EndEntityCert<'_>, name: &str) -> std::result::Result<(), String> {
+    let server = ServerName::try_from(name).map_err(|e| format!("{name:?} is no DNS name: {e}"))?;
+    cert.verify_is_valid_for_subject_name(&server).map_err(|e| match e {
+        webpki::Error::CertNotValidForName(context) if !context.presented.is_empty() => {
+            format!("the CA vouches for {}, not for {name}", context.presented.join(", "))
+        }
+        webpki::Error::CertNotValidForName(_) => {
+            format!("the certificate names nobody (no subject alternative name), not {name}")
+        }
+        e => format!("it is not valid for {name}: {e}"),
+    })
 }
 
 impl fmt::Debug for Roots {
@@ -161,30 +163,120 @@ impl fmt::Display for Rejected {
 
 impl std::error::Error for Rejected {}
 
+/// Up to how many parties a rejection says what was expected of each of them.
+const FEW: usize = 4;
+
 /// The parties that may be at the other end, by what is known of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Guests(pub Vec<(Party, Trust)>);
+///
+/// A service may know thousands, and strangers must cost it little: a certificate is looked up by its fingerprint, and
+/// each set of authorities verifies a chain once, however many names it may vouch for.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Guests {
+    /// Everybody. Who is known by the name alone, in plaintext, has no trust.
+    all: Vec<(Party, Option<Trust>)>,
+    /// Who is known by a fingerprint, as places in `all`.
+    pinned: HashMap<Fingerprint, Vec<usize>>,
+    /// Who is known by an authority: each set of authorities, and for whom it may vouch.
+    vouched: Vec<(Roots, Vec<usize>)>,
+}
 
 impl Guests {
-    /// The parties that `chain` may stand for.
-    pub fn identify(&self, chain: &[CertificateDer<'_>]) -> Vec<&Party> {
-        let now = UnixTime::now();
-        self.0.iter().filter(|(_, trust)| trust.accepts(chain, now).is_ok()).map(|(party, _)| party).collect()
-    }
-
-    pub fn admit(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> std::result::Result<(), rustls::Error> {
-        let mut why = Vec::new();
-        for (party, trust) in &self.0 {
-            match trust.accepts(chain, now) {
-                Ok(()) => return Ok(()),
-                Err(e) => why.push(format!("for {party}, {e}")),
+    /// These parties.
+    pub fn new(all: Vec<(Party, Option<Trust>)>) -> Self {
+        let mut guests = Self::default();
+        for (place, (_, trust)) in all.iter().enumerate() {
+            match trust {
+                None => {}
+                Some(Trust::Pinned(pin)) => guests.pinned.entry(*pin).or_default().push(place),
+                Some(Trust::Ca { roots, .. }) => {
+                    match guests.vouched.iter_mut().find(|(known, _)| known.0 == roots.0) {
+                        Some((_, places)) => places.push(place),
+                        None => guests.vouched.push((roots.clone(), vec![place])),
+                    }
+                }
             }
         }
-        let presented = match chain.first() {
-            Some(leaf) => Fingerprint::of(leaf),
-            None => return Err(rustls::Error::NoCertificatesPresented),
-        };
-        let rejected = Rejected { presented, why: why.join("; ") };
+        Self { all, ..guests }
+    }
+
+    /// Everybody.
+    pub fn parties(&self) -> Vec<&Party> {
+        self.all.iter().map(|(party, _)| party).collect()
+    }
+
+    /// How `party` is known.
+    pub fn trust(&self, party: &Party) -> Option<&Trust> {
+        self.all.iter().find(|(known, _)| known == party).and_then(|(_, trust)| trust.as_ref())
+    }
+
+    /// The parties that `chain` may stand for at `now`.
+    fn find(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Vec<&Party> {
+        let Some((leaf, intermediates)) = chain.split_first() else { return Vec::new() };
+        let mut found = Vec::new();
+        let pinned = self.pinned.get(&Fingerprint::of(leaf)).filter(|_| in_force(leaf, now.as_secs()).is_ok());
+        found.extend(pinned.into_iter().flatten().copied());
+        for (roots, places) in &self.vouched {
+            let Ok(cert) = roots.vouch(leaf, intermediates, now) else { continue };
+            found.extend(places.iter().copied().filter(|place| {
+                let trust = self.all.get(*place).and_then(|(_, trust)| trust.as_ref());
+                matches!(trust, Some(Trust::Ca { name, .. }) if names(&cert, name).is_ok())
+            }));
+        }
+        found.sort_unstable();
+        found.into_iter().filter_map(|place| self.all.get(place)).map(|(party, _)| party).collect()
+    }
+
+    /// The parties that `chain` may stand for.
+    pub fn identify(&self, chain: &[CertificateDer<'_>]) -> Vec<&Party> {
+        self.find(chain, UnixTime::now())
+    }
+
+    /// Whether `chain` stands for anybody here.
+    pub fn admit(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> std::result::Result<(), rustls::Error> {
+        let Some(leaf) = chain.first() else { return Err(rustls::Error::NoCertificatesPresented) };
+        if !self.find(chain, now).is_empty() {
+            return Ok(());
+        }
+        let presented = Fingerprint::of(leaf);
+        let rejected = Rejected { presented, why: self.objections(&presented, chain, now) };
         Err(CertificateError::Other(rustls::OtherError(Arc::new(rejected))).into())
+    }
+
+    /// Why `chain` stands for nobody: what was expected of each party, if there are few; of many, what was expected of
+    /// those whose certificate this would be.
+    fn objections(&self, presented: &Fingerprint, chain: &[CertificateDer<'_>], now: UnixTime) -> String {
+        let few = self.all.len() <= FEW;
+        let concerned = |trust: &Trust| few || matches!(trust, Trust::Pinned(pin) if pin == presented);
+        let parties = self.all.iter().filter_map(|(party, trust)| trust.as_ref().map(|trust| (party, trust)));
+        let why: Vec<String> = parties
+            .filter(|(_, trust)| concerned(trust))
+            .take(FEW)
+            .filter_map(|(party, trust)| trust.accepts(chain, now).err().map(|why| format!("for {party}, {why}")))
+            .collect();
+        match why.as_slice() {
+            [] => format!("it is of none of the {} parties that are known here", self.all.len()),
+            _ => why.join("; "),
+        }
+    }
+}
+
+/// Who may come in now. It can be replaced while the port is open: whoever shakes hands asks for the list of that moment.
+#[derive(Debug)]
+pub(crate) struct Register(Mutex<Arc<Guests>>);
+
+impl Register {
+    /// These guests, until others are set.
+    pub fn new(guests: Guests) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Arc::new(guests))))
+    }
+
+    /// The list of this moment.
+    pub fn now(&self) -> Arc<Guests> {
+        lock(&self.0).clone()
+    }
+
+    /// From now on it is these.
+    pub fn set(&self, guests: Guests) {
+        *lock(&self.0) = Arc::new(guests);
     }
 }

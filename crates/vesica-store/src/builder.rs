@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::tag::{first, tag};
 use crate::value;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_table::{InOrder, Spill, Spilled};
 
@@ -75,7 +75,7 @@ struct Gathered {
     removed: Spill,
     bucket_bits: u32,
     memory: usize,
-    scratch: std::path::PathBuf,
+    scratch: PathBuf,
 }
 
 impl Gathered {
@@ -126,11 +126,8 @@ impl Gathered {
     fn finish(self, mut manifest: Manifest, older: Option<Arc<Store>>, workers: usize) -> Result<Built> {
         let Self { folder, sealer, entries, removed, bucket_bits, memory, scratch, .. } = self;
         let (entries, removed) = (Arc::new(entries.finish()?), Arc::new(removed.finish()?));
-        // How many removed tags are there to be removed is not known before all are sorted; no more than there are.
-        let most = manifest.tags() + entries.total() + removed.total();
-        if most > manifest.room && manifest.tags() + entries.total() > manifest.room {
-            return Err(Error::Full { tags: most, room: manifest.room });
-        }
+        let fits = |tags| if tags > manifest.room { Err(Error::Full { tags, room: manifest.room }) } else { Ok(()) };
+        fits(manifest.tags() + entries.total())?;
         let bits = manifest.tag_bits();
         let mut header = manifest.header(entries.total(), 0, sealer.salt);
         let layout = header.layout();
@@ -145,6 +142,10 @@ impl Gathered {
                 let (entries, removed, older) = (entries.clone(), removed.clone(), older.clone());
                 move |bucket| Sorted::new(&entries, &removed, older.as_deref(), bucket)
             };
+            // Each worker holds three buckets at most, and what sorts one is two or three times as large as its tags.
+            let largest = (0..1 << bucket_bits).map(|bucket| entries.len(bucket)).max().unwrap_or(0);
+            let working = largest.saturating_mul(entries.record_bytes() + 32).saturating_mul(3).max(1);
+            let workers = workers.min(memory / 4 / working).max(1);
             for (bucket, sorted) in InOrder::new(workers, 0..1 << bucket_bits, worker).enumerate() {
                 let sorted = sorted?;
                 for (tag, record) in sorted.entries() {
@@ -162,10 +163,7 @@ impl Gathered {
         }
         let kept = kept.finish()?;
         header.removed = kept.total();
-        let total = manifest.tags() + header.entries + header.removed;
-        if total > manifest.room {
-            return Err(Error::Full { tags: total, room: manifest.room });
-        }
+        fits(manifest.tags() + header.entries + header.removed)?;
         write_removed(&kept, Encoder::new(header.removed(), file.as_file(), &path, layout.removed), bits)?;
         let bytes = header.layout().bytes;
         let placed = file.as_file().set_len(bytes).and_then(|()| file.as_file().write_all_at(&header.encode(), 0));
@@ -205,7 +203,7 @@ struct Sorted {
     records: Vec<u8>,
     record: usize,
     /// The entries' tags, and where their records stand.
-    order: Vec<(u128, u32)>,
+    order: Vec<(u128, usize)>,
     /// Entries whose tag an older part has.
     replaced: u64,
     /// Removed tags that an older part has, and no entry here.
@@ -216,10 +214,9 @@ struct Sorted {
 
 impl Sorted {
     fn new(entries: &Spilled, removed: &Spilled, older: Option<&Store>, bucket: usize) -> Result<Self> {
-        let records = entries.read(bucket)?;
-        let record = records.len().checked_div(entries.len(bucket)).unwrap_or(1).max(1);
+        let (records, record) = (entries.read(bucket)?, entries.record_bytes());
         let tag = |record: &[u8]| u128::from_be_bytes(*record.first_chunk().expect("a record begins with a tag"));
-        let mut order: Vec<(u128, u32)> = records.chunks_exact(record).map(tag).zip(0..).collect();
+        let mut order: Vec<(u128, usize)> = records.chunks_exact(record).map(tag).zip(0..).collect();
         order.sort_unstable();
         let mut gone: Vec<u128> = removed.read(bucket)?.chunks_exact(TAG).map(tag).collect();
         gone.sort_unstable();
@@ -242,7 +239,7 @@ impl Sorted {
     }
 
     fn entries(&self) -> impl Iterator<Item = (u128, &[u8])> {
-        let record = |place: u32| &self.records[place as usize * self.record..][..self.record];
+        let record = |place: usize| &self.records[place * self.record..][..self.record];
         self.order.iter().map(move |&(tag, place)| (tag, record(place)))
     }
 }

@@ -10,11 +10,12 @@
 //! - The **directory** has a word for each [`BLOCK`] heads: how many numbers stand before them. A search begins at the word of
 //!   its head's block, so it reads about two lines of the cache of the high bits, and one of the low bits.
 //!
-//! That is b - log2 n + 2 bits a number on average, and 1/8 for the directory: for 10^7 numbers of 84 bits, 62.9 bits each.
+//! That is b - log2 n + 2 bits a number on average, and an eighth to a quarter of a bit for the
+//! directory: for 10^7 numbers of 84 bits, 62.9 bits each.
 //!
 //! **Whoever wrote the bytes may be hostile.** Every word is looked for within its section, and numbers are hashes: no more
 //! than [`CROWD`] of them fall into an honest block (512 are expected, and with 4096 the chance is below 2^-7000). A block
-//! that claims more is an error, so a search reads at most 75 words, whatever the bytes are.
+//! that claims more is an error, so a search looks at 4096 numbers at most, whatever the bytes are.
 
 use crate::error::{Error, Result};
 use crate::region::Region;

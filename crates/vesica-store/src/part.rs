@@ -63,7 +63,6 @@ pub(crate) struct Opened {
     header: Header,
     mapping: Mapping,
     sums: Sums,
-    root: [u8; 32],
 }
 
 impl Opened {
@@ -93,7 +92,7 @@ impl Opened {
         if mapping.len() as u64 != expected {
             return Err(Error::damaged(&path, "its length changed while it was opened"));
         }
-        let opened = Self { header: Header::decode(&mapping, &path)?, path, mapping, sums, root: part.blake3 };
+        let opened = Self { header: Header::decode(&mapping, &path)?, path, mapping, sums };
         opened.verify_chunk(0)?;
         let Header { tag_bits, value, entries, removed, .. } = opened.header;
         let agrees = (tag_bits, value, entries, removed)
@@ -104,27 +103,21 @@ impl Opened {
         }
     }
 
-    /// BLAKE3 of its sums, by which parts are told apart.
-    pub(crate) fn root(&self) -> &[u8; 32] {
-        &self.root
-    }
-
-    pub(crate) fn header(&self) -> &Header {
-        &self.header
-    }
-
     pub(crate) fn sums(&self) -> &Sums {
         &self.sums
     }
 
-    /// What the part says of a tag of its length.
+    /// Its sections, to search in.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the search meets words that cannot be.
-    pub(crate) fn says(&self, tag: u128) -> Result<Says> {
-        let body = Body::new(&self.header, &self.mapping).ok_or(Inconsistent);
-        body.and_then(|body| body.says(tag))
-            .map_err(|Inconsistent| Error::damaged(&self.path, "its tags contradict its directory"))
+    /// [`Error::Bug`] if they are not as long as when the part was opened.
+    pub(crate) fn body(&self) -> Result<Body<'_>> {
+        Body::new(&self.header, &self.mapping).ok_or_else(|| Error::Bug("a mapped part changed its length".into()))
+    }
+
+    /// What [`Inconsistent`] means in this part.
+    pub(crate) fn contradicts_itself(&self) -> Error {
+        Error::damaged(&self.path, "its tags contradict its directory")
     }
 
     /// The value of `output`, whose tag is at `place`.

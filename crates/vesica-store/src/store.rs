@@ -1,5 +1,6 @@
 //! A store that is open.
 
+use crate::elias_fano::Inconsistent;
 use crate::error::{Error, Result};
 use crate::manifest::{MOST_MANIFEST_BYTES, Manifest, NAME};
 use crate::part::{Opened, Says};
@@ -49,7 +50,7 @@ impl Store {
     /// # Errors
     /// [`Error::Missing`] if there is none, or a part of it is gone; [`Error::Damaged`] and [`Error::Version`].
     pub fn open(folder: &Path) -> Result<Self> {
-        Self::open_beside(folder, read_manifest(folder)?, &[])
+        Self::open_beside(folder, read_manifest(folder)?, Vec::new())
     }
 
     /// Opens what stands in the folder now; none if it is what this store is. Parts that both have are shared.
@@ -61,16 +62,15 @@ impl Store {
         if manifest == self.manifest {
             return Ok(None);
         }
-        Self::open_beside(&self.folder, manifest, &self.parts).map(Some)
+        let shared = if manifest.follows(&self.manifest) { self.parts.clone() } else { Vec::new() };
+        Self::open_beside(&self.folder, manifest, shared).map(Some)
     }
 
-    fn open_beside(folder: &Path, manifest: Manifest, open: &[Arc<Opened>]) -> Result<Self> {
-        let bits = manifest.tag_bits();
-        let open_one = |part| match open.iter().find(|open| *open.root() == part_root(part)) {
-            Some(open) if open.header().tag_bits == bits => Ok(open.clone()),
-            _ => Opened::open(folder, &manifest, part).map(Arc::new),
-        };
-        let parts = manifest.parts.iter().map(open_one).collect::<Result<_>>()?;
+    /// Opens the store of `manifest`, of which the first `parts` are open.
+    fn open_beside(folder: &Path, manifest: Manifest, mut parts: Vec<Arc<Opened>>) -> Result<Self> {
+        for part in &manifest.parts[parts.len()..] {
+            parts.push(Arc::new(Opened::open(folder, &manifest, part)?));
+        }
         Ok(Self { folder: folder.into(), manifest, parts })
     }
 
@@ -106,7 +106,7 @@ impl Store {
     pub(crate) fn find_tag(&self, tag: u128) -> Result<Option<Found<'_>>> {
         let tag = first(tag, self.manifest.tag_bits());
         for part in self.parts.iter().rev() {
-            match part.says(tag)? {
+            match part.body()?.says(tag).map_err(|Inconsistent| part.contradicts_itself())? {
                 Says::Entry(place) => return Ok(Some(Found { part, place })),
                 Says::Removed => return Ok(None),
                 Says::Nothing => {}
@@ -127,9 +127,10 @@ impl Store {
         asked.sort_unstable();
         let mut found = vec![None; outputs.len()];
         for part in self.parts.iter().rev() {
+            let body = part.body()?;
             let mut left = Vec::with_capacity(asked.len());
             for (tag, i) in asked {
-                match part.says(tag)? {
+                match body.says(tag).map_err(|Inconsistent| part.contradicts_itself())? {
                     Says::Entry(place) => found[i] = Some(Found { part, place }),
                     Says::Removed => {}
                     Says::Nothing => left.push((tag, i)),
@@ -166,10 +167,6 @@ impl Store {
     }
 }
 
-fn part_root(part: &crate::manifest::Part) -> [u8; 32] {
-    part.blake3
-}
-
 /// The manifest of the store in `folder`.
 ///
 /// # Errors
@@ -181,4 +178,92 @@ pub(crate) fn read_manifest(folder: &Path) -> Result<Manifest> {
     let file = File::open(&path).map_err(Error::reading(&path))?;
     file.take(MOST_MANIFEST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(Error::reading(&path))?;
     Manifest::read(&bytes, &path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunks::{CHUNK, Sums};
+    use crate::manifest::Part;
+    use crate::shape::Shape;
+    use nix::sys::resource::{UsageWho, getrusage};
+    use std::os::unix::fs::FileExt;
+
+    fn output(i: u64) -> [u8; 32] {
+        *blake3::hash(&i.to_le_bytes()).as_bytes()
+    }
+
+    /// A store of 2^32 tags with values, 180 GB long, of which only what belongs to a few entries is written. The rest is holes
+    /// in its files.
+    #[test]
+    fn places_beyond_4_gib_are_found_and_the_rest_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let n = 1 << 32;
+        let mut manifest = Manifest {
+            offer: [0; 32],
+            shape: Shape { lifetime: 1 << 20, value: Some(16) },
+            room: 1 << 33,
+            parts: Vec::new(),
+        };
+        let header = manifest.header(n, 0, [9; 32]);
+        let layout = header.layout();
+        let path = dir.path().join("part");
+        let file = File::create_new(&path).unwrap();
+        file.set_len(layout.bytes).unwrap();
+        file.write_all_at(&header.encode(), 0).unwrap();
+        // The sections, computed anew from the page of the format: 93 bits, of which 32 are the head.
+        let (directory, heads) = (128, 1u64 << 32);
+        let high = directory + 8 * (heads / 512 + 1);
+        let low = high + (heads + n) / 8;
+        assert_eq!(layout.values, (low + n * 61 / 8).next_multiple_of(64));
+        let write = |at: u64, bytes: &[u8]| file.write_all_at(bytes, at).unwrap();
+        for i in 0..50 {
+            let tag = first(tag(&output(i)), 93);
+            let (head, place) = ((tag >> 61) as u64, (tag >> 61) as u64 / 512 * 512);
+            write(directory + head / 512 * 8, &place.to_le_bytes());
+            write(directory + head / 512 * 8 + 8, &(place + 1).to_le_bytes());
+            write(high + (head + place) / 8, &[1 << ((head + place) % 8)]);
+            // Places are multiples of 512, so low bits begin at a byte. Those behind them are of entries that nobody asks for.
+            let low_bits = (tag & ((1 << 61) - 1)) as u64;
+            write(low + place * 61 / 8, &low_bits.to_le_bytes());
+            let mut sealed = Vec::new();
+            crate::value::seal(&output(i), &header.salt, &i.to_le_bytes(), 16, &mut sealed).unwrap();
+            write(layout.values + place * 36, &sealed);
+        }
+        // Sums of zeros but for the first chunk: nobody checks the others here.
+        let mut sums = vec![0; Sums::bytes_of(layout.bytes) as usize];
+        let mut chunk = vec![0; CHUNK];
+        File::open(&path).unwrap().read_exact_at(&mut chunk, 0).unwrap();
+        sums[..32].copy_from_slice(blake3::hash(&chunk).as_bytes());
+        let part = Part {
+            number: 0,
+            entries: n,
+            removed: 0,
+            replaced: 0,
+            bytes: layout.bytes,
+            blake3: *blake3::hash(&sums).as_bytes(),
+        };
+        std::fs::write(dir.path().join(part.sums_name()), &sums).unwrap();
+        std::fs::rename(&path, dir.path().join(part.file_name())).unwrap();
+        manifest.parts.push(part);
+        std::fs::write(dir.path().join(NAME), manifest.encode()).unwrap();
+
+        let faults = || {
+            let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+            usage.minor_page_faults() + usage.major_page_faults()
+        };
+        let before = faults();
+        let store = Store::open(dir.path()).unwrap();
+        let mut furthest = 0;
+        for i in 0..50 {
+            let found = store.find(&output(i)).unwrap().unwrap();
+            assert_eq!(found.value(&output(i)).unwrap(), i.to_le_bytes());
+            furthest = furthest.max(found.place);
+            assert!(store.find(&output(1000 + i)).unwrap().is_none());
+        }
+        assert!(furthest > 3 << 30);
+        // 180 GB are 45 million pages. The sums are 1400, and each search touches about four.
+        let touched = faults() - before;
+        assert!(touched < 5000, "{touched} pages were touched");
+    }
 }

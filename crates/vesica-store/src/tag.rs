@@ -10,3 +10,37 @@ pub(crate) fn tag(output: &[u8; 32]) -> u128 {
 pub(crate) fn first(tag: u128, bits: u32) -> u128 {
     tag >> (128 - bits)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn output(i: u64) -> [u8; 32] {
+        *blake3::hash(&i.to_le_bytes()).as_bytes()
+    }
+
+    /// Tags that are far too short: n of b bits are met by a key that is not there with probability n/2^b.
+    #[test]
+    fn false_matches_are_as_frequent_as_the_bound_says() {
+        let (n, asked) = (4096, 400_000);
+        for bits in [18, 20, 22] {
+            let tags: BTreeSet<u128> = (0..n).map(|i| first(tag(&output(i)), bits)).collect();
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let code = crate::elias_fano::Code::new(tags.len() as u64, bits);
+            let mut encoder = crate::elias_fano::Encoder::new(code, file.as_file(), file.path(), 0);
+            tags.iter().for_each(|&tag| encoder.push(tag).unwrap());
+            encoder.finish().unwrap();
+            let bytes = std::fs::read(file.path()).unwrap();
+            let view = crate::elias_fano::View::new(code, &bytes).unwrap();
+            let is_false = |i: &u64| view.find(first(tag(&output(n + i)), bits)).unwrap().is_some();
+            let false_matches = (0..asked).filter(is_false).count() as f64;
+            let expected = asked as f64 * tags.len() as f64 / 2f64.powi(bits as i32);
+            // Five standard deviations of a binomial count: a tag of one bit less or more is 10 of them away, and more.
+            assert!(
+                (false_matches - expected).abs() < 5.0 * expected.sqrt(),
+                "{bits}: {false_matches}, not {expected}"
+            );
+        }
+    }
+}

@@ -18,6 +18,7 @@ use vesica_fuzz::protocol::{Attack, Case};
 use vesica_fuzz::{joined, plan, scratch};
 use vesica_net::Identity;
 use vesica_net::fuzzing::{Step, honest_frames, honest_greetings};
+use vesica_store::{Builder, Delta, Shape};
 use vesica_table::{Input, Output, Picks, create, gather, open};
 use vesica_types::RowId;
 
@@ -37,6 +38,7 @@ fn main() -> Made {
         ("csv", csv()?),
         ("parquet", parquet()?),
         ("arrow", arrow()?),
+        ("store", stores()?),
         ("job-file", job_files()?),
         ("secretflow", secretflow()?),
         ("rules", rules()),
@@ -214,6 +216,29 @@ fn arrow() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     writer.finish()?;
     drop(writer);
     Ok(vec![stream, file, written("seed.arrow")?])
+}
+
+/// A store of tags, and one with values and a part that was added: each file, under a checksum that is kept and one that is made.
+fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+    let mut seeds = Vec::new();
+    for (name, value) in [("tags", None), ("values", Some(4))] {
+        let folder = scratch().join(name);
+        let mut builder = Builder::new(&folder, Shape { lifetime: 1 << 10, value }, 1 << 20, scratch())?;
+        let mut batch = builder.sealer().batch();
+        (0..20u8).try_for_each(|i| batch.add(&[i; 32], value.map(|_| &[i][..])))?;
+        builder.push(&batch)?;
+        builder.finish([9; 32], 1)?;
+        let mut delta = Delta::new(&folder, 1 << 20, scratch())?;
+        delta.remove(&[3; 32])?;
+        let manifest = delta.finish(1)?.manifest;
+        let text = manifest.encode();
+        seeds.extend([0, 1].map(|how| [&[how][..], &text].concat()));
+        for part in manifest.parts {
+            let bytes = fs::read(folder.join(part.file_name()))?;
+            seeds.extend([2, 3].map(|how| [&[how][..], &bytes].concat()));
+        }
+    }
+    Ok(seeds)
 }
 
 fn job_files() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {

@@ -119,6 +119,11 @@ impl Spilled {
         Ok(Self { runs: Arc::new(runs), record })
     }
 
+    /// Bytes of a record.
+    pub fn record_bytes(&self) -> usize {
+        self.record
+    }
+
     /// The number of buckets.
     pub fn buckets(&self) -> usize {
         self.runs.sizes.len()

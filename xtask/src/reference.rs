@@ -19,6 +19,7 @@ a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, w
 | `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
 | `protocol = \"rr22\"` or `\"kkrt\"` | `oprf` |
 | `protocol = \"hash\"` | `hash` |
+| a service with `protocol = \"ecdh-oprf\"` | `unbalanced` |
 
 Below, n and m are numbers of keys, L is the length of a tag in bits, and WIRE the length of an element of the group in bytes. OPRF stands
 for the rounds and the bytes of the oblivious function. A message from one party to the other is half a round.
@@ -32,6 +33,8 @@ pub fn generate(root: &Path, check: bool) -> Chore {
     let mut stale = Vec::new();
     for (name, text) in [
         ("schema/job.schema.json", vesica(&["schema", "job"])?),
+        ("schema/service.schema.json", vesica(&["schema", "service"])?),
+        ("schema/client.schema.json", vesica(&["schema", "client"])?),
         ("schema/report.schema.json", vesica(&["schema", "report"])?),
         ("docs/src/reference/cli.md", command()?),
         ("docs/src/reference/protocols.md", protocols(root)?),

@@ -1,14 +1,23 @@
 //! `vesica check`: what would fail, before it does.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::flags::Check;
+use crate::source::Meant;
 use crate::{interrupt, output, progress};
 
 pub fn run(args: Check) -> Outcome {
-    let plan = vesica_spec::plan(&args.source.spec(|note| output::tell(&note))?)?;
-    let screen = progress::begin(progress::How::Shown);
-    interrupt::stops(screen.control())?;
-    let checked = vesica_job::check(&plan, screen.control(), args.peer)?;
-    drop(screen);
+    let meant = args.source.meant(|note| output::tell(&note))?;
+    if args.peer && !matches!(meant, Meant::Job(_)) {
+        return Err(Failure::usage("--peer is for jobs; `vesica fetch` meets a service"));
+    }
+    let checked = match meant {
+        Meant::Job(plan) => {
+            let screen = progress::begin(progress::How::Shown);
+            interrupt::stops(screen.control())?;
+            vesica_job::check(&plan, screen.control(), args.peer)?
+        }
+        Meant::Server(plan) => vesica_service::check_server(&plan)?,
+        Meant::Client(plan) => vesica_service::check_client(&plan)?,
+    };
     output::result(&checked.in_words())
 }

@@ -52,6 +52,12 @@ impl From<JobError> for Failure {
     }
 }
 
+impl From<vesica_service::Error> for Failure {
+    fn from(error: vesica_service::Error) -> Self {
+        Self { exit: error.fault().exit_code(), message: error.to_string() }
+    }
+}
+
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Self {
         JobError::from(error).into()

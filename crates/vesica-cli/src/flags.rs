@@ -28,6 +28,10 @@ pub enum Command {
     Check(Check),
     Plan(Plan),
     Run(Run),
+    Prepare(Prepare),
+    Serve(Serve),
+    Fetch(Fetch),
+    Ask(Ask),
     Import(Import),
     Schema(Schema),
     Info(Info),
@@ -197,6 +201,81 @@ pub struct Run {
     pub quiet: bool,
 }
 
+/// Prepare a service: make the store that clients fetch, from a table.
+///
+/// Needs no network. Makes the key of the function if there is none, and a store of the table's keys and values that nobody
+/// can read without asking. The last line of the output is the offer, which clients put into their documents.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica prepare server.toml
+  vesica prepare server.toml --append new.csv --remove gone.csv
+  vesica prepare server.toml --rotate")]
+pub struct Prepare {
+    /// The server's document
+    #[arg(value_name = "FILE")]
+    pub document: PathBuf,
+    /// Make a new key, and a whole new store under it: clients need the new offer
+    #[arg(long, conflicts_with_all = ["append", "remove"])]
+    pub rotate: bool,
+    /// Add the rows of this table; keys that the store has get the values of this table
+    #[arg(long, value_name = "TABLE")]
+    pub append: Option<PathBuf>,
+    /// Take the keys of this table out
+    #[arg(long, value_name = "TABLE")]
+    pub remove: Option<PathBuf>,
+    /// No progress on standard error; errors are still shown
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Serve what was prepared: answer clients until it is stopped.
+///
+/// The list of clients is read again whenever the document changes, and a store that was prepared anew is taken up while
+/// clients are answered. Ctrl-C stops gently: clients at work finish.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica serve server.toml\n  vesica serve server.toml --log json 2> log.jsonl")]
+pub struct Serve {
+    /// The server's document
+    #[arg(value_name = "FILE")]
+    pub document: PathBuf,
+    /// Log lines on standard error instead of progress; VESICA_LOG=debug says more
+    #[arg(long, value_enum)]
+    pub log: Option<Log>,
+}
+
+/// Copy a service's store, so that asking is quick. Goes on where an earlier attempt stopped.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  vesica fetch client.toml")]
+pub struct Fetch {
+    /// The client's document
+    #[arg(value_name = "FILE")]
+    pub document: PathBuf,
+    /// No progress on standard error; errors are still shown
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Ask a service which of your keys it has, and write those rows with the values that it gives.
+///
+/// The server sees how many keys are asked for, and nothing else of them. Fetches first what is not there yet.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica ask client.toml\n  vesica ask client.toml --report report.json --quiet")]
+pub struct Ask {
+    /// The client's document
+    #[arg(value_name = "FILE")]
+    pub document: PathBuf,
+    /// Write the report to this file, as JSON, and not to the one that the document names
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Log lines on standard error instead of progress; VESICA_LOG=debug says more
+    #[arg(long, value_enum, conflicts_with = "quiet")]
+    pub log: Option<Log>,
+    /// No progress on standard error; errors are still shown
+    #[arg(long)]
+    pub quiet: bool,
+}
+
 /// The form of the result on standard output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ReportFormat {
@@ -304,6 +383,10 @@ pub struct Schema {
 pub enum Document {
     /// The job file
     Job,
+    /// The server's document of a service
+    Service,
+    /// A client's document of a service
+    Client,
     /// What `vesica run --report` writes
     Report,
 }

@@ -19,6 +19,7 @@ mod plan;
 mod progress;
 mod run;
 mod schema;
+mod service;
 mod source;
 mod verify;
 
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
+        Command::Prepare(args) => service::prepare(args),
+        Command::Serve(args) => service::serve(args),
+        Command::Fetch(args) => service::fetch(args),
+        Command::Ask(args) => service::ask(args),
         Command::Import(args) => import::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Info(args) => info::run(args),

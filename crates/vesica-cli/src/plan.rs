@@ -1,12 +1,20 @@
 //! `vesica plan`: what a run would do, cost and tell whom.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::flags::Plan;
+use crate::source::Meant;
 use crate::{output, schema};
 use vesica_job::compare;
 
 pub fn run(args: Plan) -> Outcome {
-    let plan = vesica_spec::plan(&args.source.spec(|note| output::tell(&note))?)?;
+    let plan = match args.source.meant(|note| output::tell(&note))? {
+        Meant::Job(plan) => plan,
+        _ if args.compare || args.json || args.peer_rows.is_some() => {
+            return Err(Failure::usage("--compare, --json and --peer-rows are for jobs; a service has --rows alone"));
+        }
+        Meant::Server(plan) => return output::result(&vesica_service::plan_server(&plan, args.rows)?),
+        Meant::Client(plan) => return output::result(&vesica_service::plan_client(&plan, args.rows)?),
+    };
     if args.compare {
         let all = compare::compare(&plan, args.rows, args.peer_rows, args.mbit)?;
         return match args.json {

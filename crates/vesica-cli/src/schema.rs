@@ -1,4 +1,4 @@
-//! `vesica schema`: the form of jobs and reports, for programs.
+//! `vesica schema`: the form of documents and reports, for programs.
 
 use crate::failure::Outcome;
 use crate::flags::{Document, Schema};
@@ -7,6 +7,8 @@ use crate::output;
 pub fn run(args: Schema) -> Outcome {
     output::result(&pretty(&match args.of {
         Document::Job => vesica_spec::schema::job(),
+        Document::Service => vesica_spec::schema::service(),
+        Document::Client => vesica_spec::schema::client(),
         Document::Report => vesica_job::schema::report(),
     }))
 }

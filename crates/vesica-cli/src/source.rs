@@ -4,9 +4,32 @@ use crate::failure::Failure;
 use crate::flags::{Source, Trust};
 use std::path::Path;
 use vesica_secretflow::{Imported, Kind};
-use vesica_spec::Spec;
+use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
+use vesica_spec::{Document, Plan, Spec};
+
+/// What a document means.
+pub enum Meant {
+    /// A job.
+    Job(Box<Plan>),
+    /// A server.
+    Server(Box<ServePlan>),
+    /// A client.
+    Client(Box<AskPlan>),
+}
 
 impl Source {
+    /// What the document means: a job's, a server's or a client's.
+    pub fn meant(&self, tell: impl Fn(String)) -> Result<Meant, Failure> {
+        if let Some(path) = &self.from.job {
+            match vesica_spec::load_any(path)? {
+                Document::Server(spec) => return Ok(Meant::Server(Box::new(plan_serve(&spec)?))),
+                Document::Client(spec) => return Ok(Meant::Client(Box::new(plan_ask(&spec)?))),
+                Document::Job(_) => {}
+            }
+        }
+        Ok(Meant::Job(Box::new(vesica_spec::plan(&self.spec(tell)?)?)))
+    }
+
     /// The job. What an imported one does not do as SecretFlow would goes to `tell`.
     pub fn spec(&self, tell: impl Fn(String)) -> Result<Spec, Failure> {
         let trust = self.trust.meant();

@@ -136,6 +136,17 @@ impl<V: Lanes> Cached<V> {
         Self { minus: Fe::one(), plus: Fe::one(), z2: Fe::splat([2, 0, 0, 0]), t2d: Fe::zero() }
     }
 
+    /// The negative where the mask is set.
+    #[inline(always)]
+    pub(crate) fn negated_where(&self, negative: V) -> Self {
+        Self {
+            minus: Fe::select(negative, &self.plus, &self.minus),
+            plus: Fe::select(negative, &self.minus, &self.plus),
+            z2: self.z2,
+            t2d: Fe::select(negative, &self.t2d.neg(), &self.t2d),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn select(mask: V, on: &Self, off: &Self) -> Self {
         Self {

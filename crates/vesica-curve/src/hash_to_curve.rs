@@ -1,4 +1,4 @@
-//! `expand_message_xmd` of RFC 9380, section 5.3.1, for a whole batch of digests: one message a lane.
+//! `expand_message_xmd` of RFC 9380, section 5.3.1, for a whole batch of inputs: one message a lane.
 
 use crate::Dst;
 use crate::field::{Formula, Lanes};
@@ -167,34 +167,69 @@ impl<V: Lanes> Formula<V> for Compress<V> {
     }
 }
 
-/// `expand_message_xmd` with SHA-512 on digests, a digest a lane.
+/// The inputs of a hash: byte strings of one length.
+#[derive(Clone, Copy)]
+pub(crate) enum Inputs<'a> {
+    Digests(&'a [Digest]),
+    /// Strings of so many bytes each, one after the other.
+    Bytes(&'a [u8], usize),
+}
+
+impl Inputs<'_> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Inputs::Digests(digests) => digests.len(),
+            Inputs::Bytes(bytes, each) => bytes.len() / each,
+        }
+    }
+
+    /// Bytes of each.
+    pub(crate) fn each(&self) -> usize {
+        match self {
+            Inputs::Digests(_) => Digest::BYTES,
+            Inputs::Bytes(_, each) => *each,
+        }
+    }
+
+    /// One of them.
+    pub(crate) fn at(&self, index: usize) -> &[u8] {
+        match self {
+            Inputs::Digests(digests) => &digests[index].0,
+            Inputs::Bytes(bytes, each) => &bytes[index * each..][..*each],
+        }
+    }
+}
+
+/// `expand_message_xmd` with SHA-512 on inputs of one length, an input a lane.
 ///
-/// Of every message that is hashed, all but the first two words (of the digest) or eight (of a previous hash) are the same
-/// for all lanes, so they are laid out once.
-pub(crate) struct Expander<V> {
+/// Of every message that is hashed, all but the first words (of the input, or of a previous hash) are the same for all lanes,
+/// so they are laid out once.
+pub(crate) struct Expander<'a, V> {
+    inputs: Inputs<'a>,
     /// The state after the block of zeros.
     zeros: [V; 8],
-    /// The words after the digest.
+    /// The words of the message that the input starts, with zeros in its place.
     first: Vec<u64>,
     /// The words after `b0 ^ b_(i-1)`, for i = 1, 2.
     next: [Vec<u64>; 2],
 }
 
-impl<V: Lanes> Expander<V> {
+impl<'a, V: Lanes> Expander<'a, V> {
     /// For outputs of `len` bytes, up to 128.
     #[inline(always)]
-    pub(crate) fn new(dst: &Dst, len: u8) -> Self {
+    pub(crate) fn new(dst: &Dst, inputs: Inputs<'a>, len: u8) -> Self {
         assert!(len <= 128, "two hashes at most");
         let zeros = V::call(Compress(splat(INITIAL), [V::zero(); 16]));
-        let first = padded(&[&[0, len, 0], dst.prime()], 16, 128);
+        let first = padded(&[&vec![0; inputs.each()], &[0, len, 0], dst.prime()], 0, 128);
         let next = [1, 2].map(|i| padded(&[&[i], dst.prime()], 64, 0));
-        Self { zeros, first, next }
+        Self { inputs, zeros, first, next }
     }
 
-    /// The words `b_1` and, if `len > 64`, `b_2`, in big-endian order, of digests that are given as words.
+    /// The words `b_1` and, if `len > 64`, `b_2`, in big-endian order, of the inputs from `start` on. Past the last one, any.
     #[inline(always)]
-    pub(crate) fn expand<const BLOCKS: usize>(&self, digest: [V; 2]) -> [[V; 8]; BLOCKS] {
-        let b0 = absorb(self.zeros, &digest, &self.first);
+    pub(crate) fn expand<const BLOCKS: usize>(&self, start: usize) -> [[V; 8]; BLOCKS] {
+        let b0 = self.absorb_inputs(start);
         let mut out = [[V::zero(); 8]; BLOCKS];
         let mut words = b0;
         for i in 0..BLOCKS {
@@ -204,6 +239,30 @@ impl<V: Lanes> Expander<V> {
             }
         }
         out
+    }
+
+    /// The state after the message that the inputs from `start` on begin.
+    #[inline(always)]
+    fn absorb_inputs(&self, start: usize) -> [V; 8] {
+        let Self { inputs, zeros, first, .. } = self;
+        let (mut state, mut block) = (*zeros, [V::zero(); 16]);
+        for (i, same) in first.iter().enumerate() {
+            block[i % 16] = V::splat(*same);
+            if 8 * i < inputs.each() {
+                let mut own = [0; 8];
+                for (lane, word) in own.iter_mut().enumerate().take(V::WIDTH.min(inputs.len().saturating_sub(start))) {
+                    let rest = &inputs.at(start + lane)[8 * i..];
+                    let mut bytes = [0; 8];
+                    bytes[..rest.len().min(8)].copy_from_slice(&rest[..rest.len().min(8)]);
+                    *word = u64::from_be_bytes(bytes);
+                }
+                block[i % 16] = block[i % 16].or(V::load(&own));
+            }
+            if i % 16 == 15 {
+                state = V::call(Compress(state, block));
+            }
+        }
+        state
     }
 }
 
@@ -247,37 +306,22 @@ fn padded(parts: &[&[u8]], own: usize, before: usize) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word)).collect()
 }
 
-/// `WIDTH` digests as two words in big-endian order. Missing ones are zeros.
-#[inline(always)]
-pub(crate) fn load<V: Lanes>(digests: &[Digest]) -> [V; 2] {
-    let mut words = [[0; 8]; 2];
-    for (lane, digest) in digests.iter().take(V::WIDTH).enumerate() {
-        let (halves, _) = digest.0.as_chunks::<8>();
-        words[0][lane] = u64::from_be_bytes(halves[0]);
-        words[1][lane] = u64::from_be_bytes(halves[1]);
-    }
-    [V::load(&words[0]), V::load(&words[1])]
-}
-
-/// `expand_message_xmd(message, DST, len)` with any hash of the Merkle-Damgard kind, one message at a time: the
-/// specification.
+/// `expand_message_xmd(message, DST, len)` with any hash of the Merkle-Damgard kind, one message at a time: what a scalar is
+/// hashed by, and the specification of the batches. The message is in parts.
 ///
 /// # Panics
 /// If `len` is more than 255 times the hash's output.
-#[cfg(test)]
-pub(crate) fn expand_message_xmd<H>(message: &[u8], dst: &Dst, len: usize) -> Vec<u8>
+pub(crate) fn expand_message_xmd<H>(message: &[&[u8]], dst: &Dst, len: usize) -> Vec<u8>
 where
     H: sha2::Digest + sha2::digest::block_api::BlockSizeUser,
 {
     let blocks = len.div_ceil(<H as sha2::Digest>::output_size());
     assert!(blocks <= 255, "expand_message_xmd: the output is too long");
-    let b0 = H::new()
-        .chain_update(vec![0; H::block_size()])
-        .chain_update(message)
-        .chain_update((len as u16).to_be_bytes())
-        .chain_update([0])
-        .chain_update(dst.prime())
-        .finalize();
+    let mut first = H::new().chain_update(vec![0; H::block_size()]);
+    for part in message {
+        first.update(part);
+    }
+    let b0 = first.chain_update((len as u16).to_be_bytes()).chain_update([0]).chain_update(dst.prime()).finalize();
     let mut block = vec![0; b0.len()];
     let mut out = Vec::with_capacity(blocks * block.len());
     for i in 1..=blocks {
@@ -306,24 +350,24 @@ mod tests {
         for vector in file["vectors"].as_array().unwrap() {
             let message = vector["msg"].as_str().unwrap().as_bytes();
             let len = usize::from_str_radix(&vector["len_in_bytes"].as_str().unwrap()[2..], 16).unwrap();
-            let out = expand_message_xmd::<sha2::Sha512>(message, &dst, len);
+            let out = expand_message_xmd::<sha2::Sha512>(&[message], &dst, len);
             let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, vector["uniform_bytes"].as_str().unwrap());
         }
     }
 
-    struct Expand<'a>(&'a Dst, &'a [Digest], u8);
+    struct Expand<'a>(&'a Dst, Inputs<'a>, u8);
 
     impl Kernel for Expand<'_> {
         type Out = Vec<Vec<u8>>;
         #[inline(always)]
         fn run<V: Lanes>(self) -> Vec<Vec<u8>> {
-            let Expand(dst, digests, len) = self;
-            let expander = Expander::<V>::new(dst, len);
+            let Expand(dst, inputs, len) = self;
+            let expander = Expander::<V>::new(dst, inputs, len);
             let mut out = Vec::new();
-            for digests in digests.chunks(V::WIDTH) {
-                let blocks: [[V; 8]; 2] = expander.expand(load(digests));
-                let mut bytes = vec![Vec::new(); digests.len()];
+            for start in (0..inputs.len()).step_by(V::WIDTH) {
+                let blocks: [[V; 8]; 2] = expander.expand(start);
+                let mut bytes = vec![Vec::new(); V::WIDTH.min(inputs.len() - start)];
                 for word in blocks.as_flattened() {
                     let mut lanes = [0; 8];
                     word.store(&mut lanes);
@@ -343,15 +387,20 @@ mod tests {
     #[test]
     fn lanes_expand_as_the_specification_does() {
         let digests: Vec<Digest> = (0..11).map(|i| Digest([i; 16])).collect();
+        let bytes: Vec<u8> = (0..11 * 200).map(|i| (i % 251) as u8).collect();
         // Tags whose messages end before, in and after the last words of a block.
         for tag in [1, 31, 41, 45, 46, 47, 48, 55, 60, 76, 91, 92, 93, 100, 108, 109, 150, 173, 174, 175, 255] {
             let dst = Dst::new(&vec![b'x'; tag]);
-            for backend in Backend::available() {
-                for len in [96, 128] {
-                    let got = backend::run_on(backend, Expand(&dst, &digests, len));
-                    for (digest, got) in digests.iter().zip(got) {
-                        let want = expand_message_xmd::<sha2::Sha512>(&digest.0, &dst, len.into());
-                        assert_eq!(got, want, "{backend}, tag of {tag} bytes");
+            let strings = [1, 8, 17, 31, 32, 64, 127, 128, 200].map(|each| Inputs::Bytes(&bytes[..11 * each], each));
+            for inputs in [&[Inputs::Digests(&digests)][..], &strings].concat() {
+                for backend in Backend::available() {
+                    for len in [96, 128] {
+                        let got = backend::run_on(backend, Expand(&dst, inputs, len));
+                        assert_eq!(got.len(), 11);
+                        for (i, got) in got.into_iter().enumerate() {
+                            let want = expand_message_xmd::<sha2::Sha512>(&[inputs.at(i)], &dst, len.into());
+                            assert_eq!(got, want, "{backend}, tag of {tag} bytes, inputs of {}", inputs.each());
+                        }
                     }
                 }
             }

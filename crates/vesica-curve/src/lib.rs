@@ -9,7 +9,8 @@
 //! G::decode(&wire, &coins)?.mul(&k).encode(&mut out);       // mask the peer's a second time
 //! ```
 //!
-//! [`Blind`] has what else it takes to multiply an element for somebody who does not show it.
+//! [`Blind`] has what else it takes to multiply an element for somebody who does not show it, and [`Oblivious`] what it takes
+//! where one key serves many, by RFC 9497.
 
 #![allow(clippy::needless_range_loop, reason = "limb arithmetic reads like its formula, index by index")]
 
@@ -20,6 +21,7 @@ mod field;
 mod fourq;
 mod hash_to_curve;
 mod messages;
+mod oblivious;
 mod p256;
 mod ristretto;
 mod scalar;
@@ -32,14 +34,18 @@ mod x25519;
 
 pub use blind::Blind;
 pub use fourq::FourQ;
-pub use p256::P256;
+pub use oblivious::{Numbers, Oblivious, Provable};
+pub use p256::{P256, P256Sec1};
 pub use ristretto::Ristretto255;
 pub use secp256k1::Secp256k1;
 pub use sm2::Sm2;
 pub use x25519::Curve25519;
 
+pub use scalar::{Order, Residue};
+
 use std::fmt;
 use vesica_types::Digest;
+use zeroize::Zeroizing;
 
 /// A group in which Diffie-Hellman is hard, with batches of its elements.
 pub trait Group: Copy + Send + Sync + 'static {
@@ -88,9 +94,39 @@ pub trait Points: Sized + Send {
 }
 
 /// A secret scalar: wiped when dropped, with neither `Debug` nor `Clone`, and never zero.
-pub trait SecretScalar: Send + Sync {
+pub trait SecretScalar: Send + Sync + Sized {
+    /// The order of the group.
+    #[doc(hidden)]
+    const ORDER: &'static Order;
+
     /// The scalar that 64 uniform bytes name: within 2^-128 of uniform over the non-zero scalars.
     fn from_uniform(bytes: &[u8; 64]) -> Self;
+
+    /// The scalar of this number, which is not zero.
+    #[doc(hidden)]
+    fn from_words(words: [u64; 4]) -> Self;
+
+    /// The scalar's number.
+    #[doc(hidden)]
+    fn words(&self) -> Zeroizing<[u64; 4]>;
+
+    /// The scalar of a number; none if that is zero.
+    fn new(number: &Residue) -> Option<Self> {
+        (number.0 != [0; 4]).then(|| Self::from_words(number.0))
+    }
+
+    /// The scalar that takes `element.mul(self)` back to `element`, in the group: constant time.
+    #[must_use]
+    fn inverse(&self) -> Self {
+        let inverse = Zeroizing::new(Self::ORDER.inverse(&self.words()));
+        Self::from_words(*inverse)
+    }
+
+    /// `self - factor·other`: constant time.
+    fn minus(&self, factor: &Residue, other: &Self) -> Residue {
+        let product = Zeroizing::new(Self::ORDER.product(&factor.0, &other.words()));
+        Residue(Self::ORDER.difference(&self.words(), &product))
+    }
 }
 
 /// A domain separation tag of RFC 9380, section 3.1: two uses of a hash to a group with different tags are independent.

@@ -1,47 +1,48 @@
-//! `expand_message_xmd` of RFC 9380, section 5.3.1, with SHA-256, for digests: the layout is made once, and the compression
+//! `expand_message_xmd` of RFC 9380, section 5.3.1, with SHA-256, for inputs of one length: the layout is made once, and the compression
 //! function is `sha2`'s, which uses the CPU's SHA instructions: they beat eight lanes of general ones.
 
 use crate::Dst;
+use crate::hash_to_curve::Inputs;
 use sha2::block_api::compress256;
-use vesica_types::Digest;
 
 /// Bytes of a block of SHA-256.
 const BLOCK: usize = 64;
+
+/// Bytes of output: two field elements of 48 each.
+const LEN: usize = 96;
 
 /// The initial value of SHA-256 (FIPS 180-4, section 5.3.3).
 const INITIAL: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// The messages that an expansion to 96 bytes hashes, but for what depends on the input.
-pub(crate) struct Messages {
+pub(crate) struct Messages<'a> {
+    inputs: Inputs<'a>,
     /// The state after the block of zeros.
     zeros: [u32; 8],
-    /// What is hashed after it, with room for the digest at the start, padded.
+    /// What is hashed after it, with room for the input at the start, padded.
     first: Vec<[u8; BLOCK]>,
     /// What is hashed for b_1, b_2 and b_3, with room for a hash at the start, padded.
     next: [Vec<[u8; BLOCK]>; 3],
 }
 
-impl Messages {
-    /// Bytes of output: two field elements of 48 each.
-    pub(crate) const LEN: usize = 96;
-
-    pub(crate) fn new(dst: &Dst) -> Self {
+impl<'a> Messages<'a> {
+    pub(crate) fn new(dst: &Dst, inputs: Inputs<'a>) -> Self {
         let mut zeros = INITIAL;
         compress256(&mut zeros, &[[0; BLOCK]]);
-        let first = padded(&[&[0; Digest::BYTES], &[0, Self::LEN as u8, 0], dst.prime()], BLOCK);
+        let first = padded(&[&vec![0; inputs.each()], &[0, LEN as u8, 0], dst.prime()], BLOCK);
         let next = [1, 2, 3].map(|i| padded(&[&[0; 32], &[i], dst.prime()], 0));
-        Self { zeros, first, next }
+        Self { inputs, zeros, first, next }
     }
 
-    /// The 96 bytes that `digest` expands to.
-    pub(crate) fn expand(&mut self, digest: &Digest) -> [u8; Self::LEN] {
+    /// The 96 bytes that an input expands to.
+    pub(crate) fn expand(&mut self, index: usize) -> [u8; LEN] {
         let mut state = self.zeros;
-        self.first[0][..Digest::BYTES].copy_from_slice(&digest.0);
+        self.first.as_flattened_mut()[..self.inputs.each()].copy_from_slice(self.inputs.at(index));
         compress256(&mut state, &self.first);
         let b0 = bytes(state);
         let mut own = b0;
-        let mut out = [0; Self::LEN];
+        let mut out = [0; LEN];
         for (message, out) in self.next.iter_mut().zip(out.as_chunks_mut::<32>().0) {
             message[0][..32].copy_from_slice(&own);
             let mut state = INITIAL;
@@ -73,38 +74,23 @@ fn padded(parts: &[&[u8]], before: usize) -> Vec<[u8; BLOCK]> {
     message.as_chunks().0.to_vec()
 }
 
-/// `expand_message_xmd` as the RFC writes it down, for any message: the specification.
-#[cfg(test)]
-pub(crate) fn expand_message_xmd(message: &[u8], dst: &Dst, len: usize) -> Vec<u8> {
-    use sha2::{Digest, Sha256};
-    let hash = |parts: &[&[u8]]| -> [u8; 32] { Sha256::digest(parts.concat()).into() };
-    let b0 = hash(&[&[0; BLOCK], message, &(len as u16).to_be_bytes(), &[0], dst.prime()]);
-    let mut block = hash(&[&b0, &[1], dst.prime()]);
-    let mut out = block.to_vec();
-    for i in 2..=len.div_ceil(32) as u8 {
-        for (byte, first) in block.iter_mut().zip(b0) {
-            *byte ^= first;
-        }
-        block = hash(&[&block, &[i], dst.prime()]);
-        out.extend(block);
-    }
-    out.truncate(len);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash_to_curve::expand_message_xmd;
 
     #[test]
     fn agrees_with_the_specification_for_every_length_of_tag() {
+        let bytes: Vec<u8> = (0..255u8).collect();
         for len in 1..=Dst::MAX {
             let dst = Dst::new(&vec![b'a' + (len % 26) as u8; len]);
-            let mut messages = Messages::new(&dst);
-            for byte in [0, 255] {
-                let digest = Digest([byte; 16]);
-                let want = expand_message_xmd(&digest.0, &dst, Messages::LEN);
-                assert_eq!(messages.expand(&digest)[..], want);
+            for each in [1, 16, 17, 32, 63, 64, 65] {
+                let inputs = Inputs::Bytes(&bytes[..3 * each], each);
+                let mut messages = Messages::new(&dst, inputs);
+                for i in 0..inputs.len() {
+                    let want = expand_message_xmd::<sha2::Sha256>(&[inputs.at(i)], &dst, LEN);
+                    assert_eq!(messages.expand(i)[..], want);
+                }
             }
         }
     }

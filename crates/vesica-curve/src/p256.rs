@@ -1,12 +1,14 @@
 //! P-256 (FIPS 186-4, D.1.2.3; SP 800-186): y^2 = x^3 - 3x + b over a prime field of 256 bits.
 //!
 //! The hash is RFC 9380's `P256_XMD:SHA-256_SSWU_RO_`. What travels is x alone, in 32 bytes; `weierstrass` says why that
-//! is enough, and how batches are multiplied.
+//! is enough, and how batches are multiplied. Where RFC 9497 is to be met byte for byte, it is [`P256Sec1`].
 
 use crate::field::Lanes;
 use crate::field::prime256::*;
+use crate::hash_to_curve::Inputs;
+use crate::weierstrass::sec1::{self, Sec1Points};
 use crate::weierstrass::{self, Curve, Digits, Map, Points, Scalar, WIRE, Work};
-use crate::{BadElement, Dst, Group};
+use crate::{BadElement, Dst, Group, Numbers, Oblivious, Provable, Residue};
 use vesica_cpu::Backend;
 use vesica_types::Digest;
 
@@ -21,7 +23,7 @@ impl Group for P256 {
     type Points = Points<Field>;
 
     fn hash(dst: &Dst, inputs: &[Digest]) -> Self::Points {
-        Points::hash_on(Backend::chosen(), dst, inputs)
+        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 
     fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Self::Points, BadElement> {
@@ -30,6 +32,60 @@ impl Group for P256 {
 }
 
 weierstrass::blind::blinding!(P256);
+
+/// The group of P-256, elements as compressed points: what RFC 9497 calls P-256.
+#[derive(Clone, Copy, Debug)]
+pub struct P256Sec1;
+
+impl Group for P256Sec1 {
+    const NAME: &'static str = P256::NAME;
+    const WIRE: usize = sec1::WIRE;
+    type Scalar = Scalar<Field>;
+    type Points = Sec1Points<Field>;
+
+    fn hash(dst: &Dst, inputs: &[Digest]) -> Self::Points {
+        Sec1Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
+    }
+
+    /// Every element is lifted to its y, which shows whether it is on the curve, so there is nothing to toss coins for.
+    fn decode(wire: &[u8], _coins: &[u8; 32]) -> Result<Self::Points, BadElement> {
+        Sec1Points::decode_on(Backend::chosen(), wire)
+    }
+}
+
+impl crate::Points for Sec1Points<Field> {
+    type Scalar = Scalar<Field>;
+
+    fn len(&self) -> usize {
+        Sec1Points::len(self)
+    }
+
+    fn mul(self, k: &Self::Scalar) -> Self {
+        self.mul_on(Backend::chosen(), k)
+    }
+
+    fn encode(&self, wire: &mut Vec<u8>) {
+        self.encode_on(Backend::chosen(), wire);
+    }
+}
+
+impl Oblivious for P256Sec1 {
+    const NUMBERS: Numbers = Numbers::Big;
+
+    fn hash_bytes(dst: &Dst, inputs: &[u8], each: usize) -> Self::Points {
+        Sec1Points::hash_on(Backend::chosen(), dst, Inputs::Bytes(inputs, each))
+    }
+
+    fn generator() -> Self::Points {
+        Sec1Points::generator_on(Backend::chosen())
+    }
+}
+
+impl Provable for P256Sec1 {
+    fn sum(elements: &Self::Points, weights: &[Residue]) -> Self::Points {
+        elements.sum_on(Backend::chosen(), weights)
+    }
+}
 
 /// The field of 2^256 - 2^224 + 2^192 + 2^96 - 1 elements, and the curve over it.
 #[derive(Clone, Copy)]

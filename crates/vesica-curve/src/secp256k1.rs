@@ -12,6 +12,7 @@
 
 use crate::field::Lanes;
 use crate::field::prime256::*;
+use crate::hash_to_curve::Inputs;
 use crate::weierstrass::{self, Curve, Digit, Digits, Map, Points, Scalar, WIRE, Work};
 use crate::{BadElement, Dst, Group};
 use vesica_cpu::Backend;
@@ -29,7 +30,7 @@ impl Group for Secp256k1 {
     type Points = Points<Field>;
 
     fn hash(dst: &Dst, inputs: &[Digest]) -> Self::Points {
-        Points::hash_on(Backend::chosen(), dst, inputs)
+        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 
     fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Self::Points, BadElement> {
@@ -38,6 +39,7 @@ impl Group for Secp256k1 {
 }
 
 weierstrass::blind::blinding!(Secp256k1);
+weierstrass::oblivious!(Secp256k1);
 
 /// The field of 2^256 - 2^32 - 977 elements, and the curve over it.
 #[derive(Clone, Copy)]

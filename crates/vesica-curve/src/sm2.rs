@@ -9,6 +9,7 @@
 
 use crate::field::Lanes;
 use crate::field::prime256::*;
+use crate::hash_to_curve::Inputs;
 use crate::weierstrass::{self, Curve, Digits, Map, Points, Scalar, WIRE, Work};
 use crate::{BadElement, Dst, Group};
 use vesica_cpu::Backend;
@@ -25,7 +26,7 @@ impl Group for Sm2 {
     type Points = Points<Field>;
 
     fn hash(dst: &Dst, inputs: &[Digest]) -> Self::Points {
-        Points::hash_on(Backend::chosen(), dst, inputs)
+        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 
     fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Self::Points, BadElement> {
@@ -34,6 +35,7 @@ impl Group for Sm2 {
 }
 
 weierstrass::blind::blinding!(Sm2);
+weierstrass::oblivious!(Sm2);
 
 /// The field of 2^256 - 2^224 - 2^96 + 2^64 - 1 elements, and the curve over it.
 #[derive(Clone, Copy)]

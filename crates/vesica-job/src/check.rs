@@ -32,7 +32,8 @@ pub struct Finding {
 }
 
 impl Checked {
-    fn add(&mut self, what: &'static str, found: impl Into<String>) {
+    /// Adds what was found of `what`.
+    pub fn add(&mut self, what: &'static str, found: impl Into<String>) {
         self.findings.push(Finding { what, found: found.into() });
     }
 

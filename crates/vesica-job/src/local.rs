@@ -161,11 +161,7 @@ pub fn folder(path: &Path) -> PathBuf {
 /// Whatever would end the run later for a reason that can be seen now.
 pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
-    let identity = plan.identity.as_ref().map(|(identity, key)| match key {
-        None => Identity::load(identity),
-        Some(key) => Identity::load_pair(identity, key),
-    });
-    let identity = identity.transpose()?;
+    let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
     let endpoint = peers::endpoint(plan, identity.as_ref())?;
     // Asks for the columns, and reads nothing yet.
     drop(io.table.keys(&plan.keys, 1)?);

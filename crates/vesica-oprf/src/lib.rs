@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod dh;
+mod dleq;
 pub mod function;
 pub mod kkrt;
+pub mod rfc9497;
 pub mod vole;
 
 use vesica_block::Block;

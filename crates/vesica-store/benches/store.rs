@@ -20,7 +20,7 @@ fn build(folder: &Path, value: Option<u32>, outputs: impl Iterator<Item = Vec<[u
     for outputs in outputs {
         let mut batch = builder.sealer().batch();
         let text = value.map(|value| vec![7; value as usize]);
-        outputs.iter().for_each(|output| batch.add(output, text.as_deref()).unwrap());
+        outputs.iter().for_each(|output| batch.add(output, text.as_deref(), 0).unwrap());
         builder.push(&batch).unwrap();
     }
     let part = builder.finish([0; 32], 2).unwrap().part;

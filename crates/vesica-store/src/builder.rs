@@ -18,6 +18,10 @@ use vesica_table::{InOrder, Spill, Spilled};
 /// Bytes of a tag in a record that is spilled.
 const TAG: usize = 16;
 
+/// Bytes of the row behind it, and where the sealed value begins.
+const ROW: usize = 8;
+const VALUE: usize = TAG + ROW;
+
 /// The most buckets that records are parted into, and the memory that one of them is to have in a spill: pieces of it are read
 /// back at a time.
 const MOST_BUCKETS: usize = 1 << 12;
@@ -45,14 +49,16 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds the entry of `output`, with its value if the store has values.
+    /// Adds the entry of `output`, with its value if the store has values. `row` says in errors where it comes from. The same entry
+    /// may come several times, and is in the store once.
     ///
     /// # Errors
     /// [`Error::TooLong`] for a value of more than the padded length; [`Error::Bug`] for a value in a store of tags alone, and for
     /// none in any other.
-    pub fn add(&mut self, output: &[u8; 32], value: Option<&[u8]>) -> Result<()> {
+    pub fn add(&mut self, output: &[u8; 32], value: Option<&[u8]>, row: u64) -> Result<()> {
         let from = self.records.len();
         self.records.extend_from_slice(&tag(output).to_be_bytes());
+        self.records.extend_from_slice(&row.to_be_bytes());
         let added = match (value, self.sealer.value) {
             (Some(value), Some(padded)) => value::seal(output, &self.sealer.salt, value, padded, &mut self.records),
             (None, None) => Ok(()),
@@ -88,7 +94,7 @@ impl Gathered {
         let spill = |record, memory| Spill::new(1 << bucket_bits, record, memory, scratch);
         Ok(Self {
             folder,
-            entries: spill(TAG + shape.value.map_or(0, value::sealed_bytes), memory / 2)?,
+            entries: spill(VALUE + shape.value.map_or(0, value::sealed_bytes), memory / 2)?,
             sealer,
             pushed: 0,
             removed: spill(TAG, memory / 8)?,
@@ -127,9 +133,20 @@ impl Gathered {
         let Self { folder, sealer, entries, removed, bucket_bits, memory, scratch, .. } = self;
         let (entries, removed) = (Arc::new(entries.finish()?), Arc::new(removed.finish()?));
         let fits = |tags| if tags > manifest.room { Err(Error::Full { tags, room: manifest.room }) } else { Ok(()) };
-        fits(manifest.tags() + entries.total())?;
+        // Each worker holds three buckets at most, and what sorts one is two or three times as large as its tags.
+        let largest = (0..1 << bucket_bits).map(|bucket| entries.len(bucket)).max().unwrap_or(0);
+        let working = largest.saturating_mul(entries.record_bytes() + 32).saturating_mul(3).max(1);
+        let workers = workers.min(memory / 4 / working).max(1);
+        let repeats = || {
+            let entries = entries.clone();
+            move |bucket| Sorted::repeats(&entries, bucket)
+        };
+        // Where things stand in the file follows from how many entries there are, so they are counted first.
+        let repeated = InOrder::new(workers, 0..1 << bucket_bits, repeats).sum::<Result<u64>>()?;
+        let distinct = entries.total() - repeated;
+        fits(manifest.tags() + distinct)?;
         let bits = manifest.tag_bits();
-        let mut header = manifest.header(entries.total(), 0, sealer.salt);
+        let mut header = manifest.header(distinct, 0, sealer.salt);
         let layout = header.layout();
         let file = folder.temporary()?;
         let path = file.path().to_owned();
@@ -142,15 +159,11 @@ impl Gathered {
                 let (entries, removed, older) = (entries.clone(), removed.clone(), older.clone());
                 move |bucket| Sorted::new(&entries, &removed, older.as_deref(), bucket)
             };
-            // Each worker holds three buckets at most, and what sorts one is two or three times as large as its tags.
-            let largest = (0..1 << bucket_bits).map(|bucket| entries.len(bucket)).max().unwrap_or(0);
-            let working = largest.saturating_mul(entries.record_bytes() + 32).saturating_mul(3).max(1);
-            let workers = workers.min(memory / 4 / working).max(1);
             for (bucket, sorted) in InOrder::new(workers, 0..1 << bucket_bits, worker).enumerate() {
                 let sorted = sorted?;
                 for (tag, record) in sorted.entries() {
                     tags.push(first(tag, bits))?;
-                    values.push(&record[TAG..])?;
+                    values.push(&record[VALUE..])?;
                 }
                 for tag in &sorted.removed {
                     kept.push(bucket, &tag.to_be_bytes())?;
@@ -182,7 +195,7 @@ impl Gathered {
         folder.place(file, &part.file_name())?;
         manifest.parts.push(part.clone());
         folder.publish(&manifest)?;
-        Ok(Built { part, absent, manifest })
+        Ok(Built { part, absent, repeated, manifest })
     }
 }
 
@@ -216,8 +229,7 @@ impl Sorted {
     fn new(entries: &Spilled, removed: &Spilled, older: Option<&Store>, bucket: usize) -> Result<Self> {
         let (records, record) = (entries.read(bucket)?, entries.record_bytes());
         let tag = |record: &[u8]| u128::from_be_bytes(*record.first_chunk().expect("a record begins with a tag"));
-        let mut order: Vec<(u128, usize)> = records.chunks_exact(record).map(tag).zip(0..).collect();
-        order.sort_unstable();
+        let order = ordered(&records, record, &mut 0)?;
         let mut gone: Vec<u128> = removed.read(bucket)?.chunks_exact(TAG).map(tag).collect();
         gone.sort_unstable();
         gone.dedup();
@@ -238,9 +250,45 @@ impl Sorted {
         Ok(Self { records, record, order, replaced, removed: kept, absent })
     }
 
+    /// How often an entry comes once more in a bucket of records.
+    fn repeats(entries: &Spilled, bucket: usize) -> Result<u64> {
+        let mut repeated = 0;
+        ordered(&entries.read(bucket)?, entries.record_bytes(), &mut repeated)?;
+        Ok(repeated)
+    }
+
     fn entries(&self) -> impl Iterator<Item = (u128, &[u8])> {
         let record = |place: usize| &self.records[place * self.record..][..self.record];
         self.order.iter().map(move |&(tag, place)| (tag, record(place)))
+    }
+}
+
+/// The tags of records, of so many bytes each, in order, and where each stands; an entry that comes once more is counted and left out.
+///
+/// # Errors
+/// [`Error::Values`] for two values of one key.
+fn ordered(records: &[u8], record: usize, repeated: &mut u64) -> Result<Vec<(u128, usize)>> {
+    let tag = |record: &[u8]| u128::from_be_bytes(*record.first_chunk().expect("a record begins with a tag"));
+    let row = |place: usize| {
+        let row = &records[place * record + TAG..];
+        u64::from_be_bytes(*row.first_chunk().expect("a record has a row"))
+    };
+    let value = |place: usize| &records[place * record..][VALUE..record];
+    let mut order: Vec<(u128, usize)> = records.chunks_exact(record).map(tag).zip(0..).collect();
+    order.sort_unstable();
+    let mut conflict = None;
+    order.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same && value(next.1) != value(kept.1) {
+            let (one, other) = (row(kept.1), row(next.1));
+            conflict.get_or_insert((one.min(other), one.max(other)));
+        }
+        *repeated += u64::from(same);
+        same
+    });
+    match conflict {
+        Some((first, second)) => Err(Error::Values { first, second }),
+        None => Ok(order),
     }
 }
 
@@ -251,6 +299,8 @@ pub struct Built {
     pub part: Part,
     /// Removed outputs that no entry had, so that nothing was removed.
     pub absent: u64,
+    /// How often an entry came once more.
+    pub repeated: u64,
     /// What the store consists of now.
     pub manifest: Manifest,
 }

@@ -30,11 +30,14 @@ pub enum Error {
         "a value has {length} bytes and the service pads values to {most}; give the service a larger padded length"
     )]
     TooLong { length: usize, most: u32 },
-    /// Two entries with one tag.
+    /// Two values of one key.
     #[error(
-        "two entries have the same tag: the same key was given twice; remove duplicates and prepare again (if there are \
-         none, two keys met by chance, and `vesica prepare --rotate` makes a new key)"
+        "rows {} and {} have the same key and different values, and a key has one value; remove one of the rows, or take the columns \
+         that differ out of service.values", .first + 1, .second + 1
     )]
+    Values { first: u64, second: u64 },
+    /// Two keys with one tag.
+    #[error("two keys have the same tag by chance; `vesica prepare --rotate` makes a new key")]
     Twice,
     /// More tags than their length allows for.
     #[error(
@@ -73,7 +76,7 @@ impl Error {
     pub fn fault(&self) -> Fault {
         match self {
             Error::Sent { .. } => Fault::Peer,
-            Error::TooLong { .. } | Error::Twice | Error::Damaged { .. } => Fault::Input,
+            Error::TooLong { .. } | Error::Values { .. } | Error::Twice | Error::Damaged { .. } => Fault::Input,
             Error::Missing { .. }
             | Error::Version { .. }
             | Error::Full { .. }

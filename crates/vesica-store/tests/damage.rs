@@ -15,12 +15,12 @@ fn store(folder: &Path, entries: u64) {
     let shape = Shape { lifetime: 1 << 10, value: Some(8) };
     let mut builder = Builder::new(folder, shape, 1 << 20, &scratch).unwrap();
     let mut batch = builder.sealer().batch();
-    (0..entries).for_each(|key| batch.add(&output(key), Some(&key.to_le_bytes())).unwrap());
+    (0..entries).for_each(|key| batch.add(&output(key), Some(&key.to_le_bytes()), 0).unwrap());
     builder.push(&batch).unwrap();
     builder.finish([1; 32], 2).unwrap();
     let mut delta = Delta::new(folder, 1 << 20, &scratch).unwrap();
     let mut batch = delta.sealer().batch();
-    batch.add(&output(entries), Some(b"last")).unwrap();
+    batch.add(&output(entries), Some(b"last"), 0).unwrap();
     delta.push(&batch).unwrap();
     delta.remove(&output(0)).unwrap();
     delta.finish(2).unwrap();

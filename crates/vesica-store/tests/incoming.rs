@@ -14,7 +14,7 @@ fn server(folder: &Path, entries: u64) -> Store {
     let shape = Shape { lifetime: 1 << 10, value: Some(40) };
     let mut builder = Builder::new(folder, shape, 1 << 20, &std::env::temp_dir()).unwrap();
     let mut batch = builder.sealer().batch();
-    (0..entries).for_each(|key| batch.add(&output(key), Some(&key.to_le_bytes())).unwrap());
+    (0..entries).for_each(|key| batch.add(&output(key), Some(&key.to_le_bytes()), 0).unwrap());
     builder.push(&batch).unwrap();
     builder.finish([1; 32], 2).unwrap();
     Store::open(folder).unwrap()
@@ -23,7 +23,7 @@ fn server(folder: &Path, entries: u64) -> Store {
 fn add(folder: &Path, key: u64) -> Store {
     let mut delta = Delta::new(folder, 1 << 20, &std::env::temp_dir()).unwrap();
     let mut batch = delta.sealer().batch();
-    batch.add(&output(key), Some(b"added")).unwrap();
+    batch.add(&output(key), Some(b"added"), 0).unwrap();
     delta.push(&batch).unwrap();
     delta.finish(2).unwrap();
     Store::open(folder).unwrap()

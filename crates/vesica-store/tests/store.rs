@@ -27,10 +27,34 @@ fn build(folder: &Path, shape: Shape, memory: usize, keys: impl Iterator<Item = 
     let mut builder = Builder::new(folder, shape, memory, &std::env::temp_dir())?;
     let mut batch = builder.sealer().batch();
     for key in keys {
-        batch.add(&output(key), shape.value.map(|_| text(key)).as_deref())?;
+        batch.add(&output(key), shape.value.map(|_| text(key)).as_deref(), 0)?;
     }
     builder.push(&batch)?;
     builder.finish(OFFER, 2)
+}
+
+/// What becomes of entries, each with its key, its value and its row.
+fn push<const N: usize>(mut builder: Builder, entries: [(u64, &str, u64); N]) -> Result<Built> {
+    let mut batch = builder.sealer().batch();
+    for (key, value, row) in entries {
+        batch.add(&output(key), Some(value.as_bytes()), row)?;
+    }
+    builder.push(&batch)?;
+    builder.finish(OFFER, 2)
+}
+
+#[test]
+fn an_entry_that_comes_again_is_there_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let built = build(dir.path(), shape(None), 1 << 20, [3, 4, 3, 3].into_iter()).unwrap();
+    assert_eq!((built.part.entries, built.repeated), (2, 2));
+    let builder = Builder::new(dir.path(), shape(Some(6)), 1 << 20, &std::env::temp_dir()).unwrap();
+    let built = push(builder, [(3, "x", 0), (4, "y", 1), (3, "x", 2)]).unwrap();
+    assert_eq!((built.part.entries, built.repeated), (2, 1));
+    let store = Store::open(dir.path()).unwrap();
+    for (key, value) in [(3, "x"), (4, "y")] {
+        assert_eq!(store.find(&output(key)).unwrap().unwrap().value(&output(key)).unwrap(), value.as_bytes());
+    }
 }
 
 fn bytes_on_disk(folder: &Path) -> Vec<u8> {
@@ -96,8 +120,9 @@ fn neither_values_nor_outputs_stand_in_the_files() {
 #[test]
 fn what_cannot_be_stored_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let twice = build(dir.path(), shape(None), 1 << 20, [3, 4, 3].into_iter()).unwrap_err();
-    assert!(matches!(twice, Error::Twice) && twice.fault() == Fault::Input, "{twice}");
+    let builder = Builder::new(dir.path(), shape(Some(6)), 1 << 20, &std::env::temp_dir()).unwrap();
+    let twice = push(builder, [(3, "x", 0), (4, "x", 1), (3, "y", 2)]).unwrap_err();
+    assert!(matches!(twice, Error::Values { first: 0, second: 2 }) && twice.fault() == Fault::Input, "{twice}");
     let long = build(dir.path(), shape(Some(6)), 1 << 20, 0..1).unwrap_err();
     assert!(long.to_string().contains("has 7 bytes and the service pads values to 6"), "{long}");
     assert!(matches!(Store::open(dir.path()), Err(Error::Missing { .. })), "nothing was made");
@@ -109,10 +134,10 @@ fn what_cannot_be_stored_is_refused_by_name() {
     let builder = Builder::new(dir.path(), shape(None), 0, dir.path()).unwrap();
     assert!(matches!(Builder::new(dir.path(), shape(None), 0, dir.path()), Err(Error::Busy { .. })));
     let mut batch = builder.sealer().batch();
-    assert!(batch.add(&output(1), Some(b"x")).is_err());
+    assert!(batch.add(&output(1), Some(b"x"), 0).is_err());
     drop(builder);
     let mut other = Builder::new(dir.path(), shape(None), 0, dir.path()).unwrap();
-    batch.add(&output(1), None).unwrap();
+    batch.add(&output(1), None, 0).unwrap();
     assert!(matches!(other.push(&batch), Err(Error::Bug(_))), "it was sealed under another salt");
 }
 
@@ -122,7 +147,7 @@ fn a_store_without_room_says_so_and_stays() {
     build(dir.path(), shape(None), 1 << 20, 0..10).unwrap();
     let mut delta = Delta::new(dir.path(), 1 << 20, &std::env::temp_dir()).unwrap();
     let mut batch = delta.sealer().batch();
-    (10..1025).for_each(|key| batch.add(&output(key), None).unwrap());
+    (10..1025).for_each(|key| batch.add(&output(key), None, 0).unwrap());
     delta.push(&batch).unwrap();
     let full = delta.finish(2).unwrap_err();
     assert!(full.to_string().contains("would hold 1025 tags") && full.to_string().contains("for 1024"), "{full}");
@@ -130,7 +155,7 @@ fn a_store_without_room_says_so_and_stays() {
     // Removed tags take room too.
     let mut delta = Delta::new(dir.path(), 1 << 20, &std::env::temp_dir()).unwrap();
     let mut batch = delta.sealer().batch();
-    (10..1024).for_each(|key| batch.add(&output(key), None).unwrap());
+    (10..1024).for_each(|key| batch.add(&output(key), None, 0).unwrap());
     delta.push(&batch).unwrap();
     delta.remove(&output(0)).unwrap();
     assert!(matches!(delta.finish(2), Err(Error::Full { tags: 1025, .. })));
@@ -144,8 +169,8 @@ fn a_newer_store_is_taken_up_while_the_old_one_is_read() {
     assert!(old.reload().unwrap().is_none());
     let mut delta = Delta::new(dir.path(), 1 << 20, &std::env::temp_dir()).unwrap();
     let mut batch = delta.sealer().batch();
-    batch.add(&output(7), Some(b"another")).unwrap();
-    batch.add(&output(200), Some(b"new")).unwrap();
+    batch.add(&output(7), Some(b"another"), 0).unwrap();
+    batch.add(&output(200), Some(b"new"), 0).unwrap();
     delta.push(&batch).unwrap();
     delta.remove(&output(8)).unwrap();
     delta.remove(&output(999)).unwrap();
@@ -195,7 +220,7 @@ proptest! {
             for change in &changes {
                 match change {
                     Change::Push(key, value) if !pushed.contains_key(key) => {
-                        batch.add(&output(*key), Some(&text(*value))).unwrap_or_default();
+                        batch.add(&output(*key), Some(&text(*value)), 0).unwrap_or_default();
                         if text(*value).len() <= 20 {
                             pushed.insert(*key, text(*value));
                         }

@@ -8,6 +8,7 @@ mod count;
 mod curve;
 mod ecdh;
 mod ecdh3;
+pub mod function;
 mod hash;
 mod kkrt;
 mod oprf;

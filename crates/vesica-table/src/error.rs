@@ -75,6 +75,9 @@ pub enum Error {
     /// A column of a type that the output format cannot hold.
     #[error("{}: column {column:?} has type {kind}, which {format} cannot hold; write Parquet or Arrow", show(path))]
     OutputType { path: PathBuf, column: String, kind: String, format: &'static str },
+    /// What stands beside a row and cannot be had.
+    #[error("{0}")]
+    Beside(String),
     /// A file that is truncated or damaged.
     #[error("{} is damaged or incomplete: {why}", show(path))]
     Corrupt { path: PathBuf, why: String },
@@ -118,7 +121,8 @@ impl Error {
             | Error::TooLong { .. }
             | Error::NotText { .. }
             | Error::Corrupt { .. }
-            | Error::Changed { .. } => Fault::Input,
+            | Error::Changed { .. }
+            | Error::Beside(_) => Fault::Input,
             Error::Unnamed { .. }
             | Error::Column { .. }
             | Error::Ambiguous { .. }

@@ -69,7 +69,7 @@ impl Blind for FourQ {
     }
 }
 
-fn generator(backend: Backend) -> FourQPoints {
+pub(super) fn generator(backend: Backend) -> FourQPoints {
     let encoding = GENERATOR.map(u128::to_le_bytes);
     decode(backend, encoding.as_flattened()).expect("the curve's generator")
 }
@@ -98,7 +98,7 @@ pub(super) fn blind(
     digits: Digits,
     wire: &mut Vec<u8>,
 ) -> FourQBlinds {
-    let mut points = hash(backend, dst, inputs);
+    let mut points = hash(backend, dst, Inputs::Digests(inputs));
     backend::run_on(backend, AddMultiples { words: &mut points.words, table: base, digits: &digits, negative: false });
     points.encode(wire);
     FourQBlinds(digits)

@@ -25,11 +25,13 @@ mod map;
 mod scalar;
 
 pub use scalar::FourQScalar;
+#[cfg(test)]
+pub(crate) use scalar::ORDER;
 
 use crate::backend::{self, Kernel};
 use crate::field::Lanes;
-use crate::hash_to_curve::{self, Expander};
-use crate::{BadElement, Blind, Dst, Group, Points};
+use crate::hash_to_curve::{Expander, Inputs};
+use crate::{BadElement, Blind, Dst, Group, Numbers, Oblivious, Points};
 use curve::{Multiply, Point};
 use map::{Compress, Decompress, Map, to_field};
 use scalar::Digits;
@@ -65,11 +67,23 @@ impl Group for FourQ {
     type Points = FourQPoints;
 
     fn hash(dst: &Dst, inputs: &[Digest]) -> FourQPoints {
-        hash(Backend::chosen(), dst, inputs)
+        hash(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 
     fn decode(wire: &[u8], _coins: &[u8; 32]) -> Result<FourQPoints, BadElement> {
         decode(Backend::chosen(), wire)
+    }
+}
+
+impl Oblivious for FourQ {
+    const NUMBERS: Numbers = Numbers::Little;
+
+    fn hash_bytes(dst: &Dst, inputs: &[u8], each: usize) -> FourQPoints {
+        hash(Backend::chosen(), dst, Inputs::Bytes(inputs, each))
+    }
+
+    fn generator() -> FourQPoints {
+        blind::generator(Backend::chosen())
     }
 }
 
@@ -98,7 +112,7 @@ impl Points for FourQPoints {
     }
 }
 
-fn hash(backend: Backend, dst: &Dst, inputs: &[Digest]) -> FourQPoints {
+fn hash(backend: Backend, dst: &Dst, inputs: Inputs) -> FourQPoints {
     let words = backend::run_on(backend, Hash { dst, inputs });
     FourQPoints { backend, len: inputs.len(), cleared: false, words }
 }
@@ -117,21 +131,22 @@ fn decode(backend: Backend, wire: &[u8]) -> Result<FourQPoints, BadElement> {
 
 struct Hash<'a> {
     dst: &'a Dst,
-    inputs: &'a [Digest],
+    inputs: Inputs<'a>,
 }
 
 impl Kernel for Hash<'_> {
     type Out = Vec<u64>;
     #[inline(always)]
     fn run<V: Lanes>(self) -> Vec<u64> {
-        let expander = Expander::<V>::new(self.dst, 128);
-        let mut words = Vec::with_capacity(self.inputs.len().div_ceil(V::WIDTH) * V::WIDTH * VECTORS);
+        let expander = Expander::<V>::new(self.dst, self.inputs, 128);
+        let len = self.inputs.len();
+        let mut words = Vec::with_capacity(len.div_ceil(V::WIDTH) * V::WIDTH * VECTORS);
         let mut elements = Vec::with_capacity(BLOCK);
         let mut points = Vec::with_capacity(BLOCK);
-        for block in self.inputs.chunks(BLOCK * V::WIDTH) {
+        for block in (0..len).step_by(BLOCK * V::WIDTH) {
             elements.clear();
-            for digests in block.chunks(V::WIDTH) {
-                elements.push(to_field(expander.expand::<2>(hash_to_curve::load(digests))));
+            for start in (block..len.min(block + BLOCK * V::WIDTH)).step_by(V::WIDTH) {
+                elements.push(to_field(expander.expand::<2>(start)));
             }
             points.clear();
             V::call(Map(&elements, &mut points));

@@ -1,35 +1,42 @@
 //! Scalars of FourQ: from uniform bytes, and as four short ones by digits. Constant time throughout.
 
-use crate::SecretScalar;
-use crate::scalar::{not_zero, reduce};
+use crate::scalar::not_zero;
+use crate::{Order, SecretScalar};
 use std::hint::black_box;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The prime order N of the subgroup, 246 bits, in little-endian words: \[CL15\], section 2.2.
-pub(super) const ORDER: [u64; 4] =
+pub(crate) const ORDER: [u64; 4] =
     [0x2fb2_540e_c776_8ce7, 0xdfbd_004d_fe0f_7999, 0xf053_9782_9cbc_14e5, 0x0029_cbc1_4e5e_0a72];
 
 /// A secret scalar of FourQ, in `1..N`.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct FourQScalar([u64; 4]);
 
+/// Numbers modulo N.
+static SCALARS: Order = Order::new(ORDER);
+
 impl SecretScalar for FourQScalar {
+    const ORDER: &'static Order = &SCALARS;
+
     fn from_uniform(bytes: &[u8; 64]) -> Self {
         // 2^512 / N > 2^266, so the remainder is within 2^-266 of uniform.
-        Self(not_zero(reduce(bytes, &ORDER)))
+        Self(not_zero(SCALARS.reduce(bytes)))
+    }
+
+    fn from_words(words: [u64; 4]) -> Self {
+        Self(words)
+    }
+
+    fn words(&self) -> Zeroizing<[u64; 4]> {
+        Zeroizing::new(self.0)
     }
 }
 
 impl FourQScalar {
     /// This scalar over the cofactor 392, modulo N.
     pub(super) fn over_cofactor(&self) -> Self {
-        let mut bytes = [0; 64];
-        for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(product(&self.0, &INVERSE_OF_COFACTOR)) {
-            *bytes = word.to_le_bytes();
-        }
-        let out = Self(reduce(&bytes, &ORDER));
-        bytes.zeroize();
-        out
+        Self(SCALARS.product(&INVERSE_OF_COFACTOR, &self.0))
     }
 
     /// 1.
@@ -41,19 +48,6 @@ impl FourQScalar {
 /// 1/392 modulo N.
 const INVERSE_OF_COFACTOR: [u64; 4] =
     [0x19fb_eb87_7b26_91f3, 0x5b1f_37c5_a96f_4350, 0xa61e_1145_d66a_d5e2, 0x0023_ee83_9264_702a];
-
-#[cfg(test)]
-impl FourQScalar {
-    /// A scalar for a test.
-    pub(super) fn of(words: [u64; 4]) -> Self {
-        Self(words)
-    }
-
-    /// Its words, for a test.
-    pub(super) fn words(&self) -> [u64; 4] {
-        self.0
-    }
-}
 
 /// The Babai-optimal basis of the lattice of (a1, a2, a3, a4) with a1 + a2·λφ + a3·λψ + a4·λφλψ = 0 modulo N:
 /// \[CL15\], section 4.2.

@@ -4,6 +4,7 @@ use super::{Points, Ristretto255, Scalar};
 use crate::backend;
 use crate::blind::{self, Blind, Digits};
 use crate::edwards::{self, AddMultiples, Multiples, NegativeMultiples};
+use crate::hash_to_curve::Inputs;
 use crate::{BadElement, Dst, Group};
 use vesica_cpu::Backend;
 use vesica_types::Digest;
@@ -56,7 +57,7 @@ impl Ristretto255 {
         digits: &Digits<{ edwards::WORDS }>,
         wire: &mut Vec<u8>,
     ) {
-        let mut points = Points::hash_on(backend, dst, inputs);
+        let mut points = Points::hash_on(backend, dst, Inputs::Digests(inputs));
         let windows = edwards::generator().of_prime_order();
         backend::run_on(backend, AddMultiples { points: &mut points.blocks, windows, digits });
         points.encode_on(backend, wire);
@@ -83,7 +84,7 @@ impl Ristretto255 {
 }
 
 /// The encoding of the generator: RFC 9496, section 4.3.
-const GENERATOR: [u8; 32] = [
+pub(super) const GENERATOR: [u8; 32] = [
     0xe2, 0xf2, 0xae, 0x0a, 0x6a, 0xbc, 0x4e, 0x71, 0xa8, 0x84, 0xa9, 0x61, 0xc5, 0x00, 0x51, 0x5f, 0x58, 0xe3, 0x0b,
     0x6a, 0xa5, 0x82, 0xdd, 0x8d, 0xb6, 0xa6, 0x59, 0x45, 0xe0, 0x8d, 0x2d, 0x76,
 ];

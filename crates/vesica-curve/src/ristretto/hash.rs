@@ -8,8 +8,7 @@ use crate::edwards::{Add, NEUTRAL, Point};
 use crate::field::f25519::block::{Block, vectors};
 use crate::field::f25519::{Fe, ROOT_OF_MINUS_1};
 use crate::field::{Formula, Lanes};
-use crate::hash_to_curve::{self, Expander};
-use vesica_types::Digest;
+use crate::hash_to_curve::{Expander, Inputs};
 
 /// The square root of ad - 1 that RFC 9496, section 4.1, names.
 const SQRT_AD_MINUS_ONE: [u64; 4] =
@@ -24,7 +23,7 @@ const D_MINUS_ONE_SQ: [u64; 4] =
 /// `hash_to_ristretto255` of RFC 9380, appendix B, and RFC 9497, section 4.1.
 pub(super) struct Hash<'a> {
     pub(super) dst: &'a Dst,
-    pub(super) inputs: &'a [Digest],
+    pub(super) inputs: Inputs<'a>,
 }
 
 impl Kernel for Hash<'_> {
@@ -33,10 +32,10 @@ impl Kernel for Hash<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points {
         let Hash { dst, inputs } = self;
-        let expander = Expander::<V>::new(dst, 64);
+        let expander = Expander::<V>::new(dst, inputs, 64);
         let mut blocks = vec![NEUTRAL; inputs.len().div_ceil(Block::LANES)];
-        for ((block, part), inputs) in vectors::<V>(inputs.len()).zip(inputs.chunks(V::WIDTH)) {
-            let [uniform] = expander.expand(hash_to_curve::load::<V>(inputs));
+        for (block, part) in vectors::<V>(inputs.len()) {
+            let [uniform] = expander.expand(block * Block::LANES + part * V::WIDTH);
             V::call(FromUniform(uniform)).store(&mut blocks[block], part);
         }
         Points { len: inputs.len(), blocks }

@@ -8,52 +8,58 @@
 
 mod blind;
 mod bytes;
+mod combine;
 mod hash;
 mod multiply;
 #[cfg(test)]
 mod tests;
 
-use crate::x25519::ORDER;
-use crate::{BadElement, Dst, Group, SecretScalar, backend, edwards, scalar};
+use crate::hash_to_curve::Inputs;
+use crate::x25519::SCALARS;
+use crate::{
+    BadElement, Dst, Group, Numbers, Oblivious, Order, Provable, Residue, SecretScalar, backend, edwards, scalar,
+};
 use bytes::{Decode, Encode};
+use combine::Combine;
 use hash::Hash;
 use multiply::Multiply;
 use vesica_cpu::Backend;
 use vesica_types::Digest;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// ristretto255 of RFC 9496.
 #[derive(Clone, Copy, Debug)]
 pub struct Ristretto255;
 
-/// A secret scalar below the order of the group, as signed digits in radix 16.
+/// A secret scalar below the order of the group.
 pub struct Scalar {
-    /// From the lowest; each from -8 to 8.
-    digits: [i8; DIGITS],
+    words: [u64; 4],
+    /// In radix 16, from the lowest; each from -8 to 8. The order has 253 bits, so 64 digits hold any scalar and its last
+    /// carry.
+    digits: [i8; 64],
 }
-
-/// The order has 253 bits, so 64 digits hold any scalar and its last carry.
-const DIGITS: usize = 64;
 
 impl Drop for Scalar {
     fn drop(&mut self) {
+        self.words.zeroize();
         self.digits.zeroize();
     }
 }
 
 impl SecretScalar for Scalar {
+    const ORDER: &'static Order = &SCALARS;
+
     fn from_uniform(bytes: &[u8; 64]) -> Self {
-        let mut words = scalar::not_zero(scalar::reduce(bytes, &ORDER));
-        let mut digits = [0; DIGITS];
-        let mut carry = 0;
-        for (i, digit) in digits.iter_mut().enumerate() {
-            let nibble = (words[i / 16] >> (4 * (i % 16)) & 15) as i8 + carry;
-            // 9 to 16 become -7 to 0 and a carry.
-            carry = (nibble + 7) >> 4;
-            *digit = nibble - (carry << 4);
-        }
-        words.zeroize();
-        Self { digits }
+        Self::from_words(*Zeroizing::new(scalar::not_zero(SCALARS.reduce(bytes))))
+    }
+
+    fn from_words(words: [u64; 4]) -> Self {
+        let all = Zeroizing::new(scalar::radix_16(&words));
+        Self { words, digits: std::array::from_fn(|i| all[i]) }
+    }
+
+    fn words(&self) -> Zeroizing<[u64; 4]> {
+        Zeroizing::new(self.words)
     }
 }
 
@@ -87,7 +93,7 @@ impl Group for Ristretto255 {
     type Points = Points;
 
     fn hash(dst: &Dst, inputs: &[Digest]) -> Points {
-        Points::hash_on(Backend::chosen(), dst, inputs)
+        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 
     /// Every encoding is checked for itself, as the square root that reads it shows whether it is one, so there is nothing to
@@ -97,9 +103,27 @@ impl Group for Ristretto255 {
     }
 }
 
+impl Oblivious for Ristretto255 {
+    const NUMBERS: Numbers = Numbers::Little;
+
+    fn hash_bytes(dst: &Dst, inputs: &[u8], each: usize) -> Points {
+        Points::hash_on(Backend::chosen(), dst, Inputs::Bytes(inputs, each))
+    }
+
+    fn generator() -> Points {
+        Points::decode_on(Backend::chosen(), &blind::GENERATOR).expect("the generator is an element")
+    }
+}
+
+impl Provable for Ristretto255 {
+    fn sum(elements: &Points, weights: &[Residue]) -> Points {
+        elements.sum_on(Backend::chosen(), weights)
+    }
+}
+
 /// The same, on a given back end: for tests and benches.
 impl Points {
-    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
+    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: Inputs) -> Self {
         backend::run_on(backend, Hash { dst, inputs })
     }
 
@@ -109,6 +133,11 @@ impl Points {
 
     pub(crate) fn mul_on(self, backend: Backend, k: &Scalar) -> Self {
         backend::run_on(backend, Multiply { points: self, k })
+    }
+
+    pub(crate) fn sum_on(&self, backend: Backend, weights: &[Residue]) -> Self {
+        assert_eq!(self.len, weights.len(), "every element has a weight");
+        Self { len: 1, blocks: vec![backend::run_on(backend, Combine { points: &self.blocks, weights })] }
     }
 
     pub(crate) fn encode_on(&self, backend: Backend, wire: &mut Vec<u8>) {

@@ -48,13 +48,7 @@ impl<V: Lanes> Formula<V> for Product<'_, V> {
             for (multiple, candidate) in (1..).zip(&table) {
                 entry = Cached::select(V::mask_of(equal(size, multiple)), candidate, &entry);
             }
-            let negative = V::mask_of(negative);
-            let entry = Cached {
-                minus: Fe::select(negative, &entry.plus, &entry.minus),
-                plus: Fe::select(negative, &entry.minus, &entry.plus),
-                z2: entry.z2,
-                t2d: Fe::select(negative, &entry.t2d.neg(), &entry.t2d),
-            };
+            let entry = entry.negated_where(V::mask_of(negative));
             // Doublings do not ask for T, but what comes after the last sum may.
             sum = sum.add(&entry, i == 0);
         }

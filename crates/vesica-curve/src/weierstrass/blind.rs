@@ -16,6 +16,7 @@ use crate::backend::{self, Kernel};
 use crate::blind;
 use crate::field::prime256::*;
 use crate::field::{Formula, Lanes};
+use crate::hash_to_curve::Inputs;
 use crate::messages::Messages;
 use crate::{BadElement, Dst};
 use std::marker::PhantomData;
@@ -41,15 +42,15 @@ impl<C: Curve> Table<C> {
 
     /// The multiples of a public key.
     pub(crate) fn key_on(backend: Backend, public: &[u8]) -> Result<Self, BadElement> {
-        let (points, odd) = read_evaluated::<C>(public, 1)?;
-        let key = backend::run_on(backend, Lift { points, odd: &odd, others: None })?;
+        let key = Points::decode_affine_on(backend, public)?;
+        blind::match_len(key.len, 1)?;
         Ok(backend::run_on(backend, MakeTable(key)))
     }
 }
 
 impl<C: Curve> Points<C> {
     /// The base point, affine.
-    fn base_on(backend: Backend) -> Self {
+    pub(crate) fn base_on(backend: Backend) -> Self {
         let (first, x) = C::BASE;
         let mut points = Self::new(1);
         for cell in &mut points.cells {
@@ -60,12 +61,32 @@ impl<C: Curve> Points<C> {
         base.expect("a point of the standard")
     }
 
+    /// Compressed points, affine.
+    pub(super) fn decode_affine_on(backend: Backend, wire: &[u8]) -> Result<Self, BadElement> {
+        let (points, odd) = read_evaluated::<C>(wire)?;
+        backend::run_on(backend, Lift { points, odd: &odd, others: None })
+    }
+
+    /// Appends affine points, compressed.
+    pub(super) fn encode_affine_on(&self, backend: Backend, wire: &mut Vec<u8>) {
+        backend::run_on(backend, Encode { points: self, wire, with_bit: true });
+    }
+
     /// The compressed point k·G.
     pub(crate) fn public_on(backend: Backend, k: &Scalar<C>) -> Vec<u8> {
         let mut out = Vec::new();
-        let points = Self::base_on(backend).mul_on(backend, k);
-        backend::run_on(backend, Encode { points: &points, wire: &mut out, with_bit: true });
+        Self::base_on(backend).mul_on(backend, k).encode_affine_on(backend, &mut out);
         out
+    }
+
+    /// Hashed points, affine: with their sign.
+    pub(super) fn hash_affine_on(backend: Backend, dst: &Dst, inputs: Inputs) -> Self {
+        let mut messages = Messages::new(dst, inputs);
+        let uniform = |i: usize| messages.expand(i);
+        let hash = Hash { len: inputs.len(), uniform, jacobian: true, curve: PhantomData };
+        let mut points = backend::run_on(backend, hash);
+        backend::run_on(backend, ToAffine(&mut points));
+        points
     }
 
     /// Appends the blinded elements: H(x) + r·G.
@@ -77,11 +98,7 @@ impl<C: Curve> Points<C> {
         digits: Digits,
         wire: &mut Vec<u8>,
     ) -> Blinds<C> {
-        let mut messages = Messages::new(dst);
-        let uniform = |i: usize| messages.expand(&inputs[i]);
-        let hash = Hash { len: inputs.len(), uniform, jacobian: true, curve: PhantomData };
-        let mut points = backend::run_on(backend, hash);
-        backend::run_on(backend, ToAffine(&mut points));
+        let mut points = Self::hash_affine_on(backend, dst, Inputs::Digests(inputs));
         backend::run_on(backend, AddMultiples { points: &mut points, table: base, digits: &digits });
         points.encode_on(backend, wire);
         Blinds { digits, w: points.cells.iter().map(|cell| cell.w).collect(), curve: PhantomData }
@@ -108,7 +125,8 @@ impl<C: Curve> Points<C> {
         wire: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), BadElement> {
-        let (points, mut odd) = read_evaluated::<C>(wire, blinds.digits.len())?;
+        let (points, mut odd) = read_evaluated::<C>(wire)?;
+        blind::match_len(points.len, blinds.digits.len())?;
         // r·K - E has the x of E - r·K.
         odd.as_flattened_mut().iter_mut().for_each(|bit| *bit ^= 1);
         let mut points = backend::run_on(backend, Lift { points, odd: &odd, others: Some(&blinds.w) })?;
@@ -118,14 +136,13 @@ impl<C: Curve> Points<C> {
     }
 }
 
-/// Reads `len` evaluated elements: x as a batch, and the bits.
-fn read_evaluated<C: Curve>(wire: &[u8], len: usize) -> Result<(Points<C>, Vec<[u64; 8]>), BadElement> {
+/// Reads evaluated elements: x as a batch, and the bits.
+fn read_evaluated<C: Curve>(wire: &[u8]) -> Result<(Points<C>, Vec<[u64; 8]>), BadElement> {
     let (elements, rest) = wire.as_chunks::<EVALUATED>();
     if !rest.is_empty() {
         return Err(BadElement { index: elements.len(), why: CUT_OFF });
     }
-    blind::match_len(elements.len(), len)?;
-    let mut points = Points::new(len);
+    let mut points = Points::new(elements.len());
     let mut odd = vec![[0; 8]; points.cells.len()];
     for (index, [first, x @ ..]) in elements.iter().enumerate() {
         if first & !1 != 2 {

@@ -28,6 +28,7 @@
 #![allow(private_bounds)]
 
 mod bytes;
+mod combine;
 mod hash;
 mod invert;
 mod layout;
@@ -36,6 +37,7 @@ mod scalar;
 mod work;
 
 pub(crate) mod blind;
+pub(crate) mod sec1;
 pub(crate) mod sums;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -48,14 +50,14 @@ pub(crate) use work::{FillTable, OddMultiples, Work, call_table};
 use crate::backend;
 use crate::field::Lanes;
 use crate::field::prime256::*;
+use crate::hash_to_curve::Inputs;
 use crate::messages::Messages;
-use crate::{BadElement, Dst};
+use crate::{BadElement, Dst, Order};
 use bytes::{Decode, Encode, read};
 use hash::Hash;
 use multiply::Multiply;
 use std::marker::PhantomData;
 use vesica_cpu::Backend;
-use vesica_types::Digest;
 
 /// A curve over the field that it also names.
 pub(crate) trait Curve: Prime {
@@ -65,6 +67,8 @@ pub(crate) trait Curve: Prime {
     const B: [u64; 4];
     /// The prime order, above 2^255.
     const ORDER: [u64; 4];
+    /// Numbers modulo it.
+    const SCALARS: &'static Order = &const { Order::new(Self::ORDER) };
     /// The base point of the standard: 2 or 3, as the lowest bit of y is, and x.
     const BASE: (u8, [u64; 4]);
     /// How many digits the multipliers that blind have: an even number, and enough for [`sums`].
@@ -121,6 +125,24 @@ macro_rules! entries {
 }
 pub(crate) use entries;
 
+/// What makes of a curve a group for RFC 9497's construction, elements as x.
+macro_rules! oblivious {
+    ($group:ty) => {
+        impl crate::Oblivious for $group {
+            const NUMBERS: crate::Numbers = crate::Numbers::Big;
+
+            fn hash_bytes(dst: &Dst, inputs: &[u8], each: usize) -> Self::Points {
+                Points::hash_on(Backend::chosen(), dst, Inputs::Bytes(inputs, each))
+            }
+
+            fn generator() -> Self::Points {
+                Points::base_on(Backend::chosen())
+            }
+        }
+    };
+}
+pub(crate) use oblivious;
+
 /// The simplified map of Shallue, van de Woestijne and Ulas: RFC 9380, section 6.6.2.
 pub(crate) struct Map {
     /// a of the curve that is hashed to.
@@ -134,9 +156,9 @@ pub(crate) struct Map {
 }
 
 impl<C: Curve> Points<C> {
-    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
-        let mut messages = Messages::new(dst);
-        Self::map_on(backend, inputs.len(), |i| messages.expand(&inputs[i]))
+    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: Inputs) -> Self {
+        let mut messages = Messages::new(dst, inputs);
+        Self::map_on(backend, inputs.len(), |i| messages.expand(i))
     }
 
     /// Points from the bytes that `hash_to_field` makes two elements of: RFC 9380, section 5.2, with L = 48.

@@ -1,11 +1,10 @@
 //! Secret scalars, and the signed digits by which they multiply.
 
 use super::Curve;
-use crate::SecretScalar;
-#[cfg(test)]
-use crate::field::prime256::less;
+use crate::scalar::subtract;
+use crate::{Order, SecretScalar};
 use std::marker::PhantomData;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// One digit of a scalar.
 #[derive(Clone, Copy, Default, Zeroize)]
@@ -40,6 +39,8 @@ impl<C> Drop for Scalar<C> {
 }
 
 impl<C: Curve> SecretScalar for Scalar<C> {
+    const ORDER: &'static Order = C::SCALARS;
+
     fn from_uniform(bytes: &[u8; 64]) -> Self {
         // 1 + (a number modulo n - 1): never zero.
         let mut less = C::ORDER;
@@ -52,14 +53,13 @@ impl<C: Curve> SecretScalar for Scalar<C> {
         }
         Self { words, curve: PhantomData }
     }
-}
 
-impl<C: Curve> Scalar<C> {
-    /// The scalar with these words, which must be in `1..n`.
-    #[cfg(test)]
-    pub(crate) fn from_words(words: [u64; 4]) -> Self {
-        assert!(words != [0; 4] && less(words, C::ORDER));
+    fn from_words(words: [u64; 4]) -> Self {
         Self { words, curve: PhantomData }
+    }
+
+    fn words(&self) -> Zeroizing<[u64; 4]> {
+        Zeroizing::new(self.words)
     }
 }
 
@@ -71,7 +71,7 @@ fn remainder(bytes: &[u8; 64], modulus: &[u64; 4]) -> [u64; 4] {
         for word in &mut r {
             (*word, carry) = (*word << 1 | carry, *word >> 63);
         }
-        let (less, borrow) = difference(&r, modulus);
+        let (less, borrow) = subtract(&r, modulus);
         // Subtract if the shift went over 2^256 or nothing had to be borrowed.
         let keep = std::hint::black_box(borrow & (carry ^ 1)).wrapping_neg();
         for k in 0..4 {
@@ -79,18 +79,6 @@ fn remainder(bytes: &[u8; 64], modulus: &[u64; 4]) -> [u64; 4] {
         }
     }
     r
-}
-
-/// a - b modulo 2^256, and 1 if a < b.
-pub(crate) fn difference(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], u64) {
-    let mut out = [0; 4];
-    let mut borrow = false;
-    for k in 0..4 {
-        let (d, b1) = a[k].overflowing_sub(b[k]);
-        let (d, b2) = d.overflowing_sub(u64::from(borrow));
-        (out[k], borrow) = (d, b1 | b2);
-    }
-    (out, u64::from(borrow))
 }
 
 /// Signed digits of four bits for an order n below 2^256: 64 odd digits between -15 and 15.
@@ -102,7 +90,7 @@ pub(crate) fn difference(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], u64) {
 /// At the last, k = 16m + d < n, so 2m' + d = k is not zero modulo n, 8m = ±d is excluded as before, and 8m = n ± d would
 /// make 16m = 2n ± 2d, while 16m = k - d < n + 16.
 pub(crate) fn odd_digits(k: &[u64; 4], order: &[u64; 4]) -> Digits {
-    let (other, _) = difference(order, k);
+    let (other, _) = subtract(order, k);
     let odd = std::hint::black_box(k[0] & 1).wrapping_neg();
     let mut k: [u64; 4] = std::array::from_fn(|i| (k[i] & odd) | (other[i] & !odd));
     let mut digits = Digits(vec![Digit::default(); 64]);

@@ -1,12 +1,13 @@
 //! What holds for each of the three curves, against the RustCrypto crates and big integers.
 
 use super::layout::{load, store};
-use super::scalar::difference;
 use super::*;
 use crate::backend::Kernel;
-use crate::messages::expand_message_xmd;
+use crate::hash_to_curve::expand_message_xmd;
+use crate::scalar::subtract as difference;
 use crate::{Points as _, SecretScalar, field::prime256};
 use num_bigint::BigUint;
+use vesica_types::Digest;
 
 /// Another implementation of a curve.
 pub(crate) trait Oracle: Curve {
@@ -332,7 +333,7 @@ fn back_ends_agree<C: Oracle>() {
         let inputs = digests(n);
         let k = Scalar::<C>::from_uniform(&numbers.bytes());
         let run = |backend| {
-            let hashed = Points::<C>::hash_on(backend, &dst, &inputs);
+            let hashed = Points::<C>::hash_on(backend, &dst, Inputs::Digests(&inputs));
             let plain = encoded(&hashed, backend);
             let masked = encoded(&hashed.mul_on(backend, &k), backend);
             let decoded = Points::<C>::decode_on(backend, &plain, &COINS).unwrap();
@@ -371,7 +372,7 @@ fn masks_commute<C: Oracle>() {
     let backend = Backend::chosen();
     let (a, b) = (Scalar::<C>::from_uniform(&[1; 64]), Scalar::<C>::from_uniform(&[255; 64]));
     let inputs = digests(2100); // more than a block
-    let hash = || Points::<C>::hash_on(backend, &dst, &inputs);
+    let hash = || Points::<C>::hash_on(backend, &dst, Inputs::Digests(&inputs));
     let ab = hash().mul(&a).mul(&b);
     let wire = encoded(&hash().mul(&b), backend);
     let ba = Points::<C>::decode_on(backend, &wire, &COINS).unwrap().mul(&a);
@@ -394,7 +395,7 @@ fn decode_refuses<C: Oracle>() {
         // Few elements are tested one by one, many by products.
         let many = if backend == Backend::Ifma { 1500 } else { 700 };
         for n in [1, 9, many] {
-            let good = encoded(&Points::<C>::hash_on(backend, &dst, &digests(n)), backend);
+            let good = encoded(&Points::<C>::hash_on(backend, &dst, Inputs::Digests(&digests(n))), backend);
             for index in [0, n / 2, n - 1] {
                 for (bad, why) in [
                     (&p, "is not below the field's prime"),
@@ -440,7 +441,7 @@ fn hashes_as_the_rfc_says<C: Curve>(json: &str) {
         .iter()
         .map(|v| {
             let message = v["msg"].as_str().unwrap().as_bytes();
-            expand_message_xmd(message, &dst, 96).try_into().unwrap()
+            expand_message_xmd::<sha2::Sha256>(&[message], &dst, 96).try_into().unwrap()
         })
         .collect();
     for backend in Backend::available() {
@@ -451,7 +452,7 @@ fn hashes_as_the_rfc_says<C: Curve>(json: &str) {
         // One of the messages is as long as a digest.
         let sixteen = vectors.iter().position(|v| v["msg"].as_str().unwrap().len() == 16).unwrap();
         let message = vectors[sixteen]["msg"].as_str().unwrap().as_bytes();
-        let point = Points::<C>::hash_on(backend, &dst, &[Digest(message.try_into().unwrap())]);
+        let point = Points::<C>::hash_on(backend, &dst, Inputs::Digests(&[Digest(message.try_into().unwrap())]));
         assert_eq!(encoded(&point, backend), encoded(&points, backend)[32 * sixteen..][..32]);
     }
 }
@@ -511,14 +512,14 @@ fn sm2_hashes_by_the_definitions() {
     let want: Vec<BigUint> = inputs
         .iter()
         .map(|input| {
-            let uniform = expand_message_xmd(&input.0, &dst, 96);
+            let uniform = expand_message_xmd::<sha2::Sha256>(&[&input.0], &dst, 96);
             let [q0, q1] =
                 [0, 48].map(|at| simple_swu_by_definition::<C>(&(BigUint::from_bytes_be(&uniform[at..at + 48]) % &p)));
             chord(&p, &q0, &q1).0
         })
         .collect();
     for backend in Backend::available() {
-        let wire = encoded(&Points::<C>::hash_on(backend, &dst, &inputs), backend);
+        let wire = encoded(&Points::<C>::hash_on(backend, &dst, Inputs::Digests(&inputs)), backend);
         let got: Vec<BigUint> = wire.chunks(32).map(BigUint::from_bytes_be).collect();
         assert!(got == want, "{backend}");
     }
@@ -695,7 +696,7 @@ fn unblinding_undoes_blinding<C: Oracle>() {
     for n in SIZES {
         let inputs = digests(n);
         let k = Scalar::<C>::from_uniform(&numbers.bytes());
-        let hashed = Points::<C>::hash_on(Backend::Portable, &dst(), &inputs);
+        let hashed = Points::<C>::hash_on(Backend::Portable, &dst(), Inputs::Digests(&inputs));
         let want = encoded(&hashed.mul_on(Backend::Portable, &k), Backend::Portable);
         let (_, sent) = blinded(Backend::Portable, &bases[0].1, &inputs);
         for (backend, base) in &bases {
@@ -740,7 +741,7 @@ fn blinding_is_what_it_says<C: Oracle>() {
     };
     let keys = [[1, 0, 0, 0], [6, 0, 0, 0], difference(&C::ORDER, &[1, 0, 0, 0]).0, Numbers(6).below(&C::ORDER)];
     let run = |backend| {
-        let hashed = encoded(&Points::<C>::hash_on(backend, &dst(), &inputs), backend);
+        let hashed = encoded(&Points::<C>::hash_on(backend, &dst(), Inputs::Digests(&inputs)), backend);
         let digits = crate::blind::Digits::draw(inputs.len(), &mut digits_of(digit));
         let mut wire = Vec::new();
         Points::<C>::blind_on(backend, &Table::base_on(backend), &dst(), &inputs, digits, &mut wire);
@@ -825,7 +826,7 @@ fn unblind_refuses<C: Oracle>() {
         // What would leave nothing, r·K or its negative, is not told from any other wrong answer, and spoils no other element.
         let key = key(&public).unwrap();
         let inputs = digests(19);
-        let hashed = Points::<C>::hash_on(backend, &dst(), &inputs);
+        let hashed = Points::<C>::hash_on(backend, &dst(), Inputs::Digests(&inputs));
         let want = encoded(&hashed.mul_on(backend, &Scalar::from_words([7, 0, 0, 0])), backend);
         for (index, of, first) in [(0, 0, 2), (6, 6, 3), (18, 18, 2), (18, 18, 3), (18, 16, 2)] {
             let draw = || crate::blind::Digits::draw(19, &mut digits_of(|element, _| element as u64));

@@ -12,7 +12,7 @@ use crate::edwards::{self, AddMultiples, Multiples, NEUTRAL, NegativeMultiples};
 use crate::field::f25519::block::{Block, CHUNK, divide, multiply, vectors};
 use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, invert_all, powers_p58};
 use crate::field::{Formula, Lanes};
-use crate::hash_to_curve::{self, Expander};
+use crate::hash_to_curve::{Expander, Inputs};
 use crate::{BadElement, Dst, Group};
 use vesica_cpu::Backend;
 use vesica_types::Digest;
@@ -80,7 +80,7 @@ impl Curve25519 {
         digits: &Digits<{ edwards::WORDS }>,
         wire: &mut Vec<u8>,
     ) -> Vec<Block> {
-        let mut points = backend::run_on(backend, HashToEdwards { dst, inputs });
+        let mut points = backend::run_on(backend, HashToEdwards { dst, inputs: Inputs::Digests(inputs) });
         let windows = edwards::generator().all();
         backend::run_on(backend, AddMultiples { points: &mut points, windows, digits });
         let (points, v) = backend::run_on(backend, FromEdwards { points: &points, len: inputs.len() });
@@ -135,7 +135,7 @@ fn to_edwards<V: Lanes>(Point { x, z, y: v }: &Point<V>) -> edwards::Point<V> {
 /// [`Hash`] of one map, to points of edwards25519.
 struct HashToEdwards<'a> {
     dst: &'a Dst,
-    inputs: &'a [Digest],
+    inputs: Inputs<'a>,
 }
 
 impl Kernel for HashToEdwards<'_> {
@@ -144,14 +144,13 @@ impl Kernel for HashToEdwards<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Self::Out {
         let HashToEdwards { dst, inputs } = self;
-        let expander = Expander::<V>::new(dst, 48);
+        let expander = Expander::<V>::new(dst, inputs, 48);
         let mut blocks = vec![NEUTRAL; inputs.len().div_ceil(Block::LANES)];
         let mut places = vectors::<V>(inputs.len());
         // Two maps at a time, so that their chains of squarings overlap; the last may have no second.
-        for inputs in inputs.chunks(2 * V::WIDTH) {
-            let (first, second) = inputs.split_at(V::WIDTH.min(inputs.len()));
-            let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(hash_to_curve::load::<V>(first));
-            let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(hash_to_curve::load::<V>(second));
+        for start in (0..inputs.len()).step_by(2 * V::WIDTH) {
+            let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(start);
+            let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(start + V::WIDTH);
             let points = V::call(ToCurve([[v0, v1, v2, v3, v4, v5], [w0, w1, w2, w3, w4, w5]]));
             for (point, (block, part)) in points.iter().zip(places.by_ref().take(2)) {
                 to_edwards(point).store(&mut blocks[block], part);

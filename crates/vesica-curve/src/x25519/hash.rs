@@ -6,14 +6,13 @@ use crate::backend::Kernel;
 use crate::field::f25519::block::{Block, CHUNK, divide, vectors};
 use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, powers_p58};
 use crate::field::{Formula, Lanes};
-use crate::hash_to_curve::{self, Expander};
-use vesica_types::Digest;
+use crate::hash_to_curve::{Expander, Inputs};
 
 /// The suite with `MAPS` field elements for each input: 2 is `curve25519_XMD:SHA-512_ELL2_RO_`, 1 is `_NU_`. Their last step,
 /// the multiplication by the cofactor, is left to the scalar that follows.
 pub(super) struct Hash<'a, const MAPS: usize> {
     pub(super) dst: &'a Dst,
-    pub(super) inputs: &'a [Digest],
+    pub(super) inputs: Inputs<'a>,
 }
 
 impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
@@ -22,23 +21,23 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points {
         let Hash { dst, inputs } = self;
-        let expander = Expander::<V>::new(dst, 48 * MAPS as u8);
+        let expander = Expander::<V>::new(dst, inputs, 48 * MAPS as u8);
         let mut blocks = vec![FILLER; inputs.len().div_ceil(Block::LANES)];
         let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
-        for (blocks, inputs) in blocks.chunks_mut(CHUNK).zip(inputs.chunks(CHUNK * Block::LANES)) {
+        for (chunk, blocks) in blocks.chunks_mut(CHUNK).enumerate() {
             denominators.clear();
+            let from = chunk * CHUNK * Block::LANES;
+            let len = (inputs.len() - from).min(CHUNK * Block::LANES);
             // Two maps at a time, so that their chains of squarings overlap: both of a vector, or those of two.
-            let mut places = vectors::<V>(inputs.len());
-            for inputs in inputs.chunks(2 / MAPS * V::WIDTH) {
-                let (first, second) = inputs.split_at(V::WIDTH.min(inputs.len()));
+            let mut places = vectors::<V>(len);
+            for start in (from..from + len).step_by(2 / MAPS * V::WIDTH) {
                 let sums = if MAPS == 2 {
-                    let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] =
-                        expander.expand(hash_to_curve::load::<V>(first));
+                    let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] = expander.expand(start);
                     let [p, q] = V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]));
                     [add(&p, &q), (p.x, p.z)]
                 } else {
-                    let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(hash_to_curve::load::<V>(first));
-                    let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(hash_to_curve::load::<V>(second));
+                    let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(start);
+                    let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(start + V::WIDTH);
                     let [p, q] = V::call(ToCurve([[v0, v1, v2, v3, v4, v5], [w0, w1, w2, w3, w4, w5]]));
                     [(p.x, p.z), (q.x, q.z)]
                 };

@@ -18,13 +18,14 @@ mod tests;
 
 use crate::backend;
 use crate::field::f25519::block::Block;
-use crate::{BadElement, Dst, Group, SecretScalar, scalar};
+use crate::hash_to_curve::Inputs;
+use crate::{BadElement, Dst, Group, Numbers, Oblivious, Order, SecretScalar, scalar};
 use bytes::{Masks, OnTwist, read};
 use hash::Hash;
 use ladder::{Bits, Multiply};
 use vesica_cpu::Backend;
 use vesica_types::Digest;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Curve25519, elements as Montgomery u on the wire.
 #[derive(Clone, Copy, Debug)]
@@ -44,16 +45,34 @@ impl Drop for Scalar {
 
 /// The order of the prime subgroup: 2^252 + 27742317777372353535851937790883648493.
 pub(crate) const ORDER: [u64; 4] = [0x5812_631a_5cf5_d3ed, 0x14de_f9de_a2f7_9cd6, 0, 0x1000_0000_0000_0000];
+/// Numbers modulo it.
+pub(crate) static SCALARS: Order = Order::new(ORDER);
 
 impl SecretScalar for Scalar {
+    const ORDER: &'static Order = &SCALARS;
+
     fn from_uniform(bytes: &[u8; 64]) -> Self {
-        let mut words = scalar::not_zero(scalar::reduce(bytes, &ORDER));
+        Self::from_words(*Zeroizing::new(scalar::not_zero(SCALARS.reduce(bytes))))
+    }
+
+    fn from_words(words: [u64; 4]) -> Self {
+        let words = Zeroizing::new(words);
         let mut k = [0; 32];
-        for (bytes, word) in k.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        for (bytes, word) in k.as_chunks_mut::<8>().0.iter_mut().zip(*words) {
             *bytes = word.to_le_bytes();
         }
-        words.zeroize();
         Self { k }
+    }
+
+    fn words(&self) -> Zeroizing<[u64; 4]> {
+        let (words, _) = self.k.as_chunks::<8>();
+        Zeroizing::new(std::array::from_fn(|i| u64::from_le_bytes(words[i])))
+    }
+
+    /// 8j with 8j·8k = 1: j = 1/64k.
+    fn inverse(&self) -> Self {
+        let all = Zeroizing::new(SCALARS.product(&[64, 0, 0, 0], &self.words()));
+        Self::from_words(*Zeroizing::new(SCALARS.inverse(&all)))
     }
 }
 
@@ -97,7 +116,7 @@ impl Group for Curve25519 {
     /// uniform field element, as the hash's output should be. The book's design page 6 has the argument in full. Other
     /// uses should take [`Curve25519::hash_uniform`].
     fn hash(dst: &Dst, inputs: &[Digest]) -> Points {
-        backend::dispatch(Hash::<1> { dst, inputs })
+        backend::dispatch(Hash::<1> { dst, inputs: Inputs::Digests(inputs) })
     }
 
     fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Points, BadElement> {
@@ -105,17 +124,30 @@ impl Group for Curve25519 {
     }
 }
 
+impl Oblivious for Curve25519 {
+    const NUMBERS: Numbers = Numbers::Little;
+
+    fn hash_bytes(dst: &Dst, inputs: &[u8], each: usize) -> Points {
+        backend::dispatch(Hash::<1> { dst, inputs: Inputs::Bytes(inputs, each) })
+    }
+
+    /// u = 9, the base point.
+    fn generator() -> Points {
+        Points { len: 1, blocks: vec![FILLER] }
+    }
+}
+
 impl Curve25519 {
     /// Hashes by the uniform suite, `curve25519_XMD:SHA-512_ELL2_RO_`: indifferentiable from a random oracle, for uses that
     /// have no argument of their own; at twice the cost.
     pub fn hash_uniform(dst: &Dst, inputs: &[Digest]) -> Points {
-        Points::hash_on(Backend::chosen(), dst, inputs)
+        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 }
 
 /// The same, on a given back end: for tests and benches.
 impl Points {
-    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: &[Digest]) -> Self {
+    pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: Inputs) -> Self {
         backend::run_on(backend, Hash::<2> { dst, inputs })
     }
 

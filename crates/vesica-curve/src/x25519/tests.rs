@@ -134,7 +134,7 @@ fn hash_follows_rfc_9380() {
         let dst = Dst::new(file["dst"].as_str().unwrap().as_bytes());
         for vector in file["vectors"].as_array().unwrap() {
             let message = vector["msg"].as_str().unwrap();
-            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(message.as_bytes(), &dst, 48 * maps);
+            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[message.as_bytes()], &dst, 48 * maps);
             let mut want: [u8; 32] = hex(vector["P"]["x"].as_str().unwrap());
             want.reverse();
             for backend in Backend::available() {
@@ -174,9 +174,9 @@ fn hash_is_made_of_expand_and_map() {
     let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_RO_");
     let digests = digests(11);
     for backend in Backend::available() {
-        let got = encoded(&Points::hash_on(backend, &dst, &digests));
+        let got = encoded(&Points::hash_on(backend, &dst, Inputs::Digests(&digests)));
         for (digest, got) in digests.iter().zip(got) {
-            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&digest.0, &dst, 96);
+            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[&digest.0], &dst, 96);
             assert_eq!([got], *encoded(&backend::run_on(backend, Map::<2>(&uniform))), "{backend}");
         }
     }
@@ -186,14 +186,17 @@ fn hash_is_made_of_expand_and_map() {
 fn hash_is_on_the_curve_and_the_same_on_every_back_end() {
     let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_RO_");
     let digests = digests(1000);
-    let want = encoded(&Points::hash_on(Backend::Portable, &dst, &digests));
+    let want = encoded(&Points::hash_on(Backend::Portable, &dst, Inputs::Digests(&digests)));
     assert!(want.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
     let non_uniform = encoded(&Curve25519::hash(&dst, &digests));
     assert!(non_uniform.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
     assert!(want.iter().zip(&non_uniform).all(|(a, b)| a != b));
     for backend in Backend::available() {
         for n in SIZES {
-            assert!(encoded(&Points::hash_on(backend, &dst, &digests[..n])) == want[..n], "{backend}, {n}");
+            assert!(
+                encoded(&Points::hash_on(backend, &dst, Inputs::Digests(&digests[..n]))) == want[..n],
+                "{backend}, {n}"
+            );
         }
     }
 }

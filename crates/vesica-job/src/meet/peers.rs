@@ -2,10 +2,12 @@
 
 use crate::error::JobError;
 use crate::tell::control::Control;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vesica_net::{Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
 use vesica_session::Lines;
 use vesica_spec::{Plan, TrustPlan};
+use vesica_types::Party;
 
 /// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
 const WINDOW: u32 = 40 << 20;
@@ -26,17 +28,34 @@ pub fn endpoint(plan: &Plan, identity: Option<&Identity>) -> Result<Endpoint, Jo
     endpoint.patience = plan.patience;
     endpoint.window = WINDOW;
     for peer in &plan.peers {
-        let trust = match &peer.trust {
-            None => None,
-            Some(TrustPlan::Pinned(fingerprint)) => Some(Trust::Pinned(*fingerprint)),
-            Some(TrustPlan::Ca(file)) => {
-                Some(Trust::Ca { roots: Roots::load(file)?, name: peer.party.name().to_owned() })
-            }
-        };
+        let trust = trust(peer.trust.as_ref(), &peer.party)?;
         endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust });
     }
     endpoint.check()?;
     Ok(endpoint)
+}
+
+/// How `party` is known, by what the plan says of it.
+///
+/// # Errors
+/// Certificates that cannot be read.
+pub fn trust(plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
+    Ok(match plan {
+        None => None,
+        Some(TrustPlan::Pinned(fingerprint)) => Some(Trust::Pinned(*fingerprint)),
+        Some(TrustPlan::Ca(file)) => Some(Trust::Ca { roots: Roots::load(file)?, name: party.name().to_owned() }),
+    })
+}
+
+/// The private key and certificate in these files; a key may have a file of its own.
+///
+/// # Errors
+/// Files that cannot be read, or hold no such things.
+pub fn identity((identity, key): &(PathBuf, Option<PathBuf>)) -> Result<Identity, JobError> {
+    Ok(match key {
+        None => Identity::load(identity)?,
+        Some(key) => Identity::load_pair(identity, key)?,
+    })
 }
 
 /// The connections to all peers of a job, in the parties' order.
@@ -113,7 +132,7 @@ impl Peers {
 }
 
 /// Passes what the network says on to the run's watcher.
-struct Listening(Control);
+pub struct Listening(pub Control);
 
 impl vesica_net::Control for Listening {
     fn event(&self, event: &vesica_net::Event) {

@@ -79,7 +79,7 @@ impl Default for Rules {
 
 impl Rules {
     /// The lists as they stand in a job, with the rules' ids.
-    pub(crate) fn ids(&self) -> serde_json::Value {
+    pub fn ids(&self) -> serde_json::Value {
         let ids = |rules: &Vec<Rule>| rules.iter().map(|rule| rule.id()).collect::<serde_json::Value>();
         match self {
             Rules::All(rules) => ids(rules),

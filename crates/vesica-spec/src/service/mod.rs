@@ -6,7 +6,7 @@
 mod plan;
 mod types;
 
-pub use plan::{AskPlan, GuestPlan, Secret, ServePlan, plan_ask, plan_serve};
+pub use plan::{AskPlan, GuestPlan, Secret, ServePlan, plan_ask, plan_serve, rules};
 pub use types::{Asks, Client, ClientMine, ClientSpec, ServerMine, ServerSpec, ServerTls, Service, ServiceProtocol};
 
 pub(crate) use types::anchor;

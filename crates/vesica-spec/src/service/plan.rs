@@ -4,7 +4,7 @@ use super::types::{ClientSpec, ServerSpec, Service};
 use crate::checks::{check_name, distinct, memory, patience, table_format};
 use crate::error::SpecError;
 use crate::plan::TrustPlan;
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,7 +146,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
     }
     let (input, keys) = input(&mine.input)?;
-    columns_of_rules(&service.rules, keys.len())?;
+    rules(&service.rules, keys.len())?;
     if let Some(both) = service.values.iter().find(|value| keys.contains(value)) {
         let why = format!("\"{both}\" is a key column, which a client that finds it has; take it out");
         return Err(SpecError::field("service.values", why));
@@ -283,8 +283,12 @@ fn input(input: &Input) -> Result<(vesica_table::Input, Vec<String>), SpecError>
     Ok((vesica_table::Input { format, ..vesica_table::Input::new(&input.path) }, input.keys.clone()))
 }
 
-fn columns_of_rules(rules: &Rules, columns: usize) -> Result<(), SpecError> {
-    crate::checks::rules("service.rules", rules, columns).map(drop)
+/// The rules of each of `columns` key columns of a service.
+///
+/// # Errors
+/// If there are lists for another number of columns.
+pub fn rules(rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
+    crate::checks::rules("service.rules", rules, columns)
 }
 
 /// The clients that the server's document names.

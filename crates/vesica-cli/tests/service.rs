@@ -1,0 +1,356 @@
+//! One party prepares and serves, others ask: the four commands as a user runs them, against a plain join.
+
+mod two;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use two::{LONG, Proxy, Running, port, run, vesica};
+
+/// A server, bob, and its clients in a folder.
+struct House {
+    dir: tempfile::TempDir,
+    port: u16,
+    /// Lines of `[service]` and `[mine]` beside the usual ones.
+    service: String,
+    mine: String,
+    clients: Vec<(String, u64)>,
+    prints: BTreeMap<String, String>,
+}
+
+/// The server's table: keys 0 to 299, of which some stand twice with one value, some have none, and values need quotes.
+fn list() -> String {
+    let row = |key: u32| format!("{key},\"name \"\"{key}\"\", esq.\",{}\n", key * 7);
+    let rows: String = (0..300).map(row).collect();
+    format!("id,name,score\n,nobody,1\n{rows}{},,9\n{}", row(5), row(6))
+}
+
+/// A client's table: keys 200 to 399, key 205 twice, and a row without a key.
+fn asked() -> String {
+    let rows: String = (200..400).map(|key| format!("{key}, \"x{key}\"\r\n")).collect();
+    format!("id, what\r\n{rows}205,again\r\n,none\r\n")
+}
+
+/// The rows of [`asked`] whose keys are in [`list`], with `more` behind each.
+fn expected(more: impl Fn(u32) -> String) -> String {
+    let rows: String = (200..300).map(|key| format!("{key}, \"x{key}\"{}\r\n", more(key))).collect();
+    format!("{rows}205,again{}\r\n", more(205))
+}
+
+impl House {
+    fn new(clients: &[(&str, u64)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().to_str().unwrap().to_owned();
+        let names = clients.iter().map(|(name, _)| *name).chain(["bob"]);
+        let print = |name: &str| run(&["cert", name, "--out", &folder]).good().stdout.trim().to_owned();
+        let prints = names.map(|name| (name.to_owned(), print(name))).collect();
+        let clients = clients.iter().map(|(name, keys)| ((*name).to_owned(), *keys)).collect();
+        let house = Self { dir, port: port(), service: String::new(), mine: String::new(), clients, prints };
+        house.write("list.csv", &list());
+        house
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    /// Writes the server's document.
+    fn server(&self) -> PathBuf {
+        let client = |(name, keys): &(String, u64)| {
+            format!("{name} = {{ fingerprint = \"{}\", keys_a_day = {keys} }}", self.prints[name])
+        };
+        let clients: Vec<String> = self.clients.iter().map(client).collect();
+        self.write(
+            "bob.toml",
+            &format!(
+                r#"[service]
+id = "list"
+protocol = "ecdh-oprf"
+{}
+
+[mine]
+name = "bob"
+listen = "127.0.0.1:{}"
+tls = {{ identity = "bob.pem" }}
+input = {{ path = "list.csv", keys = ["id"] }}
+store = "list.store"
+clients = {{ {} }}
+{}
+"#,
+                self.service,
+                self.port,
+                clients.join(", "),
+                self.mine
+            ),
+        );
+        self.path("bob.toml")
+    }
+
+    /// Writes a client's document.
+    fn client(&self, name: &str, offer: &str, curve: &str) -> PathBuf {
+        let file = format!("{name}.toml");
+        self.write(
+            &file,
+            &format!(
+                r#"[service]
+id = "list"
+protocol = "ecdh-oprf"
+{curve}
+offer = "{offer}"
+
+[mine]
+name = "{name}"
+connect = {{ bob = "127.0.0.1:{}" }}
+patience = "20s"
+tls = {{ identity = "{name}.pem", peers = {{ bob = "{}" }} }}
+input = {{ path = "{name}.csv", keys = ["id"] }}
+cache = "{name}.cache"
+output = {{ path = "{name}.out.csv" }}
+report = "{name}.json"
+"#,
+                self.port, self.prints["bob"]
+            ),
+        );
+        self.path(&file)
+    }
+
+    /// Prepares, and returns the offer.
+    fn prepare(&self, more: &[&str]) -> String {
+        let file = self.server();
+        let done = Running::start(vesica().arg("prepare").arg(&file).args(more)).wait(LONG).good();
+        let offer = done.stdout.lines().last().unwrap().strip_prefix("offer ").unwrap();
+        assert!(offer.starts_with("sha256:") && offer.len() == 71, "{offer}");
+        offer.to_owned()
+    }
+
+    fn serve(&self) -> Running {
+        let server = Running::start(vesica().args(["serve", "--log", "text"]).arg(self.server()));
+        server.until("serving");
+        server
+    }
+
+    fn ask(&self, file: &Path) -> Running {
+        Running::start(vesica().arg("ask").arg(file).arg("--quiet"))
+    }
+
+    fn matched(&self, name: &str) -> u64 {
+        let report: Value = serde_json::from_str(&self.read(&format!("{name}.json"))).unwrap();
+        report["outcome"]["matched"].as_u64().unwrap()
+    }
+}
+
+fn with_values() -> House {
+    let mut house = House::new(&[("alice", 1000)]);
+    house.service = "values = [\"name\", \"score\"]".into();
+    house.write("alice.csv", &asked());
+    house
+}
+
+/// The values of [`list`] as they are appended.
+fn values(key: u32) -> String {
+    format!(",\"name \"\"{key}\"\", esq.\",{}", key * 7)
+}
+
+#[test]
+fn rows_that_are_found_come_byte_for_byte_with_their_values() {
+    let house = with_values();
+    let offer = house.prepare(&[]);
+    let _server = house.serve();
+    let client = house.client("alice", &offer, "");
+    let done = house.ask(&client).wait(LONG).good();
+    assert!(done.stdout.contains("101 of your 202 rows"), "{}", done.stdout);
+    assert_eq!(house.read("alice.out.csv"), format!("id, what,name,score\r\n{}", expected(values)));
+    assert_eq!(house.matched("alice"), 100);
+    // Neither the store nor the cache holds a value, and they are the same files.
+    for folder in ["list.store", "alice.cache"] {
+        for file in two::names(&house.path(folder)) {
+            let bytes = std::fs::read(house.path(folder).join(&file)).unwrap();
+            assert!(!bytes.windows(4).any(|window| window == b"esq."), "{folder}/{file}");
+        }
+    }
+    let parts = |folder: &str| {
+        let mut names = two::names(&house.path(folder));
+        names.retain(|name| name.starts_with("part") || name == "manifest");
+        names.into_iter().map(|name| std::fs::read(house.path(folder).join(name)).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(parts("list.store"), parts("alice.cache"));
+}
+
+#[test]
+fn every_curve_answers_whether_a_key_is_there() {
+    for (curve, verifiable) in [
+        ("ristretto255", true),
+        ("p256", true),
+        ("p256", false),
+        ("fourq", false),
+        ("curve25519", false),
+        ("sm2", false),
+        ("secp256k1", false),
+    ] {
+        let mut house = House::new(&[("alice", 1000)]);
+        house.service = format!("curve = \"{curve}\"\nverifiable = {verifiable}");
+        house.write("alice.csv", &asked());
+        let offer = house.prepare(&[]);
+        let _server = house.serve();
+        let client = house.client("alice", &offer, &format!("curve = \"{curve}\""));
+        house.ask(&client).wait(LONG).good();
+        assert_eq!(house.read("alice.out.csv"), format!("id, what\r\n{}", expected(|_| String::new())), "{curve}");
+    }
+}
+
+#[test]
+fn a_client_that_has_asked_enough_is_refused_also_after_the_server_was_killed() {
+    let mut house = with_values();
+    house.clients = vec![("alice".into(), 500)];
+    let offer = house.prepare(&[]);
+    let client = house.client("alice", &offer, "");
+    let server = house.serve();
+    house.ask(&client).wait(LONG).good();
+    house.ask(&client).wait(LONG).good();
+    house.ask(&client).wait(LONG).bad(5, &["bob does not answer", "100"]);
+    server.signal("KILL");
+    drop(server);
+    let _server = house.serve();
+    house.ask(&client).wait(LONG).bad(5, &["bob does not answer", "100"]);
+    // The list of clients is read again while the server runs.
+    house.clients = vec![("alice".into(), 5000)];
+    house.server();
+    _server.until("the list of clients has 1 names now");
+    house.ask(&client).wait(LONG).good();
+}
+
+#[test]
+fn rows_are_added_and_removed_and_the_key_is_changed() {
+    let house = with_values();
+    let offer = house.prepare(&[]);
+    let server = house.serve();
+    let client = house.client("alice", &offer, "");
+    house.ask(&client).wait(LONG).good();
+    house.write("more.csv", "id,name,score\n399,new,1\n200,other,2\n");
+    house.write("gone.csv", "id\n201\n202\n9999\n");
+    let path = |name: &str| house.path(name).to_str().unwrap().to_owned();
+    assert_eq!(house.prepare(&["--append", &path("more.csv"), "--remove", &path("gone.csv")]), offer);
+    server.until("a new state of the store is served, with 299 keys");
+    let fetched = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+    assert!(fetched.stdout.contains("299 keys") && fetched.stdout.contains("fetched 1 parts"), "{}", fetched.stdout);
+    house.ask(&client).wait(LONG).good();
+    let mut want: Vec<String> = expected(values).split_inclusive("\r\n").map(str::to_owned).collect();
+    want.retain(|row| !row.starts_with("201,") && !row.starts_with("202,"));
+    want[0] = "200, \"x200\",other,2\r\n".to_owned();
+    want.insert(want.len() - 1, "399, \"x399\",new,1\r\n".to_owned());
+    assert_eq!(house.read("alice.out.csv"), format!("id, what,name,score\r\n{}", want.concat()));
+
+    let rotated = house.prepare(&["--rotate"]);
+    assert_ne!(rotated, offer);
+    server.until("the store stays as it was");
+    server.signal("INT");
+    server.wait(LONG);
+    let _server = house.serve();
+    house.ask(&client).wait(LONG).bad(5, &["bob offers", &rotated, &offer]);
+    house.ask(&house.client("alice", &rotated, "")).wait(LONG).good();
+}
+
+#[test]
+fn who_is_not_on_the_list_is_not_answered() {
+    let mut house = with_values();
+    let offer = house.prepare(&[]);
+    house.prints.insert("carol".into(), {
+        let folder = house.dir.path().to_str().unwrap();
+        run(&["cert", "carol", "--out", folder]).good().stdout.trim().to_owned()
+    });
+    let _server = house.serve();
+    house.write("carol.csv", &asked());
+    let client = house.client("carol", &offer, "");
+    let text = house.read("carol.toml").replace("20s", "2s");
+    house.write("carol.toml", &text);
+    let ended = house.ask(&client).wait(LONG);
+    assert!(matches!(ended.code, Some(4 | 5)), "{ended:?}");
+    assert!(!house.path("carol.out.csv").exists());
+}
+
+#[test]
+fn a_fetch_that_is_cut_goes_on() {
+    let mut house = with_values();
+    let rows: String = (0..20_000).map(|key| format!("{key},name of {key},{key}\n")).collect();
+    house.write("list.csv", &format!("id,name,score\n{rows}"));
+    house.service += "\nvalue_bytes = 300";
+    let offer = house.prepare(&[]);
+    let _server = house.serve();
+    let proxy = Proxy::before(house.port);
+    house.port = proxy.port;
+    let client = house.client("alice", &offer, "");
+    for cut in [3_000u64, 400_000, 2_500_000] {
+        proxy.cut_after(cut);
+        let ended = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG);
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    }
+    proxy.cut_after(0);
+    let before: u64 =
+        std::fs::read_dir(house.path("alice.cache")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    assert!(before > 1 << 20, "what had come was kept: {before} bytes");
+    Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+    house.ask(&client).wait(LONG).good();
+    assert_eq!(house.matched("alice"), 200);
+}
+
+#[test]
+fn many_ask_at_once() {
+    let names: Vec<String> = (0..50).map(|n| format!("c{n}")).collect();
+    let clients: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1000)).collect();
+    let house = House::new(&clients);
+    let offer = house.prepare(&[]);
+    let _server = house.serve();
+    let running: Vec<Running> = (0u32..)
+        .zip(&names)
+        .map(|(n, name)| {
+            let rows: String = (0..200).map(|i| format!("{}\n", 10 * i + n)).collect();
+            house.write(&format!("{name}.csv"), &format!("id\n{rows}"));
+            house.ask(&house.client(name, &offer, ""))
+        })
+        .collect();
+    for (n, (name, run)) in (0u32..).zip(names.iter().zip(running)) {
+        run.wait(LONG).good();
+        let want: String =
+            (0..200).map(|i| 10 * i + n).filter(|key| *key < 300).map(|key| format!("{key}\n")).collect();
+        assert_eq!(house.read(&format!("{name}.out.csv")), format!("id\n{want}"));
+    }
+    let audit = house.read("list.store.audit");
+    assert!(names.iter().all(|name| audit.contains(&format!("\"{name}\""))));
+    assert_eq!(audit.lines().filter(|line| line.contains("200") && line.contains("answered")).count(), 50, "{audit}");
+}
+
+#[test]
+fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
+    let house = with_values();
+    let offer = house.prepare(&[]);
+    let server = house.serve();
+    let rows: String = (0..900).map(|key| format!("{key}\n")).collect();
+    house.write("alice.csv", &format!("id\n{rows}"));
+    let client = house.client("alice", &offer, "");
+    let text = house.read("alice.toml").replace("20s", "3s");
+    house.write("alice.toml", &text);
+    let mut ended = None;
+    // The moment is another one each time; the client ends well or says what happened, and never with a part of the rows.
+    for wait in [0, 20, 60] {
+        let asking = house.ask(&client);
+        std::thread::sleep(Duration::from_millis(wait));
+        if wait == 60 {
+            server.signal("KILL");
+        }
+        ended = Some(asking.wait(LONG));
+    }
+    let ended = ended.unwrap();
+    match ended.code {
+        Some(0) => assert_eq!(house.read("alice.out.csv").lines().count(), 301),
+        _ => assert!(matches!(ended.code, Some(4 | 5)), "{ended:?}"),
+    }
+}

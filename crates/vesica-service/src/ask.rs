@@ -1,0 +1,367 @@
+//! Which of a table's keys the service knows: from rows to the rows that were found, with their values.
+
+use crate::error::Error;
+use crate::fetch::{Fetched, update};
+use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
+use crate::{link, reveals, values};
+use std::sync::atomic::{AtomicU64, Ordering};
+use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
+use vesica_job::rooms::{Clock, KeyId, Keys, PARTS, Reading, Share, probe, save};
+use vesica_job::{Control, Event};
+use vesica_net::{Link, WIRE_VERSION};
+use vesica_oprf::function::{ClientFunction, Output};
+use vesica_psi::unbalanced::{self, BATCH};
+use vesica_session::SessionRng;
+use vesica_spec::Duplicates;
+use vesica_spec::service::AskPlan;
+use vesica_store::Store;
+use vesica_table::{Beside, Picks, Sink, Table, View, Widened, Written, gather};
+use vesica_types::{KeyDigest, RowId};
+
+/// Looks the keys of the plan's table up, and writes the rows that were found. Fetches what the cache lacks first.
+///
+/// # Errors
+/// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that
+/// refuses, or breaks the protocol. Nothing is left of the output then.
+pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
+    let mut clock = Clock::start(ctl);
+    let table = local(plan)?;
+    let endpoint = link::endpoint(plan)?;
+    let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
+    let asked = asked(plan, &*table, &link, &mut clock, ctl);
+    let Answered { fetched, keys, hits, lanes } = asked.inspect_err(|error| link::leave(&link, error))?;
+    let secured = link.secured();
+    let write = || write(plan, &*table, &fetched, &keys, &hits);
+    let (output, matched_rows) = clock.phase("write", "rows", None, write)?;
+    let (cost, times) = clock.close();
+    let traffic = link.traffic();
+    let (offer, names) = (&fetched.offer, [plan.server.name().to_owned(), plan.me.name().to_owned()]);
+    let report = Report {
+        job: JobId {
+            id: plan.id.clone(),
+            shared_hash: plan.offer.iter().map(|b| format!("{b:02x}")).collect(),
+            party: plan.me.name().to_owned(),
+            parties: names.to_vec(),
+        },
+        outcome: Outcome {
+            rows: keys.rows,
+            keys: keys.distinct,
+            empty: keys.empty,
+            duplicates: keys.duplicates,
+            matched: Some(hits.len() as u64),
+            matched_rows: Some(matched_rows),
+            output: Some(report::Written { path: output.path, rows: output.rows, bytes: output.bytes }),
+        },
+        revealed: report::revealed(&reveals::of_asking(!offer.values.is_empty()), &names, &names[1..]),
+        chosen: Chosen {
+            protocol: offer.protocol.name().to_owned(),
+            curve: Some(offer.curve.name().to_owned()),
+            security: if offer.verifiable { "verifiable" } else { "semi-honest" }.to_owned(),
+            join: "inner".to_owned(),
+            rules: rules(plan, &fetched)?.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
+            parameters: vec![vesica_suite::function::set(offer.curve).to_owned()],
+            wire_version: WIRE_VERSION,
+            cut: "whole".to_owned(),
+            units: keys.distinct.div_ceil(BATCH as u64) as u32,
+            in_flight: lanes as u32,
+            unit_capacity: 0,
+            tag_bytes: offer.tag_bits.div_ceil(8),
+            cpu: vesica_job::cpu::Backend::chosen().name().to_owned(),
+            tls: secured.to_string(),
+            peers: vec![PeerId {
+                name: plan.server.name().to_owned(),
+                fingerprint: secured.fingerprint.map(|fingerprint| fingerprint.to_string()),
+                keys: fetched.store.len(),
+                unit_capacity: 0,
+                attempts: 1,
+                answered: 0,
+                version: "not told".to_owned(),
+            }],
+        },
+        cost,
+        total: TotalCost {
+            wall_s: times.wall.as_secs_f64(),
+            waited_s: times.waited.as_secs_f64(),
+            cpu_s: times.cpu.as_secs_f64(),
+            sent: traffic.sent,
+            received: traffic.received,
+            peak_memory: times.peak_memory,
+        },
+        host: Host::here(),
+    };
+    if let Some(path) = &plan.report {
+        save(path, "cannot write the report", &report.to_json())?;
+    }
+    Ok(report)
+}
+
+/// What is wrong with the plan's files, as far as that is seen without the server; the table.
+pub fn local(plan: &AskPlan) -> Result<Box<dyn Table>, Error> {
+    let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
+    let Some((input, columns)) = &plan.input else {
+        return missing(
+            "mine.input",
+            "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
+        );
+    };
+    let Some(output) = &plan.output else {
+        return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
+    };
+    let table = vesica_table::open(input)?;
+    // Asks for the columns, and reads nothing yet.
+    drop(table.keys(columns, 1)?);
+    match &plan.columns {
+        None => drop(vesica_table::create(output, &*table)?),
+        Some(names) => drop(vesica_table::create(output, &View::new(&*table, names)?)?),
+    }
+    plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
+    Ok(table)
+}
+
+/// A key that was found.
+struct Hit {
+    key: KeyId,
+    output: Output,
+}
+
+/// What came of the conversation.
+struct Answered {
+    fetched: Fetched,
+    keys: Keys,
+    /// In the order of keys.
+    hits: Vec<Hit>,
+    lanes: u64,
+}
+
+fn asked(
+    plan: &AskPlan,
+    table: &dyn Table,
+    link: &Link,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<Answered, Error> {
+    let mut counter = Counter::open(link)?;
+    let fetched = update(plan, &mut counter, ctl)?;
+    // The columns that come with a key are known now, and where they go must be good before keys are paid for.
+    drop(sink(plan, table, &Nothing(fetched.offer.values.clone()))?);
+    let public = fetched.offer.public().map_err(Error::Sent)?;
+    let function = vesica_suite::function::client(fetched.offer.curve, fetched.offer.verifiable, &public)
+        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))?;
+    let rules = rules(plan, &fetched)?;
+    let reading = Reading {
+        keys: plan.input.as_ref().map_or(&[], |(_, keys)| keys),
+        rules: &rules,
+        duplicates: Duplicates::Join,
+        memory: plan.memory,
+        workers: plan.workers as u32,
+    };
+    let keys = clock.phase("read", "rows", table.rows(), || Keys::extract(table, reading, &plan.scratch, ctl))?;
+    let (hits, lanes) = clock.phase("ask", "keys", Some(keys.distinct), || {
+        look_up(plan, &*function, &fetched.store, &keys, &mut counter, ctl)
+    })?;
+    counter.end()?;
+    Ok(Answered { fetched, keys, hits, lanes })
+}
+
+/// The rules of each key column, as the offer has them.
+fn rules(plan: &AskPlan, fetched: &Fetched) -> Result<Vec<Vec<vesica_spec::Rule>>, Error> {
+    let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
+    Ok(vesica_spec::service::rules(&fetched.offer.rules, columns)?)
+}
+
+/// The keys that are in the store, in their order, and how many lanes asked for them.
+fn look_up(
+    plan: &AskPlan,
+    function: &dyn ClientFunction,
+    store: &Store,
+    keys: &Keys,
+    counter: &mut Counter<'_>,
+    ctl: &Control,
+) -> Result<(Vec<Hit>, u64), Error> {
+    let (mut hits, mut most_lanes) = (Vec::new(), 0);
+    let mut waiting: Vec<(KeyDigest, KeyId)> = Vec::new();
+    let done = AtomicU64::new(0);
+    for part in 0..PARTS {
+        keys.distinct(part, |digest, key, _| {
+            waiting.push((KeyDigest(*digest), key));
+            Ok(())
+        })?;
+        if waiting.len() as u64 >= MOST_KEYS / 2 || part + 1 == PARTS {
+            let lanes = (waiting.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
+            most_lanes = lanes.max(most_lanes);
+            for waiting in waiting.chunks(MOST_KEYS as usize) {
+                hits.extend(request(function, store, waiting, lanes, counter, &done, ctl)?);
+            }
+            waiting.clear();
+        }
+    }
+    Ok((hits, most_lanes))
+}
+
+/// One request: the keys of `asked` that are in the store.
+fn request(
+    function: &dyn ClientFunction,
+    store: &Store,
+    asked: &[(KeyDigest, KeyId)],
+    lanes: u64,
+    counter: &mut Counter<'_>,
+    done: &AtomicU64,
+    ctl: &Control,
+) -> Result<Vec<Hit>, Error> {
+    let lines = counter.ask(asked.len() as u64, lanes)?;
+    std::thread::scope(|scope| {
+        let on_a_lane = |(mut line, share): (Box<dyn vesica_session::Channel>, std::ops::Range<u64>)| {
+            let asked = &asked[share.start as usize..share.end as usize];
+            scope.spawn(move || -> Result<Vec<Hit>, Error> {
+                let digests: Vec<KeyDigest> = asked.iter().map(|(digest, _)| *digest).collect();
+                let mut rng = SessionRng::from_os()
+                    .map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
+                let (mut hits, mut at, mut failed) = (Vec::new(), 0, None);
+                let heard = unbalanced::ask(function, &digests, &mut *line, &mut rng, |_, outputs| {
+                    ctl.check()?;
+                    match found(store, &outputs, &asked[at..]) {
+                        Ok(found) => hits.extend(found),
+                        Err(error) => {
+                            failed = Some(error);
+                            return Err(vesica_session::Error::Cancelled);
+                        }
+                    }
+                    at += outputs.len();
+                    ctl.event(Event::Done(
+                        done.fetch_add(outputs.len() as u64, Ordering::Relaxed) + outputs.len() as u64,
+                    ));
+                    Ok(())
+                });
+                match failed {
+                    Some(error) => Err(error),
+                    None => heard.map(|()| hits).map_err(Error::from),
+                }
+            })
+        };
+        let working: Vec<_> = lines.into_iter().zip(shares(asked.len() as u64, lanes)).map(on_a_lane).collect();
+        let mut hits = Vec::new();
+        for lane in working {
+            hits.extend(lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(hits)
+    })
+}
+
+/// Those of `outputs`, which belong to the first of `asked`, that are in the store.
+fn found(store: &Store, outputs: &[Output], asked: &[(KeyDigest, KeyId)]) -> Result<Vec<Hit>, Error> {
+    let bytes: Vec<[u8; 32]> = outputs.iter().map(|output| output.0).collect();
+    let found = store.find_all(&bytes)?;
+    let hits = found.iter().zip(outputs).zip(asked).filter(|((found, _), _)| found.is_some());
+    Ok(hits.map(|((_, output), (_, key))| Hit { key: *key, output: *output }).collect())
+}
+
+/// The values that stand beside rows that were found.
+struct Looked<'a> {
+    store: &'a Store,
+    names: &'a [String],
+    hits: &'a [Hit],
+    /// Rows, ascending, and which hit each belongs to.
+    rows: Vec<(u64, u32)>,
+}
+
+impl Beside for Looked<'_> {
+    fn names(&self) -> &[String] {
+        self.names
+    }
+
+    fn texts(&self, row: RowId) -> Result<Vec<Option<String>>, vesica_table::Error> {
+        let bug = |what: &str| vesica_table::Error::Bug(what.to_owned());
+        let at =
+            self.rows.binary_search_by_key(&row.0, |(row, _)| *row).map_err(|_| bug("a row that was not found"))?;
+        let output = &self.hits[self.rows[at].1 as usize].output.0;
+        let opened = self.store.find(output).and_then(|found| found.map(|found| found.value(output)).transpose());
+        let value = opened.map_err(|error| vesica_table::Error::Beside(error.to_string()))?;
+        let value = value.ok_or_else(|| bug("a key that was found is gone"))?;
+        values::decode(&value, self.names.len()).map_err(|error| vesica_table::Error::Beside(error.to_string()))
+    }
+}
+
+/// Columns without rows, to see whether an output can have them.
+struct Nothing(Vec<String>);
+
+impl Beside for Nothing {
+    fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    fn texts(&self, _: RowId) -> Result<Vec<Option<String>>, vesica_table::Error> {
+        Err(vesica_table::Error::Bug("a row of a table without rows".to_owned()))
+    }
+}
+
+/// Does `work` with the table that the output is of: the plan's columns, and those of `beside` behind them.
+fn widened<T>(
+    plan: &AskPlan,
+    table: &dyn Table,
+    beside: &dyn Beside,
+    work: impl FnOnce(&dyn Table) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
+    let own: &dyn Table = view.as_ref().map_or(table, |view| view);
+    if beside.names().is_empty() {
+        return work(own);
+    }
+    let null = plan.output.as_ref().map_or("", |output| &output.null);
+    let wide = Widened::new(own, beside, null).map_err(|error| match error {
+        vesica_table::Error::Ambiguous { name, .. } => Error::Setup(format!(
+            "the service's values have a column {name:?}, and so has the table: name the columns to write in \
+             mine.output.columns, without that one"
+        )),
+        error => error.into(),
+    })?;
+    work(&wide)
+}
+
+/// A place for the rows.
+fn sink(plan: &AskPlan, table: &dyn Table, beside: &dyn Beside) -> Result<Box<dyn Sink>, Error> {
+    let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
+    widened(plan, table, beside, |table| Ok(vesica_table::create(output, table)?))
+}
+
+/// Writes the rows that were found, and says how many there are.
+fn write(
+    plan: &AskPlan,
+    table: &dyn Table,
+    fetched: &Fetched,
+    keys: &Keys,
+    hits: &[Hit],
+) -> Result<(Written, u64), Error> {
+    let mut picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), &plan.scratch)?;
+    let mut rows = Vec::new();
+    let mut next = (0..).zip(hits).peekable();
+    for part in 0..PARTS {
+        // The place of the next key of the part.
+        let mut place = 0;
+        let mut now = None;
+        keys.each(part, |first, row| {
+            if first {
+                let key = KeyId::new(part, place);
+                place += 1;
+                now = next.next_if(|(_, hit)| hit.key == key).map(|(number, _)| number);
+            }
+            if let Some(number) = now {
+                picks.push_turn(RowId(row), 1)?;
+                rows.push((row, number));
+            }
+            Ok(())
+        })?;
+    }
+    if next.next().is_some() {
+        return Err(vesica_session::Error::Bug("a key that was found has no row".into()).into());
+    }
+    rows.sort_unstable();
+    let matched = rows.len() as u64;
+    let looked = Looked { store: &fetched.store, names: &fetched.offer.values, hits, rows };
+    let written = widened(plan, table, &looked, |wide| {
+        let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
+        let mut sink = vesica_table::create(output, wide)?;
+        gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
+        Ok(sink.finish()?.commit()?)
+    })?;
+    Ok((written, matched))
+}

@@ -1,0 +1,32 @@
+//! The other program: one party prepares a store and serves it, many ask.
+//!
+//! [`prepare`] makes the store from a table, [`serve`] answers clients, [`fetch`] copies the store to a client, [`ask`] looks keys
+//! up. The steps between the two are those of [`vesica_psi::unbalanced`]; what the parties say to each other around them stands in
+//! `messages`.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod ask;
+mod audit;
+mod budget;
+mod error;
+mod fetch;
+mod link;
+mod look;
+mod messages;
+mod metrics;
+mod offer;
+mod prepare;
+mod reveals;
+mod secret;
+mod serve;
+mod values;
+
+pub use ask::ask;
+pub use error::Error;
+pub use fetch::{Fetched, fetch};
+pub use look::{check_client, check_server, plan_client, plan_server};
+pub use offer::{Offer, spelled};
+pub use prepare::{Change, Prepared, prepare};
+pub use serve::serve;

@@ -1,0 +1,59 @@
+//! From a client's plan to a connection with the server.
+
+use crate::error::Error;
+use std::sync::Arc;
+use vesica_job::rooms::{Listening, identity, trust};
+use vesica_job::{Control, Fault};
+use vesica_net::{Endpoint, Link, PeerSpec, Security};
+use vesica_spec::service::AskPlan;
+
+/// What names the service on the wire: who looks for another one is turned away at the door.
+pub fn name(id: &str) -> [u8; 32] {
+    blake3::derive_key("vesica 2026 service", id.as_bytes())
+}
+
+/// How connections are secured, by the files of a plan.
+///
+/// # Errors
+/// If the private key or the certificate cannot be read.
+pub fn security(files: Option<&(std::path::PathBuf, Option<std::path::PathBuf>)>) -> Result<Security, Error> {
+    Ok(match files {
+        None => Security::Insecure,
+        Some(files) => Security::Tls { identity: identity(files)? },
+    })
+}
+
+/// The client's endpoint. Nobody is contacted.
+///
+/// # Errors
+/// Certificates that cannot be read; what is wrong with the endpoint.
+pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
+    let mut endpoint = Endpoint::new(plan.me.clone(), name(&plan.id), security(plan.identity.as_ref())?);
+    endpoint.patience = plan.patience;
+    endpoint.peers.push(PeerSpec {
+        party: plan.server.clone(),
+        connect: Some(plan.address.clone()),
+        trust: trust(plan.trust.as_ref(), &plan.server)?,
+    });
+    endpoint.check()?;
+    Ok(endpoint)
+}
+
+/// The connection to the server.
+///
+/// # Errors
+/// Those of [`vesica_net::connect`].
+pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Link, Error> {
+    let mut links = vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?;
+    links.pop().ok_or_else(|| Error::Setup("nobody to connect to".into()))
+}
+
+/// Ends the connection after `error`, and tells the server whose fault it was and nothing of this party's data or files.
+pub fn leave(link: &Link, error: &Error) {
+    let words = match error.fault() {
+        Fault::Peer => error.to_string(),
+        Fault::Interrupted => "it was interrupted".to_owned(),
+        _ => "it failed; its user sees why".to_owned(),
+    };
+    link.abort(error.fault(), &words);
+}

@@ -1,0 +1,283 @@
+//! What a client and a server say to each other, besides the steps of the protocol.
+//!
+//! The client asks, the server answers, on one line. A question has 17 bytes: what it is, and two numbers. An answer begins
+//! with a message that says whether there is one.
+//!
+//! ```text
+//! question                        answer
+//! describe                        ok, the offer, the manifest
+//! sums    part                    ok, the sums of the part
+//! chunks  part, from              ok, each chunk of the part from that one on
+//! ask     keys, lanes             ok; then, on as many lines of their own, the steps of the protocol
+//! end                             ok; both close the connection
+//! ```
+//!
+//! No answer depends on anything but the question, the store and the client's allowance.
+
+use crate::error::Error;
+use crate::offer;
+use vesica_session::{Channel, Misbehaviour, Result};
+use vesica_store::{CHUNK, MOST_MANIFEST_BYTES};
+
+/// The line that questions and answers take.
+pub const LINE: &str = "service";
+
+/// The line of a lane of a request, which are both numbered from 0.
+pub fn lane(request: u64, lane: u64) -> String {
+    format!("ask {request}, lane {lane}")
+}
+
+/// The most lanes of a request.
+pub const MOST_LANES: u64 = 16;
+
+/// The most keys of a request: larger tables ask several times.
+pub const MOST_KEYS: u64 = 1 << 24;
+
+/// The longest reason for a refusal, in bytes.
+const MOST_WORDS: usize = 1024;
+
+/// Bytes of a question.
+const QUESTION: usize = 17;
+
+/// What a client asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// What the service is, and what its store consists of.
+    Describe,
+    /// The sums of a part's chunks.
+    Sums {
+        /// Which part.
+        part: u64,
+    },
+    /// A part, or the rest of it.
+    Chunks {
+        /// Which part.
+        part: u64,
+        /// The first chunk.
+        from: u64,
+    },
+    /// Nothing more: the client says goodbye.
+    End,
+    /// Leave to ask for keys.
+    Ask {
+        /// How many.
+        keys: u64,
+        /// On so many lines at once.
+        lanes: u64,
+    },
+}
+
+impl Question {
+    fn encode(self) -> [u8; QUESTION] {
+        let (kind, a, b) = match self {
+            Question::Describe => (1u8, 0, 0),
+            Question::Sums { part } => (2, part, 0),
+            Question::Chunks { part, from } => (3, part, from),
+            Question::Ask { keys, lanes } => (4, keys, lanes),
+            Question::End => (5, 0, 0),
+        };
+        let mut bytes = [0; QUESTION];
+        bytes[0] = kind;
+        bytes[1..9].copy_from_slice(&a.to_le_bytes());
+        bytes[9..].copy_from_slice(&b.to_le_bytes());
+        bytes
+    }
+
+    /// The question of these bytes; none if they are no question.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; QUESTION] = bytes.try_into().ok()?;
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        match (bytes[0], number(1), number(9)) {
+            (1, 0, 0) => Some(Question::Describe),
+            (2, part, 0) => Some(Question::Sums { part }),
+            (3, part, from) => Some(Question::Chunks { part, from }),
+            (4, keys, lanes) => Some(Question::Ask { keys, lanes }),
+            (5, 0, 0) => Some(Question::End),
+            _ => None,
+        }
+    }
+
+    /// Receives a question.
+    ///
+    /// # Errors
+    /// Those of the channel; the client's, if it is none.
+    pub fn receive(ch: &mut dyn Channel) -> Result<Self> {
+        let bytes = ch.recv_exact(QUESTION)?;
+        Self::decode(&bytes).ok_or_else(|| ch.accuse(Misbehaviour::Malformed("question")))
+    }
+}
+
+/// Sends that there is an answer.
+///
+/// # Errors
+/// Those of the channel.
+pub fn accept(ch: &mut dyn Channel) -> Result<()> {
+    ch.send(&[0])
+}
+
+/// Sends that there is none, and why.
+///
+/// # Errors
+/// Those of the channel.
+pub fn refuse(ch: &mut dyn Channel, why: &str) -> Result<()> {
+    let mut end = why.len().min(MOST_WORDS - 1);
+    while !why.is_char_boundary(end) {
+        end -= 1;
+    }
+    ch.send(&[&[1], &why.as_bytes()[..end]].concat())
+}
+
+/// The client's end of the line.
+pub struct Counter<'a> {
+    ch: Box<dyn Channel>,
+    link: &'a vesica_net::Link,
+    requests: u64,
+}
+
+impl<'a> Counter<'a> {
+    /// Opens the line.
+    ///
+    /// # Errors
+    /// Those of the link.
+    pub fn open(link: &'a vesica_net::Link) -> Result<Self> {
+        Ok(Self { ch: link.line(LINE)?, link, requests: 0 })
+    }
+
+    /// The server's name.
+    pub fn server(&self) -> String {
+        self.ch.peer().name().to_owned()
+    }
+
+    /// Puts a question, and hears whether there is an answer.
+    fn put(&mut self, question: Question) -> std::result::Result<(), Error> {
+        self.ch.send(&question.encode())?;
+        let said = self.ch.recv(MOST_WORDS)?;
+        match said.split_first() {
+            Some((0, [])) => Ok(()),
+            Some((1, words)) => {
+                let words = String::from_utf8_lossy(words);
+                // What a stranger writes is shown on a terminal.
+                let why = words.chars().filter(|c| !c.is_control()).collect();
+                Err(Error::Refused { server: self.server(), why })
+            }
+            _ => Err(self.ch.accuse(Misbehaviour::Malformed("answer")).into()),
+        }
+    }
+
+    /// Says goodbye, and closes the connection in good order.
+    ///
+    /// # Errors
+    /// Those of the channel.
+    pub fn end(mut self) -> std::result::Result<(), Error> {
+        self.put(Question::End)?;
+        Ok(self.link.close()?)
+    }
+
+    /// The offer and the manifest, as they were sent.
+    ///
+    /// # Errors
+    /// Those of the channel; [`Error::Refused`].
+    pub fn describe(&mut self) -> std::result::Result<(Vec<u8>, Vec<u8>), Error> {
+        self.put(Question::Describe)?;
+        Ok((self.ch.recv(offer::MOST_BYTES)?, self.ch.recv(MOST_MANIFEST_BYTES)?))
+    }
+
+    /// The sums of a part, of which there are so many bytes.
+    ///
+    /// # Errors
+    /// Those of the channel; [`Error::Refused`].
+    pub fn sums(&mut self, part: usize, bytes: u64) -> std::result::Result<Vec<u8>, Error> {
+        if bytes > self.ch.window() as u64 {
+            return Err(Error::Sent(format!("a manifest whose part {part} is too large to be fetched")));
+        }
+        self.put(Question::Sums { part: part as u64 })?;
+        Ok(self.ch.recv_exact(bytes as usize)?)
+    }
+
+    /// The chunks of a part from number `from` up to `end`.
+    ///
+    /// # Errors
+    /// Those of the channel and of `each`; [`Error::Refused`].
+    pub fn chunks(
+        &mut self,
+        part: usize,
+        from: u64,
+        end: u64,
+        mut each: impl FnMut(&[u8]) -> std::result::Result<(), Error>,
+    ) -> std::result::Result<(), Error> {
+        self.put(Question::Chunks { part: part as u64, from })?;
+        (from..end).try_for_each(|_| each(&self.ch.recv(CHUNK)?))
+    }
+
+    /// Asks leave for so many keys, and gives the lines on which they are asked for.
+    ///
+    /// # Errors
+    /// Those of the channel; [`Error::Refused`].
+    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<Box<dyn Channel>>, Error> {
+        self.put(Question::Ask { keys, lanes })?;
+        let request = self.requests;
+        self.requests += 1;
+        Ok((0..lanes).map(|number| self.link.line(&lane(request, number))).collect::<Result<_>>()?)
+    }
+}
+
+/// The keys of each lane: as even as can be, one behind the other.
+pub fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let each = keys.div_ceil(lanes.max(1));
+    (0..lanes).map(move |lane| (lane * each).min(keys)..((lane + 1) * each).min(keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use vesica_testkit::two;
+
+    #[test]
+    fn questions_are_read_as_they_are_written() {
+        for question in [
+            Question::Describe,
+            Question::End,
+            Question::Sums { part: 3 },
+            Question::Chunks { part: 3, from: 1 << 40 },
+            Question::Ask { keys: 1 << 20, lanes: 4 },
+        ] {
+            assert_eq!(Question::decode(&question.encode()), Some(question));
+            assert_eq!(Question::decode(&question.encode()[1..]), None);
+        }
+        let mut odd = Question::Describe.encode();
+        odd[5] = 1;
+        assert_eq!(Question::decode(&odd), None);
+        assert_eq!(Question::decode(&[9; QUESTION]), None);
+    }
+
+    #[test]
+    fn a_client_that_asks_nonsense_is_named() {
+        for nonsense in [&[0u8; 17][..], &[1; 16], &[], &[0; 100]] {
+            let (_, heard) = two(
+                |lines, _| lines.peer().unwrap().send(nonsense).unwrap(),
+                |lines, _| Question::receive(lines.peer().unwrap()),
+            );
+            assert!(heard.unwrap_err().to_string().contains("alice"));
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_cut_and_not_broken() {
+        let long = "ä".repeat(2000);
+        let (_, said) = two(
+            |lines, _| refuse(lines.peer().unwrap(), &long).unwrap(),
+            |lines, _| lines.peer().unwrap().recv(MOST_WORDS).unwrap(),
+        );
+        assert!(std::str::from_utf8(&said[1..]).unwrap().chars().all(|c| c == 'ä'));
+    }
+
+    proptest! {
+        #[test]
+        fn lanes_share_all_keys(keys in 0u64..1000, lanes in 1u64..20) {
+            let all: Vec<u64> = shares(keys, lanes).flatten().collect();
+            prop_assert_eq!(all, (0..keys).collect::<Vec<_>>());
+            prop_assert_eq!(shares(keys, lanes).count() as u64, lanes);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a service is, in one document whose hash clients pin.
+
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::path::Path;
+use vesica_spec::service::{Service, ServiceProtocol};
+use vesica_spec::{CurveName, Rules};
+
+/// The version of the document. A client refuses another one, whose fields it might not understand.
+const VERSION: u32 = 1;
+
+/// The longest document that is taken from a server.
+pub const MOST_BYTES: usize = 64 << 10;
+
+/// What a server says of its service. It stays the same while rows are added and removed; a new key makes another offer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    version: u32,
+    /// The service's name.
+    pub id: String,
+    /// Its protocol.
+    pub protocol: ServiceProtocol,
+    /// Its group.
+    pub curve: CurveName,
+    /// Whether answers come with proofs.
+    pub verifiable: bool,
+    /// How many columns make up a key.
+    pub key_columns: u32,
+    /// What is done to keys before they are hashed.
+    pub rules: Rules,
+    /// The rules with their versions.
+    rule_ids: serde_json::Value,
+    /// The columns that come with a key that is found.
+    pub values: Vec<String>,
+    /// Bytes that they are padded to, if there are any.
+    pub value_bytes: Option<u32>,
+    /// Keys that all clients together may ask for.
+    pub lifetime_keys: u64,
+    /// Bits of a tag.
+    pub tag_bits: u32,
+    /// The public key of the function, in hexadecimal.
+    public: String,
+}
+
+impl Offer {
+    /// The offer of a service.
+    pub fn new(service: &Service, key_columns: usize, value_bytes: Option<u32>, tag_bits: u32, public: &[u8]) -> Self {
+        Self {
+            version: VERSION,
+            id: service.id.clone(),
+            protocol: service.protocol,
+            curve: service.curve,
+            verifiable: service.verifiable,
+            key_columns: key_columns as u32,
+            rules: service.rules.clone(),
+            rule_ids: service.rules.ids(),
+            values: service.values.clone(),
+            value_bytes,
+            lifetime_keys: service.lifetime_keys,
+            tag_bits,
+            public: public.iter().fold(String::new(), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            }),
+        }
+    }
+
+    /// The document. The same offer has the same bytes: fields in one order, no spaces.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("plain data")
+    }
+
+    /// The offer that somebody sent or a file holds. Only the one spelling of it is taken.
+    ///
+    /// # Errors
+    /// In words, what is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let outline: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| "it is no offer".to_owned())?;
+        match outline.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version != u64::from(VERSION) => {
+                return Err(format!(
+                    "it is an offer of version {version}, and this program reads version {VERSION}; use the version of Vesica that \
+                     the server has"
+                ));
+            }
+            _ => {}
+        }
+        let offer: Self = serde_json::from_slice(bytes).map_err(|e| format!("it is no offer: {e}"))?;
+        if offer.encode() != bytes {
+            return Err("it is not written as offers are".to_owned());
+        }
+        if offer.rule_ids != offer.rules.ids() {
+            return Err(format!(
+                "its rules are {}, and this program has {}; use the version of Vesica that the server has",
+                offer.rule_ids,
+                offer.rules.ids()
+            ));
+        }
+        Ok(offer)
+    }
+
+    /// The hash that clients pin: SHA-256 of the document.
+    pub fn hash(&self) -> [u8; 32] {
+        let digest = ring::digest::digest(&ring::digest::SHA256, &self.encode());
+        digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+    }
+
+    /// The public key of the function.
+    ///
+    /// # Errors
+    /// If it is not written in hexadecimal.
+    pub fn public(&self) -> Result<Vec<u8>, String> {
+        let digits = self.public.as_bytes();
+        let digit = |c: u8| (c as char).to_digit(16).filter(|_| !c.is_ascii_uppercase());
+        let byte = |pair: &[u8]| Some((16 * digit(pair[0])? + digit(pair[1])?) as u8);
+        let bytes: Option<Vec<u8>> =
+            if digits.len().is_multiple_of(2) { digits.chunks_exact(2).map(byte).collect() } else { None };
+        bytes.ok_or_else(|| "its public key is not written in hexadecimal".to_owned())
+    }
+
+    /// The offer of the store in `folder`.
+    ///
+    /// # Errors
+    /// If there is none, or it is damaged.
+    pub fn load(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(NAME);
+        let bytes = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
+        Self::decode(&bytes).map_err(|why| Error::Damaged { path, why })
+    }
+
+    /// Writes the offer into `folder`.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn save(&self, folder: &Path) -> Result<(), Error> {
+        vesica_job::rooms::replace(&folder.join(NAME), &self.encode()).map_err(Error::from)
+    }
+}
+
+/// The name of the document in the folder of a store.
+const NAME: &str = "offer.json";
+
+/// A hash as people copy it: `sha256:` and 64 digits.
+pub fn spelled(hash: &[u8; 32]) -> String {
+    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer() -> Offer {
+        let service = Service {
+            id: "list".into(),
+            protocol: ServiceProtocol::EcdhOprf,
+            curve: CurveName::Ristretto255,
+            values: vec!["name".into()],
+            value_bytes: None,
+            verifiable: true,
+            lifetime_keys: 1 << 20,
+            rules: Rules::default(),
+            insecure: false,
+        };
+        Offer::new(&service, 1, Some(40), 70, &[0xab, 0x01])
+    }
+
+    #[test]
+    fn an_offer_is_read_as_it_is_written() {
+        let offer = offer();
+        assert_eq!(Offer::decode(&offer.encode()).unwrap(), offer);
+        assert_eq!(offer.public().unwrap(), [0xab, 0x01]);
+        let dir = tempfile::tempdir().unwrap();
+        offer.save(dir.path()).unwrap();
+        assert_eq!(Offer::load(dir.path()).unwrap(), offer);
+    }
+
+    /// Whatever the server changes, the hash is another one.
+    #[test]
+    fn every_field_is_hashed() {
+        let text = String::from_utf8(offer().encode()).unwrap();
+        for (from, to) in [
+            ("\"list\"", "\"lists\""),
+            ("ristretto255", "p256"),
+            ("\"verifiable\":true", "\"verifiable\":false"),
+            ("\"key_columns\":1", "\"key_columns\":2"),
+            ("[\"name\"]", "[\"names\"]"),
+            ("\"value_bytes\":40", "\"value_bytes\":41"),
+            ("1048576", "1048577"),
+            ("\"tag_bits\":70", "\"tag_bits\":71"),
+            ("ab01", "ab02"),
+        ] {
+            let other = Offer::decode(text.replace(from, to).as_bytes()).unwrap();
+            assert_ne!(other.hash(), offer().hash(), "{to}");
+        }
+    }
+
+    #[test]
+    fn one_offer_has_one_spelling() {
+        let text = String::from_utf8(offer().encode()).unwrap();
+        for bad in [
+            text.replace(":1,", ": 1,"),
+            text.replace("{", "{ "),
+            text.replace("\"id\"", "\"more\":1,\"id\""),
+            String::new(),
+        ] {
+            assert!(Offer::decode(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let newer = Offer::decode(text.replace("\"version\":1", "\"version\":2").as_bytes()).unwrap_err();
+        assert!(newer.contains("version 2"), "{newer}");
+        assert!(Offer::decode(text.replace("ab01", "AB01").as_bytes()).unwrap().public().is_err());
+        assert!(Offer::decode(text.replace("ab01", "ab0").as_bytes()).unwrap().public().is_err());
+    }
+}

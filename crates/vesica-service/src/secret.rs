@@ -1,0 +1,208 @@
+//! The file with the secret of the function. It stands apart from the store, which is given away.
+//!
+//! ```text
+//! bytes      what
+//!  0.. 48    the front: kind and format, whether it takes a key or a passphrase to read it, 32 random bytes
+//! 48.. 80    what the sealer drew
+//! 80..128    32 bytes of the seed, sealed
+//! ```
+
+use crate::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic, random};
+use vesica_job::rooms::replace_privately;
+use vesica_oprf::function::ServerFunction;
+use vesica_spec::service::{Secret as Place, ServePlan, Service};
+use zeroize::Zeroizing;
+
+/// The variable in which a passphrase is looked for.
+const PASSPHRASE: &str = "VESICA_SERVICE_PASSPHRASE";
+
+const KIND: &[u8; 15] = b"vesica secret 1";
+const WHAT: &[u8] = b"seed of the function";
+const BYTES: usize = 128;
+
+/// The seed that the scalar of the function is derived from.
+pub type Seed = Zeroizing<[u8; 32]>;
+
+/// A fresh seed.
+///
+/// # Errors
+/// If the system has no randomness.
+pub fn fresh() -> Result<Seed, Error> {
+    Ok(Zeroizing::new(random()?))
+}
+
+/// What seals the file: a key file, a passphrase, or nothing.
+fn given(place: &Place) -> Result<Given, Error> {
+    Ok(Given::from(place.key.as_deref(), "mine.secret_key", PASSPHRASE)?)
+}
+
+/// Writes the seed. Returns whether it is sealed by anything that is secret.
+///
+/// # Errors
+/// Those of writing, and of reading what seals it.
+pub fn save(place: &Place, seed: &Seed) -> Result<bool, Error> {
+    let given = given(place)?;
+    let front = Front { magic: magic(KIND, given.is_secret()), random: random()? };
+    let (mut sealer, drawn) = Sealer::new(&given.secret(&front.random), &front.magic, WHAT, 0)?;
+    let mut piece = seed.to_vec();
+    sealer.seal(&mut piece).map_err(Error::file("cannot seal", &place.path))?;
+    replace_privately(&place.path, &[&front.to_bytes()[..], &drawn, &piece].concat())?;
+    Ok(given.is_secret())
+}
+
+/// The seed in the file; none if there is no file.
+///
+/// # Errors
+/// If it cannot be read, is damaged, or takes another key or passphrase.
+pub fn load(place: &Place) -> Result<Option<Seed>, Error> {
+    let path = &place.path;
+    let bytes = match fs::read(path) {
+        Ok(bytes) => Zeroizing::new(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("cannot read", path)(error)),
+    };
+    let damaged = |why: &str| Error::Damaged { path: path.clone(), why: why.into() };
+    let bytes: &[u8; BYTES] = bytes.as_slice().try_into().map_err(|_| damaged("it does not have 128 bytes"))?;
+    let front = Front::from_bytes(bytes.first_chunk().expect("it has a front"));
+    let given = given(place)?;
+    if front.magic != magic(KIND, given.is_secret()) {
+        let why = match front.magic == magic(KIND, !given.is_secret()) {
+            false => "it is no file of a secret".to_owned(),
+            true if given.is_secret() => {
+                "it was written without a key; take mine.secret_key and the passphrase away".to_owned()
+            }
+            true => format!("it is sealed: give mine.secret_key, or the passphrase in {PASSPHRASE}"),
+        };
+        return Err(Error::Setup(format!("{}: {why}", path.display())));
+    }
+    let drawn = bytes[Front::BYTES..80].try_into().expect("32 bytes");
+    let mut piece = Zeroizing::new(bytes[80..].to_vec());
+    let seed = Opener::new(&given.secret(&front.random), &front.magic, WHAT, drawn);
+    let seed = seed.open(0, &mut piece).and_then(|seed| <[u8; 32]>::try_from(seed).ok());
+    match seed {
+        Some(seed) => Ok(Some(Zeroizing::new(seed))),
+        None if given.is_secret() => Err(Error::Setup(format!(
+            "{} does not open: the key or the passphrase is another one, or the file is damaged",
+            path.display()
+        ))),
+        None => {
+            Err(damaged("its seal is broken; restore it from a copy, or make a new key with `vesica prepare --rotate`"))
+        }
+    }
+}
+
+/// The place of a key that the store is just being made with.
+fn next(place: &Place) -> Place {
+    let mut path = place.path.as_os_str().to_owned();
+    path.push(".next");
+    Place { path: path.into(), key: place.key.clone() }
+}
+
+/// [`save`], beside the key that there is, which still is the store's.
+///
+/// # Errors
+/// As [`save`].
+pub fn save_next(place: &Place, seed: &Seed) -> Result<bool, Error> {
+    save(&next(place), seed)
+}
+
+/// The key that was saved last becomes the store's.
+///
+/// # Errors
+/// Those of renaming.
+pub fn become_current(place: &Place) -> Result<(), Error> {
+    fs::rename(next(place).path, &place.path).map_err(Error::file("cannot write", &place.path))
+}
+
+/// Whether the file is sealed by a key or a passphrase.
+///
+/// # Errors
+/// Those of reading it.
+pub fn is_sealed(place: &Place) -> Result<bool, Error> {
+    let bytes = fs::read(&place.path).map_err(Error::file("cannot read", &place.path))?;
+    Ok(bytes.starts_with(&magic(KIND, true)))
+}
+
+/// The function whose public key is `public`. A `vesica prepare` that was killed just before its end may have left the key of the
+/// new store under its first name.
+///
+/// # Errors
+/// As [`load`]; if no key is that of the store.
+pub fn function(plan: &ServePlan, public: &[u8]) -> Result<Arc<dyn ServerFunction>, Error> {
+    for place in [plan.secret.clone(), next(&plan.secret)] {
+        let Some(seed) = load(&place)? else { continue };
+        let function = function_of(plan, &seed)?;
+        if function.public() == public {
+            return Ok(function);
+        }
+    }
+    Err(Error::Setup(format!(
+        "{} does not hold the key that {} was prepared with; restore it, or run `vesica prepare --rotate` and tell clients the new offer",
+        plan.secret.path.display(),
+        plan.store.display()
+    )))
+}
+
+/// The function of a seed.
+///
+/// # Errors
+/// If answers are to be proved and the group has no proofs.
+pub fn function_of(plan: &ServePlan, seed: &Seed) -> Result<Arc<dyn ServerFunction>, Error> {
+    let Service { curve, verifiable, .. } = plan.service;
+    vesica_suite::function::server(curve, verifiable, seed).map_err(|error| Error::Setup(error.to_string()))
+}
+
+/// Whether other users may read the file.
+///
+/// # Errors
+/// If it is not there.
+pub fn is_open_to_others(path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(dir: &Path, key: Option<&str>) -> Place {
+        Place { path: dir.join("a.secret"), key: key.map(|name| dir.join(name)) }
+    }
+
+    #[test]
+    fn a_seed_opens_under_its_key_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("k"), [7; 32]).unwrap();
+        fs::write(dir.path().join("other"), [8; 32]).unwrap();
+        assert!(load(&place(dir.path(), None)).unwrap().is_none());
+        let seed = fresh().unwrap();
+        assert!(save(&place(dir.path(), Some("k")), &seed).unwrap());
+        assert!(!is_open_to_others(&dir.path().join("a.secret")).unwrap());
+        assert!(*load(&place(dir.path(), Some("k"))).unwrap().unwrap() == *seed);
+        assert!(load(&place(dir.path(), Some("other"))).unwrap_err().to_string().contains("does not open"));
+        assert!(load(&place(dir.path(), None)).unwrap_err().to_string().contains("it is sealed"));
+        let bytes = fs::read(dir.path().join("a.secret")).unwrap();
+        assert!(!bytes.windows(32).any(|window| window == &seed[..]));
+    }
+
+    #[test]
+    fn every_flipped_or_missing_byte_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place(dir.path(), None);
+        assert!(!save(&place, &fresh().unwrap()).unwrap());
+        let bytes = fs::read(&place.path).unwrap();
+        assert!(load(&place).unwrap().is_some());
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            fs::write(&place.path, bad).unwrap();
+            assert!(load(&place).is_err(), "{at}");
+            fs::write(&place.path, &bytes[..at]).unwrap();
+            assert!(load(&place).is_err(), "{at}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A service from its start to its stop: a door, a thread for each client that came through it, and what may change meanwhile.
+
+use crate::answer::{Answers, converse};
+use crate::audit::Audit;
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::metrics::Metrics;
+use crate::offer::spelled;
+use crate::{link, prepare};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use vesica_job::Control;
+use vesica_net::{Client, Door, Endpoint, Limits, Trust};
+use vesica_spec::SpecError;
+use vesica_spec::service::{GuestPlan, ServePlan};
+
+/// How often it is looked whether the list of clients or the store has changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long clients at work may go on when the service is stopped.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Serves the store of the plan until it is stopped. `again` reads the document again whenever its file has changed: the list of
+/// clients is then replaced.
+///
+/// # Errors
+/// Faults of the plan, its files and the store; of the door. A client that fails ends nothing but its own connection.
+pub fn serve(
+    plan: &ServePlan,
+    again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
+    ctl: &Control,
+) -> Result<(), Error> {
+    if plan.guests.is_empty() {
+        ctl.note(
+            "mine.clients names nobody, so nobody is answered; the file may be changed while the service runs".into(),
+        );
+    }
+    let opened = prepare::open(plan)?;
+    let metrics = Metrics::open(plan.metrics.as_deref())?;
+    let answers = Answers::new(opened, Budget::open(&plan.budget)?, Audit::open(&plan.audit)?, metrics);
+    answers.set_guests(&plan.guests);
+    let mut endpoint =
+        Endpoint::new(plan.me.clone(), link::name(&plan.service.id), link::security(plan.identity.as_ref())?);
+    let Some(listen) = &plan.listen else {
+        let why = "say where clients may connect, for example listen = \"0.0.0.0:5400\"".to_owned();
+        return Err(Error::Missing { field: "mine.listen", why });
+    };
+    endpoint.listen = Some(listen.clone());
+    let hard = Arc::new(Stop { ctl: ctl.clone(), now: AtomicBool::new(false) });
+    let door = endpoint.door(clients(&plan.guests), limits(plan), hard.clone())?;
+    answers.metrics.set_ready(true);
+    ctl.note(format!("serving {} keys; offer {}", answers.store().len(), spelled(&answers.offer().hash())));
+    let (door, answers) = (&door, &answers);
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch(door, answers, again, &hard, ctl));
+        while let Some(link) = door.next().or_else(stopped)? {
+            scope.spawn(move || converse(answers, link, ctl));
+        }
+        Ok::<(), Error>(())
+    })?;
+    ctl.note("the service has stopped".into());
+    Ok(())
+}
+
+/// Being stopped while nobody is there is no error.
+fn stopped(error: vesica_net::Error) -> Result<Option<vesica_net::Link>, Error> {
+    match error {
+        vesica_net::Error::Session(vesica_session::Error::Cancelled) => Ok(None),
+        error => Err(error.into()),
+    }
+}
+
+/// Looks for changes until the service is stopped; then closes the door, and after a while ends those who are still at work.
+fn watch(
+    door: &Door,
+    answers: &Answers,
+    again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
+    hard: &Stop,
+    ctl: &Control,
+) {
+    let mut looked = Instant::now();
+    let mut wrong = None;
+    while !ctl.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(50));
+        if looked.elapsed() < LOOK {
+            continue;
+        }
+        looked = Instant::now();
+        answers.metrics.set_links(door.links());
+        if let Some(read) = again() {
+            let taken = read.map_err(Error::from).and_then(|plan| {
+                door.set_clients(clients(&plan.guests))?;
+                answers.set_guests(&plan.guests);
+                Ok(plan.guests.len())
+            });
+            ctl.note(match taken {
+                Ok(clients) => {
+                    format!("the list of clients has {clients} names now; whatever else the file says takes a restart")
+                }
+                Err(error) => format!("the list of clients stays as it was: {error}"),
+            });
+        }
+        match answers.reload() {
+            Ok(None) => wrong = None,
+            Ok(Some(keys)) => ctl.note(format!("a new state of the store is served, with {keys} keys")),
+            // Said once, and not every second.
+            Err(error) => {
+                let words = format!("the store stays as it was: {error}");
+                if wrong.as_ref() != Some(&words) {
+                    ctl.note(words.clone());
+                    wrong = Some(words);
+                }
+            }
+        }
+    }
+    answers.metrics.set_ready(false);
+    door.shut();
+    let asked = Instant::now();
+    while answers.at_work() > 0 && asked.elapsed() < GRACE {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    hard.now.store(true, Ordering::SeqCst);
+}
+
+/// How many the door lets in.
+pub fn limits(plan: &ServePlan) -> Limits {
+    Limits { links: plan.connections, ..Limits::default() }
+}
+
+/// The clients as the door knows them.
+pub fn clients(guests: &[GuestPlan]) -> Vec<Client> {
+    guests
+        .iter()
+        .map(|guest| Client { name: guest.name.clone(), trust: guest.fingerprint.map(Trust::Pinned) })
+        .collect()
+}
+
+/// What the door's connections ask whether to end at once, and tell what happens.
+struct Stop {
+    ctl: Control,
+    now: AtomicBool,
+}
+
+impl vesica_net::Control for Stop {
+    fn event(&self, event: &vesica_net::Event) {
+        self.ctl.note(event.to_string());
+    }
+
+    fn cancelled(&self) -> bool {
+        self.now.load(Ordering::SeqCst)
+    }
+}

@@ -131,7 +131,9 @@ impl<G: Group> Ecdh3<G> {
         b.step("tell");
         c.step("tell");
         let [of_v, of_w] = marks::told(mask, c, &common, [(G::WIRE, n_y), (G::WIRE + PLACE, n_x)], None)?;
+        drop(common);
         of_v.send(b)?;
+        drop(of_v);
         of_w.send(b)?;
         let [keys] = marks::told(mask, b, &u, [(G::WIRE, n_x)], Some(of_w.count()))?;
         Ok(keys.found())
@@ -182,6 +184,7 @@ impl<G: Group> Ecdh3<G> {
         let between = |sent: u64| own.receive(sent.saturating_sub(UNDER_WAY));
         let common = mask.exchange(a, mask.elements(&z), (most, false), between, rng)?;
         let own = own.sorted()?;
+        drop(z);
 
         // Output { z : T(b·a·z) is in { T(c·i) } }.
         let (mut keys, mut of_i) = (Marking::open(mask, n_z, most)?, Marking::open(mask, most, most)?);

@@ -110,6 +110,10 @@ pub trait Keys: Sync {
     fn blocks(&self) -> Box<dyn Iterator<Item = Result<Vec<Digest>>> + Send + '_>;
 }
 
+/// Lists that a protocol holds at once, at most: from the moment that a sorter is asked for until what it sorted is dropped. They
+/// share the memory that a job has for its protocol.
+pub const LISTS: usize = 4;
+
 /// Room for lists that may not fit in memory. What leaves the memory is sealed.
 pub trait Room: Sync {
     /// A sorter of records of `bytes` bytes each, of which there will be about `records`. The first four bytes of a record should

@@ -8,7 +8,7 @@ use crate::units::found::{Match, matches};
 use crate::units::work::Work;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use vesica_session::{Error, Found, Keys, List, Meter, Result, Room, SessionRng, Sorted, Sorter, Whole};
+use vesica_session::{Error, Found, Keys, LISTS, List, Meter, Result, Room, SessionRng, Sorted, Sorter, Whole};
 use vesica_spec::{Plan, Share};
 use vesica_table::{Spill, Spilled};
 use vesica_types::{Digest, UnitId};
@@ -25,6 +25,7 @@ pub fn run(
 ) -> std::result::Result<Meter, JobError> {
     let Work { units, ledger, peers, scratch, ctl, .. } = work;
     let all = (0..units.sizes.units).map(UnitId);
+    // The lists share what other protocols have for units in flight.
     let room = Disk { memory: Share::InFlight.of(plan.memory) / LISTS, scratch: scratch.to_owned() };
     ctl.event(Event::Total(protocol.elements()));
     let worked = AtomicU64::new(0);
@@ -61,9 +62,6 @@ pub fn run(
     }
     Ok(meter)
 }
-
-/// Lists that a protocol has in the making at once, at most: they share what other protocols have for units in flight.
-const LISTS: usize = 3;
 
 /// A job's keys in one order: unit after unit, and in each by their digests.
 struct InOrder<'a> {
@@ -212,6 +210,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([3; 32]));
         for (memory, bytes) in [(1 << 16, 40), (1 << 24, 9), (1 << 16, 3)] {
+            // The lists share what other protocols have for units in flight.
             let room = Disk { memory, scratch: dir.path().to_owned() };
             let mut sorter = room.sorter(bytes, 1000).unwrap();
             let mut all: Vec<Vec<u8>> = (0..5000).map(|_| rng.bytes::<40>()[..bytes].to_vec()).collect();

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "a file of tests takes what it needs")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vesica_curve::{Blind, Group};
 use vesica_oprf::Oprf;
 use vesica_oprf::dh::{self, Dh};
@@ -17,7 +18,7 @@ use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
 use vesica_psi::oprf::{self, Role};
 use vesica_session::memory::Memories;
-use vesica_session::{Found, Lines, List, Protocol, Result, SessionRng, Unit, Whole};
+use vesica_session::{Found, LISTS, Lines, List, Protocol, Result, Room, SessionRng, Sorted, Sorter, Unit, Whole};
 use vesica_types::{Digest, TagLen, UnitId};
 
 /// The salt that the parties tossed.
@@ -137,10 +138,62 @@ pub fn whole(side: impl Whole + 'static, keys: Vec<Digest>, lines: &mut Lines, r
     let advance = |n| {
         done.fetch_add(n, Ordering::Relaxed);
     };
-    let list = List { keys: &keys, room: &Memories, threads: 3, advance: &advance };
+    let room = Counting::default();
+    let list = List { keys: &keys, room: &room, threads: 3, advance: &advance };
     let found = Box::new(side).whole(&list, lines, rng)?;
     assert_eq!(done.into_inner(), elements);
+    assert!(room.most.into_inner() <= LISTS, "more lists at once than a job has memory for");
     Ok(found)
+}
+
+/// Room that counts the lists in it.
+#[derive(Default)]
+struct Counting {
+    now: Arc<AtomicUsize>,
+    most: AtomicUsize,
+}
+
+impl Room for Counting {
+    fn sorter(&self, bytes: usize, records: u64) -> Result<Box<dyn Sorter>> {
+        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        Ok(Box::new(Counted { list: Memories.sorter(bytes, records)?, one: One(self.now.clone()) }))
+    }
+}
+
+/// A list that is counted until it is dropped.
+struct Counted<T> {
+    list: T,
+    one: One,
+}
+
+/// One list of so many.
+struct One(Arc<AtomicUsize>);
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Sorter for Counted<Box<dyn Sorter>> {
+    fn push(&mut self, record: &[u8]) -> Result<()> {
+        self.list.push(record)
+    }
+
+    fn sorted(self: Box<Self>) -> Result<Box<dyn Sorted>> {
+        let Counted { list, one } = *self;
+        Ok(Box::new(Counted { list: list.sorted()?, one }))
+    }
+}
+
+impl Sorted for Counted<Box<dyn Sorted>> {
+    fn records(&self) -> u64 {
+        self.list.records()
+    }
+
+    fn blocks(&self) -> Box<dyn Iterator<Item = Result<Vec<u8>>> + Send + '_> {
+        self.list.blocks()
+    }
 }
 
 /// A side of the count in the group `G`, of lists of these lengths, where these parties learn: this one, the peer.

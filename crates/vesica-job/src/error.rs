@@ -19,6 +19,23 @@ pub enum JobError {
         /// Every field that differs.
         differences: Vec<Difference>,
     },
+    /// More than two parties, of which one showed two others different things, or says wrongly what it was shown.
+    #[error(
+        "{others} broke the protocol, one of them: it showed different parties different {what}, or says wrongly what it was \
+         shown. By its own word, {differ} was shown other {what} than this side{seen}",
+        others = .others.join(" or "), differ = .differ.join(" and "),
+        seen = .seen.as_ref().map(|seen| format!(". What this side was shown has this in it: {seen}")).unwrap_or_default()
+    )]
+    ShownApart {
+        /// What should have been the same.
+        what: &'static str,
+        /// All other parties.
+        others: Vec<String>,
+        /// Those that say that they were shown something else.
+        differ: Vec<String>,
+        /// What else is wrong with what this side was shown.
+        seen: Option<String>,
+    },
     /// One side came to run, the other to check.
     #[error("{0}")]
     Purpose(String),
@@ -161,6 +178,7 @@ impl JobError {
             JobError::Net(error) => error.fault(),
             JobError::Session(error) => error.fault(),
             JobError::LastWord(error) => error.fault(),
+            JobError::ShownApart { .. } => Fault::Peer,
             JobError::Over { .. } | JobError::Answers { .. } | JobError::OtherKeys { .. } => Fault::Peer,
             JobError::Repeats { .. } | JobError::TooManyKeys { .. } | JobError::TooSmall(_) => Fault::Input,
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
@@ -227,6 +245,9 @@ impl JobError {
                     "this side came back with another number of keys, but a run is for one table of each party: remove what \
                      mine.resume kept of this run, and run again on every side"
                         .into()
+                }
+                JobError::ShownApart { what, .. } => {
+                    format!("it says that one party showed different parties different {what}; it does not know which")
                 }
                 _ => "it says that a peer is at fault".into(),
             },

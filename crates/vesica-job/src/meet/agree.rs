@@ -4,8 +4,8 @@
 //! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes and of the job. A party's keys
 //!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
 //!
-//! More than two parties also tell each other a hash of all that they heard in each step, so that nobody can tell them different
-//! things.
+//! More than two parties also tell each other a hash of all that they were shown in each step, so that nobody can show them
+//! different things.
 
 use crate::error::JobError;
 use crate::meet::answers::Attempt;
@@ -123,10 +123,18 @@ pub fn agree(
         peers.push((ch.peer().clone(), hello));
     }
     heard[usize::from(plan.me.place())] = words;
-    for ((peer, theirs), ch) in peers.iter().zip(lines.all()) {
-        examine(plan, &mine, peer, theirs, &mut **ch)?;
-    }
-    heard_alike(&heard, lines)?;
+    let examined = peers
+        .iter()
+        .zip(lines.all())
+        .try_for_each(|((peer, theirs), ch)| examine(plan, &mine, peer, theirs, &mut **ch));
+    // A party that shows another job to one of the others is no party with another job: so this is seen first.
+    shown_alike("first words", &heard, lines).map_err(|error| match error {
+        JobError::ShownApart { what, others, differ, .. } => {
+            JobError::ShownApart { what, others, differ, seen: examined.as_ref().err().map(ToString::to_string) }
+        }
+        error => error,
+    })?;
+    examined?;
 
     let mut by_place = vec![keys; plan.parties.len()];
     peers.iter().for_each(|(peer, theirs)| by_place[usize::from(peer.place())] = theirs.keys);
@@ -230,25 +238,29 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     Ok(())
 }
 
-/// Sees that all parties were told the same `words`, each by its place. Two parties need not ask: what one was told is what the
-/// other said.
-fn heard_alike(words: &[Vec<u8>], lines: &mut Lines) -> Result<(), JobError> {
+/// Sees that all parties were shown the same `words`, each by its place. Two parties need not ask: what one was shown is what
+/// the other said.
+///
+/// # Errors
+/// [`JobError::ShownApart`]: a party that was shown something else, by its own word, may be the one that was deceived, so nobody
+/// is accused.
+fn shown_alike(what: &'static str, words: &[Vec<u8>], lines: &mut Lines) -> Result<(), JobError> {
     if words.len() == 2 {
         return Ok(());
     }
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 words of all parties");
     words.iter().for_each(|words| _ = hash.update(&(words.len() as u64).to_le_bytes()).update(words));
-    let heard = hash.finalize();
-    lines.all().try_for_each(|ch| ch.send(heard.as_bytes()))?;
+    let shown = hash.finalize();
+    lines.all().try_for_each(|ch| ch.send(shown.as_bytes()))?;
+    let (mut others, mut differ) = (Vec::new(), Vec::new());
     for ch in lines.all() {
-        if ch.recv_exact(32)? != heard.as_bytes() {
-            let fault = Misbehaviour::Contradiction(
-                "what it heard from the parties is not what this side heard, or it says so",
-            );
-            return Err(ch.accuse(fault).into());
+        let same = ch.recv_exact(32)? == shown.as_bytes();
+        others.push(ch.peer().to_string());
+        if !same {
+            differ.push(ch.peer().to_string());
         }
     }
-    Ok(())
+    if differ.is_empty() { Ok(()) } else { Err(JobError::ShownApart { what, others, differ, seen: None }) }
 }
 
 /// The runs that the peers would go on with, if each of them has one.
@@ -305,7 +317,7 @@ fn toss(plan: &Plan, lines: &mut Lines, rng: &mut SessionRng) -> Result<[u8; 32]
     for ch in lines.all() {
         committed[usize::from(ch.peer().place())] = ch.recv_exact(32)?;
     }
-    heard_alike(&committed, lines)?;
+    shown_alike("commitments to coins", &committed, lines)?;
     let mut opened = vec![opening.to_vec(); plan.parties.len()];
     lines.all().try_for_each(|ch| ch.send(&opening))?;
     for ch in lines.all() {
@@ -500,6 +512,47 @@ mod tests {
         serde_json::to_vec(&hello(plan, Purpose::Run, keys, &ledger())).unwrap()
     }
 
+    /// Alice and Bob each see that somebody showed them different things, and do not take each other for it.
+    fn nobody_is_blamed(ended: [Result<Agreed, JobError>; 2]) -> [String; 2] {
+        let told = ended.map(Result::unwrap_err).map(|error| {
+            assert_eq!(error.fault(), Fault::Peer);
+            assert!(matches!(error, JobError::ShownApart { .. }), "{error}");
+            error.to_string()
+        });
+        assert!(
+            told[0].starts_with("bob or carol broke the protocol, one of them: it showed different parties"),
+            "{}",
+            told[0]
+        );
+        assert!(
+            told[1].starts_with("alice or carol broke the protocol, one of them: it showed different"),
+            "{}",
+            told[1]
+        );
+        told
+    }
+
+    /// Without that, Alice would leave over a job that Bob never saw, and Bob would take her for the one who broke off.
+    #[test]
+    fn who_shows_another_job_to_one_of_two_is_found_out() {
+        let ended = with_carol(|plan, mut lines| {
+            let mut other = plan.clone();
+            other.shared.unit = Some(7);
+            lines.at(0).unwrap().send(&says(&other, 300)).unwrap();
+            lines.at(1).unwrap().send(&says(plan, 300)).unwrap();
+            for place in [0, 1] {
+                let ch = lines.at(place).unwrap();
+                ch.recv(HELLO_LIMIT).unwrap();
+                let echo = ch.recv(32).unwrap();
+                let _ = ch.send(&echo);
+            }
+        });
+        let [alice, bob] = nobody_is_blamed(ended);
+        assert!(alice.contains("bob was shown other first words than this side. What this side was shown"), "{alice}");
+        assert!(alice.contains("carol holds a different job") && alice.contains("shared.unit"), "{alice}");
+        assert!(bob.ends_with("alice was shown other first words than this side"), "{bob}");
+    }
+
     /// Alice and Bob would run with other sizes; each sees it from what the other one heard, before any coins.
     #[test]
     fn who_tells_two_parties_different_things_is_found_out() {
@@ -514,10 +567,7 @@ mod tests {
                 let _ = ch.send(&[0; 32]);
             }
         });
-        for error in ended.map(Result::unwrap_err) {
-            assert_eq!(error.fault(), Fault::Peer);
-            assert!(error.to_string().contains("heard"), "{error}");
-        }
+        nobody_is_blamed(ended);
     }
 
     /// Two salts for one run would make an empty result that nobody could tell from a true one.
@@ -531,7 +581,7 @@ mod tests {
                 ch.send(&words).unwrap();
                 heard[usize::from(place)] = ch.recv(HELLO_LIMIT).unwrap();
             }
-            heard_alike(&heard, &mut lines).unwrap();
+            shown_alike("first words", &heard, &mut lines).unwrap();
             for place in [0, 1] {
                 lines.at(place).unwrap().send(&commitment(&plan.me, &[place; 64])).unwrap();
             }
@@ -542,9 +592,6 @@ mod tests {
                 let _ = ch.send(&echo);
             }
         });
-        for error in ended.map(Result::unwrap_err) {
-            assert_eq!(error.fault(), Fault::Peer);
-            assert!(error.to_string().contains("heard"), "{error}");
-        }
+        nobody_is_blamed(ended);
     }
 }

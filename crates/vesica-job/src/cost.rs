@@ -1,6 +1,10 @@
-//! What a job will cost every party: its protocol runs a unit of random keys with itself, in memory.
+//! What a job will cost every party: its protocol runs a unit of random keys with itself, in memory, and where all learn the
+//! results are compared as in a run.
 
 use crate::error::JobError;
+use crate::input::keys::KeyId;
+use crate::threads::cores;
+use crate::units::compare::Both;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use vesica_session::{Error, Lines, List, SessionRng, Unit, memory};
@@ -73,6 +77,9 @@ fn largest(keys: &[u64]) -> u64 {
 
 /// Opens the protocol on all sides and runs a unit, in which the party with most keys has `most` in the place of `whole`: what
 /// opening took each party, and what the unit took.
+///
+/// As many units run at once as will be at work in the run. Threads that share a core's arithmetic units and caches are slower
+/// than one alone: on two threads of one core, by half.
 fn try_out(
     suite: &dyn Suite,
     plan: &Plan,
@@ -84,25 +91,39 @@ fn try_out(
     let scaled = |keys: &[u64]| keys.iter().map(part).collect::<Vec<_>>();
     let sizes = Sizes { keys: scaled(&sizes.keys), capacities: scaled(&sizes.capacities), ..sizes.clone() };
     let terms = &Terms { salt: [0; 32], sizes };
+    let copies = match suite.cut() {
+        Cut::Units => cores(terms.sizes.in_flight.min(terms.sizes.units)),
+        Cut::Whole => 1,
+    };
     let start = process();
-    let sides: Vec<Result<Tried, JobError>> = std::thread::scope(|scope| {
-        let sides = plan.parties.iter().zip(memory::mesh(&plan.parties)).map(|(party, lines)| {
+    let tried: Vec<Result<Tried, JobError>> = std::thread::scope(|scope| {
+        let meshes: Vec<_> = (0..copies).map(|_| memory::mesh(&plan.parties)).collect();
+        let sides = meshes.into_iter().flat_map(|mesh| plan.parties.iter().zip(mesh)).map(|(party, lines)| {
             let seat = Seat { place: party.place(), learns: plan.learns(party) };
-            scope.spawn(move || side(suite, seat, terms, lines))
+            scope.spawn(move || side(suite, plan, seat, terms, lines))
         });
         let panicked = |_| Err(Error::Bug("a protocol panicked with itself".into()).into());
         let sides: Vec<_> = sides.collect();
         sides.into_iter().map(|side| side.join().unwrap_or_else(panicked)).collect()
     });
     let all = process().saturating_sub(start).as_secs_f64();
-    let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // What takes all keys at once has threads of its own, and what it spends on each element is alike.
-    let elements = sides.iter().map(|side| side.elements).sum::<u64>().max(1) as f64;
-    let cost = |side: Tried| match side.elements {
-        0 => (side.base, side.unit),
-        of_it => (side.base, Cost { cpu_s: all * of_it as f64 / elements, ..side.unit }),
+    let tried = tried.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let elements = tried.iter().map(|side| side.elements).sum::<u64>().max(1) as f64;
+    let cost = |place: usize| {
+        // A unit's bytes are the same in every copy. Its time is their mean.
+        let (mut base, mut unit) = (tried[place].base, tried[place].unit);
+        let mean = |of: fn(&Tried) -> f64| {
+            tried.iter().skip(place).step_by(plan.parties.len()).map(of).sum::<f64>() / copies as f64
+        };
+        base.cpu_s = mean(|side| side.base.cpu_s);
+        unit.cpu_s = match tried[place].elements {
+            0 => mean(|side| side.unit.cpu_s),
+            // What takes all keys at once has threads of its own, and what it spends on each element is alike.
+            of_it => all * of_it as f64 / elements,
+        };
+        (base, unit)
     };
-    Ok(sides.into_iter().map(cost).collect())
+    Ok((0..plan.parties.len()).map(cost).collect())
 }
 
 /// What one side of a trial spent.
@@ -113,16 +134,22 @@ struct Tried {
     elements: u64,
 }
 
-/// One side of a unit.
-fn side(suite: &dyn Suite, seat: Seat, terms: &Terms, mut lines: Lines) -> Result<Tried, JobError> {
+/// One side of a unit. Every other key is common, as the tables of a forecast have it.
+fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Lines) -> Result<Tried, JobError> {
     let (place, sizes) = (usize::from(seat.place), &terms.sizes);
     let mut rng = SessionRng::from_seed(Zeroizing::new([seat.place + 1; 32]));
+    let mut common = SessionRng::from_seed(Zeroizing::new([0; 32]));
     let mut keys = |n: u64| {
-        let mut keys: Vec<Digest> = (0..n).map(|_| Digest(rng.bytes())).collect();
+        let key = |i: u64| Digest(if i.is_multiple_of(2) { common.bytes() } else { rng.bytes() });
+        let mut keys: Vec<Digest> = (0..n).map(key).collect();
         keys.sort_unstable();
         keys
     };
-    let (of_unit, of_job) = (keys(sizes.capacities[place]), keys(sizes.keys[place]));
+    let keys = match suite.cut() {
+        Cut::Units => keys(sizes.capacities[place]),
+        Cut::Whole => keys(sizes.keys[place]),
+    };
+    let rows = vec![(KeyId(0), 1); keys.len()];
     let bytes = |lines: &mut Lines| {
         lines.all().map(|ch| ch.meter().bytes()).fold((0, 0), |sum, bytes| (sum.0 + bytes.0, sum.1 + bytes.1))
     };
@@ -132,13 +159,18 @@ fn side(suite: &dyn Suite, seat: Seat, terms: &Terms, mut lines: Lines) -> Resul
     let elements = match opened {
         Opened::Units(protocol) => {
             let capacities = sizes.capacities.iter().map(|&keys| keys as usize).collect();
-            let unit = Unit { id: UnitId(0), keys: of_unit, place: seat.place, capacities };
-            protocol.unit(&unit, &mut lines, &mut rng)?;
+            let unit = Unit { id: UnitId(0), keys, place: seat.place, capacities };
+            let mut places = protocol.unit(&unit, &mut lines, &mut rng)?;
+            if plan.all_learn() {
+                let both = Both { salt: terms.salt, place: seat.place, multiply: plan.multiplies() };
+                both.compare(&unit, &rows, &mut places, &mut lines, &mut rng)?;
+            }
             0
         }
         Opened::Whole(protocol) => {
             let elements = protocol.elements();
-            let list = List { keys: &of_job, room: &memory::Memories, threads: 1, advance: &|_| {} };
+            let threads = cores(plan.workers);
+            let list = List { keys: &keys, room: &memory::Memories, threads, advance: &|_| {} };
             protocol.whole(&list, &mut lines, &mut rng)?;
             elements
         }

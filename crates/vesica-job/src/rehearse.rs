@@ -1,18 +1,23 @@
-//! What it costs to read, cut and write a table, from doing so with its first rows.
+//! What it costs to read, cut, join and write a table, from doing so with its first rows.
 
 use crate::error::JobError;
 use crate::input::keys::Keys;
 use crate::local;
+use crate::output::join;
+use crate::seal::ledger::Ledger;
+use crate::seal::record::Start;
 use crate::tell::control::Control;
 use crate::threads::cores;
 use crate::units::cut::Units;
+use crate::units::found::Match;
 use arrow_schema::SchemaRef;
 use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use vesica_spec::{Plan, Share};
-use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Picks, Source, Table, View, on_threads};
+use vesica_suite::Sizes;
+use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Table, View, on_threads};
 use vesica_types::{RowId, UnitId};
 
 /// Rows that are tried: enough that a thread's start does not count.
@@ -47,7 +52,7 @@ impl Took {
 pub struct Tables {
     /// Reading the keys of this party's table, cutting them into units, and reading those.
     pub read: Took,
-    /// Writing half of its rows, if this party gets rows at all.
+    /// Joining and writing half of its rows, if this party gets rows at all.
     pub write: Took,
 }
 
@@ -58,43 +63,61 @@ pub struct Tables {
 pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobError> {
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let beginning = Beginning { table, rows: ROWS };
-    let read = || -> Result<Keys, JobError> {
+    let read = || -> Result<(Keys, Matched), JobError> {
         let keys = Keys::extract(&beginning, plan, &scratch, &Control::new(()))?;
         let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
         let units = Units::partition(&keys, &[0; 32], sizes, plan.me.place(), plan.workers, plan.memory, &scratch)?;
         // Units are read and sorted by the threads that match them.
         let ids = Mutex::new((0..units.sizes.units).map(UnitId));
+        let matched = Mutex::new(Vec::new());
         on_threads::<JobError>(cores(plan.workers), || {
             loop {
                 let next = ids.lock().expect("no worker panics").next();
                 let Some(id) = next else { return Ok(()) };
-                units.unit(id)?;
+                let (_, rows) = units.unit(id)?;
+                let common = rows.iter().step_by(2).map(|&(key, rows)| Match { key, rows, times: 1 });
+                matched.lock().expect("no worker panics").push((id, common.collect()));
             }
         })?;
-        Ok(keys)
+        Ok((keys, Matched { sizes: units.sizes, units: matched.into_inner().expect("no worker panics") }))
     };
-    let (keys, read) = Took::by(read)?;
+    let ((keys, matched), read) = Took::by(read)?;
     if keys.rows == 0 {
         return Ok(Tables::default());
     }
     let factor = rows as f64 / keys.rows as f64;
     let write = match &plan.output {
         None => Took::default(),
-        Some(output) => Took::by(|| written(plan, output, &beginning, keys.rows, &scratch))?.1,
+        Some(output) => Took::by(|| written(plan, output, &beginning, &keys, matched, &scratch))?.1,
     };
     Ok(Tables { read: read.times(factor), write: write.times(factor) })
 }
 
-/// Writes every other one of `rows` rows to a file that is gone afterwards. It stands in the output's folder, where such rows are to be
-/// readable: those in `scratch` are not. Where that folder is still to be made, nothing is tried.
-fn written(plan: &Plan, output: &Output, table: &dyn Table, rows: u64, scratch: &Path) -> Result<(), JobError> {
+/// Every other key of each unit, as if it were common.
+struct Matched {
+    sizes: Sizes,
+    units: Vec<(UnitId, Vec<Match>)>,
+}
+
+/// Joins what `matched` with the rows of `keys`, and writes these to a file that is gone afterwards. It stands in the output's
+/// folder, where such rows are to be readable: those in `scratch` are not. Where that folder is still to be made, nothing is tried.
+fn written(
+    plan: &Plan,
+    output: &Output,
+    table: &dyn Table,
+    keys: &Keys,
+    matched: Matched,
+    scratch: &Path,
+) -> Result<(), JobError> {
     if !local::folder(&output.path).is_dir() {
         return Ok(());
     }
-    let mut picks = Picks::new(rows, Share::Picks.of(plan.memory), scratch)?;
-    for row in (0..rows).step_by(2) {
-        picks.push_turn(RowId(row), 1)?;
+    let mut ledger = Ledger::new(plan.memory, scratch);
+    ledger.start(Start { salt: [0; 32], sizes: matched.sizes })?;
+    for (id, matches) in matched.units {
+        ledger.commit(id, &[0; 32], &matches)?;
     }
+    let picks = join::rows(plan, keys, &ledger.found()?, 0, scratch)?;
     let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
     let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
     let table = view.as_ref().map_or(table, |view| view);

@@ -7,13 +7,15 @@ use serde_json::{Map, Value, json};
 use sides::Side;
 use std::path::Path;
 use vesica_block::Block;
-use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
+use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp256k1, Sm2};
 use vesica_oprf::Oprf;
+use vesica_oprf::rfc9497::{self, Suite};
 use vesica_ot::Security;
 use vesica_psi::oprf::Role;
+use vesica_psi::unbalanced;
 use vesica_session::{Channel, Lines, Result, SessionRng};
 use vesica_testkit::{Message, Recorder, Transcript, digests, messages, recorded, three_with};
-use vesica_types::{Digest, TagLen};
+use vesica_types::{Digest, KeyDigest, Secret, TagLen};
 
 /// The variable that makes this test write the vectors anew.
 const WRITE: &str = "VESICA_WRITE_VECTORS";
@@ -240,4 +242,38 @@ fn ecdh3() {
     ecdh3_in::<Secp256k1>(&mut transcripts);
     ecdh3_in::<P256>(&mut transcripts);
     check("ecdh3", transcripts);
+}
+
+fn unbalanced_in<G: Suite>(transcripts: &mut Map<String, Value>, verifiable: bool) {
+    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32])).unwrap();
+    let client = rfc9497::client::<G>(verifiable.then(|| server.public())).unwrap();
+    let keys: Vec<KeyDigest> = digests(0, 40).iter().map(|key| KeyDigest(*blake3::hash(&key.0).as_bytes())).collect();
+    let alice = |lines: &mut Lines, rng: &mut SessionRng| {
+        let mut found = Vec::new();
+        unbalanced::ask(&*client, &keys, lines.peer()?, rng, |_, outputs| {
+            found.extend(outputs.iter().map(|output| u64::from_le_bytes(*output.0.first_chunk().expect("32 bytes"))));
+            Ok(())
+        })?;
+        Ok(found)
+    };
+    let bob = |lines: &mut Lines, rng: &mut SessionRng| {
+        unbalanced::answer(&*server, keys.len() as u64, lines.peer()?, rng).map(|()| Vec::<u64>::new())
+    };
+    let proofs = if verifiable { "with proofs" } else { "without" };
+    transcripts.insert(format!("{}, {proofs}", G::NAME), transcript(alice, bob));
+}
+
+/// What a client holds at the end is pinned too: a store that was prepared is asked for years.
+#[test]
+fn unbalanced() {
+    let mut transcripts = Map::new();
+    for verifiable in [false, true] {
+        unbalanced_in::<Ristretto255>(&mut transcripts, verifiable);
+        unbalanced_in::<P256Sec1>(&mut transcripts, verifiable);
+    }
+    unbalanced_in::<Curve25519>(&mut transcripts, false);
+    unbalanced_in::<FourQ>(&mut transcripts, false);
+    unbalanced_in::<Sm2>(&mut transcripts, false);
+    unbalanced_in::<Secp256k1>(&mut transcripts, false);
+    check("unbalanced", transcripts);
 }

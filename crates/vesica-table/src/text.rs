@@ -61,15 +61,15 @@ pub(crate) fn check_keys<'a>(source: &Source, fields: impl Iterator<Item = &'a F
 }
 
 /// Refuses columns that cannot be values.
-pub(crate) fn check_values<'a>(source: &Source, fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
-    for field in fields.filter(|field| !writable(field.data_type())) {
-        return Err(Error::ValueType {
+pub(crate) fn check_values<'a>(source: &Source, mut fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
+    match fields.find(|field| !writable(field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(Error::ValueType {
             path: source.path().to_owned(),
             column: field.name().clone(),
             kind: field.data_type().to_string(),
-        });
+        }),
     }
-    Ok(())
 }
 
 /// The schema of keys and values called so.

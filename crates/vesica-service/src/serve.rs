@@ -38,7 +38,8 @@ pub fn serve(
     }
     let opened = prepare::open(plan)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
-    let answers = Answers::new(opened, Budget::open(&plan.budget)?, Audit::open(&plan.audit)?, metrics);
+    let budget = Budget::open(&plan.budget, opened.2.public())?;
+    let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics);
     answers.set_guests(&plan.guests);
     let mut endpoint =
         Endpoint::new(plan.me.clone(), link::name(&plan.service.id), link::security(plan.identity.as_ref())?);

@@ -11,16 +11,18 @@
 //!  0..16   the client: hash of its name; zero in a record of a sum over all clients
 //! 16..32   the service's key: hash of its name; zero in a record of a client's sum of a day
 //! 32..40   keys, u64
-//! 40..48   day, u64: days since 1970-01-01, UTC
+//! 40..44   day, u32: days since 1970-01-01, UTC
+//! 44..48   how many entries of the same write stand before this one, u32
 //! 48..64   checksum over the file's generation, the record's place and these fields
 //! ```
 //!
 //! Numbers are little-endian. A grant is a record with a client and a key. When most records are of days that are over, the
 //! file is written anew with one record for each sum that still counts.
 //!
-//! One entry at a time is on its way to the disk. So the last one may be torn after a power failure: nobody was answered for
-//! it, and it counts for nothing unless one of its copies is whole. Any other entry of which no copy is whole means that the
-//! file was damaged. Then it is refused, since nobody knows how much was granted.
+//! A disk takes milliseconds for a write, and one write at a time is on its way. Those who come meanwhile are granted by the
+//! next write, up to 32 of them. So the entries of the last write may be torn after a power failure: nobody was answered for
+//! them, and such an entry counts for nothing unless one of its copies is whole. Any other entry of which no copy is whole
+//! means that the file was damaged. Then it is refused, since nobody knows how much was granted.
 //!
 //! The clock is not trusted to go forward: a day that is before the last one in the file is taken for the last one.
 
@@ -31,7 +33,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The front of a file, whose generation follows.
@@ -40,6 +42,9 @@ const MAGIC: &[u8; 16] = b"vesica budget 1\n";
 const FRONT: usize = 64;
 const RECORD: usize = 64;
 const ENTRY: usize = 2 * RECORD;
+
+/// The most entries of one write.
+const MOST: usize = 32;
 
 /// The file is written anew when it has so many entries more than twice what is needed.
 const SPARE: u64 = 4096;
@@ -57,6 +62,8 @@ const NOBODY: Id = [0; 16];
 /// What was granted, on the disk.
 pub struct Budget {
     state: Mutex<State>,
+    /// A write is over.
+    written: Condvar,
     key: Id,
     /// Locked as long as this server uses the file.
     _lock: File,
@@ -113,7 +120,7 @@ impl Budget {
     pub fn open(path: &Path, key: &[u8]) -> Result<Self, Error> {
         let lock = lock(path)?;
         let state = State::open(path)?;
-        Ok(Self { state: Mutex::new(state), key: id("key", key), _lock: lock })
+        Ok(Self { state: Mutex::new(state), written: Condvar::new(), key: id("key", key), _lock: lock })
     }
 
     /// Takes `keys` from what `client` may ask about today (`a_day`), from what all may ask about under the service's key
@@ -132,7 +139,38 @@ impl Budget {
         lifetime: u64,
     ) -> Result<Result<(), Exhausted>, Error> {
         let wish = Wish { client: id("client", client.as_bytes()), key: self.key, keys, a_day, a_minute, lifetime };
-        self.state().take(&wish, SystemTime::now(), Instant::now())
+        self.grant(&wish, SystemTime::now(), Instant::now())
+    }
+
+    fn grant(&self, wish: &Wish, now: SystemTime, instant: Instant) -> Result<Result<(), Exhausted>, Error> {
+        let mut state = self.state();
+        let ticket = match state.queue(wish, now, instant) {
+            Ok(ticket) => ticket,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        loop {
+            if state.durable >= ticket {
+                return Ok(Ok(()));
+            }
+            if state.failed {
+                let error = io::Error::other("an earlier write failed; start the server again when the disk is well");
+                return Err(Error::file("cannot write", &state.path)(error));
+            }
+            if state.writing {
+                state = self.written.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            // This thread writes for all who wait, and the others go on queueing.
+            let (file, count, bytes) = state.next_write();
+            state.writing = true;
+            drop(state);
+            let written = (&*file).write_all(&bytes).and_then(|()| file.sync_data());
+            state = self.state();
+            state.writing = false;
+            let settled = state.settle(count, written);
+            self.written.notify_all();
+            settled?;
+        }
     }
 
     /// How many keys `client` was granted today, and all clients under the service's key.
@@ -162,12 +200,19 @@ struct Wish {
 /// The file and what its records come to.
 struct State {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// How often the file was written anew.
     generation: u64,
     entries: u64,
+    /// What is granted and not written yet.
+    queue: Vec<Record>,
+    /// How many grants were queued so far, and how many of them are on the disk.
+    queued: u64,
+    durable: u64,
+    /// A thread writes at the moment.
+    writing: bool,
     /// The last day that was seen, and what each client was granted on it.
-    day: u64,
+    day: u32,
     today: HashMap<Id, u64>,
     /// What was granted under each key.
     ever: HashMap<Id, u64>,
@@ -201,34 +246,44 @@ impl State {
         let front: Option<&[u8; FRONT]> = bytes.first_chunk();
         let generation = front.and_then(read_front).ok_or_else(|| damaged("its front cannot be read".into()))?;
         let mut state = Self::new(path, file, generation, 0);
-        let rest = &bytes[FRONT..];
-        for (place, entry) in rest.chunks(ENTRY).enumerate() {
-            let last = place == rest.len().div_ceil(ENTRY) - 1;
-            match read_entry(generation, place as u64, entry) {
-                Some(record) => state.count(&record),
-                None if last => {}
-                None => return Err(damaged(format!("its entry at byte {} is broken", FRONT + place * ENTRY))),
+        let entries: Vec<&[u8]> = bytes[FRONT..].chunks(ENTRY).collect();
+        let broken_at = |place: usize| damaged(format!("its entry at byte {} is broken", FRONT + place * ENTRY));
+        // The first entry of which no copy is whole: those after it must be of the same write.
+        let mut broken: Option<usize> = None;
+        let mut whole = true;
+        for (place, entry) in entries.iter().enumerate() {
+            let copies = [0, 1].map(|copy| read_copy(generation, place as u64, copy, entry));
+            whole &= copies.iter().all(Option::is_some);
+            match (copies.into_iter().flatten().next(), broken) {
+                (Some(record), Some(first)) if first + (record.before as usize) < place => {
+                    return Err(broken_at(first));
+                }
+                (Some(record), _) => state.count(&record),
+                (None, _) => broken = broken.or(Some(place)),
             }
-            state.entries += 1;
         }
+        if let Some(first) = broken.filter(|first| entries.len() - first > MOST) {
+            return Err(broken_at(first));
+        }
+        state.entries = entries.len() as u64;
         state.turn(day(SystemTime::now()));
         // What follows a torn entry could not be told from damage.
-        let whole = rest.chunks(ENTRY).last().is_none_or(|entry| {
-            let place = state.entries - 1;
-            (0..2).all(|copy| read_copy(generation, place, copy, entry).is_some())
-        });
         if !whole {
             state.renew()?;
         }
         Ok(state)
     }
 
-    fn new(path: &Path, file: File, generation: u64, day: u64) -> Self {
+    fn new(path: &Path, file: File, generation: u64, day: u32) -> Self {
         Self {
             path: path.to_owned(),
-            file,
+            file: Arc::new(file),
             generation,
             entries: 0,
+            queue: Vec::new(),
+            queued: 0,
+            durable: 0,
+            writing: false,
             day,
             today: HashMap::new(),
             ever: HashMap::new(),
@@ -238,7 +293,7 @@ impl State {
     }
 
     /// It is `day` now, or still the last one that was seen.
-    fn turn(&mut self, day: u64) {
+    fn turn(&mut self, day: u32) {
         if day > self.day {
             self.day = day;
             self.today.clear();
@@ -257,32 +312,31 @@ impl State {
         }
     }
 
-    fn take(&mut self, wish: &Wish, now: SystemTime, instant: Instant) -> Result<Result<(), Exhausted>, Error> {
+    /// Counts a grant that is still to be written; gives its number.
+    fn queue(&mut self, wish: &Wish, now: SystemTime, instant: Instant) -> Result<u64, Exhausted> {
         if let Some(wait) = self.too_often(wish, instant) {
-            return Ok(Err(Exhausted::Minute { wait }));
+            return Err(Exhausted::Minute { wait });
         }
         self.turn(day(now));
         let left =
             |sums: &HashMap<Id, u64>, id: &Id, most: u64| most.saturating_sub(sums.get(id).copied().unwrap_or(0));
         let today = left(&self.today, &wish.client, wish.a_day);
         if wish.keys > today {
-            let again = SystemTime::UNIX_EPOCH + Duration::from_secs((self.day + 1) * SECONDS_A_DAY);
-            return Ok(Err(Exhausted::Day { left: today, again }));
+            let again = SystemTime::UNIX_EPOCH + Duration::from_secs((u64::from(self.day) + 1) * SECONDS_A_DAY);
+            return Err(Exhausted::Day { left: today, again });
         }
         let ever = left(&self.ever, &wish.key, wish.lifetime);
         if wish.keys > ever {
-            return Ok(Err(Exhausted::Life { left: ever }));
+            return Err(Exhausted::Life { left: ever });
         }
         if wish.keys == 0 {
-            return Ok(Ok(()));
+            return Ok(0);
         }
-        let record = Record { client: wish.client, key: wish.key, keys: wish.keys, day: self.day };
-        self.append(&record)?;
+        let record = Record { client: wish.client, key: wish.key, keys: wish.keys, day: self.day, before: 0 };
         self.count(&record);
-        if self.entries > SPARE + 2 * (self.today.len() + self.ever.len()) as u64 {
-            self.renew()?;
-        }
-        Ok(Ok(()))
+        self.queue.push(record);
+        self.queued += 1;
+        Ok(self.queued)
     }
 
     /// Takes a request from the client's minute; how long it has to wait if there is none.
@@ -302,31 +356,46 @@ impl State {
         None
     }
 
-    /// Writes a record. On return it is there for good.
-    fn append(&mut self, record: &Record) -> Result<(), Error> {
-        if self.failed {
-            let error = io::Error::other("an earlier write failed; start the server again when the disk is well");
-            return Err(Error::file("cannot write", &self.path)(error));
+    /// The next write: where to, how many grants it has, and its bytes.
+    fn next_write(&mut self) -> (Arc<File>, u64, Vec<u8>) {
+        let count = self.queue.len().min(MOST);
+        let mut bytes = Vec::with_capacity(count * ENTRY);
+        for (before, record) in self.queue.drain(..count).enumerate() {
+            let record = Record { before: before as u32, ..record };
+            bytes.extend(record.entry(self.generation, self.entries));
+            self.entries += 1;
         }
-        let bytes = record.entry(self.generation, self.entries);
-        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
-        self.failed = written.is_err();
-        self.entries += 1;
-        written.map_err(Error::file("cannot write", &self.path))
+        (self.file.clone(), count as u64, bytes)
     }
 
-    /// Writes the file anew, with the sums that still count.
+    /// A write of so many grants is over.
+    fn settle(&mut self, count: u64, written: io::Result<()>) -> Result<(), Error> {
+        if let Err(error) = written {
+            self.failed = true;
+            return Err(Error::file("cannot write", &self.path)(error));
+        }
+        self.durable += count;
+        match self.entries > SPARE + 2 * (self.today.len() + self.ever.len()) as u64 {
+            true => self.renew(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the file anew, with the sums that still count. What is queued is part of them.
     fn renew(&mut self) -> Result<(), Error> {
         let day = self.day;
-        let clients = self.today.iter().map(|(client, keys)| Record { client: *client, key: NOBODY, keys: *keys, day });
-        let keys = self.ever.iter().map(|(key, keys)| Record { client: NOBODY, key: *key, keys: *keys, day });
+        let record = |client: &Id, key: &Id, keys: u64| Record { client: *client, key: *key, keys, day, before: 0 };
+        let clients = self.today.iter().map(|(client, keys)| record(client, &NOBODY, *keys));
+        let keys = self.ever.iter().map(|(key, keys)| record(&NOBODY, key, *keys));
         let mut records: Vec<Record> = clients.chain(keys).collect();
         records.sort_unstable_by_key(|record| (record.client, record.key));
         // Until the new file has taken the old one's place for good, the old one counts, and nothing may be added to it.
         self.failed = true;
-        self.file = make(&self.path, self.generation + 1, &records)?;
+        self.file = Arc::new(make(&self.path, self.generation + 1, &records)?);
         self.generation += 1;
         self.entries = records.len() as u64;
+        self.queue.clear();
+        self.durable = self.queued;
         self.failed = false;
         Ok(())
     }
@@ -338,7 +407,9 @@ struct Record {
     client: Id,
     key: Id,
     keys: u64,
-    day: u64,
+    day: u32,
+    /// How many entries of the same write stand before this one.
+    before: u32,
 }
 
 impl Record {
@@ -349,7 +420,8 @@ impl Record {
             bytes[..16].copy_from_slice(&self.client);
             bytes[16..32].copy_from_slice(&self.key);
             bytes[32..40].copy_from_slice(&self.keys.to_le_bytes());
-            bytes[40..48].copy_from_slice(&self.day.to_le_bytes());
+            bytes[40..44].copy_from_slice(&self.day.to_le_bytes());
+            bytes[44..48].copy_from_slice(&self.before.to_le_bytes());
             let sum = checksum(generation, 2 * place + copy as u64, &bytes[..48]);
             bytes[48..].copy_from_slice(&sum);
         }
@@ -360,19 +432,14 @@ impl Record {
 /// One of the copies of the record at `place`, if it is whole.
 fn read_copy(generation: u64, place: u64, copy: usize, entry: &[u8]) -> Option<Record> {
     let bytes: &[u8; RECORD] = entry.get(copy * RECORD..)?.first_chunk()?;
-    let number = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     (checksum(generation, 2 * place + copy as u64, &bytes[..48]) == bytes[48..]).then_some(())?;
     Some(Record {
         client: *bytes.first_chunk()?,
         key: *bytes[16..].first_chunk()?,
-        keys: number(32)?,
-        day: number(40)?,
+        keys: u64::from_le_bytes(*bytes[32..].first_chunk()?),
+        day: u32::from_le_bytes(*bytes[40..].first_chunk()?),
+        before: u32::from_le_bytes(*bytes[44..].first_chunk()?),
     })
-}
-
-/// The record at `place`, if one of its copies is whole.
-fn read_entry(generation: u64, place: u64, entry: &[u8]) -> Option<Record> {
-    (0..2).find_map(|copy| read_copy(generation, place, copy, entry))
 }
 
 fn front(generation: u64) -> [u8; FRONT] {
@@ -415,8 +482,9 @@ fn first(hasher: &blake3::Hasher) -> Id {
 }
 
 /// The day at `now`, since 1970-01-01 in UTC.
-fn day(now: SystemTime) -> u64 {
-    now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() / SECONDS_A_DAY)
+fn day(now: SystemTime) -> u32 {
+    let days = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() / SECONDS_A_DAY);
+    u32::try_from(days).unwrap_or(u32::MAX)
 }
 
 /// `path` with something behind it.
@@ -496,7 +564,7 @@ mod tests {
     }
 
     fn take(budget: &Budget, client: &str, keys: u64, a_day: u64, now: SystemTime) -> Result<(), Exhausted> {
-        budget.state().take(&wish(client, keys, a_day), now, Instant::now()).unwrap()
+        budget.grant(&wish(client, keys, a_day), now, Instant::now()).unwrap()
     }
 
     #[test]
@@ -545,7 +613,7 @@ mod tests {
         let take = |budget: &Budget, client: &str, keys: u64, day: u64| {
             let mut wish = wish(client, keys, MUCH);
             (wish.lifetime, wish.key) = (100, budget.key);
-            budget.state().take(&wish, at(day, 0), Instant::now()).unwrap()
+            budget.grant(&wish, at(day, 0), Instant::now()).unwrap()
         };
         let budget = Budget::open(&path, KEY).unwrap();
         take(&budget, "alice", 60, 30_000).unwrap();
@@ -569,7 +637,7 @@ mod tests {
         let begin = Instant::now();
         let ask = |client: &str, after: f64| {
             let wish = Wish { a_minute: 6, ..wish(client, 1, MUCH) };
-            budget.state().take(&wish, SystemTime::now(), begin + Duration::from_secs_f64(after)).unwrap()
+            budget.grant(&wish, SystemTime::now(), begin + Duration::from_secs_f64(after)).unwrap()
         };
         (0..6).for_each(|_| ask("alice", 0.0).unwrap());
         let Err(Exhausted::Minute { wait }) = ask("alice", 1.0) else { panic!("a request too many") };
@@ -679,15 +747,45 @@ mod tests {
         bytes[FRONT + ENTRY + 3] ^= 1;
         bytes[FRONT + ENTRY + RECORD + 3] ^= 1;
         refused(&bytes, FRONT + ENTRY);
-        // Entries that changed places, one that is missing, one of an older file.
+        // Entries that changed places, and one that is missing before others than those of a last write.
         let (front, entries) = whole.split_at(FRONT);
         let [a, b, c] = [0, 1, 2].map(|i| &entries[i * ENTRY..][..ENTRY]);
         refused(&[front, b, a, c].concat(), FRONT);
-        refused(&[front, b, c].concat(), FRONT);
-        refused(&[&super::front(1)[..], a, b].concat(), FRONT);
+        refused(&[front, a, &vec![0; (MOST + 1) * ENTRY]].concat(), FRONT + ENTRY);
         std::fs::write(&path, b"vesica budget 2\n and what not, in a format that comes after this one: much later")
             .unwrap();
         assert!(Budget::open(&path, KEY).err().unwrap().to_string().contains("front cannot be read"));
+    }
+
+    #[test]
+    fn a_write_of_several_grants_may_be_torn_anywhere() {
+        let (_dir, path) = folder();
+        let budget = Budget::open(&path, KEY).unwrap();
+        budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
+        let bytes = {
+            let mut state = budget.state();
+            for keys in [10, 100, 1000] {
+                state.queue(&wish("alice", keys, MUCH), SystemTime::now(), Instant::now()).unwrap();
+            }
+            state.next_write().2
+        };
+        drop(budget);
+        let before = std::fs::read(&path).unwrap();
+        let opened = |lost: &[usize], then: &[u8]| {
+            let mut bytes = [&before, bytes.as_slice(), then].concat();
+            lost.iter().for_each(|entry| bytes[FRONT + entry * ENTRY..][..ENTRY].fill(0));
+            std::fs::write(&path, &bytes).unwrap();
+            Budget::open(&path, KEY).map(|budget| budget.granted("alice").0)
+        };
+        for (lost, granted) in
+            [(&[][..], 1111), (&[1], 1101), (&[2], 1011), (&[1, 2], 1001), (&[3], 111), (&[1, 2, 3], 1)]
+        {
+            assert_eq!(opened(lost, &[]).unwrap(), granted, "{lost:?}");
+        }
+        // One that came before the last write was on the disk.
+        assert!(matches!(opened(&[0], &[]), Err(Error::Damaged { .. })));
+        let after = Record { client: NOBODY, key: NOBODY, keys: 0, day: 0, before: 0 }.entry(0, 4);
+        assert!(matches!(opened(&[2], &after), Err(Error::Damaged { .. })));
     }
 
     #[test]
@@ -698,9 +796,15 @@ mod tests {
         {
             let mut state = budget.state();
             for i in 0..SPARE + 1 {
-                let record = Record { client: id("client", b"alice"), key: budget.key, keys: 1, day: 20_000 + i / 100 };
+                let record = Record {
+                    client: id("client", b"alice"),
+                    key: budget.key,
+                    keys: 1,
+                    day: 10_000 + i as u32 / 100,
+                    before: 0,
+                };
                 let bytes = record.entry(state.generation, state.entries);
-                state.file.write_all(&bytes).unwrap();
+                (&*state.file).write_all(&bytes).unwrap();
                 state.entries += 1;
                 state.count(&record);
             }
@@ -726,13 +830,15 @@ mod tests {
         let (_dir, path) = folder();
         let budget = Budget::open(&path, KEY).unwrap();
         budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
-        budget.state().file = File::open(&path).unwrap();
+        budget.state().file = Arc::new(File::open(&path).unwrap());
         let error = budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("list.budget"), "{error}");
-        budget.state().file = options().open(&path).unwrap();
+        budget.state().file = Arc::new(options().open(&path).unwrap());
         let error = budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap_err().to_string();
         assert!(error.contains("start the server again"), "{error}");
-        assert_eq!(budget.granted("alice").0, 1);
+        // What was not written is not there afterwards.
+        drop(budget);
+        assert_eq!(Budget::open(&path, KEY).unwrap().granted("alice").0, 1);
     }
 
     /// A server that is killed while it grants: what it said it granted is granted afterwards.

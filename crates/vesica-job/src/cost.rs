@@ -78,8 +78,8 @@ fn largest(keys: &[u64]) -> u64 {
 /// Opens the protocol on all sides and runs a unit, in which the party with most keys has `most` in the place of `whole`: what
 /// opening took each party, and what the unit took.
 ///
-/// As many units run at once as will be at work in the run. Threads that share a core's arithmetic units and caches are slower
-/// than one alone: on two threads of one core, by half.
+/// As many units run at once as will be at work in the run. Threads that share the parts and the caches of a core are slower
+/// than one alone.
 fn try_out(
     suite: &dyn Suite,
     plan: &Plan,

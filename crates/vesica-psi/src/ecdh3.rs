@@ -13,10 +13,9 @@
 //! Bytes: WIRE·(n_A + n_B + 2·n_C + min(n_A, n_B)) + L/8·(n_A + n_C) for n keys of each; if all learn, a bit or two a key more.
 //! Two that collude: A and B learn nothing of Z but the result; A and C compare c·a·V with what B answers and learn Y ∩ Z beside |X ∩ Y|;
 //! B and C compare c·b·U with it and learn X ∩ Z, and take b off I and learn |X ∩ Y|.
-//! Differs from the paper, and from [SF]: lists ascend; what is only compared travels as tags; [SF] shuffles with a weak generator; I is
-//! padded, so that C does not learn |X ∩ Y|; all may learn. The padding is a·H(x) of A's first keys: C cannot tell it from a·b·H(y)
-//! without a and b (DDH), and B does not see I. It is computed already, so that A's pace shows how much it pads by a copy an element, and
-//! not by a multiplication: some tens of nanoseconds each, which B can look for between its last tag of W and the first a·z.
+//! Differs from the paper, and from [SF]: lists ascend; what is only compared travels as tags; I is padded, so that C does not learn
+//! |X ∩ Y|; all may learn. The padding is a·H(x) of A's first keys: C cannot tell it from a·b·H(y) without a and b (DDH), and B does not
+//! see I. A has it already, so what it takes to pad is a copy: from its last tag of W to the first a·z, B sees some tens of nanoseconds each.
 
 use crate::marks::{self, Marking};
 use crate::masked::{Mask, PLACE, no_frames, nothing};
@@ -130,12 +129,10 @@ impl<G: Group> Ecdh3<G> {
         // 5. <- C: which of I are common;  -> B: which of V and of W are;  <- B: which of U are.
         b.step("tell");
         c.step("tell");
-        let [of_v, of_w] = marks::told(mask, c, &common, [(G::WIRE, n_y), (G::WIRE + PLACE, n_x)], None)?;
-        drop(common);
+        let [of_v, of_w] = marks::told(mask, c, common, [(G::WIRE, n_y), (G::WIRE + PLACE, n_x)], None)?;
         of_v.send(b)?;
-        drop(of_v);
         of_w.send(b)?;
-        let [keys] = marks::told(mask, b, &u, [(G::WIRE, n_x)], Some(of_w.count()))?;
+        let [keys] = marks::told(mask, b, u, [(G::WIRE, n_x)], Some(of_w.count()))?;
         Ok(keys.found())
     }
 
@@ -163,8 +160,8 @@ impl<G: Group> Ecdh3<G> {
 
         // 5. <- A: which of V and of W are common;  -> A: which of U are.
         a.step("tell");
-        let [keys] = marks::told(mask, a, &v, [(G::WIRE, n_y)], None)?;
-        let [of_u] = marks::told(mask, a, &w, [(mask.tag_bytes(), n_x)], Some(keys.count()))?;
+        let [keys] = marks::told(mask, a, v, [(G::WIRE, n_y)], None)?;
+        let [of_u] = marks::told(mask, a, w, [(mask.tag_bytes(), n_x)], Some(keys.count()))?;
         of_u.send(a)?;
         Ok(keys.found())
     }

@@ -66,11 +66,11 @@ impl Marked {
 }
 
 /// Receives which records of a list are marked, a bit each. Returns the places that stand in those: for each of `places` the one behind so
-/// many bytes of a record, which is a place in a list of so many items. Any number of records may be marked, or as many as are known to be.
+/// many bytes of a record, which is a place in a list of so many items. The list is not needed afterwards. Any number of records may be marked, or as many as are known to be.
 pub fn told<G: Group, const N: usize>(
     mask: &Mask<'_, G>,
     ch: &mut dyn Channel,
-    list: &Records,
+    list: Records,
     places: [(usize, u64); N],
     known: Option<u64>,
 ) -> Result<[Marked; N]> {
@@ -156,7 +156,7 @@ mod tests {
         let (found, ()) = two(
             |lines, _| {
                 with(|mask| {
-                    let [marked] = told(mask, lines.peer()?, &records(mask, len)?, [(PLACE, len)], known)?;
+                    let [marked] = told(mask, lines.peer()?, records(mask, len)?, [(PLACE, len)], known)?;
                     let Found::Places(places) = marked.found() else { panic!("places") };
                     let bytes = places.blocks().collect::<Result<Vec<_>>>()?.concat();
                     assert_eq!(bytes.len() as u64, places.records() * PLACE as u64);
@@ -186,7 +186,7 @@ mod tests {
                     with(|mask| {
                         let marks = [(PLACE, len), (0, len)];
                         let list = records(mask, len)?;
-                        let [marked, again] = told(mask, lines.peer()?, &list, marks, Some(want.len() as u64))?;
+                        let [marked, again] = told(mask, lines.peer()?, list, marks, Some(want.len() as u64))?;
                         Ok([marked, again].map(|marked| {
                             let Found::Places(places) = marked.found() else { panic!("places") };
                             places.blocks().flat_map(Result::unwrap).collect::<Vec<u8>>()

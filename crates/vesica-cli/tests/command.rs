@@ -113,9 +113,15 @@ fn schemas_are_those_that_are_checked_in() {
 #[test]
 fn info_names_what_runs() {
     let text = run(&["info"]).good().stdout;
-    for word in
-        ["version", env!("CARGO_PKG_VERSION"), "portable", "curve25519", "ecdh, rr22, kkrt", "malicious", "limits"]
-    {
+    for word in [
+        "version",
+        env!("CARGO_PKG_VERSION"),
+        "portable",
+        "curve25519",
+        "ecdh, ecdh-oprf, rr22, kkrt",
+        "malicious",
+        "limits",
+    ] {
         assert!(text.contains(word), "{word} is not in {text}");
     }
     let lowered = Running::start(vesica().arg("info").env("VESICA_CPU", "portable")).wait(LONG).good().stdout;

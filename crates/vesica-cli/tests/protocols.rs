@@ -5,8 +5,9 @@ mod two;
 use two::{LONG, Two};
 
 /// Every way to say a protocol in `[shared]`, and whether it allows that both learn.
-const WAYS: [(&str, bool); 7] = [
+const WAYS: [(&str, bool); 8] = [
     ("protocol = \"ecdh\"", true),
+    ("protocol = \"ecdh-oprf\"", true),
     ("protocol = \"rr22\"", true),
     ("protocol = \"rr22\"\nmode = \"low-comm\"", true),
     ("protocol = \"rr22\"\nsecurity = \"malicious\"", false),

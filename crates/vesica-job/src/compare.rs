@@ -92,7 +92,7 @@ fn name(plan: &Plan) -> String {
     let choice = &plan.choice;
     let mut name = choice.protocol.name().to_owned();
     match choice.protocol {
-        ProtocolName::Ecdh => name += &format!(" on {}", choice.curve.name()),
+        protocol if protocol.has_curve() => name += &format!(" on {}", choice.curve.name()),
         _ if choice.mode != vesica_spec::Mode::default() => name += &format!(", {}", choice.mode.name()),
         _ => {}
     }

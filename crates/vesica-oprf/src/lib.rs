@@ -8,6 +8,7 @@
 
 pub mod dh;
 mod dleq;
+pub mod ecdh_oprf;
 pub mod function;
 pub mod kkrt;
 pub mod rfc9497;

@@ -217,5 +217,6 @@ fn messages_have_the_same_lengths_in_the_same_order() {
         an_oprf_keeps_its_shape("fast", sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos), both);
         an_oprf_keeps_its_shape("low-comm", sides::rr22::<Block, _>(Security::SemiHonest, sides::band), both);
         an_oprf_keeps_its_shape("kkrt", sides::kkrt(448), both);
+        an_oprf_keeps_its_shape("ecdh-oprf", sides::ecdh_oprf::<Ristretto255>(), both);
     }
 }

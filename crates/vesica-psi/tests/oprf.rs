@@ -6,7 +6,8 @@ use sides::Side;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vesica_block::Block;
-use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};
+use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp256k1, Sm2};
+use vesica_oprf::rfc9497::Suite;
 use vesica_oprf::vole::Field;
 use vesica_oprf::{Oprf, Prf, Receiver, Sender};
 use vesica_ot::Security;
@@ -78,6 +79,54 @@ fn a_hostile_sender_of_dh_gets_an_error_that_names_it() {
         3,
         || dh::<Ristretto255>(Role::Receiver, digests(0, 30), (30, 31)),
         || dh::<Ristretto255>(Role::Sender, digests(10, 41), (31, 30)),
+    );
+}
+
+fn ecdh_oprf<G: Suite>(
+    role: Role,
+    keys: Vec<Digest>,
+    capacities: (usize, usize),
+    both: bool,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    Side::new(role, keys, capacities, both).run(sides::ecdh_oprf::<G>())
+}
+
+fn ecdh_oprf_agrees_with_the_ideal_functionality<G: Suite>() {
+    for Sets { name, xs, ys } in set_pairs() {
+        for (pad, both) in [(0, true), (3, false), (3, true)] {
+            let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+            let (a, b) = two(
+                ecdh_oprf::<G>(Role::Receiver, xs.clone(), (n, m), both),
+                ecdh_oprf::<G>(Role::Sender, ys.clone(), (m, n), both),
+            );
+            let [mut a, mut b] = [a.unwrap(), b.unwrap()];
+            a.sort_unstable();
+            b.sort_unstable();
+            assert_eq!(a, ideal::intersection(&xs, &ys), "{}: {name}", G::NAME);
+            assert_eq!(b, if both { ideal::intersection(&ys, &xs) } else { vec![] }, "{}: {name}", G::NAME);
+        }
+    }
+}
+
+#[test]
+fn ecdh_oprf_finds_what_the_ideal_functionality_does() {
+    ecdh_oprf_agrees_with_the_ideal_functionality::<Curve25519>();
+    ecdh_oprf_agrees_with_the_ideal_functionality::<Ristretto255>();
+    ecdh_oprf_agrees_with_the_ideal_functionality::<FourQ>();
+    ecdh_oprf_agrees_with_the_ideal_functionality::<Sm2>();
+    ecdh_oprf_agrees_with_the_ideal_functionality::<Secp256k1>();
+    ecdh_oprf_agrees_with_the_ideal_functionality::<P256Sec1>();
+}
+
+/// What cannot be noticed is a bit that makes another element of an element, or another value of a value. What a receiver can
+/// do wrong is one message: `vesica_oprf::ecdh_oprf` tests that.
+#[test]
+fn a_hostile_sender_of_ecdh_oprf_gets_an_error_that_names_it() {
+    names_its_peer(
+        "receiver",
+        2,
+        || ecdh_oprf::<Ristretto255>(Role::Receiver, digests(0, 30), (30, 31), false),
+        || ecdh_oprf::<Ristretto255>(Role::Sender, digests(10, 41), (31, 30), false),
     );
 }
 

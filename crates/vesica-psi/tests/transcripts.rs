@@ -162,6 +162,24 @@ fn rr22() {
 }
 
 #[test]
+fn ecdh_oprf() {
+    fn add<G: Suite>(transcripts: &mut Map<String, Value>) {
+        for both in [false, true] {
+            let case = format!("{}, {}", G::NAME, learners(both));
+            transcripts.insert(case, oprf(sides::ecdh_oprf::<G>(), both, 10));
+        }
+    }
+    let mut transcripts = Map::new();
+    add::<Curve25519>(&mut transcripts);
+    add::<Ristretto255>(&mut transcripts);
+    add::<FourQ>(&mut transcripts);
+    add::<Sm2>(&mut transcripts);
+    add::<Secp256k1>(&mut transcripts);
+    add::<P256Sec1>(&mut transcripts);
+    check("ecdh-oprf", transcripts);
+}
+
+#[test]
 fn kkrt() {
     let mut transcripts = Map::new();
     for both in [false, true] {

@@ -145,7 +145,7 @@ fn asked(
     // The columns that come with a key are known now, and where they go must be good before keys are paid for.
     drop(sink(plan, table, &Nothing(fetched.offer.values.clone()))?);
     let public = fetched.offer.public().map_err(Error::Sent)?;
-    let function = vesica_suite::function::client(fetched.offer.curve, fetched.offer.verifiable, &public)
+    let function = vesica_suite::function::client(fetched.offer.curve, fetched.offer.verifiable.then_some(&public[..]))
         .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))?;
     let rules = rules(plan, &fetched)?;
     let reading = Reading {

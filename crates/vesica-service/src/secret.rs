@@ -15,6 +15,7 @@ use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic, random};
 use vesica_job::rooms::replace_privately;
 use vesica_oprf::function::ServerFunction;
 use vesica_spec::service::{Secret as Place, ServePlan, Service};
+use vesica_types::Secret;
 use zeroize::Zeroizing;
 
 /// The variable in which a passphrase is looked for.
@@ -153,7 +154,9 @@ pub fn function(plan: &ServePlan, public: &[u8]) -> Result<Arc<dyn ServerFunctio
 /// If answers are to be proved and the group has no proofs.
 pub fn function_of(plan: &ServePlan, seed: &Seed) -> Result<Arc<dyn ServerFunction>, Error> {
     let Service { curve, verifiable, .. } = plan.service;
-    vesica_suite::function::server(curve, verifiable, seed).map_err(|error| Error::Setup(error.to_string()))
+    vesica_suite::function::server(curve, verifiable, &Secret::new(**seed))
+        .map(Arc::from)
+        .map_err(|error| Error::Setup(error.to_string()))
 }
 
 /// Whether other users may read the file.

@@ -118,6 +118,7 @@ fn other_jobs_go_through_the_files_that_the_map_names() {
             "learns = [\"alice\", \"bob\"]",
         ),
         ("| `protocol = \"rr22\"` |", "\"ecdh\"", "\"rr22\""),
+        ("| `protocol = \"ecdh-oprf\"` |", "\"ecdh\"", "\"ecdh-oprf\""),
         ("| `protocol = \"kkrt\"` |", "\"ecdh\"", "\"kkrt\""),
         ("| `protocol = \"hash\"` |", "\"ecdh\"", "\"hash\"\naccept = [\"guessable_keys\"]"),
     ] {

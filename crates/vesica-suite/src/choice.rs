@@ -36,6 +36,9 @@ pub enum ProtocolName {
     /// Diffie-Hellman masking: the oldest and simplest; most arithmetic.
     #[default]
     Ecdh,
+    /// The function of RFC 9497, which also serves many clients under one key: Diffie-Hellman, blinded by multiplication.
+    #[serde(rename = "ecdh-oprf")]
+    EcdhOprf,
     /// Vector OLE and an oblivious store (Raghuraman, Rindal 2022): by far the fastest, and the least traffic from some
     /// ten thousand keys on.
     Rr22,
@@ -111,14 +114,20 @@ impl Security {
 }
 
 impl ProtocolName {
+    /// Whether it works in the group of a curve that the job may choose.
+    pub fn has_curve(self) -> bool {
+        matches!(self, ProtocolName::Ecdh | ProtocolName::EcdhOprf)
+    }
+
     /// Every protocol.
     pub const ALL: &'static [ProtocolName] =
-        &[ProtocolName::Ecdh, ProtocolName::Rr22, ProtocolName::Kkrt, ProtocolName::Hash];
+        &[ProtocolName::Ecdh, ProtocolName::EcdhOprf, ProtocolName::Rr22, ProtocolName::Kkrt, ProtocolName::Hash];
 
     /// As it stands in a job.
     pub fn name(self) -> &'static str {
         match self {
             ProtocolName::Ecdh => "ecdh",
+            ProtocolName::EcdhOprf => "ecdh-oprf",
             ProtocolName::Rr22 => "rr22",
             ProtocolName::Kkrt => "kkrt",
             ProtocolName::Hash => "hash",

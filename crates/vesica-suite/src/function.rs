@@ -1,83 +1,102 @@
-//! The oblivious function of a service, by the name of its curve.
+//! From a curve's name to the function of RFC 9497 in its group, for services and for jobs.
 
 use crate::CurveName;
-use crate::curve;
-use std::sync::Arc;
-use vesica_curve::{Curve25519, FourQ, P256Sec1, Ristretto255, Secp256k1, Sm2};
 use vesica_oprf::function::{ClientFunction, ServerFunction, Unusable};
-use vesica_oprf::rfc9497;
+use vesica_oprf::rfc9497::{self, Suite};
 use vesica_types::Secret;
 
-/// The id of the parameter set.
+/// Something to do with a suite that is known by its curve's name only at run time.
+pub(crate) trait WithSuite {
+    /// What comes of it.
+    type Out;
+
+    /// Does it.
+    fn with<G: Suite>(self) -> Self::Out;
+}
+
+/// Does `work` with the suite of the curve called `name`.
+pub(crate) fn with_suite<W: WithSuite>(name: CurveName, work: W) -> W::Out {
+    match name {
+        CurveName::Curve25519 => work.with::<vesica_curve::Curve25519>(),
+        CurveName::Ristretto255 => work.with::<vesica_curve::Ristretto255>(),
+        CurveName::FourQ => work.with::<vesica_curve::FourQ>(),
+        CurveName::Sm2 => work.with::<vesica_curve::Sm2>(),
+        CurveName::Secp256k1 => work.with::<vesica_curve::Secp256k1>(),
+        // With the sign of y, which the RFC's encoding has.
+        CurveName::P256 => work.with::<vesica_curve::P256Sec1>(),
+    }
+}
+
+/// The id of a curve's parameter set.
 pub fn set(curve: CurveName) -> &'static str {
-    curve::set(curve).id
+    crate::curve::set(curve).id
 }
 
-/// Calls a function of `rfc9497` for the group of a curve.
-macro_rules! in_group {
-    ($curve:expr, $function:ident($($argument:expr),*)) => {
-        match $curve {
-            CurveName::Curve25519 => rfc9497::$function::<Curve25519>($($argument),*),
-            CurveName::Ristretto255 => rfc9497::$function::<Ristretto255>($($argument),*),
-            CurveName::FourQ => rfc9497::$function::<FourQ>($($argument),*),
-            CurveName::Sm2 => rfc9497::$function::<Sm2>($($argument),*),
-            CurveName::Secp256k1 => rfc9497::$function::<Secp256k1>($($argument),*),
-            CurveName::P256 => rfc9497::$function::<P256Sec1>($($argument),*),
+/// The server's side on a curve, for the key that a seed names.
+///
+/// # Errors
+/// [`Unusable::NotVerifiable`] if that is asked of a curve without proofs.
+pub fn server(
+    curve: CurveName,
+    verifiable: bool,
+    seed: &Secret<[u8; 32]>,
+) -> Result<Box<dyn ServerFunction>, Unusable> {
+    struct Open<'a>(bool, &'a Secret<[u8; 32]>);
+
+    impl WithSuite for Open<'_> {
+        type Out = Result<Box<dyn ServerFunction>, Unusable>;
+
+        fn with<G: Suite>(self) -> Self::Out {
+            rfc9497::server::<G>(self.0, self.1)
         }
-    };
+    }
+
+    with_suite(curve, Open(verifiable, seed))
 }
 
-/// The server's side, whose scalar is derived from `seed`.
+/// A client's side on a curve: for answers that are proved by `published`, a server's public key, or for answers that are not.
 ///
 /// # Errors
-/// If answers are to be proved and the group has no proofs.
-pub fn server(curve: CurveName, verifiable: bool, seed: &[u8; 32]) -> Result<Arc<dyn ServerFunction>, Unusable> {
-    let seed = Secret::new(*seed);
-    in_group!(curve, server(verifiable, &seed)).map(Arc::from)
-}
+/// [`Unusable::NotVerifiable`] if the curve has no proofs; [`Unusable::PublicKey`] if the key is not one element of the group.
+pub fn client(curve: CurveName, published: Option<&[u8]>) -> Result<Box<dyn ClientFunction>, Unusable> {
+    struct Open<'a>(Option<&'a [u8]>);
 
-/// The client's side; `public` is the server's public key, by which answers are proved if the function is verifiable.
-///
-/// # Errors
-/// If the group has no proofs, or the public key is none.
-pub fn client(curve: CurveName, verifiable: bool, public: &[u8]) -> Result<Box<dyn ClientFunction>, Unusable> {
-    let published = verifiable.then_some(public);
-    in_group!(curve, client(published))
+    impl WithSuite for Open<'_> {
+        type Out = Result<Box<dyn ClientFunction>, Unusable>;
+
+        fn with<G: Suite>(self) -> Self::Out {
+            rfc9497::client::<G>(self.0)
+        }
+    }
+
+    with_suite(curve, Open(published))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_testkit::fixed_rng;
+    use vesica_session::SessionRng;
     use vesica_types::KeyDigest;
 
     #[test]
-    fn every_curve_has_a_function() {
-        let keys = [KeyDigest([1; 32]), KeyDigest([2; 32])];
+    fn every_curve_has_the_function_and_two_can_prove_it() {
+        let seed = Secret::new([5; 32]);
         for &curve in CurveName::ALL {
+            let provable = matches!(curve, CurveName::Ristretto255 | CurveName::P256);
             for verifiable in [false, true] {
-                let has_proofs = matches!(curve, CurveName::Ristretto255 | CurveName::P256);
-                let server = match server(curve, verifiable, &[7; 32]) {
-                    Err(error) => {
-                        assert!(verifiable && !has_proofs, "{error}");
-                        continue;
-                    }
-                    Ok(server) => server,
-                };
-                assert!(!verifiable || has_proofs);
-                let client = client(curve, verifiable, server.public()).unwrap();
-                let (mut rng, mut wire, mut evaluated, mut outputs) =
-                    (fixed_rng(1), Vec::new(), Vec::new(), Vec::new());
-                let blinded = client.blind(&keys, &mut rng, &mut wire);
-                server.evaluate(&wire, &[3; 32], &mut evaluated).unwrap();
-                let proof = verifiable.then(|| server.prove(&wire, &evaluated, &mut rng));
-                server.eval(&keys, &mut outputs);
-                assert_eq!(
-                    blinded.finalize(&evaluated, proof.as_deref(), &[4; 32]).unwrap(),
-                    outputs,
-                    "{}",
-                    curve.name()
-                );
+                let server = server(curve, verifiable, &seed);
+                assert_eq!(server.is_ok(), provable || !verifiable, "{}", curve.name());
+                let Ok(server) = server else { continue };
+                assert_eq!(server.proof_bytes().is_some(), verifiable);
+                let client = client(curve, verifiable.then(|| server.public())).unwrap();
+                let keys = [[1; 32], [2; 32]].map(KeyDigest);
+                let (mut want, mut blinded, mut answer) = (Vec::new(), Vec::new(), Vec::new());
+                server.eval(&keys, &mut want);
+                let mut rng = SessionRng::from_seed([1; 32].into());
+                let request = client.blind(&keys, &mut rng, &mut blinded);
+                server.evaluate(&blinded, &[0; 32], &mut answer).unwrap();
+                let proof = verifiable.then(|| server.prove(&blinded, &answer, &mut rng));
+                assert_eq!(request.finalize(&answer, proof.as_deref(), &[0; 32]).unwrap(), want, "{}", curve.name());
             }
         }
     }

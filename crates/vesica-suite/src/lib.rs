@@ -8,6 +8,7 @@ mod count;
 mod curve;
 mod ecdh;
 mod ecdh3;
+mod ecdh_oprf;
 pub mod function;
 mod hash;
 mod kkrt;
@@ -184,6 +185,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Ecdh if choice.result == ResultKind::Count => count::suite(choice),
         ProtocolName::Ecdh if choice.parties == 3 => ecdh3::suite(choice),
         ProtocolName::Ecdh => ecdh::suite(choice),
+        ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Hash => Box::new(hash::Hash::new(choice)),
@@ -196,7 +198,7 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
     for &protocol in ProtocolName::ALL {
         for mode in [Mode::Fast, Mode::LowComm] {
             for security in [Security::SemiHonest, Security::Malicious] {
-                let curve = if protocol == ProtocolName::Ecdh { choice.curve } else { CurveName::default() };
+                let curve = if protocol.has_curve() { choice.curve } else { CurveName::default() };
                 all.push(Choice { protocol, mode, security, curve, ..choice.clone() });
             }
         }
@@ -219,8 +221,9 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let why = format!("\"{}\" is of use only with protocol = \"rr22\"; remove it", choice.mode.name());
         return refusal("shared.mode", why);
     }
-    if choice.curve != CurveName::default() && choice.protocol != ProtocolName::Ecdh {
-        let why = format!("\"{}\" is of use only with protocol = \"ecdh\"; remove it", choice.curve.name());
+    if choice.curve != CurveName::default() && !choice.protocol.has_curve() {
+        let why =
+            format!("\"{}\" is of use only with protocol = \"ecdh\" or \"ecdh-oprf\"; remove it", choice.curve.name());
         return refusal("shared.curve", why);
     }
     if choice.parties > 3 {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vesica_curve::{Blind, Group};
 use vesica_oprf::Oprf;
 use vesica_oprf::dh::{self, Dh};
+use vesica_oprf::ecdh_oprf::{self, EcdhOprf};
 use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::rfc9497::Suite;
 use vesica_oprf::vole::{Field, Params, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
@@ -98,6 +100,11 @@ pub fn kkrt(width: usize) -> impl Choose<Kkrt> {
 /// Diffie-Hellman's function in the group `G`.
 pub fn dh<G: Blind>() -> impl Choose<Dh<G>> {
     |keys| Dh::new(dh::Params { session: SESSION, keys })
+}
+
+/// RFC 9497's function in the group `G`.
+pub fn ecdh_oprf<G: Suite>() -> impl Choose<EcdhOprf<G>> {
+    |keys| EcdhOprf::new(ecdh_oprf::Params { session: SESSION, keys })
 }
 
 /// A side of ECDH in the group `G`, where both learn.

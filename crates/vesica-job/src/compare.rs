@@ -6,7 +6,7 @@ use crate::tell::numbers::size;
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_session::Reveal;
-use vesica_spec::{Extra, Plan, ProtocolName, Security};
+use vesica_spec::{Extra, Plan, Security};
 use vesica_suite::choices;
 
 /// One way to do a job.

@@ -36,7 +36,7 @@ impl Kernel for Combine<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> edwards::Points {
         let neutral = Point { x: Fe::<V>::zero(), y: Fe::one(), z: Fe::one(), t: Fe::zero() };
-        let mut sums = vec![neutral; DIGITS];
+        let mut sums = [neutral; DIGITS];
         for (points, weights) in self.points.iter().zip(self.weights.chunks(Block::LANES)) {
             // Behind the last element the digits are zero.
             let mut digits = [[0u64; Block::LANES]; DIGITS];

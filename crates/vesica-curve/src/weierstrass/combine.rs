@@ -120,7 +120,7 @@ impl<C: Curve> Kernel for Combine<'_, C> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points<C> {
         let half = splat(const { Held::<C>::of(half::<C>()) });
-        let mut sums = vec![neutral::<C, V>(); DIGITS];
+        let mut sums = [neutral::<C, V>(); DIGITS];
         for (block, weights) in self.weights.chunks(8).enumerate() {
             // Behind the last element the digits are zero.
             let mut digits = [[0u64; 8]; DIGITS];

@@ -153,12 +153,12 @@ impl Talk<'_> {
     fn note(&self, what: What<'_>) -> Result<(), Error> {
         let fingerprint = self.link.secured().fingerprint.map(|fingerprint| fingerprint.to_string());
         let client = self.link.peer().name();
-        Ok(self.answers.audit.write(&Entry {
+        self.answers.audit.write(&Entry {
             client,
             fingerprint: fingerprint.as_deref(),
             address: self.link.address(),
             what,
-        })?)
+        })
     }
 
     fn describe(&mut self, ch: &mut dyn Channel) -> Result<(), Error> {

@@ -174,6 +174,7 @@ impl Budget {
     }
 
     /// How many keys `client` was granted today, and all clients under the service's key.
+    #[cfg(test)]
     pub fn granted(&self, client: &str) -> (u64, u64) {
         let mut state = self.state();
         state.turn(day(SystemTime::now()));

@@ -51,6 +51,9 @@ pub fn serve(
     let hard = Arc::new(Stop { ctl: ctl.clone(), now: AtomicBool::new(false) });
     let door = endpoint.door(clients(&plan.guests), limits(plan), hard.clone())?;
     answers.metrics.set_ready(true);
+    if let Some(address) = answers.metrics.address() {
+        ctl.note(format!("health and metrics at http://{address}/metrics"));
+    }
     ctl.note(format!("serving {} keys; offer {}", answers.store().len(), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {

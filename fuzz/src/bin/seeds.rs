@@ -225,7 +225,10 @@ fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
         let folder = scratch().join(name);
         let mut builder = Builder::new(&folder, Shape { lifetime: 1 << 10, value }, 1 << 20, scratch())?;
         let mut batch = builder.sealer().batch();
-        (0..20u8).try_for_each(|i| batch.add(&[i; 32], value.map(|_| &[i][..])))?;
+        for i in 0..20u8 {
+            let text = value.map(|_| [i]);
+            batch.add(&[i; 32], text.as_ref().map(|text| &text[..]))?;
+        }
         builder.push(&batch)?;
         builder.finish([9; 32], 1)?;
         let mut delta = Delta::new(&folder, 1 << 20, scratch())?;

@@ -2,7 +2,7 @@
 //! "Modular multiplication without trial division", Math. Comp. 44, 1985), in constant time.
 
 use std::fmt;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// A number below a group's order, in little-endian words. It may be public or secret; it is wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -101,12 +101,12 @@ impl Order {
     /// 1/a mod n: a^(n - 2), by the bits of n - 2, which are public.
     pub(crate) fn inverse(&self, a: &[u64; 4]) -> [u64; 4] {
         let (exponent, _) = subtract(&self.n, &[2, 0, 0, 0]);
-        let base = self.montgomery(a, &self.r2);
-        let mut power = self.montgomery(&[1, 0, 0, 0], &self.r2);
+        let base = Zeroizing::new(self.montgomery(a, &self.r2));
+        let mut power = Zeroizing::new(self.montgomery(&[1, 0, 0, 0], &self.r2));
         for i in (0..256).rev() {
-            power = self.montgomery(&power, &power);
+            *power = self.montgomery(&power, &power);
             if exponent[i / 64] >> (i % 64) & 1 == 1 {
-                power = self.montgomery(&power, &base);
+                *power = self.montgomery(&power, &base);
             }
         }
         self.montgomery(&power, &[1, 0, 0, 0])

@@ -86,11 +86,14 @@ fn follows_the_rfc<G: Suite>(file: &str) {
                 let answer = G::decode(&evaluated[i * G::WIRE..][..G::WIRE], &COINS).unwrap();
                 answer.mul(&request.inverse).encode(&mut element);
                 let got: Vec<_> = Context::<G>::finalize(&request.inputs, request.each, &element).collect();
-                assert_eq!(got, [want.clone()]);
+                assert_eq!(got, std::slice::from_ref(want));
                 // A request of one is proved and finished by itself.
                 if outputs.len() == 1 {
                     let proof = verifiable.then(|| text(&vector["Proof"]["proof"]));
-                    assert_eq!(request.finish(&evaluated, proof.as_deref(), &COINS).unwrap(), [want.clone()]);
+                    assert_eq!(
+                        request.finish(&evaluated, proof.as_deref(), &COINS).unwrap(),
+                        std::slice::from_ref(want)
+                    );
                 }
             }
         }

@@ -177,7 +177,7 @@ impl Talk<'_> {
 
     fn chunks(&self, ch: &mut dyn Channel, part: u64, from: u64) -> Result<(), Error> {
         let sums = usize::try_from(part).ok().and_then(|part| Some((part, self.store.sums(part)?.len() as u64 / 32)));
-        let Some((part, end)) = sums.filter(|(_, end)| from <= *end) else { return Err(no_such(ch, "a chunk")) };
+        let Some((part, end)) = sums.filter(|(_, end)| from < *end) else { return Err(no_such(ch, "a chunk")) };
         let start = Instant::now();
         messages::accept(ch)?;
         let mut bytes = 0;

@@ -29,7 +29,10 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
     let asked = asked(plan, &*table, &link, &mut clock, ctl);
-    let Answered { fetched, keys, hits, lanes } = asked.inspect_err(|error| link::leave(&link, error))?;
+    let Answered { fetched, keys, outputs, lanes } = asked.inspect_err(|error| link::leave(&link, error))?;
+    // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
+    let hits = clock.phase("find", "keys", None, || found(&fetched.store, &outputs))?;
+    drop(outputs);
     let secured = link.secured();
     let write = || write(plan, &*table, &fetched, &keys, &hits);
     let (output, matched_rows) = clock.phase("write", "rows", None, write)?;
@@ -118,6 +121,12 @@ pub fn local(plan: &AskPlan) -> Result<Box<dyn Table>, Error> {
     Ok(table)
 }
 
+/// A key with the function at it.
+struct Asked {
+    key: KeyId,
+    output: Output,
+}
+
 /// A key that was found.
 struct Hit {
     key: KeyId,
@@ -129,7 +138,7 @@ struct Answered {
     fetched: Fetched,
     keys: Keys,
     /// In the order of keys.
-    hits: Vec<Hit>,
+    outputs: Vec<Asked>,
     lanes: u64,
 }
 
@@ -156,11 +165,10 @@ fn asked(
         workers: plan.workers as u32,
     };
     let keys = clock.phase("read", "rows", table.rows(), || Keys::extract(table, reading, &plan.scratch, ctl))?;
-    let (hits, lanes) = clock.phase("ask", "keys", Some(keys.distinct), || {
-        look_up(plan, &*function, &fetched.store, &keys, &mut counter, ctl)
-    })?;
+    let ask = || ask_all(plan, &*function, &keys, &mut counter, ctl);
+    let (outputs, lanes) = clock.phase("ask", "keys", Some(keys.distinct), ask)?;
     counter.end()?;
-    Ok(Answered { fetched, keys, hits, lanes })
+    Ok(Answered { fetched, keys, outputs, lanes })
 }
 
 /// The rules of each key column, as the offer has them.
@@ -169,16 +177,16 @@ fn rules(plan: &AskPlan, fetched: &Fetched) -> Result<Vec<Vec<vesica_spec::Rule>
     Ok(vesica_spec::service::rules(&fetched.offer.rules, columns)?)
 }
 
-/// The keys that are in the store, in their order, and how many lanes asked for them.
-fn look_up(
+/// The function at every key, in their order, and on how many lanes it was asked for. Requests are of one size but for the last: how
+/// many keys have which digests does not show.
+fn ask_all(
     plan: &AskPlan,
     function: &dyn ClientFunction,
-    store: &Store,
     keys: &Keys,
     counter: &mut Counter<'_>,
     ctl: &Control,
-) -> Result<(Vec<Hit>, u64), Error> {
-    let (mut hits, mut most_lanes) = (Vec::new(), 0);
+) -> Result<(Vec<Asked>, u64), Error> {
+    let (mut outputs, mut most_lanes) = (Vec::new(), 0);
     let mut waiting: Vec<(KeyDigest, KeyId)> = Vec::new();
     let done = AtomicU64::new(0);
     for part in 0..PARTS {
@@ -186,73 +194,69 @@ fn look_up(
             waiting.push((KeyDigest(*digest), key));
             Ok(())
         })?;
-        if waiting.len() as u64 >= MOST_KEYS / 2 || part + 1 == PARTS {
+        let is_last = part + 1 == PARTS;
+        while waiting.len() as u64 >= MOST_KEYS || (is_last && !waiting.is_empty()) {
+            let rest = waiting.split_off(waiting.len().min(MOST_KEYS as usize));
             let lanes = (waiting.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
             most_lanes = lanes.max(most_lanes);
-            for waiting in waiting.chunks(MOST_KEYS as usize) {
-                hits.extend(request(function, store, waiting, lanes, counter, &done, ctl)?);
-            }
-            waiting.clear();
+            outputs.extend(request(function, &waiting, lanes, counter, &done, ctl)?);
+            waiting = rest;
         }
     }
-    Ok((hits, most_lanes))
+    Ok((outputs, most_lanes))
 }
 
-/// One request: the keys of `asked` that are in the store.
+/// One request: the function at the keys of `asked`.
 fn request(
     function: &dyn ClientFunction,
-    store: &Store,
     asked: &[(KeyDigest, KeyId)],
     lanes: u64,
     counter: &mut Counter<'_>,
     done: &AtomicU64,
     ctl: &Control,
-) -> Result<Vec<Hit>, Error> {
+) -> Result<Vec<Asked>, Error> {
     let lines = counter.ask(asked.len() as u64, lanes)?;
     std::thread::scope(|scope| {
         let on_a_lane = |(mut line, share): (Box<dyn vesica_session::Channel>, std::ops::Range<u64>)| {
             let asked = &asked[share.start as usize..share.end as usize];
-            scope.spawn(move || -> Result<Vec<Hit>, Error> {
+            scope.spawn(move || -> Result<Vec<Asked>, Error> {
                 let digests: Vec<KeyDigest> = asked.iter().map(|(digest, _)| *digest).collect();
                 let mut rng = SessionRng::from_os()
                     .map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
-                let (mut hits, mut at, mut failed) = (Vec::new(), 0, None);
-                let heard = unbalanced::ask(function, &digests, &mut *line, &mut rng, |_, outputs| {
+                let mut all = Vec::with_capacity(asked.len());
+                unbalanced::ask(function, &digests, &mut *line, &mut rng, |_, outputs| {
                     ctl.check()?;
-                    match found(store, &outputs, &asked[at..]) {
-                        Ok(found) => hits.extend(found),
-                        Err(error) => {
-                            failed = Some(error);
-                            return Err(vesica_session::Error::Cancelled);
-                        }
-                    }
-                    at += outputs.len();
-                    ctl.event(Event::Done(
-                        done.fetch_add(outputs.len() as u64, Ordering::Relaxed) + outputs.len() as u64,
-                    ));
+                    let keys = &asked[all.len()..];
+                    let n = outputs.len() as u64;
+                    all.extend(keys.iter().zip(outputs).map(|((_, key), output)| Asked { key: *key, output }));
+                    ctl.event(Event::Done(done.fetch_add(n, Ordering::Relaxed) + n));
                     Ok(())
-                });
-                match failed {
-                    Some(error) => Err(error),
-                    None => heard.map(|()| hits).map_err(Error::from),
-                }
+                })?;
+                Ok(all)
             })
         };
         let working: Vec<_> = lines.into_iter().zip(shares(asked.len() as u64, lanes)).map(on_a_lane).collect();
-        let mut hits = Vec::new();
+        let mut all = Vec::with_capacity(asked.len());
         for lane in working {
-            hits.extend(lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            all.extend(lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        Ok(hits)
+        Ok(all)
     })
 }
 
-/// Those of `outputs`, which belong to the first of `asked`, that are in the store.
-fn found(store: &Store, outputs: &[Output], asked: &[(KeyDigest, KeyId)]) -> Result<Vec<Hit>, Error> {
-    let bytes: Vec<[u8; 32]> = outputs.iter().map(|output| output.0).collect();
-    let found = store.find_all(&bytes)?;
-    let hits = found.iter().zip(outputs).zip(asked).filter(|((found, _), _)| found.is_some());
-    Ok(hits.map(|((_, output), (_, key))| Hit { key: *key, output: *output }).collect())
+/// Keys that are looked up together: they go through the store in the order of tags.
+const TOGETHER: usize = 1 << 16;
+
+/// Those keys that are in the store.
+fn found(store: &Store, asked: &[Asked]) -> Result<Vec<Hit>, Error> {
+    let mut hits = Vec::new();
+    for asked in asked.chunks(TOGETHER) {
+        let bytes: Vec<[u8; 32]> = asked.iter().map(|asked| asked.output.0).collect();
+        let found = store.find_all(&bytes)?;
+        let here = asked.iter().zip(found).filter(|(_, found)| found.is_some());
+        hits.extend(here.map(|(asked, _)| Hit { key: asked.key, output: asked.output }));
+    }
+    Ok(hits)
 }
 
 /// The values that stand beside rows that were found.

@@ -205,6 +205,9 @@ impl<'a> Counter<'a> {
         end: u64,
         mut each: impl FnMut(&[u8]) -> std::result::Result<(), Error>,
     ) -> std::result::Result<(), Error> {
+        if from == end {
+            return Ok(());
+        }
         self.put(Question::Chunks { part: part as u64, from })?;
         (from..end).try_for_each(|_| each(&self.ch.recv(CHUNK)?))
     }

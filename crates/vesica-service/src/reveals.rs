@@ -14,8 +14,9 @@ const KEYS_ASKED: Reveal = Reveal {
 const LIST_SIZE: Reveal = Reveal {
     name: "list_size",
     to: Learner::Place(1),
-    what: "how many keys {0}'s list has, how many were added and removed at each update, and which tags were removed; a tag says \
-           nothing to whoever did not ask for its key",
+    what: "how many keys {0}'s list has, how many were added, removed or given another value at each update, and which tags \
+           those are; how long values are padded to, which is the length of the longest unless service.value_bytes says more. A tag \
+           says nothing to whoever did not ask for its key",
 };
 
 /// The values.

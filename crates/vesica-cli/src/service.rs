@@ -57,11 +57,12 @@ pub fn prepare(args: Prepare) -> Outcome {
 }
 
 pub fn serve(args: Serve) -> Outcome {
+    let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    // Looked at before it is read: a change in between is then seen as one.
+    let seen: Mutex<Option<SystemTime>> = Mutex::new(changed(&args.document));
     let plan = server(&args.document)?;
     let screen = progress::begin(args.log.map_or(How::Shown, How::Logged));
     interrupt::stops(screen.control())?;
-    let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
-    let seen: Mutex<Option<SystemTime>> = Mutex::new(changed(&args.document));
     let again = || {
         let now = changed(&args.document);
         let mut seen = seen.lock().expect("nobody panics with it");

@@ -54,6 +54,9 @@ pub struct Endpoint {
     /// The largest message of a line, in bytes: 64 KiB to 64 MiB, 8 MiB by default. The smaller of both sides' holds. A
     /// line keeps at most a quarter more than this waiting in each direction.
     pub window: u32,
+    /// The most bytes that may wait on lines that the peer has opened and this side has not; no bound of their own by default, where
+    /// both sides open the same lines and each waits for the other's. A service does not wait for what it did not ask for.
+    pub unasked: Option<usize>,
     /// How long a peer may say nothing before it counts as dead; 10 s by default.
     pub silence: Duration,
 }
@@ -69,6 +72,7 @@ impl Endpoint {
             job,
             patience: Duration::from_secs(60),
             window: 8 << 20,
+            unasked: None,
             silence: SILENCE,
         }
     }
@@ -146,7 +150,7 @@ impl Endpoint {
     ) -> std::result::Result<Link, Hitch> {
         let secured = self.secured(&wire, trust);
         let window = window.min(self.window);
-        Ok(Link::start(peer.clone(), wire, window, secured, pulse.clone(), pass)?)
+        Ok(Link::start(peer.clone(), wire, (window, self.unasked), secured, pulse.clone(), pass)?)
     }
 }
 

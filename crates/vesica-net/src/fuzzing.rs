@@ -114,7 +114,7 @@ fn word(bytes: &[u8]) -> Option<u16> {
 pub fn frames(script: &[u8]) {
     let (socket, _there) = connection();
     let peer = Party::new(1, "bob");
-    let shared = Arc::new(Shared::new(peer, Wire::new(socket), WINDOW));
+    let shared = Arc::new(Shared::new(peer, Wire::new(socket), WINDOW, None));
     let mut inbound = Inbound::new(&shared);
     let mut open: BTreeMap<&str, Box<dyn Channel>> = BTreeMap::new();
     for step in Step::all(script) {
@@ -242,7 +242,7 @@ fn said(say: impl FnOnce(&mut Wire) -> Result<(), Hitch>) -> Vec<u8> {
 /// The frames of an honest peer that opens `line`, sends a message of so many bytes and ends the line.
 pub fn honest_frames(line: u8, bytes: usize) -> Vec<u8> {
     let (socket, _there) = connection();
-    let shared = Arc::new(Shared::new(Party::new(0, "alice"), Wire::new(socket), WINDOW));
+    let shared = Arc::new(Shared::new(Party::new(0, "alice"), Wire::new(socket), WINDOW, None));
     let mut channel = Pipe::open(&shared, name(line)).expect("a fresh link");
     channel.send(&vec![5; bytes]).expect("an empty window");
     drop(channel);

@@ -187,6 +187,11 @@ impl<'a> Inbound<'a> {
             return Err(Misbehaviour::TooLong { got: total as u64, limit: window as u64 });
         }
         line.allowance = line.allowance.checked_sub(total as u64 + MESSAGE).ok_or(Misbehaviour::Flood)?;
+        if !line.open && state.unasked().saturating_add(total) > self.shared.unasked {
+            return Err(Misbehaviour::Flood);
+        }
+        let line = key.and_then(|key| state.lines.get_mut(&key));
+        let line = line.ok_or(Misbehaviour::Contradiction("it sent a frame for a line that is not open"))?;
         line.coming = Some(total as u64);
         // The waiting call's limit is for the next message that it takes, so not for one that comes after others.
         let limit = line.limit.filter(|_| line.queue.is_empty());

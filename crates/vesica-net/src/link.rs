@@ -60,7 +60,7 @@ impl Link {
     pub(crate) fn start(
         peer: Party,
         wire: Wire,
-        window: u32,
+        (window, unasked): (u32, Option<usize>),
         secured: Secured,
         pulse: Arc<Pulse>,
         pass: Option<Pass>,
@@ -68,7 +68,7 @@ impl Link {
         let address = wire.socket.peer_addr()?;
         wire.socket.set_read_timeout(None)?;
         wire.socket.set_write_timeout(None)?;
-        let shared = Arc::new(Shared::new(peer, wire, window));
+        let shared = Arc::new(Shared::new(peer, wire, window, unasked));
         let mut link = Link { shared, threads: Vec::with_capacity(2), secured, address, _pulse: pulse.clone(), pass };
         let shared = link.shared.clone();
         link.spawn("read", move || inbound::read(&shared))?;

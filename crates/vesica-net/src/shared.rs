@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub peer: Party,
     /// The largest message.
     pub window: usize,
+    /// The most bytes that may wait on lines that this side has not opened.
+    pub unasked: usize,
     pub state: Mutex<State>,
     /// The writer has something to do; somebody waits for the link's end.
     pub writer: Condvar,
@@ -45,11 +47,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(peer: Party, wire: Wire, window: u32) -> Self {
+    pub fn new(peer: Party, wire: Wire, window: u32, unasked: Option<usize>) -> Self {
         let Wire { socket, crypt, traffic, .. } = wire;
         Self {
             peer,
             window: window as usize,
+            unasked: unasked.unwrap_or(usize::MAX),
             state: Mutex::default(),
             writer: Condvar::new(),
             quiet: Condvar::new(),

@@ -203,6 +203,13 @@ impl State {
         Ok(key)
     }
 
+    /// Bytes that wait, or are on their way, on lines that this side has not opened.
+    pub fn unasked(&self) -> usize {
+        let lines = self.lines.values().filter(|line| !line.open);
+        let bytes = |line: &Line| line.queue.iter().map(Vec::len).sum::<usize>() + line.coming.unwrap_or(0) as usize;
+        lines.map(bytes).fold(0, usize::saturating_add)
+    }
+
     /// The peer opens a line.
     pub fn opened(&mut self, theirs: u32, name: &str, full: u64) -> std::result::Result<(), Misbehaviour> {
         if self.theirs.contains_key(&theirs) {

@@ -73,27 +73,39 @@ pub fn ask(
     Ok(())
 }
 
-/// S's side: answers for so many keys, which the client asked leave for, and for not one more.
+/// S's side: answers for so many keys, which the client asked leave for, and for not one more. `turn` is called for each batch that
+/// came, and what it returns is held while the batch is worked on.
 ///
 /// # Errors
 /// Those of the channel; the client's if it breaks the protocol.
-pub fn answer(function: &dyn ServerFunction, keys: u64, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<()> {
+pub fn answer<T>(
+    function: &dyn ServerFunction,
+    keys: u64,
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+    turn: impl Fn() -> T,
+) -> Result<()> {
     let mut left = keys;
     while left > 0 {
         let batch = left.min(BATCH as u64) as usize;
         left -= batch as u64;
         // 1. <- { r·H(x) }
         let blinded = ch.recv_exact(batch * function.element_bytes())?;
+        let turn = turn();
         // 1. -> { k·r·H(x) }, proof: nothing is computed on elements that are not of the group
         ch.step("evaluate");
         let mut evaluated = Vec::with_capacity(blinded.len());
         function
             .evaluate(&blinded, &rng.bytes(), &mut evaluated)
             .map_err(|bad| ch.accuse(Misbehaviour::Element { index: bad.index, why: bad.why }))?;
-        ch.send(&evaluated)?;
-        if function.proof_bytes().is_some() {
+        let proof = function.proof_bytes().map(|_| {
             ch.step("prove");
-            ch.send(&function.prove(&blinded, &evaluated, rng))?;
+            function.prove(&blinded, &evaluated, rng)
+        });
+        drop(turn);
+        ch.send(&evaluated)?;
+        if let Some(proof) = proof {
+            ch.send(&proof)?;
         }
     }
     Ok(())

@@ -275,7 +275,7 @@ fn unbalanced_in<G: Suite>(transcripts: &mut Map<String, Value>, verifiable: boo
         Ok(found)
     };
     let bob = |lines: &mut Lines, rng: &mut SessionRng| {
-        unbalanced::answer(&*server, keys.len() as u64, lines.peer()?, rng).map(|()| Vec::<u64>::new())
+        unbalanced::answer(&*server, keys.len() as u64, lines.peer()?, rng, || ()).map(|()| Vec::<u64>::new())
     };
     let proofs = if verifiable { "with proofs" } else { "without" };
     transcripts.insert(format!("{}, {proofs}", G::NAME), transcript(alice, bob));

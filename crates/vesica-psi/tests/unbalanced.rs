@@ -44,7 +44,7 @@ fn finds_what_is_there<G: Suite>(verifiable: bool) {
         let store: BTreeSet<Output> = store.into_iter().collect();
         let (found, answered) = two(
             |lines, rng| outputs(&*client, &xs, lines, rng),
-            |lines, rng| answer(&*server, xs.len() as u64, lines.peer()?, rng),
+            |lines, rng| answer(&*server, xs.len() as u64, lines.peer()?, rng, || ()),
         );
         answered.unwrap();
         let found: Vec<bool> = found.unwrap().iter().map(|output| store.contains(output)).collect();
@@ -70,7 +70,7 @@ fn many_keys_go_batch_by_batch() {
     let keys = wide(&digests(0, 2 * BATCH as u64 + 3));
     let (got, answered) = two(
         |lines, rng| outputs(&*client, &keys, lines, rng),
-        |lines, rng| answer(&*server, keys.len() as u64, lines.peer()?, rng),
+        |lines, rng| answer(&*server, keys.len() as u64, lines.peer()?, rng, || ()),
     );
     answered.unwrap();
     let mut want = Vec::new();
@@ -90,7 +90,7 @@ fn a_hostile_server_gets_an_error_that_names_it_or_nothing() {
             for attack in Attack::ALL {
                 let (got, _) = two_with(
                     |lines, rng| outputs(&*client, &keys, lines, rng),
-                    |lines, rng| answer(&*server, keys.len() as u64, lines.peer()?, rng),
+                    |lines, rng| answer(&*server, keys.len() as u64, lines.peer()?, rng, || ()),
                     |channel| Box::new(Hostile::new(channel, attack, message)),
                 );
                 match got {
@@ -117,7 +117,7 @@ fn a_server_with_another_key_is_named() {
     let other = rfc9497::server::<P256Sec1>(true, &Secret::new([8; 32])).unwrap();
     let (got, _) = two(
         |lines, rng| outputs(&*client, &keys, lines, rng),
-        |lines, rng| answer(&*other, keys.len() as u64, lines.peer()?, rng),
+        |lines, rng| answer(&*other, keys.len() as u64, lines.peer()?, rng, || ()),
     );
     let error = got.unwrap_err();
     assert!(error.fault() == Fault::Peer && error.to_string().contains("proof"), "{error}");
@@ -130,7 +130,7 @@ fn a_hostile_client_gets_an_error_that_names_it_or_an_answer() {
     for message in [0, 1] {
         for attack in Attack::ALL {
             let (answered, _) = two_with(
-                |lines, rng| answer(&*server, keys.len() as u64, lines.peer()?, rng),
+                |lines, rng| answer(&*server, keys.len() as u64, lines.peer()?, rng, || ()),
                 |lines, rng| outputs(&*client, &keys, lines, rng),
                 |channel| Box::new(Hostile::new(channel, attack, message)),
             );
@@ -149,8 +149,10 @@ fn a_hostile_client_gets_an_error_that_names_it_or_an_answer() {
 fn no_more_keys_are_answered_than_leave_was_given_for() {
     let keys = wide(&digests(0, 20));
     let (server, client) = functions::<Ristretto255>(false);
-    let (answered, _) =
-        two(|lines, rng| answer(&*server, 19, lines.peer()?, rng), |lines, rng| outputs(&*client, &keys, lines, rng));
+    let (answered, _) = two(
+        |lines, rng| answer(&*server, 19, lines.peer()?, rng, || ()),
+        |lines, rng| outputs(&*client, &keys, lines, rng),
+    );
     let element = client.element_bytes() as u64;
     let fault = Misbehaviour::TooLong { got: 20 * element, limit: 19 * element };
     match answered {
@@ -170,7 +172,7 @@ fn the_server_sees_a_number_and_what_looks_random() {
                 let mut rng = fixed_rng(seed);
                 outputs(&*client, &keys, lines, &mut rng)
             },
-            |lines: &mut Lines, rng: &mut SessionRng| answer(&*server, 30, lines.peer()?, rng),
+            |lines: &mut Lines, rng: &mut SessionRng| answer(&*server, 30, lines.peer()?, rng, || ()),
         );
         got.unwrap();
         answered.unwrap();

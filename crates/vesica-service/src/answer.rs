@@ -8,8 +8,8 @@ use crate::metrics::Metrics;
 use crate::offer::Offer;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 use vesica_job::Control;
 use vesica_net::Link;
 use vesica_oprf::function::ServerFunction;
@@ -30,7 +30,26 @@ pub struct Answers {
     pub metrics: Arc<Metrics>,
     /// Questions that are being answered.
     at_work: AtomicU64,
+    /// Batches that are being worked on.
+    gate: Gate,
+    /// Refusals that were noted last, and how many were not since, by client.
+    refusals: Mutex<BTreeMap<String, (Instant, u64)>>,
 }
+
+/// How often it is looked whether a client still asks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a client that has leave to ask may send nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most questions of a connection but those for keys: a store has at most 1024 parts, and two questions are put for each.
+const MOST_QUESTIONS: u64 = 4096;
+
+/// Refusals after which a connection is ended.
+const MOST_REFUSALS: u64 = 10;
+
+/// How often refusals of one client are noted.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 impl Answers {
     /// Nobody may ask yet.
@@ -39,10 +58,13 @@ impl Answers {
         budget: Budget,
         audit: Audit,
         metrics: Arc<Metrics>,
+        workers: usize,
     ) -> Self {
         metrics.set_store(store.manifest().parts.len() as u64, store.len());
         let (store, guests) = (RwLock::new(Arc::new(store)), RwLock::default());
-        Self { function, offer, store, guests, budget, audit, metrics, at_work: AtomicU64::new(0) }
+        let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
+        let (at_work, refusals) = (AtomicU64::new(0), Mutex::default());
+        Self { function, offer, store, guests, budget, audit, metrics, at_work, gate, refusals }
     }
 
     /// From now on these may ask.
@@ -102,7 +124,7 @@ impl Drop for Work<'_> {
 
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
 pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
-    let mut talk = Talk { answers, store: answers.store(), link: &link, requests: 0 };
+    let mut talk = Talk { answers, store: answers.store(), link: &link, requests: 0, refusals: 0 };
     let Err(error) = talk.hold() else { return };
     let (who, where_from) = (link.peer().clone(), link.address());
     match &error {
@@ -114,11 +136,7 @@ pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
         )) => tracing::debug!("{who} at {where_from} is gone: {error}"),
         error => ctl.note(format!("{who} at {where_from}: {error}")),
     }
-    let (fault, words) = match error.fault() {
-        Fault::Peer => (Fault::Peer, error.to_string()),
-        fault => (fault, "the service has a fault; its operator sees which".to_owned()),
-    };
-    link.abort(fault, &words);
+    leave(&link, &error);
 }
 
 /// One client's conversation.
@@ -128,13 +146,19 @@ struct Talk<'a> {
     store: Arc<Store>,
     link: &'a Link,
     requests: u64,
+    refusals: u64,
 }
 
 impl Talk<'_> {
     fn hold(&mut self) -> Result<(), Error> {
         let mut ch = self.link.line(LINE)?;
+        let mut questions = 0;
         loop {
             let question = Question::receive(&mut *ch)?;
+            questions += u64::from(!matches!(question, Question::Ask { .. }));
+            if questions > MOST_QUESTIONS {
+                return Err(ch.accuse(Misbehaviour::Flood).into());
+            }
             let _work = Work::begin(&self.answers.at_work);
             match question {
                 Question::Describe => self.describe(&mut *ch)?,
@@ -153,12 +177,31 @@ impl Talk<'_> {
     fn note(&self, what: What<'_>) -> Result<(), Error> {
         let fingerprint = self.link.secured().fingerprint.map(|fingerprint| fingerprint.to_string());
         let client = self.link.peer().name();
-        self.answers.audit.write(&Entry {
-            client,
-            fingerprint: fingerprint.as_deref(),
-            address: self.link.address(),
-            what,
-        })
+        let (fingerprint, address) = (fingerprint.as_deref(), self.link.address());
+        let noted = self.answers.audit.write(&Entry { client, fingerprint, address, what });
+        // What cannot be noted is not answered, and whoever watches the service is to see that.
+        noted.inspect_err(|_| self.answers.metrics.set_ready(false))
+    }
+
+    /// Notes a refusal, once a minute for each client: one that is refused on and on must not fill the disk.
+    fn note_refusal(&self, keys: u64, why: &str) -> Result<(), Error> {
+        let mut refusals = self.answers.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = self.link.peer().name();
+        let more = match refusals.get_mut(client) {
+            Some((noted, more)) if noted.elapsed() < A_MINUTE => {
+                *more += 1;
+                return Ok(());
+            }
+            Some((_, more)) => *more,
+            None => 0,
+        };
+        refusals.insert(client.to_owned(), (Instant::now(), 0));
+        drop(refusals);
+        match more {
+            0 => self.note(What::Refused { keys, why }),
+            more => self
+                .note(What::Refused { keys, why: &format!("{why} ({more} refusals before this one were not noted)") }),
+        }
     }
 
     fn describe(&mut self, ch: &mut dyn Channel) -> Result<(), Error> {
@@ -197,7 +240,11 @@ impl Talk<'_> {
         let start = Instant::now();
         if let Err(why) = self.leave(ch.peer().name(), keys)? {
             self.answers.metrics.refused(keys);
-            self.note(What::Refused { keys, why: &why })?;
+            self.note_refusal(keys, &why)?;
+            self.refusals += 1;
+            if self.refusals >= MOST_REFUSALS {
+                return Err(ch.accuse(Misbehaviour::Contradiction("it asks on and on although it is refused")).into());
+            }
             return Ok(messages::refuse(ch, &why)?);
         }
         // Noted before it is done: what cannot be noted is not done.
@@ -207,23 +254,61 @@ impl Talk<'_> {
         self.requests += 1;
         let lines = (0..lanes).map(|lane| self.link.line(&messages::lane(request, lane)));
         let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
-        let function = &*self.answers.function;
-        std::thread::scope(|scope| {
-            let on_a_lane = |(mut line, share): (Box<dyn Channel>, std::ops::Range<u64>)| {
-                scope.spawn(move || -> Result<(), Error> {
-                    let rng = SessionRng::from_os();
-                    let mut rng =
-                        rng.map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
-                    Ok(unbalanced::answer(function, share.end - share.start, &mut *line, &mut rng)?)
-                })
-            };
-            let working: Vec<_> = lines.into_iter().zip(shares(keys, lanes)).map(on_a_lane).collect();
-            working
-                .into_iter()
-                .try_for_each(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })?;
+        self.evaluate(keys, lines)?;
         self.answers.metrics.asked(keys, start.elapsed());
         self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// The steps of the protocol, a thread a lane. The first lane that fails ends the connection, and so the others; as does a client
+    /// that says nothing for a while although it has leave to ask.
+    fn evaluate(&self, keys: u64, lines: Vec<Box<dyn Channel>>) -> Result<(), Error> {
+        let lanes = lines.len() as u64;
+        let (function, gate) = (&*self.answers.function, &self.answers.gate);
+        let (batches, left) = (&AtomicU64::new(0), &AtomicU64::new(lanes));
+        let (link, who) = (self.link, self.link.peer());
+        std::thread::scope(|scope| {
+            let mut working = Vec::new();
+            for (mut line, share) in lines.into_iter().zip(shares(keys, lanes)) {
+                let lane = move || -> Result<(), Error> {
+                    let answered = SessionRng::from_os().map_err(no_randomness).and_then(|mut rng| {
+                        let turn = || {
+                            batches.fetch_add(1, Ordering::Relaxed);
+                            gate.enter()
+                        };
+                        Ok(unbalanced::answer(function, share.end - share.start, &mut *line, &mut rng, turn)?)
+                    });
+                    left.fetch_sub(1, Ordering::Relaxed);
+                    answered.inspect_err(|error| leave(link, error))
+                };
+                let started = std::thread::Builder::new().name(format!("lane of {who}")).spawn_scoped(scope, lane);
+                working.push(started.map_err(|error| {
+                    let error = Error::Setup(format!("the system gives no thread: {error}"));
+                    leave(link, &error);
+                    error
+                })?);
+            }
+            let (mut seen, mut quiet) = (0, Instant::now());
+            while left.load(Ordering::Relaxed) > 0 {
+                std::thread::park_timeout(LOOK);
+                let now = batches.load(Ordering::Relaxed);
+                if now != seen {
+                    (seen, quiet) = (now, Instant::now());
+                }
+                if quiet.elapsed() > PATIENCE {
+                    link.abort(Fault::Peer, "you asked for keys and sent none for a minute");
+                    break;
+                }
+            }
+            let answered =
+                working.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            // All lanes are waited for; of several errors the first that is no echo of another says what happened.
+            let errors: Vec<Error> = answered.filter_map(Result::err).collect();
+            let echo = |error: &Error| {
+                matches!(error, Error::Job(vesica_job::JobError::Session(vesica_session::Error::Cancelled)))
+            };
+            let at = errors.iter().position(|error| !echo(error)).unwrap_or(0);
+            errors.into_iter().nth(at).map_or(Ok(()), Err)
+        })
     }
 
     /// Whether the client may ask for so many keys now: they are taken from what it may ask for. In words why not.
@@ -234,11 +319,49 @@ impl Talk<'_> {
         };
         drop(guests);
         let lifetime = self.answers.offer.lifetime_keys;
-        Ok(self
-            .answers
-            .budget
-            .take(client, keys, guest.keys_a_day, guest.requests_a_minute, lifetime)?
-            .map_err(|refusal| refusal.to_string()))
+        let (a_day, a_minute) = (guest.keys_a_day, guest.requests_a_minute);
+        let taken = self.answers.budget.take(client, keys, a_day, a_minute, lifetime);
+        let taken = taken.inspect_err(|_| self.answers.metrics.set_ready(false))?;
+        Ok(taken.map_err(|refusal| refusal.to_string()))
+    }
+}
+
+fn no_randomness(error: impl std::fmt::Display) -> Error {
+    Error::Setup(format!("the system has no randomness to give: {error}"))
+}
+
+/// Ends the connection after `error`, and tells the client no more than what is its own fault.
+fn leave(link: &Link, error: &Error) {
+    let (fault, words) = match error.fault() {
+        Fault::Peer => (Fault::Peer, error.to_string()),
+        fault => (fault, "the service has a fault; its operator sees which".to_owned()),
+    };
+    link.abort(fault, &words);
+}
+
+/// Lets so many in at once.
+struct Gate {
+    free: Mutex<usize>,
+    left: Condvar,
+}
+
+impl Gate {
+    /// Waits for a place, which is free again when what is returned is dropped.
+    fn enter(&self) -> Inside<'_> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.left.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Inside(self)
+    }
+}
+
+/// A place at a [`Gate`].
+struct Inside<'a>(&'a Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.left.notify_one();
     }
 }
 

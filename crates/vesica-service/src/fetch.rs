@@ -44,7 +44,7 @@ pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Fetched, Error> {
 pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Result<Fetched, Error> {
     let (offer, manifest) = counter.describe()?;
     let offer = pinned(plan, &counter.server(), &offer)?;
-    let manifest = Manifest::decode(&manifest, Limits::NONE)?;
+    let manifest = Manifest::decode(&manifest, Limits { bytes: plan.cache_size, ..Limits::NONE })?;
     belongs(&offer, &manifest)?;
     let incoming = Incoming::open(&plan.cache, manifest.clone())?;
     let missing = incoming.missing();

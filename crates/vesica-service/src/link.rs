@@ -12,6 +12,12 @@ pub fn name(id: &str) -> [u8; 32] {
     blake3::derive_key("vesica 2026 service", id.as_bytes())
 }
 
+/// The largest message of a service, for chunks of a store and the sums of its parts.
+pub const WINDOW: u32 = 4 << 20;
+
+/// The most bytes that a side takes before it has asked for them: what a client sends ahead on its lanes.
+pub const UNASKED: usize = 8 << 20;
+
 /// How connections are secured, by the files of a plan.
 ///
 /// # Errors
@@ -30,6 +36,7 @@ pub fn security(files: Option<&(std::path::PathBuf, Option<std::path::PathBuf>)>
 pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
     let mut endpoint = Endpoint::new(plan.me.clone(), name(&plan.id), security(plan.identity.as_ref())?);
     endpoint.patience = plan.patience;
+    (endpoint.window, endpoint.unasked) = (WINDOW, Some(UNASKED));
     endpoint.peers.push(PeerSpec {
         party: plan.server.clone(),
         connect: Some(plan.address.clone()),

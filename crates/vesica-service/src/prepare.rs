@@ -63,6 +63,8 @@ pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepa
 fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, &plan.input, true)?;
     let before = Offer::load(&plan.store).ok();
+    let _locked = secret::lock(&plan.secret)?;
+    secret::settle(plan, before.as_ref().and_then(|offer| offer.public().ok()).as_deref())?;
     let known = match rotate {
         true => None,
         false => secret::load(&plan.secret)?,
@@ -308,5 +310,9 @@ pub fn open(plan: &ServePlan) -> Result<(Offer, Store, Arc<dyn ServerFunction>),
     })?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
     let function = secret::function(plan, &public)?;
+    if secret::is_open_to_others(&plan.secret.path).unwrap_or(false) {
+        let why = "other users may read it, and with it guess at every key; run `chmod 600` on it";
+        return Err(Error::Setup(format!("{}: {why}", plan.secret.path.display())));
+    }
     Ok((offer, store, function))
 }

@@ -103,6 +103,39 @@ fn next(place: &Place) -> Place {
     Place { path: path.into(), key: place.key.clone() }
 }
 
+/// Keeps others from preparing with this key meanwhile: a second rotation would put its key in the place of the first one's.
+///
+/// # Errors
+/// If another `vesica prepare` is at work.
+pub fn lock(place: &Place) -> Result<fs::File, Error> {
+    let mut path = place.path.as_os_str().to_owned();
+    path.push(".lock");
+    let path = std::path::PathBuf::from(path);
+    let file = fs::File::create(&path).map_err(Error::file("cannot write", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::Setup(format!(
+            "{}: another `vesica prepare` is at work with this key; wait for it to end",
+            path.display()
+        ))),
+        Err(fs::TryLockError::Error(error)) => Err(Error::file("cannot lock", &path)(error)),
+    }
+}
+
+/// Ends what an earlier `vesica prepare` was killed in: if the key that was saved last is the one of the store, it becomes
+/// current; if not, it belongs to no store and goes.
+///
+/// # Errors
+/// Those of reading and renaming.
+pub fn settle(plan: &ServePlan, public: Option<&[u8]>) -> Result<(), Error> {
+    let last = next(&plan.secret);
+    let Some(seed) = load(&last)? else { return Ok(()) };
+    match public {
+        Some(public) if function_of(plan, &seed)?.public() == public => become_current(&plan.secret),
+        _ => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
+    }
+}
+
 /// [`save`], beside the key that there is, which still is the store's.
 ///
 /// # Errors

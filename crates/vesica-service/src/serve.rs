@@ -18,6 +18,9 @@ use vesica_spec::service::{GuestPlan, ServePlan};
 /// How often it is looked whether the list of clients or the store has changed.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Connections of one client at once, at most.
+const LINKS_OF_ONE: usize = 4;
+
 /// How long clients at work may go on when the service is stopped.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -39,7 +42,7 @@ pub fn serve(
     let opened = prepare::open(plan)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
     let budget = Budget::open(&plan.budget, opened.2.public())?;
-    let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics);
+    let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics, plan.workers);
     answers.set_guests(&plan.guests);
     let mut endpoint =
         Endpoint::new(plan.me.clone(), link::name(&plan.service.id), link::security(plan.identity.as_ref())?);
@@ -48,6 +51,7 @@ pub fn serve(
         return Err(Error::Missing { field: "mine.listen", why });
     };
     endpoint.listen = Some(listen.clone());
+    (endpoint.window, endpoint.unasked) = (link::WINDOW, Some(link::UNASKED));
     let hard = Arc::new(Stop { ctl: ctl.clone(), now: AtomicBool::new(false) });
     let door = endpoint.door(clients(&plan.guests), limits(plan), hard.clone())?;
     answers.metrics.set_ready(true);
@@ -59,7 +63,12 @@ pub fn serve(
     std::thread::scope(|scope| {
         scope.spawn(|| watch(door, answers, again, &hard, ctl));
         while let Some(link) = door.next().or_else(stopped)? {
-            scope.spawn(move || converse(answers, link, ctl));
+            let who = link.peer().clone();
+            let talk = std::thread::Builder::new().name(format!("client {who}"));
+            // A system without threads to give is no reason to stop: the client's connection is dropped, and it may come again.
+            if let Err(error) = talk.spawn_scoped(scope, move || converse(answers, link, ctl)) {
+                ctl.note(format!("{who} is not answered: the system gives no thread ({error})"));
+            }
         }
         Ok::<(), Error>(())
     })?;
@@ -129,7 +138,7 @@ fn watch(
 
 /// How many the door lets in.
 pub fn limits(plan: &ServePlan) -> Limits {
-    Limits { links: plan.connections, ..Limits::default() }
+    Limits { links: plan.connections, links_of_one: LINKS_OF_ONE, ..Limits::default() }
 }
 
 /// The clients as the door knows them.

@@ -47,7 +47,7 @@ pub const MOST_MANIFEST_BYTES: usize = FRONT + MOST_PARTS * PART + SUM;
 /// What a store consists of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
-    /// BLAKE3 of the offer that the store belongs to.
+    /// The hash of the offer that the store belongs to.
     pub offer: [u8; 32],
     /// What the service declares.
     pub shape: Shape,

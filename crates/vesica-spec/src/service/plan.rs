@@ -100,6 +100,8 @@ pub struct AskPlan {
     pub columns: Option<Vec<String>>,
     /// The folder of what was fetched.
     pub cache: PathBuf,
+    /// The most bytes that are fetched.
+    pub cache_size: u64,
     /// Bytes of memory.
     pub memory: u64,
     /// Where what is more goes.
@@ -265,6 +267,10 @@ pub fn plan_ask(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         }),
         columns,
         cache: mine.cache.clone(),
+        cache_size: mine.cache_size.parse::<bytesize::ByteSize>().map(|size| size.as_u64()).map_err(|_| {
+            let why = format!("\"{}\" is not an amount; write \"64 GiB\"", mine.cache_size);
+            SpecError::field("mine.cache_size", why)
+        })?,
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
         workers: workers(mine.workers)?,

@@ -208,6 +208,9 @@ pub struct ClientMine {
     pub input: Option<Input>,
     /// The folder of what was fetched.
     pub cache: PathBuf,
+    /// The most that may be fetched: an amount, such as `"64 GiB"`. A server that offers more is refused.
+    #[serde(default = "default_cache_size")]
+    pub cache_size: String,
     /// Where the rows go whose keys were found, with their values behind them. For `vesica ask`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
@@ -226,6 +229,11 @@ pub struct ClientMine {
     /// How long to wait for a server that is late or was lost: a duration, such as `"10m"`.
     #[serde(default = "default_patience")]
     pub patience: String,
+}
+
+/// The default of `mine.cache_size`.
+fn default_cache_size() -> String {
+    "64 GiB".to_owned()
 }
 
 impl ServerSpec {

@@ -61,7 +61,7 @@ impl<V: Lanes> Formula<V> for Product<V> {
     }
 }
 
-/// A product, called. Weight: (j + 8)·k for `a` below j u, j < 8, and `b` below k u.
+/// A product, called, of `a` below j u and `b` below k u. Weight: the larger of 2(j + 8)·k and (3k + 5)·j; k < 5.
 #[inline(always)]
 pub(super) fn product<V: Lanes>(a: Fp2<V>, b: Fp2<V>) -> Fp2<V> {
     V::call(Product(a, b))
@@ -92,9 +92,9 @@ impl<V: Lanes> Point<V> {
         let tb = xx.add(yy); // 2 u
         let d = yy.sub::<2>(xx); // 3 u
         let ta = self.x.add(self.y).square::<3>().sub::<3>(tb); // 4 u
-        let e = self.z.square::<2>().twice().sub::<4>(d); // 6 u
+        let e = self.z.square::<2>().twice().sub::<4>(d).carried();
         let left = d.left::<4>();
-        Extended { x: e.left::<7>().mul(&ta), y: left.mul(&tb), z: left.mul(&e), ta, tb }
+        Extended { x: e.left::<2>().mul(&ta), y: left.mul(&tb), z: left.mul(&e), ta, tb }
     }
 
     /// The same point twice, called.
@@ -313,7 +313,7 @@ fn tau<V: Lanes>(p: &Point<V>) -> Point<V> {
 fn tau_dual<V: Lanes>(p: &Point<V>) -> Extended<V> {
     let (xx, yy) = (square(p.x), square(p.y));
     let (sum, difference) = (xx.add(yy), yy.sub::<2>(xx)); // 2 u, 3 u
-    let rest = square(p.z).twice().sub::<4>(difference); // 6 u
+    let rest = square(p.z).twice().sub::<4>(difference).carried();
     let tb = product(product(p.x, p.y), Fp2::splat(C_TAU_DUAL));
     Extended { x: product(sum, tb), y: product(difference, rest), z: product(rest, sum), ta: difference, tb }
 }

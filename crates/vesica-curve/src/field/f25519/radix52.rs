@@ -6,10 +6,11 @@
 //! to ripple from limb to limb, because no limb has room for a part of one.
 //!
 //! Limb 4 is below 2^47 + 2^13. A product has columns 0 to 9 of weight 2^(52k), each the sum of at most 9 parts below
-//! 2^52; 2^260 = 608, so column k + 5 counts 608 times in column k: its low 52 bits by a multiply-add, in two parts, and what
-//! is above them, less than 2^4, by one more in column k + 1. Column 9 is the high part of the square of limb 4 at most, below
-//! (2^47 + 2^13)^2/2^52 < 2^42.1, and 608 times that is below 2^52. A column of the result is below 2^52·(9 + 1) + 2^10 + 2^14,
-//! so below 11·2^52. The digits of [`BIAS`] are above 13·2^52 and below 2^56.1.
+//! 2^52; 2^260 = 608, so column k + 5 counts 608 times in column k. What column k + 5 has above its low 52 bits, less than
+//! 2^4, is first handed on to column k + 6; the rest is counted by two multiply-adds, of its low and its high part. Column 9
+//! is the high part of the square of limb 4 at most, below (2^47 + 2^13)^2/2^52 < 2^42.1, and with what is handed on to it
+//! 608 times that is below 2^52. A column of the result is below 2^52·(9 + 1) + 2^10, so below 11·2^52. The digits of [`BIAS`]
+//! are above 13·2^52 and below 2^56.1.
 
 use super::{Lanes, double, splat};
 
@@ -22,11 +23,13 @@ const FOLD: u64 = 608;
 
 /// Adds columns 5 to 9 to columns 0 to 4.
 #[inline(always)]
-fn fold<V: Lanes>(mut low: [V; 5], high: [V; 5]) -> [V; 5] {
+fn fold<V: Lanes>(mut low: [V; 5], mut high: [V; 5]) -> [V; 5] {
     let factor = V::splat(FOLD);
     for k in 0..4 {
+        // The multiply-adds read the low 52 bits of a column and no more.
+        high[k + 1] = high[k + 1].add(high[k].shr(52));
         low[k] = low[k].madd_lo(high[k], factor);
-        low[k + 1] = low[k + 1].madd_hi(high[k], factor).madd_lo(high[k].shr(52), factor);
+        low[k + 1] = low[k + 1].madd_hi(high[k], factor);
     }
     low[4] = low[4].madd_lo(high[4], factor);
     low

@@ -93,6 +93,20 @@ impl<V: Lanes> Wide<V> {
         self
     }
 
+    /// Adds a square: two products at each place.
+    #[inline(always)]
+    fn square(mut self, a: &Fp<V>) -> Self {
+        let [a0, a1, a2] = a.0;
+        let (twice0, eight1, four2) = (a0.add(a0), a1.shl(3), a2.shl(2));
+        self.at(0, a0, a0);
+        self.at(1, twice0, a1);
+        self.at(2, twice0, a2);
+        self.at(0, eight1, a2);
+        self.at(1, four2, a2);
+        self.at(2, a1, a1);
+        self
+    }
+
     /// The tight value.
     #[inline(always)]
     fn reduce(self) -> Fp<V> {
@@ -183,9 +197,15 @@ impl<V: Lanes> Fp<V> {
         V::call(Mul(self, other))
     }
 
+    /// The same, by a call only where a back end prefers calls.
+    #[inline(always)]
+    pub(crate) fn times(self, other: Self) -> Self {
+        if V::INLINE { self.product(other) } else { self.mul(other) }
+    }
+
     /// The same, inlined.
     #[inline(always)]
-    fn times(self, other: Self) -> Self {
+    fn product(self, other: Self) -> Self {
         Wide::zero(3).dot(&Factor::of(self), &other).reduce()
     }
 
@@ -199,16 +219,7 @@ impl<V: Lanes> Fp<V> {
     /// The same, inlined.
     #[inline(always)]
     fn squared(self) -> Self {
-        let [a0, a1, a2] = self.0;
-        let (twice0, eight1, four2) = (a0.add(a0), a1.shl(3), a2.shl(2));
-        let mut wide = Wide::zero(2);
-        wide.at(0, a0, a0);
-        wide.at(1, twice0, a1);
-        wide.at(2, twice0, a2);
-        wide.at(0, eight1, a2);
-        wide.at(1, four2, a2);
-        wide.at(2, a1, a1);
-        wide.reduce()
+        Wide::zero(2).square(&self).reduce()
     }
 
     /// The canonical value, below p, of limbs below 2^57.
@@ -261,7 +272,7 @@ impl<V: Lanes> Formula<V> for Mul<V> {
     type Out = Fp<V>;
     #[inline(always)]
     fn run(self) -> Fp<V> {
-        self.0.times(self.1)
+        self.0.product(self.1)
     }
 }
 
@@ -481,6 +492,13 @@ impl<V: Lanes> Fp2<V> {
         }
     }
 
+    /// The conjugate as a left factor, whose products have the weight (3j + K)·k or (j + K)·k + (k + 5)·j: the value must
+    /// be below j u with j < K.
+    #[inline(always)]
+    pub(crate) fn left_conj<const K: u64>(self) -> Left<V> {
+        Left { sum: Factor::of(self.re.sub::<K>(self.im)), re: Factor::of(self.re), minus_im: Factor::of(self.im) }
+    }
+
     /// Square, tight. Weight: 2j·(j + K) or 2j², for a value below j u, j < K.
     #[inline(always)]
     pub(crate) fn square<const K: u64>(self) -> Self {
@@ -490,7 +508,7 @@ impl<V: Lanes> Fp2<V> {
     /// The norm re² + im² of a value below 4 u, tight.
     #[inline(always)]
     pub(crate) fn norm(self) -> Fp<V> {
-        self.re.square().add(self.im.square()).carry()
+        if V::INLINE { Norm(&self).run() } else { V::call(Norm(&self)) }
     }
 
     /// The product with an element of the prime field, tight.
@@ -524,6 +542,16 @@ impl<V: Lanes> Fp2<V> {
     }
 }
 
+struct Norm<'a, V>(&'a Fp2<V>);
+
+impl<V: Lanes> Formula<V> for Norm<'_, V> {
+    type Out = Fp<V>;
+    #[inline(always)]
+    fn run(self) -> Fp<V> {
+        Wide::zero(4).square(&self.0.re).square(&self.0.im).reduce()
+    }
+}
+
 struct ExtensionSquare<'a, V, const K: u64>(&'a Fp2<V>);
 
 impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquare<'_, V, K> {
@@ -532,7 +560,7 @@ impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquare<'_, V, K> {
     fn run(self) -> Fp2<V> {
         let Fp2 { re, im } = *self.0;
         let (sum, difference) = (re.add(im), re.sub::<K>(im));
-        Fp2 { re: sum.times(difference), im: re.add(re).times(im) }
+        Fp2 { re: sum.product(difference), im: re.add(re).product(im) }
     }
 }
 

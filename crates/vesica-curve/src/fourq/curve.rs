@@ -354,22 +354,28 @@ fn psi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
     Point { x, y: product(b, ay), z: product(minus, ay) }
 }
 
-/// The table of P + [j0]φ(P) + [j1]ψ(P) + [j2]ψ(φ(P)) for the bits of j: \[CL15\], algorithm 2, steps 1 to 3. φ and ψ share τ.
+/// P, φ(P), ψ(P) and ψ(φ(P)). φ and ψ share τ.
+#[inline(always)]
+pub(super) fn images<V: Lanes>(p: Extended<V>) -> [Extended<V>; 4] {
+    let hat = V::call(Tau(p.point()));
+    let phi = V::call(TauDual(V::call(PhiHat(hat))));
+    let psi = V::call(TauDual(V::call(PsiHat(hat))));
+    let both = V::call(TauDual(V::call(PsiHat(V::call(Tau(phi.point()))))));
+    [p, phi, psi, both]
+}
+
+/// The table of P + [j0]φ(P) + [j1]ψ(P) + [j2]ψ(φ(P)) for the bits of j: \[CL15\], algorithm 2, steps 1 to 3.
 struct Table<V>(Extended<V>);
 
 impl<V: Lanes> Formula<V> for Table<V> {
     type Out = [Summand<V>; 8];
     #[inline(always)]
     fn run(self) -> Self::Out {
-        let p = self.0;
-        let hat = V::call(Tau(p.point()));
-        let phi = V::call(TauDual(V::call(PhiHat(hat))));
-        let psi = V::call(TauDual(V::call(PsiHat(hat))));
-        let both = V::call(TauDual(V::call(PsiHat(V::call(Tau(phi.point()))))));
+        let [p, bases @ ..] = images(self.0);
         let mut table = [p.summand(); 8];
         // The multiples that come later are the bases, to which the earlier entries are added: a base has one product
         // less than a summand.
-        for (bit, base) in [phi.base(), psi.base(), both.base()].into_iter().enumerate() {
+        for (bit, base) in bases.iter().map(Extended::base).enumerate() {
             for j in 0..1 << bit {
                 table[j + (1 << bit)] = V::call(Add(&base, &table[j])).summand();
             }

@@ -57,9 +57,10 @@ pub(super) const BASIS: [[i64; 4]; 4] = [
     [1_705_647_224_544_756_482, 199_320_682_881_407_569, -3_336_360_048_424_633_503, 765_171_327_772_315_031],
     [1_400_113_754_146_392_127, 3_540_637_644_719_456_050, -471_270_406_870_313_397, -1_789_345_740_969_872_106],
 ];
-/// A vector of the lattice that makes every coordinate positive and below 2^64.
+/// 7b1 + 9b2 - 3b3 + 5b4 of the basis, modulo 2^64. Of all vectors of the lattice it leaves most room, a fifth of 2^64,
+/// between the coordinates of [`decompose`] and their bounds.
 const OFFSET: [u64; 4] =
-    [8_234_880_650_715_616_668, 6_483_313_240_794_689_388, 9_066_539_331_533_273_720, 7_765_751_599_377_320_055];
+    [6_983_167_892_864_246_979, 7_324_715_433_014_275_486, 11_314_332_030_816_490_182, 9_117_909_377_337_309_890];
 /// The fractions `⌊2^256·α̂/N⌋` with which the Babai rounding divides, in little-endian words.
 const FRACTIONS: [[u64; 4]; 4] = [
     [0x2596_86e0_9d1a_7d4f, 0xf756_82ac_e6a6_bd66, 0xfc5b_b5c5_ea2b_e5df, 0x07],
@@ -82,9 +83,12 @@ fn product(a: &[u64; 4], b: &[u64; 4]) -> [u64; 8] {
     sum
 }
 
-/// Four scalars below 2^64, the first odd, with a1 + a2·λφ + a3·λψ + a4·λφλψ = k modulo N: \[CL15\], proposition 5.
+/// Four words a1 to a4, the first odd, with `(2^64 + a1) + a2·λφ + a3·λψ + a4·λφλψ = k` modulo N: \[CL15\], proposition 5,
+/// with another vector added.
 ///
-/// The proposition bounds the results, so everything is computed modulo 2^64.
+/// Babai's rounding leaves k a sum of the basis with coefficients in 0..=1 (and 2^-10 more, because the fractions are cut
+/// off), and b4 once more if that is odd. With `OFFSET` this stays between 2^64 and 2^65 in the first place, and between
+/// 0 and 2^64 in the others. So everything is computed modulo 2^64. The first scalar's leading digits are 1, 1.
 pub(super) fn decompose(k: &FourQScalar) -> [u64; 4] {
     let mut a = OFFSET;
     a[0] = a[0].wrapping_add(k.0[0]);
@@ -119,9 +123,11 @@ impl Digits {
     pub(super) fn of(k: &FourQScalar) -> Self {
         let mut a = decompose(k);
         let mut out = Self([[0; 8]; 65]);
+        // Halved, with the bit 2^64 that stands above the word.
+        a[0] = a[0] >> 1 | 1 << 63;
         for masks in out.0.iter_mut().skip(1).rev() {
-            a[0] >>= 1;
             let plus = a[0] & 1;
+            a[0] >>= 1;
             let mut digit = 0;
             for j in 1..4 {
                 let bit = a[j] & 1;

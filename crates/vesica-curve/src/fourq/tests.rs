@@ -421,7 +421,8 @@ fn decomposition_and_digits_name_the_scalar() {
         };
         let a = decompose(&scalar(&k));
         assert_eq!(a[0] & 1, 1);
-        assert_eq!(value(a.map(BigInt::from)), BigInt::from(k.clone()));
+        let a = [BigInt::from(a[0]) + (BigInt::from(1) << 64), a[1].into(), a[2].into(), a[3].into()];
+        assert_eq!(value(a.clone()), BigInt::from(k.clone()));
         let digits = Digits::of(&scalar(&k));
         let (first, rest) = digits.masks();
         let mut sum = [(); 4].map(|()| BigInt::ZERO);
@@ -436,7 +437,7 @@ fn decomposition_and_digits_name_the_scalar() {
                 *sum = &*sum * 2 + sign * bit as i32;
             }
         }
-        assert_eq!(sum, a.map(BigInt::from));
+        assert_eq!(sum, a);
     }
 }
 
@@ -452,6 +453,57 @@ fn mul_agrees_with_the_reference() {
         for backend in Backend::available() {
             assert_eq!(encoded(&batch(backend, &inner).mul(&scalar(&k))), want, "{backend} {k}");
         }
+    }
+}
+
+/// Whether the points of a batch can be multiplied together.
+struct Together<'a>(&'a FourQPoints, &'a Digits);
+
+impl Kernel for Together<'_> {
+    type Out = bool;
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> bool {
+        let points: Vec<_> = self.0.words.chunks_exact(VECTORS * V::WIDTH).map(Point::<V>::load).collect();
+        V::call(MultiplyBlock(&points, self.1, &mut Room::new(points.len()))).is_some()
+    }
+}
+
+#[test]
+fn points_are_multiplied_together_as_they_are_alone() {
+    let dst = Dst::new(b"FourQ_XMD:SHA-512_ELL2_RO_");
+    // One vector fewer than a block takes, one block, and of the widest lanes two blocks, not of the same length.
+    let most = MAX_LANES * (MOST + 1) - 3;
+    let inputs = digests(most);
+    let mut next = stream(5);
+    let mut scalars: Vec<_> = (0..3).map(|_| random_scalar(&mut next)).collect();
+    scalars.extend([BigUint::from(392u32), order() - 1u8]);
+    for backend in Backend::available() {
+        for k in &scalars {
+            let k = scalar(k);
+            // Eight points are too few for a block on every back end.
+            let alone: Vec<_> = inputs.chunks(8).flat_map(|few| encoded(&hash(backend, &dst, few).mul(&k))).collect();
+            for n in [MAX_LANES * (LEAST - 1), MAX_LANES * LEAST, most] {
+                let together = encoded(&hash(backend, &dst, &inputs[..n]).mul(&k));
+                assert!(together == alone[..n], "{backend} {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn points_that_the_affine_formulas_fail_for_are_multiplied_all_the_same() {
+    let inner: Vec<_> = points(LEAST).iter().map(|p| slow::times(&BigUint::from(392u32), p)).collect();
+    let good = vec![inner.clone(); MAX_LANES].concat();
+    let mut with_neutral = good.clone();
+    with_neutral[11] = slow::neutral();
+    let k = scalar(&random_scalar(&mut stream(6)));
+    for backend in Backend::available() {
+        let (good, bad) = (batch(backend, &good), batch(backend, &with_neutral));
+        assert!(backend::run_on(backend, Together(&good, &Digits::of(&k))));
+        assert!(!backend::run_on(backend, Together(&bad, &Digits::of(&k))));
+        let mut want = encoded(&good.mul(&k));
+        want[11] = slow::encode(&slow::neutral());
+        assert!(encoded(&bad.mul(&k)) == want, "{backend}");
     }
 }
 

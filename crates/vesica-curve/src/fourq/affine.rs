@@ -1,0 +1,348 @@
+//! Multiplication of many points by one scalar in affine coordinates: the points of a block share their inversions.
+//!
+//! The curve is `y² = x³ + (J/K)·x² + x/K²`, to which FourQ is birationally equivalent (RFC 9380, appendix D.1, with
+//! x = s/K and y = t/K). A sum of two points takes an inversion, two products and a square. Montgomery's trick shares one
+//! inversion among all points of a block, on the norms of what is inverted, so that for each point it takes seven
+//! products of the prime field. A step of the multiplication, Q to 2Q + T, is two such sums, Q + T and (Q + T) + Q, and
+//! needs no y of the first (K. Eisenträger, K. Lauter, P. Montgomery, "Fast elliptic curve arithmetic and improved Weil
+//! pairing evaluation", CT-RSA 2003). In all it takes two thirds of the products that [`super::curve::Multiply`] takes.
+//!
+//! **Exceptions.** The formulas fail where two points have the same x. All points of a batch have the same prime order and
+//! are multiplied by the same scalar, so whether a sum fails depends on the scalar alone. The first entry is doubled
+//! before the second is added to it. From then on the partial sums name 3 or more in the first place and the entries 1
+//! or -1 ([`super::scalar::decompose`]), so a sum can fail only by a coincidence modulo N, for fewer than one in 2^200
+//! scalars. A block in which it happens is multiplied by the complete formulas instead.
+
+use super::curve::{Point, images, product};
+use super::map::{J_OVER_K, ONE_OVER_K, ONE_OVER_K2};
+use super::scalar::Digits;
+use crate::field::p127::{Fp, Fp2, InverseRoot};
+use crate::field::{Formula, Lanes};
+
+/// A point with tight coordinates.
+#[derive(Clone, Copy)]
+struct Affine<V> {
+    x: Fp2<V>,
+    y: Fp2<V>,
+}
+
+/// A norm that is to be inverted together with others, and the product of those before it: Montgomery's trick.
+#[derive(Clone, Copy)]
+struct Shared<V> {
+    norm: Fp<V>,
+    before: Fp<V>,
+}
+
+impl<V: Lanes> Shared<V> {
+    /// Takes a norm into the product.
+    #[inline(always)]
+    fn new(norm: Fp<V>, product: &mut Fp<V>) -> Self {
+        let before = *product;
+        *product = before.times(norm);
+        Self { norm, before }
+    }
+
+    /// The inverse of the norm. `inverse` is that of the product up to here, and becomes that of the product before.
+    #[inline(always)]
+    fn invert(&self, inverse: &mut Fp<V>) -> Fp<V> {
+        let this = inverse.times(self.before);
+        *inverse = inverse.times(self.norm);
+        this
+    }
+}
+
+/// The inverse of a product of norms, or nothing if there is a zero in it.
+#[inline(always)]
+fn inverse<V: Lanes>(product: Fp<V>) -> Option<Fp<V>> {
+    let mut zeros = [0; super::MAX_LANES];
+    product.freeze().is_zero().store(&mut zeros);
+    if zeros != [0; super::MAX_LANES] {
+        return None;
+    }
+    // p - 2 = 4·(2^125 - 1) + 1.
+    let [x] = V::call(InverseRoot([product]));
+    Some(x.square().square().mul(product))
+}
+
+/// A line through a point, which meets the curve in two more. Its slope is rise/run = rise·conj(run)/norm(run).
+#[derive(Clone, Copy)]
+struct Line<V> {
+    from: Affine<V>,
+    /// x of the second point.
+    x: Fp2<V>,
+    slope: Fp2<V>,
+    /// The product of the rise and the run's conjugate, tight.
+    rise: Fp2<V>,
+    norm: Shared<V>,
+}
+
+impl<V: Lanes> Line<V> {
+    /// The line through a point and another with this x; `rise` is below 5 u and `run` below 4 u.
+    #[inline(always)]
+    fn new(from: Affine<V>, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) -> Self {
+        let norm = Shared::new(run.norm(), product);
+        Self { from, x, slope: Fp2::zero(), rise: run.left_conj::<4>().mul(&rise), norm }
+    }
+
+    /// The line through two points, the second with y below 2 u.
+    #[inline(always)]
+    fn chord(from: Affine<V>, to: Affine<V>, product: &mut Fp<V>) -> Self {
+        Self::new(from, to.x, to.y.sub::<2>(from.y), to.x.sub::<2>(from.x), product)
+    }
+
+    /// The tangent in a point.
+    #[inline(always)]
+    fn tangent(from: Affine<V>, product: &mut Fp<V>) -> Self {
+        // (3x² + 2(J/K)x + 1/K²) / 2y
+        let inner = from.x.twice().add(from.x).add(Fp2::splat(J_OVER_K).twice()).carried();
+        let rise = self::product(inner, from.x).add(Fp2::splat(ONE_OVER_K2));
+        Self::new(from, from.x, rise, from.y.twice(), product)
+    }
+
+    /// rise·conj(run)/norm(run), tight.
+    #[inline(always)]
+    fn slope(&self, inverse: &mut Fp<V>) -> Fp2<V> {
+        let by = self.norm.invert(inverse);
+        Fp2 { re: self.rise.re.times(by), im: self.rise.im.times(by) }
+    }
+
+    /// x of the third point of a line with this slope, below 3 u, through `from` and a point with this x: tight.
+    #[inline(always)]
+    fn third(&self, slope: Fp2<V>) -> Fp2<V> {
+        // slope² - J/K - x1 - x2.
+        slope.square::<4>().add(Fp2::splat(J_OVER_K).neg::<2>()).sub::<3>(self.from.x.add(self.x)).carried()
+    }
+}
+
+/// Takes the start of each line to the sum of its two points.
+struct Sum<'a, V>(&'a mut [Line<V>], Fp<V>);
+
+impl<V: Lanes> Formula<V> for Sum<'_, V> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Sum(lines, mut inverse) = self;
+        for line in lines.iter_mut().rev() {
+            let slope = line.slope(&mut inverse);
+            let x = line.third(slope);
+            let y = slope.left::<2>().mul(&line.from.x.sub::<2>(x)).sub::<2>(line.from.y).carried();
+            line.from = Affine { x, y };
+        }
+    }
+}
+
+/// The first half of a step: from the line through Q and T to that through Q and Q + T. That one's slope is the first's
+/// plus 2y/(x of Q + T, less x), and both times -1: `rise` becomes that of the fraction. The norms are taken into the
+/// product from the last line to the first. Gives the product.
+struct Halve<'a, V>(&'a mut [Line<V>], Fp<V>);
+
+impl<V: Lanes> Formula<V> for Halve<'_, V> {
+    type Out = Fp<V>;
+    #[inline(always)]
+    fn run(self) -> Fp<V> {
+        let Halve(lines, mut inverse) = self;
+        let mut product = Fp::splat(1);
+        for line in lines.iter_mut().rev() {
+            let slope = line.slope(&mut inverse);
+            let x = line.third(slope);
+            *line = Line::new(line.from, x, line.from.y.twice(), x.sub::<2>(line.from.x), &mut product);
+            line.slope = slope;
+        }
+        product
+    }
+}
+
+/// The second half of a step: Q + (Q + T), and the line from there to the next entry, if there is one. Gives the product
+/// of the norms.
+struct Complete<'a, V>(&'a mut [Line<V>], Fp<V>, &'a [Table<V>], Option<&'a [u64; 8]>);
+
+impl<V: Lanes> Formula<V> for Complete<'_, V> {
+    type Out = Fp<V>;
+    #[inline(always)]
+    fn run(self) -> Fp<V> {
+        let Complete(lines, mut inverse, tables, next) = self;
+        let mut product = Fp::splat(1);
+        for (line, table) in lines.iter_mut().zip(tables) {
+            let slope = line.slope(&mut inverse).add(line.slope); // 2 u
+            let x = line.third(slope);
+            let y = slope.left::<3>().mul(&x.sub::<2>(line.from.x)).sub::<2>(line.from.y).carried();
+            line.from = Affine { x, y };
+            if let Some(masks) = next {
+                *line = Line::chord(line.from, select(table, masks), &mut product);
+            }
+        }
+        product
+    }
+}
+
+/// The lines from where lines start to the entries that the masks name. Gives the product of the norms.
+struct Aim<'a, V>(&'a mut [Line<V>], &'a [Table<V>], &'a [u64; 8]);
+
+impl<V: Lanes> Formula<V> for Aim<'_, V> {
+    type Out = Fp<V>;
+    #[inline(always)]
+    fn run(self) -> Fp<V> {
+        let Aim(lines, tables, masks) = self;
+        let mut product = Fp::splat(1);
+        for (line, table) in lines.iter_mut().zip(tables) {
+            *line = Line::chord(line.from, select(table, masks), &mut product);
+        }
+        product
+    }
+}
+
+/// Eight points, each coordinate in two words: what is read at each step should be short.
+struct Table<V>([[V; 8]; 8]);
+
+impl<V: Lanes> Table<V> {
+    #[inline(always)]
+    fn new(points: &[Affine<V>; 8]) -> Self {
+        let mut table = [[V::zero(); 8]; 8];
+        for (words, p) in table.iter_mut().zip(points) {
+            let parts = [p.x.re, p.x.im, p.y.re, p.y.im];
+            for (words, part) in words.as_chunks_mut::<2>().0.iter_mut().zip(parts) {
+                *words = part.freeze().to_words();
+            }
+        }
+        Self(table)
+    }
+}
+
+/// The entry that the masks name, with its sign: y is below 2 u. Every entry is read, whichever it is.
+#[inline(always)]
+fn select<V: Lanes>(Table(table): &Table<V>, masks: &[u64; 8]) -> Affine<V> {
+    let mut words = table[0];
+    for j in 1..8 {
+        let mask = V::splat(masks[j - 1]);
+        for i in 0..8 {
+            words[i] = mask.select(table[j][i], words[i]);
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = words;
+    let y = Fp2 { re: Fp::from_words([e, f]), im: Fp::from_words([g, h]) };
+    Affine {
+        x: Fp2 { re: Fp::from_words([a, b]), im: Fp::from_words([c, d]) },
+        y: Fp2::select(V::splat(masks[7]), y.neg::<2>(), y),
+    }
+}
+
+/// What the blocks of a batch are computed in, one after the other: fresh memory for each block would cost more in page
+/// faults than a tenth of the arithmetic.
+pub(super) struct Room<V> {
+    images: Vec<Point<V>>,
+    /// For each image, the conjugate of what it is divided by, and the norm.
+    divisors: Vec<(Fp2<V>, Shared<V>)>,
+    entries: Vec<[Affine<V>; 8]>,
+    tables: Vec<Table<V>>,
+    lines: Vec<Line<V>>,
+}
+
+impl<V: Lanes> Room<V> {
+    /// For blocks of up to so many vectors of points.
+    pub(super) fn new(vectors: usize) -> Self {
+        Self {
+            images: Vec::with_capacity(4 * vectors),
+            divisors: Vec::with_capacity(4 * vectors),
+            entries: Vec::with_capacity(vectors),
+            tables: Vec::with_capacity(vectors),
+            lines: Vec::with_capacity(4 * vectors),
+        }
+    }
+}
+
+/// Points of the Edwards curve, none of which is neutral, on this one; nothing if one is neutral.
+struct Convert<'a, V>(&'a [Point<V>], &'a mut Vec<(Fp2<V>, Shared<V>)>, &'a mut [[Affine<V>; 8]]);
+
+impl<V: Lanes> Formula<V> for Convert<'_, V> {
+    type Out = Option<()>;
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        // x = (Z + Y)/K(Z - Y) and y = x·Z/X.
+        let Convert(images, divisors, entries) = self;
+        let mut product_of_norms = Fp::splat(1);
+        divisors.clear();
+        for p in images {
+            let divisor = product(p.z.sub::<2>(p.y), p.x);
+            divisors.push((divisor.conj(), Shared::new(divisor.norm(), &mut product_of_norms)));
+        }
+        let mut inverse = inverse(product_of_norms)?;
+        for (i, (p, (conj, norm))) in images.iter().zip(divisors).enumerate().rev() {
+            let above = product(p.z.add(p.y), Fp2::splat(ONE_OVER_K));
+            let scale = product(above, *conj).scale(norm.invert(&mut inverse));
+            // The images are the entries 0, 1, 2 and 4.
+            entries[i / 4][1 << (i % 4) >> 1] = Affine { x: product(scale, p.x), y: product(scale, p.z) };
+        }
+        Some(())
+    }
+}
+
+/// The tables of a block, as in `curve`: P + \[j0\]φ(P) + \[j1\]ψ(P) + \[j2\]ψ(φ(P)) for the bits of j.
+#[inline(always)]
+fn tables<V: Lanes>(points: &[Point<V>], room: &mut Room<V>) -> Option<()> {
+    let Room { images, divisors, entries, tables, lines } = room;
+    images.clear();
+    for p in points {
+        images.extend(self::images(p.extend()).map(|image| image.point()));
+    }
+    let zero = Affine { x: Fp2::zero(), y: Fp2::zero() };
+    entries.clear();
+    entries.resize(points.len(), [zero; 8]);
+    V::call(Convert(images, divisors, entries))?;
+    for bit in 0..3 {
+        lines.clear();
+        let mut product = Fp::splat(1);
+        for entries in entries.iter() {
+            for entry in &entries[..1 << bit] {
+                lines.push(Line::chord(entries[1 << bit], *entry, &mut product));
+            }
+        }
+        V::call(Sum(lines, inverse(product)?));
+        // The first of the sums takes the place of the image.
+        for (entries, sums) in entries.iter_mut().zip(lines.chunks_exact(1 << bit)) {
+            for (entry, sum) in entries[1 << bit..].iter_mut().zip(sums) {
+                *entry = sum.from;
+            }
+        }
+    }
+    tables.clear();
+    tables.extend(entries.iter().map(Table::new));
+    Some(())
+}
+
+/// The multiples of points of prime order that the digits name, as [`super::curve::Multiply`] computes them for one.
+/// Nothing if two points to be added had the same x.
+pub(super) struct MultiplyBlock<'a, V>(pub(super) &'a [Point<V>], pub(super) &'a Digits, pub(super) &'a mut Room<V>);
+
+impl<V: Lanes> Formula<V> for MultiplyBlock<'_, V> {
+    type Out = Option<Vec<Point<V>>>;
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        let MultiplyBlock(points, digits, room) = self;
+        tables(points, room)?;
+        let Room { tables, lines, .. } = room;
+        let (first, rest) = digits.masks();
+        let [second, third, rest @ ..] = rest else { unreachable!("a multiplier has 65 digits") };
+        let mut product = Fp::splat(1);
+        lines.clear();
+        for table in tables.iter() {
+            lines.push(Line::tangent(select(table, first), &mut product));
+        }
+        V::call(Sum(lines, inverse(product)?));
+        let product = V::call(Aim(lines, tables, second));
+        V::call(Sum(lines, inverse(product)?));
+        let mut product = V::call(Aim(lines, tables, third));
+        for next in rest.iter().map(Some).chain([None]) {
+            let half = V::call(Halve(lines, inverse(product)?));
+            product = V::call(Complete(lines, inverse(half)?, tables, next));
+        }
+        Some(lines.iter().map(|line| edwards(line.from)).collect())
+    }
+}
+
+/// The same point on the Edwards curve: (x/y, (x - 1/K)/(x + 1/K)).
+#[inline(always)]
+fn edwards<V: Lanes>(Affine { x, y }: Affine<V>) -> Point<V> {
+    let k = Fp2::splat(ONE_OVER_K);
+    let (minus, plus) = (x.sub::<2>(k), x.add(k)); // 3 u, 2 u
+    Point { x: product(plus, x), y: product(minus, y), z: product(plus, y) }
+}

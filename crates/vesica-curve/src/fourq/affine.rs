@@ -192,19 +192,30 @@ impl<V: Lanes> Formula<V> for Aim<'_, V> {
 }
 
 /// Eight points, each coordinate in two words: what is read at each step should be short.
+#[derive(Clone, Copy)]
 struct Table<V>([[V; 8]; 8]);
 
 impl<V: Lanes> Table<V> {
     #[inline(always)]
-    fn new(points: &[Affine<V>; 8]) -> Self {
-        let mut table = [[V::zero(); 8]; 8];
-        for (words, p) in table.iter_mut().zip(points) {
-            let parts = [p.x.re, p.x.im, p.y.re, p.y.im];
-            for (words, part) in words.as_chunks_mut::<2>().0.iter_mut().zip(parts) {
-                *words = part.freeze().to_words();
-            }
+    fn put(&mut self, j: usize, p: Affine<V>) {
+        let parts = [p.x.re, p.x.im, p.y.re, p.y.im];
+        for (words, part) in self.0[j].as_chunks_mut::<2>().0.iter_mut().zip(parts) {
+            *words = part.freeze().to_words();
         }
-        Self(table)
+    }
+
+    #[inline(always)]
+    fn entry(&self, j: usize) -> Affine<V> {
+        unpacked(self.0[j])
+    }
+}
+
+/// The point of these words.
+#[inline(always)]
+fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8]) -> Affine<V> {
+    Affine {
+        x: Fp2 { re: Fp::from_words([a, b]), im: Fp::from_words([c, d]) },
+        y: Fp2 { re: Fp::from_words([e, f]), im: Fp::from_words([g, h]) },
     }
 }
 
@@ -218,12 +229,8 @@ fn select<V: Lanes>(Table(table): &Table<V>, masks: &[u64; 8]) -> Affine<V> {
             words[i] = mask.select(table[j][i], words[i]);
         }
     }
-    let [a, b, c, d, e, f, g, h] = words;
-    let y = Fp2 { re: Fp::from_words([e, f]), im: Fp::from_words([g, h]) };
-    Affine {
-        x: Fp2 { re: Fp::from_words([a, b]), im: Fp::from_words([c, d]) },
-        y: Fp2::select(V::splat(masks[7]), y.neg::<2>(), y),
-    }
+    let Affine { x, y } = unpacked(words);
+    Affine { x, y: Fp2::select(V::splat(masks[7]), y.neg::<2>(), y) }
 }
 
 /// What the blocks of a batch are computed in, one after the other: fresh memory for each block would cost more in page
@@ -232,7 +239,6 @@ pub(super) struct Room<V> {
     images: Vec<Point<V>>,
     /// For each image, the conjugate of what it is divided by, and the norm.
     divisors: Vec<(Fp2<V>, Shared<V>)>,
-    entries: Vec<[Affine<V>; 8]>,
     tables: Vec<Table<V>>,
     lines: Vec<Line<V>>,
 }
@@ -243,22 +249,21 @@ impl<V: Lanes> Room<V> {
         Self {
             images: Vec::with_capacity(4 * vectors),
             divisors: Vec::with_capacity(4 * vectors),
-            entries: Vec::with_capacity(vectors),
             tables: Vec::with_capacity(vectors),
-            lines: Vec::with_capacity(4 * vectors),
+            lines: Vec::with_capacity(vectors),
         }
     }
 }
 
 /// Points of the Edwards curve, none of which is neutral, on this one; nothing if one is neutral.
-struct Convert<'a, V>(&'a [Point<V>], &'a mut Vec<(Fp2<V>, Shared<V>)>, &'a mut [[Affine<V>; 8]]);
+struct Convert<'a, V>(&'a [Point<V>], &'a mut Vec<(Fp2<V>, Shared<V>)>, &'a mut [Table<V>]);
 
 impl<V: Lanes> Formula<V> for Convert<'_, V> {
     type Out = Option<()>;
     #[inline(always)]
     fn run(self) -> Self::Out {
         // x = (Z + Y)/K(Z - Y) and y = x·Z/X.
-        let Convert(images, divisors, entries) = self;
+        let Convert(images, divisors, tables) = self;
         let mut product_of_norms = Fp::splat(1);
         divisors.clear();
         for p in images {
@@ -270,7 +275,7 @@ impl<V: Lanes> Formula<V> for Convert<'_, V> {
             let above = product(p.z.add(p.y), Fp2::splat(ONE_OVER_K));
             let scale = product(above, *conj).scale(norm.invert(&mut inverse));
             // The images are the entries 0, 1, 2 and 4.
-            entries[i / 4][1 << (i % 4) >> 1] = Affine { x: product(scale, p.x), y: product(scale, p.z) };
+            tables[i / 4].put(1 << (i % 4) >> 1, Affine { x: product(scale, p.x), y: product(scale, p.z) });
         }
         Some(())
     }
@@ -279,33 +284,28 @@ impl<V: Lanes> Formula<V> for Convert<'_, V> {
 /// The tables of a block, as in `curve`: P + \[j0\]φ(P) + \[j1\]ψ(P) + \[j2\]ψ(φ(P)) for the bits of j.
 #[inline(always)]
 fn tables<V: Lanes>(points: &[Point<V>], room: &mut Room<V>) -> Option<()> {
-    let Room { images, divisors, entries, tables, lines } = room;
+    let Room { images, divisors, tables, lines } = room;
     images.clear();
     for p in points {
-        images.extend(self::images(p.extend()).map(|image| image.point()));
-    }
-    let zero = Affine { x: Fp2::zero(), y: Fp2::zero() };
-    entries.clear();
-    entries.resize(points.len(), [zero; 8]);
-    V::call(Convert(images, divisors, entries))?;
-    for bit in 0..3 {
-        lines.clear();
-        let mut product = Fp::splat(1);
-        for entries in entries.iter() {
-            for entry in &entries[..1 << bit] {
-                lines.push(Line::chord(entries[1 << bit], *entry, &mut product));
-            }
-        }
-        V::call(Sum(lines, inverse(product)?));
-        // The first of the sums takes the place of the image.
-        for (entries, sums) in entries.iter_mut().zip(lines.chunks_exact(1 << bit)) {
-            for (entry, sum) in entries[1 << bit..].iter_mut().zip(sums) {
-                *entry = sum.from;
-            }
+        for image in self::images(p.extend()) {
+            images.push(image.point());
         }
     }
     tables.clear();
-    tables.extend(entries.iter().map(Table::new));
+    tables.resize(points.len(), Table([[V::zero(); 8]; 8]));
+    V::call(Convert(images, divisors, tables))?;
+    // Each entry j is its highest image plus an entry before. The image itself, where j is a power of two, is replaced last.
+    for (image, j) in [(1, 1), (2, 3), (2, 2), (4, 7), (4, 6), (4, 5), (4, 4)] {
+        let mut product = Fp::splat(1);
+        lines.clear();
+        for table in tables.iter() {
+            lines.push(Line::chord(table.entry(image), table.entry(j - image), &mut product));
+        }
+        V::call(Sum(lines, inverse(product)?));
+        for (table, sum) in tables.iter_mut().zip(lines.iter()) {
+            table.put(j, sum.from);
+        }
+    }
     Some(())
 }
 
@@ -335,7 +335,11 @@ impl<V: Lanes> Formula<V> for MultiplyBlock<'_, V> {
             let half = V::call(Halve(lines, inverse(product)?));
             product = V::call(Complete(lines, inverse(half)?, tables, next));
         }
-        Some(lines.iter().map(|line| edwards(line.from)).collect())
+        let mut out = Vec::with_capacity(lines.len());
+        for line in lines {
+            out.push(edwards(line.from));
+        }
+        Some(out)
     }
 }
 

@@ -12,6 +12,8 @@
 //! before the second is added to it. From then on the partial sums name 3 or more in the first place and the entries 1
 //! or -1 ([`super::scalar::decompose`]), so a sum can fail only by a coincidence modulo N, for fewer than one in 2^200
 //! scalars. A block in which it happens is multiplied by the complete formulas instead.
+//!
+//! Loops here have no closures: one that is not inlined is compiled without the back end's instructions ([`Lanes`]).
 
 use super::curve::{Point, images, product};
 use super::map::{J_OVER_K, ONE_OVER_K, ONE_OVER_K2};

@@ -34,6 +34,8 @@ pub struct Answers {
     gate: Gate,
     /// Refusals that were noted last, and how many were not since, by client.
     refusals: Mutex<BTreeMap<String, (Instant, u64)>>,
+    /// Clients that got what they came for.
+    goodbyes: AtomicU64,
 }
 
 /// How often it is looked whether a client still asks.
@@ -63,8 +65,8 @@ impl Answers {
         metrics.set_store(store.manifest().parts.len() as u64, store.len());
         let (store, guests) = (RwLock::new(Arc::new(store)), RwLock::default());
         let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
-        let (at_work, refusals) = (AtomicU64::new(0), Mutex::default());
-        Self { function, offer, store, guests, budget, audit, metrics, at_work, gate, refusals }
+        let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
+        Self { function, offer, store, guests, budget, audit, metrics, at_work, goodbyes, gate, refusals }
     }
 
     /// From now on these may ask.
@@ -86,6 +88,11 @@ impl Answers {
     /// Questions that are being answered at the moment.
     pub fn at_work(&self) -> u64 {
         self.at_work.load(Ordering::SeqCst)
+    }
+
+    /// Clients that said goodbye: none does before it has all that it came for.
+    pub fn goodbyes(&self) -> u64 {
+        self.goodbyes.load(Ordering::SeqCst)
     }
 
     /// Takes up a new state of the store, if there is one, and says how many keys it has. Whoever fetches the old one finishes.
@@ -167,7 +174,10 @@ impl Talk<'_> {
                 Question::Ask { keys, lanes } => self.ask(&mut *ch, keys, lanes)?,
                 Question::End => {
                     messages::accept(&mut *ch)?;
-                    return Ok(self.link.close()?);
+                    let closed = self.link.close();
+                    // The client has heard that it may go, so it is gone for good even if the connection breaks now.
+                    self.answers.goodbyes.fetch_add(1, Ordering::SeqCst);
+                    return Ok(closed?);
                 }
             }
         }

@@ -42,7 +42,7 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
     let report = Report {
         job: JobId {
             id: plan.id.clone(),
-            shared_hash: plan.offer.iter().map(|b| format!("{b:02x}")).collect(),
+            shared_hash: offer.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().to_owned(),
             parties: names.to_vec(),
         },

@@ -20,7 +20,7 @@ pub enum Error {
     Damaged { path: PathBuf, why: String },
     /// A server with another offer.
     #[error(
-        "{server} offers {found}, and service.offer is {wanted}. Either this is not the service that you mean, or its operator has changed \
+        "{server} offers {found}, and this client expects {wanted}. Either this is not the service that you mean, or its operator has changed \
          it (a new key makes a new offer): ask the operator over a way that you trust"
     )]
     OtherOffer { server: String, found: String, wanted: String },

@@ -72,12 +72,12 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
     Ok(Fetched { offer, store: Store::open(&plan.cache)?, parts: missing.len(), bytes: done })
 }
 
-/// The offer that the server sent, if it is the one that the plan pins.
+/// The offer that the server sent, if it is the one that the plan pins, or the plan takes any.
 fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     let found: [u8; 32] = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
-    if found != plan.offer {
-        let (server, wanted) = (server.to_owned(), spelled(&plan.offer));
+    if let Some(wanted) = plan.offer.filter(|wanted| found != *wanted) {
+        let (server, wanted) = (server.to_owned(), spelled(&wanted));
         return Err(Error::OtherOffer { server, found: spelled(&found), wanted });
     }
     let offer = Offer::decode(bytes).map_err(|why| Error::Sent(format!("an offer that cannot be taken: {why}")))?;

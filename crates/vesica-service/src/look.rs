@@ -25,12 +25,12 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
     checked.add("service", format!("\"{}\" of {}", plan.service.id, plan.me));
     let security = link::security(plan.identity.as_ref())?;
     checked.add("identity", identity(&security));
-    let table = vesica_table::open(&plan.input)?;
-    drop(table.texts(&plan.keys, &plan.service.values, 1)?);
-    checked.add(
-        "input",
-        format!("{}: keys {}, values {}", plan.input.path.display(), list(&plan.keys), list(&plan.service.values)),
-    );
+    if let Some(input) = &plan.input {
+        drop(vesica_table::open(input)?.texts(&plan.keys, &plan.service.values, 1)?);
+        let (keys, values) = (list(&plan.keys), list(&plan.service.values));
+        checked.add("input", format!("{}: keys {keys}, values {values}", input.path.display()));
+    }
+    plan.seed.as_deref().map_or(Ok(()), |path| secret::raw(path).map(drop))?;
     if plan.secret.path.exists() {
         let open =
             secret::is_open_to_others(&plan.secret.path).map_err(Error::file("cannot read", &plan.secret.path))?;
@@ -55,7 +55,7 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
     if let Some(address) = &plan.listen {
         let mut endpoint = Endpoint::new(plan.me.clone(), link::name(&plan.service.id), security);
         endpoint.listen = Some(address.clone());
-        let clients = crate::serve::clients(&plan.guests);
+        let clients = crate::serve::clients(&plan.guests)?;
         drop(endpoint.door(clients, crate::serve::limits(plan), std::sync::Arc::new(vesica_net::Quiet))?);
         checked.add("port", format!("{address} can be listened on"));
     }
@@ -81,7 +81,7 @@ pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     match Offer::load(&plan.cache) {
-        Ok(offer) if offer.hash() == plan.offer => {
+        Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) => {
             let store = Store::open(&plan.cache)?;
             checked.add("cache", format!("{} keys, {}", count(store.len()), size(store.manifest().bytes())));
         }
@@ -113,7 +113,7 @@ const SAMPLE: usize = 2048;
 /// # Errors
 /// Faults of the table.
 pub fn plan_server(plan: &ServePlan, rows: Option<u64>) -> Result<String, Error> {
-    let table = vesica_table::open(&plan.input)?;
+    let table = vesica_table::open(prepare::table(plan)?)?;
     let batches = table.texts(&plan.keys, &plan.service.values, 1)?;
     let (mut read, mut longest) = (0u64, 0);
     for batch in batches {
@@ -187,7 +187,8 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
             rows
         }
     };
-    let offer = Offer::load(&plan.cache).ok().filter(|offer| offer.hash() == plan.offer);
+    let offer = Offer::load(&plan.cache).ok();
+    let offer = offer.filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
     let mut text = String::new();
     let _ = writeln!(text, "Service \"{}\" of {}, at {}.", plan.id, plan.server, plan.address);
     match &offer {

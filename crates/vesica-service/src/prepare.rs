@@ -61,7 +61,7 @@ pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepa
 
 /// A store of the plan's table, in the place of what is there.
 fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
-    let reader = Reader::open(plan, &plan.input, true)?;
+    let reader = Reader::open(plan, table(plan)?, true)?;
     let before = Offer::load(&plan.store).ok();
     let _locked = secret::lock(&plan.secret)?;
     secret::settle(plan, before.as_ref().and_then(|offer| offer.public().ok()).as_deref())?;
@@ -69,8 +69,9 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
         true => None,
         false => secret::load(&plan.secret)?,
     };
-    let is_new = known.is_none();
-    let seed = known.map_or_else(secret::fresh, Ok)?;
+    let given = plan.seed.as_deref().map(secret::raw).transpose()?;
+    let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
+    let seed = given.or(known).map_or_else(secret::fresh, Ok)?;
     let function = secret::function_of(plan, &seed)?;
     let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
     let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
@@ -81,6 +82,9 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
             None => Some(reader.longest(plan, ctl)?),
         },
     };
+    if let Some(folder) = plan.secret.path.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
+    }
     // The new key is on the disk before anything is made with it, and the old one until then.
     let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
     let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };
@@ -147,12 +151,21 @@ pub fn agrees(plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
         ("service.lifetime_keys", offer.lifetime_keys == service.lifetime_keys),
         ("service.rules", offer.rules == service.rules),
         ("service.value_bytes", service.value_bytes.is_none() || offer.value_bytes == service.value_bytes),
-        ("mine.input.keys", offer.key_columns as usize == plan.keys.len()),
+        ("mine.input.keys", plan.input.is_none() || offer.key_columns as usize == plan.keys.len()),
     ];
     match fields.iter().find(|(_, same)| !same) {
         Some((field, _)) => Err(Error::Setup(format!("{field}: the store was prepared with another one{again}"))),
         None => Ok(()),
     }
+}
+
+/// The table of the plan.
+///
+/// # Errors
+/// If it names none.
+pub fn table(plan: &ServePlan) -> Result<&Input, Error> {
+    let why = "name the table that is served: input = { path = \"…\", keys = [\"…\"] }";
+    plan.input.as_ref().ok_or_else(|| Error::Missing { field: "mine.input", why: why.to_owned() })
 }
 
 /// Memory for what is sorted; batches that threads work on take some more.
@@ -186,6 +199,8 @@ struct Made {
 impl Reader {
     /// Opens `input`, and finds its columns.
     fn open(plan: &ServePlan, input: &Input, with_values: bool) -> Result<Self, Error> {
+        // Its key columns are those of the table that is added or taken out, too.
+        self::table(plan)?;
         let table = vesica_table::open(input)?;
         let values = if with_values { plan.service.values.clone() } else { Vec::new() };
         drop(table.texts(&plan.keys, &values, 1)?);

@@ -36,6 +36,19 @@ pub fn fresh() -> Result<Seed, Error> {
     Ok(Zeroizing::new(random()?))
 }
 
+/// The seed in a file that holds nothing else.
+///
+/// # Errors
+/// If it cannot be read, or does not have 32 bytes.
+pub fn raw(path: &Path) -> Result<Seed, Error> {
+    let bytes = Zeroizing::new(fs::read(path).map_err(Error::file("cannot read", path))?);
+    let seed = bytes.as_slice().try_into().map_err(|_| {
+        let why = format!("it has {} bytes, and a key has 32; make one with `openssl rand -out FILE 32`", bytes.len());
+        Error::Setup(format!("{}: {why}", path.display()))
+    })?;
+    Ok(Zeroizing::new(seed))
+}
+
 /// What seals the file: a key file, a passphrase, or nothing.
 fn given(place: &Place) -> Result<Given, Error> {
     Ok(Given::from(place.key.as_deref(), "mine.secret_key", PASSPHRASE)?)

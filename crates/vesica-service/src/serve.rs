@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vesica_job::Control;
-use vesica_net::{Client, Door, Endpoint, Limits, Trust};
+use vesica_net::{Client, Door, Endpoint, Limits};
 use vesica_spec::SpecError;
 use vesica_spec::service::{GuestPlan, ServePlan};
+use vesica_types::Party;
 
 /// How often it is looked whether the list of clients or the store has changed.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ const LINKS_OF_ONE: usize = 4;
 /// How long clients at work may go on when the service is stopped.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves the store of the plan until it is stopped. `again` reads the document again whenever its file has changed: the list of
+/// Serves the store of the plan until it is stopped, or a client is done where the plan says `once`. `again` reads the document again whenever its file has changed: the list of
 /// clients is then replaced.
 ///
 /// # Errors
@@ -53,7 +54,7 @@ pub fn serve(
     endpoint.listen = Some(listen.clone());
     (endpoint.window, endpoint.unasked) = (link::WINDOW, Some(link::UNASKED));
     let hard = Arc::new(Stop { ctl: ctl.clone(), now: AtomicBool::new(false) });
-    let door = endpoint.door(clients(&plan.guests), limits(plan), hard.clone())?;
+    let door = endpoint.door(clients(&plan.guests)?, limits(plan), hard.clone())?;
     answers.metrics.set_ready(true);
     if let Some(address) = answers.metrics.address() {
         ctl.note(format!("health and metrics at http://{address}/metrics"));
@@ -61,7 +62,7 @@ pub fn serve(
     ctl.note(format!("serving {} keys; offer {}", answers.store().len(), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {
-        scope.spawn(|| watch(door, answers, again, &hard, ctl));
+        scope.spawn(|| watch(door, answers, plan.once, again, &hard, ctl));
         while let Some(link) = door.next().or_else(stopped)? {
             let who = link.peer().clone();
             let talk = std::thread::Builder::new().name(format!("client {who}"));
@@ -84,17 +85,18 @@ fn stopped(error: vesica_net::Error) -> Result<Option<vesica_net::Link>, Error> 
     }
 }
 
-/// Looks for changes until the service is stopped; then closes the door, and after a while ends those who are still at work.
+/// Looks for changes until the service ends; then closes the door, and after a while ends those who are still at work.
 fn watch(
     door: &Door,
     answers: &Answers,
+    once: bool,
     again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
     hard: &Stop,
     ctl: &Control,
 ) {
     let mut looked = Instant::now();
     let mut wrong = None;
-    while !ctl.is_cancelled() {
+    while !(ctl.is_cancelled() || once && answers.goodbyes() > 0) {
         std::thread::sleep(Duration::from_millis(50));
         if looked.elapsed() < LOOK {
             continue;
@@ -103,7 +105,7 @@ fn watch(
         answers.metrics.set_links(door.links());
         if let Some(read) = again() {
             let taken = read.map_err(Error::from).and_then(|plan| {
-                door.set_clients(clients(&plan.guests))?;
+                door.set_clients(clients(&plan.guests)?)?;
                 answers.set_guests(&plan.guests);
                 Ok(plan.guests.len())
             });
@@ -142,11 +144,15 @@ pub fn limits(plan: &ServePlan) -> Limits {
 }
 
 /// The clients as the door knows them.
-pub fn clients(guests: &[GuestPlan]) -> Vec<Client> {
-    guests
-        .iter()
-        .map(|guest| Client { name: guest.name.clone(), trust: guest.fingerprint.map(Trust::Pinned) })
-        .collect()
+///
+/// # Errors
+/// Certificates of authorities that cannot be read.
+pub fn clients(guests: &[GuestPlan]) -> Result<Vec<Client>, Error> {
+    let client = |guest: &GuestPlan| {
+        let trust = vesica_job::rooms::trust(guest.trust.as_ref(), &Party::new(1, &guest.name))?;
+        Ok(Client { name: guest.name.clone(), trust })
+    };
+    guests.iter().map(client).collect()
 }
 
 /// What the door's connections ask whether to end at once, and tell what happens.

@@ -6,7 +6,9 @@
 mod plan;
 mod types;
 
-pub use plan::{AskPlan, GuestPlan, Secret, ServePlan, plan_ask, plan_serve, rules};
-pub use types::{Asks, Client, ClientMine, ClientSpec, ServerMine, ServerSpec, ServerTls, Service, ServiceProtocol};
+pub use plan::{AskPlan, GuestPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, rules};
+pub use types::{
+    Asks, Client, ClientMine, ClientSpec, ServerMine, ServerSpec, ServerTls, Service, ServiceProtocol, default_requests,
+};
 
 pub(crate) use types::anchor;

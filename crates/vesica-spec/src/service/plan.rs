@@ -23,14 +23,18 @@ pub struct ServePlan {
     pub listen: Option<String>,
     /// The private key and certificate, and the key's own file if it has one.
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
-    /// The table.
-    pub input: vesica_table::Input,
+    /// The table, without which nothing can be prepared.
+    pub input: Option<vesica_table::Input>,
     /// Its key columns.
     pub keys: Vec<String>,
     /// The folder of what is served.
     pub store: PathBuf,
     /// Where the key of the function is.
     pub secret: Secret,
+    /// A file of 32 bytes that the key of the function is derived from. No document has it; a SecretFlow configuration may.
+    pub seed: Option<PathBuf>,
+    /// Whether the service ends when a client has got what it came for. No document has it; a SecretFlow configuration does.
+    pub once: bool,
     /// Who may ask.
     pub guests: Vec<GuestPlan>,
     /// Connections at once, at most.
@@ -63,8 +67,8 @@ pub struct Secret {
 pub struct GuestPlan {
     /// Its name.
     pub name: String,
-    /// Its certificate; absent only in an insecure service.
-    pub fingerprint: Option<Fingerprint>,
+    /// How its certificate is recognised; absent only in an insecure service.
+    pub trust: Option<TrustPlan>,
     /// Keys a day.
     pub keys_a_day: u64,
     /// Requests a minute.
@@ -78,8 +82,9 @@ pub struct AskPlan {
     pub id: String,
     /// Its group.
     pub curve: CurveName,
-    /// The hash of the offer that is expected.
-    pub offer: [u8; 32],
+    /// The hash of the offer that is expected. Absent only where a SecretFlow configuration was read, which cannot say it: then
+    /// the server's offer is taken as it comes.
+    pub offer: Option<[u8; 32]>,
     /// Whether there is no TLS.
     pub insecure: bool,
     /// The client.
@@ -147,8 +152,11 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
     if service.value_bytes.is_some_and(|bytes| !(1..=MOST_VALUE).contains(&bytes)) {
         return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
     }
-    let (input, keys) = input(&mine.input)?;
-    rules(&service.rules, keys.len())?;
+    let (input, keys) = mine.input.as_ref().map(input).transpose()?.unzip();
+    let keys = keys.unwrap_or_default();
+    if input.is_some() {
+        rules(&service.rules, keys.len())?;
+    }
     if let Some(both) = service.values.iter().find(|value| keys.contains(value)) {
         let why = format!("\"{both}\" is a key column, which a client that finds it has; take it out");
         return Err(SpecError::field("service.values", why));
@@ -178,6 +186,8 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
             path: mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret")),
             key: mine.secret_key.clone(),
         },
+        seed: None,
+        once: false,
         guests: guests(spec)?,
         connections: mine.connections as usize,
         budget: beside(&mine.store, "budget"),
@@ -195,6 +205,15 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
 /// # Errors
 /// If a field contradicts another or means nothing; names the field, its value and the remedy.
 pub fn plan_ask(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
+    let offer = offer(&spec.service.offer)?;
+    Ok(AskPlan { offer: Some(offer), ..plan_ask_any(spec)? })
+}
+
+/// The plan of a client that takes the server's offer as it comes, whatever the document says of it.
+///
+/// # Errors
+/// As [`plan_ask`].
+pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     let (service, mine) = (&spec.service, &spec.mine);
     check_name("service.id", &service.id)?;
     check_name("mine.name", &mine.name)?;
@@ -209,7 +228,6 @@ pub fn plan_ask(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     if server.name() == mine.name {
         return Err(SpecError::field("mine.connect", format!("\"{server}\" is this party itself")));
     }
-    let offer = offer(&service.offer)?;
     let (identity, trust) = match (&mine.tls, service.insecure) {
         (_, true) => (None, None),
         (None, false) => {
@@ -252,7 +270,7 @@ pub fn plan_ask(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     Ok(AskPlan {
         id: service.id.clone(),
         curve: service.curve,
-        offer,
+        offer: None,
         insecure: service.insecure,
         me: Party::new(1, &mine.name),
         server,
@@ -308,21 +326,27 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
         if client.keys_a_day == 0 || client.requests_a_minute == 0 {
             return Err(SpecError::field(&field, "0 allows nothing; give 1 or more, or take the client out"));
         }
-        let fingerprint = match (&client.fingerprint, spec.service.insecure) {
-            (_, true) => None,
-            (Some(pin), false) => Some(fingerprint(&format!("{field}.fingerprint"), pin)?),
-            (None, false) => {
+        let trust = match (&client.fingerprint, &client.ca) {
+            _ if spec.service.insecure => None,
+            (Some(_), Some(_)) => {
+                let why = "has both fingerprint and ca: recognise the certificate by one of them";
+                return Err(SpecError::field(&field, why));
+            }
+            (None, Some(ca)) => Some(TrustPlan::Ca(ca.clone())),
+            (Some(pin), None) => Some(TrustPlan::Pinned(fingerprint(&format!("{field}.fingerprint"), pin)?)),
+            (None, None) => {
                 let why = format!("is missing: ask {name} for the fingerprint that `vesica cert` printed");
                 return Err(SpecError::field(&format!("{field}.fingerprint"), why));
             }
         };
         let (keys_a_day, requests_a_minute) = (client.keys_a_day, client.requests_a_minute);
-        Ok(GuestPlan { name: name.clone(), fingerprint, keys_a_day, requests_a_minute })
+        Ok(GuestPlan { name: name.clone(), trust, keys_a_day, requests_a_minute })
     };
     let guests: Vec<GuestPlan> = spec.mine.clients.iter().map(guest).collect::<Result<_, _>>()?;
     for (at, guest) in guests.iter().enumerate() {
-        let twin =
-            guests[..at].iter().find(|other| guest.fingerprint.is_some() && other.fingerprint == guest.fingerprint);
+        let twin = guests[..at]
+            .iter()
+            .find(|other| matches!(guest.trust, Some(TrustPlan::Pinned(_))) && other.trust == guest.trust);
         if let Some(twin) = twin {
             let why = format!("{} and {} have one certificate: nobody could tell who asks", twin.name, guest.name);
             return Err(SpecError::field("mine.clients", why));
@@ -438,7 +462,7 @@ output = { path = "hits.csv" }
     fn a_client_knows_what_it_expects() {
         let plan = client(CLIENT).unwrap();
         assert_eq!((plan.server.name(), plan.address.as_str()), ("bob", "bob.example:5400"));
-        assert_eq!(plan.offer, [0xab; 32]);
+        assert_eq!(plan.offer, Some([0xab; 32]));
     }
 
     #[test]
@@ -468,6 +492,24 @@ output = { path = "hits.csv" }
         ] {
             assert_eq!(refused(from, to), field, "{to}");
         }
+    }
+
+    #[test]
+    fn a_client_is_known_by_its_fingerprint_or_by_an_authority() {
+        let with = |known: &str| server(&SERVER.replace("fingerprint = \"sha256:PIN\"", known));
+        let pinned = server(SERVER).unwrap().guests.remove(0).trust;
+        assert!(matches!(pinned, Some(TrustPlan::Pinned(_))), "{pinned:?}");
+        let signed = with("ca = \"ca.pem\"").unwrap().guests.remove(0).trust;
+        assert_eq!(signed, Some(TrustPlan::Ca("ca.pem".into())));
+        let both = with("ca = \"ca.pem\", fingerprint = \"sha256:PIN\"").unwrap_err();
+        assert_eq!(both.field.as_deref(), Some("mine.clients.alice"));
+    }
+
+    /// Who only serves needs no table, and no document says what a SecretFlow configuration may.
+    #[test]
+    fn a_table_is_for_preparing() {
+        let plan = server(&SERVER.replace("input = { path = \"list.parquet\", keys = [\"id\"] }", "")).unwrap();
+        assert!(plan.input.is_none() && plan.keys.is_empty() && plan.seed.is_none() && !plan.once);
     }
 
     #[test]

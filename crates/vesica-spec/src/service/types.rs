@@ -92,8 +92,9 @@ pub struct ServerMine {
     /// Who the server is. Needed to serve, unless `service.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServerTls>,
-    /// The table.
-    pub input: Input,
+    /// The table. For `vesica prepare`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
     /// The folder of what is served: tags, and values sealed under keys that only the function opens.
     pub store: PathBuf,
     /// The file with the key of the function; beside the store, with the ending `.secret`, when absent.
@@ -147,9 +148,12 @@ pub struct ServerTls {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
-    /// The fingerprint of its certificate. Needed unless `service.insecure`.
+    /// The fingerprint of its certificate. This or `ca` is needed unless `service.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// A file of authorities: any certificate that one of them signed for the client's name is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
     /// Keys that it may ask for a day (UTC). Each is a guess at the table, if the client is dishonest.
     pub keys_a_day: u64,
     /// Requests that it may make a minute.
@@ -158,7 +162,7 @@ pub struct Client {
 }
 
 /// The default of `requests_a_minute`.
-fn default_requests() -> u32 {
+pub fn default_requests() -> u32 {
     60
 }
 
@@ -237,14 +241,21 @@ fn default_cache_size() -> String {
 }
 
 impl ServerSpec {
+    /// The document as it is written in a file, in TOML.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("plain data without maps of odd keys")
+    }
+
     /// Makes relative paths start at `folder`.
     pub fn anchor(&mut self, folder: &Path) {
         let mine = &mut self.mine;
-        let mut paths = vec![&mut mine.input.path, &mut mine.store];
+        let mut paths = vec![&mut mine.store];
+        paths.extend(mine.input.as_mut().map(|input| &mut input.path));
         if let Some(tls) = &mut mine.tls {
             paths.push(&mut tls.identity);
             paths.extend(&mut tls.key);
         }
+        paths.extend(mine.clients.values_mut().filter_map(|client| client.ca.as_mut()));
         for path in [&mut mine.secret, &mut mine.secret_key, &mut mine.audit, &mut mine.scratch] {
             paths.extend(path);
         }
@@ -253,6 +264,11 @@ impl ServerSpec {
 }
 
 impl ClientSpec {
+    /// The document as it is written in a file, in TOML.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("plain data without maps of odd keys")
+    }
+
     /// Makes relative paths start at `folder`.
     pub fn anchor(&mut self, folder: &Path) {
         let mine = &mut self.mine;

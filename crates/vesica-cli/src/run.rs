@@ -1,13 +1,13 @@
-//! `vesica run`: a job from start to end.
+//! `vesica run`: a job from start to end, or what a SecretFlow configuration asks for.
 
 use crate::failure::Outcome;
 use crate::flags::{ReportFormat, Run};
-use crate::progress::{self, How};
-use crate::{interrupt, output, source};
+use crate::progress::{self, How, Screen};
+use crate::{interrupt, output, service, source};
 use std::path::Path;
 use vesica_job::{Event, JobError};
-use vesica_secretflow::Kind;
-use vesica_spec::SpecError;
+use vesica_secretflow::{Kind, What};
+use vesica_spec::{Spec, SpecError};
 
 pub fn run(args: Run) -> Outcome {
     let how = match (args.log, args.quiet) {
@@ -20,13 +20,21 @@ pub fn run(args: Run) -> Outcome {
         tracing::warn!("{note}");
         screen.control().event(Event::Note(note));
     };
-    let spec = match &args.json {
+    let what = match &args.json {
         Some(text) => {
             source::told(None, vesica_secretflow::read(text, Kind::Launch, &args.source.trust.meant())?, tell)
         }
-        None => args.source.spec(tell)?,
+        None => args.source.what(tell)?,
     };
-    let mut plan = vesica_spec::plan(&spec)?;
+    match what {
+        What::Job(spec) => job(args, &spec, screen),
+        What::Server(server) => service::run_server(&args, &server, screen),
+        What::Client(client) => service::run_client(args, &client, screen),
+    }
+}
+
+fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
+    let mut plan = vesica_spec::plan(spec)?;
     let asked = args.report.is_some();
     if asked {
         plan.report = args.report;

@@ -1,14 +1,16 @@
 //! `vesica prepare`, `serve`, `fetch` and `ask`: one party prepares and serves, many ask.
 
 use crate::failure::{Failure, Outcome};
-use crate::flags::{Ask, Fetch, Prepare, Serve};
-use crate::progress::{self, How};
+use crate::flags::{Ask, Fetch, Prepare, ReportFormat, Run, Serve};
+use crate::progress::{self, How, Screen};
 use crate::{interrupt, output};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
+use vesica_job::JobError;
 use vesica_job::numbers::{count, size};
-use vesica_service::{Change, spelled};
+use vesica_secretflow::{Client, Server};
+use vesica_service::{Change, Fetched, Offer, Prepared, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
 use vesica_spec::{Document, SpecError};
 
@@ -19,6 +21,11 @@ pub fn prepare(args: Prepare) -> Outcome {
     let change = Change { rotate: args.rotate, append: args.append, remove: args.remove };
     let prepared = vesica_service::prepare(&plan, &change, screen.control())?;
     drop(screen);
+    output::result(&in_words(&plan, &prepared))
+}
+
+/// What was prepared; the last line is the offer.
+fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
     let (part, manifest) = (&prepared.built.part, &prepared.built.manifest);
     let mut text = format!(
         "{}: {} keys in {} parts, {}; read {} rows{}.\n",
@@ -53,7 +60,7 @@ pub fn prepare(args: Prepare) -> Outcome {
             plan.secret.path.display()
         );
     }
-    output::result(&format!("{text}offer {}\n", spelled(&prepared.offer.hash())))
+    format!("{text}offer {}\n", spelled(&prepared.offer.hash()))
 }
 
 pub fn serve(args: Serve) -> Outcome {
@@ -82,12 +89,16 @@ pub fn fetch(args: Fetch) -> Outcome {
     interrupt::stops(screen.control())?;
     let fetched = vesica_service::fetch(&plan, screen.control())?;
     drop(screen);
+    output::result(&fetched_in_words(&plan, &fetched))
+}
+
+fn fetched_in_words(plan: &AskPlan, fetched: &Fetched) -> String {
     let what = match fetched.parts {
         0 => "nothing is new".to_owned(),
         parts => format!("fetched {parts} parts, {}", size(fetched.bytes)),
     };
     let keys = count(fetched.store.len());
-    output::result(&format!("{}: {keys} keys of {}; {what}.\n", plan.cache.display(), plan.id))
+    format!("{}: {keys} keys of {}; {what}.\n", plan.cache.display(), plan.id)
 }
 
 pub fn ask(args: Ask) -> Outcome {
@@ -109,6 +120,72 @@ pub fn ask(args: Ask) -> Outcome {
         return Ok(());
     }
     output::result(&report.in_words())
+}
+
+/// The server's part of a SecretFlow configuration: makes the store, serves one client, or both.
+pub fn run_server(args: &Run, server: &Server, screen: Screen) -> Outcome {
+    no_report(args)?;
+    let plan = server.plan()?;
+    interrupt::stops(screen.control())?;
+    let (mut text, mut rows) = (String::new(), 0);
+    if server.prepares {
+        // As with SecretFlow, a new cache has a new key unless the file names one.
+        let change = Change { rotate: plan.seed.is_none(), ..Change::default() };
+        let prepared = vesica_service::prepare(&plan, &change, screen.control())?;
+        (text, rows) = (in_words(&plan, &prepared), prepared.rows);
+    }
+    if server.serves {
+        vesica_service::serve(&plan, &|| None, screen.control())?;
+        screen.control().check().map_err(JobError::from)?;
+    }
+    drop(screen);
+    result(args.report_format, text, rows)
+}
+
+/// The client's part of a SecretFlow configuration: fetches, asks, or both.
+pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
+    let mut plan = client.plan()?;
+    interrupt::stops(screen.control())?;
+    if !client.asks {
+        no_report(&args)?;
+        let fetched = vesica_service::fetch(&plan, screen.control())?;
+        drop(screen);
+        return result(args.report_format, fetched_in_words(&plan, &fetched), 0);
+    }
+    if !client.fetches {
+        let kept = Offer::load(&plan.cache).map_err(|_| {
+            let path = plan.cache.display();
+            let why =
+                format!("{path} has nothing that was fetched: run MODE_OFFLINE or MODE_OFFLINE_TRANSFER_CACHE first");
+            SpecError::field("ub_psi_config.cache_path", why)
+        })?;
+        plan.offer = Some(kept.hash());
+    }
+    plan.report = args.report;
+    let report = vesica_service::ask(&plan, screen.control())?;
+    drop(screen);
+    output::result(&match args.report_format {
+        ReportFormat::Words => report.in_words(),
+        ReportFormat::Secretflow => vesica_secretflow::report(&report),
+    })
+}
+
+/// A report is of a result, and only who asks gets one.
+fn no_report(args: &Run) -> Outcome {
+    match args.report {
+        Some(_) => {
+            Err(Failure::usage("--report: this party gets no result, so there is no report to write; leave it out"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The end of a step that tells nobody a result: `text`, or the numbers that SecretFlow would print.
+fn result(format: ReportFormat, text: String, rows: u64) -> Outcome {
+    output::result(&match format {
+        ReportFormat::Words => text,
+        ReportFormat::Secretflow => vesica_secretflow::report_without_result(rows),
+    })
 }
 
 /// The plan of a server's document.

@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::flags::{Source, Trust};
 use std::path::Path;
-use vesica_secretflow::{Imported, Kind};
+use vesica_secretflow::{Imported, Kind, What};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
-use vesica_spec::{Document, Plan, Spec};
+use vesica_spec::{Document, Plan};
 
 /// What a document means.
 pub enum Meant {
@@ -27,17 +27,21 @@ impl Source {
                 Document::Job(_) => {}
             }
         }
-        Ok(Meant::Job(Box::new(vesica_spec::plan(&self.spec(tell)?)?)))
+        Ok(match self.what(tell)? {
+            What::Job(spec) => Meant::Job(Box::new(vesica_spec::plan(&spec)?)),
+            What::Server(server) => Meant::Server(Box::new(server.plan()?)),
+            What::Client(client) => Meant::Client(Box::new(client.plan()?)),
+        })
     }
 
-    /// The job. What an imported one does not do as SecretFlow would goes to `tell`.
-    pub fn spec(&self, tell: impl Fn(String)) -> Result<Spec, Failure> {
+    /// What is to run. What an imported file does not do as SecretFlow would goes to `tell`.
+    pub fn what(&self, tell: impl Fn(String)) -> Result<What, Failure> {
         let trust = self.trust.meant();
         let (path, kind) = match (&self.from.job, &self.from.config, &self.from.kuscia) {
             (Some(_), _, _) if trust != vesica_secretflow::Trust::AsWritten => {
                 return Err(Failure::usage("a job file says itself how the parties know each other: see mine.tls"));
             }
-            (Some(job), _, _) => return Ok(vesica_spec::load(job)?),
+            (Some(job), _, _) => return Ok(What::Job(Box::new(vesica_spec::load(job)?))),
             (_, Some(config), _) => (config, Kind::Launch),
             (_, _, Some(task)) => (task, Kind::Kuscia),
             (None, None, None) => return Err(Failure::usage("name a job file, or give --config or --kuscia FILE")),
@@ -46,11 +50,11 @@ impl Source {
     }
 }
 
-/// The job of an import, after its notes were told.
-pub fn told(path: Option<&Path>, imported: Imported, tell: impl Fn(String)) -> Spec {
+/// What an import asks for, after its notes were told.
+pub fn told(path: Option<&Path>, imported: Imported, tell: impl Fn(String)) -> What {
     let file = path.map(|path| format!("{}: ", path.display())).unwrap_or_default();
     imported.notes.iter().for_each(|note| tell(format!("note: {file}{note}")));
-    imported.spec
+    imported.what
 }
 
 impl Trust {

@@ -217,7 +217,9 @@ fn what_cannot_be_is_told_by_file_and_field() {
     }
     run(&["plan", "--config", &far, "--insecure"]).good();
     let ub = pair.file("ub", r#"{"ub_psi_config": {"mode": "MODE_FULL"}}"#);
-    run(&["import", "secretflow", &ub]).bad(2, &["ub.config: ub_psi_config", "not here yet"]);
+    run(&["import", "secretflow", &ub]).bad(2, &["ub.config: ub_psi_config.role", "ROLE_SERVER"]);
+    let pir = pair.file("pir", r#"{"pir_config": {}}"#);
+    run(&["import", "secretflow", &pir]).bad(2, &["pir.config: pir_config", "not here yet"]);
     let broken = pair.file("broken", "{\n  psi_confg: {}\n}");
     run(&["run", "--config", &broken]).bad(2, &["broken.config:2:3: psi_confg", "did you mean `psi_config`?"]);
     run(&["run", "--json", "{"]).bad(2, &["line 1, column 2"]);
@@ -246,4 +248,133 @@ fn the_tables_of_its_benchmark_can_be_made() {
     for args in [&["gen", "5", "--out", "x"][..], &["gen", "--like", "secretflow", "--rows", "5", "--out", "x"]] {
         assert_eq!(run(args).code, Some(2), "{args:?}");
     }
+}
+
+/// A server and a client of an unbalanced intersection, in a folder.
+struct Unbalanced {
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Unbalanced {
+    /// The server has keys 0 to 299, the client 200 to 399, one of them twice.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let large: String = (0..300).map(|key| format!("x{key},{key}\n")).collect();
+        let small: String = (200..400).map(|key| format!("{key},y{key}\n")).collect();
+        std::fs::write(dir.path().join("server.csv"), format!("x,id\n{large}")).unwrap();
+        std::fs::write(dir.path().join("client.csv"), format!("id,y\n{small}205,again\n")).unwrap();
+        Self { dir, port: port() }
+    }
+
+    fn text(&self, mode: &str, role: &str, more: &str) -> String {
+        let (dir, port) = (self.dir.path().display(), self.port);
+        let link = match mode {
+            "OFFLINE_GEN_CACHE" => String::new(),
+            _ => format!(
+                r#", "link_config": {{ "parties": [{{ "id": "server", "host": "127.0.0.1:{port}" }},
+                   {{ "id": "client", "host": "127.0.0.1:1" }}] }}, "self_link_party": "{role}""#
+            ),
+        };
+        let asks = matches!(mode, "ONLINE" | "FULL");
+        format!(
+            r#"{{ "ub_psi_config": {{ "mode": "MODE_{mode}", "role": "ROLE_{}", "cache_path": "{dir}/{role}.cache",
+                "input_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "{dir}/{role}.csv" }}, "keys": ["id"],
+                "output_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "{dir}/out.csv" }}, "client_get_result": {asks} {more} }} {link} }}"#,
+            role.to_uppercase()
+        )
+    }
+
+    fn start(&self, mode: &str, role: &str, more: &str) -> Running {
+        let text = self.text(mode, role, more);
+        Running::start(&mut command(&["run", "--json", &text, "--report-format", "secretflow"]))
+    }
+
+    /// Both parties in a mode; what the client printed.
+    fn both(&self, mode: &str, more: &str) -> String {
+        let (server, client) = (self.start(mode, "server", more), self.start(mode, "client", more));
+        let printed = client.wait(LONG).good().stdout;
+        server.wait(LONG).good();
+        printed
+    }
+
+    /// The client's rows whose keys the server has, by a plain join.
+    fn joined(&self) {
+        let out = self.dir.path().join("out.csv");
+        let rows: String = (200..300).map(|key| format!("{key},y{key}\n")).collect();
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), format!("id,y\n{rows}205,again\n"));
+        std::fs::remove_file(out).unwrap();
+    }
+}
+
+const COUNTS: &str = "Report: {\"original_count\":\"201\",\"intersection_count\":\"101\",\"original_key_count\":\"200\",\"intersection_key_count\":\"100\"}\n";
+
+#[test]
+fn an_unbalanced_intersection_runs_in_its_five_modes() {
+    let ub = Unbalanced::new();
+    let made = ub.start("OFFLINE_GEN_CACHE", "server", "").wait(LONG).good();
+    assert_eq!(made.stdout, "Report: {\"original_count\":\"300\",\"intersection_count\":\"-1\"}\n");
+    // Without what is to be fetched first, there is nothing to ask with.
+    let text = ub.text("ONLINE", "client", "");
+    run(&["run", "--json", &text]).bad(2, &["ub_psi_config.cache_path", "MODE_OFFLINE"]);
+    assert_eq!(ub.both("OFFLINE_TRANSFER_CACHE", ""), "Report: {\"intersection_count\":\"-1\"}\n");
+    for _ in 0..2 {
+        assert_eq!(ub.both("ONLINE", ""), COUNTS);
+        ub.joined();
+    }
+    ub.both("OFFLINE", "");
+    assert_eq!(ub.both("ONLINE", ""), COUNTS);
+    ub.joined();
+    assert_eq!(ub.both("FULL", ""), COUNTS);
+    ub.joined();
+    // A cache that the server makes anew has another key, which a client that has fetched before does not take for the old one.
+    ub.start("OFFLINE_GEN_CACHE", "server", "").wait(LONG).good();
+    let server = ub.start("ONLINE", "server", "");
+    let client = ub.start("ONLINE", "client", "").wait(LONG);
+    assert!(client.code == Some(5) && client.stderr.contains("this client expects sha256:"), "{}", client.stderr);
+    drop(server);
+}
+
+/// A key of the server's own keeps the offer over caches that are made anew.
+#[test]
+fn the_key_of_an_unbalanced_intersection_may_come_from_a_file() {
+    let ub = Unbalanced::new();
+    let key = ub.dir.path().join("key");
+    std::fs::write(&key, [7; 31]).unwrap();
+    let more = format!(", \"server_secret_key_path\": \"{}\"", key.display());
+    let short = ub.text("OFFLINE_GEN_CACHE", "server", &more);
+    run(&["run", "--json", &short]).bad(2, &["31 bytes"]);
+    std::fs::write(&key, [7; 32]).unwrap();
+    let make = || run(&["run", "--json", &short]).good().stdout.lines().last().unwrap().to_owned();
+    let first = make();
+    assert!(first.starts_with("offer sha256:") && make() == first);
+    let fresh = ub.text("OFFLINE_GEN_CACHE", "server", "");
+    assert_ne!(run(&["run", "--json", &fresh]).good().stdout.lines().last().unwrap(), first);
+}
+
+/// The files may become documents of a service, with identities from flags.
+#[test]
+fn an_unbalanced_intersection_may_be_imported() {
+    let ub = Unbalanced::new();
+    let dir = ub.dir.path().to_str().unwrap();
+    let prints = ["client", "server"].map(|name| run(&["cert", name, "--out", dir]).good().stdout.trim().to_owned());
+    let trusted = |role: &str, peer: &str| {
+        let file = format!("{dir}/{role}.config");
+        std::fs::write(&file, ub.text("FULL", role, "")).unwrap();
+        let pem = format!("{dir}/{role}.pem");
+        (file, ["--identity".to_owned(), pem, "--trust".to_owned(), peer.to_owned()])
+    };
+    let (file, trust) = trusted("client", &prints[1]);
+    let client = Running::start(command(&["run", "--config", &file]).args(&trust));
+    let (file, trust) = trusted("server", &prints[0]);
+    let toml = format!("{dir}/server.toml");
+    Running::start(command(&["import", "secretflow", &file, "--out", &toml]).args(&trust)).wait(LONG).good();
+    Running::start(&mut command(&["prepare", &toml])).wait(LONG).good();
+    let server = Running::start(&mut command(&["serve", &toml]));
+    assert!(client.wait(LONG).good().stdout.contains("TLS 1.3"));
+    drop(server);
+    ub.joined();
+    let (file, trust) = trusted("client", &prints[1]);
+    let asked = Running::start(command(&["import", "secretflow", &file]).args(&trust)).wait(LONG).good();
+    assert!(asked.stdout.contains("into service.offer") && asked.stdout.contains("offer = \"\""), "{}", asked.stdout);
 }

@@ -2,6 +2,7 @@
 //! in every kind of job, and must change the job, or be refused, or be told of by its name. The fields come from the
 //! messages themselves, so one that is added later is held to it too.
 
+use super::What;
 use super::job;
 use super::json;
 use super::launch::LaunchConfig;
@@ -9,7 +10,7 @@ use super::link::Trust;
 use super::message::{Anything, Read};
 use super::said::Note;
 use std::collections::{BTreeMap, BTreeSet};
-use vesica_spec::{Join, Spec, SpecError};
+use vesica_spec::{Join, SpecError};
 
 /// What a message is made of.
 pub trait Fields: Read {
@@ -69,10 +70,24 @@ impl<T: Fields> Fields for BTreeMap<String, T> {
     }
 }
 
-/// Whether `value` may mean what the job meant before: a default that is written out, a curve's other name, and the roles
-/// where both parties learn an inner join.
-fn is_the_same(path: &str, value: &str, before: &Spec) -> bool {
-    let shared = &before.shared;
+/// Whether `value` may mean what the file meant before: a default that is written out, a curve's other name, the roles where both
+/// parties learn an inner join, and modes in which a party of an unbalanced intersection does the same.
+fn is_the_same(path: &str, value: &str, before: &What) -> bool {
+    let shared = match before {
+        What::Job(spec) => &spec.shared,
+        What::Server(server) => {
+            let same = match (server.prepares, server.serves) {
+                (true, true) => ["\"MODE_OFFLINE\"", "\"MODE_FULL\""],
+                (false, true) => ["\"MODE_OFFLINE_TRANSFER_CACHE\"", "\"MODE_ONLINE\""],
+                _ => return is_inner(path, value),
+            };
+            return path == "ub_psi_config.mode" && same.contains(&value) || is_inner(path, value);
+        }
+        What::Client(client) => {
+            let same = ["\"MODE_OFFLINE_TRANSFER_CACHE\"", "\"MODE_OFFLINE\""];
+            return path == "ub_psi_config.mode" && !client.asks && same.contains(&value) || is_inner(path, value);
+        }
+    };
     match (path, value) {
         ("psi_config.protocol_config.role", "\"ROLE_RECEIVER\"" | "\"ROLE_SENDER\"") => {
             shared.learns.len() == 2 && shared.join == Join::Inner
@@ -82,6 +97,23 @@ fn is_the_same(path: &str, value: &str, before: &Spec) -> bool {
         ("legacy_psi_config.curve_type", "\"CURVE_25519\"" | "\"CURVE_25519_ELLIGATOR2\"") => true,
         _ => false,
     }
+}
+
+fn is_inner(path: &str, value: &str) -> bool {
+    (path, value) == ("ub_psi_config.advanced_join_type", "\"ADVANCED_JOIN_TYPE_INNER_JOIN\"")
+}
+
+/// An unbalanced intersection in JSON.
+fn text_of_unbalanced(mode: &str, role: &str, ub: &str, link: &str) -> String {
+    let own = if role == "SERVER" { "b" } else { "a" };
+    let link = match mode {
+        "OFFLINE_GEN_CACHE" => String::new(),
+        _ => format!(
+            r#", "link_config": {{ "parties": [{{ "id": "a", "host": "127.0.0.1:1" }}, {{ "id": "b", "host": "127.0.0.1:2" }}], {link} }},
+               "self_link_party": "{own}""#
+        ),
+    };
+    format!(r#"{{ "ub_psi_config": {{ "mode": "MODE_{mode}", "role": "ROLE_{role}", {ub} }} {link} }}"#)
 }
 
 /// A job in JSON: `psi` and `link` are members of `psi_config` and of the link, which stands in `psi_config` if `early`.
@@ -145,6 +177,34 @@ fn jobs() -> Vec<(String, Trust)> {
         let resumed = r#""recovery_config": { "enabled": true, "folder": "kept" },"#;
         jobs.push((text(protocol, "RECEIVER", true, resumed, "", false), Trust::AsWritten));
     }
+    let files = r#""input_config": { "type": 1, "path": "in.csv" }, "keys": ["id"],"#;
+    let result = r#""client_get_result": true, "output_config": { "type": 1, "path": "out.csv" },"#;
+    for mode in ["OFFLINE_GEN_CACHE", "OFFLINE_TRANSFER_CACHE", "OFFLINE", "ONLINE", "FULL"] {
+        for role in ["SERVER", "CLIENT"] {
+            let asks = matches!(mode, "ONLINE" | "FULL");
+            let reads = if role == "SERVER" { !matches!(mode, "OFFLINE_TRANSFER_CACHE" | "ONLINE") } else { asks };
+            let result = match (asks, role) {
+                (false, _) => "",
+                (true, "SERVER") => "\"client_get_result\": true,",
+                (true, _) => result,
+            };
+            for cache in ["\"cache_path\": \"c\"", "\"cache_config\": { \"path\": \"c\" }"] {
+                let ub = format!("{} {result} {cache}", if reads { files } else { "" });
+                for (link, trust) in [
+                    ("", &Trust::AsWritten),
+                    (proven, &Trust::AsWritten),
+                    (one_set, &Trust::AsWritten),
+                    (proven, &Trust::Insecure),
+                    (proven, &known),
+                    ("\"connect_retry_times\": 9, \"connect_retry_interval_ms\": 700", &Trust::AsWritten),
+                ] {
+                    jobs.push((text_of_unbalanced(mode, role, &ub, link), trust.clone()));
+                }
+                let key = format!("{ub}, \"server_secret_key_path\": \"k\"");
+                jobs.push((text_of_unbalanced(mode, role, &key, ""), Trust::AsWritten));
+            }
+        }
+    }
     for own in ["a", "b", "c"] {
         for (receiver, broadcast) in [(0, true), (1, true), (0, false), (2, false)] {
             jobs.push((text_of_three(own, receiver, broadcast, "", ""), Trust::AsWritten));
@@ -156,11 +216,11 @@ fn jobs() -> Vec<(String, Trust)> {
     jobs
 }
 
-type Meant = Result<(Spec, Vec<Note>), SpecError>;
+type Meant = Result<(What, Vec<Note>), SpecError>;
 
 fn meant(launch: &LaunchConfig, trust: &Trust) -> Meant {
     let mut notes = Vec::new();
-    job::job(launch, trust, &mut notes).map(|spec| (spec, notes))
+    job::job(launch, trust, &mut notes).map(|what| (what, notes))
 }
 
 fn read(into: &mut LaunchConfig, text: &str) {
@@ -175,7 +235,7 @@ fn is_of(named: &str, path: &str) -> bool {
 }
 
 /// Fields that need another: without that, it is the other that is told.
-const NEEDS: [(&str, &str); 8] = [
+const NEEDS: [(&str, &str); 15] = [
     ("psi_config.protocol_config.protocol", "psi_config.protocol_config.ecdh_config.curve"),
     ("psi_config.recovery_config.enabled", "psi_config.recovery_config.folder"),
     ("psi_config.advanced_join_type", "psi_config.left_side"),
@@ -183,6 +243,13 @@ const NEEDS: [(&str, &str); 8] = [
     ("psi_config.link_config.enable_ssl", "link_config.server_ssl_opts.certificate_path"),
     ("link_config.client_ssl_opts", "link_config.client_ssl_opts.verify_depth"),
     ("link_config.client_ssl_opts", "link_config.client_ssl_opts.ca_file_path"),
+    ("ub_psi_config.mode", "ub_psi_config.input_config.type"),
+    ("ub_psi_config.mode", "ub_psi_config.output_config.type"),
+    ("ub_psi_config.mode", "ub_psi_config.client_get_result"),
+    ("ub_psi_config.mode", "self_link_party"),
+    ("ub_psi_config.role", "ub_psi_config.input_config.type"),
+    ("ub_psi_config.role", "ub_psi_config.output_config.type"),
+    ("ub_psi_config.role", "ub_psi_config.mode"),
     // A link of one's own takes the place of the one in `psi_config`.
     ("link_config", "link_config.parties"),
 ];
@@ -194,7 +261,7 @@ fn is_refused(error: &SpecError, path: &str) -> bool {
     let lacks =
         NEEDS.iter().any(|(of, needed)| field == *needed && (path == *of || path.starts_with(&format!("{of}."))));
     // Whatever asks for another kind of run is refused with that.
-    let runs = ["psi_config", "legacy_psi_config"];
+    let runs = ["psi_config", "legacy_psi_config", "ub_psi_config"];
     let other = runs.iter().any(|run| path.starts_with(&format!("{run}.")))
         && error.message.contains("a file asks for one run");
     is_of(field, path) || error.message.contains(name) || lacks || other
@@ -203,7 +270,7 @@ fn is_refused(error: &SpecError, path: &str) -> bool {
 /// A job with one field set to another value.
 struct Case<'a> {
     path: &'a str,
-    before: &'a (Spec, Vec<Note>),
+    before: &'a (What, Vec<Note>),
     after: Meant,
 }
 
@@ -235,7 +302,7 @@ fn no_field_is_left_out_in_silence() {
     let fields = every_case(|case, what| {
         set.insert(case.path.to_owned());
         let loud = match &case.after {
-            Ok((spec, notes)) => *spec != case.before.0 || notes.iter().any(|note| is_of(&note.field, case.path)),
+            Ok((what, notes)) => *what != case.before.0 || notes.iter().any(|note| is_of(&note.field, case.path)),
             Err(error) => is_refused(error, case.path),
         };
         if !loud {
@@ -251,10 +318,10 @@ fn no_field_is_left_out_in_silence() {
 #[test]
 fn what_is_said_to_have_no_effect_has_none() {
     every_case(|case, what| {
-        let Ok((spec, notes)) = &case.after else { return };
+        let Ok((after, notes)) = &case.after else { return };
         let said = |note: &&Note| is_of(&note.field, case.path) && note.what.contains("no effect");
         if notes.iter().filter(|note| !case.before.1.contains(note)).any(|note| said(&note)) {
-            assert_eq!(*spec, case.before.0, "{what}");
+            assert_eq!(*after, case.before.0, "{what}");
         }
     });
 }

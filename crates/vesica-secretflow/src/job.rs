@@ -1,19 +1,19 @@
-//! What a launch configuration means as a job: which kind of run it asks for.
+//! What a launch configuration means: which kind of run it asks for.
 
-use super::launch::{LaunchConfig, LegacyConfig, PsiConfig};
+use super::launch::{LaunchConfig, LegacyConfig, PsiConfig, UbPsiConfig};
 use super::link::Trust;
 use super::said::{Note, Result, refuse};
-use super::{legacy, translate};
-use vesica_spec::Spec;
+use super::{What, legacy, translate, unbalanced};
 
-/// The job that `launch` means.
+/// What `launch` means.
 ///
 /// # Errors
 /// Everything that the file asks for and that cannot be honoured, by its field's name.
-pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
+pub fn job(launch: &LaunchConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<What> {
     match runtime(launch)? {
-        Runtime::Psi(psi) => translate::job(launch, psi, trust, notes),
-        Runtime::Legacy(psi) => legacy::job(launch, psi, trust, notes),
+        Runtime::Psi(psi) => translate::job(launch, psi, trust, notes).map(|spec| What::Job(Box::new(spec))),
+        Runtime::Legacy(psi) => legacy::job(launch, psi, trust, notes).map(|spec| What::Job(Box::new(spec))),
+        Runtime::Unbalanced(psi) => unbalanced::meant(launch, psi, trust, notes),
     }
 }
 
@@ -23,6 +23,8 @@ enum Runtime<'a> {
     Psi(&'a PsiConfig),
     /// One of three, as version 1 of the interface has it.
     Legacy(&'a LegacyConfig),
+    /// An unbalanced intersection: a service and its client.
+    Unbalanced(&'a UbPsiConfig),
 }
 
 fn runtime(launch: &LaunchConfig) -> Result<Runtime<'_>> {
@@ -37,11 +39,11 @@ fn runtime(launch: &LaunchConfig) -> Result<Runtime<'_>> {
         ("pir_config", launch.pir_config.is_some()),
     ];
     let given: Vec<&str> = kinds.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect();
-    match (given.as_slice(), &launch.psi_config, &launch.legacy_psi_config) {
-        ([_], Some(psi), _) => Ok(Runtime::Psi(psi)),
-        ([_], _, Some(psi)) => Ok(Runtime::Legacy(psi)),
+    match (given.as_slice(), &launch.psi_config, &launch.legacy_psi_config, &launch.ub_psi_config) {
+        ([_], Some(psi), ..) => Ok(Runtime::Psi(psi)),
+        ([_], _, Some(psi), _) => Ok(Runtime::Legacy(psi)),
+        ([_], .., Some(psi)) => Ok(Runtime::Unbalanced(psi)),
         ([], ..) => refuse("psi_config", "is missing: the file says nothing of what to run"),
-        (["ub_psi_config"], ..) => refuse("ub_psi_config", "unbalanced intersections are not here yet"),
         ([one], ..) => refuse(one, "private information retrieval is not here yet"),
         (several, ..) => refuse(several[1], format!("stands beside {}; a file asks for one run", several[0])),
     }

@@ -11,7 +11,7 @@ message! {
         self_link_party: String,
         legacy_psi_config: Option<LegacyConfig>,
         psi_config: Option<PsiConfig>,
-        ub_psi_config: Option<Anything>,
+        ub_psi_config: Option<UbPsiConfig>,
         apsi_sender_config: Option<Anything>,
         apsi_receiver_config: Option<Anything>,
         dk_pir_sender_config: Option<Anything>,
@@ -96,6 +96,33 @@ message! {
         advanced_join_type: JoinType,
         left_side: Role,
         check_hash_digest: bool,
+        input_attr: InputAttr,
+        output_attr: OutputAttr,
+        intersection_threshold: u64,
+        count_path: String,
+    }
+}
+
+message! {
+    /// An unbalanced intersection: the server has the large table, the client the small one.
+    UbPsiConfig {
+        mode: UbMode,
+        role: Role,
+        input_config: IoConfig,
+        keys: Vec<String>,
+        server_secret_key_path: String,
+        cache_path: String,
+        /// In early versions; `server_secret_key_path` now.
+        server_secret_key_config: IoConfig,
+        /// In early versions; `cache_path` now.
+        cache_config: IoConfig,
+        server_get_result: bool,
+        client_get_result: bool,
+        disable_alignment: bool,
+        output_config: IoConfig,
+        debug_options: DebugOptions,
+        advanced_join_type: JoinType,
+        left_side: Role,
         input_attr: InputAttr,
         output_attr: OutputAttr,
         intersection_threshold: u64,
@@ -216,6 +243,18 @@ choice! {
         Ecdh = "PROTOCOL_ECDH",
         Kkrt = "PROTOCOL_KKRT",
         Rr22 = "PROTOCOL_RR22",
+    }
+}
+
+choice! {
+    /// The steps of an unbalanced intersection.
+    UbMode {
+        Unspecified = "MODE_UNSPECIFIED",
+        GenCache = "MODE_OFFLINE_GEN_CACHE",
+        TransferCache = "MODE_OFFLINE_TRANSFER_CACHE",
+        Offline = "MODE_OFFLINE",
+        Online = "MODE_ONLINE",
+        Full = "MODE_FULL",
     }
 }
 

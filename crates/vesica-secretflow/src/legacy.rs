@@ -22,6 +22,18 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
     match psi.psi_type {
         PsiType::EcdhOfThree => {}
         PsiType::Invalid => return refuse("legacy_psi_config.psi_type", "is missing: write ECDH_PSI_3PC"),
+        unbalanced @ (PsiType::UnbalancedCache
+        | PsiType::UnbalancedTransfer
+        | PsiType::UnbalancedOffline
+        | PsiType::UnbalancedOnline
+        | PsiType::UnbalancedShuffle) => {
+            return refuse(
+                "legacy_psi_config.psi_type",
+                format!(
+                    "{unbalanced}: SecretFlow refuses it too; write a ub_psi_config, which has a mode for each of these steps"
+                ),
+            );
+        }
         other => {
             return refuse(
                 "legacy_psi_config.psi_type",

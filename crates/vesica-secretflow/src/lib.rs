@@ -1,5 +1,5 @@
-//! SecretFlow's launch configurations and Kuscia's task files, read as jobs: a room of its own at the edge, so that the
-//! engine knows of one kind of job only. Its report and its sample tables are here too.
+//! SecretFlow's launch configurations and Kuscia's task files, read as jobs and services: a room of its own at the edge, so that
+//! the engine knows of its own documents only. Its report and its sample tables are here too.
 //!
 //! What a file asks for and cannot get is refused by its field's name; what has another effect than with SecretFlow, or
 //! none, comes back as a [`Note`]. `docs/src/reference/secretflow.md` says for every field what becomes of it.
@@ -17,14 +17,16 @@ mod report;
 mod said;
 mod sample;
 mod translate;
+mod unbalanced;
 
 #[cfg(test)]
 mod every_field;
 
 pub use link::Trust;
-pub use report::report;
+pub use report::{report, report_without_result};
 pub use said::Note;
 pub use sample::Benchmark;
+pub use unbalanced::{Client, Server};
 
 use json::Wrong;
 use launch::LaunchConfig;
@@ -41,11 +43,22 @@ pub enum Kind {
     Kuscia,
 }
 
-/// A job that was imported.
+/// What a file asks for. Relative paths start at the current folder, as they do for SecretFlow.
+#[derive(Clone, PartialEq, Debug)]
+pub enum What {
+    /// A job.
+    Job(Box<Spec>),
+    /// To prepare or to serve.
+    Server(Box<Server>),
+    /// To fetch or to ask.
+    Client(Box<Client>),
+}
+
+/// What was imported.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Imported {
-    /// The job. Its relative paths start at the current folder, as they do for SecretFlow.
-    pub spec: Spec,
+    /// What the file asks for.
+    pub what: What,
     /// What is not as with SecretFlow.
     pub notes: Vec<Note>,
 }
@@ -73,8 +86,8 @@ pub fn read(text: &str, kind: Kind, trust: &Trust) -> Result<Imported, SpecError
         field: Some(wrong.field).filter(|field| !field.is_empty()),
         message: wrong.message,
     })?;
-    let spec = job::job(&launch, trust, &mut notes)?;
-    Ok(Imported { spec, notes })
+    let what = job::job(&launch, trust, &mut notes)?;
+    Ok(Imported { what, notes })
 }
 
 fn parse(text: &str, kind: Kind) -> Result<(LaunchConfig, Vec<Note>), Wrong> {

@@ -224,7 +224,7 @@ impl<'a> Link<'a> {
 }
 
 /// `host:port` of a host that may be written as a URL.
-fn address(host: &str) -> Result<String> {
+pub fn address(host: &str) -> Result<String> {
     let plain = ["http://", "https://"].iter().find_map(|scheme| host.strip_prefix(scheme)).unwrap_or(host);
     let plain = plain.strip_suffix('/').unwrap_or(plain);
     let port = plain.rsplit_once(':').and_then(|(name, port)| (!name.is_empty()).then(|| port.parse::<u16>().ok())?);

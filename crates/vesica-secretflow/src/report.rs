@@ -12,6 +12,15 @@ pub fn report(report: &Report) -> String {
         ("original_key_count", signed(o.keys)),
         ("intersection_key_count", o.matched.map_or(0, signed)),
     ];
+    line(&fields)
+}
+
+/// The same where a step tells nobody a result: of `rows` rows that were read.
+pub fn report_without_result(rows: u64) -> String {
+    line(&[("original_count", signed(rows)), ("intersection_count", -1)])
+}
+
+fn line(fields: &[(&str, i64)]) -> String {
     let members: Vec<String> =
         fields.iter().filter(|(_, n)| *n != 0).map(|(name, n)| format!("\"{name}\":\"{n}\"")).collect();
     format!("Report: {{{}}}\n", members.join(","))

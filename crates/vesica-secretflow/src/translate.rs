@@ -267,7 +267,7 @@ pub(super) fn keys(field: &str, keys: &[String]) -> Result<Vec<String>> {
 }
 
 /// The path of a CSV file; relative ones start at the current folder, as with SecretFlow.
-fn csv(field: &str, io: &IoConfig) -> Result<PathBuf> {
+pub(super) fn csv(field: &str, io: &IoConfig) -> Result<PathBuf> {
     match io.r#type {
         IoType::Unspecified => refuse(&format!("{field}.type"), "is missing: write IO_TYPE_FILE_CSV"),
         IoType::Csv => path(&format!("{field}.path"), &io.path),

@@ -1,7 +1,7 @@
 //! SecretFlow's configurations: what they mean as jobs, what is refused, what is noted; and the dialect of JSON.
 
 use proptest::prelude::*;
-use vesica_secretflow::{Imported, Kind, Trust, read};
+use vesica_secretflow::{Client, Imported, Kind, Server, Trust, What, read};
 use vesica_spec::{Accept, CurveName, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
 
 /// The two files of SecretFlow's "PSI V2 Benchmark", byte for byte.
@@ -27,6 +27,33 @@ fn example(role: &str, protocol: &str, more: &str) -> String {
     )
 }
 
+/// What a file asks for, where the test knows of which kind it is.
+trait Asked {
+    fn spec(&self) -> Spec;
+    fn server(&self) -> Server;
+    fn client(&self) -> Client;
+}
+
+impl Asked for Imported {
+    #[track_caller]
+    fn spec(&self) -> Spec {
+        let What::Job(spec) = &self.what else { panic!("{:?}", self.what) };
+        (**spec).clone()
+    }
+
+    #[track_caller]
+    fn server(&self) -> Server {
+        let What::Server(server) = &self.what else { panic!("{:?}", self.what) };
+        (**server).clone()
+    }
+
+    #[track_caller]
+    fn client(&self) -> Client {
+        let What::Client(client) = &self.what else { panic!("{:?}", self.what) };
+        (**client).clone()
+    }
+}
+
 const ECDH: &str = r#""protocol": "PROTOCOL_ECDH", "ecdh_config": { "curve": "CURVE_25519" }"#;
 
 fn plain(role: &str) -> String {
@@ -40,7 +67,7 @@ fn import(text: &str) -> Result<Imported, SpecError> {
 /// The job, which is also a valid one.
 #[track_caller]
 fn spec(text: &str) -> Spec {
-    let spec = import(text).unwrap_or_else(|e| panic!("{e}\n{text}")).spec;
+    let spec = import(text).unwrap_or_else(|e| panic!("{e}\n{text}")).spec();
     vesica_spec::plan(&spec).unwrap();
     spec
 }
@@ -210,7 +237,7 @@ fn what_is_not_here_is_refused_by_name() {
     let threshold = r#", "intersection_threshold": 50, "count_path": "/tmp/count.csv""#;
     refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "no more than 50 common keys");
     refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "limits.min_intersection");
-    for kind in ["ub_psi_config", "apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
+    for kind in ["apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
         let text = format!(r#"{{ "{kind}": {{ "mode": "MODE_FULL", "keys": ["id"] }}, "self_link_party": "server" }}"#);
         refused(&text, kind, "");
         refused(
@@ -354,10 +381,10 @@ fn each_of_two_others_has_a_fingerprint_of_its_own() {
         read(&far, Kind::Launch, &tls)
     };
     let imported = with(&[format!("carol={c}"), format!("alice={a}")]).unwrap();
-    let peers = &imported.spec.mine.tls.as_ref().unwrap().peers;
+    let peers = imported.spec().mine.tls.unwrap().peers;
     assert_eq!((peers.len(), &peers["alice"], &peers["carol"]), (2, &a, &c));
-    vesica_spec::plan(&imported.spec).unwrap();
-    assert_eq!(with(&["authorities.pem".to_owned()]).unwrap().spec.mine.tls.unwrap().peers.len(), 0);
+    vesica_spec::plan(&imported.spec()).unwrap();
+    assert_eq!(with(&["authorities.pem".to_owned()]).unwrap().spec().mine.tls.unwrap().peers.len(), 0);
     for (trust, words) in [
         (vec![a.clone()], "write --trust alice=sha256:… --trust carol=sha256:…"),
         (vec![format!("alice={a}")], "says nothing of carol"),
@@ -369,7 +396,7 @@ fn each_of_two_others_has_a_fingerprint_of_its_own() {
         assert!(error.field.as_deref() == Some("--trust") && error.message.contains(words), "{error}");
     }
     let two = Trust::Tls { identity: "me.pem".into(), peers: vec![format!("receiver={a}")] };
-    let spec = read(&plain("sender"), Kind::Launch, &two).unwrap().spec;
+    let spec = read(&plain("sender"), Kind::Launch, &two).unwrap().spec();
     assert_eq!(spec.mine.tls.unwrap().peers["receiver"], a);
 }
 
@@ -582,14 +609,14 @@ fn certificates_are_taken_where_they_prove_something() {
     let pin = format!("sha256:{}", "ab".repeat(32));
     let trust = |peer: &str| Trust::Tls { identity: "sender.pem".into(), peers: vec![peer.to_owned()] };
     let pinned = read(&far, Kind::Launch, &trust(&pin)).unwrap();
-    assert_eq!(pinned.spec.mine.tls.as_ref().unwrap().peers["receiver"], pin);
-    assert!(!pinned.spec.shared.insecure && pinned.notes.is_empty());
-    vesica_spec::plan(&pinned.spec).unwrap();
-    let signed = read(&far, Kind::Launch, &trust("authorities.pem")).unwrap().spec.mine.tls.unwrap();
+    assert_eq!(pinned.spec().mine.tls.as_ref().unwrap().peers["receiver"], pin);
+    assert!(!pinned.spec().shared.insecure && pinned.notes.is_empty());
+    vesica_spec::plan(&pinned.spec()).unwrap();
+    let signed = read(&far, Kind::Launch, &trust("authorities.pem")).unwrap().spec().mine.tls.unwrap();
     assert_eq!((signed.ca.unwrap().to_str(), signed.peers.len()), (Some("authorities.pem"), 0));
-    assert!(read(&far, Kind::Launch, &Trust::Insecure).unwrap().spec.shared.insecure);
+    assert!(read(&far, Kind::Launch, &Trust::Insecure).unwrap().spec().shared.insecure);
     let over = read(&both, Kind::Launch, &Trust::Insecure).unwrap();
-    assert!(over.spec.shared.insecure && over.notes[0].field == "link_config.enable_ssl");
+    assert!(over.spec().shared.insecure && over.notes[0].field == "link_config.enable_ssl");
 }
 
 /// A task file as Kuscia writes it for `own`: configurations in camelCase, in JSON inside JSON.
@@ -627,10 +654,10 @@ fn task(own: usize) -> String {
 fn a_task_of_kuscia_is_a_job() {
     let import = |text: &str| read(text, Kind::Kuscia, &Trust::Insecure);
     let [bob, alice] = [0, 1].map(|own| import(&task(own)).unwrap());
-    assert_eq!(alice.spec.shared, bob.spec.shared);
-    let shared = &alice.spec.shared;
+    assert_eq!(alice.spec().shared, bob.spec().shared);
+    let shared = &alice.spec().shared;
     assert_eq!((shared.id.as_str(), &shared.parties[..]), ("task_id_1234", &["alice".into(), "bob".into()][..]));
-    let (a, b) = (alice.spec.mine, bob.spec.mine.clone());
+    let (a, b) = (alice.spec().mine, bob.spec().mine.clone());
     assert_eq!((a.name.as_str(), a.listen.as_deref(), a.connect.len()), ("alice", Some("0.0.0.0:4321"), 0));
     assert_eq!((b.name.as_str(), b.listen, &b.connect["alice"][..]), ("bob", None, "1.2.3.4:1234"));
     let notes: Vec<&str> = alice.notes.iter().map(|note| note.field.as_str()).collect();
@@ -638,11 +665,11 @@ fn a_task_of_kuscia_is_a_job() {
 
     let named = changed(&task(0), r#"\"linkConfig\":{"#, r#"\"selfLinkParty\":\"x\",\"linkConfig\":{\"id\":\"y\","#);
     let named = import(&named).unwrap();
-    assert_eq!((named.spec, &named.notes[0].field[..]), (bob.spec.clone(), "link_config.id"));
+    assert_eq!((named.spec(), &named.notes[0].field[..]), (bob.spec().clone(), "link_config.id"));
     assert_eq!(named.notes[1].field, "self_link_party");
 
     let more = import(&changed(&task(0), "\"task_id\":", "\"extra\":1,\"task_id\":")).unwrap();
-    assert_eq!((more.spec, &more.notes[0].field[..]), (bob.spec, "extra"));
+    assert_eq!((more.spec(), &more.notes[0].field[..]), (bob.spec(), "extra"));
     for (from, to, field) in [
         (r#"\"self_party_idx\":0"#, r#"\"self_party_idx\":2"#, "task_cluster_def"),
         (r#"\"bob\":"#, r#"\"carol\":"#, "task_input_config.sf_psi_config_map"),
@@ -678,7 +705,7 @@ fn a_task_of_kuscia_for_three_is_a_job() {
             "task_cluster_def": { "parties": [party("carol", 3), party("alice", 1), party("bob", 2)], "self_party_idx": own },
             "allocated_ports": { "ports": [{ "name": "psi", "port": 4321 }] },
         });
-        read(&task.to_string(), Kind::Kuscia, &Trust::Insecure).unwrap().spec
+        read(&task.to_string(), Kind::Kuscia, &Trust::Insecure).unwrap().spec()
     });
     // The parties' names give their ranks.
     let [carol, alice, bob] = specs;
@@ -705,7 +732,7 @@ fn an_imported_job_can_be_written_and_read_again() {
         assert_eq!(vesica_spec::parse(&spec.text()).unwrap(), spec);
     }
     let tls = Trust::Tls { identity: "me.pem".into(), peers: vec!["sha256:00".into()] };
-    let spec = read(&plain("sender"), Kind::Launch, &tls).unwrap().spec;
+    let spec = read(&plain("sender"), Kind::Launch, &tls).unwrap().spec();
     assert_eq!(vesica_spec::parse(&spec.text()).unwrap(), spec);
 }
 
@@ -718,9 +745,119 @@ proptest! {
         for text in [format!("{}{with}{}", &whole[..start], &whole[end..]), format!("{}{with}{}", &whole[..end], &whole[start..])] {
             for kind in [Kind::Launch, Kind::Kuscia] {
                 if let Ok(imported) = read(&text, kind, &Trust::AsWritten) {
-                    let _ = vesica_spec::plan(&imported.spec);
+                    match imported.what {
+                        What::Job(spec) => drop(vesica_spec::plan(&spec)),
+                        What::Server(server) => drop(server.plan()),
+                        What::Client(client) => drop(client.plan()),
+                    }
                 }
             }
         }
     }
+}
+
+/// A file of an unbalanced intersection, with the fields of SecretFlow's examples.
+fn unbalanced(mode: &str, role: &str, more: &str) -> String {
+    let me = role.to_lowercase();
+    format!(
+        r#"{{
+    "ub_psi_config": {{
+        "mode": "MODE_{mode}",
+        "role": "ROLE_{role}",
+        "input_config": {{ "type": "IO_TYPE_FILE_CSV", "path": "/tmp/{me}.csv" }},
+        "keys": ["id"],
+        "cache_path": "/tmp/{me}_cache"{more}
+    }},
+    "link_config": {{
+        "parties": [{{ "id": "client", "host": "127.0.0.1:5300" }}, {{ "id": "server", "host": "http://127.0.0.1:5400" }}]
+    }},
+    "self_link_party": "{me}"
+}}"#
+    )
+}
+
+const RESULT: &str =
+    r#", "client_get_result": true, "output_config": { "type": "IO_TYPE_FILE_CSV", "path": "/tmp/out.csv" }"#;
+
+#[test]
+fn each_mode_has_its_steps() {
+    for (mode, server, client) in [
+        ("OFFLINE_TRANSFER_CACHE", (false, true), (true, false)),
+        ("OFFLINE", (true, true), (true, false)),
+        ("ONLINE", (false, true), (false, true)),
+        ("FULL", (true, true), (true, true)),
+    ] {
+        let served = import(&unbalanced(mode, "SERVER", RESULT)).unwrap().server();
+        assert_eq!((served.prepares, served.serves), server, "{mode}");
+        let plan = served.plan().unwrap();
+        assert_eq!(plan.input.is_some(), server.0, "{mode}");
+        assert!(plan.once && plan.listen.as_deref() == Some("127.0.0.1:5400"), "{mode}");
+        assert_eq!(plan.guests.iter().map(|guest| guest.name.as_str()).collect::<Vec<_>>(), ["client"]);
+        let asked = import(&unbalanced(mode, "CLIENT", RESULT)).unwrap().client();
+        assert_eq!((asked.fetches, asked.asks), client, "{mode}");
+        let plan = asked.plan().unwrap();
+        assert_eq!((plan.input.is_some(), plan.output.is_some(), plan.offer), (client.1, client.1, None), "{mode}");
+        assert_eq!((plan.server.name(), plan.address.as_str()), ("server", "127.0.0.1:5400"));
+        assert_eq!((plan.id, plan.curve), (served.spec.service.id, CurveName::FourQ));
+    }
+    let text = unbalanced("OFFLINE_GEN_CACHE", "SERVER", "");
+    let (alone, _) = text.split_once(",\n    \"link_config\"").unwrap();
+    let made = import(&format!("{alone}}}")).unwrap();
+    assert!(made.server().prepares && !made.server().serves && made.notes.is_empty(), "{made:?}");
+    made.server().plan().unwrap();
+    assert_eq!(noted(&text), ["link_config", "self_link_party"]);
+    refused(&unbalanced("OFFLINE_GEN_CACHE", "CLIENT", ""), "ub_psi_config.mode", "no part in it");
+}
+
+#[test]
+fn early_names_of_an_unbalanced_intersection_are_read() {
+    let more = r#", "server_secret_key_config": { "path": "key.bin" }"#;
+    let text = unbalanced("FULL", "SERVER", &format!("{RESULT}{more}"));
+    let early =
+        import(&changed(&text, r#""cache_path": "/tmp/server_cache""#, r#"cacheConfig: { path: "old" }"#)).unwrap();
+    assert_eq!(early.server().seed.unwrap().to_str(), Some("key.bin"));
+    assert_eq!(early.server().spec.mine.store.to_str(), Some("old/store"));
+    let both = changed(&text, "\"cache_path\"", "\"cache_config\": { \"path\": \"old\" }, \"cache_path\"");
+    let both = import(&changed(&both, "\"mode\"", "\"server_secret_key_path\": \"new.bin\", \"mode\"")).unwrap();
+    assert_eq!(both.server().spec.mine.store.to_str(), Some("/tmp/server_cache/store"));
+    assert_eq!(both.server().seed.unwrap().to_str(), Some("new.bin"));
+    let fields: Vec<&str> = both.notes.iter().map(|note| note.field.as_str()).collect();
+    for field in ["ub_psi_config.cache_config.path", "ub_psi_config.server_secret_key_config.path"] {
+        assert!(fields.contains(&field), "{fields:?}");
+    }
+}
+
+#[test]
+fn what_an_unbalanced_intersection_cannot_do_is_refused_by_name() {
+    let full = |more: &str| unbalanced("FULL", "CLIENT", &format!("{RESULT}{more}"));
+    for (more, field, words) in [
+        (r#", "server_get_result": true"#, "server_get_result", "broadcast_result"),
+        (r#", "client_get_result": false"#, "client_get_result", "write true"),
+        (r#", "advanced_join_type": 2"#, "advanced_join_type", "ADVANCED_JOIN_TYPE_LEFT_JOIN"),
+        (r#", "intersection_threshold": 9"#, "intersection_threshold", "no more than 9"),
+        (r#", "mode": 0"#, "mode", "MODE_FULL"),
+        (r#", "role": 1"#, "role", "ROLE_SERVER"),
+        (r#", "cache_path": "", "#, "cache_path", "folder"),
+        (r#", "output_config": { "path": "" }"#, "output_config.path", "is missing"),
+    ] {
+        refused(&full(more), &format!("ub_psi_config.{field}"), words);
+    }
+    let three = r#"{ "legacy_psi_config": { "psi_type": "ECDH_OPRF_UB_PSI_2PC_ONLINE" } }"#;
+    refused(three, "legacy_psi_config.psi_type", "ub_psi_config");
+    let far = changed(&full(""), "127.0.0.1:5300", "10.1.2.3:5300");
+    refused(&far, "link_config.enable_ssl", "--identity");
+}
+
+/// The client's certificate is known by what the command line or the file says.
+#[test]
+fn a_server_knows_its_client() {
+    let text = changed(&unbalanced("FULL", "SERVER", RESULT), "127.0.0.1:5300", "10.1.2.3:5300");
+    let trust = |peer: &str| Trust::Tls { identity: "server.pem".into(), peers: vec![peer.to_owned()] };
+    let pin = format!("sha256:{}", "ab".repeat(32));
+    let pinned = read(&text, Kind::Launch, &trust(&pin)).unwrap().server();
+    assert_eq!(pinned.spec.mine.clients["client"].fingerprint, Some(pin));
+    assert!(!pinned.spec.service.insecure && pinned.plan().unwrap().identity.is_some());
+    let signed = read(&text, Kind::Launch, &trust("authorities.pem")).unwrap().server();
+    assert!(signed.spec.mine.clients["client"].ca.is_some() && signed.plan().is_ok());
+    assert!(read(&text, Kind::Launch, &Trust::Insecure).unwrap().server().spec.service.insecure);
 }

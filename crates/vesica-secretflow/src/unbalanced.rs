@@ -219,6 +219,7 @@ fn client(
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: steps.asks.then(|| input(psi)).transpose()?,
         cache: cache(psi)?.join("copy"),
+        cache_size: vesica_spec::service::default_cache_size(),
         output: steps.asks.then(|| output(psi)).transpose()?,
         memory: default_memory(),
         scratch: None,

@@ -481,9 +481,10 @@ fn points_are_multiplied_together_as_they_are_alone() {
         for k in &scalars {
             let k = scalar(k);
             // Eight points are too few for a block on every back end.
-            let alone: Vec<_> = inputs.chunks(8).flat_map(|few| encoded(&hash(backend, &dst, few).mul(&k))).collect();
+            let alone: Vec<_> =
+                inputs.chunks(8).flat_map(|few| encoded(&hash(backend, &dst, Inputs::Digests(few)).mul(&k))).collect();
             for n in [MAX_LANES * (LEAST - 1), MAX_LANES * LEAST, most] {
-                let together = encoded(&hash(backend, &dst, &inputs[..n]).mul(&k));
+                let together = encoded(&hash(backend, &dst, Inputs::Digests(&inputs[..n])).mul(&k));
                 assert!(together == alone[..n], "{backend} {n}");
             }
         }

@@ -235,8 +235,8 @@ pub struct ClientMine {
     pub patience: String,
 }
 
-/// The default of `mine.cache_size`.
-fn default_cache_size() -> String {
+/// What `mine.cache_size` is where the document does not say it.
+pub fn default_cache_size() -> String {
     "64 GiB".to_owned()
 }
 

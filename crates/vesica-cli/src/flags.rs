@@ -244,7 +244,9 @@ pub struct Serve {
     pub log: Option<Log>,
 }
 
-/// Copy a service's store, so that asking is quick. Goes on where an earlier attempt stopped.
+/// Copy a service's store, so that asking is quick.
+///
+/// Goes on where an earlier attempt stopped. What was added since is fetched alone.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  vesica fetch client.toml")]
 pub struct Fetch {
@@ -256,7 +258,7 @@ pub struct Fetch {
     pub quiet: bool,
 }
 
-/// Ask a service which of your keys it has, and write those rows with the values that it gives.
+/// Ask a service which of your keys it has: your rows, with its values.
 ///
 /// The server sees how many keys are asked for, and nothing else of them. Fetches first what is not there yet.
 #[derive(Args, Debug)]
@@ -367,7 +369,7 @@ pub enum Program {
     Secretflow,
 }
 
-/// Print the JSON Schema of a job or of a report.
+/// Print the JSON Schema of a document or of a report.
 ///
 /// Editors complete and check job files by it; programs read reports by it.
 #[derive(Args, Debug)]

@@ -63,6 +63,9 @@ pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepa
 fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, table(plan)?, true)?;
     let before = Offer::load(&plan.store).ok();
+    if let Some(folder) = plan.secret.path.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
+    }
     let _locked = secret::lock(&plan.secret)?;
     secret::settle(plan, before.as_ref().and_then(|offer| offer.public().ok()).as_deref())?;
     let known = match rotate {
@@ -82,9 +85,6 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
             None => Some(reader.longest(plan, ctl)?),
         },
     };
-    if let Some(folder) = plan.secret.path.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
-    }
     // The new key is on the disk before anything is made with it, and the old one until then.
     let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
     let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };

@@ -1,8 +1,8 @@
 //! Keyed BLAKE3 of short messages by the batch.
 //!
-//! A message of at most 64 bytes is one call of BLAKE3's compression function. A call by itself is a chain of 14 dependent
-//! half rounds; here each lane of a vector has a message of its own. The hashes are those of any other implementation (BLAKE3,
-//! version 20211102, section 2).
+//! A message of at most 64 bytes is one call of BLAKE3's compression function, one of up to 1024 bytes a chain of calls. A call by
+//! itself is a chain of 14 dependent half rounds; here each lane of a vector has a message of its own. The hashes are those of
+//! any other implementation (BLAKE3, version 20211102, section 2).
 
 use crate::backend::{Ready, WordKernel, Words};
 
@@ -12,8 +12,17 @@ const LANES: usize = 16;
 /// The first words of BLAKE3's initialisation vector (SHA-256's).
 const IV: [u32; 4] = [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a];
 
-/// The flags of a message that is one keyed block: CHUNK_START, CHUNK_END, ROOT, KEYED_HASH.
-const FLAGS: u32 = 1 | 2 | 8 | 16;
+/// The flag of every block under a key: KEYED_HASH.
+const KEYED: u32 = 16;
+
+/// The flag of a message's first block: CHUNK_START.
+const FIRST: u32 = 1;
+
+/// Those of its last one: CHUNK_END, ROOT.
+const LAST: u32 = 2 | 8;
+
+/// The most bytes of a message that is one chunk.
+pub const CHUNK: usize = 1024;
 
 /// A message of at most [`Message::LONGEST`] bytes.
 #[derive(Clone, Copy)]
@@ -49,6 +58,21 @@ fn keyed_on(ready: Ready, key: &[u8; 32], messages: &[Message], hashes: &mut [[u
     ready.words(Keyed { key, messages, hashes });
 }
 
+/// Hashes each `len` bytes of `messages` under `key`; `hashes` may have more room than there are messages.
+///
+/// # Panics
+/// If it has less; if `len` is zero or more than [`CHUNK`], or there is a part of a message.
+pub fn keyed_rows(key: &[u8; 32], messages: &[u8], len: usize, hashes: &mut [[u8; 32]]) {
+    keyed_rows_on(Ready::chosen(), key, messages, len, hashes);
+}
+
+fn keyed_rows_on(ready: Ready, key: &[u8; 32], messages: &[u8], len: usize, hashes: &mut [[u8; 32]]) {
+    assert!((1..=CHUNK).contains(&len) && messages.len().is_multiple_of(len), "messages of {len} bytes");
+    let hashes = &mut hashes[..messages.len() / len];
+    let key = std::array::from_fn(|i| u32::from_le_bytes(key.as_chunks::<4>().0[i]));
+    ready.words(KeyedRows { key, messages, len, hashes });
+}
+
 struct Keyed<'a> {
     key: [u32; 8],
     messages: &'a [Message],
@@ -58,6 +82,7 @@ struct Keyed<'a> {
 impl WordKernel for Keyed<'_> {
     #[inline(always)]
     fn run<W: Words>(self) {
+        let key = self.key.map(W::splat);
         for (messages, hashes) in self.messages.chunks(W::WIDTH).zip(self.hashes.chunks_mut(W::WIDTH)) {
             let (mut words, mut lens) = ([[0; LANES]; 16], [0; LANES]);
             for (lane, message) in messages.iter().enumerate() {
@@ -67,26 +92,75 @@ impl WordKernel for Keyed<'_> {
                     words[lane] = u32::from_le_bytes(*word);
                 }
             }
-            let mut m = [W::splat(0); 16];
-            m.iter_mut().zip(&words).for_each(|(m, lanes)| *m = W::load(lanes));
-            let hash = compress(&self.key, &m, W::load(&lens));
-            let mut words = [[0; LANES]; 8];
-            words.iter_mut().zip(hash).for_each(|(lanes, hash)| hash.store(lanes));
-            for (lane, hash) in hashes.iter_mut().enumerate() {
-                for (bytes, lanes) in hash.as_chunks_mut::<4>().0.iter_mut().zip(&words) {
-                    *bytes = lanes[lane].to_le_bytes();
-                }
-            }
+            let hash = compress(&key, &load(&words), W::load(&lens), KEYED | FIRST | LAST);
+            store(hash, hashes);
         }
     }
 }
 
-/// The first 32 bytes of BLAKE3's output for one keyed block of `len` bytes.
+struct KeyedRows<'a> {
+    key: [u32; 8],
+    messages: &'a [u8],
+    len: usize,
+    hashes: &'a mut [[u8; 32]],
+}
+
+impl WordKernel for KeyedRows<'_> {
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let Self { key, messages, len, hashes } = self;
+        let blocks = len.div_ceil(Message::LONGEST);
+        for (messages, hashes) in messages.chunks(W::WIDTH * len).zip(hashes.chunks_mut(W::WIDTH)) {
+            let mut chain = key.map(W::splat);
+            for block in 0..blocks {
+                let start = block * Message::LONGEST;
+                let here = Message::LONGEST.min(len - start);
+                let mut words = [[0; LANES]; 16];
+                for (lane, message) in messages.chunks_exact(len).enumerate() {
+                    let (whole, rest) = message[start..][..here].as_chunks::<4>();
+                    words.iter_mut().zip(whole).for_each(|(words, word)| words[lane] = u32::from_le_bytes(*word));
+                    if !rest.is_empty() {
+                        let mut word = [0; 4];
+                        word[..rest.len()].copy_from_slice(rest);
+                        words[whole.len()][lane] = u32::from_le_bytes(word);
+                    }
+                }
+                let first = if block == 0 { FIRST } else { 0 };
+                let last = if block + 1 == blocks { LAST } else { 0 };
+                chain = compress(&chain, &load(&words), W::splat(here as u32), KEYED | first | last);
+            }
+            store(chain, hashes);
+        }
+    }
+}
+
+/// The words of a block, a lane a message.
 #[inline(always)]
-fn compress<W: Words>(key: &[u32; 8], m: &[W; 16], len: W) -> [W; 8] {
+fn load<W: Words>(words: &[[u32; LANES]; 16]) -> [W; 16] {
+    let mut m = [W::splat(0); 16];
+    m.iter_mut().zip(words).for_each(|(m, lanes)| *m = W::load(lanes));
+    m
+}
+
+/// The hash of each lane.
+#[inline(always)]
+fn store<W: Words>(hash: [W; 8], hashes: &mut [[u8; 32]]) {
+    let mut words = [[0; LANES]; 8];
+    words.iter_mut().zip(hash).for_each(|(lanes, hash)| hash.store(lanes));
+    for (lane, hash) in hashes.iter_mut().enumerate() {
+        for (bytes, lanes) in hash.as_chunks_mut::<4>().0.iter_mut().zip(&words) {
+            *bytes = lanes[lane].to_le_bytes();
+        }
+    }
+}
+
+/// The first 32 bytes of BLAKE3's output for the first chunk's block of `len` bytes after `chain`.
+#[inline(always)]
+fn compress<W: Words>(chain: &[W; 8], m: &[W; 16], len: W, flags: u32) -> [W; 8] {
     let mut v = [W::splat(0); 16];
-    v.iter_mut().zip(key.iter().chain(&IV)).for_each(|(v, &word)| *v = W::splat(word));
-    (v[14], v[15]) = (len, W::splat(FLAGS));
+    v[..8].copy_from_slice(chain);
+    v[8..12].iter_mut().zip(IV).for_each(|(v, word)| *v = W::splat(word));
+    (v[14], v[15]) = (len, W::splat(flags));
     macro_rules! rounds {
         ($($a:literal $b:literal $c:literal $d:literal $e:literal $f:literal $g:literal $h:literal
            $i:literal $j:literal $k:literal $l:literal $m:literal $n:literal $o:literal $p:literal;)*) => {$(
@@ -147,5 +221,23 @@ mod tests {
             }
         }
         assert!(Message::new(&[0; 64]).is_some() && Message::new(&[0; 65]).is_none());
+    }
+    #[test]
+    fn longer_messages_are_hashed_whole_on_every_back_end() {
+        let bytes: Vec<u8> = (0..40_000u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+        let key: [u8; 32] = *bytes.last_chunk().unwrap();
+        for len in [1, 3, 63, 64, 65, 112, 128, 129, 208, CHUNK] {
+            for n in [0, 1, 7, 16, 17, 39] {
+                let messages = &bytes[..n * len];
+                let expected: Vec<_> =
+                    messages.chunks_exact(len).map(|text| *blake3::keyed_hash(&key, text).as_bytes()).collect();
+                for ready in Ready::all() {
+                    let mut hashes = vec![[9; 32]; n + 1];
+                    keyed_rows_on(ready, &key, messages, len, &mut hashes);
+                    assert_eq!(hashes[..n], expected, "{ready:?}, {n} of {len}");
+                    assert_eq!(hashes[n], [9; 32], "{ready:?}, {n} of {len}");
+                }
+            }
+        }
     }
 }

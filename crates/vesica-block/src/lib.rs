@@ -23,11 +23,13 @@ pub mod gf64;
 pub mod hash;
 pub mod large;
 pub mod prg;
+mod row;
 pub mod select;
 pub mod transpose;
 
 pub use backend::prefetch;
 pub use block::Block;
+pub use row::Row;
 
 #[cfg(test)]
 mod checks;

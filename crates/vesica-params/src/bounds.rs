@@ -21,7 +21,7 @@ pub fn tag_bytes(n: u64, m: u64, level: Level) -> usize {
 }
 
 /// ⌈log2 x⌉, with 0 for x = 0.
-fn ceil_log2(x: u64) -> u32 {
+pub(crate) fn ceil_log2(x: u64) -> u32 {
     x.max(1).next_power_of_two().trailing_zeros()
 }
 

@@ -206,6 +206,22 @@ impl BandSet {
     }
 }
 
+/// The most keys that a store of `slots` slots of `bits` bits can be right for, of 2^`log_d` keys whose values were computed, except
+/// with probability 2^-40: how many guesses a receiver that deviates can fit into one store.
+///
+/// There are 2^(bits·slots) stores, and at most (e·2^log_d/n')^n' choices of n' keys; a store is right for given n' keys with
+/// probability 2^(-bits·n') (Pinkas, Rosulek, Trieu, Yanai, eprint 2020/193, section 5). So n' is the solution of
+/// n'·(bits - log2 e - log_d + log2 n') = bits·(slots + 1) + 40, which is on both sides. It is infinite where the values are so short
+/// that the search never ends.
+pub fn most_fitting(slots: f64, bits: u32, log_d: f64) -> f64 {
+    let bits = f64::from(bits);
+    let next = |n: f64| {
+        let each = bits - core::f64::consts::LOG2_E - log_d + libm::log2(n);
+        if each > 0.0 { (bits * (slots + 1.0) + 40.0) / each } else { f64::INFINITY }
+    };
+    (0..100).fold(slots, |n, _| next(n))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,14 +283,6 @@ mod tests {
         }
     }
 
-    /// Keys that a store of `slots` slots of 128 bits can be right for at most, of 2^`log_d` that were hashed, except with
-    /// probability 2^-40: the formula of docs/src/protocols/rr22.md, whose n' is on both sides.
-    fn most_guesses(slots: f64, log_d: f64) -> f64 {
-        let next =
-            |n: f64| (128.0 * (slots + 1.0) + 40.0) / (128.0 - core::f64::consts::LOG2_E - log_d + libm::log2(n));
-        (0..100).fold(slots, |n, _| next(n))
-    }
-
     /// The table of that page, and of rows R11 and R12 of SECURITY.md: keys in so many units; slots a key, then guesses a key
     /// for 2^20, 2^33, 2^48, 2^64 and 2^80 hashed keys.
     #[test]
@@ -297,7 +305,7 @@ mod tests {
             let paxos = paxos(keys, units, Level::STANDARD).expect("up to 2^24").slots() as f64;
             let band = f64::from(band(&BAND_3, keys, units, Level::STANDARD).expect("up to 2^24").slots);
             for (slots, written) in [(paxos, fast[i]), (band, low_comm[i])] {
-                let hashed = [20.0, 33.0, 48.0, 64.0, 80.0].map(|log_d| most_guesses(slots, log_d));
+                let hashed = [20.0, 33.0, 48.0, 64.0, 80.0].map(|log_d| most_fitting(slots, 128, log_d));
                 for (is, written) in core::iter::once(slots).chain(hashed).zip(written) {
                     assert!((is / keys as f64 - written).abs() < 0.007, "{keys} keys, {slots} slots: {is}, {written}");
                 }

@@ -1,5 +1,5 @@
 use vesica_block::prg::Prg;
-use vesica_block::{Block, select};
+use vesica_block::{Block, Row, select};
 
 /// What a store holds: an element of a group of characteristic 2.
 pub trait Value: Copy + Default + PartialEq + Send + Sync + 'static {
@@ -47,6 +47,32 @@ impl Value for u64 {
             for (words, block) in part.chunks_mut(2).zip(blocks) {
                 words.copy_from_slice(&[block.low(), block.high()][..words.len()]);
             }
+        }
+    }
+}
+
+impl<const N: usize> Value for Row<N> {
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+
+    fn select(bits: &[u64], slots: &[Self]) -> Self {
+        let mut sum = Self::ZERO;
+        for (bits, slots) in bits.iter().zip(slots.chunks(64)) {
+            for (i, slot) in slots.iter().enumerate() {
+                let chosen = (bits >> i & 1).wrapping_neg();
+                sum ^= Self(slot.0.map(|word| word & chosen));
+            }
+        }
+        sum
+    }
+
+    fn fill(prg: &mut Prg, out: &mut [Self]) {
+        let mut words = vec![0; 1024 * N];
+        for part in out.chunks_mut(1024) {
+            u64::fill(prg, &mut words[..part.len() * N]);
+            part.iter_mut().zip(words.chunks_exact(N)).for_each(|(row, words)| row.0.copy_from_slice(words));
         }
     }
 }

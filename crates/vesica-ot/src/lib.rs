@@ -14,10 +14,12 @@
 
 mod backend;
 pub mod base;
+pub mod bch;
 pub mod code;
 pub mod ideal;
 pub mod pprf;
 pub mod softspoken;
+pub mod subspace;
 mod sums;
 pub mod vole;
 

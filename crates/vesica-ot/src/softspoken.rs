@@ -61,11 +61,13 @@ pub struct Receiver {
 }
 
 /// What both sides keep of the opening.
-struct Shared {
+pub(crate) struct Shared {
     /// Tree after tree, 2^fold leaves each; the sender's in the order x + Δ, so that what it lacks stands first.
-    leaves: SecretBlocks,
-    fold: usize,
-    security: Security,
+    pub(crate) leaves: SecretBlocks,
+    pub(crate) fold: usize,
+    pub(crate) security: Security,
+    /// Bits of Δ, a multiple of the fold.
+    width: usize,
     /// Names the base: a digest of the base OTs' transcript.
     session: [u8; 32],
     used: Mutex<BTreeSet<u64>>,
@@ -90,7 +92,7 @@ impl Sender {
         // 1.
         let (keys, session) = base::receive(WIDTH, |i| !bit(i), ch, rng)?;
         // 2. <- sums of every level but the first, then the check
-        let shared = Shared::new(security, fold, session);
+        let shared = Shared::new(security, fold, WIDTH, session);
         let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for g in 0..shared.trees() {
@@ -116,7 +118,7 @@ impl Sender {
         shared.claim(id)?;
         let blocks = shared.blocks(n);
         let mut made = Made::new(shared, blocks);
-        let mut streams = Streams::new(shared, id);
+        let mut streams = Streams::new(shared, id, BATCH);
         // 1. <- d_g, a message for each few batches
         for (_, message) in batches(blocks, MESSAGE) {
             let mut corrections = &receive_blocks(ch, (shared.trees() - 1) * message)?[..];
@@ -138,7 +140,7 @@ impl Sender {
             // 3. <- hash of u, digest of the hashes of V's columns
             let answer = ch.recv_exact(Block::BYTES + 32)?;
             let u = Block::from_le_bytes(answer.as_chunks().0[0]);
-            let mut v = hash_columns(chi, &made.columns, WIDTH, blocks);
+            let mut v = hash_columns(chi, made.columns.chunks(WIDTH * BATCH), WIDTH, blocks);
             (0..).zip(v.iter_mut()).for_each(|(i, w)| *w ^= u & Block::mask(self.delta.0 >> i & 1 == 1));
             if answer[Block::BYTES..] != *digest(&v).as_bytes() {
                 return Err(contradiction(ch, "the corrections of its OT extension contradict each other"));
@@ -179,6 +181,11 @@ impl Sender {
         self.shared.permutation(id, name)
     }
 
+    /// A digest of the base transfers.
+    pub(crate) fn session(&self) -> [u8; 32] {
+        self.shared.session
+    }
+
     /// Against whom the base was opened.
     pub fn security(&self) -> Security {
         self.shared.security
@@ -194,7 +201,7 @@ impl Receiver {
         // 1.
         let (keys, session) = base::send(WIDTH, ch, rng)?;
         // 2. -> sums of every level but the first, then the check
-        let shared = Shared::new(security, fold, session);
+        let shared = Shared::new(security, fold, WIDTH, session);
         let mut wire = Vec::with_capacity(shared.trees() * shared.tree_blocks());
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for keys in keys.chunks_exact(fold) {
@@ -214,7 +221,7 @@ impl Receiver {
         shared.claim(id)?;
         let blocks = shared.blocks(n);
         let mut made = Made::new(shared, blocks);
-        let mut streams = Streams::new(shared, id);
+        let mut streams = Streams::new(shared, id, BATCH);
         let mut bits = Zeroizing::new(Vec::with_capacity(blocks));
         // 1. -> d_g, a message for each few batches
         for (_, message) in batches(blocks, MESSAGE) {
@@ -232,8 +239,8 @@ impl Receiver {
             // 2. <- χ
             let chi = receive_blocks(ch, 1)?[0];
             // 3. -> hash of u, digest of the hashes of V's columns
-            let u = hash_columns(chi, &bits, 1, blocks)[0];
-            let v = hash_columns(chi, &made.columns, WIDTH, blocks);
+            let u = hash_columns(chi, bits.chunks(BATCH), 1, blocks)[0];
+            let v = hash_columns(chi, made.columns.chunks(WIDTH * BATCH), WIDTH, blocks);
             ch.send(&[&u.to_le_bytes()[..], digest(&v).as_bytes()].concat())?;
         }
         bits.truncate(n.div_ceil(128));
@@ -256,6 +263,11 @@ impl Receiver {
         self.shared.permutation(id, name)
     }
 
+    /// A digest of the base transfers.
+    pub(crate) fn session(&self) -> [u8; 32] {
+        self.shared.session
+    }
+
     /// Against whom the base was opened.
     pub fn security(&self) -> Security {
         self.shared.security
@@ -263,17 +275,17 @@ impl Receiver {
 }
 
 impl Shared {
-    fn new(security: Security, fold: usize, session: [u8; 32]) -> Self {
-        assert!(matches!(fold, 1 | 2 | 4 | 8), "a fold of {fold}");
-        Self { leaves: Zeroizing::default(), fold, security, session, used: Mutex::default() }
+    pub(crate) fn new(security: Security, fold: usize, width: usize, session: [u8; 32]) -> Self {
+        assert!(matches!(fold, 1 | 2 | 4 | 8) && width.is_multiple_of(fold), "a fold of {fold} for {width} bits");
+        Self { leaves: Zeroizing::default(), fold, security, width, session, used: Mutex::default() }
     }
 
-    fn trees(&self) -> usize {
-        WIDTH / self.fold
+    pub(crate) fn trees(&self) -> usize {
+        self.width / self.fold
     }
 
     /// Blocks that the opening sends for a tree.
-    fn tree_blocks(&self) -> usize {
+    pub(crate) fn tree_blocks(&self) -> usize {
         let check = if self.security == Security::Malicious { 4 } else { 0 };
         2 * (self.fold - 1) + check
     }
@@ -283,7 +295,7 @@ impl Shared {
         n.div_ceil(128).max(1) + usize::from(self.security == Security::Malicious)
     }
 
-    fn claim(&self, id: u64) -> Result<()> {
+    pub(crate) fn claim(&self, id: u64) -> Result<()> {
         if self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
             Ok(())
         } else {
@@ -300,7 +312,7 @@ impl Shared {
 
     /// What a tree's leaves seed; and, against a malicious receiver, the check: each leaf also makes two blocks of which
     /// the sum and a digest are sent, so that the sender notices any leaf that is not what it must be.
-    fn seeds(&self, tree: &[Block], wire: &mut Vec<Block>) -> SecretBlocks {
+    pub(crate) fn seeds(&self, tree: &[Block], wire: &mut Vec<Block>) -> SecretBlocks {
         let (seeds, checks) = leaf_outputs(tree);
         if self.security == Security::Malicious {
             wire.extend([0, 1].map(|half| checks.iter().fold(Block::ZERO, |sum, check| sum ^ check[half])));
@@ -310,7 +322,7 @@ impl Shared {
     }
 
     /// The same for one who lacks the first leaf of `tree`, in the order x + Δ.
-    fn seeds_but_one(
+    pub(crate) fn seeds_but_one(
         &self,
         tree: &[Block],
         path: impl Fn(usize) -> Choice,
@@ -334,36 +346,39 @@ impl Shared {
 }
 
 /// The start and the length of each part of at most `most` of `blocks`.
-fn batches(blocks: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn batches(blocks: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..blocks).step_by(most).map(move |start| (start, most.min(blocks - start)))
 }
 
 /// V and u_g, or W before its corrections, as they come.
-struct Streams {
+pub(crate) struct Streams {
     prgs: Vec<Prg>,
     fold: usize,
+    width: usize,
     leaves: SecretBlocks,
     columns: SecretBlocks,
     sums: SecretBlocks,
 }
 
 impl Streams {
-    fn new(shared: &Shared, id: u64) -> Self {
+    /// Streams of which at most `batch` blocks are made at once.
+    pub(crate) fn new(shared: &Shared, id: u64, batch: usize) -> Self {
         let seed = |&leaf: &Block| Prg::new(Aes128::new(leaf).encrypt(Block(u128::from(id))));
         Self {
             prgs: shared.leaves.iter().map(seed).collect(),
             fold: shared.fold,
-            leaves: Zeroizing::new(vec![Block::ZERO; BATCH << shared.fold]),
-            columns: Zeroizing::new(vec![Block::ZERO; WIDTH * BATCH]),
-            sums: Zeroizing::new(vec![Block::ZERO; shared.trees() * BATCH]),
+            width: shared.width,
+            leaves: Zeroizing::new(vec![Block::ZERO; batch << shared.fold]),
+            columns: Zeroizing::new(vec![Block::ZERO; shared.width * batch]),
+            sums: Zeroizing::new(vec![Block::ZERO; shared.trees() * batch]),
         }
     }
 
-    /// The next `len` blocks of all 128 columns, one after the other, and of the sum of each tree.
-    fn next(&mut self, len: usize) -> (&mut [Block], &[Block]) {
+    /// The next `len` blocks of all columns, one after the other, and of the sum of each tree.
+    pub(crate) fn next(&mut self, len: usize) -> (&mut [Block], &[Block]) {
         let leaves = &mut self.leaves[..len << self.fold];
-        let columns = &mut self.columns[..WIDTH * len];
-        let sums = &mut self.sums[..WIDTH / self.fold * len];
+        let columns = &mut self.columns[..self.width * len];
+        let sums = &mut self.sums[..self.width / self.fold * len];
         let trees = self.prgs.chunks_exact_mut(1 << self.fold).zip(columns.chunks_exact_mut(self.fold * len));
         for ((prgs, columns), sum) in trees.zip(sums.chunks_exact_mut(len)) {
             for (prg, leaf) in prgs.iter_mut().zip(leaves.chunks_exact_mut(len)) {
@@ -418,7 +433,7 @@ impl Made {
 
 /// The leaves of the tree whose first level is `keys[0]`, in the order of x (level 0 is its lowest bit); the sums of the
 /// other levels go out under their keys.
-fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> SecretBlocks {
+pub(crate) fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> SecretBlocks {
     let mut tree = Zeroizing::new(keys[0].to_vec());
     for keys in &keys[1..] {
         let children = Zeroizing::new(tree.iter().map(|&node| children(node)).collect::<Vec<_>>());
@@ -431,7 +446,7 @@ fn expand(keys: &[[Block; 2]], wire: &mut Vec<Block>) -> SecretBlocks {
 }
 
 /// The same tree for one who lacks the path to a leaf, in the order x + path: what it lacks is the first at every level.
-fn expand_but_one(path: impl Fn(usize) -> Choice, siblings: &[Block], wire: &[Block]) -> SecretBlocks {
+pub(crate) fn expand_but_one(path: impl Fn(usize) -> Choice, siblings: &[Block], wire: &[Block]) -> SecretBlocks {
     let mut tree = Zeroizing::new(vec![Block::ZERO, siblings[0]]);
     for (level, &key) in siblings.iter().enumerate().skip(1) {
         let sums = &wire[2 * (level - 1)..][..2];
@@ -488,21 +503,29 @@ fn exchange(items: &mut [[Block; 2]], level: usize, bit: Choice) {
     }
 }
 
-/// Of each of `width` columns, which come batch after batch: Σ_i χ^(i+1)·block_i, plus its last block.
-fn hash_columns(chi: Block, columns: &[Block], width: usize, blocks: usize) -> SecretBlocks {
+/// Of each of `width` columns, whose parts come one after the other: Σ_i χ^(i+1)·block_i, plus its last block.
+pub(crate) fn hash_columns<'a>(
+    chi: Block,
+    parts: impl Iterator<Item = &'a [Block]>,
+    width: usize,
+    blocks: usize,
+) -> SecretBlocks {
     let mut powers = vec![Block::ZERO; blocks];
     gf128::powers(chi, &mut powers);
     powers.rotate_left(1);
     powers[blocks - 1] = Block::ONE;
+    let mut powers = &powers[..];
     let mut sums = Zeroizing::new(vec![Block::ZERO; width]);
-    for (start, len) in batches(blocks, BATCH) {
-        let batch = columns[width * start..][..width * len].chunks_exact(len);
-        sums.iter_mut().zip(batch).for_each(|(sum, column)| *sum ^= gf128::inner(column, &powers[start..][..len]));
+    for part in parts {
+        let (here, rest) = powers.split_at(part.len() / width);
+        let columns = part.chunks_exact(here.len());
+        sums.iter_mut().zip(columns).for_each(|(sum, column)| *sum ^= gf128::inner(column, here));
+        powers = rest;
     }
     sums
 }
 
-fn digest(blocks: &[Block]) -> blake3::Hash {
+pub(crate) fn digest(blocks: &[Block]) -> blake3::Hash {
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 softspoken check");
     hash.update(&pack(blocks)).finalize()
 }

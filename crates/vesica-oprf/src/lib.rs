@@ -11,6 +11,7 @@ mod dleq;
 pub mod ecdh_oprf;
 pub mod function;
 pub mod kkrt;
+pub mod ot;
 pub mod rfc9497;
 pub mod vole;
 

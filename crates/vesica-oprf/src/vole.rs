@@ -183,7 +183,7 @@ impl<B: Field, S: Shape> Receiver for VoleReceiver<B, S> {
         let (a, c) = vesica_ot::vole::receive::<B>(base, &vole.params.session, unit, vole.params.code, slots, ch, rng)?;
         // 1. P
         ch.step("store");
-        let (r, okvs, p) = vole.store(xs, &hashes, rng)?;
+        let (r, okvs, p) = store(vole.params.shape, xs, &hashes.inner::<B>(xs), rng)?;
         // 3. -> r, A := P + A' (and w_R);  <- w_S
         let mut wire = Vec::with_capacity(vole.message());
         wire.extend(r.to_le_bytes());
@@ -210,21 +210,23 @@ impl<B: Field, S: Shape> Receiver for VoleReceiver<B, S> {
     }
 }
 
-impl<B: Field, S: Shape> Vole<B, S> {
-    /// The store of { (x, H_B(x)) } and its seed.
-    fn store(&self, xs: &[Digest], hashes: &Hashes, rng: &mut SessionRng) -> Result<(Block, S::Okvs, Vec<B>)> {
-        let values = hashes.inner::<B>(xs);
-        for _ in 0..TRIES {
-            let r = Block::from_le_bytes(rng.bytes());
-            let okvs = self.params.shape.seeded(r);
-            match okvs.encode(xs, &values, &mut Prg::new(Block::from_le_bytes(rng.bytes()))) {
-                Ok(p) => return Ok((r, okvs, p)),
-                Err(vesica_okvs::Error::Unsolvable { .. }) => {}
-                Err(error) => return Err(Error::Bug(error.to_string())),
-            }
+/// A store of this shape of `xs[i]` ↦ `values[i]`, and its seed.
+pub(crate) fn store<S: Shape, V: Value>(
+    shape: S,
+    xs: &[Digest],
+    values: &[V],
+    rng: &mut SessionRng,
+) -> Result<(Block, S::Okvs, Vec<V>)> {
+    for _ in 0..TRIES {
+        let seed = Block::from_le_bytes(rng.bytes());
+        let okvs = shape.seeded(seed);
+        match okvs.encode(xs, values, &mut Prg::new(Block::from_le_bytes(rng.bytes()))) {
+            Ok(store) => return Ok((seed, okvs, store)),
+            Err(vesica_okvs::Error::Unsolvable { .. }) => {}
+            Err(error) => return Err(Error::Bug(error.to_string())),
         }
-        Err(Error::Bug(format!("no store for {} keys under {TRIES} seeds", xs.len())))
     }
+    Err(Error::Bug(format!("no store for {} keys under {TRIES} seeds", xs.len())))
 }
 
 impl<B: Field, O: Okvs> Prf for VoleKey<B, O> {

@@ -7,8 +7,10 @@ use vesica_curve::{Blind, Curve25519, FourQ, Group, P256, Ristretto255, Secp256k
 use vesica_oprf::Oprf;
 use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
+use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::hash;
@@ -30,7 +32,7 @@ pub struct Case {
 }
 
 /// Protocols that a [`Case`] may name.
-const PROTOCOLS: u8 = 16;
+const PROTOCOLS: u8 = 18;
 
 impl Case {
     /// Every case.
@@ -79,6 +81,8 @@ impl Case {
             12 => side.rr22::<u64, _>(low_comm(), honest, lines, rng),
             13 => side.rr22::<Block, _>(fast(), malicious, lines, rng),
             14 => side.rr22::<Block, _>(low_comm(), malicious, lines, rng),
+            15 => side.ot::<2, 3, 12>(&NARROW, honest, lines, rng),
+            16 => side.ot::<4, 6, 24>(&WIDE, malicious, lines, rng),
             _ => side.hash(lines, rng),
         }
     }
@@ -118,6 +122,20 @@ impl Side {
     fn kkrt(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let bins = cuckoo::bins(self.received, 1, Level::STANDARD).expect("a small table");
         self.psi(&Kkrt::new(kkrt::Params { session: SESSION, bins, width: 448 }), lines, rng)
+    }
+
+    fn ot<const K: usize, const W: usize, const R: usize>(
+        self,
+        code: &'static BchSet,
+        security: Security,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Vec<u32>> {
+        let shape = okvs::paxos(self.received, 1, Level::STANDARD).expect("a small store");
+        // Against parties that may deviate only one can learn.
+        let both = self.both && security == Security::SemiHonest;
+        let params = ot::Params { session: SESSION, shape, code, security };
+        Self { both, ..self }.psi(&Ot::<K, W, R>::new(params), lines, rng)
     }
 
     fn rr22<B: Field, S: Shape>(

@@ -28,7 +28,17 @@ fn main() {
         if log == 20 {
             bench.bench_function("rr22 low-comm", |b| b.iter(|| job.run(job.low_comm::<u64>())));
             bench.bench_function("kkrt", |b| b.iter(|| job.run(job.kkrt())));
+            bench.bench_function("ot", |b| b.iter(|| job.run(job.ot::<2, 3, 12>(Security::SemiHonest))));
+            bench.bench_function("ot malicious", |b| b.iter(|| job.run(job.ot::<4, 6, 24>(Security::Malicious))));
         }
+        bench.finish();
+    }
+    // The set-up of a job and one unit.
+    for rows in [100, 1_000, 10_000] {
+        let job = Job::new(rows, 1, 0);
+        let mut bench = c.benchmark_group(format!("{rows}"));
+        bench.bench_function("ot", |b| b.iter(|| job.run(job.ot::<2, 3, 12>(Security::SemiHonest))));
+        bench.bench_function("rr22", |b| b.iter(|| job.run_fast()));
         bench.finish();
     }
     c.final_summary();

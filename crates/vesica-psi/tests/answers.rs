@@ -107,10 +107,10 @@ fn the_answer_of_kkrt_is_a_function_of_the_intersection() {
     assert!(answers.iter().all(|answer| *answer == answers[0]), "the answer depends on more than the intersection");
 }
 
-/// RR22's answer is a bit for each place of the sender's own list, whose order depends on the function that both drew. Read
+/// The answer of RR22, and of transfers with a store, is a bit for each place of the sender's own list, whose order depends on the function that both drew. Read
 /// against that list, it says of each key whether it is common.
 #[test]
-fn the_answer_of_rr22_is_a_function_of_the_intersection() {
+fn the_answer_of_rr22_and_of_ot_is_a_function_of_the_intersection() {
     fn check<O: Oprf<Key: 'static>>(choose: impl Choose<O>) {
         for variant in VARIANTS {
             let (answer, values) = answer(choose, variant);
@@ -128,6 +128,7 @@ fn the_answer_of_rr22_is_a_function_of_the_intersection() {
     }
     check(sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos));
     check(sides::rr22::<Block, _>(Security::SemiHonest, sides::band));
+    check(sides::ot_narrow());
 }
 
 /// The tags in the last message of ECDH that was sent, or received: 10 bytes each, after the 32 of the opening.
@@ -213,7 +214,10 @@ fn messages_have_the_same_lengths_in_the_same_order() {
     an_oprf_keeps_its_shape("dh", sides::dh::<Curve25519>(), false);
     an_oprf_keeps_its_shape("dh", sides::dh::<Ristretto255>(), false);
     an_oprf_keeps_its_shape("malicious rr22", sides::rr22::<Block, _>(Security::Malicious, sides::paxos), false);
+    an_oprf_keeps_its_shape("malicious ot", sides::ot_wide(Security::Malicious), false);
     for both in [false, true] {
+        an_oprf_keeps_its_shape("ot", sides::ot_narrow(), both);
+        an_oprf_keeps_its_shape("ot, wide", sides::ot_wide(Security::SemiHonest), both);
         an_oprf_keeps_its_shape("fast", sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos), both);
         an_oprf_keeps_its_shape("low-comm", sides::rr22::<Block, _>(Security::SemiHonest, sides::band), both);
         an_oprf_keeps_its_shape("kkrt", sides::kkrt(448), both);

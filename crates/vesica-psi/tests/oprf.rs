@@ -162,6 +162,81 @@ fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
     }
 }
 
+fn ot_finds_what_is_common<O: Oprf<Key: 'static>>(name: &str, choose: impl sides::Choose<O>, may_both: bool) {
+    let check = |case: &str, xs: Vec<Digest>, ys: Vec<Digest>, pad: usize, both: bool| {
+        let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+        let (a, b) = two(
+            Side::new(Role::Receiver, xs.clone(), (n, m), both).run(choose),
+            Side::new(Role::Sender, ys.clone(), (m, n), both).run(choose),
+        );
+        let mut a = a.unwrap();
+        a.sort_unstable();
+        assert_eq!(a, ideal::intersection(&xs, &ys), "{name}: {case}");
+        assert_eq!(b.unwrap(), if both { ideal::intersection(&ys, &xs) } else { vec![] }, "{name}: {case}");
+    };
+    for Sets { name, xs, ys } in set_pairs() {
+        check(name, xs.clone(), ys.clone(), 0, false);
+        check(name, xs, ys, 3, may_both);
+    }
+    for (n, m) in [(20_000, 20), (20, 20_000), (0, 3000), (3000, 0), (1, 5000)] {
+        check("sizes that differ by much", digests(0, n), digests(n / 2, n / 2 + m), 0, may_both);
+    }
+}
+
+#[test]
+fn ot_finds_what_the_ideal_functionality_does() {
+    ot_finds_what_is_common("75 bits", sides::ot_narrow(), true);
+    ot_finds_what_is_common("248 bits", sides::ot_wide(Security::SemiHonest), true);
+    ot_finds_what_is_common("248 bits, malicious", sides::ot_wide(Security::Malicious), false);
+}
+
+#[test]
+fn a_hostile_peer_of_ot_gets_an_error_that_names_it() {
+    for (role, other) in [(Role::Receiver, Role::Sender), (Role::Sender, Role::Receiver)] {
+        let side = |role, first| {
+            let (n, m) = if role == Role::Receiver { (300, 310) } else { (310, 300) };
+            Side::new(role, digests(first, first + n as u64), (n, m), false)
+        };
+        let honest = |role, first| side(role, first).run(sides::ot_narrow());
+        names_its_peer(&format!("{role:?}"), 5, || honest(role, 0), || honest(other, 100));
+        let malicious = |role, first| side(role, first).run(sides::ot_wide(Security::Malicious));
+        names_its_peer(&format!("{role:?}, malicious"), 7, || malicious(role, 0), || malicious(other, 100));
+    }
+}
+
+/// A receiver whose rows are no words hears nothing of the sender's keys: no tag is sent before the check.
+#[test]
+fn nothing_of_the_senders_list_is_sent_before_the_words_are_checked() {
+    let tags = |attack: Option<Attack>| {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = sent.clone();
+        let (alice, _) = two_with(
+            Side::new(Role::Sender, digests(0, 310), (310, 300), false).run(sides::ot_wide(Security::Malicious)),
+            move |lines, rng| {
+                let receiver = Side::new(Role::Receiver, digests(100, 400), (300, 310), false);
+                let found = receiver.run(sides::ot_wide(Security::Malicious))(lines, rng);
+                counted.store(usize::from(found.is_ok()), Ordering::Relaxed);
+                found
+            },
+            |channel| match attack {
+                // Base transfers, a challenge, trees, the seed, words.
+                Some(attack) => Box::new(Hostile::new(channel, attack, 4)),
+                None => Box::new(channel),
+            },
+        );
+        (alice.map(|_| ()).map_err(|error| error.to_string()), sent.load(Ordering::Relaxed))
+    };
+    assert_eq!(tags(None), (Ok(()), 1));
+    // Eight places are spoiled one by one: all eight of the guesses are right with probability 2^-32.
+    let ends: Vec<_> = (0..8).map(|place| tags(Some(Attack::Flip(8 * 16 * 6 * place + 3)))).collect();
+    assert!(
+        ends.iter().any(|(end, _)| end.as_ref().is_err_and(|error| error.contains("no words of the code"))),
+        "{ends:?}"
+    );
+    // Where Alice objects, Bob got no list.
+    assert!(ends.iter().all(|(end, got)| end.is_ok() == (*got == 1)), "{ends:?}");
+}
+
 /// A function of three values that anybody can compute, with a receiver that gets the values that the test says.
 #[derive(Clone, Default)]
 struct Open3 {

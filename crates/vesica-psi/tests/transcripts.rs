@@ -191,6 +191,20 @@ fn kkrt() {
 }
 
 #[test]
+fn ot() {
+    let mut transcripts = Map::new();
+    for both in [false, true] {
+        let mut add = |case: &str, transcript| transcripts.insert(format!("{case}, {}", learners(both)), transcript);
+        add("75 bits", oprf(sides::ot_narrow(), both, 10));
+        add("248 bits", oprf(sides::ot_wide(Security::SemiHonest), both, 10));
+        if !both {
+            add("248 bits, malicious", oprf(sides::ot_wide(Security::Malicious), both, 16));
+        }
+    }
+    check("ot", transcripts);
+}
+
+#[test]
 fn hash() {
     let [(xs, n), (ys, m)] = keys();
     let mut transcripts = Map::new();

@@ -5,6 +5,7 @@ use vesica_block::Block;
 use vesica_okvs::Value;
 use vesica_oprf::Oprf;
 use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
@@ -89,6 +90,14 @@ impl Job {
         let bins = cuckoo::bins(self.capacity(), self.units(), Level::STANDARD).expect("as above");
         let width = code_width(3 * self.senders_keys(), Level::STANDARD);
         Kkrt::new(kkrt::Params { session: [9; 32], bins, width })
+    }
+
+    /// The function from transfers, with the code that this size takes.
+    pub fn ot<const K: usize, const W: usize, const R: usize>(&self, security: Security) -> Ot<K, W, R> {
+        let shape = okvs::paxos(self.capacity(), self.units(), Level::STANDARD).expect("as above");
+        let malicious = security == Security::Malicious;
+        let code = vesica_params::bch::code(self.senders_keys(), malicious, Level::STANDARD);
+        Ot::new(ot::Params { session: [9; 32], shape, code, security })
     }
 
     /// Whether 64 bits are enough for RR22's base field.

@@ -9,9 +9,11 @@ use vesica_oprf::Oprf;
 use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::ecdh_oprf::{self, EcdhOprf};
 use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::rfc9497::Suite;
 use vesica_oprf::vole::{Field, Params, Shape, Vole};
 use vesica_ot::Security;
+use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::count::{self, Count};
@@ -95,6 +97,24 @@ pub fn kkrt(width: usize) -> impl Choose<Kkrt> {
         let bins = cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap();
         Kkrt::new(kkrt::Params { session: SESSION, bins, width })
     }
+}
+
+/// The function from transfers for digests, words and rows of so many words, which are those of `code`.
+pub fn ot<const K: usize, const W: usize, const R: usize>(
+    code: &'static BchSet,
+    security: Security,
+) -> impl Choose<Ot<K, W, R>> {
+    move |n| Ot::new(ot::Params { session: SESSION, shape: paxos(n as u64), code, security })
+}
+
+/// The function from transfers with short digests.
+pub fn ot_narrow() -> impl Choose<ot::Narrow> {
+    ot(&NARROW, Security::SemiHonest)
+}
+
+/// The function from transfers with long digests.
+pub fn ot_wide(security: Security) -> impl Choose<ot::Wide> {
+    ot(&WIDE, security)
 }
 
 /// Diffie-Hellman's function in the group `G`.

@@ -5,7 +5,7 @@ mod two;
 use two::{LONG, Two};
 
 /// Every way to say a protocol in `[shared]`, and whether it allows that both learn.
-const WAYS: [(&str, bool); 8] = [
+const WAYS: [(&str, bool); 10] = [
     ("protocol = \"ecdh\"", true),
     ("protocol = \"ecdh-oprf\"", true),
     ("protocol = \"rr22\"", true),
@@ -13,6 +13,8 @@ const WAYS: [(&str, bool); 8] = [
     ("protocol = \"rr22\"\nsecurity = \"malicious\"", false),
     ("protocol = \"rr22\"\nmode = \"low-comm\"\nsecurity = \"malicious\"", false),
     ("protocol = \"kkrt\"", true),
+    ("protocol = \"ot\"", true),
+    ("protocol = \"ot\"\nsecurity = \"malicious\"", false),
     ("protocol = \"hash\"\naccept = [\"guessable_keys\"]", true),
 ];
 
@@ -74,6 +76,7 @@ fn what_a_protocol_cannot_do_is_refused_before_contact() {
     };
     let ecdh = "protocol = \"ecdh\"";
     refused(ecdh, "protocol = \"rr22\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
+    refused(ecdh, "protocol = \"ot\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
     refused(ecdh, "protocol = \"ecdh\"\nsecurity = \"malicious\"", &["shared.security", "semi-honest", "rr22"]);
     refused(ecdh, "protocol = \"kkrt\"\nmode = \"low-comm\"", &["shared.mode", "only with protocol = \"rr22\""]);
     refused(

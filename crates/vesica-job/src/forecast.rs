@@ -52,6 +52,9 @@ pub struct Forecast {
     pub one_machine: bool,
     /// The instruction set that the arithmetic will run on.
     pub cpu: String,
+    /// How many keys a receiver that deviates can test, for each that it declared; empty where it can test no more, or where nothing
+    /// is claimed of one that deviates.
+    pub guesses: Vec<vesica_suite::Guesses>,
     /// What the run will tell whom.
     pub reveals: Vec<Revealed>,
     /// Which of the parties this is.
@@ -155,6 +158,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         table_s: tables.map(|tables| table_s(plan, &tables, mine.0, theirs.0, one_machine)),
         one_machine,
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
+        guesses: suite.guesses(&sizes),
         reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
         me: usize::from(plan.me.place()),
     })
@@ -253,6 +257,17 @@ impl Forecast {
             "Time        about {:.1} s by the clock {machines} and the network is no bottleneck: {tables}{waits}",
             self.wall_s()
         );
+        if let [first, others @ ..] = &self.guesses[..] {
+            let others = others.iter().map(|g| format!(", {:.2} out of 2^{}", g.of_a_key, g.log_dictionary));
+            let _ = writeln!(
+                text,
+                "Guesses     a receiver that cheats can test at most {:.2} keys for each that it declares, out of 2^{} that it hashes \
+                 for a unit{}",
+                first.of_a_key,
+                first.log_dictionary,
+                others.collect::<String>()
+            );
+        }
         let _ = writeln!(text, "Who will learn what:");
         for r in &self.reveals {
             let _ = writeln!(text, "  {}: {}", r.to.join(" and "), r.what);

@@ -300,13 +300,14 @@ fn every_join_is_what_sql_says() {
 fn every_join_is_what_sql_says_by_every_protocol() {
     as_sql_says("rr22", Size::Small, 16);
     as_sql_says("kkrt", Size::Small, 17);
+    as_sql_says("ot", Size::Small, 22);
 }
 
 /// Thousands of rows, in several units, with keys of one column and of two.
 #[test]
 fn every_join_of_larger_tables_is_what_sql_says() {
     std::thread::scope(|scope| {
-        for (protocol, seed) in [("ecdh", 18), ("ecdh", 19), ("rr22", 20), ("kkrt", 21)] {
+        for (protocol, seed) in [("ecdh", 18), ("ecdh", 19), ("rr22", 20), ("kkrt", 21), ("ot", 23)] {
             scope.spawn(move || as_sql_says(protocol, Size::Large, seed));
         }
     });
@@ -315,7 +316,7 @@ fn every_join_of_larger_tables_is_what_sql_says() {
 #[test]
 #[ignore = "takes minutes"]
 fn every_join_is_what_sql_says_many_times() {
-    for protocol in ["ecdh", "rr22", "kkrt"] {
+    for protocol in ["ecdh", "rr22", "kkrt", "ot"] {
         (100..200).for_each(|seed| as_sql_says(protocol, Size::Small, seed));
         (200..220).for_each(|seed| as_sql_says(protocol, Size::Large, seed));
     }

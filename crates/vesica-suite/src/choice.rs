@@ -45,6 +45,9 @@ pub enum ProtocolName {
     /// Oblivious transfer and cuckoo hashing (Kolesnikov, Kumaresan, Rosulek, Trieu 2016): fast, much traffic, and no
     /// assumption on codes.
     Kkrt,
+    /// Oblivious transfer and an oblivious store (Pinkas, Rosulek, Trieu, Yanai 2020): less traffic than `kkrt`, no assumption on
+    /// codes, and with `security = "malicious"` the only one that needs none against a party that cheats.
+    Ot,
     /// Salted hashes, to measure what privacy costs: keys that can be guessed are readable by the other party, and the job
     /// must accept that by name.
     Hash,
@@ -99,7 +102,7 @@ pub enum Security {
     /// A party that runs the program as it is and studies what it sees.
     #[default]
     SemiHonest,
-    /// A party that does what it likes. With `rr22`, and one party that learns.
+    /// A party that does what it likes. With `rr22` or `ot`, and one party that learns.
     Malicious,
 }
 
@@ -120,8 +123,14 @@ impl ProtocolName {
     }
 
     /// Every protocol.
-    pub const ALL: &'static [ProtocolName] =
-        &[ProtocolName::Ecdh, ProtocolName::EcdhOprf, ProtocolName::Rr22, ProtocolName::Kkrt, ProtocolName::Hash];
+    pub const ALL: &'static [ProtocolName] = &[
+        ProtocolName::Ecdh,
+        ProtocolName::EcdhOprf,
+        ProtocolName::Rr22,
+        ProtocolName::Kkrt,
+        ProtocolName::Ot,
+        ProtocolName::Hash,
+    ];
 
     /// As it stands in a job.
     pub fn name(self) -> &'static str {
@@ -130,6 +139,7 @@ impl ProtocolName {
             ProtocolName::EcdhOprf => "ecdh-oprf",
             ProtocolName::Rr22 => "rr22",
             ProtocolName::Kkrt => "kkrt",
+            ProtocolName::Ot => "ot",
             ProtocolName::Hash => "hash",
         }
     }

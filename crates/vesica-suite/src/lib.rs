@@ -13,6 +13,7 @@ pub mod function;
 mod hash;
 mod kkrt;
 mod oprf;
+mod ot;
 mod rr22;
 
 pub use choice::{Choice, CurveName, Mode, ProtocolName, ResultKind, Security};
@@ -56,6 +57,12 @@ pub trait Suite: Send + Sync {
         Vec::new()
     }
 
+    /// How many keys a receiver that deviates can test, where the protocol protects against one and it can test more than it
+    /// declared.
+    fn guesses(&self, _: &Sizes) -> Vec<Guesses> {
+        Vec::new()
+    }
+
     /// Bytes of memory for each key, mine or the peer's, of a unit in flight: points, stores, values and their order. Measured, or
     /// added up from their sizes.
     fn memory(&self) -> u64;
@@ -65,6 +72,30 @@ pub trait Suite: Send + Sync {
     /// # Errors
     /// [`Error::TooLarge`] before anything is sent; those of the channel.
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error>;
+}
+
+/// How many keys a receiver that deviates can fit into a store, for each key that it declared.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct Guesses {
+    /// log2 of the keys that it hashes for one unit, in search of some that fit.
+    pub log_dictionary: u32,
+    /// What fits at most, but for a chance of 2^-40; rounded up.
+    pub of_a_key: f64,
+}
+
+impl Guesses {
+    /// What fits into a store of so many slots of `bits` bits for `keys` keys.
+    fn fitting(keys: u64, slots: u64, bits: u32) -> Vec<Self> {
+        if keys == 0 {
+            return Vec::new();
+        }
+        let most = |log_dictionary: u32| {
+            let log_d = f64::from(log_dictionary);
+            let most = vesica_params::okvs::most_fitting(slots as f64, bits, log_d).min(log_d.exp2());
+            Self { log_dictionary, of_a_key: (most / keys as f64 * 100.0).ceil() / 100.0 }
+        };
+        [33, 64, 80].map(most).to_vec()
+    }
 }
 
 /// The two largest of some numbers, the larger one first: tags of the two largest lists are those that meet most often.
@@ -188,6 +219,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
+        ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
         ProtocolName::Hash => Box::new(hash::Hash::new(choice)),
     })
 }
@@ -213,8 +245,9 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let refusal = |field, why| Err(Refusal { field, why });
     let rr22 = choice.protocol == ProtocolName::Rr22;
     let malicious = choice.security == Security::Malicious;
-    if malicious && !rr22 {
-        let why = format!("\"{name}\" is semi-honest; take protocol = \"rr22\" against parties that may deviate");
+    if malicious && !rr22 && choice.protocol != ProtocolName::Ot {
+        let why =
+            format!("\"{name}\" is semi-honest; take protocol = \"rr22\" or \"ot\" against parties that may deviate");
         return refusal("shared.security", why);
     }
     if choice.mode != Mode::default() && !rr22 {
@@ -374,6 +407,30 @@ mod tests {
             assert_eq!(names(&three), BTreeSet::from(["intersection", "key_count", "pair_count"]));
             let pairs = reveals(&three).into_iter().find(|reveal| reveal.name == "pair_count").unwrap();
             assert_eq!(pairs.to, Learner::Place(a));
+        }
+    }
+
+    /// Longer values leave a receiver that deviates fewer guesses; one that does not deviate makes none.
+    #[test]
+    fn guesses_are_counted_where_a_protocol_protects_against_them() {
+        let guesses = |protocol, security, keys: u64| {
+            let sizes = Sizes {
+                keys: vec![keys; 2],
+                units: 1,
+                in_flight: 1,
+                capacities: vec![keys; 2],
+                tag_len: TagLen::new(16).unwrap(),
+            };
+            let guesses = find(&Choice { security, ..choice(protocol, 2, &[0]) }).unwrap().guesses(&sizes);
+            guesses.into_iter().map(|guesses| guesses.of_a_key).collect::<Vec<_>>()
+        };
+        let (long, short) = (ProtocolName::Ot, ProtocolName::Rr22);
+        let [long, short] = [long, short].map(|protocol| guesses(protocol, Security::Malicious, 1 << 17));
+        assert_eq!(long, [1.41, 1.63, 1.76]);
+        assert_eq!(short[..2], [1.51, 2.08]);
+        assert!(guesses(ProtocolName::Ot, Security::Malicious, 0).is_empty());
+        for protocol in [ProtocolName::Ot, ProtocolName::Rr22, ProtocolName::Ecdh] {
+            assert!(guesses(protocol, Security::SemiHonest, 1 << 17).is_empty());
         }
     }
 

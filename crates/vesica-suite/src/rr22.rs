@@ -1,6 +1,6 @@
 //! `protocol = "rr22"`: vector OLE and an oblivious store, in two modes, against either kind of party.
 
-use crate::{Choice, Error, Mode, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
+use crate::{Choice, Error, Guesses, Mode, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_block::Block;
 use vesica_oprf::vole::{Params, Shape, Vole};
 use vesica_params::lpn::{self, CodeSet};
@@ -75,6 +75,15 @@ impl Suite for Rr22 {
 
     fn sized(&self, sizes: &Sizes) -> Vec<String> {
         vec![format!("base-field-{}", self.base_bits(sizes))]
+    }
+
+    fn guesses(&self, sizes: &Sizes) -> Vec<Guesses> {
+        let (keys, units) = (oprf::receivers_keys(&self.choice, sizes), sizes.units);
+        let slots = match self.choice.mode {
+            Mode::Fast => okvs::paxos(keys, units, Level::STANDARD).map(|shape| shape.slots() as u64),
+            Mode::LowComm => okvs::band(&okvs::BAND_3, keys, units, Level::STANDARD).map(|shape| shape.slots.into()),
+        };
+        slots.filter(|_| self.malicious()).map_or_else(Vec::new, |slots| Guesses::fitting(keys, slots, 128))
     }
 
     fn assumption(&self) -> &'static str {

@@ -247,7 +247,7 @@ fn plane(length: usize, i: usize) -> usize {
 struct Made<const R: usize> {
     rows: SecretRows<R>,
     /// The columns, batch after batch, if they are to be hashed before they become rows.
-    kept: Vec<SecretBlocks>,
+    kept: SecretBlocks,
     keep: bool,
     /// Places of a word.
     length: usize,
@@ -262,7 +262,9 @@ impl<const R: usize> Made<R> {
         let mut rows = Zeroizing::new(Vec::new());
         large::reserve(&mut *rows, 128 * blocks);
         let batch = Zeroizing::new(vec![Block::ZERO; FOLD * length * BATCH]);
-        Self { rows, kept: Vec::new(), keep: security == Security::Malicious, length, batch }
+        let (keep, mut kept) = (security == Security::Malicious, Zeroizing::new(Vec::new()));
+        large::reserve(&mut *kept, if keep { FOLD * length * blocks } else { 0 });
+        Self { rows, kept, keep, length, batch }
     }
 
     /// Takes `len` blocks of every column.
@@ -272,7 +274,7 @@ impl<const R: usize> Made<R> {
         }
         let batch = &self.batch[..columns.len()];
         if self.keep {
-            self.kept.push(Zeroizing::new(batch.to_vec()));
+            self.kept.extend_from_slice(batch);
         } else {
             turn(batch, len, &mut self.rows);
         }
@@ -280,13 +282,13 @@ impl<const R: usize> Made<R> {
 
     /// The hashes of all columns.
     fn hash(&self, chi: Block, blocks: usize) -> SecretBlocks {
-        hash_columns(chi, self.kept.iter().map(|part| &part[..]), FOLD * self.length, blocks)
+        hash_columns(chi, self.kept.chunks(self.batch.len()), FOLD * self.length, blocks)
     }
 
     /// The first n rows.
     fn rows(mut self, n: usize) -> SecretRows<R> {
-        for batch in self.kept.drain(..) {
-            turn(&batch, batch.len() / (FOLD * self.length), &mut self.rows);
+        for batch in self.kept.chunks(self.batch.len()) {
+            turn(batch, batch.len() / (FOLD * self.length), &mut self.rows);
         }
         self.rows.truncate(n);
         self.rows

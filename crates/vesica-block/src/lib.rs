@@ -1,7 +1,7 @@
 //! 128-bit blocks by the batch.
 //!
 //! What protocols on oblivious transfer spend their time on: [`aes`] and what is made of it ([`prg`], [`hash`]), products
-//! in binary fields ([`gf128`], [`gf64`]) and the [`transpose`] of bit matrices. Every function takes as much time on one
+//! in binary fields ([`gf128`], [`gf64`], [`gf256`]) and the [`transpose`] of bit matrices. Every function takes as much time on one
 //! block as on any other; lengths are public. Each works on slices: one call on a thousand blocks costs a tenth of a
 //! thousand calls.
 //!
@@ -19,11 +19,13 @@ mod backend;
 pub mod blake;
 mod block;
 pub mod gf128;
+pub mod gf256;
 pub mod gf64;
 pub mod hash;
 pub mod large;
 pub mod prg;
 mod row;
+pub mod rijndael256;
 pub mod select;
 pub mod transpose;
 

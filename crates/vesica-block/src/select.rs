@@ -13,6 +13,11 @@ pub fn blocks(bits: &[u64], blocks: &[Block]) -> Block {
     Ready::chosen().wide(Blocks { bits, blocks })
 }
 
+/// The sum (exclusive or) of the pairs of blocks whose bits are set; bit i stands for `pairs[i]`, and bits beyond the pairs for none.
+pub fn pairs(bits: &[u64], pairs: &[[Block; 2]]) -> [Block; 2] {
+    Ready::chosen().wide(Pairs { bits, pairs })
+}
+
 struct Words<'a> {
     bits: &'a [u64],
     words: &'a [u64],
@@ -81,6 +86,47 @@ impl Kernel for Blocks<'_> {
     }
 }
 
+struct Pairs<'a> {
+    bits: &'a [u64],
+    pairs: &'a [[Block; 2]],
+}
+
+impl Kernel for Pairs<'_> {
+    type Out = [Block; 2];
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> [Block; 2] {
+        /// Each of two bits four times.
+        const FOUR_TIMES: [u64; 4] = [0, 0x0f, 0xf0, 0xff];
+        // Of lanes of one block, the second sum is that of the second blocks; of wider ones it stays zero.
+        let mut sums = [V::ZERO; 2];
+        let width = (V::WIDTH / 2).max(1);
+        let mut add = |bits: u64, pairs: &[[Block; 2]]| {
+            for (i, pairs) in pairs.chunks(width).enumerate() {
+                let kept = FOUR_TIMES[(bits >> (width * i)) as usize & 0b11];
+                if V::WIDTH == 1 {
+                    sums[0] = sums[0].xor(V::load(&pairs[0][..1]).keep(kept & 0b11));
+                    sums[1] = sums[1].xor(V::load(&pairs[0][1..]).keep(kept & 0b11));
+                } else {
+                    sums[0] = sums[0].xor(V::load(pairs.as_flattened()).keep(kept));
+                }
+            }
+        };
+        for (&bits, pairs) in self.bits.iter().zip(self.pairs.chunks(64)) {
+            match pairs.first_chunk::<64>() {
+                // The same again, unrolled.
+                Some(pairs) => add(bits, pairs),
+                None => add(bits, pairs),
+            }
+        }
+        let mut lanes = [[Block::ZERO; 2]; 2];
+        if V::WIDTH == 1 {
+            return sums.map(fold);
+        }
+        sums[0].store(&mut lanes.as_flattened_mut()[..V::WIDTH]);
+        [lanes[0][0] ^ lanes[1][0], lanes[0][1] ^ lanes[1][1]]
+    }
+}
+
 /// The sum of all lanes.
 #[inline(always)]
 fn fold<V: Lanes>(sum: V) -> Block {
@@ -105,7 +151,12 @@ mod tests {
                 let chosen = |i: &usize| bits.get(i / 64).is_some_and(|bits| bits >> (i % 64) & 1 == 1);
                 let word = (0..n).filter(chosen).fold(0, |sum, i| sum ^ words[i]);
                 let block = (0..n).filter(chosen).fold(Block::ZERO, |sum, i| sum ^ blocks[i]);
+                let pairs: Vec<[Block; 2]> =
+                    blocks.iter().zip(checks::blocks(n, 3)).map(|(&low, high)| [low, high]).collect();
+                let pair =
+                    (0..n).filter(chosen).fold([Block::ZERO; 2], |sum, i| [sum[0] ^ pairs[i][0], sum[1] ^ pairs[i][1]]);
                 for ready in Ready::all() {
+                    assert_eq!(ready.wide(Pairs { bits: &bits, pairs: &pairs }), pair, "{ready:?}, {n}");
                     assert_eq!(ready.wide(Words { bits: &bits, words: &words }), word, "{ready:?}, {n}");
                     assert_eq!(ready.wide(Blocks { bits: &bits, blocks: &blocks }), block, "{ready:?}, {n}");
                 }

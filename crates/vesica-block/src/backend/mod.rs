@@ -8,6 +8,7 @@
 
 mod pages;
 mod portable;
+mod rijndael;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,6 +20,7 @@ mod rounds;
 mod words;
 
 pub(crate) use pages::prefer_large;
+pub(crate) use rijndael::{Keys as RijndaelKeys, expand as expand_rijndael};
 
 use crate::Block;
 use vesica_cpu::Backend;
@@ -146,6 +148,15 @@ impl Ready {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => avx2::products(kernel),
             _ => kernel.run::<portable::B128x1>(),
+        }
+    }
+
+    /// Encrypts or decrypts states of Rijndael with 256-bit blocks.
+    pub(crate) fn rijndael<const FORWARD: bool>(self, keys: &RijndaelKeys, states: &mut [[Block; 2]]) {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Ifma | Backend::Avx2 => rijndael::x86::rounds::<FORWARD>(keys, states),
+            _ => rijndael::rounds::<Block, FORWARD>(keys, states),
         }
     }
 

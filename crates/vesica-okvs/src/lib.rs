@@ -3,7 +3,8 @@
 //! A store encodes n pairs (key, value) as a vector such that a fixed linear function of the vector, chosen by the key and
 //! a seed, gives the key's value: `decode(store, key) = value`. From keys that are not in it comes what looks random; if the
 //! values are random, so is the whole vector, whatever the keys: that is what *oblivious* means. [`Paxos`] is fast and
-//! takes up to 1.36 slots a pair; [`Band`] takes 1.03 to 1.05 and several times as long.
+//! takes up to 1.36 slots a pair; [`Band`] takes 1.03 to 1.05 and several times as long. For a few hundred pairs, for which both are
+//! wasteful, there is [`polynomial`].
 //!
 //! Keys must be fixed before the seed is known: a seed that the keys' owner knew would let it choose keys that fail.
 //!
@@ -31,6 +32,7 @@ mod band;
 mod cuckoo;
 mod error;
 mod paxos;
+pub mod polynomial;
 mod rows;
 #[cfg(test)]
 mod tests;

@@ -74,5 +74,18 @@ impl<const N: usize> Value for Row<N> {
             u64::fill(prg, &mut words[..part.len() * N]);
             part.iter_mut().zip(words.chunks_exact(N)).for_each(|(row, words)| row.0.copy_from_slice(words));
         }
+/// 32 bytes.
+impl Value for [Block; 2] {
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        [self[0] ^ other[0], self[1] ^ other[1]]
+    }
+
+    fn select(bits: &[u64], slots: &[Self]) -> Self {
+        select::pairs(bits, slots)
+    }
+
+    fn fill(prg: &mut Prg, out: &mut [Self]) {
+        prg.fill(out.as_flattened_mut());
     }
 }

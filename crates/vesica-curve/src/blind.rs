@@ -97,6 +97,18 @@ impl<const WORDS: usize> Digits<WORDS> {
         Self { len, blocks }
     }
 
+    /// `len` multipliers to be replaced by [`Digits::copy`].
+    pub(crate) fn zeros(len: usize) -> Self {
+        Self { len, blocks: vec![[[0; 8]; WORDS]; len.div_ceil(8)] }
+    }
+
+    /// Replaces the multiplier at `to` by another's at `from`.
+    pub(crate) fn copy(&mut self, to: usize, other: &Self, from: usize) {
+        for (words, others) in self.blocks[to / 8].iter_mut().zip(&other.blocks[from / 8]) {
+            words[to % 8] = others[from % 8];
+        }
+    }
+
     /// How many multipliers there are.
     pub(crate) fn len(&self) -> usize {
         self.len

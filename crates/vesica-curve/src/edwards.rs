@@ -166,6 +166,9 @@ impl<V: Lanes> Cached<V> {
 const WINDOWS: usize = 51;
 pub(crate) const WORDS: usize = 5;
 
+/// The window of the multiples of a point of order 8, in a table that has one.
+pub(crate) const TORSION: usize = WINDOWS;
+
 /// Sixteen multiples of a point, word by word: y - x, y + x and 2d·xy of each.
 type Window = [[u64; MULTIPLES]; 12];
 

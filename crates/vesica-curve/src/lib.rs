@@ -39,7 +39,7 @@ pub use p256::{P256, P256Sec1};
 pub use ristretto::Ristretto255;
 pub use secp256k1::Secp256k1;
 pub use sm2::Sm2;
-pub use x25519::Curve25519;
+pub use x25519::{Curve25519, Message, Secrets};
 
 pub use scalar::{Order, Residue};
 

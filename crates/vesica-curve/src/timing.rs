@@ -70,6 +70,19 @@ fn check<G: Blind>() {
     });
 }
 
+/// The points of zeros or of random messages. (How long messages are drawn says how many points had none, and nothing of those that had.)
+#[test]
+#[ignore = "a measurement: wants a quiet machine"]
+fn curve25519_messages() {
+    takes_as_long_for_every_input("curve25519, messages", |bytes| {
+        let (own, _) = bytes.as_chunks::<32>();
+        let messages: [[u8; 32]; 16] = std::array::from_fn(|i| own[i % 2]);
+        let start = Instant::now();
+        black_box(Curve25519::from_messages(&messages));
+        start.elapsed()
+    });
+}
+
 macro_rules! tests {
     ($($name:ident: $group:ty,)*) => {$(
         #[test]

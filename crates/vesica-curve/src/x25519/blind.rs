@@ -162,9 +162,9 @@ impl Kernel for HashToEdwards<'_> {
 
 /// u and v of points of edwards25519: u = (1 + y)/(1 - y), v = √-(A + 2)·u/x. Those for which a denominator is zero have small
 /// order, and become zero.
-struct FromEdwards<'a> {
-    points: &'a [edwards::Points],
-    len: usize,
+pub(super) struct FromEdwards<'a> {
+    pub(super) points: &'a [edwards::Points],
+    pub(super) len: usize,
 }
 
 impl Kernel for FromEdwards<'_> {

@@ -94,7 +94,7 @@ const ROOT_OF_2_TIMES: [u64; 4] =
 /// With x1 = -A/(1 + 2t^2), the point has x1 if g(x1) is a square, and x2 = -x1 - A = 2t^2·x1 if not; y is odd in the first
 /// case and even in the second. What differs from the appendix: the three comparisons are made on one value.
 #[inline(always)]
-fn elligator2<V: Lanes, const N: usize>(t: [Fe<V>; N]) -> [Point<V>; N] {
+pub(super) fn elligator2<V: Lanes, const N: usize>(t: [Fe<V>; N]) -> [Point<V>; N] {
     let minus_a = Fe::<V>::splat([486_662, 0, 0, 0]).neg();
     let i = Fe::<V>::splat(ROOT_OF_MINUS_1);
     let mut tt2 = t;

@@ -15,6 +15,7 @@ mod hash;
 mod ladder;
 #[cfg(test)]
 mod tests;
+mod uniform;
 
 use crate::backend;
 use crate::field::f25519::block::Block;
@@ -23,6 +24,7 @@ use crate::{BadElement, Dst, Group, Numbers, Oblivious, Order, SecretScalar, sca
 use bytes::{Masks, OnTwist, read};
 use hash::Hash;
 use ladder::{Bits, Multiply};
+pub use uniform::{Message, Secrets};
 use vesica_cpu::Backend;
 use vesica_types::Digest;
 use zeroize::{Zeroize, Zeroizing};

@@ -8,6 +8,7 @@ use vesica_oprf::Oprf;
 use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::ot::{self, Ot};
+use vesica_oprf::mini::{self, Mini};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
@@ -84,6 +85,9 @@ impl Case {
             15 => side.ot::<2, 3, 12>(&NARROW, honest, lines, rng),
             16 => side.ot::<4, 6, 24>(&WIDE, malicious, lines, rng),
             _ => side.hash(lines, rng),
+            15 => side.hash(lines, rng),
+            16 => side.mini(1, lines, rng),
+            _ => side.mini(u64::MAX, lines, rng),
         }
     }
 }
@@ -136,6 +140,11 @@ impl Side {
         let both = self.both && security == Security::SemiHonest;
         let params = ot::Params { session: SESSION, shape, code, security };
         Self { both, ..self }.psi(&Ot::<K, W, R>::new(params), lines, rng)
+    /// For a sender with so many keys that the receiver's are encoded in a polynomial, or in a store.
+    fn mini(self, m: u64, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let encoding = vesica_params::mini::encoding(self.received, m, 1, Level::STANDARD).expect("a small set");
+        let params = mini::Params { session: SESSION, encoding };
+        Self { both: false, ..self }.psi(&Mini::new(params), lines, rng)
     }
 
     fn rr22<B: Field, S: Shape>(

@@ -18,6 +18,7 @@ a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, w
 | `protocol = \"ecdh\"`, three parties | `ecdh3` |
 | `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
 | `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"` or `\"ot\"` | `oprf` |
+| `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"` or `\"mini-psi\"` | `oprf` |
 | `protocol = \"hash\"` | `hash` |
 | a service with `protocol = \"ecdh-oprf\"` | `unbalanced` |
 

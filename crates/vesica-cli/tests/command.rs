@@ -118,7 +118,7 @@ fn info_names_what_runs() {
         env!("CARGO_PKG_VERSION"),
         "portable",
         "curve25519",
-        "ecdh, ecdh-oprf, rr22, kkrt",
+        "ecdh, ecdh-oprf, rr22, kkrt, mini-psi",
         "malicious",
         "limits",
     ] {
@@ -220,7 +220,15 @@ fn plan_compares_all_protocols_that_could_do_the_job() {
     let job = two.alice.file();
     let job = job.to_str().unwrap();
     let words = run(&["plan", job, "--compare", "--mbit", "100"]).good().stdout;
-    for word in ["ecdh on curve25519", "rr22, low-comm", "kkrt", "tells guessable_keys, not accepted", "\nTake "] {
+    for word in [
+        "ecdh on curve25519",
+        "rr22, low-comm",
+        "kkrt",
+        "mini-psi",
+        "mini-psi, malicious",
+        "tells guessable_keys, not accepted",
+        "\nTake ",
+    ] {
         assert!(words.contains(word), "{word} is not in {words}");
     }
     let all = run(&["plan", job, "--compare", "--json"]).good().stdout;

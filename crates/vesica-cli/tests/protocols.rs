@@ -15,6 +15,8 @@ const WAYS: [(&str, bool); 10] = [
     ("protocol = \"kkrt\"", true),
     ("protocol = \"ot\"", true),
     ("protocol = \"ot\"\nsecurity = \"malicious\"", false),
+    ("protocol = \"mini-psi\"", false),
+    ("protocol = \"mini-psi\"\nsecurity = \"malicious\"", false),
     ("protocol = \"hash\"\naccept = [\"guessable_keys\"]", true),
 ];
 
@@ -78,6 +80,7 @@ fn what_a_protocol_cannot_do_is_refused_before_contact() {
     refused(ecdh, "protocol = \"rr22\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
     refused(ecdh, "protocol = \"ot\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
     refused(ecdh, "protocol = \"ecdh\"\nsecurity = \"malicious\"", &["shared.security", "semi-honest", "rr22"]);
+    refused(ecdh, "protocol = \"mini-psi\"", &["shared.learns", "only one can learn", "ecdh"]);
     refused(ecdh, "protocol = \"kkrt\"\nmode = \"low-comm\"", &["shared.mode", "only with protocol = \"rr22\""]);
     refused(
         "protocol = \"ecdh\"\ncurve = \"curve25519\"",

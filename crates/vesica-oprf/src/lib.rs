@@ -12,6 +12,7 @@ pub mod ecdh_oprf;
 pub mod function;
 pub mod kkrt;
 pub mod ot;
+pub mod mini;
 pub mod rfc9497;
 pub mod vole;
 

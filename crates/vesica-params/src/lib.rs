@@ -12,6 +12,7 @@ pub mod cuckoo;
 pub mod curve;
 mod level;
 pub mod lpn;
+pub mod mini;
 pub mod okvs;
 
 pub use bounds::{code_width, tag_bits, tag_bytes, unit_capacity, units, vole_base_bits};

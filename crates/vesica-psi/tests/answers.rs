@@ -213,6 +213,8 @@ fn messages_have_the_same_lengths_in_the_same_order() {
     }
     an_oprf_keeps_its_shape("dh", sides::dh::<Curve25519>(), false);
     an_oprf_keeps_its_shape("dh", sides::dh::<Ristretto255>(), false);
+    an_oprf_keeps_its_shape("mini-psi, polynomial", sides::mini(1), false);
+    an_oprf_keeps_its_shape("mini-psi, store", sides::mini(sides::STORED), false);
     an_oprf_keeps_its_shape("malicious rr22", sides::rr22::<Block, _>(Security::Malicious, sides::paxos), false);
     an_oprf_keeps_its_shape("malicious ot", sides::ot_wide(Security::Malicious), false);
     for both in [false, true] {

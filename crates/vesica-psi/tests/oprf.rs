@@ -15,7 +15,7 @@ use vesica_psi::ideal;
 use vesica_psi::oprf::Role;
 use vesica_session::{Channel, Fault, Lines, Result, SessionRng};
 use vesica_testkit::{Attack, Hostile, Sets, digests, recorded, set_pairs, two, two_with};
-use vesica_types::{Digest, UnitId};
+use vesica_types::{Digest, TagLen, UnitId};
 
 /// A side of RR22: its keys, its capacity and the peer's.
 fn rr22<B: Field>(
@@ -128,6 +128,77 @@ fn a_hostile_sender_of_ecdh_oprf_gets_an_error_that_names_it() {
         || ecdh_oprf::<Ristretto255>(Role::Receiver, digests(0, 30), (30, 31), false),
         || ecdh_oprf::<Ristretto255>(Role::Sender, digests(10, 41), (31, 30), false),
     );
+}
+
+/// A side of Mini-PSI, by a polynomial or by a store; only the receiver learns.
+fn mini(
+    role: Role,
+    keys: Vec<Digest>,
+    capacities: (usize, usize),
+    m: u64,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
+    Side { tag_len: TagLen::new(16).unwrap(), ..Side::new(role, keys, capacities, false) }.run(sides::mini(m))
+}
+
+#[test]
+fn mini_psi_finds_what_the_ideal_functionality_does() {
+    let check = |name: &str, xs: Vec<Digest>, ys: Vec<Digest>, pad: usize, stored: u64| {
+        let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
+        let (a, b) =
+            two(mini(Role::Receiver, xs.clone(), (n, m), stored), mini(Role::Sender, ys.clone(), (m, n), stored));
+        let mut a = a.unwrap();
+        a.sort_unstable();
+        assert_eq!(a, ideal::intersection(&xs, &ys), "{name}");
+        assert_eq!(b.unwrap(), [], "{name}");
+    };
+    for stored in [1, sides::STORED] {
+        for Sets { name, xs, ys } in set_pairs() {
+            for pad in [0, 3] {
+                check(name, xs.clone(), ys.clone(), pad, stored);
+            }
+        }
+        for (n, m) in [(900, 20), (20, 9000), (0, 300), (300, 0), (1, 500), (5000, 40)] {
+            check("sizes that differ by much", digests(0, n), digests(n / 2, n / 2 + m), 0, stored);
+        }
+    }
+}
+
+/// Any string is a message, so what cannot be noticed is one that was changed: it makes another element of an element, or other values
+/// of values. What a receiver can do wrong is one message's length: `vesica_oprf::mini` tests that.
+#[test]
+fn a_hostile_sender_of_mini_psi_gets_an_error_that_names_it() {
+    for stored in [1, sides::STORED] {
+        names_its_peer(
+            "receiver",
+            2,
+            || mini(Role::Receiver, digests(0, 30), (30, 31), stored),
+            || mini(Role::Sender, digests(10, 41), (31, 30), stored),
+        );
+    }
+}
+
+/// A receiver's only message is the encoding: cut, grown, flipped or sent again, it is refused or gives other values, and the sender
+/// neither panics nor says anything but its list.
+#[test]
+fn a_hostile_receiver_of_mini_psi_is_named_or_gets_a_list_of_the_same_length() {
+    for stored in [1, sides::STORED] {
+        let alice = || mini(Role::Sender, digests(0, 30), (30, 31), stored);
+        let bob = || mini(Role::Receiver, digests(10, 41), (31, 30), stored);
+        let mut named = 0;
+        for attack in Attack::ALL {
+            let (a, b) = two_with(alice(), bob(), |channel| Box::new(Hostile::new(channel, attack, 0)));
+            match a {
+                Ok(found) => assert_eq!(found, [], "{attack:?}"),
+                Err(error) if error.fault() == Fault::Network => assert!(b.is_err(), "{attack:?}"),
+                Err(error) => {
+                    assert_eq!(error.fault(), Fault::Peer, "{attack:?}: {error}");
+                    assert!(error.to_string().contains("bob"), "{error}");
+                    named += 1;
+                }
+            }
+        }
+        assert!(named >= 2, "{named}");
+    }
 }
 
 #[test]

@@ -202,6 +202,14 @@ fn ot() {
         }
     }
     check("ot", transcripts);
+fn mini_psi() {
+    let mut transcripts = Map::new();
+    for (case, stored) in [("polynomial", 1), ("store", sides::STORED)] {
+        for (security, tag_bytes) in [("semi-honest", 10), ("malicious", 16)] {
+            transcripts.insert(format!("{case}, {security}"), oprf(sides::mini(stored), false, tag_bytes));
+        }
+    }
+    check("mini-psi", transcripts);
 }
 
 #[test]

@@ -121,6 +121,7 @@ fn other_jobs_go_through_the_files_that_the_map_names() {
         ("| `protocol = \"ecdh-oprf\"` |", "\"ecdh\"", "\"ecdh-oprf\""),
         ("| `protocol = \"kkrt\"` |", "\"ecdh\"", "\"kkrt\""),
         ("| `protocol = \"ot\"` |", "\"ecdh\"", "\"ot\""),
+        ("| `protocol = \"mini-psi\"` |", "\"ecdh\"", "\"mini-psi\""),
         ("| `protocol = \"hash\"` |", "\"ecdh\"", "\"hash\"\naccept = [\"guessable_keys\"]"),
     ] {
         let other = |job: String| {

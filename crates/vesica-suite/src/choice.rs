@@ -48,6 +48,10 @@ pub enum ProtocolName {
     /// Oblivious transfer and an oblivious store (Pinkas, Rosulek, Trieu, Yanai 2020): less traffic than `kkrt`, no assumption on
     /// codes, and with `security = "malicious"` the only one that needs none against a party that cheats.
     Ot,
+    /// Diffie-Hellman messages hidden in a polynomial or a store (Rosulek, Trieu 2021): less arithmetic and traffic than `ecdh` for
+    /// one learner, and protects both parties from one that deviates.
+    #[serde(rename = "mini-psi")]
+    MiniPsi,
     /// Salted hashes, to measure what privacy costs: keys that can be guessed are readable by the other party, and the job
     /// must accept that by name.
     Hash,
@@ -103,6 +107,7 @@ pub enum Security {
     #[default]
     SemiHonest,
     /// A party that does what it likes. With `rr22` or `ot`, and one party that learns.
+    /// A party that does what it likes. With `rr22` or `mini-psi`, and one party that learns.
     Malicious,
 }
 
@@ -129,6 +134,7 @@ impl ProtocolName {
         ProtocolName::Rr22,
         ProtocolName::Kkrt,
         ProtocolName::Ot,
+        ProtocolName::MiniPsi,
         ProtocolName::Hash,
     ];
 
@@ -140,6 +146,7 @@ impl ProtocolName {
             ProtocolName::Rr22 => "rr22",
             ProtocolName::Kkrt => "kkrt",
             ProtocolName::Ot => "ot",
+            ProtocolName::MiniPsi => "mini-psi",
             ProtocolName::Hash => "hash",
         }
     }

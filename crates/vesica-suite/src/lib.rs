@@ -12,6 +12,7 @@ mod ecdh_oprf;
 pub mod function;
 mod hash;
 mod kkrt;
+mod mini;
 mod oprf;
 mod ot;
 mod rr22;
@@ -220,6 +221,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
+        ProtocolName::MiniPsi => Box::new(mini::MiniPsi::new(choice)),
         ProtocolName::Hash => Box::new(hash::Hash::new(choice)),
     })
 }
@@ -248,6 +250,10 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     if malicious && !rr22 && choice.protocol != ProtocolName::Ot {
         let why =
             format!("\"{name}\" is semi-honest; take protocol = \"rr22\" or \"ot\" against parties that may deviate");
+    if malicious && !rr22 && choice.protocol != ProtocolName::MiniPsi {
+        let why = format!(
+            "\"{name}\" is semi-honest; take protocol = \"rr22\" or \"mini-psi\" against parties that may deviate"
+        );
         return refusal("shared.security", why);
     }
     if choice.mode != Mode::default() && !rr22 {
@@ -282,6 +288,10 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
             "\"{name}\" finds which keys are common, and cannot count them only; take protocol = \"ecdh\" to count"
         );
         return refusal("shared.result", why);
+    }
+    if choice.protocol == ProtocolName::MiniPsi && choice.learners.len() > 1 {
+        let why = "with \"mini-psi\" only one can learn; name one, or take protocol = \"ecdh\"";
+        return refusal("shared.learns", why.to_owned());
     }
     if malicious && choice.learners.len() > 1 {
         let why = "against parties that may deviate only one can learn: nothing would make the learner tell the other the \

@@ -24,6 +24,11 @@ pub fn receivers_keys(choice: &Choice, sizes: &Sizes) -> u64 {
     sizes.capacity(receiver(choice))
 }
 
+/// The sender's keys of a unit, padded.
+pub fn senders_keys_of_a_unit(choice: &Choice, sizes: &Sizes) -> u64 {
+    sizes.capacity(1 - receiver(choice))
+}
+
 /// The sender's keys in the whole job, padded.
 pub fn senders_keys(choice: &Choice, sizes: &Sizes) -> u64 {
     sizes.padded(1 - receiver(choice))

@@ -2,10 +2,13 @@
 //! for benchmarks.
 
 use vesica_block::Block;
+use vesica_curve::Curve25519;
 use vesica_okvs::Value;
 use vesica_oprf::Oprf;
+use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::ot::{self, Ot};
+use vesica_oprf::mini::{self, Mini};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
@@ -83,6 +86,19 @@ impl Job {
     pub fn low_comm<B: Field + Value + 'static>(&self) -> Vole<B, BandShape> {
         let shape = okvs::band(&okvs::BAND_3, self.capacity(), self.units(), Level::STANDARD).expect("as above");
         rr22(shape, Security::SemiHonest)
+    }
+
+    /// Mini-PSI.
+    pub fn mini(&self) -> Mini {
+        let keys = self.capacity();
+        let encoding = vesica_params::mini::encoding(keys, keys, self.units(), Level::STANDARD).expect("as above");
+        Mini::new(mini::Params { session: [9; 32], encoding })
+    }
+
+    /// ECDH with one learner.
+    #[allow(dead_code, reason = "the benchmark compares with it")]
+    pub fn dh(&self) -> Dh<Curve25519> {
+        Dh::new(dh::Params { session: [9; 32], keys: self.capacity() as usize })
     }
 
     /// KKRT.

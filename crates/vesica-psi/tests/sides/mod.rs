@@ -10,6 +10,7 @@ use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::ecdh_oprf::{self, EcdhOprf};
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::ot::{self, Ot};
+use vesica_oprf::mini::{self, Mini};
 use vesica_oprf::rfc9497::Suite;
 use vesica_oprf::vole::{Field, Params, Shape, Vole};
 use vesica_ot::Security;
@@ -116,6 +117,16 @@ pub fn ot_narrow() -> impl Choose<ot::Narrow> {
 pub fn ot_wide(security: Security) -> impl Choose<ot::Wide> {
     ot(&WIDE, security)
 }
+/// Mini-PSI's function for a sender with `m` keys, which decide with the receiver's how these are encoded.
+pub fn mini(m: u64) -> impl Choose<Mini> {
+    move |n| {
+        let encoding = vesica_params::mini::encoding(n as u64, m, 1, Level::STANDARD).unwrap();
+        Mini::new(mini::Params { session: SESSION, encoding })
+    }
+}
+
+/// For Mini-PSI: so many keys of the sender's that a store takes the receiver's, however few.
+pub const STORED: u64 = u64::MAX;
 
 /// Diffie-Hellman's function in the group `G`.
 pub fn dh<G: Blind>() -> impl Choose<Dh<G>> {

@@ -437,7 +437,7 @@ mod tests {
                     *ones += u32::from(slots[bit / 8] >> (bit % 8) & 1);
                 }
             }
-            // Of some 26,000 to 70,000 bits none is seven deviations away, 4 each, and all together are half.
+            // A deviation is 4: of some 26,000 and 150,000 bits none is seven of them away, and all together are half.
             assert!(ones.iter().all(|ones| ones.abs_diff(u32::from(runs) / 2) < 28), "{encoding:?}");
             let (all, half) = (ones.iter().sum::<u32>() as f64, ones.len() as f64 * f64::from(runs) / 2.0);
             assert!((all - half).abs() < 5.0 * (half / 2.0).sqrt(), "{encoding:?}: {all} of {half}");
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn messages_of_small_order_give_a_tag_a_key() {
         let hashes = RunKey::new(&SESSION, &[1; 32]).of(UNIT);
-        // All coefficients but the constant one are zero, so every key has this message: t = 0, which stands for u = 0 or -A.
+        // The polynomial is constant, so every key has this message: t = 0, which stands for u = 0, a point of order 2.
         let mut zero = [[Block::ZERO; 2]];
         hashes.permutation.decrypt_in_place(&mut zero);
         let scalar = Arc::new(SecretScalar::from_uniform(&[1; 64]));

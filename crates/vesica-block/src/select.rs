@@ -95,27 +95,13 @@ impl Kernel for Pairs<'_> {
     type Out = [Block; 2];
     #[inline(always)]
     fn run<V: Lanes>(self) -> [Block; 2] {
-        /// Each of two bits four times.
-        const FOUR_TIMES: [u64; 4] = [0, 0x0f, 0xf0, 0xff];
         // Of lanes of one block, the second sum is that of the second blocks; of wider ones it stays zero.
         let mut sums = [V::ZERO; 2];
-        let width = (V::WIDTH / 2).max(1);
-        let mut add = |bits: u64, pairs: &[[Block; 2]]| {
-            for (i, pairs) in pairs.chunks(width).enumerate() {
-                let kept = FOUR_TIMES[(bits >> (width * i)) as usize & 0b11];
-                if V::WIDTH == 1 {
-                    sums[0] = sums[0].xor(V::load(&pairs[0][..1]).keep(kept & 0b11));
-                    sums[1] = sums[1].xor(V::load(&pairs[0][1..]).keep(kept & 0b11));
-                } else {
-                    sums[0] = sums[0].xor(V::load(pairs.as_flattened()).keep(kept));
-                }
-            }
-        };
         for (&bits, pairs) in self.bits.iter().zip(self.pairs.chunks(64)) {
             match pairs.first_chunk::<64>() {
                 // The same again, unrolled.
-                Some(pairs) => add(bits, pairs),
-                None => add(bits, pairs),
+                Some(pairs) => add_pairs(&mut sums, bits, pairs),
+                None => add_pairs(&mut sums, bits, pairs),
             }
         }
         let mut lanes = [[Block::ZERO; 2]; 2];
@@ -124,6 +110,24 @@ impl Kernel for Pairs<'_> {
         }
         sums[0].store(&mut lanes.as_flattened_mut()[..V::WIDTH]);
         [lanes[0][0] ^ lanes[1][0], lanes[0][1] ^ lanes[1][1]]
+    }
+}
+
+/// Adds up to 64 pairs. A closure is not certain to end up inside the back end's function, and outside of it all instructions
+/// of a vector are calls.
+#[inline(always)]
+fn add_pairs<V: Lanes>(sums: &mut [V; 2], bits: u64, pairs: &[[Block; 2]]) {
+    /// Each of two bits four times.
+    const FOUR_TIMES: [u64; 4] = [0, 0x0f, 0xf0, 0xff];
+    let width = (V::WIDTH / 2).max(1);
+    for (i, pairs) in pairs.chunks(width).enumerate() {
+        let kept = FOUR_TIMES[(bits >> (width * i)) as usize & 0b11];
+        if V::WIDTH == 1 {
+            sums[0] = sums[0].xor(V::load(&pairs[0][..1]).keep(kept & 0b11));
+            sums[1] = sums[1].xor(V::load(&pairs[0][1..]).keep(kept & 0b11));
+        } else {
+            sums[0] = sums[0].xor(V::load(pairs.as_flattened()).keep(kept));
+        }
     }
 }
 

@@ -90,6 +90,25 @@ pub enum JobError {
         /// `shared.limits.answers`.
         limit: u32,
     },
+    /// A run that would tell more than may be told.
+    #[error(
+        "this run tells {peer} about a key of this table by epsilon {epsilon}, and of the {most} that mine.budget allows for {peer} {spent} \
+         are spent: {path} says in which runs. What was learned in them can be put together, so take a larger budget only if you want to \
+         tell more, or a new file for a table of other people",
+        path = .path.display()
+    )]
+    Budget {
+        /// The peer.
+        peer: String,
+        /// What this run would spend.
+        epsilon: f64,
+        /// What runs before it did.
+        spent: f64,
+        /// `mine.budget.epsilon`.
+        most: f64,
+        /// `mine.budget.path`.
+        path: PathBuf,
+    },
     /// A table with more keys than the parties agreed on.
     #[error(
         "{party} brings {keys} distinct keys, and shared.limits.max_keys allows {most}: bring fewer, or agree on a larger limit",
@@ -169,6 +188,7 @@ impl JobError {
             | JobError::Disagree { .. }
             | JobError::Purpose(_)
             | JobError::Setup(_)
+            | JobError::Budget { .. }
             | JobError::Resume { .. } => Fault::Config,
             JobError::Table(error) => match error.fault() {
                 vesica_table::Fault::Input => Fault::Input,

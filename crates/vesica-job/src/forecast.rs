@@ -55,6 +55,8 @@ pub struct Forecast {
     /// How many keys a receiver that deviates can test, for each that it declared; empty where it can test no more, or where nothing
     /// is claimed of one that deviates.
     pub guesses: Vec<vesica_suite::Guesses>,
+    /// What the result will be like, where it will not simply be right: sentences.
+    pub expects: Vec<String>,
     /// What the run will tell whom.
     pub reveals: Vec<Revealed>,
     /// Which of the parties this is.
@@ -159,6 +161,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         one_machine,
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
         guesses: suite.guesses(&sizes),
+        expects: plan.expects(&sizes),
         reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
         me: usize::from(plan.me.place()),
     })
@@ -267,6 +270,9 @@ impl Forecast {
                 first.log_dictionary,
                 others.collect::<String>()
             );
+        if !self.expects.is_empty() {
+            let _ = writeln!(text, "What noise does to the result, if keys are as many as rows:");
+            self.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));
         }
         let _ = writeln!(text, "Who will learn what:");
         for r in &self.reveals {

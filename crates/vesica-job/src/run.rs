@@ -6,6 +6,7 @@ use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::local::{self, Local};
 use crate::meet::agree::{self, Agreed, Purpose};
+use crate::meet::budget;
 use crate::meet::peers::Peers;
 use crate::meet::settle;
 use crate::output::part;
@@ -53,6 +54,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io)?;
     let mut ledger = Ledger::open(plan, &local.scratch)?;
+    budget::room(plan, ledger.started().map(|start| &start.salt))?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
@@ -332,9 +334,14 @@ impl<'a> Side<'a> {
             Cut::Units => ("units", Some(u64::from(agreed.sizes.units))),
             Cut::Whole => ("elements", None),
         };
+        // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
+        budget::spend(plan, &agreed.salt)?;
+        let mut drawn_once =
+            plan.suite().draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(agreed.coins)));
+        let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);
         let meter = clock.follow(peers, "match", of, total, || {
             let work = Work { units, done: &agreed.done, both, ledger, peers, scratch: &local.scratch, ctl };
-            open_and_run(plan, &agreed.terms(), work, &mut rng)
+            open_and_run(plan, &agreed.terms(), work, rng_of_the_run)
         })?;
         clock.steps("match", &meter);
 
@@ -478,6 +485,7 @@ fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut 
             join: plan.shared.join.name().to_owned(),
             rules: plan.rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
             parameters: plan.parameters(sizes),
+            expects: plan.expects(sizes),
             wire_version: vesica_net::WIRE_VERSION,
             cut: suite.cut().name().to_owned(),
             units: sizes.units,

@@ -10,6 +10,7 @@ pub mod bch;
 mod bounds;
 pub mod cuckoo;
 pub mod curve;
+pub mod dp;
 mod level;
 pub mod lpn;
 pub mod mini;

@@ -4,12 +4,15 @@
 
 mod answer;
 pub mod count;
+pub mod dp;
 pub mod ecdh;
 pub mod ecdh3;
+mod entries;
 pub mod hash;
 pub mod ideal;
 mod marks;
 mod masked;
+mod noise;
 pub mod oprf;
 mod ordered;
 pub mod reveals;
@@ -18,6 +21,7 @@ mod sorted;
 pub mod unbalanced;
 
 pub use count::Count;
+pub use dp::Dp;
 pub use ecdh::Ecdh;
 pub use ecdh3::Ecdh3;
 pub use masked::FRAME;

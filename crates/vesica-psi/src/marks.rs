@@ -46,6 +46,11 @@ impl Marked {
 
     /// A bit for each item, the lowest of a byte first.
     pub fn send(&self, ch: &mut dyn Channel) -> Result<()> {
+        self.send_as(ch, |marked| marked)
+    }
+
+    /// A bit for each item: what `say` makes of whether it is marked.
+    pub fn send_as(&self, ch: &mut dyn Channel, mut say: impl FnMut(bool) -> bool) -> Result<()> {
         let mut places = self.places.read();
         for (first, items) in self.list.parts() {
             let mut bits = vec![0u8; items.div_ceil(8)];
@@ -54,9 +59,32 @@ impl Marked {
                 bits[at / 8] |= 1 << (at % 8);
                 places.take()?;
             }
+            for at in 0..items {
+                let marked = bits[at / 8] >> (at % 8) & 1 == 1;
+                bits[at / 8] ^= u8::from(marked ^ say(marked)) << (at % 8);
+            }
             ch.send(&bits)?;
         }
         Ok(())
+    }
+
+    /// A hash of which items are marked, under a key.
+    pub fn hash(&self, key: &[u8; 32]) -> Result<[u8; 32]> {
+        self.places.hash(key)
+    }
+
+    /// The marked items that `keep` says yes to, which it is asked for in ascending order: as marks in a list of `len` items, of which they
+    /// must be.
+    pub fn those<G: Group>(self, mask: &Mask<'_, G>, len: u64, mut keep: impl FnMut(u64) -> bool) -> Result<Self> {
+        let mut kept = Marking::open(mask, len, self.count())?;
+        let mut places = self.places.read();
+        while let Some(record) = places.take()? {
+            let place = &record[HEAD..];
+            if keep(number(place)) {
+                kept.push(place)?;
+            }
+        }
+        kept.sorted()
     }
 
     /// The marked keys, if the list was one of keys.

@@ -439,6 +439,13 @@ impl Records {
         Ok(())
     }
 
+    /// A hash of all records, under a key.
+    pub fn hash(&self, key: &[u8; 32]) -> Result<[u8; 32]> {
+        let mut hash = blake3::Hasher::new_keyed(key);
+        self.sorted.blocks().try_for_each(|block| block.map(|block| drop(hash.update(&block))))?;
+        Ok(*hash.finalize().as_bytes())
+    }
+
     /// The records without their length.
     pub fn into_sorted(self) -> Box<dyn Sorted> {
         self.sorted

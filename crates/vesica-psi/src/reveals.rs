@@ -14,6 +14,26 @@ pub const INTERSECTION: Reveal = Reveal {
 pub const INTERSECTION_SIZE: Reveal =
     Reveal { name: "intersection_size", to: Learner::Learners, what: "how many keys are common, and not which" };
 
+/// The output of a differentially private job.
+pub const INTERSECTION_NOISY: Reveal = Reveal {
+    name: "intersection_noisy",
+    to: Learner::Learners,
+    what: "for each of their own keys whether the other party holds it, with the answers untrue as often as the job's epsilon says",
+};
+
+/// What a pool of dummies leaves of the number of common keys.
+pub fn count_noisy(place: u8) -> Reveal {
+    let what = "how many keys are common, give or take some that the job's epsilon hides it among";
+    Reveal { name: "count_noisy", to: Learner::Place(place), what }
+}
+
+/// What leaving keys out leaves of the number of common keys.
+pub fn count_sampled(place: u8) -> Reveal {
+    let what =
+        "how many keys are common among those that were taken at random; with few common keys this hides nothing";
+    Reveal { name: "count_sampled", to: Learner::Place(place), what }
+}
+
 /// What the steps of three parties cannot hide from the party at this place, which compares its list with the next party's before the
 /// third one's comes in.
 pub fn pair_count(place: u8) -> Reveal {

@@ -11,6 +11,7 @@ use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp2
 use vesica_oprf::Oprf;
 use vesica_oprf::rfc9497::{self, Suite};
 use vesica_ot::Security;
+use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_psi::unbalanced;
 use vesica_session::{Channel, Lines, Result, SessionRng};
@@ -39,6 +40,12 @@ impl Told for Vec<u32> {
 impl Told for Option<u64> {
     fn told(self) -> String {
         self.map_or(String::new(), |count| format!("{count} keys"))
+    }
+}
+
+impl Told for Option<Vec<u64>> {
+    fn told(self) -> String {
+        self.map_or(String::new(), Told::told)
     }
 }
 
@@ -244,6 +251,28 @@ fn count() {
     count_in::<Secp256k1>(&mut transcripts);
     count_in::<P256>(&mut transcripts);
     check("count", transcripts);
+}
+
+fn dp_in<G: Blind>(transcripts: &mut Map<String, Value>) {
+    let [(xs, _), (ys, _)] = keys();
+    let (n, m) = (xs.len(), ys.len());
+    for (case, hide) in [("pool", Hide::Pool(sides::POOL.to_vec())), ("sample", Hide::Sample(3 << 126))] {
+        let alice = sides::dp::<G>(xs.clone(), (n, m), false, 1 << 126, hide.clone());
+        let bob = sides::dp::<G>(ys.clone(), (m, n), true, 1 << 126, hide);
+        transcripts.insert(format!("{}, {case}", G::NAME), transcript(alice, bob));
+    }
+}
+
+#[test]
+fn dp() {
+    let mut transcripts = Map::new();
+    dp_in::<Curve25519>(&mut transcripts);
+    dp_in::<Ristretto255>(&mut transcripts);
+    dp_in::<FourQ>(&mut transcripts);
+    dp_in::<Sm2>(&mut transcripts);
+    dp_in::<Secp256k1>(&mut transcripts);
+    dp_in::<P256>(&mut transcripts);
+    check("dp", transcripts);
 }
 
 fn ecdh3_in<G: Blind>(transcripts: &mut Map<String, Value>) {

@@ -71,6 +71,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
     let output = learns.contains(&name).then(|| output(&psi.output_params)).transpose()?;
     tell_what_has_no_meaning(psi, output.is_some(), notes);
     let shared = Shared {
+        dp: None,
         id: link.id(),
         parties: order,
         protocol: ProtocolName::Ecdh,
@@ -92,6 +93,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         insecure,
     };
     let mine = Mine {
+        budget: None,
         name,
         listen: link.listen()?,
         connect: link.connect()?,

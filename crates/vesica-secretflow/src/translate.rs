@@ -31,6 +31,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
     let i_learn = learns.contains(&me.id);
     let told = Told::of(psi, &sides, i_learn)?;
     let shared = Shared {
+        dp: None,
         id: link.id(),
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
         protocol: protocol(psi)?,
@@ -53,6 +54,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         insecure,
     };
     let mine = Mine {
+        budget: None,
         name: me.id.clone(),
         listen: link.listen()?,
         connect: link.connect()?,

@@ -38,12 +38,15 @@ pub enum Extra {
     /// How many keys two of three parties have in common, told to one of them: what `ecdh` for three parties does not hide. Must
     /// be accepted by its name.
     PairCount,
+    /// How many of the keys that were taken at random are common, told to the party that does not learn: what `dp` with
+    /// `shared.dp.sampling` does not hide where few keys are common. Must be accepted by its name.
+    CountSampled,
 }
 
 impl Extra {
     /// Every one.
     pub const ALL: &'static [Extra] =
-        &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys, Extra::PairCount];
+        &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled];
 
     /// As it stands in a job; also the name of the reveal in plans and reports.
     pub fn name(self) -> &'static str {
@@ -52,6 +55,7 @@ impl Extra {
             Extra::RightUnmatched => "right_unmatched",
             Extra::GuessableKeys => "guessable_keys",
             Extra::PairCount => "pair_count",
+            Extra::CountSampled => "count_sampled",
         }
     }
 }
@@ -67,7 +71,7 @@ impl Accept {
     pub fn covers(&self, extra: Extra) -> bool {
         match self {
             // Who accepts whatever a join tells has not accepted what a protocol does not hide.
-            Accept::All(All::All) => !matches!(extra, Extra::GuessableKeys | Extra::PairCount),
+            Accept::All(All::All) => !matches!(extra, Extra::GuessableKeys | Extra::PairCount | Extra::CountSampled),
             Accept::Named(names) => names.contains(&extra),
         }
     }
@@ -109,7 +113,7 @@ mod tests {
         let accept = |value: &str| {
             parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
         };
-        let by_name = [Extra::GuessableKeys, Extra::PairCount];
+        let by_name = [Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));
         let one = accept("[\"left_unmatched\"]").unwrap();
         assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));

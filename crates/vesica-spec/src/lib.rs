@@ -27,6 +27,6 @@ pub use parse::{Document, document, line_and_column, load, load_any, nearest, pa
 pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
-    Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,
+    Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,
 };
-pub use vesica_suite::{CurveName, Mode, ProtocolName, ResultKind, Security};
+pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};

@@ -148,6 +148,7 @@ impl Mine {
     pub fn anchor(&mut self, folder: &Path) {
         let mut paths = vec![&mut self.input.path];
         paths.extend(self.output.as_mut().map(|output| &mut output.path));
+        paths.extend(self.budget.as_mut().map(|budget| &mut budget.path));
         if let Some(tls) = &mut self.tls {
             paths.push(&mut tls.identity);
             paths.extend(&mut tls.key);

@@ -7,14 +7,14 @@ use crate::join::{self, Half};
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
-use crate::types::{Duplicates, Mine, Order, Shared, Spec};
+use crate::types::{Budget, Duplicates, Mine, Order, Shared, Spec};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, ResultKind, Seat, Sizes, Suite};
+use vesica_suite::{Choice, ProtocolName, ResultKind, Seat, Sizes, Suite};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -58,6 +58,8 @@ pub struct Plan {
     pub workers: u32,
     /// Where finished units are kept, if they are to outlive the process.
     pub resume: Option<ResumePlan>,
+    /// What differentially private runs may tell all together; present exactly if this is one.
+    pub budget: Option<Budget>,
     /// How long to wait for a party that is late or was lost.
     pub patience: Duration,
     /// Where the report goes.
@@ -120,6 +122,13 @@ impl Plan {
     pub fn parameters(&self, sizes: &Sizes) -> Vec<String> {
         let suite = self.suite();
         suite.sets().into_iter().map(str::to_owned).chain(suite.sized(sizes)).collect()
+    }
+
+    /// What the result of a job of these sizes will be like, where it is not simply right: sentences.
+    pub fn expects(&self, sizes: &Sizes) -> Vec<String> {
+        let named = |text: String, party: &Party| text.replace(&format!("{{{}}}", party.place()), party.name());
+        let told = self.suite().expects(sizes).into_iter();
+        told.map(|text| self.parties.iter().fold(text, named)).collect()
     }
 
     /// This party, to its protocol.
@@ -279,6 +288,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         mode: shared.mode,
         security: shared.security,
         curve: shared.curve,
+        dp: shared.dp,
         learners: learners.iter().map(Party::place).collect(),
         parties: parties.len(),
     };
@@ -299,6 +309,13 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         return Err(SpecError::field(
             "shared.limits.min_intersection",
             "0 keys is no limit, because there are never fewer; leave it out",
+        ));
+    }
+    if shared.limits.min_intersection.is_some() && shared.protocol == ProtocolName::Dp {
+        return Err(SpecError::field(
+            "shared.limits.min_intersection",
+            "with protocol = \"dp\" the number of keys found is noisy, and whether it is large enough would tell the other party more \
+             than the job's epsilon; remove it",
         ));
     }
     if shared.limits.max_keys == Some(0) {
@@ -329,6 +346,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     let plan = Plan {
         shared: shared.clone(),
         resume: resume(mine)?,
+        budget: budget(shared, mine)?,
         peers: peers(spec, &parties, &me, &find)?,
         listen: mine.listen.clone(),
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
@@ -443,6 +461,28 @@ fn peers(
             Ok(PeerPlan { party: party.clone(), connect: mine.connect.get(party.name()).cloned(), trust: Some(trust) })
         })
         .collect()
+}
+
+fn budget(shared: &Shared, mine: &Mine) -> Result<Option<Budget>, SpecError> {
+    match (&mine.budget, shared.protocol == ProtocolName::Dp) {
+        (Some(_), false) => Err(SpecError::field(
+            "mine.budget",
+            format!(
+                "is of use only with protocol = \"dp\", and \"{}\" adds no noise; remove it",
+                shared.protocol.name()
+            ),
+        )),
+        (None, true) => Err(SpecError::field(
+            "mine.budget",
+            "is missing: noise that is drawn anew in many runs averages out, so what they tell is added up for each party; name a file and \
+             the most that it may come to, such as budget = { path = \"budget.json\", epsilon = 12.0 }",
+        )),
+        (Some(budget), true) if !(budget.epsilon > 0.0 && budget.epsilon.is_finite()) => Err(SpecError::field(
+            "mine.budget.epsilon",
+            format!("{} is no budget; give a positive number", budget.epsilon),
+        )),
+        (budget, _) => Ok(budget.clone()),
+    }
 }
 
 fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
@@ -595,8 +635,13 @@ output = { path = "out.csv" }
     #[test]
     fn every_extra_is_a_reveal() {
         for extra in Extra::ALL {
-            let told =
-                [reveals::LEFT_UNMATCHED, reveals::RIGHT_UNMATCHED, reveals::GUESSABLE_KEYS, reveals::pair_count(0)];
+            let told = [
+                reveals::LEFT_UNMATCHED,
+                reveals::RIGHT_UNMATCHED,
+                reveals::GUESSABLE_KEYS,
+                reveals::pair_count(0),
+                reveals::count_sampled(0),
+            ];
             assert!(told.iter().any(|r| r.name == extra.name()));
         }
     }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use vesica_suite::{CurveName, Mode, ProtocolName, ResultKind, Security};
+use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 
 /// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -35,11 +35,15 @@ pub struct Shared {
     /// The protocol.
     pub protocol: ProtocolName,
     /// The group that `ecdh` and `ecdh-oprf` work in.
+    /// The group that `ecdh` and `dp` work in.
     #[serde(default)]
     pub curve: CurveName,
     /// What the parties that learn get: their rows whose keys are common, or only how many keys are.
     #[serde(default)]
     pub result: ResultKind,
+    /// How much noise the result of `dp` has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dp: Option<Noise>,
     /// What `rr22` saves: time or traffic.
     #[serde(default)]
     pub mode: Mode,
@@ -159,9 +163,23 @@ pub struct Mine {
     /// variable `VESICA_RESUME_PASSPHRASE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_key: Option<PathBuf>,
+    /// What `dp` may tell each other party about a key of this table, over all runs. Needed with `dp`, for noise that is drawn anew in many
+    /// runs averages out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// How long to wait for a party that is late or was lost: a duration, such as `"10m"`.
     #[serde(default = "default_patience")]
     pub patience: String,
+}
+
+/// What differentially private runs may tell each other party about a key of this table, all together.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// The file that keeps what was spent for whom. All jobs about the same people should name the same one.
+    pub path: PathBuf,
+    /// The most that the epsilons of all runs with one party may add up to. A run that would go beyond is refused.
+    pub epsilon: f64,
 }
 
 /// What `mine.memory` is where the job does not say it.

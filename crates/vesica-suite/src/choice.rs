@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a job says of its protocol.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Choice {
     /// Its name.
     pub protocol: ProtocolName,
@@ -16,6 +16,8 @@ pub struct Choice {
     pub security: Security,
     /// The group, where it works in one.
     pub curve: CurveName,
+    /// How much noise the result has, where it has noise.
+    pub dp: Option<Noise>,
     /// The places of the parties that get the result.
     pub learners: Vec<u8>,
     /// How many parties there are.
@@ -52,6 +54,8 @@ pub enum ProtocolName {
     /// one learner, and protects both parties from one that deviates.
     #[serde(rename = "mini-psi")]
     MiniPsi,
+    /// Differentially private: some of the answers are untrue, so that no single key can be told from them. `shared.dp` says how many.
+    Dp,
     /// Salted hashes, to measure what privacy costs: keys that can be guessed are readable by the other party, and the job
     /// must accept that by name.
     Hash,
@@ -137,6 +141,8 @@ impl ProtocolName {
         ProtocolName::MiniPsi,
         ProtocolName::Hash,
     ];
+    pub const ALL: &'static [ProtocolName] =
+        &[ProtocolName::Ecdh, ProtocolName::Rr22, ProtocolName::Kkrt, ProtocolName::Dp, ProtocolName::Hash];
 
     /// As it stands in a job.
     pub fn name(self) -> &'static str {
@@ -147,9 +153,23 @@ impl ProtocolName {
             ProtocolName::Kkrt => "kkrt",
             ProtocolName::Ot => "ot",
             ProtocolName::MiniPsi => "mini-psi",
+            ProtocolName::Dp => "dp",
             ProtocolName::Hash => "hash",
         }
     }
+}
+
+/// How much noise a differentially private job has.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// What a run may tell about one key of either party: no outcome is more than e^epsilon times as probable with the key as without it.
+    /// From 0.01 to 16; an answer is untrue with probability 1/(1 + e^epsilon), which is 4.7 % for 3.
+    pub epsilon: f64,
+    /// The part of its keys that the party which learns takes, at random, as the published protocol does. That hides nothing where few
+    /// keys are common. When absent, a pool of dummies hides how many are, and no key is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<f64>,
 }
 
 /// A curve's name.

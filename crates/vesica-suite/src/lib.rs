@@ -6,6 +6,7 @@
 mod choice;
 mod count;
 mod curve;
+mod dp;
 mod ecdh;
 mod ecdh3;
 mod ecdh_oprf;
@@ -17,7 +18,7 @@ mod oprf;
 mod ot;
 mod rr22;
 
-pub use choice::{Choice, CurveName, Mode, ProtocolName, ResultKind, Security};
+pub use choice::{Choice, CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Whole};
 use vesica_types::TagLen;
 
@@ -62,6 +63,18 @@ pub trait Suite: Send + Sync {
     /// declared.
     fn guesses(&self, _: &Sizes) -> Vec<Guesses> {
         Vec::new()
+    }
+
+    /// What the result of a job of these sizes will be like, in sentences, where it is not simply right: how much of it is found, how much of
+    /// what is found is wrong, and what that protects. Plan and report print them.
+    fn expects(&self, _: &Sizes) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether all chance of a run comes from coins that are fixed when it begins, so that after a break the same noise is sent again: who
+    /// saw two draws of it would see more than one hides.
+    fn draws_once(&self) -> bool {
+        false
     }
 
     /// Bytes of memory for each key, mine or the peer's, of a unit in flight: points, stores, values and their order. Measured, or
@@ -222,6 +235,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
         ProtocolName::MiniPsi => Box::new(mini::MiniPsi::new(choice)),
+        ProtocolName::Dp => dp::suite(choice, dp::noise(choice)?),
         ProtocolName::Hash => Box::new(hash::Hash::new(choice)),
     })
 }
@@ -233,12 +247,18 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
         for mode in [Mode::Fast, Mode::LowComm] {
             for security in [Security::SemiHonest, Security::Malicious] {
                 let curve = if protocol.has_curve() { choice.curve } else { CurveName::default() };
+                let curve = if on_a_curve(protocol) { choice.curve } else { CurveName::default() };
                 all.push(Choice { protocol, mode, security, curve, ..choice.clone() });
             }
         }
     }
     all.retain(|choice| find(choice).is_ok());
     all
+}
+
+/// Whether a job chooses the group that the protocol works in.
+fn on_a_curve(protocol: ProtocolName) -> bool {
+    matches!(protocol, ProtocolName::Ecdh | ProtocolName::Dp)
 }
 
 /// Refuses what a job asks for and its protocol does not have.
@@ -263,7 +283,13 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     if choice.curve != CurveName::default() && !choice.protocol.has_curve() {
         let why =
             format!("\"{}\" is of use only with protocol = \"ecdh\" or \"ecdh-oprf\"; remove it", choice.curve.name());
+    if choice.curve != CurveName::default() && !on_a_curve(choice.protocol) {
+        let why = format!("\"{}\" is of use only with protocol = \"ecdh\" or \"dp\"; remove it", choice.curve.name());
         return refusal("shared.curve", why);
+    }
+    if choice.dp.is_some() && choice.protocol != ProtocolName::Dp {
+        let why = format!("is of use only with protocol = \"dp\", and \"{name}\" adds no noise; remove it");
+        return refusal("shared.dp", why);
     }
     if choice.parties > 3 {
         let why = format!("no protocol is for {} parties; take three, or two at a time", choice.parties);
@@ -318,6 +344,7 @@ mod tests {
             mode: Mode::default(),
             security: Security::default(),
             curve: CurveName::default(),
+            dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None }),
             learners: learners.to_vec(),
             parties,
         }

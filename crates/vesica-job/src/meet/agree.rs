@@ -27,6 +27,8 @@ const HELLO_LIMIT: usize = 1 << 20;
 pub struct Agreed {
     /// The jointly tossed salt: fresh for each run, chosen by nobody.
     pub salt: [u8; 32],
+    /// This party's own chance for the run: the same after a break, as long as the salt is.
+    pub coins: [u8; 32],
     /// Sizes that follow from the key counts.
     pub sizes: Sizes,
     /// The versions of the peers, in the parties' order.
@@ -140,7 +142,8 @@ pub fn agree(
     peers.iter().for_each(|(peer, theirs)| by_place[usize::from(peer.place())] = theirs.keys);
     let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     let versions = peers.iter().map(|(_, theirs)| version(theirs)).collect();
-    let agreed = |start: Start, done| Agreed { salt: start.salt, sizes: start.sizes, versions, done };
+    let agreed =
+        |start: Start, done| Agreed { salt: start.salt, coins: start.coins, sizes: start.sizes, versions, done };
     if let (Some(start), Some(mine), Some(theirs)) = (ledger.started().cloned(), mine.resume, same_run(&peers))
         && theirs.iter().all(|theirs| theirs.run == mine.run)
     {
@@ -197,7 +200,7 @@ pub fn agree(
     // Before the coins: a peer that does not like the salt and drops the connection has had its attempt.
     let share = u64::from(sizes.units).saturating_mul(plan.shared.limits.answers.into()).div_ceil(SALTS);
     begin(plan, &sizes, sizes.units.into(), share.max(sizes.in_flight.into()), ledger)?;
-    let start = Start { salt: toss(plan, lines, rng)?, sizes };
+    let start = Start { salt: toss(plan, lines, rng)?, coins: rng.bytes(), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
     Ok(agreed(start, done))

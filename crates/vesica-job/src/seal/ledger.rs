@@ -2,7 +2,8 @@
 //! `mine.resume`, in a file, so that a killed process costs no more.
 //!
 //! The file is a [`Log`] of [`Record`]s. No record holds a key of a protocol: every attempt draws fresh ones, and a
-//! unit is redone whole or not at all. What they hold is the run's salt, which keys matched, and how many attempts were
+//! unit is redone whole or not at all. Only a protocol with noise takes its chance from coins in the record of the run's start, so
+//! that an attempt sends what the one before it sent. What they hold is the run's salt, which keys matched, and how many attempts were
 //! begun: what the peer was answered counts over all of them ([`Answers`]), whatever the peer remembers.
 //!
 //! Beside it stands what reading and cutting made ([`Kept`]).
@@ -23,7 +24,7 @@ use vesica_table::{Spill, Spilled};
 use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format.
-pub const KIND: &[u8; 15] = b"vesica ledger 5";
+pub const KIND: &[u8; 15] = b"vesica ledger 6";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -320,7 +321,7 @@ mod tests {
     fn start() -> Start {
         let tag_len = TagLen::new(9).unwrap();
         let sizes = Sizes { units: 4, in_flight: 2, keys: vec![30, 60], capacities: vec![10, 20], tag_len };
-        Start { salt: [7; 32], sizes }
+        Start { salt: [7; 32], coins: [0; 32], sizes }
     }
 
     /// An attempt at all four units, two at once.

@@ -26,6 +26,8 @@ pub struct Head {
 pub struct Start {
     /// The run's salt.
     pub salt: [u8; 32],
+    /// This party's own chance for the run, from which all noise of a protocol comes that must not draw it twice.
+    pub coins: [u8; 32],
     /// Its sizes.
     pub sizes: Sizes,
 }
@@ -72,10 +74,10 @@ impl Head {
 impl Start {
     /// The start as it is written.
     pub fn encode(&self) -> Vec<u8> {
-        let Start { salt, sizes } = self;
+        let Start { salt, coins, sizes } = self;
         let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.tag_len.bytes() as u64];
         let numbers = numbers.iter().chain(&sizes.keys).chain(&sizes.capacities).flat_map(|n| n.to_le_bytes());
-        salt.iter().copied().chain(numbers).collect()
+        salt.iter().chain(coins).copied().chain(numbers).collect()
     }
 }
 
@@ -128,6 +130,7 @@ impl Record {
             0 => serde_json::from_slice(rest).ok().map(Record::Head),
             1 => {
                 let (salt, rest) = rest.split_first_chunk()?;
+                let (coins, rest) = rest.split_first_chunk()?;
                 let numbers = numbers(rest)?;
                 let ([units, in_flight, tag], by_place) = numbers.split_first_chunk()?;
                 let (keys, capacities) = by_place.split_at_checked(by_place.len() / 2)?;
@@ -138,7 +141,7 @@ impl Record {
                     capacities: capacities.to_vec(),
                     tag_len: TagLen::new((*tag).try_into().ok()?)?,
                 };
-                (keys.len() == capacities.len()).then_some(Record::Start(Start { salt: *salt, sizes }))
+                (keys.len() == capacities.len()).then_some(Record::Start(Start { salt: *salt, coins: *coins, sizes }))
             }
             2 => {
                 let (id, rest) = rest.split_first_chunk()?;

@@ -99,6 +99,9 @@ pub struct Chosen {
     pub rules: Vec<Vec<String>>,
     /// Ids of the parameter sets.
     pub parameters: Vec<String>,
+    /// What the result is like, where it is not simply right: sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expects: Vec<String>,
     /// Version of the format on the wire.
     pub wire_version: u32,
     /// `units` where the protocol worked unit by unit, `whole` where it took all keys at once.
@@ -317,6 +320,10 @@ impl Report {
         }
         if o.duplicates > 0 {
             let _ = writeln!(text, "{} rows repeat the key of an earlier row.", count(o.duplicates));
+        }
+        if !self.chosen.expects.is_empty() {
+            let _ = writeln!(text, "\nThe result has noise, so that no key can be told from it for certain:");
+            self.chosen.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));
         }
         let _ = writeln!(text, "\nWho learned what:");
         for r in &self.revealed {

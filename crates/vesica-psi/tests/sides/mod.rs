@@ -18,6 +18,7 @@ use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, cuckoo, lpn, okvs};
 use vesica_psi::count::{self, Count};
+use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
@@ -260,6 +261,38 @@ pub fn count<G: Group>(
     }
 }
 
+/// Weights of Z for a pool of six, in proportions that are easily told apart.
+pub const POOL: [u128; 7] = [1, 2, 4, 8, 4, 2, 1];
+
+/// A side of differentially private intersection in the group `G`, of lists of these lengths: with untrue answers of this probability, in
+/// 2^128ths, and counts hidden in this way.
+pub fn dp<G: Group>(
+    keys: Vec<Digest>,
+    (n, m): (usize, usize),
+    i_learn: bool,
+    flip: u128,
+    hide: Hide,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Option<Vec<u64>>> {
+    move |lines, rng| {
+        let (mine, peers_keys, tag_len) = (n as u64, m as u64, TagLen::new(10).unwrap());
+        let params =
+            dp::Params { session: SESSION, tag_len, keys: mine, peers_keys, i_learn, flip, hide, frame: FRAME };
+        Ok(places(whole(Dp::<G>::open(params), keys, lines, rng)?))
+    }
+}
+
+/// Places that were found; none if this party does not learn.
+fn places(found: Found) -> Option<Vec<u64>> {
+    match found {
+        Found::Places(places) => {
+            let bytes = places.blocks().map(Result::unwrap).collect::<Vec<_>>().concat();
+            Some(bytes.chunks(8).map(|place| u64::from_be_bytes(place.try_into().unwrap())).collect())
+        }
+        Found::Nothing => None,
+        Found::Count(_) => panic!("it finds which keys are common"),
+    }
+}
+
 /// A side of ECDH for three in the group `G`, where one party learns or all do.
 pub fn ecdh3<G: Group>(
     keys: &[Vec<Digest>; 3],
@@ -271,13 +304,5 @@ pub fn ecdh3<G: Group>(
     let (mine, tag_len) = (keys[usize::from(place)].clone(), TagLen::new(10).unwrap());
     let keys = keys.each_ref().map(|keys| keys.len() as u64);
     let params = ecdh3::Params { session: SESSION, tag_len, keys, place, learner, frame: FRAME };
-    Ok(match whole(Ecdh3::<G>::open(params), mine, lines, rng)? {
-        Found::Places(places) => {
-            let bytes = places.blocks().collect::<Result<Vec<_>>>()?.concat();
-            let places: Vec<u64> = bytes.chunks(8).map(|place| u64::from_be_bytes(place.try_into().unwrap())).collect();
-            Some(places)
-        }
-        Found::Nothing => None,
-        Found::Count(_) => panic!("it finds which keys are common"),
-    })
+    Ok(places(whole(Ecdh3::<G>::open(params), mine, lines, rng)?))
 }

@@ -1,0 +1,165 @@
+//! What differentially private runs have told each peer, over all jobs: a file with a line for each run, to which a run adds its own
+//! before it sends anything that its noise hides.
+//!
+//! The epsilons of runs add up, whatever each of them was about (Dwork, Roth 2014, theorem 3.16): whoever asks often enough averages the
+//! noise away. Example: with epsilon = 3 a majority over 36 runs has all of a million answers right with probability one half. A run that goes
+//! on after a break has the salt that it began with, sends the same noise again, and is counted once.
+
+use crate::error::JobError;
+use crate::output::part;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use vesica_spec::{Budget, Plan};
+
+/// One run: a line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spent {
+    peer: String,
+    epsilon: f64,
+    job: String,
+    /// Names the run: a hash of its salt.
+    run: String,
+}
+
+/// Sees that there is enough left for a run, before anybody is met: for the one that began with this salt, or for a new one.
+///
+/// # Errors
+/// [`JobError::Budget`]; those of the file.
+pub fn room(plan: &Plan, salt: Option<&[u8; 32]>) -> Result<(), JobError> {
+    let Some(budget) = &plan.budget else { return Ok(()) };
+    part::probe("mine.budget.path", &budget.path)?;
+    let text = match std::fs::read_to_string(&budget.path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(|error| failed(budget, error))?,
+    };
+    missing(plan, budget, &read(budget, &text)?, salt).map(drop)
+}
+
+/// Spends what the run tells that began with this salt, unless it did so before. On return it is spent for good.
+///
+/// # Errors
+/// As [`room`].
+pub fn spend(plan: &Plan, salt: &[u8; 32]) -> Result<(), JobError> {
+    let Some(budget) = &plan.budget else { return Ok(()) };
+    let open = || -> io::Result<(File, String)> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&budget.path)?;
+        // Another run must not read before this one has written.
+        file.lock()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok((file, text))
+    };
+    let (mut file, text) = open().map_err(|error| failed(budget, error))?;
+    let lines: String = missing(plan, budget, &read(budget, &text)?, Some(salt))?
+        .iter()
+        .map(|spent| serde_json::to_string(spent).expect("a line is plain data") + "\n")
+        .collect();
+    file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| failed(budget, error))
+}
+
+/// What has been spent in the file that says `text`.
+fn read(budget: &Budget, text: &str) -> Result<Vec<Spent>, JobError> {
+    let line = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| {
+            JobError::Setup(format!(
+                "mine.budget: {} line {} is no run of a budget ({error}): if the machine stopped while it was written, remove that line; a run \
+                 that is left out is not counted",
+                budget.path.display(),
+                number + 1
+            ))
+        })
+    };
+    text.lines().enumerate().map(line).collect()
+}
+
+/// The lines that the run with this salt still has to write.
+fn missing(plan: &Plan, budget: &Budget, before: &[Spent], salt: Option<&[u8; 32]>) -> Result<Vec<Spent>, JobError> {
+    let epsilon = plan.shared.dp.map_or(0.0, |noise| noise.epsilon);
+    let run = salt.map_or(String::new(), |salt| {
+        blake3::Hash::from(blake3::derive_key("vesica 2026 name of a run in a budget", salt)).to_string()
+    });
+    let mut lines = Vec::new();
+    for peer in &plan.peers {
+        let peer = peer.party.name();
+        let of_peer = || before.iter().filter(|spent| spent.peer == peer);
+        if of_peer().any(|spent| spent.run == run) {
+            continue;
+        }
+        let spent: f64 = of_peer().map(|spent| spent.epsilon).sum();
+        // A sum of tenths is not exact.
+        if spent + epsilon > budget.epsilon * (1.0 + 1e-9) {
+            let (most, path) = (budget.epsilon, budget.path.clone());
+            return Err(JobError::Budget { peer: peer.to_owned(), epsilon, spent, most, path });
+        }
+        lines.push(Spent { peer: peer.to_owned(), epsilon, job: plan.shared.id.clone(), run: run.clone() });
+    }
+    Ok(lines)
+}
+
+fn failed(budget: &Budget, error: io::Error) -> JobError {
+    JobError::File { what: "cannot keep the budget", path: budget.path.clone(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use vesica_session::Fault;
+
+    /// Alice's plan, with so much to spend by runs of epsilon 0.1.
+    fn plan(dir: &Path, most: f64) -> Plan {
+        let job = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"dp\"\ndp = {{ epsilon = 0.1 }}\nlearns = [\"bob\"]\n\
+             insecure = true\n[mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = {{ path = \"a.csv\", keys = [\"id\"] }}\n\
+             budget = {{ path = \"{}/budget\", epsilon = {most} }}\n",
+            dir.display()
+        );
+        vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_run_is_counted_once_and_none_is_begun_beyond_the_budget() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(dir.path(), 0.3);
+        room(&plan, None).unwrap();
+        for salt in [1, 1, 2, 2, 1, 3, 3] {
+            room(&plan, Some(&[salt; 32])).unwrap();
+            spend(&plan, &[salt; 32]).unwrap();
+        }
+        let text = std::fs::read_to_string(dir.path().join("budget")).unwrap();
+        assert_eq!(text.lines().count(), 3);
+        for refused in [room(&plan, None), room(&plan, Some(&[4; 32])), spend(&plan, &[4; 32])] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.fault(), Fault::Config);
+            assert!(error.to_string().contains("of the 0.3 that mine.budget allows for bob"), "{error}");
+        }
+        // What was begun may go on, and what is refused leaves nothing behind.
+        room(&plan, Some(&[3; 32])).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("budget")).unwrap(), text);
+    }
+
+    #[test]
+    fn what_another_peer_was_told_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(dir.path(), 0.1);
+        let line = "{\"peer\":\"carol\",\"epsilon\":9.0,\"job\":\"j\",\"run\":\"\"}\n";
+        std::fs::write(dir.path().join("budget"), line).unwrap();
+        spend(&plan, &[1; 32]).unwrap();
+        assert!(spend(&plan, &[2; 32]).is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(dir.path(), 9.0);
+        spend(&plan, &[1; 32]).unwrap();
+        let torn = std::fs::read_to_string(dir.path().join("budget")).unwrap() + "{\"peer\":\"bo";
+        std::fs::write(dir.path().join("budget"), torn).unwrap();
+        for refused in [room(&plan, None), spend(&plan, &[2; 32])] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("line 2 is no run"), "{error}");
+        }
+    }
+}

@@ -442,7 +442,7 @@ impl Records {
     /// A hash of all records, under a key.
     pub fn hash(&self, key: &[u8; 32]) -> Result<[u8; 32]> {
         let mut hash = blake3::Hasher::new_keyed(key);
-        self.sorted.blocks().try_for_each(|block| block.map(|block| drop(hash.update(&block))))?;
+        self.sorted.blocks().try_for_each(|block| block.map(|block| _ = hash.update(&block)))?;
         Ok(*hash.finalize().as_bytes())
     }
 

@@ -275,6 +275,16 @@ impl Report {
         let peers: Vec<&str> = self.chosen.peers.iter().map(|p| p.name.as_str()).collect();
         let mut text = String::new();
         match (o.matched, o.matched_rows) {
+            (Some(keys), Some(rows)) if !self.chosen.expects.is_empty() => {
+                let _ = writeln!(
+                    text,
+                    "{} of your {} rows, of {} distinct keys, are in the result: most of those whose key {} holds too, and some others.",
+                    count(rows),
+                    count(o.rows),
+                    count(keys),
+                    peers.join(" and ")
+                );
+            }
             (Some(keys), Some(rows)) => {
                 let share = if o.rows == 0 { 0.0 } else { 100.0 * rows as f64 / o.rows as f64 };
                 let _ = writeln!(

@@ -113,7 +113,7 @@ fn written(
         return Ok(());
     }
     let mut ledger = Ledger::new(plan.memory, scratch);
-    ledger.start(Start { salt: [0; 32], sizes: matched.sizes })?;
+    ledger.start(Start { salt: [0; 32], coins: [0; 32], sizes: matched.sizes })?;
     for (id, matches) in matched.units {
         ledger.commit(id, &[0; 32], &matches)?;
     }

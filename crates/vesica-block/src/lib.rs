@@ -24,8 +24,8 @@ pub mod gf64;
 pub mod hash;
 pub mod large;
 pub mod prg;
-mod row;
 pub mod rijndael256;
+mod row;
 pub mod select;
 pub mod transpose;
 

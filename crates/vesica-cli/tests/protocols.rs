@@ -5,7 +5,7 @@ mod two;
 use two::{LONG, Two};
 
 /// Every way to say a protocol in `[shared]`, and whether it allows that both learn.
-const WAYS: [(&str, bool); 10] = [
+const WAYS: [(&str, bool); 12] = [
     ("protocol = \"ecdh\"", true),
     ("protocol = \"ecdh-oprf\"", true),
     ("protocol = \"rr22\"", true),

@@ -93,7 +93,6 @@ fn name(plan: &Plan) -> String {
     let mut name = choice.protocol.name().to_owned();
     match choice.protocol {
         protocol if protocol.has_curve() => name += &format!(" on {}", choice.curve.name()),
-        ProtocolName::Ecdh | ProtocolName::Dp => name += &format!(" on {}", choice.curve.name()),
         _ if choice.mode != vesica_spec::Mode::default() => name += &format!(", {}", choice.mode.name()),
         _ => {}
     }

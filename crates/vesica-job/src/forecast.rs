@@ -270,6 +270,7 @@ impl Forecast {
                 first.log_dictionary,
                 others.collect::<String>()
             );
+        }
         if !self.expects.is_empty() {
             let _ = writeln!(text, "What noise does to the result, if keys are as many as rows:");
             self.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));

@@ -74,6 +74,9 @@ impl<const N: usize> Value for Row<N> {
             u64::fill(prg, &mut words[..part.len() * N]);
             part.iter_mut().zip(words.chunks_exact(N)).for_each(|(row, words)| row.0.copy_from_slice(words));
         }
+    }
+}
+
 /// 32 bytes.
 impl Value for [Block; 2] {
     #[inline(always)]

@@ -11,8 +11,8 @@ mod dleq;
 pub mod ecdh_oprf;
 pub mod function;
 pub mod kkrt;
-pub mod ot;
 pub mod mini;
+pub mod ot;
 pub mod rfc9497;
 pub mod vole;
 

@@ -129,7 +129,7 @@ impl<G: Group> Dp<G> {
 
         // 3. <- the answers.  Output the keys among what they mark: neither the pool's, nor fakes.
         ch.step("answer");
-        let [marked] = marks::told(mask, ch, &v, [(G::WIRE, n_b)], None)?;
+        let [marked] = marks::told(mask, ch, v, [(G::WIRE, n_b)], None)?;
         let mut taken = mine.taken(self.params.keys);
         Ok(marked.those(mask, self.params.keys, |place| taken.is(place))?.found())
     }

@@ -209,6 +209,9 @@ fn ot() {
         }
     }
     check("ot", transcripts);
+}
+
+#[test]
 fn mini_psi() {
     let mut transcripts = Map::new();
     for (case, stored) in [("polynomial", 1), ("store", sides::STORED)] {

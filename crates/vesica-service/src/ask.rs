@@ -71,6 +71,7 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
             tag_bytes: offer.tag_bits.div_ceil(8),
             cpu: vesica_job::cpu::Backend::chosen().name().to_owned(),
             tls: secured.to_string(),
+            expects: Vec::new(),
             peers: vec![PeerId {
                 name: plan.server.name().to_owned(),
                 fingerprint: secured.fingerprint.map(|fingerprint| fingerprint.to_string()),

@@ -34,8 +34,7 @@ pub struct Shared {
     pub parties: Vec<String>,
     /// The protocol.
     pub protocol: ProtocolName,
-    /// The group that `ecdh` and `ecdh-oprf` work in.
-    /// The group that `ecdh` and `dp` work in.
+    /// The group that `ecdh`, `ecdh-oprf` and `dp` work in.
     #[serde(default)]
     pub curve: CurveName,
     /// What the parties that learn get: their rows whose keys are common, or only how many keys are.

@@ -128,7 +128,7 @@ impl Security {
 impl ProtocolName {
     /// Whether it works in the group of a curve that the job may choose.
     pub fn has_curve(self) -> bool {
-        matches!(self, ProtocolName::Ecdh | ProtocolName::EcdhOprf)
+        matches!(self, ProtocolName::Ecdh | ProtocolName::EcdhOprf | ProtocolName::Dp)
     }
 
     /// Every protocol.
@@ -139,10 +139,9 @@ impl ProtocolName {
         ProtocolName::Kkrt,
         ProtocolName::Ot,
         ProtocolName::MiniPsi,
+        ProtocolName::Dp,
         ProtocolName::Hash,
     ];
-    pub const ALL: &'static [ProtocolName] =
-        &[ProtocolName::Ecdh, ProtocolName::Rr22, ProtocolName::Kkrt, ProtocolName::Dp, ProtocolName::Hash];
 
     /// As it stands in a job.
     pub fn name(self) -> &'static str {

@@ -247,7 +247,6 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
         for mode in [Mode::Fast, Mode::LowComm] {
             for security in [Security::SemiHonest, Security::Malicious] {
                 let curve = if protocol.has_curve() { choice.curve } else { CurveName::default() };
-                let curve = if on_a_curve(protocol) { choice.curve } else { CurveName::default() };
                 all.push(Choice { protocol, mode, security, curve, ..choice.clone() });
             }
         }
@@ -256,23 +255,16 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
     all
 }
 
-/// Whether a job chooses the group that the protocol works in.
-fn on_a_curve(protocol: ProtocolName) -> bool {
-    matches!(protocol, ProtocolName::Ecdh | ProtocolName::Dp)
-}
-
 /// Refuses what a job asks for and its protocol does not have.
 fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let name = choice.protocol.name();
     let refusal = |field, why| Err(Refusal { field, why });
     let rr22 = choice.protocol == ProtocolName::Rr22;
     let malicious = choice.security == Security::Malicious;
-    if malicious && !rr22 && choice.protocol != ProtocolName::Ot {
-        let why =
-            format!("\"{name}\" is semi-honest; take protocol = \"rr22\" or \"ot\" against parties that may deviate");
-    if malicious && !rr22 && choice.protocol != ProtocolName::MiniPsi {
+    let against_deviation = [ProtocolName::Rr22, ProtocolName::Ot, ProtocolName::MiniPsi];
+    if malicious && !against_deviation.contains(&choice.protocol) {
         let why = format!(
-            "\"{name}\" is semi-honest; take protocol = \"rr22\" or \"mini-psi\" against parties that may deviate"
+            "\"{name}\" is semi-honest; take protocol = \"rr22\", \"ot\" or \"mini-psi\" against parties that may deviate"
         );
         return refusal("shared.security", why);
     }
@@ -281,10 +273,10 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         return refusal("shared.mode", why);
     }
     if choice.curve != CurveName::default() && !choice.protocol.has_curve() {
-        let why =
-            format!("\"{}\" is of use only with protocol = \"ecdh\" or \"ecdh-oprf\"; remove it", choice.curve.name());
-    if choice.curve != CurveName::default() && !on_a_curve(choice.protocol) {
-        let why = format!("\"{}\" is of use only with protocol = \"ecdh\" or \"dp\"; remove it", choice.curve.name());
+        let why = format!(
+            "\"{}\" is of use only with protocol = \"ecdh\", \"ecdh-oprf\" or \"dp\"; remove it",
+            choice.curve.name()
+        );
         return refusal("shared.curve", why);
     }
     if choice.dp.is_some() && choice.protocol != ProtocolName::Dp {

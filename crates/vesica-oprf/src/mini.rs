@@ -81,7 +81,7 @@ pub struct MiniKey {
 /// P.
 enum Encoded {
     Polynomial(Elements),
-    Band(Band, Vec<[Block; 2]>),
+    Band(Box<Band>, Vec<[Block; 2]>),
 }
 
 /// Keys that are worked on between two looks at whether the peer is still there: some work is shared among them.
@@ -127,7 +127,7 @@ impl Sender for MiniSender {
             Encoding::Band(shape) => {
                 let wire = ch.recv_exact(Block::BYTES + slots)?;
                 let (seed, slots) = wire.split_first_chunk().expect("16 bytes and more");
-                Encoded::Band(Band::new(shape, Block::from_le_bytes(*seed)), values(slots).collect())
+                Encoded::Band(Box::new(Band::new(shape, Block::from_le_bytes(*seed))), values(slots).collect())
             }
         };
         Ok(MiniKey { scalar: Arc::clone(&self.scalar), encoded, hashes: self.run.of(unit) })
@@ -451,7 +451,7 @@ mod tests {
         let [_, Encoding::Band(shape)] = encodings(10) else { panic!("a store") };
         let scalar = Arc::new(SecretScalar::from_uniform(&[1; 64]));
         let slots = vec![[Block::ZERO; 2]; shape.slots as usize];
-        let key = MiniKey { scalar, encoded: Encoded::Band(Band::new(shape, Block::ZERO), slots), hashes };
+        let key = MiniKey { scalar, encoded: Encoded::Band(Box::new(Band::new(shape, Block::ZERO)), slots), hashes };
         let mut values = key.decode(&digests(0, 1000));
         values.sort_unstable();
         values.dedup();

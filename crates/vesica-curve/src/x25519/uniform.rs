@@ -361,7 +361,7 @@ mod tests {
         Curve25519::from_messages(&messages).encode(&mut wire);
         for u in wire.as_chunks().0 {
             let point = curve25519_dalek::MontgomeryPoint(*u).to_edwards(0).expect("on the curve");
-            let torsion = point - curve25519_dalek::EdwardsPoint::mul_by_cofactor(&(point * EIGHTH.clone()));
+            let torsion = point - curve25519_dalek::EdwardsPoint::mul_by_cofactor(&(point * *EIGHTH));
             let order = [1u8, 2, 4, 8].iter().position(|&times| is_neutral(torsion, times)).unwrap();
             orders[order] += 1;
         }

@@ -12,7 +12,7 @@
 //! let shape = Shape { lifetime: 1 << 20, value: Some(100) };
 //! let mut builder = Builder::new(folder, shape, 64 << 20, &scratch)?;
 //! let mut batch = builder.sealer().batch(); // on any thread
-//! batch.add(&output, Some(b"Ada Lovelace,0.93"), 0, 0)?;
+//! batch.add(&output, Some(b"Ada Lovelace,0.93"), 0)?;
 //! builder.push(&batch)?;
 //! builder.finish([0; 32], 2)?; // the hash of the offer, and threads
 //!

@@ -23,10 +23,17 @@ pub fn run(_: Info) -> Outcome {
         ("protocols", protocols.join(", ")),
         ("curves", curves.join(", ")),
         ("tables", "CSV (plain, .gz, .zst), Parquet, Arrow IPC; CSV from standard input".to_owned()),
-        ("security", "semi-honest; malicious with rr22; 128 bits computational, 40 bits statistical".to_owned()),
+        (
+            "security",
+            "semi-honest; malicious with rr22, ot and mini-psi; 128 bits computational, 40 bits statistical".to_owned(),
+        ),
         (
             "limits",
-            format!("2 parties; {} distinct keys each; samples of {} rows", count(MAX_KEYS), count(sample::MAX_ROWS)),
+            format!(
+                "2 parties, 3 with ecdh; {} distinct keys each; samples of {} rows",
+                count(MAX_KEYS),
+                count(sample::MAX_ROWS)
+            ),
         ),
     ];
     output::result(&lines.map(|(what, value)| format!("{what:<12}{value}\n")).concat())

@@ -118,7 +118,7 @@ fn info_names_what_runs() {
         env!("CARGO_PKG_VERSION"),
         "portable",
         "curve25519",
-        "ecdh, ecdh-oprf, rr22, kkrt, mini-psi",
+        "ecdh, ecdh-oprf, rr22, kkrt, ot, mini-psi, dp, hash",
         "malicious",
         "limits",
     ] {
@@ -216,19 +216,17 @@ fn plan_says_what_a_run_would_do() {
 
 #[test]
 fn plan_compares_all_protocols_that_could_do_the_job() {
+    let mut two = Two::sampled("1000", "10");
+    two.only("alice");
+    let words = run(&["plan", two.alice.file().to_str().unwrap(), "--compare"]).good().stdout;
+    assert!(words.contains("mini-psi, malicious") && words.contains("ot, malicious"), "{words}");
     let two = Two::sampled("1000", "10");
     let job = two.alice.file();
     let job = job.to_str().unwrap();
     let words = run(&["plan", job, "--compare", "--mbit", "100"]).good().stdout;
-    for word in [
-        "ecdh on curve25519",
-        "rr22, low-comm",
-        "kkrt",
-        "mini-psi",
-        "mini-psi, malicious",
-        "tells guessable_keys, not accepted",
-        "\nTake ",
-    ] {
+    for word in
+        ["ecdh on curve25519", "rr22, low-comm", "kkrt", "  ot ", "tells guessable_keys, not accepted", "\nTake "]
+    {
         assert!(words.contains(word), "{word} is not in {words}");
     }
     let all = run(&["plan", job, "--compare", "--json"]).good().stdout;

@@ -46,6 +46,9 @@ const ENTRY: usize = 2 * RECORD;
 /// The most entries of one write.
 const MOST: usize = 32;
 
+/// How long a lock is waited for.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// The file is written anew when it has so many entries more than twice what is needed.
 const SPARE: u64 = 4096;
 
@@ -505,13 +508,20 @@ fn options() -> OpenOptions {
 fn lock(path: &Path) -> Result<File, Error> {
     let lock = beside(path, ".lock");
     let file = options().create(true).open(&lock).map_err(Error::file("cannot open", &lock))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Setup(format!(
-            "{}: another server uses this file; stop it, or give each service a store of its own",
-            path.display()
-        ))),
-        Err(TryLockError::Error(error)) => Err(Error::file("cannot lock", &lock)(error)),
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
+            Err(TryLockError::WouldBlock) if began.elapsed() < MOMENT => std::thread::sleep(MOMENT / 50),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Setup(format!(
+                    "{}: another server uses this file; stop it, or give each service a store of its own",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(Error::file("cannot lock", &lock)(error)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::fetch::{Fetched, update};
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
+use crate::offer::hex;
 use crate::{link, reveals, values};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
@@ -42,7 +43,7 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
     let report = Report {
         job: JobId {
             id: plan.id.clone(),
-            shared_hash: offer.hash().iter().map(|b| format!("{b:02x}")).collect(),
+            shared_hash: hex(&offer.hash()),
             party: plan.me.name().to_owned(),
             parties: names.to_vec(),
         },

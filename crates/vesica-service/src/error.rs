@@ -33,9 +33,6 @@ pub enum Error {
     /// A server that says what cannot be.
     #[error("the server sent {0}; ask its operator to check the service")]
     Sent(String),
-    /// A key in two rows of the server's table.
-    #[error("{0}")]
-    Rows(String),
     /// Something is missing that the command needs.
     #[error("{field}: is missing: {why}")]
     Missing { field: &'static str, why: String },
@@ -50,7 +47,7 @@ impl Error {
         match self {
             Error::Job(error) => error.fault(),
             Error::Store(error) => error.fault(),
-            Error::Damaged { .. } | Error::Rows(_) => Fault::Input,
+            Error::Damaged { .. } => Fault::Input,
             Error::OtherOffer { .. } | Error::Refused { .. } | Error::Sent(_) => Fault::Peer,
             Error::Contradiction { .. } | Error::Missing { .. } | Error::Setup(_) => Fault::Config,
         }

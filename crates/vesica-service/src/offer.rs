@@ -60,10 +60,7 @@ impl Offer {
             value_bytes,
             lifetime_keys: service.lifetime_keys,
             tag_bits,
-            public: public.iter().fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            }),
+            public: hex(public),
         }
     }
 
@@ -142,12 +139,17 @@ impl Offer {
 /// The name of the document in the folder of a store.
 const NAME: &str = "offer.json";
 
-/// A hash as people copy it: `sha256:` and 64 digits.
-pub fn spelled(hash: &[u8; 32]) -> String {
-    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A hash as people copy it: `sha256:` and 64 digits.
+pub fn spelled(hash: &[u8; 32]) -> String {
+    format!("sha256:{}", hex(hash))
 }
 
 #[cfg(test)]

@@ -87,16 +87,15 @@ pub fn rules(field: &str, rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>
     }
 }
 
-/// How many units are worked on at once.
+/// How many threads or units are at work at once; what is `usual` for this machine's cores where nothing is given.
 ///
 /// # Errors
 /// With how many there may be.
-pub fn workers(given: Option<u32>) -> Result<u32, SpecError> {
+pub fn workers(given: Option<u32>, usual: impl FnOnce(u32) -> u32) -> Result<u32, SpecError> {
     match given {
         Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
         Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
         Some(n) => Ok(n),
-        // Two for each core: one computes while the other waits for the network.
-        None => Ok(2 * std::thread::available_parallelism().map_or(2, |n| n.get() as u32).clamp(1, 32)),
+        None => Ok(usual(std::thread::available_parallelism().map_or(2, |n| n.get() as u32))),
     }
 }

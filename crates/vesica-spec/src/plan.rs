@@ -368,7 +368,8 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         notes,
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone(),
-        workers: workers(mine.workers)?,
+        // Two for each core: one computes while the other waits for the network.
+        workers: workers(mine.workers, |cores| 2 * cores.clamp(1, 32))?,
         patience: patience(&mine.patience)?,
         report: mine.report.clone(),
         trace: mine.trace.clone(),

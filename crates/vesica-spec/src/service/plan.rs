@@ -1,7 +1,7 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
 use super::types::{ClientSpec, ServerSpec, Service};
-use crate::checks::{check_name, distinct, memory, patience, table_format};
+use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
 use crate::error::SpecError;
 use crate::plan::TrustPlan;
 use crate::rules::{Rule, Rules};
@@ -196,7 +196,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         store: mine.store.clone(),
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
-        workers: workers(mine.workers)?,
+        workers: workers(mine.workers, |cores| cores)? as usize,
     })
 }
 
@@ -291,7 +291,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         })?,
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
-        workers: workers(mine.workers)?,
+        workers: workers(mine.workers, |cores| cores)? as usize,
         report: mine.report.clone(),
         patience: patience(&mine.patience)?,
     })
@@ -383,15 +383,6 @@ fn beside(store: &Path, ending: &str) -> PathBuf {
     name.push(".");
     name.push(ending);
     PathBuf::from(name)
-}
-
-fn workers(given: Option<u32>) -> Result<usize, SpecError> {
-    match given {
-        Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
-        Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
-        Some(n) => Ok(n as usize),
-        None => Ok(std::thread::available_parallelism().map_or(2, std::num::NonZero::get)),
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,3 @@
+//! The lattice schemes that retrieval needs.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Polynomials and matrices modulo q by the batch.
+
+#![deny(unsafe_code)]

@@ -20,6 +20,7 @@
 use crate::error::{Error, Result};
 use crate::region::Region;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 /// Heads in a block of the directory.
@@ -212,26 +213,56 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A code whose words contradict each other.
+/// A code whose words contradict each other, or are not what was written.
 #[derive(Debug)]
 pub(crate) struct Inconsistent;
 
-/// A code to search in.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    code: Code,
-    directory: &'a [u8],
-    high: &'a [u8],
-    low: &'a [u8],
+/// Where a code's bytes come from.
+pub(crate) trait Bytes {
+    /// The eight bytes from `at` on; none beyond the end, and where they are known not to be what was written.
+    fn eight(&self, at: usize) -> Option<[u8; 8]>;
 }
 
-impl<'a> View<'a> {
-    /// The code that stands at the beginning of `bytes`; none if they are too few.
-    pub(crate) fn new(code: Code, bytes: &'a [u8]) -> Option<Self> {
-        let [directory, high, low] = code.sections().map(usize::try_from);
-        let (directory, bytes) = bytes.split_at_checked(directory.ok()?)?;
-        let (high, bytes) = bytes.split_at_checked(high.ok()?)?;
-        Some(Self { code, directory, high, low: bytes.get(..low.ok()?)? })
+impl Bytes for [u8] {
+    fn eight(&self, at: usize) -> Option<[u8; 8]> {
+        self.get(at..)?.first_chunk().copied()
+    }
+}
+
+/// Words that stand one after the other.
+#[derive(Clone, Copy)]
+struct Section {
+    at: usize,
+    words: u64,
+}
+
+/// A code to search in.
+pub(crate) struct View<'a, B: ?Sized> {
+    code: Code,
+    bytes: &'a B,
+    directory: Section,
+    high: Section,
+    low: Section,
+}
+
+impl<'a, B: Bytes + ?Sized> View<'a, B> {
+    /// The code that stands in `range` of `bytes`; none if the range is too short.
+    pub(crate) fn new(code: Code, bytes: &'a B, range: Range<u64>) -> Option<Self> {
+        let mut at = range.start;
+        let [directory, high, low] = code.sections().map(|bytes| {
+            let section = usize::try_from(at).map(|at| Section { at, words: bytes / 8 });
+            at += bytes;
+            section
+        });
+        if at > range.end {
+            return None;
+        }
+        Some(Self { code, bytes, directory: directory.ok()?, high: high.ok()?, low: low.ok()? })
+    }
+
+    fn word(&self, section: Section, index: u64) -> std::result::Result<u64, Inconsistent> {
+        let at = (index < section.words).then(|| section.at + 8 * index as usize);
+        at.and_then(|at| self.bytes.eight(at)).map(u64::from_le_bytes).ok_or(Inconsistent)
     }
 
     /// The place of `number` among the numbers, from 0; none if it is not there.
@@ -244,7 +275,7 @@ impl<'a> View<'a> {
         }
         let (head, low) = self.code.split(number);
         let block = head / BLOCK;
-        let (before, end) = (word(self.directory, block)?, word(self.directory, block + 1)?);
+        let (before, end) = (self.word(self.directory, block)?, self.word(self.directory, block + 1)?);
         if before > end || end > self.code.numbers || end - before > CROWD {
             return Err(Inconsistent);
         }
@@ -254,7 +285,7 @@ impl<'a> View<'a> {
         let mut skip = (head % BLOCK) as u32;
         if skip > 0 {
             let mut index = at / WORD;
-            let mut zeros = !word(self.high, index)? & (u64::MAX << (at % WORD));
+            let mut zeros = !self.word(self.high, index)? & (u64::MAX << (at % WORD));
             let last = ((block + 1) * BLOCK + end) / WORD;
             while zeros.count_ones() < skip {
                 skip -= zeros.count_ones();
@@ -262,7 +293,7 @@ impl<'a> View<'a> {
                 if index > last {
                     return Err(Inconsistent);
                 }
-                zeros = !word(self.high, index)?;
+                zeros = !self.word(self.high, index)?;
             }
             for _ in 1..skip {
                 zeros &= zeros - 1;
@@ -275,7 +306,7 @@ impl<'a> View<'a> {
         }
         for place in place..=end {
             let at = head + place;
-            if word(self.high, at / WORD)? >> (at % WORD) & 1 == 0 {
+            if self.word(self.high, at / WORD)? >> (at % WORD) & 1 == 0 {
                 return Ok(None);
             }
             if place == end {
@@ -298,16 +329,11 @@ impl<'a> View<'a> {
         let mut low = 0;
         // Up to three words: the second one's bits belong from bit 64 - shift on, the third one's from 128 - shift.
         for i in 0..(shift + bits).div_ceil(64) {
-            let word = u128::from(word(self.low, index + u64::from(i))?);
+            let word = u128::from(self.word(self.low, index + u64::from(i))?);
             low |= if i == 0 { word >> shift } else { word << (64 * i - shift) };
         }
         Ok(low & mask(bits))
     }
-}
-
-fn word(section: &[u8], index: u64) -> std::result::Result<u64, Inconsistent> {
-    let bytes = usize::try_from(index).ok().and_then(|index| section.get(index.checked_mul(8)?..));
-    bytes.and_then(<[u8]>::first_chunk).map(|bytes| u64::from_le_bytes(*bytes)).ok_or(Inconsistent)
 }
 
 #[cfg(test)]
@@ -343,7 +369,7 @@ mod tests {
         ) {
             let numbers: BTreeSet<u128> = raw.iter().map(|number| number >> (128 - bits)).collect();
             let (code, bytes) = encoded(&numbers, bits);
-            let view = View::new(code, &bytes).unwrap();
+            let view = View::new(code, &bytes[..], 0..bytes.len() as u64).unwrap();
             for (place, &number) in numbers.iter().enumerate() {
                 prop_assert_eq!(view.find(number).unwrap(), Some(place as u64));
             }
@@ -374,7 +400,7 @@ mod tests {
                 word[2..].fill(0);
                 word[1] &= 15;
             }
-            let view = View::new(code, &bytes).unwrap();
+            let view = View::new(code, &bytes[..], 0..bytes.len() as u64).unwrap();
             for i in 0..50 {
                 if let Ok(Some(place)) = view.find(asked.wrapping_mul(2 * i + 1) >> (128 - bits)) {
                     prop_assert!(place < numbers);
@@ -398,7 +424,7 @@ mod tests {
     fn a_code_that_is_cut_anywhere_is_none() {
         let numbers: BTreeSet<u128> = (0..100).map(|i| spread(i, 70)).collect();
         let (code, bytes) = encoded(&numbers, 70);
-        assert!((0..bytes.len()).all(|length| View::new(code, &bytes[..length]).is_none()));
+        assert!((0..bytes.len()).all(|length| View::new(code, &bytes[..], 0..length as u64).is_none()));
     }
 
     #[test]

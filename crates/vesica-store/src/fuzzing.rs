@@ -23,7 +23,7 @@ pub fn manifest(bytes: &[u8]) {
 /// If a search finds a place that is none.
 pub fn part(bytes: &[u8]) {
     let Ok(header) = Header::decode(bytes, Path::new("part")) else { return };
-    let Some(body) = Body::new(&header, bytes) else { return };
+    let Some(body) = Body::new(&header, bytes, bytes.len()) else { return };
     for i in 0..64u8 {
         let tag = crate::tag::tag(&[i; 32]);
         for tag in [tag, tag >> (2 * i), u128::from(i)] {

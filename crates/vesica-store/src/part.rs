@@ -2,13 +2,14 @@
 
 use crate::backend::Mapping;
 use crate::chunks::{CHUNK, Sums};
-use crate::elias_fano::{Inconsistent, View};
+use crate::elias_fano::{Bytes, Inconsistent, View};
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::manifest::{Manifest, Part};
 use crate::value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a part says of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,25 +21,22 @@ pub(crate) enum Says {
     Nothing,
 }
 
-/// A part whose header and length were checked, over bytes that may be anything else.
-pub(crate) struct Body<'a> {
-    tags: View<'a>,
-    values: &'a [u8],
-    removed: View<'a>,
+/// The tags of a part whose header and length were checked, over bytes that may be anything else.
+pub(crate) struct Body<'a, B: ?Sized> {
+    tags: View<'a, B>,
+    removed: View<'a, B>,
 }
 
-impl<'a> Body<'a> {
-    /// The sections of a part with this header; none if its bytes are not as many as the header says.
-    pub(crate) fn new(header: &Header, bytes: &'a [u8]) -> Option<Self> {
+impl<'a, B: Bytes + ?Sized> Body<'a, B> {
+    /// The tags of a part with this header and so many bytes; none if the header says another number of bytes.
+    pub(crate) fn new(header: &Header, bytes: &'a B, length: usize) -> Option<Self> {
         let layout = header.layout();
-        if bytes.len() as u64 != layout.bytes {
+        if length as u64 != layout.bytes {
             return None;
         }
-        let section = |from: u64, to: u64| bytes.get(from as usize..to as usize);
         Some(Self {
-            tags: View::new(header.tags(), section(layout.tags, layout.values)?)?,
-            values: section(layout.values, layout.removed)?,
-            removed: View::new(header.removed(), section(layout.removed, layout.bytes)?)?,
+            tags: View::new(header.tags(), bytes, layout.tags..layout.values)?,
+            removed: View::new(header.removed(), bytes, layout.removed..layout.bytes)?,
         })
     }
 
@@ -49,12 +47,6 @@ impl<'a> Body<'a> {
         }
         Ok(self.removed.find(tag)?.map_or(Says::Nothing, |_| Says::Removed))
     }
-
-    /// The sealed value at a place, of `bytes` bytes.
-    fn sealed(&self, place: u64, bytes: usize) -> Option<&'a [u8]> {
-        let from = usize::try_from(place).ok()?.checked_mul(bytes)?;
-        self.values.get(from..from.checked_add(bytes)?)
-    }
 }
 
 /// A part of a store that is open.
@@ -63,6 +55,18 @@ pub(crate) struct Opened {
     header: Header,
     mapping: Mapping,
     sums: Sums,
+    /// Which chunks were compared with their sums, and hold.
+    intact: Vec<AtomicBool>,
+}
+
+/// A search compares each chunk with its sum when it first reads of it. A disk that changes a bit would otherwise make a key
+/// look absent that is there. Sealed values say so themselves.
+impl Bytes for Opened {
+    fn eight(&self, at: usize) -> Option<[u8; 8]> {
+        let eight = self.mapping.get(at..)?.first_chunk().copied()?;
+        // Eight bytes may stand in two chunks.
+        [at, at + 7].into_iter().all(|at| self.is_intact(at / CHUNK)).then_some(eight)
+    }
 }
 
 impl Opened {
@@ -92,12 +96,13 @@ impl Opened {
         if mapping.len() as u64 != expected {
             return Err(Error::damaged(&path, "its length changed while it was opened"));
         }
-        let opened = Self { header: Header::decode(&mapping, &path)?, path, mapping, sums };
+        let intact = (0..sums.len()).map(|_| AtomicBool::new(false)).collect();
+        let opened = Self { header: Header::decode(&mapping, &path)?, path, mapping, sums, intact };
         opened.verify_chunk(0)?;
         let Header { tag_bits, value, entries, removed, .. } = opened.header;
         let agrees = (tag_bits, value, entries, removed)
             == (manifest.tag_bits(), manifest.shape.value, part.entries, part.removed);
-        match agrees && Body::new(&opened.header, &opened.mapping).is_some() {
+        match agrees && Body::new(&opened.header, &opened, opened.mapping.len()).is_some() {
             true => Ok(opened),
             false => Err(Error::damaged(&opened.path, "its header does not agree with the manifest")),
         }
@@ -111,13 +116,24 @@ impl Opened {
     ///
     /// # Errors
     /// [`Error::Bug`] if they are not as long as when the part was opened.
-    pub(crate) fn body(&self) -> Result<Body<'_>> {
-        Body::new(&self.header, &self.mapping).ok_or_else(|| Error::Bug("a mapped part changed its length".into()))
+    pub(crate) fn body(&self) -> Result<Body<'_, Self>> {
+        Body::new(&self.header, self, self.mapping.len())
+            .ok_or_else(|| Error::Bug("a mapped part changed its length".into()))
     }
 
-    /// What [`Inconsistent`] means in this part.
+    /// What [`Inconsistent`] means in this part: a chunk that is not what was written, or one that was written wrong.
     pub(crate) fn contradicts_itself(&self) -> Error {
-        Error::damaged(&self.path, "its tags contradict its directory")
+        let unsure = (0..self.sums.len()).filter(|&number| !self.intact[number as usize].load(Ordering::Relaxed));
+        let damaged = unsure.map(|number| self.verify_chunk(number)).find_map(Result::err);
+        damaged.unwrap_or_else(|| Error::damaged(&self.path, "its tags contradict its directory"))
+    }
+
+    fn is_intact(&self, number: usize) -> bool {
+        let intact = &self.intact[number];
+        if !intact.load(Ordering::Relaxed) {
+            intact.store(self.verify_chunk(number as u64).is_ok(), Ordering::Relaxed);
+        }
+        intact.load(Ordering::Relaxed)
     }
 
     /// The value of `output`, whose tag is at `place`.
@@ -129,7 +145,10 @@ impl Opened {
         if bytes == 0 {
             return Err(Error::Bug("a value was asked for in a store of tags alone".into()));
         }
-        let sealed = Body::new(&self.header, &self.mapping).and_then(|body| body.sealed(place, bytes));
+        let layout = self.header.layout();
+        let values = self.mapping.get(layout.values as usize..layout.removed as usize);
+        let from = usize::try_from(place).ok().and_then(|place| place.checked_mul(bytes));
+        let sealed = values.zip(from).and_then(|(values, from)| values.get(from..from.checked_add(bytes)?));
         sealed
             .and_then(|sealed| value::open(output, &self.header.salt, sealed))
             .ok_or_else(|| Error::damaged(&self.path, format!("the value of its entry {place} does not open")))

@@ -32,7 +32,7 @@ mod tests {
             tags.iter().for_each(|&tag| encoder.push(tag).unwrap());
             encoder.finish().unwrap();
             let bytes = std::fs::read(file.path()).unwrap();
-            let view = crate::elias_fano::View::new(code, &bytes).unwrap();
+            let view = crate::elias_fano::View::new(code, &bytes[..], 0..bytes.len() as u64).unwrap();
             let is_false = |i: &u64| view.find(first(tag(&output(n + i)), bits)).unwrap().is_some();
             let false_matches = (0..asked).filter(is_false).count() as f64;
             let expected = asked as f64 * tags.len() as f64 / 2f64.powi(bits as i32);

@@ -25,6 +25,9 @@ pub enum Command {
     Demo(Demo),
     Gen(Gen),
     Cert(Cert),
+    Invite(Invite),
+    Accept(Accept),
+    Confirm(Confirm),
     Check(Check),
     Plan(Plan),
     Run(Run),
@@ -123,6 +126,89 @@ pub struct Cert {
     /// The party's name, as it stands in the job
     pub name: String,
     /// Folder for the two files; made if need be
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+}
+
+/// Invite a partner: your job file, and a small file that they answer.
+///
+/// Makes your identity if there is none, your job file, and NAME.invite for the partner, in which nothing is secret: what is
+/// proposed, your address and your fingerprint. The partner types `vesica accept NAME.invite` and sends you a line, which you
+/// give to `vesica confirm`. Never replaces a file.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  vesica invite --as alice --to bob --table customers.csv --key id --listen alice.example:5300 --protocol rr22")]
+pub struct Invite {
+    /// Your name in the job
+    #[arg(long = "as", value_name = "NAME")]
+    pub from: String,
+    /// The partner's name in the job
+    #[arg(long, value_name = "NAME")]
+    pub to: String,
+    #[command(flatten)]
+    pub table: OwnTable,
+    /// Where the partner reaches you
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: String,
+    /// The protocol
+    #[arg(long, value_name = "P", default_value = "rr22")]
+    pub protocol: String,
+    /// The curve, for protocols that have one
+    #[arg(long, value_name = "C")]
+    pub curve: Option<String>,
+    /// Against whom the protocol protects: semi-honest or malicious
+    #[arg(long, value_name = "S")]
+    pub security: Option<String>,
+    /// Who gets the result; both, where it is not given
+    #[arg(long, value_name = "NAME")]
+    pub learns: Vec<String>,
+    /// What may be told beyond the intersection, by its name
+    #[arg(long, value_name = "REVEAL")]
+    pub accept: Vec<String>,
+    /// What the job is called; both names, where it is not given
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+}
+
+/// Accept an invitation: your job file, and a line for whoever invites.
+///
+/// Says in plain words what you would agree to and who would learn what, makes your identity if there is none and your job
+/// file, and prints a line to send back. Six words are shown on both sides: compare them by telephone. Never replaces a file.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  vesica accept bob.invite --table clients.parquet --key client_id")]
+pub struct Accept {
+    /// The invitation
+    #[arg(value_name = "FILE")]
+    pub invitation: PathBuf,
+    #[command(flatten)]
+    pub table: OwnTable,
+}
+
+/// Confirm a partner's reply: whom to trust goes into your job file.
+///
+/// Shows the six words that the partner was shown. Compare them by telephone: if one differs, somebody stands between you.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  vesica confirm bob/sha256:12ab…")]
+pub struct Confirm {
+    /// The line that the partner sent
+    #[arg(value_name = "LINE")]
+    pub line: String,
+    /// Folder with the invitation and the job
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
+/// Your table, and where the files go.
+#[derive(Args, Debug)]
+pub struct OwnTable {
+    /// Your table: CSV, Parquet or Arrow
+    #[arg(long, value_name = "FILE")]
+    pub table: PathBuf,
+    /// A key column of your table; give it again for further ones
+    #[arg(long, value_name = "COLUMN", required = true)]
+    pub key: Vec<String>,
+    /// Folder for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
 }

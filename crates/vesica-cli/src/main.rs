@@ -13,6 +13,7 @@ mod generate;
 mod import;
 mod info;
 mod interrupt;
+mod invite;
 mod man;
 mod output;
 mod plan;
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Cert(args) => cert::run(args),
+        Command::Invite(args) => invite::invite(args),
+        Command::Accept(args) => invite::accept(args),
+        Command::Confirm(args) => invite::confirm(args),
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),

@@ -136,7 +136,6 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         }
         Cut::Whole => (sizes.keys.iter().sum::<u64>() * suite.memory()).min(Share::InFlight.of(plan.memory) as u64),
     };
-    let names = |parties: &[Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let one_machine = on_one_machine(plan);
     let sum: f64 = parties.iter().map(|side| side.cpu_s).sum();
     let cores = f64::from(cores.max(1));
@@ -162,7 +161,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         cpu: vesica_cpu::Backend::chosen().name().to_owned(),
         guesses: suite.guesses(&sizes),
         expects: plan.expects(&sizes),
-        reveals: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),
+        reveals: crate::invite::reveals(plan),
         me: usize::from(plan.me.place()),
     })
 }
@@ -276,9 +275,7 @@ impl Forecast {
             self.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));
         }
         let _ = writeln!(text, "Who will learn what:");
-        for r in &self.reveals {
-            let _ = writeln!(text, "  {}: {}", r.to.join(" and "), r.what);
-        }
+        text += &report::who_learns_what(&self.reveals);
         text
     }
 }

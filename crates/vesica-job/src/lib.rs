@@ -13,6 +13,7 @@ mod forecast;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
+mod invite;
 mod io;
 mod local;
 mod meet;
@@ -30,6 +31,7 @@ mod units;
 pub use check::{Checked, Finding, check};
 pub use error::JobError;
 pub use forecast::{Forecast, forecast};
+pub use invite::{fresh_number, has_keys, would_learn};
 pub use io::{Io, Target};
 pub use meet::difference::Difference;
 pub use run::run;

@@ -9,6 +9,7 @@
 mod accept;
 mod checks;
 mod error;
+mod invitation;
 mod join;
 mod memory;
 mod parse;
@@ -17,10 +18,12 @@ mod rules;
 pub mod schema;
 pub mod service;
 mod types;
+mod words;
 
 pub use accept::{Accept, All, Extra};
 pub use checks::check_name;
 pub use error::SpecError;
+pub use invitation::{Head, Invitation, OwnTable, Reply};
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};

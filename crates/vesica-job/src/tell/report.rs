@@ -203,6 +203,11 @@ impl Host {
     }
 }
 
+/// Who learns what, a line each.
+pub fn who_learns_what(revealed: &[Revealed]) -> String {
+    revealed.iter().map(|r| format!("  {}: {}\n", r.to.join(" and "), r.what)).collect()
+}
+
 /// `reveals`, with the parties' names.
 pub fn revealed(reveals: &[Reveal], parties: &[String], learners: &[String]) -> Vec<Revealed> {
     let to = |learner| match learner {
@@ -336,9 +341,7 @@ impl Report {
             self.chosen.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));
         }
         let _ = writeln!(text, "\nWho learned what:");
-        for r in &self.revealed {
-            let _ = writeln!(text, "  {}: {}", r.to.join(" and "), r.what);
-        }
+        text += &who_learns_what(&self.revealed);
         let held = |(name, keys): (&str, u64)| format!("{name} holds {}", count(keys));
         let all = self.chosen.peers.iter().map(|peer| (peer.name.as_str(), peer.keys));
         let all: Vec<String> = [(self.job.party.as_str(), o.keys)].into_iter().chain(all).map(held).collect();

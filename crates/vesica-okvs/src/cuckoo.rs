@@ -20,9 +20,9 @@ pub struct Cuckoo {
 pub struct Entry(u32);
 
 impl Entry {
-    const NONE: Entry = Entry(u32::MAX);
+    pub(crate) const NONE: Entry = Entry(u32::MAX);
 
-    fn new(key: usize, which: usize) -> Self {
+    pub(crate) fn new(key: usize, which: usize) -> Self {
         Self((key as u32) << 2 | which as u32)
     }
 
@@ -31,7 +31,7 @@ impl Entry {
         (self.0 >> 2) as usize
     }
 
-    /// By which of the three hash functions it is here, from 0.
+    /// By which of the hash functions it is here, from 0.
     pub fn which(self) -> usize {
         (self.0 & 3) as usize
     }

@@ -1,4 +1,4 @@
-//! Sets of keys into vectors: oblivious key-value stores, and cuckoo tables.
+//! Sets of keys into vectors: oblivious key-value stores, and tables of bins.
 //!
 //! A store encodes n pairs (key, value) as a vector such that a fixed linear function of the vector, chosen by the key and
 //! a seed, gives the key's value: `decode(store, key) = value`. From keys that are not in it comes what looks random; if the
@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod band;
+mod bins;
 mod cuckoo;
 mod error;
 mod paxos;
@@ -39,6 +40,7 @@ mod tests;
 mod value;
 
 pub use band::Band;
+pub use bins::{Bins, Table};
 pub use cuckoo::{Cuckoo, Entry, Simple};
 pub use error::Error;
 pub use paxos::Paxos;

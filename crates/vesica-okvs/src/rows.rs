@@ -44,6 +44,15 @@ pub(crate) fn scale(word: u32, range: u32) -> u32 {
     ((u64::from(word) * u64::from(range)) >> 32) as u32
 }
 
+/// Two different places in [0, range), all pairs alike, from 64 random bits; `range` is at least 2.
+#[inline(always)]
+pub(crate) fn two(random: Block, range: u32) -> [u32; 2] {
+    let [a, b] = [random.0 as u32, (random.0 >> 32) as u32];
+    let a = scale(a, range);
+    let b = scale(b, range - 1);
+    [a, b + u32::from(b >= a)]
+}
+
 /// Three different places in [0, range), all triples alike, from 96 random bits; `range` is at least 3.
 #[inline(always)]
 pub(crate) fn three(random: Block, range: u32) -> [u32; 3] {
@@ -77,6 +86,24 @@ mod tests {
             } else {
                 // 1000 expected, five deviations are 158.
                 assert!((840..1160).contains(&count), "{a} {b} {c}: {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_are_different_and_all_occur_alike() {
+        let mut prg = Prg::new(Block(2));
+        for range in [2u32, 3, 5] {
+            let mut seen = vec![0u32; (range * range) as usize];
+            let pairs = range * (range - 1);
+            for _ in 0..1000 * pairs {
+                let [a, b] = two(prg.block(), range);
+                seen[(a * range + b) as usize] += 1;
+            }
+            for (pair, &count) in (0..).zip(&seen) {
+                // 1000 expected, five deviations are 158.
+                let alike = if pair / range == pair % range { 0..1 } else { 840..1160 };
+                assert!(alike.contains(&count), "{pair} of {range}: {count}");
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use vesica_block::Block;
 use vesica_block::prg::Prg;
-use vesica_okvs::{Band, Cuckoo, Okvs, Paxos};
+use vesica_okvs::{Band, Bins, Cuckoo, Okvs, Paxos};
 use vesica_params::{Level, cuckoo, okvs};
 use vesica_types::Digest;
 
@@ -80,5 +80,26 @@ fn cuckoo_tables_fail_no_more_often_than_their_bounds() {
         let measured = log2_failures(trials, |seed| Cuckoo::new(bins, seed).table(&keys).is_err());
         let bound = cuckoo::CUCKOO.slope * (cuckoo::CUCKOO.threshold - expansion);
         assert!(measured <= bound, "{n}, {expansion}: 2^{measured}");
+    }
+}
+
+/// Nine keys of ten, or of twelve, in one pair of three bins are too many: the union bound of vesica_params::bins, and how near it is.
+#[test]
+fn bins_fail_as_seldom_as_their_bound_says_and_not_much_less() {
+    for (n, trials, bound) in [(10, 40_000, -9.36f64), (12, 5000, -4.89)] {
+        let keys = keys(n);
+        let measured = log2_failures(trials, |seed| Bins::new(3, seed).table(&keys).is_err());
+        assert!(measured <= bound && measured > bound - 2.5, "{n}: 2^{measured}");
+    }
+}
+
+/// Tables exist up to 98 % full; the bound, which counts sets of bins, asks for 1.27 slots a key and more.
+#[test]
+fn bins_have_their_threshold() {
+    let keys = keys(4000);
+    for (bins, refused) in [(1010, 20), (1040, 0)] {
+        let mut seeds = Prg::new(Block(7));
+        let failed = (0..20).filter(|_| Bins::new(bins, seeds.block()).table(&keys).is_err()).count();
+        assert_eq!(failed, refused, "{bins} bins");
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! Code asks for a guarantee, not for numbers: [`tag_bytes`] for a bound on false matches, [`unit_capacity`] for a bound
 //! on overflow. What is spent once a job (a failure probability of 2^-σ) is spread over the whole job here, by the
-//! union bound, so that no caller has to think of it. Named sets ([`bch`], [`cuckoo`], [`curve`], [`okvs`]) are never edited: a better one is a new id.
+//! union bound, so that no caller has to think of it. Named sets ([`bch`], [`bins`], [`cuckoo`], [`curve`], [`okvs`]) are never edited: a better one is a new id.
 
 #![forbid(unsafe_code)]
 
 pub mod bch;
+pub mod bins;
 mod bounds;
 pub mod cuckoo;
 pub mod curve;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bc22;
 pub mod dh;
 mod dleq;
 pub mod ecdh_oprf;
@@ -13,6 +14,7 @@ pub mod function;
 pub mod kkrt;
 pub mod mini;
 pub mod ot;
+mod outer;
 pub mod rfc9497;
 pub mod vole;
 

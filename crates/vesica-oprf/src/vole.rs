@@ -20,7 +20,6 @@
 //! Differs from the papers: H_B and H_o are keyed by the run and the unit; H_o takes the key too in both modes.
 
 use std::marker::PhantomData;
-use vesica_block::blake::{self, Message};
 use vesica_block::hash::Permutation;
 use vesica_block::prg::Prg;
 use vesica_block::{Block, gf64, gf128};
@@ -33,6 +32,7 @@ use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
 
+use crate::outer::Outer;
 use crate::{Oprf, Prf, Receiver, Sender};
 
 /// What both parties agreed on.
@@ -97,9 +97,6 @@ pub trait Shape: Copy + Send + Sync {
     fn seeded(self, seed: Block) -> Self::Okvs;
 }
 
-/// Values that are hashed at once.
-const HASHED: usize = 128;
-
 /// Seeds that the receiver tries before it gives up: a store fails with probability 2^-40 a job at most.
 const TRIES: usize = 3;
 
@@ -114,7 +111,7 @@ impl<B: Field, S: Shape> Vole<B, S> {
     }
 
     fn hashes(&self, unit: UnitId) -> Hashes {
-        Hashes::new(&self.params.session, unit, self.malicious())
+        Hashes::new(&self.params.session, unit, self.params.security)
     }
 
     /// Bytes of the receiver's message of step 3.
@@ -249,27 +246,16 @@ struct Hashes {
     commit: [u8; 32],
 }
 
-/// H_o. Against a peer that follows the protocol it must look random at points Decode(C, y) + Δ·d, for a Δ that is not known
-/// and a d != 0 that may be: correlation robustness. Against one that does not it is a random oracle of value and key.
-enum Outer {
-    /// CR(CR(v) + y), CR(x) = π(x) + x with AES under a key of the unit ([GKWY20], section 7).
-    Robust(Permutation),
-    /// BLAKE3 under a key of the unit.
-    Oracle([u8; 32]),
-}
-
 impl Hashes {
-    fn new(session: &[u8; 32], unit: UnitId, malicious: bool) -> Self {
+    fn new(session: &[u8; 32], unit: UnitId, security: Security) -> Self {
         let key = |context: &str| {
             let mut hash = blake3::Hasher::new_derive_key(context);
             hash.update(session).update(&unit.0.to_le_bytes());
             *hash.finalize().as_bytes()
         };
-        let permutation = |key: [u8; 32]| Permutation::new(split_block(&key).0);
-        let outer = key("vesica 2026 vole oprf outer");
         Self {
-            inner: permutation(key("vesica 2026 vole oprf inner")),
-            outer: if malicious { Outer::Oracle(outer) } else { Outer::Robust(permutation(outer)) },
+            inner: Permutation::new(split_block(&key("vesica 2026 vole oprf inner")).0),
+            outer: Outer::new(key("vesica 2026 vole oprf outer"), security),
             commit: key("vesica 2026 vole oprf offset"),
         }
     }
@@ -283,25 +269,8 @@ impl Hashes {
 
     /// v[i] ← H_o(v[i] + w, x[i]).
     fn outer(&self, v: &mut [Block], w: Block, xs: &[Digest]) {
-        match &self.outer {
-            Outer::Robust(permutation) => {
-                permutation.cr(v);
-                v.iter_mut().zip(xs).for_each(|(v, &x)| *v ^= x.into());
-                permutation.cr(v);
-            }
-            Outer::Oracle(key) => {
-                let message = |(&v, x): (&Block, &Digest)| {
-                    let input = [(v ^ w).to_le_bytes(), x.0];
-                    Message::new(input.as_flattened()).expect("32 bytes are short enough")
-                };
-                let mut hashes = [[0; 32]; HASHED];
-                for (v, xs) in v.chunks_mut(HASHED).zip(xs.chunks(HASHED)) {
-                    let messages: Vec<Message> = v.iter().zip(xs).map(message).collect();
-                    blake::keyed(key, &messages, &mut hashes);
-                    v.iter_mut().zip(&hashes).for_each(|(v, hash)| *v = split_block(hash).0);
-                }
-            }
-        }
+        v.iter_mut().for_each(|v| *v ^= w);
+        self.outer.hash(v, xs);
     }
 
     /// A commitment to the offset in the first 16 bytes of `opening`; the other 32 hide it.
@@ -363,7 +332,7 @@ impl Shape for BandShape {
 }
 
 /// The block at the front.
-fn split_block(bytes: &[u8]) -> (Block, &[u8]) {
+pub(crate) fn split_block(bytes: &[u8]) -> (Block, &[u8]) {
     let (front, rest) = bytes.split_first_chunk().expect("16 bytes and more");
     (Block::from_le_bytes(*front), rest)
 }

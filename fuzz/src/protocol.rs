@@ -5,14 +5,15 @@ use std::sync::{Arc, LazyLock, Mutex};
 use vesica_block::Block;
 use vesica_curve::{Blind, Curve25519, FourQ, Group, P256, Ristretto255, Secp256k1, Sm2};
 use vesica_oprf::Oprf;
+use vesica_oprf::bc22::{self, Bc22};
 use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
-use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::mini::{self, Mini};
+use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
-use vesica_params::{Level, cuckoo, lpn, okvs};
+use vesica_params::{Level, bins, cuckoo, lpn, okvs};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::hash;
 use vesica_psi::oprf::{self, Role};
@@ -33,7 +34,7 @@ pub struct Case {
 }
 
 /// Protocols that a [`Case`] may name.
-const PROTOCOLS: u8 = 18;
+const PROTOCOLS: u8 = 22;
 
 impl Case {
     /// Every case.
@@ -84,10 +85,11 @@ impl Case {
             14 => side.rr22::<Block, _>(low_comm(), malicious, lines, rng),
             15 => side.ot::<2, 3, 12>(&NARROW, honest, lines, rng),
             16 => side.ot::<4, 6, 24>(&WIDE, malicious, lines, rng),
+            17 => side.mini(1, lines, rng),
+            18 => side.mini(u64::MAX, lines, rng),
+            19 => side.bc22(honest, lines, rng),
+            20 => side.bc22(malicious, lines, rng),
             _ => side.hash(lines, rng),
-            15 => side.hash(lines, rng),
-            16 => side.mini(1, lines, rng),
-            _ => side.mini(u64::MAX, lines, rng),
         }
     }
 }
@@ -128,6 +130,14 @@ impl Side {
         self.psi(&Kkrt::new(kkrt::Params { session: SESSION, bins, width: 448 }), lines, rng)
     }
 
+    fn bc22(self, security: Security, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        let bins = bins::bins(self.received, 1, Level::STANDARD).expect("a small table");
+        let params = bc22::Params { session: SESSION, bins, code: &lpn::SETS[0], security };
+        // Against parties that may deviate only one can learn.
+        let both = self.both && security == Security::SemiHonest;
+        Self { both, ..self }.psi(&Bc22::new(params), lines, rng)
+    }
+
     fn ot<const K: usize, const W: usize, const R: usize>(
         self,
         code: &'static BchSet,
@@ -140,6 +150,8 @@ impl Side {
         let both = self.both && security == Security::SemiHonest;
         let params = ot::Params { session: SESSION, shape, code, security };
         Self { both, ..self }.psi(&Ot::<K, W, R>::new(params), lines, rng)
+    }
+
     /// For a sender with so many keys that the receiver's are encoded in a polynomial, or in a store.
     fn mini(self, m: u64, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let encoding = vesica_params::mini::encoding(self.received, m, 1, Level::STANDARD).expect("a small set");

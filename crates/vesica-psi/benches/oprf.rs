@@ -30,6 +30,8 @@ fn main() {
             bench.bench_function("kkrt", |b| b.iter(|| job.run(job.kkrt())));
             bench.bench_function("ot", |b| b.iter(|| job.run(job.ot::<2, 3, 12>(Security::SemiHonest))));
             bench.bench_function("ot malicious", |b| b.iter(|| job.run(job.ot::<4, 6, 24>(Security::Malicious))));
+            bench.bench_function("bc22", |b| b.iter(|| job.run(job.bc22(Security::SemiHonest))));
+            bench.bench_function("bc22 malicious", |b| b.iter(|| job.run(job.bc22(Security::Malicious))));
             bench.bench_function("mini-psi", |b| b.iter(|| job.run(job.mini())));
             bench.bench_function("ecdh, one learner", |b| b.iter(|| job.run(job.dh())));
         }

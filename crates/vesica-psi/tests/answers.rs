@@ -100,11 +100,15 @@ fn answer<O: Oprf<Key: 'static>>(choose: impl Choose<O>, (others, seed): (u64, u
     (answer.bytes, values)
 }
 
-/// KKRT's answer is the same bytes.
+/// The answer of KKRT and of PCG-PSI is the same bytes.
 #[test]
-fn the_answer_of_kkrt_is_a_function_of_the_intersection() {
-    let answers = VARIANTS.map(|variant| answer(sides::kkrt(448), variant).0);
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "the answer depends on more than the intersection");
+fn the_answer_of_kkrt_and_of_bc22_is_a_function_of_the_intersection() {
+    fn check<O: Oprf<Key: 'static>>(choose: impl Choose<O>) {
+        let answers = VARIANTS.map(|variant| answer(choose, variant).0);
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "the answer depends on more than the intersection");
+    }
+    check(sides::kkrt(448));
+    check(sides::bc22(Security::SemiHonest));
 }
 
 /// The answer of RR22, and of transfers with a store, is a bit for each place of the sender's own list, whose order depends on the function that both drew. Read
@@ -216,6 +220,7 @@ fn messages_have_the_same_lengths_in_the_same_order() {
     an_oprf_keeps_its_shape("mini-psi, polynomial", sides::mini(1), false);
     an_oprf_keeps_its_shape("mini-psi, store", sides::mini(sides::STORED), false);
     an_oprf_keeps_its_shape("malicious rr22", sides::rr22::<Block, _>(Security::Malicious, sides::paxos), false);
+    an_oprf_keeps_its_shape("malicious bc22", sides::bc22(Security::Malicious), false);
     an_oprf_keeps_its_shape("malicious ot", sides::ot_wide(Security::Malicious), false);
     for both in [false, true] {
         an_oprf_keeps_its_shape("ot", sides::ot_narrow(), both);
@@ -223,6 +228,7 @@ fn messages_have_the_same_lengths_in_the_same_order() {
         an_oprf_keeps_its_shape("fast", sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos), both);
         an_oprf_keeps_its_shape("low-comm", sides::rr22::<Block, _>(Security::SemiHonest, sides::band), both);
         an_oprf_keeps_its_shape("kkrt", sides::kkrt(448), both);
+        an_oprf_keeps_its_shape("bc22", sides::bc22(Security::SemiHonest), both);
         an_oprf_keeps_its_shape("ecdh-oprf", sides::ecdh_oprf::<Ristretto255>(), both);
     }
 }

@@ -3,6 +3,7 @@
 mod sides;
 
 use sides::Side;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vesica_block::Block;
@@ -233,7 +234,7 @@ fn a_hostile_peer_of_kkrt_gets_an_error_that_names_it() {
     }
 }
 
-fn ot_finds_what_is_common<O: Oprf<Key: 'static>>(name: &str, choose: impl sides::Choose<O>, may_both: bool) {
+fn finds_what_is_common<O: Oprf<Key: 'static>>(name: &str, choose: impl sides::Choose<O>, may_both: bool) {
     let check = |case: &str, xs: Vec<Digest>, ys: Vec<Digest>, pad: usize, both: bool| {
         let (n, m) = (xs.len() + pad, ys.len() + 2 * pad);
         let (a, b) = two(
@@ -256,9 +257,9 @@ fn ot_finds_what_is_common<O: Oprf<Key: 'static>>(name: &str, choose: impl sides
 
 #[test]
 fn ot_finds_what_the_ideal_functionality_does() {
-    ot_finds_what_is_common("75 bits", sides::ot_narrow(), true);
-    ot_finds_what_is_common("248 bits", sides::ot_wide(Security::SemiHonest), true);
-    ot_finds_what_is_common("248 bits, malicious", sides::ot_wide(Security::Malicious), false);
+    finds_what_is_common("75 bits", sides::ot_narrow(), true);
+    finds_what_is_common("248 bits", sides::ot_wide(Security::SemiHonest), true);
+    finds_what_is_common("248 bits, malicious", sides::ot_wide(Security::Malicious), false);
 }
 
 #[test]
@@ -273,6 +274,49 @@ fn a_hostile_peer_of_ot_gets_an_error_that_names_it() {
         let malicious = |role, first| side(role, first).run(sides::ot_wide(Security::Malicious));
         names_its_peer(&format!("{role:?}, malicious"), 7, || malicious(role, 0), || malicious(other, 100));
     }
+}
+
+#[test]
+fn bc22_finds_what_the_ideal_functionality_does() {
+    finds_what_is_common("semi-honest", sides::bc22(Security::SemiHonest), true);
+    finds_what_is_common("malicious", sides::bc22(Security::Malicious), false);
+}
+
+/// What cannot be noticed is a coefficient that was changed: the polynomial has other roots, no more.
+#[test]
+fn a_hostile_peer_of_bc22_gets_an_error_that_names_it() {
+    for security in [Security::SemiHonest, Security::Malicious] {
+        for (role, other) in [(Role::Receiver, Role::Sender), (Role::Sender, Role::Receiver)] {
+            let side = |role, first| {
+                let (n, m) = if role == Role::Receiver { (700, 710) } else { (710, 700) };
+                Side::new(role, digests(first, first + n as u64), (n, m), false).run(sides::bc22(security))
+            };
+            names_its_peer(&format!("{role:?} {security:?}"), 6, || side(role, 0), || side(other, 100));
+        }
+    }
+}
+
+/// A receiver whose table holds a fifth more keys than it declared learns of all of them: the bound that is printed, one for each slot,
+/// is nearly reached.
+#[test]
+fn a_receiver_of_bc22_that_fills_its_slots_tests_more_keys_than_it_declared() {
+    let function = sides::bc22(Security::Malicious)(1000);
+    let (xs, ys) = (digests(0, 1200), digests(0, 3000));
+    let (found, values) = two(
+        |lines, rng| {
+            let ch = lines.peer().unwrap();
+            function.receiver(ch, rng).unwrap().receive(UnitId(0), &xs, ch, rng).unwrap()
+        },
+        |lines, rng| {
+            let ch = lines.peer().unwrap();
+            let key = function.sender(ch, rng).unwrap().send(UnitId(0), ch, rng).unwrap();
+            let mut values = Vec::new();
+            key.eval(&ys, &mut values);
+            values
+        },
+    );
+    let tags: HashSet<u128> = values.iter().map(|value| value.0).collect();
+    assert_eq!(found.iter().filter(|value| tags.contains(&value.0)).count(), 1200);
 }
 
 /// A receiver whose rows are no words hears nothing of the sender's keys: no tag is sent before the check.
@@ -418,11 +462,9 @@ fn a_sender_of_more_keys_than_it_said_is_refused() {
     assert!(error.to_string().contains("bob") && error.to_string().contains("more keys than it said"), "{error}");
 }
 
-/// The sender can compute the whole answer, so no change of it goes unnoticed.
-#[test]
-fn every_spoiled_answer_of_kkrt_is_noticed() {
-    let alice = || kkrt(Role::Sender, digests(0, 50), (52, 45), true);
-    let bob = || kkrt(Role::Receiver, digests(20, 60), (45, 52), true);
+fn every_spoiled_answer_is_noticed<O: Oprf<Key: 'static>>(choose: impl sides::Choose<O>) {
+    let alice = || Side::new(Role::Sender, digests(0, 50), (52, 45), true).run(choose);
+    let bob = || Side::new(Role::Receiver, digests(20, 60), (45, 52), true).run(choose);
     let (_, (_, messages)) = recorded(alice(), bob());
     let answer = messages.iter().filter(|message| message.sent).count() - 1;
     for attack in Attack::ALL {
@@ -431,6 +473,13 @@ fn every_spoiled_answer_of_kkrt_is_noticed() {
         assert_eq!(error.fault(), Fault::Peer, "{attack:?}: {error}");
         assert!(error.to_string().contains("bob"), "{error}");
     }
+}
+
+/// The sender can compute the whole answer, so no change of it goes unnoticed.
+#[test]
+fn every_spoiled_answer_of_kkrt_and_of_bc22_is_noticed() {
+    every_spoiled_answer_is_noticed(sides::kkrt(448));
+    every_spoiled_answer_is_noticed(sides::bc22(Security::SemiHonest));
 }
 
 fn agrees_with_the_ideal_functionality<B: Field>(security: Security, both: bool) {

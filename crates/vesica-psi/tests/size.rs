@@ -7,8 +7,8 @@ use job::Job;
 use vesica_ot::Security;
 use vesica_psi::ideal;
 
-/// RR22 in both modes, KKRT and the function from transfers find exactly what both sides have, in units as large as a job's.
-/// RR22 in both modes, KKRT and Mini-PSI find exactly what both sides have, in units as large as a job's.
+/// RR22 in both modes, KKRT, the function from transfers, Mini-PSI and PCG-PSI find exactly what both sides have, in units as large as a
+/// job's.
 fn loses_nothing(rows: usize) {
     let job = Job::new(rows, rows.div_ceil(1 << 18) as u32, 1000);
     let want: Vec<Vec<u32>> = job.xs.iter().zip(&job.ys).map(|(x, y)| ideal::intersection(&x.keys, &y.keys)).collect();
@@ -27,6 +27,8 @@ fn loses_nothing(rows: usize) {
     check("ot", job.run(job.ot::<2, 3, 12>(Security::SemiHonest)));
     check("ot, malicious", job.run(job.ot::<4, 6, 24>(Security::Malicious)));
     check("mini-psi", job.run(job.mini()));
+    check("bc22", job.run(job.bc22(Security::SemiHonest)));
+    check("bc22, malicious", job.run(job.bc22(Security::Malicious)));
 }
 
 #[test]

@@ -223,6 +223,21 @@ fn mini_psi() {
 }
 
 #[test]
+fn bc22() {
+    let mut transcripts = Map::new();
+    for both in [false, true] {
+        let mut add = |case: &str, transcript| transcripts.insert(format!("{case}, {}", learners(both)), transcript);
+        add("semi-honest", oprf(sides::bc22(Security::SemiHonest), both, 10));
+        if !both {
+            add("malicious", oprf(sides::bc22(Security::Malicious), both, 16));
+            add("semi-honest, by trees", oprf_of(many_keys(), sides::bc22(Security::SemiHonest), both, 10));
+            add("malicious, by trees", oprf_of(many_keys(), sides::bc22(Security::Malicious), both, 16));
+        }
+    }
+    check("bc22", transcripts);
+}
+
+#[test]
 fn hash() {
     let [(xs, n), (ys, m)] = keys();
     let mut transcripts = Map::new();

@@ -5,6 +5,7 @@ use vesica_block::Block;
 use vesica_curve::Curve25519;
 use vesica_okvs::Value;
 use vesica_oprf::Oprf;
+use vesica_oprf::bc22::{self, Bc22};
 use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::mini::{self, Mini};
@@ -12,7 +13,7 @@ use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::okvs::{BandShape, PaxosShape};
-use vesica_params::{Level, code_width, cuckoo, lpn, okvs, tag_bytes};
+use vesica_params::{Level, bins, code_width, cuckoo, lpn, okvs, tag_bytes};
 use vesica_psi::oprf::{self, Role};
 use vesica_session::{Result, SessionRng, Unit};
 use vesica_testkit::{digests, two};
@@ -99,6 +100,12 @@ impl Job {
     #[allow(dead_code, reason = "the benchmark compares with it")]
     pub fn dh(&self) -> Dh<Curve25519> {
         Dh::new(dh::Params { session: [9; 32], keys: self.capacity() as usize })
+    }
+
+    /// PCG-PSI.
+    pub fn bc22(&self, security: Security) -> Bc22 {
+        let bins = bins::bins(self.capacity(), self.units(), Level::STANDARD).expect("as above");
+        Bc22::new(bc22::Params { session: [9; 32], bins, code: &lpn::SETS[0], security })
     }
 
     /// KKRT.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vesica_curve::{Blind, Group};
 use vesica_oprf::Oprf;
+use vesica_oprf::bc22::{self, Bc22};
 use vesica_oprf::dh::{self, Dh};
 use vesica_oprf::ecdh_oprf::{self, EcdhOprf};
 use vesica_oprf::kkrt::{self, Kkrt};
@@ -16,7 +17,7 @@ use vesica_oprf::vole::{Field, Params, Shape, Vole};
 use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
-use vesica_params::{Level, cuckoo, lpn, okvs};
+use vesica_params::{Level, bins, cuckoo, lpn, okvs};
 use vesica_psi::count::{self, Count};
 use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
@@ -118,6 +119,15 @@ pub fn ot_narrow() -> impl Choose<ot::Narrow> {
 pub fn ot_wide(security: Security) -> impl Choose<ot::Wide> {
     ot(&WIDE, security)
 }
+
+/// PCG-PSI's function.
+pub fn bc22(security: Security) -> impl Choose<Bc22> {
+    move |n| {
+        let bins = bins::bins(n as u64, 1, Level::STANDARD).unwrap();
+        Bc22::new(bc22::Params { session: SESSION, bins, code: &lpn::SETS[0], security })
+    }
+}
+
 /// Mini-PSI's function for a sender with `m` keys, which decide with the receiver's how these are encoded.
 pub fn mini(m: u64) -> impl Choose<Mini> {
     move |n| {

@@ -25,7 +25,8 @@ pub fn run(_: Info) -> Outcome {
         ("tables", "CSV (plain, .gz, .zst), Parquet, Arrow IPC; CSV from standard input".to_owned()),
         (
             "security",
-            "semi-honest; malicious with rr22, ot and mini-psi; 128 bits computational, 40 bits statistical".to_owned(),
+            "semi-honest; malicious with rr22, ot, mini-psi and bc22; 128 bits computational, 40 bits statistical"
+                .to_owned(),
         ),
         (
             "limits",

@@ -118,7 +118,7 @@ fn info_names_what_runs() {
         env!("CARGO_PKG_VERSION"),
         "portable",
         "curve25519",
-        "ecdh, ecdh-oprf, rr22, kkrt, ot, mini-psi, dp, hash",
+        "ecdh, ecdh-oprf, rr22, kkrt, ot, mini-psi, bc22, dp, hash",
         "malicious",
         "limits",
     ] {
@@ -219,7 +219,7 @@ fn plan_compares_all_protocols_that_could_do_the_job() {
     let mut two = Two::sampled("1000", "10");
     two.only("alice");
     let words = run(&["plan", two.alice.file().to_str().unwrap(), "--compare"]).good().stdout;
-    assert!(words.contains("mini-psi, malicious") && words.contains("ot, malicious"), "{words}");
+    assert!(["mini-psi", "ot", "bc22"].iter().all(|name| words.contains(&format!("{name}, malicious"))), "{words}");
     let two = Two::sampled("1000", "10");
     let job = two.alice.file();
     let job = job.to_str().unwrap();

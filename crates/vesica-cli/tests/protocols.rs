@@ -5,7 +5,7 @@ mod two;
 use two::{LONG, Two};
 
 /// Every way to say a protocol in `[shared]`, and whether it allows that both learn.
-const WAYS: [(&str, bool); 12] = [
+const WAYS: [(&str, bool); 14] = [
     ("protocol = \"ecdh\"", true),
     ("protocol = \"ecdh-oprf\"", true),
     ("protocol = \"rr22\"", true),
@@ -17,6 +17,8 @@ const WAYS: [(&str, bool); 12] = [
     ("protocol = \"ot\"\nsecurity = \"malicious\"", false),
     ("protocol = \"mini-psi\"", false),
     ("protocol = \"mini-psi\"\nsecurity = \"malicious\"", false),
+    ("protocol = \"bc22\"", true),
+    ("protocol = \"bc22\"\nsecurity = \"malicious\"", false),
     ("protocol = \"hash\"\naccept = [\"guessable_keys\"]", true),
 ];
 
@@ -79,6 +81,7 @@ fn what_a_protocol_cannot_do_is_refused_before_contact() {
     let ecdh = "protocol = \"ecdh\"";
     refused(ecdh, "protocol = \"rr22\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
     refused(ecdh, "protocol = \"ot\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
+    refused(ecdh, "protocol = \"bc22\"\nsecurity = \"malicious\"", &["shared.learns", "only one can learn"]);
     refused(ecdh, "protocol = \"ecdh\"\nsecurity = \"malicious\"", &["shared.security", "semi-honest", "rr22"]);
     refused(ecdh, "protocol = \"mini-psi\"", &["shared.learns", "only one can learn", "ecdh"]);
     refused(ecdh, "protocol = \"kkrt\"\nmode = \"low-comm\"", &["shared.mode", "only with protocol = \"rr22\""]);

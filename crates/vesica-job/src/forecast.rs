@@ -260,13 +260,17 @@ impl Forecast {
             self.wall_s()
         );
         if let [first, others @ ..] = &self.guesses[..] {
-            let others = others.iter().map(|g| format!(", {:.2} out of 2^{}", g.of_a_key, g.log_dictionary));
+            let out_of = |g: &vesica_suite::Guesses| match g.log_dictionary {
+                Some(log) => format!("out of 2^{log}"),
+                None => "out of any number".to_owned(),
+            };
+            let others = others.iter().map(|g| format!(", {:.2} {}", g.of_a_key, out_of(g)));
             let _ = writeln!(
                 text,
-                "Guesses     a receiver that cheats can test at most {:.2} keys for each that it declares, out of 2^{} that it hashes \
-                 for a unit{}",
+                "Guesses     a receiver that cheats can test at most {:.2} keys for each that it declares, {} that it hashes for a \
+                 unit{}",
                 first.of_a_key,
-                first.log_dictionary,
+                out_of(first),
                 others.collect::<String>()
             );
         }

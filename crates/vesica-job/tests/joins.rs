@@ -301,6 +301,7 @@ fn every_join_is_what_sql_says_by_every_protocol() {
     as_sql_says("rr22", Size::Small, 16);
     as_sql_says("kkrt", Size::Small, 17);
     as_sql_says("ot", Size::Small, 22);
+    as_sql_says("bc22", Size::Small, 24);
 }
 
 /// Thousands of rows, in several units, with keys of one column and of two.

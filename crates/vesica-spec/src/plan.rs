@@ -661,7 +661,7 @@ output = { path = "out.csv" }
     /// Whoever has more keys: units, and the length of tags, do not depend on the order of the parties.
     #[test]
     fn sizes_do_not_depend_on_places() {
-        for protocol in ["ecdh", "rr22", "kkrt"] {
+        for protocol in ["ecdh", "rr22", "kkrt", "bc22"] {
             let text = job().replace("\"ecdh\"", &format!("\"{protocol}\""));
             let plan = plan(&parse(&text).unwrap()).unwrap();
             for (n, m) in [(0, 0), (0, 1), (1, 2), (100, 5_000_000), (1 << 20, 1 << 21), (3, 1 << 30)] {

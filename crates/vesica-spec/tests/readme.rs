@@ -122,6 +122,7 @@ fn other_jobs_go_through_the_files_that_the_map_names() {
         ("| `protocol = \"kkrt\"` |", "\"ecdh\"", "\"kkrt\""),
         ("| `protocol = \"ot\"` |", "\"ecdh\"", "\"ot\""),
         ("| `protocol = \"mini-psi\"` |", "\"ecdh\"", "\"mini-psi\""),
+        ("| `protocol = \"bc22\"` |", "\"ecdh\"", "\"bc22\""),
         ("| `protocol = \"hash\"` |", "\"ecdh\"", "\"hash\"\naccept = [\"guessable_keys\"]"),
     ] {
         let other = |job: String| {

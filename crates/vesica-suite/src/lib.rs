@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bc22;
 mod choice;
 mod count;
 mod curve;
@@ -91,8 +92,8 @@ pub trait Suite: Send + Sync {
 /// How many keys a receiver that deviates can fit into a store, for each key that it declared.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Guesses {
-    /// log2 of the keys that it hashes for one unit, in search of some that fit.
-    pub log_dictionary: u32,
+    /// log2 of the keys that it hashes for one unit, in search of some that fit; nothing where the bound holds for any number.
+    pub log_dictionary: Option<u32>,
     /// What fits at most, but for a chance of 2^-40; rounded up.
     pub of_a_key: f64,
 }
@@ -106,7 +107,7 @@ impl Guesses {
         let most = |log_dictionary: u32| {
             let log_d = f64::from(log_dictionary);
             let most = vesica_params::okvs::most_fitting(slots as f64, bits, log_d).min(log_d.exp2());
-            Self { log_dictionary, of_a_key: (most / keys as f64 * 100.0).ceil() / 100.0 }
+            Self { log_dictionary: Some(log_dictionary), of_a_key: (most / keys as f64 * 100.0).ceil() / 100.0 }
         };
         [33, 64, 80].map(most).to_vec()
     }
@@ -235,6 +236,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
         ProtocolName::MiniPsi => Box::new(mini::MiniPsi::new(choice)),
+        ProtocolName::Bc22 => Box::new(bc22::Bc22::new(choice)),
         ProtocolName::Dp => dp::suite(choice, dp::noise(choice)?),
         ProtocolName::Hash => Box::new(hash::Hash::new(choice)),
     })
@@ -261,10 +263,11 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let refusal = |field, why| Err(Refusal { field, why });
     let rr22 = choice.protocol == ProtocolName::Rr22;
     let malicious = choice.security == Security::Malicious;
-    let against_deviation = [ProtocolName::Rr22, ProtocolName::Ot, ProtocolName::MiniPsi];
+    let against_deviation = [ProtocolName::Rr22, ProtocolName::Ot, ProtocolName::MiniPsi, ProtocolName::Bc22];
     if malicious && !against_deviation.contains(&choice.protocol) {
         let why = format!(
-            "\"{name}\" is semi-honest; take protocol = \"rr22\", \"ot\" or \"mini-psi\" against parties that may deviate"
+            "\"{name}\" is semi-honest; take protocol = \"rr22\", \"ot\", \"mini-psi\" or \"bc22\" against parties that may \
+             deviate"
         );
         return refusal("shared.security", why);
     }
@@ -454,11 +457,14 @@ mod tests {
             guesses.into_iter().map(|guesses| guesses.of_a_key).collect::<Vec<_>>()
         };
         let (long, short) = (ProtocolName::Ot, ProtocolName::Rr22);
+        // Slots, and no more.
+        assert_eq!(guesses(ProtocolName::Bc22, Security::Malicious, 1 << 17), [1.36]);
+        assert!(guesses(ProtocolName::Bc22, Security::Malicious, 0).is_empty());
         let [long, short] = [long, short].map(|protocol| guesses(protocol, Security::Malicious, 1 << 17));
         assert_eq!(long, [1.41, 1.63, 1.76]);
         assert_eq!(short[..2], [1.51, 2.08]);
         assert!(guesses(ProtocolName::Ot, Security::Malicious, 0).is_empty());
-        for protocol in [ProtocolName::Ot, ProtocolName::Rr22, ProtocolName::Ecdh] {
+        for protocol in [ProtocolName::Ot, ProtocolName::Rr22, ProtocolName::Bc22, ProtocolName::Ecdh] {
             assert!(guesses(protocol, Security::SemiHonest, 1 << 17).is_empty());
         }
     }

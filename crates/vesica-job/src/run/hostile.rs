@@ -156,6 +156,7 @@ fn who_redoes_units_with_another_key_does_not_see_whether_it_is_common() {
         "protocol = \"ecdh-oprf\"\nunit = 20",
         "protocol = \"ot\"\nsecurity = \"malicious\"\nunit = 40",
         "protocol = \"mini-psi\"\nsecurity = \"malicious\"\nunit = 20",
+        "protocol = \"bc22\"\nsecurity = \"malicious\"\nunit = 20",
         "protocol = \"ecdh\"\nunit = 20",
     ] {
         let (common, found) = seen_by_who_redoes_with(7, shared);

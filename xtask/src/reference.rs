@@ -17,9 +17,7 @@ a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, w
 | `protocol = \"ecdh\"`, two parties, both learn | `ecdh` |
 | `protocol = \"ecdh\"`, three parties | `ecdh3` |
 | `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
-| `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"` or `\"ot\"` | `oprf` |
-| `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"` or `\"mini-psi\"` | `oprf` |
-| `protocol = \"rr22\"` or `\"kkrt\"` | `oprf` |
+| `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"`, `\"ot\"`, `\"mini-psi\"` or `\"bc22\"` | `oprf` |
 | `protocol = \"dp\"` | `dp` |
 | `protocol = \"hash\"` | `hash` |
 | a service with `protocol = \"ecdh-oprf\"` | `unbalanced` |

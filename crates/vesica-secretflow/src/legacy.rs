@@ -1,7 +1,7 @@
-//! An intersection of three tables: `ECDH_PSI_3PC` of version 1 of SecretFlow's interface, the only one that it has for three
-//! parties and that is here.
+//! Version 1 of SecretFlow's interface, as far as version 2 has nothing in its place: `ECDH_PSI_3PC`, the only intersection of three
+//! tables that it has and that is here, and `BC22_PSI_2PC`.
 //!
-//! With SecretFlow the party at `receiver_rank` is the master, the one after it in the link the calculator, the one after that
+//! With SecretFlow's three parties the one at `receiver_rank` is the master, the one after it in the link the calculator, the one after that
 //! the partner. Here the parties stand in that order, so that everyone learns what it would learn there, and the master does not
 //! learn how many keys the other two have in common.
 
@@ -19,8 +19,9 @@ use vesica_spec::{
 /// # Errors
 /// Everything that it asks for and that cannot be honoured, by its field's name.
 pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
-    match psi.psi_type {
-        PsiType::EcdhOfThree => {}
+    let (protocol, parties) = match psi.psi_type {
+        PsiType::EcdhOfThree => (ProtocolName::Ecdh, 3),
+        PsiType::Bc22 => (ProtocolName::Bc22, 2),
         PsiType::Invalid => return refuse("legacy_psi_config.psi_type", "is missing: write ECDH_PSI_3PC"),
         unbalanced @ (PsiType::UnbalancedCache
         | PsiType::UnbalancedTransfer
@@ -38,33 +39,24 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             return refuse(
                 "legacy_psi_config.psi_type",
                 format!(
-                    "{other}: of version 1 of SecretFlow's interface only ECDH_PSI_3PC is read; write the same as a psi_config, \
-                     which is version 2"
+                    "{other}: of version 1 of SecretFlow's interface only ECDH_PSI_3PC and BC22_PSI_2PC are read; write the same as a \
+                     psi_config, which is version 2"
                 ),
             );
         }
-    }
-    let link = Link::of(&launch.link_config, &launch.self_link_party, 3, "ECDH_PSI_3PC")?;
+    };
+    let link = Link::of(&launch.link_config, &launch.self_link_party, parties, &psi.psi_type.to_string())?;
     let mut order: Vec<String> = link.parties().iter().map(|party| party.id.clone()).collect();
     match usize::try_from(psi.receiver_rank) {
         Ok(rank) if rank < order.len() => order.rotate_left(rank),
         _ => {
             return refuse(
                 "legacy_psi_config.receiver_rank",
-                format!("{}: link_config.parties are counted from 0 to 2", psi.receiver_rank),
+                format!("{}: link_config.parties are counted from 0 to {}", psi.receiver_rank, parties - 1),
             );
         }
     }
-    notes.push(Note::new(
-        "legacy_psi_config.psi_type",
-        format!(
-            "{calculator} learns how many keys it and {partner} have in common, as with SecretFlow, where {receiver} learns it too; \
-             shared.accept says so",
-            receiver = order[0],
-            calculator = order[1],
-            partner = order[2],
-        ),
-    ));
+    notes.push(Note::new("legacy_psi_config.psi_type", what_differs(&order, psi.broadcast_result)));
     let insecure = link.insecure(trust, notes)?;
     let name = link.me().id.clone();
     let learns = if psi.broadcast_result { order.clone() } else { vec![order[0].clone()] };
@@ -74,8 +66,9 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         dp: None,
         id: link.id(),
         parties: order,
-        protocol: ProtocolName::Ecdh,
+        protocol,
         curve: match psi.curve_type {
+            _ if !protocol.has_curve() => CurveName::default(),
             // As SecretFlow's operator has it where none is given.
             Curve::Invalid => CurveName::Curve25519,
             given => curve("legacy_psi_config.curve_type", given)?,
@@ -86,7 +79,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         join: Join::Inner,
         duplicates: Duplicates::Join,
         rules: Rules::default(),
-        accept: Accept::Named(vec![Extra::PairCount]),
+        accept: Accept::Named(if parties == 3 { vec![Extra::PairCount] } else { Vec::new() }),
         limits: Limits::default(),
         learns,
         unit: None,
@@ -117,6 +110,20 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
     Ok(Spec { shared, mine })
 }
 
+/// What the job does otherwise than SecretFlow, or tells besides the result, for parties in the job's order.
+fn what_differs(order: &[String], both: bool) -> String {
+    match order {
+        [receiver, calculator, partner] => format!(
+            "{calculator} learns how many keys it and {partner} have in common, as with SecretFlow, where {receiver} learns it too; \
+             shared.accept says so"
+        ),
+        _ => format!(
+            "bc22 works in a field of 128 bits: SecretFlow's has 61, and its secret can be found by trying all{}",
+            if both { "; a key in several rows of both tables gives a row for every pair of these" } else { "" }
+        ),
+    }
+}
+
 /// The rows come in the input's order, as with SecretFlow.
 fn output(params: &OutputParams) -> Result<Output> {
     Ok(Output {
@@ -130,6 +137,7 @@ fn output(params: &OutputParams) -> Result<Output> {
 
 /// Fields that are set and change nothing, each with the reason.
 fn tell_what_has_no_meaning(psi: &LegacyConfig, learns: bool, notes: &mut Vec<Note>) {
+    let of_three = psi.psi_type == PsiType::EcdhOfThree;
     let unbalanced = "no effect: it belongs to unbalanced intersections";
     for (set, field, what) in [
         (
@@ -147,7 +155,16 @@ fn tell_what_has_no_meaning(psi: &LegacyConfig, learns: bool, notes: &mut Vec<No
             "output_params",
             "no effect: broadcast_result is false, so this party gets no result and no file is written",
         ),
-        (psi.bucket_size > 0, "bucket_size", "no effect: all keys are matched at once, in bounded memory"),
+        (
+            psi.bucket_size > 0,
+            "bucket_size",
+            if of_three {
+                "no effect: all keys are matched at once, in bounded memory"
+            } else {
+                "no effect: units are chosen from the sizes"
+            },
+        ),
+        (!of_three && psi.curve_type != Curve::Invalid, "curve_type", "no effect: BC22_PSI_2PC works in no group"),
         (!psi.preprocess_path.is_empty(), "preprocess_path", unbalanced),
         (!psi.ecdh_secret_key_path.is_empty(), "ecdh_secret_key_path", unbalanced),
         (psi.dppsi_params.is_some(), "dppsi_params", "no effect: it belongs to DP_PSI_2PC"),

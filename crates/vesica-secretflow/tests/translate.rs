@@ -328,6 +328,35 @@ fn the_one_after_the_receiver_is_told_the_pair_count() {
     }
 }
 
+/// `BC22_PSI_2PC`, which version 2 does not have.
+#[test]
+fn two_files_of_bc22_are_one_job() {
+    let of_two = |own: &str| {
+        let two = changed(&of_three(own, ""), "5400\" },", "5400\" }");
+        let two = changed(&two, "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }", "");
+        changed(&two, "ECDH_PSI_3PC", "BC22_PSI_2PC")
+    };
+    let [a, b] = ["alice", "bob"].map(|own| spec(&of_two(own)));
+    assert_eq!((&a.shared, a.shared.hash()), (&b.shared, b.shared.hash()));
+    assert_eq!(a.shared.parties, ["bob", "alice"]);
+    assert_eq!((a.shared.protocol, &a.shared.learns, a.shared.unit), (ProtocolName::Bc22, &a.shared.parties, None));
+    assert_eq!((a.shared.curve, &a.shared.accept), (CurveName::default(), &Accept::Named(vec![])));
+    assert_eq!(vesica_spec::plan(&a).unwrap().parties.len(), 2);
+    let imported = import(&of_two("alice")).unwrap();
+    let fields: Vec<&str> = imported.notes.iter().map(|note| &note.field[..]).collect();
+    assert_eq!(fields, ["legacy_psi_config.psi_type", "link_config.enable_ssl", "legacy_psi_config.curve_type"]);
+    assert!(
+        imported.notes[0].what.contains("128 bits") && imported.notes[0].what.contains("61"),
+        "{}",
+        imported.notes[0]
+    );
+    let one = spec(&changed(&of_two("alice"), "true", "false"));
+    assert_eq!((&one.shared.learns[..], one.mine.output), (&["bob".to_owned()][..], None));
+    let rank = changed(&of_two("alice"), "\"receiver_rank\": 1", "\"receiver_rank\": 2");
+    refused(&rank, "legacy_psi_config.receiver_rank", "from 0 to 1");
+    refused(&changed(&of_three("alice", ""), "ECDH_PSI_3PC", "BC22_PSI_2PC"), "link_config.parties", "is for two");
+}
+
 #[test]
 fn what_version_1_asks_for_and_cannot_get_is_refused_by_name() {
     for (from, to, field, words) in [

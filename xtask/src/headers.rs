@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 const ROOM: &str = "crates/vesica-psi/src";
 
 /// Files of the room that are not protocols.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
     "answer.rs",
     "entries.rs",
     "ideal.rs",
     "lib.rs",
+    "many.rs",
     "marks.rs",
     "masked.rs",
     "noise.rs",

@@ -52,6 +52,7 @@ pub fn compare(
         let mut other = plan.clone();
         (other.shared.protocol, other.shared.mode) = (choice.protocol, choice.mode);
         (other.shared.security, other.shared.curve) = (choice.security, choice.curve);
+        other.shared.pivot = choice.pivot.map(|place| plan.shared.parties[usize::from(place)].clone());
         other.choice = choice;
         let forecast = match forecast(&other, rows, peer_rows) {
             // Units that are too large for one protocol may suit another.
@@ -95,6 +96,9 @@ fn name(plan: &Plan) -> String {
         protocol if protocol.has_curve() => name += &format!(" on {}", choice.curve.name()),
         _ if choice.mode != vesica_spec::Mode::default() => name += &format!(", {}", choice.mode.name()),
         _ => {}
+    }
+    if let Some(pivot) = &plan.shared.pivot {
+        name += &format!(", pivot {pivot}");
     }
     if choice.security != Security::default() {
         name += &format!(", {}", choice.security.name());

@@ -68,7 +68,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
                     "this side is done; if {others} not, run the same command again on every side: {error}"
                 ));
             }
-            side.write_alone(&mut ledger, *report, &mut clock)
+            side.write_apart(&mut ledger, *report, &mut clock)
         }
         (Err(error), _) if ledger.is_whole() && error.is_of_a_lost_peer() => {
             side.without_the_peers(&mut ledger, error, &mut clock, ctl)
@@ -133,7 +133,7 @@ enum Stage {
     Read,
     /// The keys are cut into units.
     Cut(Cutting),
-    /// The peers have said that they are done. What is reported lacks the output of a side that learns alone, which writes when it has
+    /// The peers have said that they are done. What is reported lacks the output of a side that learns where others do not, which writes when it has
     /// parted from them.
     Ended(Cutting, Box<Report>),
 }
@@ -243,18 +243,18 @@ impl<'a> Side<'a> {
         self.plan.patience.min(if done { STAY } else { Duration::MAX })
     }
 
-    /// Writes the output of a run that is over between the parties, if this side alone learns: `report` is completed.
+    /// Writes the output of a run that is over between the parties, if this side learns and others do not: `report` is completed.
     ///
     /// # Errors
-    /// Those of writing. What the units found is still in the ledger, if that is kept: the same command, on this side alone,
-    /// writes it again.
-    fn write_alone(
+    /// Those of writing. What the units found is still in the ledger, if that is kept: the same command, on this side alone
+    /// if it learns alone, writes it again.
+    fn write_apart(
         &mut self,
         ledger: &mut Ledger,
         mut report: Report,
         clock: &mut Clock<'_>,
     ) -> Result<Report, JobError> {
-        if !self.plan.learns_alone() {
+        if !self.plan.writes_apart() {
             return Ok(report);
         }
         let Self { plan, local, keys, .. } = self;
@@ -304,7 +304,7 @@ impl<'a> Side<'a> {
             Met { tls: "not connected when it ended".into(), peers: peers.collect(), traffic: Traffic::default() };
         let outcome = outcome(plan, &self.keys, common, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
-        self.write_alone(ledger, report, clock)
+        self.write_apart(ledger, report, clock)
     }
 
     /// What happens while the peers are there.
@@ -329,7 +329,8 @@ impl<'a> Side<'a> {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
         let all = plan.all_learn();
-        let both = all.then(|| Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() });
+        let several = plan.i_learn() && plan.several_learn();
+        let both = several.then(|| Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() });
         let (of, total) = match plan.suite().cut() {
             Cut::Units => ("units", Some(u64::from(agreed.sizes.units))),
             Cut::Whole => ("elements", None),
@@ -349,13 +350,13 @@ impl<'a> Side<'a> {
         // Nothing is told about a result before all are known to have the same.
         if let Some(both) = both {
             let digest = ledger.found()?.digest;
-            let compare = || both.same_as_all("job", &digest, peers, &mut rng);
+            let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
         }
         let settle = || settle::settle(plan, keys, common, &agreed.sizes, &mut control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
-        // either. Where one learns, it writes when the others are gone, who would see from the clock how much there is.
+        // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
         let staged = if all && !stage.has_ended() {
             let found = ledger.found()?;
             clock.follow(peers, "write", "rows", None, || local.stage(plan, keys, &found, absent))?

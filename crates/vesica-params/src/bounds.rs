@@ -20,6 +20,11 @@ pub fn tag_bytes(n: u64, m: u64, level: Level) -> usize {
     tag_bits(n, m, level).div_ceil(8) as usize
 }
 
+/// Bytes of a value that is compared with one other, for each of `n` keys of a whole job: n·2^-ℓ <= 2^-σ for values of ℓ bits.
+pub fn zero_test_bytes(n: u64, level: Level) -> usize {
+    (level.sigma + ceil_log2(n)).div_ceil(8) as usize
+}
+
 /// ⌈log2 x⌉, with 0 for x = 0.
 pub(crate) fn ceil_log2(x: u64) -> u32 {
     x.max(1).next_power_of_two().trailing_zeros()

@@ -17,5 +17,5 @@ pub mod lpn;
 pub mod mini;
 pub mod okvs;
 
-pub use bounds::{code_width, tag_bits, tag_bytes, unit_capacity, units, vole_base_bits};
+pub use bounds::{code_width, tag_bits, tag_bytes, unit_capacity, units, vole_base_bits, zero_test_bytes};
 pub use level::Level;

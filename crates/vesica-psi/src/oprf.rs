@@ -21,7 +21,7 @@ use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, SessionRng,
 use vesica_types::{Digest, Party, TagLen};
 
 /// Keys that are evaluated between two looks at whether the peer is still there.
-const EVALUATED: usize = 1 << 13;
+pub(crate) const EVALUATED: usize = 1 << 13;
 
 /// What the parties agreed on.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,32 @@ pub fn open<O: Oprf<Key: 'static>>(
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
 ) -> Result<Box<dyn Protocol>> {
+    Ok(Box::new(Alone(side(oprf, role, params, ch, rng)?)))
+}
+
+/// A party's side with one peer, which may be one of several.
+pub(crate) trait Side: Send + Sync {
+    /// One unit, as [`Protocol::unit`]. The unit's keys need not ascend where the receiver alone learns.
+    fn unit(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>>;
+}
+
+/// A side whose peer is the only one.
+struct Alone(Box<dyn Side>);
+
+impl Protocol for Alone {
+    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+        self.0.unit(unit, lines.peer()?, rng)
+    }
+}
+
+/// Opens a side with one of several peers: [`open`] for all other cases.
+pub(crate) fn side<O: Oprf<Key: 'static>>(
+    oprf: &O,
+    role: Role,
+    params: Params,
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+) -> Result<Box<dyn Side>> {
     Ok(match role {
         Role::Receiver => Box::new(Receives { oprf: oprf.receiver(ch, rng)?, params, values: O::Key::VALUES }),
         Role::Sender => Box::new(Sends { oprf: oprf.sender(ch, rng)?, params }),
@@ -89,10 +115,9 @@ impl Params {
     }
 }
 
-impl<R: Receiver> Protocol for Receives<R> {
-    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+impl<R: Receiver> Side for Receives<R> {
+    fn unit(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let Self { oprf, params, values: of_a_key } = self;
-        let ch = lines.peer()?;
 
         // 1. F(x) for x in X, with dummies up to the public size
         let xs = padded(unit, rng);
@@ -127,10 +152,9 @@ impl<R: Receiver> Protocol for Receives<R> {
     }
 }
 
-impl<S: Sender> Protocol for Sends<S> {
-    fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
+impl<S: Sender> Side for Sends<S> {
+    fn unit(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let Self { oprf, params } = self;
-        let ch = lines.peer()?;
 
         // 1. k
         let key = oprf.send(unit.id, ch, rng)?;
@@ -169,7 +193,7 @@ impl<S: Sender> Protocol for Sends<S> {
 }
 
 /// The unit's keys, and random ones up to its public size.
-fn padded(unit: &Unit, rng: &mut SessionRng) -> Vec<Digest> {
+pub(crate) fn padded(unit: &Unit, rng: &mut SessionRng) -> Vec<Digest> {
     let mut keys = Vec::with_capacity(unit.capacity());
     keys.extend_from_slice(&unit.keys);
     keys.resize_with(unit.capacity(), || Digest(rng.bytes()));

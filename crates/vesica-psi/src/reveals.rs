@@ -45,6 +45,18 @@ pub fn pair_count(place: u8) -> Reveal {
     Reveal { name: "pair_count", to: Learner::Place(place), what }
 }
 
+/// What the star of three and more parties does not hide from two of them that put together what they saw.
+pub fn leader_and_pivot(leader: u8, pivot: u8) -> Reveal {
+    let what = "if these two put together what they saw: which of the keys that they guess each other party holds";
+    Reveal { name: "leader_and_pivot", to: Learner::Together(leader, pivot), what }
+}
+
+/// What shares of zero do not hide from the leader and those who join it.
+pub fn joined_lists(leader: u8) -> Reveal {
+    let what = "if others join it and show it what they saw: which of its keys all parties outside hold, whatever the lists of those who joined";
+    Reveal { name: "joined_lists", to: Learner::Place(leader), what }
+}
+
 /// Needed to size units; padding hides how the keys fall into them. A partner that comes back with another count is refused.
 pub const KEY_COUNT: Reveal =
     Reveal { name: "key_count", to: Learner::Everyone, what: "how many distinct, non-empty keys each party holds" };

@@ -1,7 +1,11 @@
-//! Version 1 of SecretFlow's interface, as far as version 2 has nothing in its place: `ECDH_PSI_3PC`, the only intersection of three
-//! tables that it has and that is here, and `BC22_PSI_2PC`.
+//! Version 1 of SecretFlow's interface, as far as version 2 has nothing in its place: intersections of three and more tables,
+//! `ECDH_PSI_3PC`, `ECDH_PSI_NPC` and `KKRT_PSI_NPC` (its Python calls the latter two `PROTOCOL_ECDH_NPC` and
+//! `PROTOCOL_KKRT_NPC`), and `BC22_PSI_2PC`.
 //!
-//! With SecretFlow's three parties the one at `receiver_rank` is the master, the one after it in the link the calculator, the one after that
+//! `ECDH_PSI_NPC` and `KKRT_PSI_NPC` chain intersections of two parties there, so that parties learn what pairs of tables have in
+//! common. Here both are `rr22` against any coalition, which tells nobody that.
+//!
+//! Of three with `ECDH_PSI_3PC`, with SecretFlow the party at `receiver_rank` is the master, the one after it in the link the calculator, the one after that
 //! the partner. Here the parties stand in that order, so that everyone learns what it would learn there, and the master does not
 //! learn how many keys the other two have in common.
 
@@ -14,14 +18,18 @@ use vesica_spec::{
     ResultKind, Rules, Security, Shared, Spec, default_memory,
 };
 
+/// The most parties of a job.
+const MOST_PARTIES: usize = 16;
+
 /// The job of a `legacy_psi_config`.
 ///
 /// # Errors
 /// Everything that it asks for and that cannot be honoured, by its field's name.
 pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
     let (protocol, parties) = match psi.psi_type {
-        PsiType::EcdhOfThree => (ProtocolName::Ecdh, 3),
-        PsiType::Bc22 => (ProtocolName::Bc22, 2),
+        PsiType::EcdhOfThree => (ProtocolName::Ecdh, 3..=3),
+        PsiType::EcdhOfMany | PsiType::KkrtOfMany => (ProtocolName::Rr22, 2..=MOST_PARTIES),
+        PsiType::Bc22 => (ProtocolName::Bc22, 2..=2),
         PsiType::Invalid => return refuse("legacy_psi_config.psi_type", "is missing: write ECDH_PSI_3PC"),
         unbalanced @ (PsiType::UnbalancedCache
         | PsiType::UnbalancedTransfer
@@ -39,8 +47,8 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             return refuse(
                 "legacy_psi_config.psi_type",
                 format!(
-                    "{other}: of version 1 of SecretFlow's interface only ECDH_PSI_3PC and BC22_PSI_2PC are read; write the same as a \
-                     psi_config, which is version 2"
+                    "{other}: of version 1 of SecretFlow's interface only ECDH_PSI_3PC, ECDH_PSI_NPC, KKRT_PSI_NPC and BC22_PSI_2PC \
+                     are read; write the same as a psi_config, which is version 2"
                 ),
             );
         }
@@ -52,11 +60,11 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         _ => {
             return refuse(
                 "legacy_psi_config.receiver_rank",
-                format!("{}: link_config.parties are counted from 0 to {}", psi.receiver_rank, parties - 1),
+                format!("{}: link_config.parties are counted from 0 to {}", psi.receiver_rank, order.len() - 1),
             );
         }
     }
-    notes.push(Note::new("legacy_psi_config.psi_type", what_differs(&order, psi.broadcast_result)));
+    notes.push(Note::new("legacy_psi_config.psi_type", what_differs(psi, &order)));
     let insecure = link.insecure(trust, notes)?;
     let name = link.me().id.clone();
     let learns = if psi.broadcast_result { order.clone() } else { vec![order[0].clone()] };
@@ -64,6 +72,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
     tell_what_has_no_meaning(psi, output.is_some(), notes);
     let shared = Shared {
         dp: None,
+        pivot: None,
         id: link.id(),
         parties: order,
         protocol,
@@ -79,7 +88,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         join: Join::Inner,
         duplicates: Duplicates::Join,
         rules: Rules::default(),
-        accept: Accept::Named(if parties == 3 { vec![Extra::PairCount] } else { Vec::new() }),
+        accept: Accept::Named(if protocol == ProtocolName::Ecdh { vec![Extra::PairCount] } else { Vec::new() }),
         limits: Limits::default(),
         learns,
         unit: None,
@@ -111,15 +120,19 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
 }
 
 /// What the job does otherwise than SecretFlow, or tells besides the result, for parties in the job's order.
-fn what_differs(order: &[String], both: bool) -> String {
-    match order {
-        [receiver, calculator, partner] => format!(
+fn what_differs(psi: &LegacyConfig, order: &[String]) -> String {
+    match (psi.psi_type, order) {
+        (PsiType::EcdhOfThree, [receiver, calculator, partner]) => format!(
             "{calculator} learns how many keys it and {partner} have in common, as with SecretFlow, where {receiver} learns it too; \
              shared.accept says so"
         ),
-        _ => format!(
+        (PsiType::Bc22, _) => format!(
             "bc22 works in a field of 128 bits: SecretFlow's has 61, and its secret can be found by trying all{}",
-            if both { "; a key in several rows of both tables gives a row for every pair of these" } else { "" }
+            if psi.broadcast_result { "; a key in several rows of both tables gives a row for every pair of these" } else { "" }
+        ),
+        (other, _) => format!(
+            "{other} is protocol = \"rr22\" here, for as many parties at once: with SecretFlow intersections of two parties follow each \
+             other, and parties learn which keys two tables have in common; here nobody does, whoever colludes"
         ),
     }
 }
@@ -164,7 +177,7 @@ fn tell_what_has_no_meaning(psi: &LegacyConfig, learns: bool, notes: &mut Vec<No
                 "no effect: units are chosen from the sizes"
             },
         ),
-        (!of_three && psi.curve_type != Curve::Invalid, "curve_type", "no effect: BC22_PSI_2PC works in no group"),
+        (!of_three && psi.curve_type != Curve::Invalid, "curve_type", "no effect: the protocol works in no group of a curve"),
         (!psi.preprocess_path.is_empty(), "preprocess_path", unbalanced),
         (!psi.ecdh_secret_key_path.is_empty(), "ecdh_secret_key_path", unbalanced),
         (psi.dppsi_params.is_some(), "dppsi_params", "no effect: it belongs to DP_PSI_2PC"),

@@ -4,6 +4,7 @@ use super::launch::{LinkConfig, LinkParty, SslOptions};
 use super::said::{Note, Result, refuse};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use vesica_spec::{Tls, default_patience};
 
@@ -37,17 +38,21 @@ pub struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    /// The link of a job that is for `parties` parties, as `what` is.
+    /// The link of a job that is for so many parties, as `what` is.
     ///
     /// # Errors
     /// If the parties or this one cannot be.
-    pub fn of(config: &'a LinkConfig, own: &str, parties: usize, what: &str) -> Result<Self> {
+    pub fn of(config: &'a LinkConfig, own: &str, parties: RangeInclusive<usize>, what: &str) -> Result<Self> {
         let ids: Vec<&str> = config.parties.iter().map(|p| p.id.as_str()).collect();
         if own.is_empty() {
             return refuse("self_link_party", "is missing: which of link_config.parties is this?");
         }
-        if ids.len() != parties {
-            let many = if parties == 2 { "two" } else { "three" };
+        if !parties.contains(&ids.len()) {
+            let many = match (*parties.start(), *parties.end()) {
+                (2, 2) => "two".to_owned(),
+                (3, 3) => "three".to_owned(),
+                (least, most) => format!("{least} to {most}"),
+            };
             return refuse("link_config.parties", format!("{} parties; {what} is for {many}", ids.len()));
         }
         for (place, id) in ids.iter().enumerate() {

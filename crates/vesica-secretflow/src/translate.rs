@@ -23,7 +23,7 @@ const LARGEST_UNIT: u64 = 1 << 20;
 /// The job of a `psi_config`: two parties.
 pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: &mut Vec<Note>) -> Result<Spec> {
     let own = outer_or(&launch.self_link_party, &psi.self_link_party);
-    let link = Link::of(outer_or(&launch.link_config, &psi.link_config), own, 2, "a psi_config")?;
+    let link = Link::of(outer_or(&launch.link_config, &psi.link_config), own, 2..=2, "a psi_config")?;
     let me = link.me();
     let sides = Sides::of(&link, psi)?;
     let insecure = link.insecure(trust, notes)?;
@@ -32,6 +32,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
     let told = Told::of(psi, &sides, i_learn)?;
     let shared = Shared {
         dp: None,
+        pivot: None,
         id: link.id(),
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
         protocol: protocol(psi)?,

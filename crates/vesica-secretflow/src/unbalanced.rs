@@ -256,7 +256,7 @@ fn client(
 
 /// The link of two, and the other party.
 fn link(launch: &LaunchConfig) -> Result<(Link<'_>, &LinkParty)> {
-    let link = Link::of(&launch.link_config, &launch.self_link_party, 2, "a ub_psi_config")?;
+    let link = Link::of(&launch.link_config, &launch.self_link_party, 2..=2, "a ub_psi_config")?;
     let peer = link.peers().next().expect("two parties have one other");
     Ok((link, peer))
 }

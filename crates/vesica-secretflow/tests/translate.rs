@@ -357,11 +357,31 @@ fn two_files_of_bc22_are_one_job() {
     refused(&changed(&of_three("alice", ""), "ECDH_PSI_3PC", "BC22_PSI_2PC"), "link_config.parties", "is for two");
 }
 
+/// Chains of intersections of two parties become one intersection of all, in which nobody learns what two have in common.
+#[test]
+fn many_parties_of_version_1_are_one_job_without_a_leak() {
+    for psi_type in ["ECDH_PSI_NPC", "KKRT_PSI_NPC"] {
+        let of = |own: &str| {
+            let text = changed(&of_three(own, ""), "ECDH_PSI_3PC", psi_type);
+            let dave = "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }, { \"id\": \"dave\", \"host\": \"127.0.0.1:5600\" }";
+            changed(&text, "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }", dave)
+        };
+        let specs = ["alice", "bob", "carol", "dave"].map(|own| spec(&of(own)));
+        assert!(specs.iter().all(|spec| spec.shared == specs[0].shared));
+        let shared = &specs[0].shared;
+        assert_eq!((shared.protocol, shared.pivot.as_deref()), (ProtocolName::Rr22, None));
+        assert_eq!((&shared.accept, shared.parties.len()), (&Accept::Named(Vec::new()), 4));
+        let plan = vesica_spec::plan(&specs[3]).unwrap();
+        assert!(plan.reveals().iter().all(|told| told.name != "pair_count"));
+        let said = noted(&of("alice"));
+        assert!(["psi_type", "curve_type"].iter().all(|field| said.contains(&format!("legacy_psi_config.{field}"))));
+    }
+}
+
 #[test]
 fn what_version_1_asks_for_and_cannot_get_is_refused_by_name() {
     for (from, to, field, words) in [
         ("ECDH_PSI_3PC", "ECDH_PSI_2PC", "psi_type", "write the same as a psi_config"),
-        ("ECDH_PSI_3PC", "ECDH_PSI_NPC", "psi_type", "ECDH_PSI_NPC: of version 1"),
         ("\"ECDH_PSI_3PC\"", "12", "psi_type", "DP_PSI_2PC: of version 1"),
         ("\"psi_type\": \"ECDH_PSI_3PC\",", "", "psi_type", "is missing"),
         ("\"ECDH_PSI_3PC\"", "16", "psi_type", "RR22_MALICIOUS_PSI_2PC"),

@@ -8,6 +8,8 @@ pub enum Learner {
     Learners,
     /// The party at this place of the job; the first one's table is the left one of a join.
     Place(u8),
+    /// The parties at these two places, if they put together what they saw; neither of them alone.
+    Together(u8, u8),
     /// Every party.
     Everyone,
     /// Whoever sees the traffic between the parties, TLS or not.

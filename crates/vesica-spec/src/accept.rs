@@ -41,12 +41,26 @@ pub enum Extra {
     /// How many of the keys that were taken at random are common, told to the party that does not learn: what `dp` with
     /// `shared.dp.sampling` does not hide where few keys are common. Must be accepted by its name.
     CountSampled,
+    /// Which of their guesses at keys each other party holds, told to the leader and the pivot of a job with `shared.pivot` if these two
+    /// put together what they saw. Must be accepted by its name.
+    LeaderAndPivot,
 }
 
 impl Extra {
     /// Every one.
-    pub const ALL: &'static [Extra] =
-        &[Extra::LeftUnmatched, Extra::RightUnmatched, Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled];
+    pub const ALL: &'static [Extra] = &[
+        Extra::LeftUnmatched,
+        Extra::RightUnmatched,
+        Extra::GuessableKeys,
+        Extra::PairCount,
+        Extra::CountSampled,
+        Extra::LeaderAndPivot,
+    ];
+
+    /// Whether it must be accepted by its name: whoever accepts whatever a join tells has not accepted what a protocol does not hide.
+    pub fn by_name(self) -> bool {
+        !matches!(self, Extra::LeftUnmatched | Extra::RightUnmatched)
+    }
 
     /// As it stands in a job; also the name of the reveal in plans and reports.
     pub fn name(self) -> &'static str {
@@ -56,6 +70,7 @@ impl Extra {
             Extra::GuessableKeys => "guessable_keys",
             Extra::PairCount => "pair_count",
             Extra::CountSampled => "count_sampled",
+            Extra::LeaderAndPivot => "leader_and_pivot",
         }
     }
 }
@@ -70,8 +85,7 @@ impl Accept {
     /// Whether `extra` is among what is accepted.
     pub fn covers(&self, extra: Extra) -> bool {
         match self {
-            // Who accepts whatever a join tells has not accepted what a protocol does not hide.
-            Accept::All(All::All) => !matches!(extra, Extra::GuessableKeys | Extra::PairCount | Extra::CountSampled),
+            Accept::All(All::All) => !extra.by_name(),
             Accept::Named(names) => names.contains(&extra),
         }
     }
@@ -113,7 +127,7 @@ mod tests {
         let accept = |value: &str| {
             parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
         };
-        let by_name = [Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled];
+        let by_name = [Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled, Extra::LeaderAndPivot];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));
         let one = accept("[\"left_unmatched\"]").unwrap();
         assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));

@@ -146,9 +146,20 @@ impl Plan {
         self.learners.contains(party)
     }
 
-    /// Whether every party gets the result, so that outputs can line up.
+    /// Whether several parties get the result, so that their outputs can line up.
+    pub fn several_learn(&self) -> bool {
+        self.learners.len() > 1
+    }
+
+    /// Whether every party gets the result.
     pub fn all_learn(&self) -> bool {
         self.learners.len() == self.parties.len()
+    }
+
+    /// Whether this party gets the result, and some other party does not. It writes when it has parted from the others, who would see
+    /// from the clock how much there is.
+    pub fn writes_apart(&self) -> bool {
+        self.i_learn() && !self.all_learn()
     }
 
     /// Whether this party gets the result and no other does.
@@ -291,6 +302,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         dp: shared.dp,
         learners: learners.iter().map(Party::place).collect(),
         parties: parties.len(),
+        pivot: shared.pivot.as_ref().map(|name| find("shared.pivot", name)).transpose()?.map(|pivot| pivot.place()),
     };
     vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
@@ -300,7 +312,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     if parties.len() > 2 && learners.len() > 1 && shared.duplicates == Duplicates::Join && order == Order::Aligned {
         order = Order::Input;
         notes.push(
-            "mine.output.order: the rows stand in the input's order, for keys may have several rows, and those of three parties do \
+            "mine.output.order: the rows stand in the input's order, for keys may have several rows, and those of three and more parties do \
              not line up; with shared.duplicates = \"first\" or \"error\" they do"
                 .to_owned(),
         );

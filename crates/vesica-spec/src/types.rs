@@ -32,6 +32,10 @@ pub struct Shared {
     pub id: String,
     /// The parties' names, in an order that all use; each also is the name of a certificate.
     pub parties: Vec<String>,
+    /// Of three and more parties with `rr22`: one that adds what the others send. It must not collude with the first party that learns,
+    /// for these two could test guesses at the others' keys. In return a run takes less time. When absent, any parties may collude.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pivot: Option<String>,
     /// The protocol.
     pub protocol: ProtocolName,
     /// The group that `ecdh`, `ecdh-oprf` and `dp` work in.

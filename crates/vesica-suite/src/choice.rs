@@ -22,6 +22,8 @@ pub struct Choice {
     pub learners: Vec<u8>,
     /// How many parties there are.
     pub parties: usize,
+    /// The place of the party that adds what the others send, where three and more trust it not to collude with the leader.
+    pub pivot: Option<u8>,
 }
 
 impl Choice {
@@ -42,7 +44,7 @@ pub enum ProtocolName {
     #[serde(rename = "ecdh-oprf")]
     EcdhOprf,
     /// Vector OLE and an oblivious store (Raghuraman, Rindal 2022): by far the fastest, and the least traffic from some
-    /// ten thousand keys on.
+    /// ten thousand keys on. Also for three to sixteen parties.
     Rr22,
     /// Oblivious transfer and cuckoo hashing (Kolesnikov, Kumaresan, Rosulek, Trieu 2016): fast, much traffic, and no
     /// assumption on codes.

@@ -14,6 +14,7 @@ mod ecdh_oprf;
 pub mod function;
 mod hash;
 mod kkrt;
+mod many;
 mod mini;
 mod oprf;
 mod ot;
@@ -232,6 +233,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Ecdh if choice.parties == 3 => ecdh3::suite(choice),
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
+        ProtocolName::Rr22 if choice.parties > 2 => Box::new(many::Many::new(choice)),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
@@ -249,10 +251,13 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
         for mode in [Mode::Fast, Mode::LowComm] {
             for security in [Security::SemiHonest, Security::Malicious] {
                 let curve = if protocol.has_curve() { choice.curve } else { CurveName::default() };
-                all.push(Choice { protocol, mode, security, curve, ..choice.clone() });
+                for pivot in [None, many::pivot(choice)] {
+                    all.push(Choice { protocol, mode, security, curve, pivot, ..choice.clone() });
+                }
             }
         }
     }
+    all.dedup();
     all.retain(|choice| find(choice).is_ok());
     all
 }
@@ -286,23 +291,12 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let why = format!("is of use only with protocol = \"dp\", and \"{name}\" adds no noise; remove it");
         return refusal("shared.dp", why);
     }
-    if choice.parties > 3 {
-        let why = format!("no protocol is for {} parties; take three, or two at a time", choice.parties);
-        return refusal("shared.parties", why);
+    if choice.pivot.is_some() && !(rr22 && choice.parties > 2) {
+        let why = "is of use only with protocol = \"rr22\" and three or more parties; remove it";
+        return refusal("shared.pivot", why.to_owned());
     }
-    if choice.parties == 3 {
-        if choice.protocol != ProtocolName::Ecdh {
-            let why = format!("\"{name}\" is for two parties; take protocol = \"ecdh\" for three");
-            return refusal("shared.parties", why);
-        }
-        if choice.learners.len() == 2 {
-            let why = "of three parties one learns or all do; name one party, or all";
-            return refusal("shared.learns", why.to_owned());
-        }
-        if choice.result == ResultKind::Count {
-            let why = "keys are counted between two parties only; take result = \"rows\", or two parties";
-            return refusal("shared.result", why.to_owned());
-        }
+    if choice.parties > 2 {
+        several(choice)?;
     }
     if choice.result == ResultKind::Count && choice.protocol != ProtocolName::Ecdh {
         let why = format!(
@@ -318,6 +312,39 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let why = "against parties that may deviate only one can learn: nothing would make the learner tell the other the \
                    truth; name one, or agree on security = \"semi-honest\"";
         return refusal("shared.learns", why.to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses what a job of three and more parties asks for and its protocol does not have.
+fn several(choice: &Choice) -> Result<(), Refusal> {
+    let (name, parties) = (choice.protocol.name(), choice.parties);
+    let refusal = |field, why| Err(Refusal { field, why });
+    match choice.protocol {
+        ProtocolName::Rr22 => many::refuse(choice)?,
+        ProtocolName::Ecdh if parties == 3 => {
+            if choice.learners.len() == 2 {
+                let why = "of three parties one learns or all do with \"ecdh\"; name one party, or all, or take protocol = \"rr22\"";
+                return refusal("shared.learns", why.to_owned());
+            }
+        }
+        ProtocolName::Ecdh => {
+            let why = format!("\"ecdh\" is for two parties or three; take protocol = \"rr22\" for {parties}");
+            return refusal("shared.parties", why);
+        }
+        _ => {
+            let why = format!("\"{name}\" is for two parties; take protocol = \"rr22\" for {parties}");
+            return refusal("shared.parties", why);
+        }
+    }
+    if choice.security == Security::Malicious {
+        let why = "no protocol for three and more parties protects against one that deviates; agree on security = \"semi-honest\", or \
+                   take two parties";
+        return refusal("shared.security", why.to_owned());
+    }
+    if choice.result == ResultKind::Count {
+        let why = "keys are counted between two parties only; take result = \"rows\", or two parties";
+        return refusal("shared.result", why.to_owned());
     }
     Ok(())
 }
@@ -342,6 +369,7 @@ mod tests {
             dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None }),
             learners: learners.to_vec(),
             parties,
+            pivot: None,
         }
     }
 

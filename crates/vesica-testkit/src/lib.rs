@@ -36,5 +36,5 @@ mod two;
 pub use data::{Sets, digests, set_pairs};
 pub use hostile::{Attack, Hostile};
 pub use recorder::{Message, Recorder, Transcript, messages};
-pub use three::{carol, three, three_with};
+pub use three::{carol, many_with, three, three_with};
 pub use two::{alice, bob, fixed_rng, recorded, two, two_with};

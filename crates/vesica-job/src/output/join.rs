@@ -44,7 +44,7 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
         return Err(too_many(total));
     }
 
-    let (aligned, pairs) = (plan.all_learn() && plan.order == Order::Aligned, pairs as u64);
+    let (aligned, pairs) = (plan.several_learn() && plan.order == Order::Aligned, pairs as u64);
     let left = plan.me.place() == 0;
     // The absent rows stand in front of mine only where the left table's do and I am right.
     let mine = if aligned { pairs + if left { 0 } else { absent } } else { 0 };
@@ -283,7 +283,7 @@ mod tests {
         let unmatched = keys.iter().filter(|(_, peer)| peer.is_none()).flat_map(|(rows, _)| rows);
         let mut alone: Vec<u64> = unmatched.chain(empties).copied().filter(|_| half.mine).collect();
         let nulls = std::iter::repeat_n(None, absent);
-        if plan.all_learn() && plan.order == Order::Aligned {
+        if plan.several_learn() && plan.order == Order::Aligned {
             alone.sort_unstable();
             let (left, right): (Vec<_>, Vec<_>) = common()
                 .flat_map(|(rows, peer)| {

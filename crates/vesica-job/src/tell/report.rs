@@ -213,6 +213,10 @@ pub fn revealed(reveals: &[Reveal], parties: &[String], learners: &[String]) -> 
     let to = |learner| match learner {
         Learner::Learners => learners.to_vec(),
         Learner::Place(place) => parties.iter().skip(usize::from(place)).take(1).cloned().collect(),
+        Learner::Together(one, other) => {
+            let name = |place: u8| parties.get(usize::from(place)).map_or("", String::as_str);
+            vec![format!("{} and {} together", name(one), name(other))]
+        }
         Learner::Everyone => parties.to_vec(),
         Learner::Network => vec!["the network".to_owned()],
     };

@@ -1,15 +1,16 @@
-//! Where all parties learn: that they found the same, and how many rows each has for it.
+//! Where several parties learn: that they found the same, and where two do, how many rows each has for it.
 
 use crate::error::JobError;
 use crate::input::keys::KeyId;
 use crate::meet::peers::Peers;
 use crate::units::found::{Match, matches};
 use vesica_session::{Error, Lines, Misbehaviour, SessionRng, Unit};
+use vesica_spec::Plan;
 
 /// Bytes of a number of rows on the wire: 2^40 rows are more than a table has.
 const COUNT: usize = 5;
 
-/// What parties that all learn do with what a unit found, so that their outputs line up.
+/// What parties that learn do with what a unit found, so that their outputs go together.
 #[derive(Clone, Copy, Debug)]
 pub struct Both {
     /// The run's salt.
@@ -50,18 +51,19 @@ impl Both {
         Ok((matches, *hash.finalize().as_bytes()))
     }
 
-    /// Sees that every peer found the same.
+    /// Sees that every other party that learns found the same.
     ///
     /// # Errors
     /// As [`Both::same`].
-    pub fn same_as_all(
+    pub fn same_as_learners(
         self,
         what: &str,
         digest: &[u8; 32],
+        plan: &Plan,
         peers: &Peers,
         rng: &mut SessionRng,
     ) -> Result<(), JobError> {
-        for link in peers.links() {
+        for link in peers.links().iter().filter(|link| plan.learns(link.peer())) {
             self.same(what, 0, digest, &mut Lines::new(vec![link.line("result")?]), rng)?;
         }
         Ok(())

@@ -23,6 +23,7 @@ use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
+use vesica_psi::{kmprt17, many, nty21};
 use vesica_psi::oprf::{self, Role};
 use vesica_session::memory::Memories;
 use vesica_session::{Found, LISTS, Lines, List, Protocol, Result, Room, SessionRng, Sorted, Sorter, Unit, Whole};
@@ -315,4 +316,55 @@ pub fn ecdh3<G: Group>(
     let keys = keys.each_ref().map(|keys| keys.len() as u64);
     let params = ecdh3::Params { session: SESSION, tag_len, keys, place, learner, frame: FRAME };
     Ok(places(whole(Ecdh3::<G>::open(params), mine, lines, rng)?))
+}
+
+/// A job of three and more parties by RR22's function.
+#[derive(Clone, Debug)]
+pub struct Many {
+    /// The parties' keys, by place.
+    pub keys: Vec<Vec<Digest>>,
+    /// What each pads them to.
+    pub capacities: Vec<usize>,
+    /// The pivot of the star; against any coalition where there is none.
+    pub pivot: Option<u8>,
+    /// The places of those that learn. The first of them leads.
+    pub learners: Vec<u8>,
+}
+
+impl Many {
+    /// A job with a few dummies, others for each party.
+    pub fn new(keys: &[Vec<Digest>], pivot: Option<u8>, learners: &[u8]) -> Self {
+        let capacities = keys.iter().zip(2..).map(|(keys, more)| keys.len() + more).collect();
+        Self { keys: keys.to_vec(), capacities, pivot, learners: learners.to_vec() }
+    }
+
+    /// What the party at `place` finds in the only unit, with stores of these shapes over the base field `B`.
+    pub fn side<B: Field + 'static, S: Shape + 'static>(
+        &self,
+        shape: fn(u64) -> S,
+        place: u8,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Vec<u32>> {
+        let leader = self.learners[0];
+        let others = (0..).zip(&self.capacities).filter(|&(place, _)| place != leader && Some(place) != self.pivot);
+        let clients = others.map(|(_, &capacity)| capacity).max().unwrap();
+        let function = rr22::<B, S>(Security::SemiHonest, shape)(self.capacities[usize::from(leader)]);
+        let params = many::Params {
+            session: SESSION,
+            tag_len: TagLen::new(10).unwrap(),
+            shape: shape(clients as u64),
+            slot_bytes: 7,
+            parties: self.keys.len() as u8,
+            place,
+            leader,
+            learners: self.learners.clone(),
+        };
+        let side = match self.pivot {
+            Some(pivot) => nty21::open(&function, pivot, params, lines, rng)?,
+            None => kmprt17::open(&function, params, lines, rng)?,
+        };
+        let unit = Unit { id: UnitId(0), keys: self.keys[usize::from(place)].clone(), place, capacities: self.capacities.clone() };
+        side.unit(&unit, lines, rng)
+    }
 }

@@ -16,6 +16,8 @@ a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, w
 | `protocol = \"ecdh\"`, two parties, one learns | `oprf` |
 | `protocol = \"ecdh\"`, two parties, both learn | `ecdh` |
 | `protocol = \"ecdh\"`, three parties | `ecdh3` |
+| `protocol = \"rr22\"`, three to sixteen parties | `kmprt17` |
+| `protocol = \"rr22\"`, three to sixteen parties and a `pivot` | `nty21` |
 | `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
 | `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"`, `\"ot\"`, `\"mini-psi\"` or `\"bc22\"` | `oprf` |
 | `protocol = \"dp\"` | `dp` |

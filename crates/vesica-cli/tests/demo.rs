@@ -70,6 +70,8 @@ fn the_demo_of_three_works_and_its_outputs_are_the_plain_join() {
         assert!(report["chosen"]["tls"].as_str().unwrap().contains("TLS"), "{report}");
     }
     assert_eq!(two::run(&["demo", "--parties", "4"]).code, Some(2));
+    let ended = two::run(&["demo", "--parties", "3", "--rows", "500", "--protocol", "rr22"]).good();
+    assert!(!ended.stdout.contains("bob: how many keys"), "nobody learns what two share: {}", ended.stdout);
 }
 
 #[test]

@@ -478,7 +478,7 @@ fn a_plan_of_three_says_who_is_told_what() {
 #[test]
 fn the_three_party_job_of_the_reference_is_one() {
     let page = include_str!("../../../docs/src/reference/job.md");
-    let (_, section) = page.split_once("## Three parties").unwrap();
+    let (_, section) = page.split_once("### Three parties by `ecdh`").unwrap();
     let blocks: Vec<&str> = section.split("```toml\n").skip(1).map(|text| text.split("```").next().unwrap()).collect();
     let text = format!("{}\n{}", blocks[0], blocks[1]).replace("sha256:…", &format!("sha256:{}", "ab".repeat(32)));
     let plan = vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap();

@@ -121,6 +121,12 @@ mod tests {
     }
 
     #[test]
+    fn values_that_are_tested_once_a_key_are_as_long_as_that_asks() {
+        let cases = [(0, 5), (1, 5), (2, 6), (1 << 16, 7), ((1 << 16) + 1, 8), (1 << 24, 8), (1 << 36, 10)];
+        assert_eq!(cases.map(|(n, _)| zero_test_bytes(n, Level::STANDARD)), cases.map(|(_, bytes)| bytes));
+    }
+
+    #[test]
     fn codewords_are_close_as_seldom_as_stated() {
         for (width, bits) in [(448u64, 66.5), (512, 102.2)] {
             let (mut term, mut sum) = (1.0, 1.0);

@@ -23,7 +23,8 @@
 //! The paper's conditional shares hide that too, by p·(p-1) more OPRFs between clients, which is the price of all else many times over. It
 //! buys little, since a party that joins the leader may hand over its list, or give another one, in either variant.
 //!
-//! Reveals: key_count to everyone, intersection to the learners, joined_lists to L.   Rounds: 1/2 + OPRF + 1/2, and 1/2 more for the others that learn.
+//! Reveals: key_count to everyone, intersection to the learners, joined_lists to L.
+//! Rounds: 1/2 + OPRF + 1/2, and 1/2 more for the others that learn.
 //! Bytes: OPRF(n) between L and each client, and ℓ/8 a slot of each client's store.
 //! Differs from the paper: the function and the stores are those of [RR22]; r is drawn anew for each unit, and k_ij for each attempt.
 

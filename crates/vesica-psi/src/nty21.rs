@@ -1,7 +1,7 @@
 //! PSI of three and more parties by a star: clients, a pivot that adds what they send, and a leader.
 //!
-//! [NTY21] Nevo, Trieu, Yanai, "Simple, Fast Malicious Multiparty Private Set Intersection", CCS 2021, eprint 2021/1221, with t = 1; the
-//! semi-honest variant. Any parties may collude, but leader and pivot may not.
+//! [NTY21] Nevo, Trieu, Yanai, "Simple, Fast Malicious Multiparty Private Set Intersection", CCS 2021, eprint 2021/1221, with
+//! t = 1, semi-honest. Any parties may collude, but leader and pivot may not.
 //!
 //!   L, V   leader and pivot              leader, pivot   X, Z, Y_i   keys of L, of V and of client i   xs, zs, ys
 //!   k_i    L's key for client i          key             D_i         store of { (y, PRF(k_i, y)) }      store
@@ -13,13 +13,15 @@
 //! 3. Client i -> V: D_i, cut to ℓ bits a slot.
 //! 4. PSI of two from an oblivious function: L receives with { h(x, v(x)) }, V sends with { h(z, u(z)) }.
 //! 5. L -> every other learner: which keys are common (`answer`).
-//! Why it finds them: where all clients hold z, u(z) = v(z). Where one does not, its store gives a random value: they are equal once in 2^ℓ.
+//! Why it finds them: where all clients hold z, u(z) = v(z). Where one does not, its store gives a random value, which is equal to
+//! that once in 2^ℓ. Only keys that L and V both hold can be mistaken: ℓ = σ + log2 of the fewer of their keys of the whole job.
 //!
-//! A client sees k_i and r. V sees stores whose values it cannot tell from random ones, as it lacks the keys: so they are random stores. L
-//! sees what the PSI of two shows of V's list: V is asked for h(x, v(x)) at L's own keys alone, so no key of a client's can be tested
-//! beside them. L and V together hold keys and stores, and can test any guess at any client's keys.
+//! A client sees k_i and r. V sees stores whose values it cannot tell from random ones, as it lacks the keys: so they are random
+//! stores. L sees what the PSI of two shows of V's list: V is asked for h(x, v(x)) at L's own keys alone, so no key of a client's can
+//! be tested beside them. L and V together hold keys and stores, and can test any guess at any client's keys.
 //!
-//! Reveals: key_count to everyone, intersection to the learners, leader_and_pivot to L and V together.   Rounds: 1/2 + OPRF + 1/2, and 1/2 more for the others that learn.
+//! Reveals: key_count to everyone, intersection to the learners, leader_and_pivot to L and V together.
+//! Rounds: 1/2 + OPRF + 1/2, and 1/2 more for the others that learn.
 //! Bytes: ℓ/8 a slot of each client's store; OPRF(n) between L and V, and about L - log2 m + 2 bits a key of V's.
 //! Differs from the paper: clients also hide from V how many keys they have; r is drawn anew for each unit, and k_i for each attempt.
 

@@ -15,7 +15,7 @@ use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_psi::unbalanced;
 use vesica_session::{Channel, Lines, Result, SessionRng};
-use vesica_testkit::{Message, Recorder, Transcript, digests, messages, recorded, three_with};
+use vesica_testkit::{Message, Recorder, Transcript, digests, many_with, messages, recorded};
 use vesica_types::{Digest, KeyDigest, Secret, TagLen};
 
 /// The variable that makes this test write the vectors anew.
@@ -293,29 +293,37 @@ fn dp() {
     check("dp", transcripts);
 }
 
+/// What each of three or four parties sees go over its pipe to each other one, and what it finds.
+fn of_many<T: Told + Send>(parties: u8, side: impl Fn(u8, &mut Lines, &mut SessionRng) -> Result<T> + Sync) -> Value {
+    let names = ["alice", "bob", "carol", "dave"];
+    let seen: [[Transcript; 4]; 4] = Default::default();
+    let found = many_with(
+        parties,
+        |place, lines, rng| side(place, lines, rng).unwrap(),
+        |place, channel| {
+            let peer = usize::from(Channel::peer(&channel).place());
+            Box::new(Recorder::new(channel, seen[usize::from(place)][peer].clone()))
+        },
+    );
+    let mut all = Map::new();
+    for ((name, found), seen) in names.into_iter().zip(found).zip(&seen) {
+        let mut party = Map::new();
+        party.insert("found".into(), found.told().into());
+        let others = names.into_iter().zip(seen).take(parties.into());
+        for (peer, seen) in others.filter(|(peer, _)| *peer != name) {
+            party.insert(format!("with {peer}"), messages(seen).iter().map(line).collect::<Vec<_>>().into());
+        }
+        all.insert(name.into(), party.into());
+    }
+    all.into()
+}
+
 fn ecdh3_in<G: Blind>(transcripts: &mut Map<String, Value>) {
     let keys = [digests(0, 30), digests(10, 45), digests(5, 22)];
-    let names = ["alice", "bob", "carol"];
     for learner in [Some(2), None] {
-        let seen: [[Transcript; 3]; 3] = Default::default();
-        let found = three_with(
-            |place, lines, rng| sides::ecdh3::<G>(&keys, learner, place, lines, rng).unwrap(),
-            |place, channel| {
-                let peer = usize::from(Channel::peer(&channel).place());
-                Box::new(Recorder::new(channel, seen[usize::from(place)][peer].clone()))
-            },
-        );
-        let mut parties = Map::new();
-        for ((name, found), seen) in names.into_iter().zip(found).zip(&seen) {
-            let mut party = Map::new();
-            party.insert("found".into(), found.map_or(String::new(), Told::told).into());
-            for (peer, seen) in names.into_iter().zip(seen).filter(|(peer, _)| *peer != name) {
-                party.insert(format!("with {peer}"), messages(seen).iter().map(line).collect::<Vec<_>>().into());
-            }
-            parties.insert(name.into(), party.into());
-        }
+        let parties = of_many(3, |place, lines, rng| sides::ecdh3::<G>(&keys, learner, place, lines, rng));
         let learners = if learner.is_none() { "all learn" } else { "one learns" };
-        transcripts.insert(format!("{}, {learners}", G::NAME), parties.into());
+        transcripts.insert(format!("{}, {learners}", G::NAME), parties);
     }
 }
 
@@ -329,6 +337,24 @@ fn ecdh3() {
     ecdh3_in::<Secp256k1>(&mut transcripts);
     ecdh3_in::<P256>(&mut transcripts);
     check("ecdh3", transcripts);
+}
+
+#[test]
+fn many() {
+    let mut transcripts = Map::new();
+    let keys = [digests(0, 30), digests(10, 45), digests(5, 42), digests(0, 50)];
+    for (parties, pivot, learners) in
+        [(3, Some(1), vec![0]), (4, Some(0), vec![2, 3]), (3, None, vec![2]), (4, None, vec![0, 1, 2, 3])]
+    {
+        let job = sides::Many::new(&keys[..parties], pivot, &learners);
+        let way = if pivot.is_some() { "star" } else { "any coalition" };
+        let narrow = |place, lines: &mut _, rng: &mut _| job.side::<u64, _>(sides::paxos, place, lines, rng);
+        let wide = |place, lines: &mut _, rng: &mut _| job.side::<Block, _>(sides::band, place, lines, rng);
+        let case = format!("{way}, {parties} parties, {} learn", learners.len());
+        transcripts.insert(format!("{case}, fast"), of_many(parties as u8, narrow));
+        transcripts.insert(format!("{case}, low-comm"), of_many(parties as u8, wide));
+    }
+    check("many", transcripts);
 }
 
 fn unbalanced_in<G: Suite>(transcripts: &mut Map<String, Value>, verifiable: bool) {

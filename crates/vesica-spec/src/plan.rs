@@ -547,6 +547,33 @@ output = { path = "out.csv" }
         assert_eq!(plan.patience, Duration::from_secs(600));
     }
 
+    /// What the pivot could do with the leader is accepted by its name, and not by "all".
+    #[test]
+    fn a_pivot_is_a_party_and_accepted_by_name() {
+        let of_three = |more: &str| {
+            let pins = format!("carol = \"sha256:{}\"", "cd".repeat(32));
+            let text = job()
+                .replace("[\"alice\", \"bob\"]", "[\"alice\", \"bob\", \"carol\"]")
+                .replace("\"ecdh\"", "\"rr22\"")
+                .replace("peers = { ", &format!("peers = {{ {pins}, "))
+                .replace("[mine]", &format!("{more}\n[mine]"));
+            plan(&parse(&text).unwrap())
+        };
+        assert_eq!(of_three("").unwrap().choice.pivot, None);
+        for accept in ["", "accept = \"all\""] {
+            let error = of_three(&format!("pivot = \"carol\"\n{accept}")).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some("shared.accept"));
+            assert!(error.to_string().contains("accept = [\"leader_and_pivot\"]"), "{error}");
+        }
+        let plan = of_three("pivot = \"carol\"\naccept = [\"leader_and_pivot\"]").unwrap();
+        assert_eq!(plan.choice.pivot, Some(2));
+        for (pivot, words) in [("dave", "is not one of shared.parties"), ("alice", "does not learn")] {
+            let error = of_three(&format!("pivot = \"{pivot}\"")).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some("shared.pivot"));
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+
     /// Every field that can contradict another is refused by name, with a remedy.
     #[test]
     fn what_contradicts_is_refused_by_name() {

@@ -143,10 +143,11 @@ fn the_jobs_of_the_page_on_job_files_can_be_run() {
         // A part stands alone where the page is about that part.
         let (this, mine) = job.split_once("[mine]").unwrap_or((job, ""));
         shared = if this.is_empty() { shared } else { this };
-        let carol = if shared.contains("carol") { ", carol = \"sha256:…\"" } else { "" };
+        let named = ["carol", "dave", "erin"].into_iter().filter(|name| shared.contains(name));
+        let others: String = named.map(|name| format!(", {name} = \"sha256:…\"")).collect();
         let alices = format!(
             "name = \"alice\"\nlisten = \"h:1\"\ninput = {{ path = \"a.csv\", keys = [\"id\"] }}\n\
-             tls = {{ identity = \"alice.pem\", peers = {{ bob = \"sha256:…\"{carol} }} }}\n"
+             tls = {{ identity = \"alice.pem\", peers = {{ bob = \"sha256:…\"{others} }} }}\n"
         );
         let mine = if mine.is_empty() { &alices } else { mine };
         plan(&whole_fingerprints(&format!("{shared}\n[mine]\n{mine}")));

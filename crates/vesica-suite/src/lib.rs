@@ -432,15 +432,77 @@ mod tests {
         for &protocol in ProtocolName::ALL {
             let three = choice(protocol, 3, &[0]);
             match protocol {
-                ProtocolName::Ecdh => assert!(find(&three).is_ok()),
-                _ => assert_eq!(refused(&three, "protocol = \"ecdh\""), "shared.parties"),
+                ProtocolName::Ecdh | ProtocolName::Rr22 => assert!(find(&three).is_ok()),
+                _ => assert_eq!(refused(&three, "protocol = \"rr22\""), "shared.parties"),
             }
-            assert_eq!(refused(&choice(protocol, 4, &[0]), "take three"), "shared.parties");
+            match protocol {
+                ProtocolName::Rr22 => {}
+                _ => assert_eq!(refused(&choice(protocol, 4, &[0]), "protocol = \"rr22\" for 4"), "shared.parties"),
+            }
         }
         assert!(find(&choice(ProtocolName::Ecdh, 3, &[0, 1, 2])).is_ok());
         assert_eq!(refused(&choice(ProtocolName::Ecdh, 3, &[0, 2]), "one party, or all"), "shared.learns");
         let count = Choice { result: ResultKind::Count, ..choice(ProtocolName::Ecdh, 3, &[0]) };
         assert_eq!(refused(&count, "two parties"), "shared.result");
+    }
+
+    /// Three to sixteen parties, whoever learns, with a pivot that is not the only one who does.
+    #[test]
+    fn up_to_sixteen_parties_run_by_rr22_and_what_they_cannot_have_is_refused() {
+        let rr22 = |parties, learners: &[u8], pivot| Choice { pivot, ..choice(ProtocolName::Rr22, parties, learners) };
+        for parties in 3..=16 {
+            for (learners, pivot) in [(&[0][..], None), (&[1, 2], None), (&[0, 2], Some(0)), (&[2], Some(1))] {
+                assert!(find(&rr22(parties, learners, pivot)).is_ok());
+            }
+        }
+        assert_eq!(refused(&rr22(17, &[0], None), "the most is 16"), "shared.parties");
+        assert_eq!(refused(&rr22(4, &[2], Some(2)), "does not learn"), "shared.pivot");
+        assert_eq!(refused(&rr22(2, &[0], Some(1)), "three or more"), "shared.pivot");
+        let ecdh = Choice { pivot: Some(1), ..choice(ProtocolName::Ecdh, 3, &[0]) };
+        assert_eq!(refused(&ecdh, "\"rr22\""), "shared.pivot");
+        let malicious = Choice { security: Security::Malicious, ..rr22(3, &[0], None) };
+        assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
+        let count = Choice { result: ResultKind::Count, ..rr22(5, &[0], None) };
+        assert_eq!(refused(&count, "two parties"), "shared.result");
+    }
+
+    /// The leader is the first party that learns and is not the pivot. What it and the pivot could do together must be accepted.
+    #[test]
+    fn what_parties_of_many_are_told_names_leader_and_pivot() {
+        let told = |learners: &[u8], pivot| {
+            let choice = Choice { pivot, ..choice(ProtocolName::Rr22, 5, learners) };
+            find(&choice).unwrap().reveals().into_iter().map(|one| (one.name, one.to)).collect::<Vec<_>>()
+        };
+        assert!(told(&[1, 3], Some(1)).contains(&("leader_and_pivot", Learner::Together(3, 1))));
+        assert!(told(&[4], Some(2)).contains(&("leader_and_pivot", Learner::Together(4, 2))));
+        assert!(told(&[1, 3], None).contains(&("joined_lists", Learner::Place(1))));
+        assert!(told(&[1, 3], None).iter().all(|(name, _)| *name != "leader_and_pivot"));
+    }
+
+    /// What decides by how much keys could be mistaken: evaluations of all clients, and the keys that leader and pivot may share.
+    #[test]
+    fn many_parties_have_wider_fields_and_narrower_slots_as_their_sizes_ask() {
+        let sized = |parties: usize, keys: u64, pivot| {
+            let choice = Choice { pivot, ..choice(ProtocolName::Rr22, parties, &[0]) };
+            let suite = find(&choice).unwrap();
+            let lens = vec![keys; parties];
+            let tag_len = TagLen::new(suite.tag_bytes(&lens)).unwrap();
+            suite.sized(&Sizes { keys: lens.clone(), units: 1, in_flight: 1, capacities: lens, tag_len }).join(" ")
+        };
+        assert_eq!(sized(3, 1 << 23, None), "base-field-64 zero-test-64");
+        assert_eq!(sized(4, 1 << 23, None), "base-field-128 zero-test-64");
+        assert_eq!(sized(16, 1 << 24, Some(1)), "base-field-64 zero-test-64");
+        assert_eq!(sized(16, 1 << 25, Some(1)), "base-field-128 zero-test-72");
+        assert_eq!(sized(3, 1 << 14, Some(1)), "base-field-64 zero-test-56");
+    }
+
+    #[test]
+    fn a_comparison_of_many_parties_shows_both_ways() {
+        let all = choices(&choice(ProtocolName::Rr22, 4, &[0]));
+        let ways: Vec<(Mode, Option<u8>)> = all.iter().map(|one| (one.mode, one.pivot)).collect();
+        let want = [Mode::Fast, Mode::LowComm].map(|mode| [(mode, None), (mode, Some(1))]).concat();
+        assert_eq!(ways, want);
+        assert!(choices(&choice(ProtocolName::Rr22, 2, &[0])).iter().all(|one| one.pivot.is_none()));
     }
 
     #[test]

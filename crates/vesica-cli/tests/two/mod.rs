@@ -203,7 +203,7 @@ impl Three {
 }
 
 /// Jobs of the parties `names`, all of which learn. Each listens at its port, if it has one, and calls those before it.
-fn jobs<const N: usize>(folder: &Path, names: [&str; N], ports: &[u16]) -> [Job; N] {
+pub fn jobs<const N: usize>(folder: &Path, names: [&str; N], ports: &[u16]) -> [Job; N] {
     let path = folder.to_str().unwrap();
     let prints = names.map(|name| run(&["cert", name, "--out", path]).good().stdout.trim().to_owned());
     let all = names.map(|name| format!("{name:?}")).join(", ");

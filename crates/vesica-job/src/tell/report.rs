@@ -78,7 +78,7 @@ pub struct Written {
 pub struct Revealed {
     /// Its name.
     pub name: String,
-    /// Who came to know it: parties, or `the network`.
+    /// Who came to know it: parties, two that put together what they saw, or `the network`.
     pub to: Vec<String>,
     /// What it is, in plain words.
     pub what: String,

@@ -23,8 +23,8 @@ use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
-use vesica_psi::{kmprt17, many, nty21};
 use vesica_psi::oprf::{self, Role};
+use vesica_psi::{kmprt17, many, nty21};
 use vesica_session::memory::Memories;
 use vesica_session::{Found, LISTS, Lines, List, Protocol, Result, Room, SessionRng, Sorted, Sorter, Unit, Whole};
 use vesica_types::{Digest, TagLen, UnitId};
@@ -347,9 +347,22 @@ impl Many {
         rng: &mut SessionRng,
     ) -> Result<Vec<u32>> {
         let leader = self.learners[0];
+        let function = rr22::<B, S>(Security::SemiHonest, shape)(self.capacities[usize::from(leader)]);
+        self.by(&function, shape, place, lines, rng)
+    }
+
+    /// The same by this function.
+    pub fn by<O: Oprf<Key: 'static>, S: Shape + 'static>(
+        &self,
+        function: &O,
+        shape: fn(u64) -> S,
+        place: u8,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Vec<u32>> {
+        let leader = self.learners[0];
         let others = (0..).zip(&self.capacities).filter(|&(place, _)| place != leader && Some(place) != self.pivot);
         let clients = others.map(|(_, &capacity)| capacity).max().unwrap();
-        let function = rr22::<B, S>(Security::SemiHonest, shape)(self.capacities[usize::from(leader)]);
         let params = many::Params {
             session: SESSION,
             tag_len: TagLen::new(10).unwrap(),
@@ -361,10 +374,15 @@ impl Many {
             learners: self.learners.clone(),
         };
         let side = match self.pivot {
-            Some(pivot) => nty21::open(&function, pivot, params, lines, rng)?,
-            None => kmprt17::open(&function, params, lines, rng)?,
+            Some(pivot) => nty21::open(function, pivot, params, lines, rng)?,
+            None => kmprt17::open(function, params, lines, rng)?,
         };
-        let unit = Unit { id: UnitId(0), keys: self.keys[usize::from(place)].clone(), place, capacities: self.capacities.clone() };
+        let unit = Unit {
+            id: UnitId(0),
+            keys: self.keys[usize::from(place)].clone(),
+            place,
+            capacities: self.capacities.clone(),
+        };
         side.unit(&unit, lines, rng)
     }
 }

@@ -681,6 +681,7 @@ output = { path = "out.csv" }
                 reveals::GUESSABLE_KEYS,
                 reveals::pair_count(0),
                 reveals::count_sampled(0),
+                reveals::leader_and_pivot(0, 1),
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));
         }

@@ -16,6 +16,7 @@ mod level;
 pub mod lpn;
 pub mod mini;
 pub mod okvs;
+pub mod piano;
 
 pub use bounds::{code_width, tag_bits, tag_bytes, unit_capacity, units, vole_base_bits, zero_test_bytes};
 pub use level::Level;

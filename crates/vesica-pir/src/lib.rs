@@ -1,20 +1,27 @@
 //! Retrieval of a record without telling which: one file for each scheme.
 //!
 //! A server has N records of one length. A client wants the record of one number and the server must not learn the number. Two kinds of
-//! scheme do that here, and the plain download stands beside them for tables so small that nothing else pays.
+//! scheme do that here, and [`Download`] stands beside them for tables so small that nothing else pays.
 //!
 //! - The schemes of [`Pir`]: one message each way, and work linear in the table for every query. The client keeps nothing of a query.
-//! - Piano: the client reads the whole table once as it streams by, keeps a small summary of it, and then a query costs the server
+//! - [`piano`]: the client reads the whole table once as it streams by, keeps a small summary of it, and then a query costs the server
 //!   √N records. The summary is used up query by query, so it is no [`Pir`]: it has a life of its own.
 //!
-//! A table of buckets turns numbers into keys: it works over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
+//! [`bucket`] turns numbers into keys: it works over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
 //! can host it, and the files are the caller's.
 
 #![forbid(unsafe_code)]
 
+pub mod bucket;
+mod download;
 mod error;
+pub mod piano;
+mod scatter;
 
+pub use download::Download;
 pub use error::PirError;
+pub use piano::Piano;
+pub use scatter::Scatter;
 
 use vesica_session::SessionRng;
 
@@ -126,4 +133,12 @@ pub(crate) fn check_shape(records: u64, width: usize) -> Result<(), PirError> {
         )));
     }
     Ok(())
+}
+
+/// Fails for a record that is not in the table.
+pub(crate) fn check_index(index: u64, records: u64) -> Result<(), PirError> {
+    if index < records {
+        return Ok(());
+    }
+    Err(PirError::Shape(format!("record {index} of a table that has {records}; its records are numbered from 0")))
 }

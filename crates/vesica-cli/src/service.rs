@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use vesica_job::JobError;
 use vesica_job::numbers::{count, size};
 use vesica_secretflow::{Client, Server};
-use vesica_service::{Change, Fetched, Offer, Prepared, spelled};
+use vesica_service::{Brought, Built, Change, Offer, Prepared, Product, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
 use vesica_spec::{Document, SpecError};
 
@@ -26,30 +26,21 @@ pub fn prepare(args: Prepare) -> Outcome {
 
 /// What was prepared; the last line is the offer.
 fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
-    let (part, manifest) = (&prepared.built.part, &prepared.built.manifest);
-    let mut text = format!(
-        "{}: {} keys in {} parts, {}; read {} rows{}.\n",
-        plan.store.display(),
-        count(manifest.entries()),
-        manifest.parts.len(),
-        size(manifest.bytes()),
-        count(prepared.rows),
-        match prepared.empty {
-            0 => String::new(),
-            empty => format!(", of which {} have no key and cannot be asked for", count(empty)),
-        },
-    );
-    if part.number > 0 {
-        text += &format!(
-            "Added {} keys, {} of them with a new value for one that was there; removed {}.\n",
-            count(part.entries),
-            count(part.replaced),
-            count(part.removed)
-        );
-    }
-    if prepared.built.absent > 0 {
-        text += &format!("{} keys that were to be removed are not there.\n", count(prepared.built.absent));
-    }
+    let mut text = match &prepared.product {
+        Product::Store(built) => store_in_words(plan, prepared, built),
+        Product::Table(made) => format!(
+            "{}: {}: {} rows in {} records of {} bytes, {}; clients copy {} first. Read {} rows{}.\n",
+            plan.store.display(),
+            made.epoch.spelled(),
+            count(made.epoch.rows),
+            count(made.epoch.records),
+            count(made.epoch.width.into()),
+            size(made.epoch.records * u64::from(made.epoch.width)),
+            size(made.epoch.copy),
+            count(prepared.rows),
+            without_key(prepared.empty)
+        ),
+    };
     if prepared.offer_changed {
         text += "The offer is another one than before: clients need the new one, and fetch everything again.\n";
     }
@@ -61,6 +52,38 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
         );
     }
     format!("{text}offer {}\n", spelled(&prepared.offer.hash()))
+}
+
+fn without_key(rows: u64) -> String {
+    match rows {
+        0 => String::new(),
+        rows => format!(", of which {} have no key and cannot be asked for", count(rows)),
+    }
+}
+
+fn store_in_words(plan: &ServePlan, prepared: &Prepared, built: &Built) -> String {
+    let (part, manifest) = (&built.part, &built.manifest);
+    let mut text = format!(
+        "{}: {} keys in {} parts, {}; read {} rows{}.\n",
+        plan.store.display(),
+        count(manifest.entries()),
+        manifest.parts.len(),
+        size(manifest.bytes()),
+        count(prepared.rows),
+        without_key(prepared.empty),
+    );
+    if part.number > 0 {
+        text += &format!(
+            "Added {} keys, {} of them with a new value for one that was there; removed {}.\n",
+            count(part.entries),
+            count(part.replaced),
+            count(part.removed)
+        );
+    }
+    if built.absent > 0 {
+        text += &format!("{} keys that were to be removed are not there.\n", count(built.absent));
+    }
+    text
 }
 
 pub fn serve(args: Serve) -> Outcome {
@@ -92,13 +115,10 @@ pub fn fetch(args: Fetch) -> Outcome {
     output::result(&fetched_in_words(&plan, &fetched))
 }
 
-fn fetched_in_words(plan: &AskPlan, fetched: &Fetched) -> String {
-    let what = match fetched.parts {
-        0 => "nothing is new".to_owned(),
-        parts => format!("fetched {parts} parts, {}", size(fetched.bytes)),
-    };
-    let keys = count(fetched.store.len());
-    format!("{}: {keys} keys of {}; {what}.\n", plan.cache.display(), plan.id)
+fn fetched_in_words(plan: &AskPlan, brought: &Brought) -> String {
+    let what = brought.new.as_deref().unwrap_or("nothing is new");
+    let rows = if plan.protocol.is_retrieval() { "rows" } else { "keys" };
+    format!("{}: {} {rows} of {}; {what}.\n", plan.cache.display(), count(brought.rows), plan.id)
 }
 
 pub fn ask(args: Ask) -> Outcome {

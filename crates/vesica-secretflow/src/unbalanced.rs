@@ -11,8 +11,8 @@ use super::translate::{csv, keys};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use vesica_spec::service::{
-    AskPlan, Asks, ClientMine, ClientSpec, ServePlan, ServerMine, ServerSpec, ServerTls, Service, ServiceProtocol,
-    plan_ask_any, plan_serve,
+    AskPlan, Asks, By, ClientMine, ClientSpec, Private, ServePlan, ServerMine, ServerSpec, ServerTls, Service,
+    ServiceProtocol, plan_ask_any, plan_serve,
 };
 use vesica_spec::{CurveName, Format, Input, Order, Output, Rules, SpecError, Tls, default_memory};
 
@@ -186,6 +186,9 @@ fn server(
     let service = Service {
         id: ID.to_owned(),
         protocol: ServiceProtocol::EcdhOprf,
+        by: By::Key,
+        private: Private::Both,
+        accept: Vec::new(),
         curve: CurveName::FourQ,
         values: Vec::new(),
         value_bytes: None,
@@ -219,6 +222,7 @@ fn client(
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: steps.asks.then(|| input(psi)).transpose()?,
         cache: cache(psi)?.join("copy"),
+        batch: None,
         cache_size: vesica_spec::service::default_cache_size(),
         output: steps.asks.then(|| output(psi)).transpose()?,
         memory: default_memory(),
@@ -247,6 +251,7 @@ fn client(
     let service = Asks {
         id: ID.to_owned(),
         protocol: ServiceProtocol::EcdhOprf,
+        by: By::Key,
         curve: CurveName::FourQ,
         offer: String::new(),
         insecure,

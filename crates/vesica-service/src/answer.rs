@@ -6,6 +6,9 @@ use crate::error::Error;
 use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, Question, shares};
 use crate::metrics::Metrics;
 use crate::offer::Offer;
+use crate::prepare::Opened;
+use crate::retrieve::records_a_row;
+use crate::stock::Stock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
@@ -16,13 +19,12 @@ use vesica_oprf::function::ServerFunction;
 use vesica_psi::unbalanced;
 use vesica_session::{Channel, Fault, Misbehaviour, SessionRng};
 use vesica_spec::service::GuestPlan;
-use vesica_store::Store;
 
 /// What all conversations share.
 pub struct Answers {
-    function: Arc<dyn ServerFunction>,
+    function: Option<Arc<dyn ServerFunction>>,
     offer: Offer,
-    store: RwLock<Arc<Store>>,
+    stock: RwLock<Stock>,
     guests: RwLock<BTreeMap<String, GuestPlan>>,
     budget: Budget,
     audit: Audit,
@@ -36,7 +38,12 @@ pub struct Answers {
     refusals: Mutex<BTreeMap<String, (Instant, u64)>>,
     /// Clients that got what they came for.
     goodbyes: AtomicU64,
+    /// For each client's windows of Piano: how many queries of it were answered. Kept while the server runs.
+    windows: Mutex<BTreeMap<String, BTreeMap<[u8; 16], u64>>>,
 }
+
+/// Windows of one client that are remembered.
+const WINDOWS: usize = 8;
 
 /// How often it is looked whether a client still asks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -47,6 +54,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The most questions of a connection but those for keys: a store has at most 1024 parts, and two questions are put for each.
 const MOST_QUESTIONS: u64 = 4096;
 
+/// Records of a connection for which no key was asked: a round of queries that a client sends again after it died.
+const FREE_RECORDS: u64 = vesica_pir::piano::TOGETHER;
+
 /// Refusals after which a connection is ended.
 const MOST_REFUSALS: u64 = 10;
 
@@ -56,17 +66,18 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 impl Answers {
     /// Nobody may ask yet.
     pub fn new(
-        (offer, store, function): (Offer, Store, Arc<dyn ServerFunction>),
+        Opened { offer, stock, function }: Opened,
         budget: Budget,
         audit: Audit,
         metrics: Arc<Metrics>,
         workers: usize,
     ) -> Self {
-        metrics.set_store(store.manifest().parts.len() as u64, store.len());
-        let (store, guests) = (RwLock::new(Arc::new(store)), RwLock::default());
+        metrics.set_store(stock.parts(), stock.len());
+        let (stock, guests) = (RwLock::new(stock), RwLock::default());
         let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
         let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
-        Self { function, offer, store, guests, budget, audit, metrics, at_work, goodbyes, gate, refusals }
+        let windows = Mutex::default();
+        Self { function, offer, stock, guests, budget, audit, metrics, at_work, goodbyes, gate, refusals, windows }
     }
 
     /// From now on these may ask.
@@ -75,9 +86,9 @@ impl Answers {
         *self.guests.write().unwrap_or_else(PoisonError::into_inner) = guests;
     }
 
-    /// The store as it is now.
-    pub fn store(&self) -> Arc<Store> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What is served, as it is now.
+    pub fn stock(&self) -> Stock {
+        self.stock.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What the service is.
@@ -100,15 +111,10 @@ impl Answers {
     /// # Errors
     /// If what stands in the folder is no store of this offer.
     pub fn reload(&self) -> Result<Option<u64>, Error> {
-        let Some(store) = self.store().reload()? else { return Ok(None) };
-        crate::fetch::belongs(&self.offer, store.manifest()).map_err(|_| {
-            Error::Setup(
-                "it was prepared with another offer; restart the service and tell clients the new offer".into(),
-            )
-        })?;
-        let keys = store.len();
-        self.metrics.set_store(store.manifest().parts.len() as u64, keys);
-        *self.store.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(store);
+        let Some(stock) = self.stock().reload(&self.offer)? else { return Ok(None) };
+        let keys = stock.len();
+        self.metrics.set_store(stock.parts(), keys);
+        *self.stock.write().unwrap_or_else(PoisonError::into_inner) = stock;
         Ok(Some(keys))
     }
 }
@@ -131,7 +137,7 @@ impl Drop for Work<'_> {
 
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
 pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
-    let mut talk = Talk { answers, store: answers.store(), link: &link, requests: 0, refusals: 0 };
+    let mut talk = Talk { answers, stock: answers.stock(), link: &link, requests: 0, refusals: 0, allowed: 0 };
     let Err(error) = talk.hold() else { return };
     let (who, where_from) = (link.peer().clone(), link.address());
     match &error {
@@ -149,11 +155,13 @@ pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
 /// One client's conversation.
 struct Talk<'a> {
     answers: &'a Answers,
-    /// The store that it was told of: it fetches all parts of one state.
-    store: Arc<Store>,
+    /// What it was told of: it fetches all parts of one state.
+    stock: Stock,
     link: &'a Link,
     requests: u64,
     refusals: u64,
+    /// Records that it may still retrieve for the keys that it was answered.
+    allowed: u64,
 }
 
 impl Talk<'_> {
@@ -162,7 +170,7 @@ impl Talk<'_> {
         let mut questions = 0;
         loop {
             let question = Question::receive(&mut *ch)?;
-            questions += u64::from(!matches!(question, Question::Ask { .. }));
+            questions += u64::from(!matches!(question, Question::Ask { .. } | Question::Retrieve { .. }));
             if questions > MOST_QUESTIONS {
                 return Err(ch.accuse(Misbehaviour::Flood).into());
             }
@@ -172,6 +180,7 @@ impl Talk<'_> {
                 Question::Sums { part } => self.sums(&mut *ch, part)?,
                 Question::Chunks { part, from } => self.chunks(&mut *ch, part, from)?,
                 Question::Ask { keys, lanes } => self.ask(&mut *ch, keys, lanes)?,
+                Question::Retrieve { epoch, queries } => self.retrieve(&mut *ch, epoch, queries)?,
                 Question::End => {
                     messages::accept(&mut *ch)?;
                     let closed = self.link.close();
@@ -215,27 +224,27 @@ impl Talk<'_> {
     }
 
     fn describe(&mut self, ch: &mut dyn Channel) -> Result<(), Error> {
-        self.store = self.answers.store();
+        self.stock = self.answers.stock();
         messages::accept(ch)?;
         ch.send(&self.answers.offer.encode())?;
-        Ok(ch.send(&self.store.manifest().encode())?)
+        Ok(ch.send(&self.stock.describe())?)
     }
 
     fn sums(&self, ch: &mut dyn Channel, part: u64) -> Result<(), Error> {
-        let sums = usize::try_from(part).ok().and_then(|part| self.store.sums(part));
+        let sums = usize::try_from(part).ok().and_then(|part| self.stock.sums(part));
         let Some(sums) = sums else { return Err(no_such(ch, "a part")) };
         messages::accept(ch)?;
         Ok(ch.send(sums)?)
     }
 
     fn chunks(&self, ch: &mut dyn Channel, part: u64, from: u64) -> Result<(), Error> {
-        let sums = usize::try_from(part).ok().and_then(|part| Some((part, self.store.sums(part)?.len() as u64 / 32)));
+        let sums = usize::try_from(part).ok().and_then(|part| Some((part, self.stock.sums(part)?.len() as u64 / 32)));
         let Some((part, end)) = sums.filter(|(_, end)| from < *end) else { return Err(no_such(ch, "a chunk")) };
         let start = Instant::now();
         messages::accept(ch)?;
         let mut bytes = 0;
         for number in from..end {
-            let chunk = self.store.chunk(part, number).ok_or_else(|| no_such(ch, "a chunk"))?;
+            let chunk = self.stock.chunk(part, number).ok_or_else(|| no_such(ch, "a chunk"))?;
             ch.send(chunk)?;
             bytes += chunk.len() as u64;
         }
@@ -247,15 +256,14 @@ impl Talk<'_> {
         if !(1..=MOST_KEYS).contains(&keys) || !(1..=MOST_LANES).contains(&lanes) {
             return Err(ch.accuse(Misbehaviour::Malformed("number of keys or lanes")).into());
         }
+        let Some(function) = self.answers.function.clone() else {
+            return Err(ch
+                .accuse(Misbehaviour::Contradiction("it asks for a function that this service has not"))
+                .into());
+        };
         let start = Instant::now();
         if let Err(why) = self.leave(ch.peer().name(), keys)? {
-            self.answers.metrics.refused(keys);
-            self.note_refusal(keys, &why)?;
-            self.refusals += 1;
-            if self.refusals >= MOST_REFUSALS {
-                return Err(ch.accuse(Misbehaviour::Contradiction("it asks on and on although it is refused")).into());
-            }
-            return Ok(messages::refuse(ch, &why)?);
+            return self.refuse(ch, keys, &why);
         }
         // Noted before it is done: what cannot be noted is not done.
         self.note(What::Asked { keys })?;
@@ -264,16 +272,83 @@ impl Talk<'_> {
         self.requests += 1;
         let lines = (0..lanes).map(|lane| self.link.line(&messages::lane(request, lane)));
         let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
-        self.evaluate(keys, lines)?;
+        self.evaluate(&*function, keys, lines)?;
+        if let Some(retrieval) = self.answers.offer.retrieval {
+            self.allowed += keys * records_a_row(retrieval.by);
+        }
         self.answers.metrics.asked(keys, start.elapsed());
         self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
     }
 
+    /// Refuses so many keys or records.
+    fn refuse(&mut self, ch: &mut dyn Channel, keys: u64, why: &str) -> Result<(), Error> {
+        self.answers.metrics.refused(keys);
+        self.note_refusal(keys, why)?;
+        self.refusals += 1;
+        if self.refusals >= MOST_REFUSALS {
+            return Err(ch.accuse(Misbehaviour::Contradiction("it asks on and on although it is refused")).into());
+        }
+        Ok(messages::refuse(ch, why)?)
+    }
+
+    /// Records of an epoch. Where a function protects the rows, they are allowed for by the keys that it was asked for; where nothing
+    /// does, they are taken from what the client may ask for. A client that died may send a round again, so a round more is free.
+    fn retrieve(&mut self, ch: &mut dyn Channel, epoch: u64, queries: u64) -> Result<(), Error> {
+        let (stock, start) = (self.stock.clone(), Instant::now());
+        let Stock::Records(desk) = &stock else {
+            return Err(ch
+                .accuse(Misbehaviour::Contradiction("it retrieves records from a service that has none"))
+                .into());
+        };
+        if !(1..=MOST_KEYS).contains(&queries) || !desk.asks() {
+            return Err(ch.accuse(Misbehaviour::Malformed("number of queries")).into());
+        }
+        if let Some(why) = desk.refusal(epoch) {
+            return self.refuse(ch, 0, &why);
+        }
+        let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+        let keys = queries.div_ceil(records_a_row(by));
+        if self.answers.function.is_some() {
+            if queries > self.allowed + FREE_RECORDS {
+                let why = format!("{queries} records for keys that allow {}; ask for the keys first", self.allowed);
+                return self.refuse(ch, keys, &why);
+            }
+            self.allowed = self.allowed.saturating_sub(queries);
+        } else if let Err(why) = self.leave(ch.peer().name(), keys)? {
+            return self.refuse(ch, keys, &why);
+        }
+        self.note(What::Asked { keys })?;
+        messages::accept(ch)?;
+        if desk.has_windows() {
+            self.tell_of_window(ch, queries)?;
+        }
+        desk.answer(queries, ch, || self.answers.gate.enter())?;
+        self.answers.metrics.asked(keys, start.elapsed());
+        self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// A client says which window its queries are of, and which is the first of them. It is told how many queries of that window it made
+    /// before: if it believes that it made fewer, its files are older than its queries, and it must not use them.
+    fn tell_of_window(&self, ch: &mut dyn Channel, queries: u64) -> Result<(), Error> {
+        let said = ch.recv_exact(messages::WINDOW_BYTES)?;
+        let window: [u8; 16] = std::array::from_fn(|i| said[i]);
+        let first = u64::from_le_bytes(std::array::from_fn(|i| said[16 + i]));
+        let mut windows = self.answers.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_client = windows.entry(ch.peer().name().to_owned()).or_default();
+        let before = of_client.get(&window).copied().unwrap_or(0);
+        if !of_client.contains_key(&window) && of_client.len() >= WINDOWS {
+            of_client.pop_first();
+        }
+        of_client.insert(window, before.max(first.saturating_add(queries)));
+        drop(windows);
+        Ok(ch.send(&before.to_le_bytes())?)
+    }
+
     /// The steps of the protocol, a thread a lane. The first lane that fails ends the connection, and so the others; as does a client
     /// that says nothing for a while although it has leave to ask.
-    fn evaluate(&self, keys: u64, lines: Vec<Box<dyn Channel>>) -> Result<(), Error> {
+    fn evaluate(&self, function: &dyn ServerFunction, keys: u64, lines: Vec<Box<dyn Channel>>) -> Result<(), Error> {
         let lanes = lines.len() as u64;
-        let (function, gate) = (&*self.answers.function, &self.answers.gate);
+        let gate = &self.answers.gate;
         let (batches, left) = (&AtomicU64::new(0), &AtomicU64::new(lanes));
         let (link, who) = (self.link, self.link.peer());
         std::thread::scope(|scope| {

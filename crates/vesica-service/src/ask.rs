@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::fetch::{Fetched, update};
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
-use crate::offer::hex;
+use crate::offer::{Offer, hex};
 use crate::{link, reveals, values};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
@@ -12,7 +12,7 @@ use vesica_job::{Control, Event};
 use vesica_net::{Link, WIRE_VERSION};
 use vesica_oprf::function::{ClientFunction, Output};
 use vesica_psi::unbalanced::{self, BATCH};
-use vesica_session::SessionRng;
+use vesica_session::{Reveal, SessionRng};
 use vesica_spec::Duplicates;
 use vesica_spec::service::AskPlan;
 use vesica_store::Store;
@@ -25,6 +25,9 @@ use vesica_types::{KeyDigest, RowId};
 /// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that
 /// refuses, or breaks the protocol. Nothing is left of the output then.
 pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
+    if plan.protocol.is_retrieval() {
+        return crate::retrieve::ask::ask(plan, ctl);
+    }
     let mut clock = Clock::start(ctl);
     let table = local(plan)?;
     let endpoint = link::endpoint(plan)?;
@@ -34,12 +37,73 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
     // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
     let hits = clock.phase("find", "keys", None, || found(&fetched.store, &outputs))?;
     drop(outputs);
-    let secured = link.secured();
     let write = || write(plan, &*table, &fetched, &keys, &hits);
     let (output, matched_rows) = clock.phase("write", "rows", None, write)?;
+    let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
+    let facts = Facts {
+        offer: &fetched.offer,
+        rows: keys.rows,
+        keys: keys.distinct,
+        empty: keys.empty,
+        duplicates: keys.duplicates,
+        matched: hits.len() as u64,
+        matched_rows,
+        output,
+        reveals: reveals::of_asking(!fetched.offer.values.is_empty()),
+        rules: rules(plan, &fetched.offer)?,
+        units: keys.distinct.div_ceil(BATCH as u64),
+        lanes,
+        server_keys: fetched.store.len(),
+    };
+    report(plan, facts, &link, &names, clock)
+}
+
+/// What a report says that follows from what was asked, and not from the machine or the connection.
+pub struct Facts<'a> {
+    /// What the service is.
+    pub offer: &'a Offer,
+    /// Rows of the client's table.
+    pub rows: u64,
+    /// Different keys in them.
+    pub keys: u64,
+    /// Rows without a key.
+    pub empty: u64,
+    /// Rows with a key that an earlier row has.
+    pub duplicates: u64,
+    /// Keys that were found.
+    pub matched: u64,
+    /// Rows with a key that was found.
+    pub matched_rows: u64,
+    /// Where the rows went.
+    pub output: Written,
+    /// What was told to whom.
+    pub reveals: Vec<Reveal>,
+    /// The rules of each key column.
+    pub rules: Vec<Vec<vesica_spec::Rule>>,
+    /// Pieces of work.
+    pub units: u64,
+    /// How many of them at once.
+    pub lanes: u64,
+    /// Keys or rows of the server.
+    pub server_keys: u64,
+}
+
+/// The report of an `ask`, which is written where the plan says.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn report(
+    plan: &AskPlan,
+    facts: Facts<'_>,
+    link: &Link,
+    names: &[String; 2],
+    mut clock: Clock<'_>,
+) -> Result<Report, Error> {
     let (cost, times) = clock.close();
-    let traffic = link.traffic();
-    let (offer, names) = (&fetched.offer, [plan.server.name().to_owned(), plan.me.name().to_owned()]);
+    let (traffic, secured, offer) = (link.traffic(), link.secured(), facts.offer);
+    let output = facts.output;
+    // Where no function protects the server's rows, there is no group.
+    let has_function = offer.public().is_ok_and(|public| !public.is_empty());
     let report = Report {
         job: JobId {
             id: plan.id.clone(),
@@ -48,26 +112,26 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
             parties: names.to_vec(),
         },
         outcome: Outcome {
-            rows: keys.rows,
-            keys: keys.distinct,
-            empty: keys.empty,
-            duplicates: keys.duplicates,
-            matched: Some(hits.len() as u64),
-            matched_rows: Some(matched_rows),
+            rows: facts.rows,
+            keys: facts.keys,
+            empty: facts.empty,
+            duplicates: facts.duplicates,
+            matched: Some(facts.matched),
+            matched_rows: Some(facts.matched_rows),
             output: Some(report::Written { path: output.path, rows: output.rows, bytes: output.bytes }),
         },
-        revealed: report::revealed(&reveals::of_asking(!offer.values.is_empty()), &names, &names[1..]),
+        revealed: report::revealed(&facts.reveals, names, &names[1..]),
         chosen: Chosen {
             protocol: offer.protocol.name().to_owned(),
-            curve: Some(offer.curve.name().to_owned()),
+            curve: has_function.then(|| offer.curve.name().to_owned()),
             security: if offer.verifiable { "verifiable" } else { "semi-honest" }.to_owned(),
             join: "inner".to_owned(),
-            rules: rules(plan, &fetched)?.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
-            parameters: vec![vesica_suite::function::set(offer.curve).to_owned()],
+            rules: facts.rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
+            parameters: has_function.then(|| vesica_suite::function::set(offer.curve).to_owned()).into_iter().collect(),
             wire_version: WIRE_VERSION,
             cut: "whole".to_owned(),
-            units: keys.distinct.div_ceil(BATCH as u64) as u32,
-            in_flight: lanes as u32,
+            units: facts.units as u32,
+            in_flight: facts.lanes as u32,
             unit_capacity: 0,
             tag_bytes: offer.tag_bits.div_ceil(8),
             cpu: vesica_job::cpu::Backend::chosen().name().to_owned(),
@@ -76,7 +140,7 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
             peers: vec![PeerId {
                 name: plan.server.name().to_owned(),
                 fingerprint: secured.fingerprint.map(|fingerprint| fingerprint.to_string()),
-                keys: fetched.store.len(),
+                keys: facts.server_keys,
                 unit_capacity: 0,
                 attempts: 1,
                 answered: 0,
@@ -124,9 +188,10 @@ pub fn local(plan: &AskPlan) -> Result<Box<dyn Table>, Error> {
 }
 
 /// A key with the function at it.
-struct Asked {
+pub struct Asked {
     key: KeyId,
-    output: Output,
+    /// The function.
+    pub output: Output,
 }
 
 /// A key that was found.
@@ -155,10 +220,8 @@ fn asked(
     let fetched = update(plan, &mut counter, ctl)?;
     // The columns that come with a key are known now, and where they go must be good before keys are paid for.
     drop(sink(plan, table, &Nothing(fetched.offer.values.clone()))?);
-    let public = fetched.offer.public().map_err(Error::Sent)?;
-    let function = vesica_suite::function::client(fetched.offer.curve, fetched.offer.verifiable.then_some(&public[..]))
-        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))?;
-    let rules = rules(plan, &fetched)?;
+    let function = function(&fetched.offer)?;
+    let rules = rules(plan, &fetched.offer)?;
     let reading = Reading {
         keys: plan.input.as_ref().map_or(&[], |(_, keys)| keys),
         rules: &rules,
@@ -173,10 +236,23 @@ fn asked(
     Ok(Answered { fetched, keys, outputs, lanes })
 }
 
+/// The client's side of the function of an offer.
+///
+/// # Errors
+/// If its public key is none.
+pub fn function(offer: &Offer) -> Result<Box<dyn ClientFunction>, Error> {
+    let public = offer.public().map_err(Error::Sent)?;
+    vesica_suite::function::client(offer.curve, offer.verifiable.then_some(&public[..]))
+        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
+}
+
 /// The rules of each key column, as the offer has them.
-fn rules(plan: &AskPlan, fetched: &Fetched) -> Result<Vec<Vec<vesica_spec::Rule>>, Error> {
+///
+/// # Errors
+/// If they are for another number of columns.
+pub fn rules(plan: &AskPlan, offer: &Offer) -> Result<Vec<Vec<vesica_spec::Rule>>, Error> {
     let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
-    Ok(vesica_spec::service::rules(&fetched.offer.rules, columns)?)
+    Ok(vesica_spec::service::rules(&offer.rules, columns)?)
 }
 
 /// The function at every key, in their order, and on how many lanes it was asked for. Requests are of one size but for the last: how
@@ -209,7 +285,10 @@ fn ask_all(
 }
 
 /// One request: the function at the keys of `asked`.
-fn request(
+///
+/// # Errors
+/// Those of the lines; the server's, if it breaks the protocol.
+pub fn request(
     function: &dyn ClientFunction,
     asked: &[(KeyDigest, KeyId)],
     lanes: u64,
@@ -262,12 +341,13 @@ fn found(store: &Store, asked: &[Asked]) -> Result<Vec<Hit>, Error> {
 }
 
 /// The values that stand beside rows that were found.
-struct Looked<'a> {
-    store: &'a Store,
-    names: &'a [String],
-    hits: &'a [Hit],
+pub struct Looked<'a> {
+    /// The names of their columns.
+    pub names: &'a [String],
     /// Rows, ascending, and which hit each belongs to.
-    rows: Vec<(u64, u32)>,
+    pub rows: Vec<(u64, u32)>,
+    /// The values of a hit.
+    pub texts: &'a (dyn Fn(u32) -> Result<Vec<Option<String>>, Error> + Send + Sync),
 }
 
 impl Beside for Looked<'_> {
@@ -276,19 +356,14 @@ impl Beside for Looked<'_> {
     }
 
     fn texts(&self, row: RowId) -> Result<Vec<Option<String>>, vesica_table::Error> {
-        let bug = |what: &str| vesica_table::Error::Bug(what.to_owned());
-        let at =
-            self.rows.binary_search_by_key(&row.0, |(row, _)| *row).map_err(|_| bug("a row that was not found"))?;
-        let output = &self.hits[self.rows[at].1 as usize].output.0;
-        let opened = self.store.find(output).and_then(|found| found.map(|found| found.value(output)).transpose());
-        let value = opened.map_err(|error| vesica_table::Error::Beside(error.to_string()))?;
-        let value = value.ok_or_else(|| bug("a key that was found is gone"))?;
-        values::decode(&value, self.names.len()).map_err(|error| vesica_table::Error::Beside(error.to_string()))
+        let at = self.rows.binary_search_by_key(&row.0, |(row, _)| *row);
+        let at = at.map_err(|_| vesica_table::Error::Bug("a row that was not found".to_owned()))?;
+        (self.texts)(self.rows[at].1).map_err(|error| vesica_table::Error::Beside(error.to_string()))
     }
 }
 
 /// Columns without rows, to see whether an output can have them.
-struct Nothing(Vec<String>);
+pub struct Nothing(pub Vec<String>);
 
 impl Beside for Nothing {
     fn names(&self) -> &[String] {
@@ -301,7 +376,10 @@ impl Beside for Nothing {
 }
 
 /// Does `work` with the table that the output is of: the plan's columns, and those of `beside` behind them.
-fn widened<T>(
+///
+/// # Errors
+/// Those of `work`; a column that is there twice.
+pub fn widened<T>(
     plan: &AskPlan,
     table: &dyn Table,
     beside: &dyn Beside,
@@ -324,7 +402,10 @@ fn widened<T>(
 }
 
 /// A place for the rows.
-fn sink(plan: &AskPlan, table: &dyn Table, beside: &dyn Beside) -> Result<Box<dyn Sink>, Error> {
+///
+/// # Errors
+/// What is wrong with the output.
+pub fn sink(plan: &AskPlan, table: &dyn Table, beside: &dyn Beside) -> Result<Box<dyn Sink>, Error> {
     let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
     widened(plan, table, beside, |table| Ok(vesica_table::create(output, table)?))
 }
@@ -362,7 +443,13 @@ fn write(
     }
     rows.sort_unstable();
     let matched = rows.len() as u64;
-    let looked = Looked { store: &fetched.store, names: &fetched.offer.values, hits, rows };
+    let texts = |hit: u32| {
+        let output = &hits[hit as usize].output.0;
+        let opened = fetched.store.find(output)?.map(|found| found.value(output)).transpose()?;
+        let value = opened.ok_or_else(|| vesica_session::Error::Bug("a key that was found is gone".into()))?;
+        values::decode(&value, fetched.offer.values.len())
+    };
+    let looked = Looked { names: &fetched.offer.values, rows, texts: &texts };
     let written = widened(plan, table, &looked, |wide| {
         let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
         let mut sink = vesica_table::create(output, wide)?;

@@ -60,6 +60,15 @@ impl Error {
     }
 }
 
+impl From<vesica_pir::PirError> for Error {
+    fn from(error: vesica_pir::PirError) -> Self {
+        match error {
+            vesica_pir::PirError::Message(what) => Error::Sent(what),
+            vesica_pir::PirError::Shape(what) => Error::Setup(what),
+        }
+    }
+}
+
 /// Errors that jobs have too.
 macro_rules! as_in_jobs {
     ($($error:ty),*) => {

@@ -4,10 +4,20 @@ use crate::error::Error;
 use crate::link;
 use crate::messages::Counter;
 use crate::offer::{Offer, spelled};
+use crate::retrieve;
+use vesica_job::numbers::size;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event};
-use vesica_spec::service::AskPlan;
+use vesica_spec::service::{AskPlan, By, Private};
 use vesica_store::{Incoming, Limits, Manifest, Store};
+
+/// What a client has after it fetched, in words that a user is told.
+pub struct Brought {
+    /// Keys or rows that can be looked up.
+    pub rows: u64,
+    /// What was copied now; none if nothing is new.
+    pub new: Option<String>,
+}
 
 /// A copy that is whole, and what it took.
 pub struct Fetched {
@@ -16,23 +26,31 @@ pub struct Fetched {
     /// Its store.
     pub store: Store,
     /// Parts that were fetched.
-    pub parts: usize,
+    parts: usize,
     /// Bytes of them.
-    pub bytes: u64,
+    bytes: u64,
 }
 
 /// Copies the store of the plan's service into its cache; goes on where an earlier attempt stopped.
 ///
 /// # Errors
 /// Faults of the plan's files; those of connecting; a server with another offer, or one that sends what cannot be.
-pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Fetched, Error> {
+pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Brought, Error> {
     let mut clock = Clock::start(ctl);
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
     let copy = || {
         let mut counter = Counter::open(&link)?;
-        let fetched = update(plan, &mut counter, ctl)?;
-        counter.end().map(|()| fetched)
+        let brought = if plan.protocol.is_retrieval() {
+            let copied = retrieve::copy::update(plan, &mut counter, ctl)?;
+            let (epoch, bytes) = (copied.epoch.spelled(), size(copied.bytes));
+            Brought { rows: copied.epoch.rows, new: copied.is_new.then(|| format!("fetched {epoch}, {bytes}")) }
+        } else {
+            let fetched = update(plan, &mut counter, ctl)?;
+            let new = format!("fetched {} parts, {}", fetched.parts, size(fetched.bytes));
+            Brought { rows: fetched.store.len(), new: (fetched.parts > 0).then_some(new) }
+        };
+        counter.end().map(|()| brought)
     };
     copy().inspect_err(|error| link::leave(&link, error))
 }
@@ -73,7 +91,10 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
 }
 
 /// The offer that the server sent, if it is the one that the plan pins, or the plan takes any.
-fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
+///
+/// # Errors
+/// [`Error::OtherOffer`], [`Error::Contradiction`], [`Error::Sent`].
+pub fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     let found: [u8; 32] = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
     if let Some(wanted) = plan.offer.filter(|wanted| found != *wanted) {
@@ -87,10 +108,19 @@ fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
     if offer.id != plan.id {
         return differ("service.id", &offer.id, &plan.id);
     }
-    if offer.curve != plan.curve {
+    if offer.protocol != plan.protocol {
+        return differ("service.protocol", offer.protocol.name(), plan.protocol.name());
+    }
+    if let Some(retrieval) = offer.retrieval
+        && retrieval.by != plan.by
+    {
+        return differ("service.by", retrieval.by.name(), plan.by.name());
+    }
+    if offer.retrieval.is_none_or(|retrieval| retrieval.private == Private::Both) && offer.curve != plan.curve {
         return differ("service.curve", offer.curve.name(), plan.curve.name());
     }
     if let Some((_, keys)) = &plan.input
+        && plan.by == By::Key
         && keys.len() != offer.key_columns as usize
     {
         return differ(
@@ -115,7 +145,10 @@ pub fn belongs(offer: &Offer, manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Fails if so many bytes will not fit on the disk of the cache.
-fn room_for(plan: &AskPlan, need: u64) -> Result<(), Error> {
+///
+/// # Errors
+/// If the disk has less room.
+pub fn room_for(plan: &AskPlan, need: u64) -> Result<(), Error> {
     let folder = plan.cache.ancestors().find(|folder| folder.is_dir());
     let folder = folder.map_or_else(|| std::path::PathBuf::from("."), ToOwned::to_owned);
     match vesica_table::free_bytes(&folder) {

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::offer::{Offer, spelled};
+use crate::retrieve::epoch::{self, Epoch};
 use crate::{link, prepare, reveals, secret, values};
 use std::fmt::Write;
 use std::time::Instant;
@@ -43,12 +44,13 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
     } else {
         checked.add("secret", format!("{} is made by `vesica prepare`", plan.secret.path.display()));
     }
-    if plan.store.join("manifest").exists() {
-        let (offer, store, _) = prepare::open(plan)?;
-        let parts = store.manifest().parts.len();
-        checked
-            .add("store", format!("{} keys in {parts} parts, {}", count(store.len()), size(store.manifest().bytes())));
-        checked.add("offer", spelled(&offer.hash()));
+    let name = if plan.service.protocol.is_retrieval() { epoch::NAME } else { "manifest" };
+    if plan.store.join(name).exists() {
+        let opened = prepare::open(plan)?;
+        let (stock, of_epochs) = (&opened.stock, opened.offer.retrieval.is_some());
+        let what = if of_epochs { "rows".to_owned() } else { format!("keys in {} parts", stock.parts()) };
+        checked.add("store", format!("{} {what}; clients copy {}", count(stock.len()), size(stock.bytes())));
+        checked.add("offer", spelled(&opened.offer.hash()));
     } else {
         checked.add("store", format!("{} is made by `vesica prepare`", plan.store.display()));
     }
@@ -81,6 +83,10 @@ pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     match Offer::load(&plan.cache) {
+        Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) && offer.retrieval.is_some() => {
+            let epoch = Epoch::load(&offer, &plan.cache)?;
+            checked.add("cache", format!("{}: {} rows", epoch.spelled(), count(epoch.rows)));
+        }
         Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) => {
             let store = Store::open(&plan.cache)?;
             checked.add("cache", format!("{} keys, {}", count(store.len()), size(store.manifest().bytes())));

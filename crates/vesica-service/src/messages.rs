@@ -9,6 +9,7 @@
 //! sums    part                    ok, the sums of the part
 //! chunks  part, from              ok, each chunk of the part from that one on
 //! ask     keys, lanes             ok; then, on as many lines of their own, the steps of the protocol
+//! retrieve epoch, queries         ok; for Piano the window and how far it is; then rounds of queries and answers
 //! end                             ok; both close the connection
 //! ```
 //!
@@ -32,6 +33,9 @@ pub const MOST_LANES: u64 = 16;
 
 /// The most keys of a request: larger tables ask several times.
 pub const MOST_KEYS: u64 = 1 << 24;
+
+/// Bytes by which a client says which window of Piano its queries are of: the window's name, and the number of the first query.
+pub const WINDOW_BYTES: usize = 24;
 
 /// The longest reason for a refusal, in bytes.
 const MOST_WORDS: usize = 1024;
@@ -65,6 +69,13 @@ pub enum Question {
         /// On so many lines at once.
         lanes: u64,
     },
+    /// Leave to retrieve records.
+    Retrieve {
+        /// Of the epoch of this name.
+        epoch: u64,
+        /// How many.
+        queries: u64,
+    },
 }
 
 impl Question {
@@ -75,6 +86,7 @@ impl Question {
             Question::Chunks { part, from } => (3, part, from),
             Question::Ask { keys, lanes } => (4, keys, lanes),
             Question::End => (5, 0, 0),
+            Question::Retrieve { epoch, queries } => (6, epoch, queries),
         };
         let mut bytes = [0; QUESTION];
         bytes[0] = kind;
@@ -93,6 +105,7 @@ impl Question {
             (3, part, from) => Some(Question::Chunks { part, from }),
             (4, keys, lanes) => Some(Question::Ask { keys, lanes }),
             (5, 0, 0) => Some(Question::End),
+            (6, epoch, queries) => Some(Question::Retrieve { epoch, queries }),
             _ => None,
         }
     }
@@ -212,6 +225,15 @@ impl<'a> Counter<'a> {
         (from..end).try_for_each(|_| each(&self.ch.recv(CHUNK)?))
     }
 
+    /// Asks leave to retrieve so many records of an epoch, and gives the line on which queries go.
+    ///
+    /// # Errors
+    /// Those of the channel; [`Error::Refused`].
+    pub fn retrieve(&mut self, epoch: u64, queries: u64) -> std::result::Result<&mut dyn Channel, Error> {
+        self.put(Question::Retrieve { epoch, queries })?;
+        Ok(&mut *self.ch)
+    }
+
     /// Asks leave for so many keys, and gives the lines on which they are asked for.
     ///
     /// # Errors
@@ -244,6 +266,7 @@ mod tests {
             Question::Sums { part: 3 },
             Question::Chunks { part: 3, from: 1 << 40 },
             Question::Ask { keys: 1 << 20, lanes: 4 },
+            Question::Retrieve { epoch: u64::MAX, queries: 3 },
         ] {
             assert_eq!(Question::decode(&question.encode()), Some(question));
             assert_eq!(Question::decode(&question.encode()[1..]), None);

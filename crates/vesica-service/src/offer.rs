@@ -4,7 +4,7 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
-use vesica_spec::service::{Service, ServiceProtocol};
+use vesica_spec::service::{By, Private, Service, ServiceProtocol};
 use vesica_spec::{CurveName, Rules};
 
 /// The version of the document. A client refuses another one, whose fields it might not understand.
@@ -22,6 +22,9 @@ pub struct Offer {
     pub id: String,
     /// Its protocol.
     pub protocol: ServiceProtocol,
+    /// What a retrieval is by, and whom it protects; none if the protocol is no retrieval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<Retrieval>,
     /// Its group.
     pub curve: CurveName,
     /// Whether answers come with proofs.
@@ -40,8 +43,18 @@ pub struct Offer {
     pub lifetime_keys: u64,
     /// Bits of a tag.
     pub tag_bits: u32,
-    /// The public key of the function, in hexadecimal.
+    /// The public key of the function, in hexadecimal; empty where no function protects the server's rows.
     public: String,
+}
+
+/// What clients must know of a retrieval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retrieval {
+    /// What a row is looked up by.
+    pub by: By,
+    /// Whose data is protected.
+    pub private: Private,
 }
 
 impl Offer {
@@ -51,6 +64,10 @@ impl Offer {
             version: VERSION,
             id: service.id.clone(),
             protocol: service.protocol,
+            retrieval: service
+                .protocol
+                .is_retrieval()
+                .then_some(Retrieval { by: service.by, private: service.private }),
             curve: service.curve,
             verifiable: service.verifiable,
             key_columns: key_columns as u32,
@@ -160,6 +177,9 @@ mod tests {
         let service = Service {
             id: "list".into(),
             protocol: ServiceProtocol::EcdhOprf,
+            by: By::Key,
+            private: Private::Both,
+            accept: Vec::new(),
             curve: CurveName::Ristretto255,
             values: vec!["name".into()],
             value_bytes: None,

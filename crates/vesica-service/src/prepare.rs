@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
-use crate::{secret, values};
+use crate::retrieve::make::Made as Epochs;
+use crate::stock::Stock;
+use crate::{retrieve, secret, values};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use vesica_job::{Control, Event};
 use vesica_oprf::function::{Output, ServerFunction};
 use vesica_spec::Rule;
 use vesica_spec::service::ServePlan;
-use vesica_store::{Batch, Builder, Built, Delta, Sealer, Shape, Store};
+use vesica_store::{Batch, Builder, Built, Delta, Sealer, Shape};
 use vesica_table::{InOrder, Input, Table};
 use vesica_types::KeyDigest;
 
@@ -39,9 +41,18 @@ pub struct Prepared {
     /// Rows without a key, which nobody can ask for.
     pub empty: u64,
     /// What was written.
-    pub built: Built,
+    pub product: Product,
     /// Whether the file with the secret is sealed by a key or a passphrase.
     pub sealed: bool,
+}
+
+/// What `vesica prepare` makes.
+#[derive(Debug)]
+pub enum Product {
+    /// A store of tags.
+    Store(Built),
+    /// An epoch of records.
+    Table(Epochs),
 }
 
 /// Makes or changes the store of the plan.
@@ -50,6 +61,14 @@ pub struct Prepared {
 /// Faults of the plan, its files and the table. Then the store is what it was.
 pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
     match change {
+        Change { rotate, append: None, remove: None } if plan.service.protocol.is_retrieval() => {
+            retrieve::make::make(plan, *rotate, ctl)
+        }
+        _ if plan.service.protocol.is_retrieval() => Err(Error::Setup(format!(
+            "--append and --remove change a store of \"ecdh-oprf\"; for \"{}\" change the table of mine.input and run `vesica prepare` again: \
+             it makes the next epoch, and clients fetch it",
+            plan.service.protocol.name()
+        ))),
         Change { rotate, append: None, remove: None } => whole(plan, *rotate, ctl),
         Change { rotate: false, .. } => delta(plan, change, ctl),
         _ => Err(Error::Setup(
@@ -63,19 +82,8 @@ pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepa
 fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, table(plan)?, true)?;
     let before = Offer::load(&plan.store).ok();
-    if let Some(folder) = plan.secret.path.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
-    }
-    let _locked = secret::lock(&plan.secret)?;
-    secret::settle(plan, before.as_ref().and_then(|offer| offer.public().ok()).as_deref())?;
-    let known = match rotate {
-        true => None,
-        false => secret::load(&plan.secret)?,
-    };
-    let given = plan.seed.as_deref().map(secret::raw).transpose()?;
-    let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
-    let seed = given.or(known).map_or_else(secret::fresh, Ok)?;
-    let function = secret::function_of(plan, &seed)?;
+    let keyed = Keyed::take(plan, rotate, before.as_ref())?;
+    let function = keyed.function.clone();
     let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
     let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
         (true, _) => None,
@@ -85,8 +93,6 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
             None => Some(reader.longest(plan, ctl)?),
         },
     };
-    // The new key is on the disk before anything is made with it, and the old one until then.
-    let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
     let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };
     let mut builder = Builder::new(&plan.store, shape, memory(plan), &plan.scratch)?;
     let sealer = builder.sealer();
@@ -98,11 +104,57 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = builder.finish(offer.hash(), plan.workers)?;
     offer.save(&plan.store)?;
-    if is_new {
-        secret::become_current(&plan.secret)?;
-    }
+    let sealed = keyed.sealed;
+    keyed.keep()?;
     let offer_changed = before.is_some_and(|before| before != offer);
-    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, built, sealed })
+    let product = Product::Store(built);
+    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, sealed })
+}
+
+/// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
+/// [`Keyed::keep`].
+pub struct Keyed<'a> {
+    /// The function of the key.
+    pub function: Arc<dyn ServerFunction>,
+    /// Whether the file with the key is sealed.
+    pub sealed: bool,
+    is_new: bool,
+    plan: &'a ServePlan,
+    /// Held until the end.
+    _locked: std::fs::File,
+}
+
+impl<'a> Keyed<'a> {
+    /// The key of the plan: the one that there is, or a new one where there is none or it is to be rotated. `before` is the offer that
+    /// stands in the folder.
+    ///
+    /// # Errors
+    /// Those of the files, and of a seed that is no key.
+    pub fn take(plan: &'a ServePlan, rotate: bool, before: Option<&Offer>) -> Result<Self, Error> {
+        if let Some(folder) = plan.secret.path.parent() {
+            std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
+        }
+        let _locked = secret::lock(&plan.secret)?;
+        secret::settle(plan, before.and_then(|offer| offer.public().ok()).as_deref())?;
+        let known = match rotate {
+            true => None,
+            false => secret::load(&plan.secret)?,
+        };
+        let given = plan.seed.as_deref().map(secret::raw).transpose()?;
+        let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
+        let seed = given.or(known).map_or_else(secret::fresh, Ok)?;
+        let function = secret::function_of(plan, &seed)?;
+        let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
+        Ok(Self { function, sealed, is_new, plan, _locked })
+    }
+
+    /// What was made with the key stands: the key becomes the service's.
+    ///
+    /// # Errors
+    /// Those of renaming.
+    pub fn keep(self) -> Result<(), Error> {
+        if self.is_new { secret::become_current(&self.plan.secret) } else { Ok(()) }
+    }
 }
 
 /// A part more.
@@ -133,7 +185,8 @@ fn delta(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, E
     }
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = delta.finish(plan.workers)?;
-    Ok(Prepared { offer, offer_changed: false, rows, empty, built, sealed: secret::is_sealed(&plan.secret)? })
+    let (product, sealed) = (Product::Store(built), secret::is_sealed(&plan.secret)?);
+    Ok(Prepared { offer, offer_changed: false, rows, empty, product, sealed })
 }
 
 /// Fails if the document says something else than the offer that clients hold.
@@ -145,6 +198,9 @@ pub fn agrees(plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
     let again = "; run `vesica prepare` to make a store of what the document says now, and tell clients the new offer";
     let fields = [
         ("service.id", offer.id == service.id),
+        ("service.protocol", offer.protocol == service.protocol),
+        ("service.by", offer.retrieval.is_none_or(|retrieval| retrieval.by == service.by)),
+        ("service.private", offer.retrieval.is_none_or(|retrieval| retrieval.private == service.private)),
         ("service.curve", offer.curve == service.curve),
         ("service.values", offer.values == service.values),
         ("service.verifiable", offer.verifiable == service.verifiable),
@@ -311,23 +367,33 @@ pub fn text(column: &StringArray, row: usize) -> Option<&str> {
     column.is_valid(row).then(|| column.value(row))
 }
 
-/// The store of a plan, with its offer and its function: what `vesica serve` needs.
+/// What a plan serves, with its offer and its function: what `vesica serve` needs. A retrieval that protects the client alone has no
+/// function.
 ///
 /// # Errors
 /// If they are not there, or do not belong together.
-pub fn open(plan: &ServePlan) -> Result<(Offer, Store, Arc<dyn ServerFunction>), Error> {
+pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
-    let store = Store::open(&plan.store)?;
-    crate::fetch::belongs(&offer, store.manifest()).map_err(|_| {
-        let why = "its offer and its manifest do not belong together; run `vesica prepare` again".to_owned();
-        Error::Damaged { path: plan.store.clone(), why }
-    })?;
+    let stock = Stock::open(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
+    if public.is_empty() {
+        return Ok(Opened { offer, stock, function: None });
+    }
     let function = secret::function(plan, &public)?;
     if secret::is_open_to_others(&plan.secret.path).unwrap_or(false) {
         let why = "other users may read it, and with it guess at every key; run `chmod 600` on it";
         return Err(Error::Setup(format!("{}: {why}", plan.secret.path.display())));
     }
-    Ok((offer, store, function))
+    Ok(Opened { offer, stock, function: Some(function) })
+}
+
+/// What a plan serves.
+pub struct Opened {
+    /// What clients are told.
+    pub offer: Offer,
+    /// What they copy and ask about.
+    pub stock: Stock,
+    /// The function, if one protects the server's rows.
+    pub function: Option<Arc<dyn ServerFunction>>,
 }

@@ -42,7 +42,7 @@ pub fn serve(
     }
     let opened = prepare::open(plan)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
-    let budget = Budget::open(&plan.budget, opened.2.public())?;
+    let budget = Budget::open(&plan.budget, opened.function.as_ref().map_or(&[][..], |function| function.public()))?;
     let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics, plan.workers);
     answers.set_guests(&plan.guests);
     let mut endpoint =
@@ -59,7 +59,8 @@ pub fn serve(
     if let Some(address) = answers.metrics.address() {
         ctl.note(format!("health and metrics at http://{address}/metrics"));
     }
-    ctl.note(format!("serving {} keys; offer {}", answers.store().len(), spelled(&answers.offer().hash())));
+    let what = if answers.offer().retrieval.is_some() { "rows" } else { "keys" };
+    ctl.note(format!("serving {} {what}; offer {}", answers.stock().len(), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {
         scope.spawn(|| watch(door, answers, plan.once, again, &hard, ctl));

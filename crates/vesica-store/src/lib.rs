@@ -50,3 +50,4 @@ pub use incoming::{Incoming, IncomingPart};
 pub use manifest::{Limits, MOST_MANIFEST_BYTES, MOST_PARTS, Manifest, Part};
 pub use shape::{MOST_LIFETIME, MOST_TAGS, MOST_VALUE, Shape};
 pub use store::{Found, Store};
+pub use value::{open as open_value, seal as seal_value, sealed_bytes};

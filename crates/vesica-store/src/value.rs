@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 const LENGTH: usize = 4;
 
 /// Bytes of a sealed value, of `padded` bytes: its length, the value, zeros, and the tag of ChaCha20-Poly1305.
-pub(crate) fn sealed_bytes(padded: u32) -> usize {
+pub fn sealed_bytes(padded: u32) -> usize {
     LENGTH + padded as usize + MAX_TAG_LEN
 }
 
@@ -30,7 +30,7 @@ fn nonce() -> Nonce {
 ///
 /// # Errors
 /// [`Error::TooLong`] for a value of more than `padded` bytes.
-pub(crate) fn seal(output: &[u8; 32], salt: &[u8; 32], value: &[u8], padded: u32, out: &mut Vec<u8>) -> Result<()> {
+pub fn seal(output: &[u8; 32], salt: &[u8; 32], value: &[u8], padded: u32, out: &mut Vec<u8>) -> Result<()> {
     let length = u32::try_from(value.len()).ok().filter(|&length| length <= padded);
     let length = length.ok_or(Error::TooLong { length: value.len(), most: padded })?;
     let from = out.len();
@@ -43,7 +43,7 @@ pub(crate) fn seal(output: &[u8; 32], salt: &[u8; 32], value: &[u8], padded: u32
 }
 
 /// The value that was sealed; none if this is not what [`seal`] made for this output and salt.
-pub(crate) fn open(output: &[u8; 32], salt: &[u8; 32], sealed: &[u8]) -> Option<Vec<u8>> {
+pub fn open(output: &[u8; 32], salt: &[u8; 32], sealed: &[u8]) -> Option<Vec<u8>> {
     let mut text = Zeroizing::new(sealed.to_vec());
     let padded = key(output, salt).open_in_place(nonce(), Aad::empty(), &mut text).ok()?;
     let (length, value) = padded.split_first_chunk::<LENGTH>()?;

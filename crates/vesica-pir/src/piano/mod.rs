@@ -59,6 +59,11 @@ impl Piano {
         self.numbers
     }
 
+    /// How many records there are.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
     /// Bytes of a query: an offset for each chunk, as few bits as it takes.
     pub fn query_bytes(&self) -> usize {
         (self.numbers.chunks * u64::from(self.bits())).div_ceil(8) as usize

@@ -1,6 +1,6 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
-use super::types::{ClientSpec, ServerSpec, Service};
+use super::types::{Beyond, By, ClientSpec, Private, ServerSpec, Service, ServiceProtocol};
 use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
 use crate::error::SpecError;
 use crate::plan::TrustPlan;
@@ -80,6 +80,10 @@ pub struct GuestPlan {
 pub struct AskPlan {
     /// The service's name.
     pub id: String,
+    /// Its protocol.
+    pub protocol: ServiceProtocol,
+    /// What rows are looked up by.
+    pub by: By,
     /// Its group.
     pub curve: CurveName,
     /// The hash of the offer that is expected. Absent only where a SecretFlow configuration was read, which cannot say it: then
@@ -103,6 +107,8 @@ pub struct AskPlan {
     pub output: Option<vesica_table::Output>,
     /// The columns of the table that go there; all where absent.
     pub columns: Option<Vec<String>>,
+    /// The number of lookups that the server sees is a multiple of this.
+    pub batch: u64,
     /// The folder of what was fetched.
     pub cache: PathBuf,
     /// The most bytes that are fetched.
@@ -121,6 +127,9 @@ pub struct AskPlan {
 
 /// The most keys that a service's lifetime may have: with 2^36 rows a tag then has 124 bits.
 const MOST_KEYS: u64 = 1 << 48;
+
+/// The most that lookups are rounded up to a multiple of.
+const MOST_BATCH: u32 = 1 << 20;
 
 /// The most bytes that the values of a row may be padded to.
 const MOST_VALUE: u32 = 1 << 16;
@@ -152,7 +161,8 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
     if service.value_bytes.is_some_and(|bytes| !(1..=MOST_VALUE).contains(&bytes)) {
         return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
     }
-    let (input, keys) = mine.input.as_ref().map(input).transpose()?.unzip();
+    retrieval(service)?;
+    let (input, keys) = mine.input.as_ref().map(|table| input(table, service.by)).transpose()?.unzip();
     let keys = keys.unwrap_or_default();
     if input.is_some() {
         rules(&service.rules, keys.len())?;
@@ -267,8 +277,22 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     if mine.output.as_ref().is_some_and(|output| output.order != Order::default()) {
         return Err(SpecError::field("mine.output.order", "the rows stand in the input's order always; leave it out"));
     }
+    let (input, keys) = mine.input.as_ref().map(|table| input(table, By::Key)).transpose()?.unzip();
+    if service.by == By::Index && keys.as_ref().is_some_and(|keys| keys.len() != 1) {
+        return Err(SpecError::field("mine.input.keys", "name the one column that holds row numbers, from 0"));
+    }
+    if !service.protocol.is_retrieval() && (service.by == By::Index || mine.batch.is_some()) {
+        let field = if service.by == By::Index { "service.by" } else { "mine.batch" };
+        return Err(SpecError::field(field, "is for retrieval, and \"ecdh-oprf\" is none; leave it out"));
+    }
+    if mine.batch.is_some_and(|batch| !(1..=MOST_BATCH).contains(&batch)) {
+        return Err(SpecError::field("mine.batch", format!("give 1 to {MOST_BATCH}")));
+    }
     Ok(AskPlan {
         id: service.id.clone(),
+        protocol: service.protocol,
+        by: service.by,
+        batch: mine.batch.unwrap_or(1).into(),
         curve: service.curve,
         offer: None,
         insecure: service.insecure,
@@ -277,7 +301,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         address,
         identity,
         trust,
-        input: mine.input.as_ref().map(input).transpose()?,
+        input: input.zip(keys),
         output: mine.output.as_ref().map(|output| vesica_table::Output {
             format: output.format.map(table_format),
             null: output.null.clone().unwrap_or_default(),
@@ -297,9 +321,54 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     })
 }
 
+/// Fails if a service is no retrieval and its document speaks of one, or if what it says of one cannot be.
+fn retrieval(service: &Service) -> Result<(), SpecError> {
+    let refused = |field: &str, why: &str| Err(SpecError::field(field, why.to_owned()));
+    let all_rows = service.accept.contains(&Beyond::AllRows);
+    let Service { protocol, by, private, .. } = *service;
+    if !protocol.is_retrieval() {
+        return match (by, private, all_rows) {
+            (By::Index, ..) => {
+                refused("service.by", "\"ecdh-oprf\" is by key; leave it out, or take protocol = \"piano\"")
+            }
+            (_, Private::Client, _) => refused("service.private", "\"ecdh-oprf\" protects both sides; leave it out"),
+            (.., true) => {
+                refused("service.accept", "\"ecdh-oprf\" tells no rows that were not asked for; leave it out")
+            }
+            _ => Ok(()),
+        };
+    }
+    match (private, all_rows) {
+        (Private::Client, false) => refused(
+            "service.accept",
+            "is missing: with private = \"client\" every client can read all rows of the table. Write accept = [\"all_rows\"] if the rows \
+             are public to all clients, or leave private out to protect them",
+        ),
+        (Private::Client, _) if service.verifiable => {
+            refused("service.verifiable", "with private = \"client\" there is no function to prove; leave it out")
+        }
+        (Private::Both, true) => {
+            refused("service.accept", "private = \"both\" tells no rows that were not asked for; leave it out")
+        }
+        (Private::Both, _) if protocol == ServiceProtocol::Download && by == By::Key => refused(
+            "service.protocol",
+            "a download of sealed values that are looked up by key is protocol = \"ecdh-oprf\": write that",
+        ),
+        _ if by == By::Index && service.values.is_empty() => refused(
+            "service.values",
+            "is empty: a row that is looked up by its number has nothing to give but values; name columns",
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// The table that is read, and its key columns.
-fn input(input: &Input) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
-    if input.keys.is_empty() {
+fn input(input: &Input, by: By) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
+    if by == By::Index && !input.keys.is_empty() {
+        let why = "rows are looked up by their number, so the table has no key columns; write keys = []";
+        return Err(SpecError::field("mine.input.keys", why));
+    }
+    if by == By::Key && input.keys.is_empty() {
         return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
     }
     distinct("mine.input.keys", &input.keys)?;
@@ -494,6 +563,32 @@ output = { path = "hits.csv" }
         assert_eq!(signed, Some(TrustPlan::Ca("ca.pem".into())));
         let both = with("ca = \"ca.pem\", fingerprint = \"sha256:PIN\"").unwrap_err();
         assert_eq!(both.field.as_deref(), Some("mine.clients.alice"));
+    }
+
+    #[test]
+    fn what_a_retrieval_tells_is_accepted_by_name() {
+        let with = |from: &str, to: &str| {
+            let text = SERVER.replace("protocol = \"ecdh-oprf\"", "protocol = \"piano\"").replace(from, to);
+            server(&text).map_err(|error| error.field.unwrap_or_default())
+        };
+        let curve = "curve = \"ristretto255\"";
+        let index = with("keys = [\"id\"]", "keys = []");
+        assert_eq!(index.unwrap_err(), "mine.input.keys");
+        assert_eq!(with(curve, "private = \"client\"").unwrap_err(), "service.accept");
+        assert_eq!(with(curve, "accept = [\"all_rows\"]").unwrap_err(), "service.accept");
+        assert_eq!(with(curve, "by = \"index\"").unwrap_err(), "mine.input.keys");
+        let open = with(curve, "private = \"client\"\naccept = [\"all_rows\"]").unwrap();
+        assert!(open.service.private == Private::Client && open.service.by == By::Key);
+        assert_eq!(with(curve, "").unwrap().service.private, Private::Both);
+        let download = SERVER.replace("protocol = \"ecdh-oprf\"", "protocol = \"download\"");
+        assert!(server(&download).unwrap_err().message.contains("ecdh-oprf"));
+        for (extra, field) in [
+            ("by = \"index\"", "service.by"),
+            ("private = \"client\"", "service.private"),
+            ("accept = [\"all_rows\"]", "service.accept"),
+        ] {
+            assert_eq!(server(&SERVER.replace(curve, extra)).unwrap_err().field.as_deref(), Some(field));
+        }
     }
 
     /// Who only serves needs no table, and no document says what a SecretFlow configuration may.

@@ -27,6 +27,15 @@ pub struct Service {
     pub id: String,
     /// The protocol.
     pub protocol: ServiceProtocol,
+    /// What a client looks a row up by. `ecdh-oprf` is by key.
+    #[serde(default, skip_serializing_if = "By::is_key")]
+    pub by: By,
+    /// Whose data is protected. `ecdh-oprf` protects both.
+    #[serde(default, skip_serializing_if = "Private::is_both")]
+    pub private: Private,
+    /// What clients may learn beyond the rows that they look up, each by its name. `private = "client"` needs `all_rows`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<Beyond>,
     /// The group that it works in. `ristretto255` and `p256` are those of RFC 9497.
     #[serde(default = "default_curve")]
     pub curve: CurveName,
@@ -59,6 +68,10 @@ pub enum ServiceProtocol {
     /// The oblivious function of RFC 9497: a client learns the tags of its own keys, and finds them in a store that it fetched.
     #[default]
     EcdhOprf,
+    /// Retrieval: a client copies the whole table and reads its rows at home. For tables so small that nothing else pays.
+    Download,
+    /// Retrieval: a client reads the whole table once as it streams by, and then a query costs the server √N records.
+    Piano,
 }
 
 impl ServiceProtocol {
@@ -66,8 +79,73 @@ impl ServiceProtocol {
     pub fn name(self) -> &'static str {
         match self {
             ServiceProtocol::EcdhOprf => "ecdh-oprf",
+            ServiceProtocol::Download => "download",
+            ServiceProtocol::Piano => "piano",
         }
     }
+
+    /// Whether it retrieves records, so that the server does not learn which.
+    pub fn is_retrieval(self) -> bool {
+        self != ServiceProtocol::EcdhOprf
+    }
+}
+
+/// What a client looks a row up by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// Its key: the key columns of the client's table.
+    #[default]
+    Key,
+    /// Its number in the server's table, from 0: one column of the client's table. The server's `mine.input.keys` is `[]`.
+    Index,
+}
+
+impl By {
+    /// As it stands in a document.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Key => "key",
+            By::Index => "index",
+        }
+    }
+
+    fn is_key(&self) -> bool {
+        *self == By::Key
+    }
+}
+
+/// Whose data a retrieval protects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Private {
+    /// The client's, and the server's: values are sealed, and the oblivious function opens those of the rows that a client asks for.
+    #[default]
+    Both,
+    /// The client's alone: every client can read all rows of the table. Needs `accept = ["all_rows"]`.
+    Client,
+}
+
+impl Private {
+    /// As it stands in a document.
+    pub fn name(self) -> &'static str {
+        match self {
+            Private::Both => "both",
+            Private::Client => "client",
+        }
+    }
+
+    fn is_both(&self) -> bool {
+        *self == Private::Both
+    }
+}
+
+/// What a service may tell its clients beyond the rows that they look up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// All rows of the table.
+    AllRows,
 }
 
 /// The default of `service.curve`.
@@ -185,6 +263,9 @@ pub struct Asks {
     pub id: String,
     /// Its protocol.
     pub protocol: ServiceProtocol,
+    /// What rows are looked up by.
+    #[serde(default, skip_serializing_if = "By::is_key")]
+    pub by: By,
     /// Its group.
     #[serde(default = "default_curve")]
     pub curve: CurveName,
@@ -212,6 +293,10 @@ pub struct ClientMine {
     pub input: Option<Input>,
     /// The folder of what was fetched.
     pub cache: PathBuf,
+    /// For retrieval: how many different keys or numbers are looked up is rounded up to a multiple of this before the server sees it. 1
+    /// when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
     /// The most that may be fetched: an amount, such as `"64 GiB"`. A server that offers more is refused.
     #[serde(default = "default_cache_size")]
     pub cache_size: String,

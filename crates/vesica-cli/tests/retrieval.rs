@@ -1,0 +1,362 @@
+//! Services that retrieve rows without learning which: the commands as a user runs them, against the plain table.
+
+mod two;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use two::{LONG, Running, port, run, vesica};
+
+/// Rows of the server's table.
+const ROWS: u32 = 300;
+
+/// A server, bob, and a client, alice, in a folder.
+struct House {
+    dir: tempfile::TempDir,
+    port: u16,
+    kind: Kind,
+    /// Lines of `[service]` and alice's `[mine]` beside the usual ones.
+    service: String,
+    mine: String,
+    prints: BTreeMap<&'static str, String>,
+}
+
+/// What kind of service it is.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    protocol: &'static str,
+    by: &'static str,
+    private: &'static str,
+}
+
+/// All kinds that there are.
+const KINDS: &[Kind] = &[
+    Kind { protocol: "download", by: "index", private: "client" },
+    Kind { protocol: "download", by: "index", private: "both" },
+    Kind { protocol: "download", by: "key", private: "client" },
+    Kind { protocol: "piano", by: "index", private: "client" },
+    Kind { protocol: "piano", by: "index", private: "both" },
+    Kind { protocol: "piano", by: "key", private: "client" },
+    Kind { protocol: "piano", by: "key", private: "both" },
+];
+
+const BOTH: Kind = Kind { protocol: "piano", by: "key", private: "both" };
+const INDEX: Kind = Kind { protocol: "piano", by: "index", private: "client" };
+
+/// The values of a row: they need quotes, and one of them has none.
+fn values(row: u32, version: u32) -> String {
+    if row == 7 { ",\"\"".to_owned() } else { format!(",\"name \"\"{row}\"\", v{version}\",{}", row * 7) }
+}
+
+/// The server's table: row i has the key i·3.
+fn list(rows: u32, version: u32) -> String {
+    let rows: String = (0..rows).map(|row| format!("{}{}\n", row * 3, values(row, version))).collect();
+    format!("id,name,score\n{rows}")
+}
+
+/// What alice asks for: rows 250 to 299, one of them twice, and a row without a key.
+fn asked(kind: Kind) -> String {
+    let factor = if kind.by == "key" { 3 } else { 1 };
+    let rows: String = (250..ROWS).map(|row| format!("{}, \"x{row}\"\r\n", row * factor)).collect();
+    // A key that is not there; a number that is not there is an error.
+    let absent = if kind.by == "key" { "1000001,absent\r\n" } else { "" };
+    format!("id, what\r\n{rows}{absent}{},again\r\n,none\r\n", 255 * factor)
+}
+
+/// The rows of [`asked`] with the values of the table.
+fn expected(kind: Kind, version: u32) -> String {
+    let factor = if kind.by == "key" { 3 } else { 1 };
+    let rows: String =
+        (250..ROWS).map(|row| format!("{}, \"x{row}\"{}\r\n", row * factor, values(row, version))).collect();
+    format!("id, what,name,score\r\n{rows}{},again{}\r\n", 255 * factor, values(255, version))
+}
+
+impl House {
+    fn new(kind: Kind) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().to_str().unwrap().to_owned();
+        let print = |name| (name, run(&["cert", name, "--out", &folder]).good().stdout.trim().to_owned());
+        let prints = ["alice", "bob"].into_iter().map(print).collect();
+        let (service, mine) = ("values = [\"name\", \"score\"]".to_owned(), String::new());
+        let house = Self { dir, port: port(), kind, service, mine, prints };
+        house.write("list.csv", &list(ROWS, 1));
+        house.write("alice.csv", &asked(kind));
+        house
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    fn server(&self) -> PathBuf {
+        let Kind { protocol, by, private } = self.kind;
+        let accept = if private == "client" { "accept = [\"all_rows\"]" } else { "" };
+        let keys = if by == "key" { "\"id\"" } else { "" };
+        let (print, port, service) = (&self.prints["alice"], self.port, &self.service);
+        self.write(
+            "bob.toml",
+            &format!(
+                r#"[service]
+id = "list"
+protocol = "{protocol}"
+by = "{by}"
+private = "{private}"
+{accept}
+{service}
+
+[mine]
+name = "bob"
+listen = "127.0.0.1:{port}"
+tls = {{ identity = "bob.pem" }}
+input = {{ path = "list.csv", keys = [{keys}] }}
+store = "list.store"
+clients = {{ alice = {{ fingerprint = "{print}", keys_a_day = 100000 }} }}
+"#
+            ),
+        );
+        self.path("bob.toml")
+    }
+
+    fn client(&self, offer: &str) -> PathBuf {
+        let Kind { protocol, by, .. } = self.kind;
+        let (print, port, mine) = (&self.prints["bob"], self.port, &self.mine);
+        self.write(
+            "alice.toml",
+            &format!(
+                r#"[service]
+id = "list"
+protocol = "{protocol}"
+by = "{by}"
+offer = "{offer}"
+
+[mine]
+name = "alice"
+connect = {{ bob = "127.0.0.1:{port}" }}
+patience = "5s"
+tls = {{ identity = "alice.pem", peers = {{ bob = "{print}" }} }}
+input = {{ path = "alice.csv", keys = ["id"] }}
+cache = "alice.cache"
+output = {{ path = "out.csv" }}
+report = "report.json"
+{mine}
+"#
+            ),
+        );
+        self.path("alice.toml")
+    }
+
+    fn prepare(&self) -> String {
+        let done = Running::start(vesica().arg("prepare").arg(self.server())).wait(LONG).good();
+        done.stdout.lines().last().unwrap().strip_prefix("offer ").unwrap().to_owned()
+    }
+
+    fn serve(&self) -> Running {
+        let server = Running::start(vesica().args(["serve", "--log", "text"]).arg(self.server()));
+        server.until("serving");
+        server
+    }
+
+    fn ask(&self, file: &Path) -> Running {
+        Running::start(vesica().arg("ask").arg(file).arg("--quiet"))
+    }
+}
+
+#[test]
+fn every_kind_gives_the_rows_of_the_plain_table() {
+    for &kind in KINDS {
+        let house = House::new(kind);
+        let offer = house.prepare();
+        let _server = house.serve();
+        let client = house.client(&offer);
+        Running::start(vesica().arg("check").arg(house.path("bob.toml"))).wait(LONG);
+        let brought = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+        assert!(
+            brought.stdout.contains("300 rows") && brought.stdout.contains("fetched epoch 1"),
+            "{}",
+            brought.stdout
+        );
+        // Twice: the second time with what the first one left, and for rows that are known already.
+        for _ in 0..2 {
+            let done = house.ask(&client).wait(LONG).good();
+            assert!(done.stdout.contains("51 of your"), "{kind:?}: {}", done.stdout);
+            assert_eq!(house.read("out.csv"), expected(kind, 1), "{kind:?}");
+        }
+        let report: Value = serde_json::from_str(&house.read("report.json")).unwrap();
+        assert_eq!(report["outcome"]["matched"], 50, "{kind:?}");
+        assert_eq!(report["chosen"]["protocol"], kind.protocol);
+        // Values that are protected stand nowhere in the clear but in the output.
+        let clear = two::names(&house.path("list.store")).iter().any(|file| {
+            let bytes = std::fs::read(house.path("list.store").join(file)).unwrap();
+            bytes.windows(6).any(|window| window == b"name \"")
+        });
+        assert_eq!(clear, kind.private == "client", "{kind:?}");
+        Running::start(vesica().arg("check").arg(&client)).wait(LONG).good();
+    }
+}
+
+#[test]
+fn the_server_sees_a_multiple_of_the_batch() {
+    for kind in [INDEX, BOTH] {
+        let mut house = House::new(kind);
+        house.mine = "batch = 64".to_owned();
+        let offer = house.prepare();
+        let _server = house.serve();
+        house.ask(&house.client(&offer)).wait(LONG).good();
+        assert_eq!(house.read("out.csv"), expected(kind, 1));
+        let audit = house.read("list.store.audit");
+        let counts: Vec<u64> = audit
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter_map(|line| line["keys"].as_u64())
+            .collect();
+        assert!(!counts.is_empty() && counts.iter().all(|&keys| keys == 64), "{audit}");
+    }
+}
+
+#[test]
+fn a_new_epoch_is_fetched_and_old_hints_are_not_used() {
+    for &kind in KINDS {
+        let house = House::new(kind);
+        let offer = house.prepare();
+        let server = house.serve();
+        let client = house.client(&offer);
+        house.ask(&client).wait(LONG).good();
+        house.write("list.csv", &list(ROWS, 2));
+        assert_eq!(house.prepare(), offer, "{kind:?}");
+        server.until("a new state of the store is served");
+        house.ask(&client).wait(LONG).good();
+        assert_eq!(house.read("out.csv"), expected(kind, 2), "{kind:?}");
+        // One epoch is kept, at the server and at the client.
+        let tables = two::names(&house.path("list.store"));
+        assert_eq!(tables.iter().filter(|name| name.ends_with(".table")).count(), 1, "{tables:?}");
+        let logs = two::names(&house.path("alice.cache"));
+        assert!(
+            logs.iter().filter(|name| name.ends_with(".log") || name.starts_with("copy-")).count() <= 1,
+            "{logs:?}"
+        );
+    }
+}
+
+/// The client is killed at some moment, again and again, and then asks in peace. Then it has every row, and the server saw no query twice
+/// with other bytes: the window is not found older than its queries.
+#[test]
+fn a_client_that_is_killed_goes_on_with_its_window() {
+    let mut house = House::new(BOTH);
+    house.write("list.csv", &list(3000, 1));
+    let keys: String = (0..400u32).map(|row| format!("{}\n", row * 3)).collect();
+    house.write("alice.csv", &format!("id\n{keys}"));
+    house.service += "\nvalue_bytes = 200";
+    let offer = house.prepare();
+    let _server = house.serve();
+    let client = house.client(&offer);
+    Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+    for wait in [5u64, 20, 30, 40, 50, 60, 80, 120] {
+        let asking = house.ask(&client);
+        std::thread::sleep(Duration::from_millis(wait));
+        asking.signal("KILL");
+        drop(asking);
+    }
+    house.ask(&client).wait(LONG).good();
+    let want: String = (0..400).map(|row| format!("{}{}\n", row * 3, values(row, 1))).collect();
+    assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"));
+}
+
+#[test]
+fn a_window_that_was_restored_from_a_copy_is_thrown_away() {
+    let house = House::new(INDEX);
+    let offer = house.prepare();
+    let _server = house.serve();
+    let client = house.client(&offer);
+    Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+    let copies: Vec<(PathBuf, Vec<u8>)> = two::names(&house.path("alice.cache"))
+        .into_iter()
+        .map(|name| house.path("alice.cache").join(name))
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect();
+    house.ask(&client).wait(LONG).good();
+    for (path, bytes) in copies {
+        std::fs::write(path, bytes).unwrap();
+    }
+    house.ask(&client).wait(LONG).bad(2, &["restored from a copy", "thrown away"]);
+    house.ask(&client).wait(LONG).good();
+    assert_eq!(house.read("out.csv"), expected(INDEX, 1));
+}
+
+/// A window has so many queries; a client that needs more makes another one in between.
+#[test]
+fn a_window_that_is_used_up_is_followed_by_another() {
+    let house = House::new(INDEX);
+    let numbers: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
+    house.write("alice.csv", &format!("id\n{numbers}"));
+    let offer = house.prepare();
+    let _server = house.serve();
+    house.ask(&house.client(&offer)).wait(LONG).good();
+    let want: String = (0..ROWS).map(|row| format!("{row}{}\n", values(row, 1))).collect();
+    assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"));
+}
+
+#[test]
+fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
+    let house = House::new(BOTH);
+    let offer = house.prepare();
+    let client = house.client(&offer);
+    for wait in [0, 10, 40, 80] {
+        let server = house.serve();
+        let asking = house.ask(&client);
+        std::thread::sleep(Duration::from_millis(wait));
+        server.signal("KILL");
+        let ended = asking.wait(LONG);
+        match ended.code {
+            Some(0) => assert_eq!(house.read("out.csv"), expected(BOTH, 1)),
+            _ => assert!(matches!(ended.code, Some(4 | 5)), "{ended:?}"),
+        }
+    }
+    // What is left of the window serves the next one.
+    let _server = house.serve();
+    house.ask(&client).wait(LONG).good();
+    assert_eq!(house.read("out.csv"), expected(BOTH, 1));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut house = House::new(INDEX);
+    let offer = house.prepare();
+    let server = house.serve();
+    let client = house.client(&offer);
+    house.write("alice.csv", "id\n3\n300\n");
+    house.ask(&client).wait(LONG).bad(2, &["not below 300"]);
+    house.write("alice.csv", "id\n3\nseven\n");
+    let ended = house.ask(&client).wait(LONG).bad(2, &["row 2", "no row number"]);
+    assert!(!ended.stderr.contains("seven"), "{}", ended.stderr);
+    assert!(!house.path("out.csv").exists());
+    let text = house.read("alice.toml").replace("by = \"index\"", "by = \"key\"");
+    house.write("other.toml", &text);
+    house.ask(&house.path("other.toml")).wait(LONG).bad(2, &["service.by", "index", "key"]);
+    let prepare = |house: &House, more: &[&str]| {
+        Running::start(vesica().arg("prepare").arg(house.server()).args(more)).wait(LONG)
+    };
+    let list = house.path("list.csv").to_str().unwrap().to_owned();
+    prepare(&house, &["--append", &list]).bad(2, &["run `vesica prepare` again"]);
+    prepare(&house, &["--rotate"]).bad(2, &["--rotate"]);
+    house.service = String::new();
+    prepare(&house, &[]).bad(2, &["service.values"]);
+    house.kind = Kind { protocol: "download", by: "key", private: "both" };
+    prepare(&house, &[]).bad(2, &["ecdh-oprf"]);
+    house.kind = Kind { protocol: "bfv-pir", by: "index", private: "both" };
+    prepare(&house, &[]).bad(2, &["bfv-pir", "piano"]);
+    drop(server);
+    // Two rows with one key and different values.
+    house.kind = BOTH;
+    house.service = "values = [\"name\", \"score\"]".to_owned();
+    house.write("list.csv", &format!("{}3,other,1\n", self::list(ROWS, 1)));
+    prepare(&house, &[]).bad(3, &["rows 2 and 301"]);
+}

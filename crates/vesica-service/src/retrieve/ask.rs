@@ -1,0 +1,455 @@
+//! Looks rows up: from a client's table to its rows that were found, with their values.
+
+use super::copy::{self, Copied, With};
+use super::reveals;
+use super::scheme::Scheme;
+use super::window::Kept;
+use super::{digest_of_index, records_a_row, unpad};
+use crate::ask::{Facts, Looked, Nothing, function, local, request, rules, sink, widened};
+use crate::error::Error;
+use crate::messages::{Counter, MOST_KEYS, MOST_LANES};
+use crate::{link, values};
+use arrow_array::cast::AsArray;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use vesica_job::report::Report;
+use vesica_job::rooms::{Clock, KeyId, Share, digests};
+use vesica_job::{Control, Event};
+use vesica_net::Link;
+use vesica_pir::bucket::Place;
+use vesica_pir::piano::Intent;
+use vesica_psi::unbalanced::BATCH;
+use vesica_session::{Misbehaviour, SessionRng};
+use vesica_spec::Rule;
+use vesica_spec::service::{AskPlan, By, Private};
+use vesica_table::{Picks, Table, Written, gather};
+use vesica_types::{KeyDigest, RowId};
+
+/// What the client's table asks for: different rows of the server's, and which rows of the client's each is for.
+#[derive(Default)]
+struct Wants {
+    /// Digests of keys or numbers.
+    digests: Vec<[u8; 32]>,
+    /// The numbers, where rows are looked up by number.
+    numbers: Vec<u64>,
+    /// Rows of the client's table, ascending, and which of the above each asks for.
+    rows: Vec<(u64, u32)>,
+    read: u64,
+    empty: u64,
+    places: HashMap<[u8; 32], u32>,
+}
+
+impl Wants {
+    fn add(&mut self, row: u64, digest: [u8; 32]) -> bool {
+        let next = self.digests.len() as u32;
+        let place = *self.places.entry(digest).or_insert(next);
+        if place == next {
+            self.digests.push(digest);
+        }
+        self.rows.push((row, place));
+        place == next
+    }
+
+    /// The numbers in the one column of the table.
+    fn numbers(plan: &AskPlan, table: &dyn Table) -> Result<Self, Error> {
+        let keys = plan.input.as_ref().map_or(&[][..], |(_, keys)| keys);
+        let mut wants = Self::default();
+        for batch in table.keys(keys, plan.workers)? {
+            let batch = batch?;
+            for text in batch.column(0).as_string::<i32>() {
+                let (row, text) = (wants.read, text.unwrap_or_default().trim());
+                wants.read += 1;
+                if text.is_empty() {
+                    wants.empty += 1;
+                    continue;
+                }
+                let number = text.parse::<u64>().map_err(|_| {
+                    let name = keys.first().map_or("", String::as_str);
+                    Error::Setup(format!(
+                        "row {} of {}: its {name:?} is no row number; write the number of a row of the server's table, from 0",
+                        row + 1,
+                        table.source().path().display()
+                    ))
+                })?;
+                if wants.add(row, digest_of_index(number)) {
+                    wants.numbers.push(number);
+                }
+            }
+        }
+        Ok(wants)
+    }
+
+    /// The keys of the table.
+    fn keys(plan: &AskPlan, table: &dyn Table, rules: &[Vec<Rule>]) -> Result<Self, Error> {
+        let keys = plan.input.as_ref().map_or(&[][..], |(_, keys)| keys);
+        let mut wants = Self::default();
+        for batch in table.keys(keys, plan.workers)? {
+            let batch = batch?;
+            let from = wants.read;
+            let empty = digests(rules, &batch, |digest, place| {
+                wants.add(from + place as u64, *digest);
+            });
+            wants.empty += empty;
+            wants.read += batch.num_rows() as u64;
+        }
+        wants.rows.sort_unstable();
+        Ok(wants)
+    }
+
+    /// How many lookups the server sees.
+    fn padded(&self, batch: u64) -> u64 {
+        let least = if batch > 1 { 1 } else { 0 };
+        (self.digests.len() as u64).max(least).next_multiple_of(batch)
+    }
+}
+
+/// Looks the rows of the plan's table up, and writes those that were found.
+///
+/// # Errors
+/// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that refuses,
+/// or breaks the protocol. Nothing is left of the output then.
+pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
+    let mut clock = Clock::start(ctl);
+    let table = local(plan)?;
+    let numbers = (plan.by == By::Index).then(|| Wants::numbers(plan, &*table)).transpose()?;
+    let endpoint = link::endpoint(plan)?;
+    let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
+    let asked = retrieve(plan, &*table, numbers, &link, &mut clock, ctl);
+    let Answered { copied, wants, outputs, records, missed, lookups } =
+        asked.inspect_err(|error| link::leave(&link, error))?;
+    // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
+    if missed > 0 {
+        return Err(Error::Setup(format!(
+            "{missed} rows could not be fetched in this window of queries, because too many fell into one part of the table: ask again, with \
+             a new window"
+        )));
+    }
+    let texts = clock.phase("find", "rows", None, || found(&copied, &outputs, &records))?;
+    drop((outputs, records));
+    let (output, matched, matched_rows) =
+        clock.phase("write", "rows", None, || write(plan, &*table, &copied, &wants, &texts))?;
+    let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
+    let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
+    let facts = Facts {
+        offer: &copied.offer,
+        rows: wants.read,
+        keys: wants.digests.len() as u64,
+        empty: wants.empty,
+        duplicates: wants.rows.len() as u64 - wants.digests.len() as u64,
+        matched,
+        matched_rows,
+        output,
+        reveals: reveals::of(copied.offer.protocol, private),
+        rules: if plan.by == By::Index { Vec::new() } else { rules(plan, &copied.offer)? },
+        units: lookups,
+        lanes: 1,
+        server_keys: copied.epoch.rows,
+    };
+    crate::ask::report(plan, facts, &link, &names, clock)
+}
+
+/// What came of the conversation.
+struct Answered {
+    copied: Copied,
+    wants: Wants,
+    /// What opens the values of each want: the function at it, or where there is none its digest.
+    outputs: Vec<[u8; 32]>,
+    /// The records of each want, one behind the other. An error is told when the server is gone.
+    records: Vec<Result<Vec<u8>, Error>>,
+    missed: u64,
+    lookups: u64,
+}
+
+fn retrieve(
+    plan: &AskPlan,
+    table: &dyn Table,
+    numbers: Option<Wants>,
+    link: &Link,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<Answered, Error> {
+    let mut counter = Counter::open(link)?;
+    let mut copied = copy::update(plan, &mut counter, ctl)?;
+    // The columns that come with a row are known now, and where they go must be good before rows are paid for.
+    drop(sink(plan, table, &Nothing(copied.offer.values.clone()))?);
+    let wants = match numbers {
+        Some(numbers) => numbers,
+        None => {
+            let rules = rules(plan, &copied.offer)?;
+            clock.phase("read", "rows", table.rows(), || Wants::keys(plan, table, &rules))?
+        }
+    };
+    if wants.numbers.iter().any(|&number| number >= copied.epoch.rows) {
+        return Err(Error::Setup(format!(
+            "mine.input: a row number is not below {}, which is how many rows the server's table has (they count from 0)",
+            copied.epoch.rows
+        )));
+    }
+    let lookups = wants.padded(plan.batch);
+    let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
+    let outputs = match private {
+        Private::Client => wants.digests.clone(),
+        Private::Both => clock.phase("ask", "keys", Some(lookups), || {
+            evaluate(plan, &copied, &wants.digests, lookups, &mut counter, ctl)
+        })?,
+    };
+    let mut indexes: Vec<Option<u64>> = match plan.by {
+        By::Index => wants
+            .numbers
+            .iter()
+            .map(|&number| copied.epoch.place(copied.offer.protocol, number).map(Some))
+            .collect::<Result<_, _>>()?,
+        By::Key => {
+            let buckets = copied.epoch.buckets(&copied.offer)?;
+            outputs.iter().flat_map(|output| buckets.place(output).buckets.map(Some)).collect()
+        }
+    };
+    indexes.resize((lookups * records_a_row(plan.by)) as usize, None);
+    let total = Some(indexes.len() as u64);
+    let (mut records, missed) =
+        clock.phase("retrieve", "records", total, || fetch(plan, &mut copied, &indexes, &mut counter, ctl))?;
+    records.truncate(outputs.len() * records_a_row(plan.by) as usize);
+    counter.end()?;
+    Ok(Answered { copied, wants, outputs, records, missed, lookups })
+}
+
+/// The function at each want, and at random ones up to `lookups`.
+fn evaluate(
+    plan: &AskPlan,
+    copied: &Copied,
+    wants: &[[u8; 32]],
+    lookups: u64,
+    counter: &mut Counter<'_>,
+    ctl: &Control,
+) -> Result<Vec<[u8; 32]>, Error> {
+    let function = function(&copied.offer)?;
+    let mut rng = rng()?;
+    let fillers = std::iter::repeat_with(|| rng.bytes()).take(lookups as usize - wants.len());
+    let keys = wants.iter().copied().chain(fillers).map(KeyDigest);
+    let asked: Vec<(KeyDigest, KeyId)> = keys.zip((0..).map(KeyId)).collect();
+    let done = AtomicU64::new(0);
+    let mut outputs = Vec::with_capacity(asked.len());
+    for part in asked.chunks(MOST_KEYS as usize) {
+        let lanes = (part.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
+        let answered = request(&*function, part, lanes, counter, &done, ctl)?;
+        outputs.extend(answered.iter().map(|asked| asked.output.0));
+    }
+    outputs.truncate(wants.len());
+    Ok(outputs)
+}
+
+/// The records at `indexes`, of which those that are none are fetched for the looks alone; and how many could not be fetched.
+fn fetch(
+    plan: &AskPlan,
+    copied: &mut Copied,
+    indexes: &[Option<u64>],
+    counter: &mut Counter<'_>,
+    ctl: &Control,
+) -> Result<(Vec<Result<Vec<u8>, Error>>, u64), Error> {
+    let scheme = Scheme::new(copied.offer.protocol, &copied.epoch)?;
+    let (name, sizes, mut rng) = (copied.epoch.name(), scheme.sizes(), rng()?);
+    let mut records = Vec::with_capacity(indexes.len());
+    if let With::Reader(reader) = &mut copied.with {
+        for part in indexes.chunks(MOST_KEYS as usize) {
+            let mut ch = match sizes.query {
+                0 => None,
+                _ => Some(counter.retrieve(name, part.len() as u64)?),
+            };
+            for round in part.chunks(scheme.together() as usize) {
+                ctl.check()?;
+                let mut wire = Vec::with_capacity(round.len() * sizes.query);
+                for index in round {
+                    wire.extend_from_slice(&reader.query(index.unwrap_or(0), &mut rng)?);
+                }
+                let answers = match &mut ch {
+                    None => Vec::new(),
+                    Some(ch) => {
+                        ch.send(&wire)?;
+                        ch.recv_exact(round.len() * sizes.answer)?
+                    }
+                };
+                for number in 0..round.len() {
+                    // Whether an answer decodes is not to be seen by the server, so an error waits.
+                    let answer = &answers[number * sizes.answer..][..sizes.answer];
+                    records.push(reader.decode(answer).map_err(Error::from));
+                }
+                ctl.event(Event::Done(records.len() as u64));
+            }
+        }
+        return Ok((records, 0));
+    }
+    let Scheme::Piano(shape) = scheme else { return Err(Error::Setup("a window of a scheme that has none".into())) };
+    let round = scheme.together() as usize;
+    let (mut left, mut missed) = (indexes, 0);
+    loop {
+        let With::Window(kept) = &mut copied.with else { return Err(Error::Setup("no window to ask with".into())) };
+        let waiting = kept.take_waiting();
+        let mut is_newest = waiting.is_empty() || again(kept, &waiting, name, round, counter)?;
+        let now = (kept.window().left() as usize).min(left.len());
+        if is_newest && now > 0 {
+            let (part, rest) = left.split_at(now);
+            left = rest;
+            is_newest = windowed(kept, part, name, round, &mut rng, counter, ctl)?;
+            for index in part {
+                let known = index.map(|index| kept.window().known(index).map(<[u8]>::to_vec));
+                missed += u64::from(known == Some(None));
+                records.push(Ok(known.flatten().unwrap_or_default()));
+            }
+            ctl.event(Event::Done(records.len() as u64));
+        }
+        if !is_newest {
+            kept.end()?;
+            return Err(Error::Setup(
+                "the window of queries in mine.cache was older than the queries that it had made, because it was restored from a copy. It is \
+                 thrown away; ask again, with a new one"
+                    .into(),
+            ));
+        }
+        if left.is_empty() {
+            // A window that could not serve a row is used no more.
+            if missed > 0 {
+                kept.end()?;
+            }
+            return Ok((records, missed));
+        }
+        let next = copy::window(plan, counter, &copied.epoch, shape, ctl)?;
+        copied.with = With::Window(Box::new(next));
+    }
+}
+
+/// Sends queries again that may have been sent before. False if the server knows of more queries than the window does: then it was
+/// restored from a copy, and its hints were used before.
+fn again(
+    kept: &mut Kept,
+    waiting: &[Intent],
+    name: u64,
+    round: usize,
+    counter: &mut Counter<'_>,
+) -> Result<bool, Error> {
+    let first = waiting[0].number;
+    let ch = counter.retrieve(name, waiting.len() as u64)?;
+    ch.send(&[&kept.id()[..], &first.to_le_bytes()].concat())?;
+    let made = made(ch)?;
+    // These bytes were decided before, and go out as they are: the server sees nothing that it has not seen.
+    for part in waiting.chunks(round) {
+        exchange(kept, part, ch)?;
+    }
+    Ok(made <= first + waiting.len() as u64)
+}
+
+/// Fetches records with a window that has queries enough. False, and nothing was sent, if the server knows of more queries than the
+/// window does.
+fn windowed(
+    kept: &mut Kept,
+    indexes: &[Option<u64>],
+    name: u64,
+    round: usize,
+    rng: &mut SessionRng,
+    counter: &mut Counter<'_>,
+    ctl: &Control,
+) -> Result<bool, Error> {
+    let first = kept.window().asked();
+    let ch = counter.retrieve(name, indexes.len() as u64)?;
+    ch.send(&[&kept.id()[..], &first.to_le_bytes()].concat())?;
+    if made(ch)? > first {
+        return Ok(false);
+    }
+    let records = kept.window().shape().records();
+    for part in indexes.chunks(round) {
+        ctl.check()?;
+        // A query for the looks asks for some record.
+        let wants: Vec<u64> =
+            part.iter().map(|index| index.unwrap_or_else(|| u64::from_le_bytes(rng.bytes()) % records)).collect();
+        let intents = kept.decide(&wants, rng)?;
+        exchange(kept, &intents, ch)?;
+    }
+    Ok(true)
+}
+
+/// How many queries of the window the server knows of.
+fn made(ch: &mut dyn vesica_session::Channel) -> Result<u64, Error> {
+    let said = ch.recv_exact(8)?;
+    let said = said.as_slice().try_into().map_err(|_| ch.accuse(Misbehaviour::Malformed("number of queries")))?;
+    Ok(u64::from_le_bytes(said))
+}
+
+fn exchange(kept: &mut Kept, intents: &[Intent], ch: &mut dyn vesica_session::Channel) -> Result<(), Error> {
+    let wire: Vec<u8> = intents.iter().flat_map(|intent| intent.query().iter().copied()).collect();
+    ch.send(&wire)?;
+    let answers = ch.recv_exact(intents.len() * kept.window().shape().answer_bytes())?;
+    kept.settle(intents, &answers)
+}
+
+/// The values of each want; none where it was not found.
+fn found(
+    copied: &Copied,
+    outputs: &[[u8; 32]],
+    records: &[Result<Vec<u8>, Error>],
+) -> Result<Vec<Option<Vec<Option<String>>>>, Error> {
+    let retrieval = copied.offer.retrieval;
+    let (by, private) = retrieval.map(|retrieval| (retrieval.by, retrieval.private)).unwrap_or_default();
+    let salt = copied.epoch.salt();
+    let unreadable = || Error::Sent("the values of a row that cannot be read".into());
+    let open = |output: &[u8; 32], body: &[u8]| -> Result<Vec<Option<String>>, Error> {
+        if copied.offer.values.is_empty() {
+            return Ok(Vec::new());
+        }
+        let value = match private {
+            Private::Both => vesica_store::open_value(output, &salt, body),
+            Private::Client => unpad(body).map(<[u8]>::to_vec),
+        };
+        values::decode(&value.ok_or_else(unreadable)?, copied.offer.values.len())
+    };
+    let mut texts = Vec::with_capacity(outputs.len());
+    let buckets = match by {
+        By::Key => Some(copied.epoch.buckets(&copied.offer)?),
+        By::Index => None,
+    };
+    for (output, records) in outputs.iter().zip(records.chunks_exact(records_a_row(by) as usize)) {
+        let mut got = Vec::with_capacity(records.len());
+        for record in records {
+            got.push(record.as_ref().map_err(|error| Error::Sent(format!("an answer that cannot be used ({error})")))?);
+        }
+        let body = match &buckets {
+            None => got.first().map(|record| record.as_slice()),
+            Some(buckets) => {
+                let place: Place = buckets.place(output);
+                got.iter().find_map(|bucket| buckets.find(bucket, &place))
+            }
+        };
+        texts.push(body.map(|body| open(output, body)).transpose()?);
+    }
+    Ok(texts)
+}
+
+/// Writes the rows that were found, and says how many wants and how many rows there are.
+fn write(
+    plan: &AskPlan,
+    table: &dyn Table,
+    copied: &Copied,
+    wants: &Wants,
+    texts: &[Option<Vec<Option<String>>>],
+) -> Result<(Written, u64, u64), Error> {
+    let mut picks = Picks::new(wants.read, Share::Picks.of(plan.memory), &plan.scratch)?;
+    let mut rows = Vec::new();
+    for &(row, want) in &wants.rows {
+        if texts[want as usize].is_some() {
+            picks.push_turn(RowId(row), 1)?;
+            rows.push((row, want));
+        }
+    }
+    let (matched, matched_rows) = (texts.iter().flatten().count() as u64, rows.len() as u64);
+    let texts_of = |want: u32| Ok(texts[want as usize].clone().unwrap_or_default());
+    let looked = Looked { names: &copied.offer.values, rows, texts: &texts_of };
+    let written = widened(plan, table, &looked, |wide| {
+        let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
+        let mut sink = vesica_table::create(output, wide)?;
+        gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
+        Ok(sink.finish()?.commit()?)
+    })?;
+    Ok((written, matched, matched_rows))
+}
+
+fn rng() -> Result<SessionRng, Error> {
+    SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))
+}

@@ -1,0 +1,207 @@
+//! What a client has of a service before it asks: a hint, the whole table, or a window that it made while the table streamed by.
+
+use super::epoch::{self, CHUNK, Epoch};
+use super::scheme::{Reads, Scheme};
+use super::window::Kept;
+use crate::error::Error;
+use crate::fetch::{pinned, room_for};
+use crate::messages::Counter;
+use crate::offer::{Offer, hex};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use vesica_job::{Control, Event};
+use vesica_pir::Piano;
+use vesica_pir::piano::Builder;
+use vesica_session::SessionRng;
+use vesica_spec::service::AskPlan;
+
+/// What a client has of an epoch.
+pub struct Copied {
+    /// What the service is.
+    pub offer: Offer,
+    /// The state of its records.
+    pub epoch: Epoch,
+    /// What the client asks with.
+    pub with: With,
+    /// Bytes that were copied now.
+    pub bytes: u64,
+    /// Whether anything was copied now.
+    pub is_new: bool,
+    /// Held as long as this process uses the cache.
+    _lock: File,
+}
+
+/// What a client asks with.
+pub enum With {
+    /// A hint, or a table.
+    Reader(Box<dyn Reads>),
+    /// A window.
+    Window(Box<Kept>),
+}
+
+/// Brings the cache to the epoch that the server has.
+///
+/// # Errors
+/// Faults of the plan's files; a server with another offer, or one that sends what cannot be.
+pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Result<Copied, Error> {
+    let (offer, said) = counter.describe()?;
+    let offer = pinned(plan, &counter.server(), &offer)?;
+    let epoch = Epoch::decode(&offer, &said).map_err(Error::Sent)?;
+    let scheme = Scheme::new(offer.protocol, &epoch)?;
+    std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
+    let lock = lock(&plan.cache)?;
+    let size = match &scheme {
+        Scheme::Linear(_) => epoch.copy,
+        Scheme::Piano(piano) => piano.window_bytes(),
+    };
+    if size > plan.cache_size {
+        return Err(Error::Setup(format!(
+            "mine.cache_size: the service needs {size} bytes here, and {} are allowed; allow more, or ask the server's operator",
+            plan.cache_size
+        )));
+    }
+    let (with, bytes, is_new) = match &scheme {
+        Scheme::Linear(linear) => {
+            let (hint, bytes) = hint(plan, counter, &epoch, ctl)?;
+            (With::Reader(linear.read(&hint)?), bytes, bytes > 0)
+        }
+        Scheme::Piano(piano) => match Kept::open(&plan.cache, epoch.name(), *piano)? {
+            Some(kept) => (With::Window(Box::new(kept)), 0, false),
+            None => (With::Window(Box::new(window(plan, counter, &epoch, *piano, ctl)?)), epoch.copy, true),
+        },
+    };
+    offer.save(&plan.cache)?;
+    vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
+    Ok(Copied { offer, epoch, with, bytes, is_new, _lock: lock })
+}
+
+/// Keeps another process from using the cache: two that used one window would send two sets for one hint.
+fn lock(cache: &Path) -> Result<File, Error> {
+    let path = cache.join("lock");
+    let file = File::create(&path).map_err(Error::file("cannot write", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::Setup(format!("{}: another process asks with this cache; wait for it to end", cache.display())))
+        }
+        Err(TryLockError::Error(error)) => Err(Error::file("cannot lock", &path)(error)),
+    }
+}
+
+/// The sums of the copy's chunks, which are those of the epoch.
+fn sums(counter: &mut Counter<'_>, epoch: &Epoch) -> Result<Vec<u8>, Error> {
+    let sums = counter.sums(0, epoch.copy.div_ceil(CHUNK as u64) * 32)?;
+    if hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
+        return Err(Error::Sent("sums that are not those of its epoch".into()));
+    }
+    Ok(sums)
+}
+
+/// Fails if a chunk is not the one of its sum.
+fn check(chunk: &[u8], sum: &[u8]) -> Result<(), Error> {
+    match blake3::hash(chunk).as_bytes() == sum {
+        true => Ok(()),
+        false => Err(Error::Sent("a chunk that is not the one of its sum".into())),
+    }
+}
+
+/// The hint of an epoch, from the cache or from the server, and how many bytes were copied. A copy that was cut goes on behind its last
+/// whole chunk.
+fn hint(plan: &AskPlan, counter: &mut Counter<'_>, epoch: &Epoch, ctl: &Control) -> Result<(Vec<u8>, u64), Error> {
+    let path = plan.cache.join(format!("copy-{:016x}", epoch.name()));
+    if let Ok(bytes) = std::fs::read(&path)
+        && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == epoch.sums
+    {
+        return Ok((bytes, 0));
+    }
+    let sums = sums(counter, epoch)?;
+    let part = path.with_extension("part");
+    let failed = |what: &'static str| Error::file(what, &part);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&part)
+        .map_err(failed("cannot write"))?;
+    let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    let mut from = 0;
+    for sum in sums.chunks_exact(32) {
+        let length = (epoch.copy - bytes.len() as u64).min(CHUNK as u64) as usize;
+        let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
+        if whole.is_err() || check(&chunk[..length], sum).is_err() {
+            break;
+        }
+        bytes.extend_from_slice(&chunk[..length]);
+        from += 1;
+    }
+    let before = bytes.len() as u64;
+    room_for(plan, epoch.copy - before)?;
+    ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(epoch.copy) });
+    let start = std::time::Instant::now();
+    file.set_len(before).map_err(failed("cannot write"))?;
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
+    let mut next = from as usize;
+    counter.chunks(0, from, sums.len() as u64 / 32, |chunk| {
+        ctl.check()?;
+        check(chunk, &sums[32 * next..][..32])?;
+        next += 1;
+        file.write_all(chunk).map_err(failed("cannot write"))?;
+        bytes.extend_from_slice(chunk);
+        ctl.event(Event::Done(bytes.len() as u64));
+        Ok(())
+    })?;
+    file.sync_all().map_err(failed("cannot write"))?;
+    std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
+    remove_others(&plan.cache, &path)?;
+    ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, epoch.copy - before) });
+    let copied = bytes.len() as u64 - before;
+    Ok((bytes, copied.max(1)))
+}
+
+/// Removes the copies of other epochs.
+fn remove_others(cache: &Path, path: &PathBuf) -> Result<(), Error> {
+    for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
+        let other = entry.map_err(Error::file("cannot read", cache))?.path();
+        let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("copy-") && other != *path {
+            std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
+        }
+    }
+    Ok(())
+}
+
+/// A window, made while the table streams by. It begins anew if it is cut: what was read is in no file.
+///
+/// # Errors
+/// As [`update`].
+pub fn window(
+    plan: &AskPlan,
+    counter: &mut Counter<'_>,
+    epoch: &Epoch,
+    shape: Piano,
+    ctl: &Control,
+) -> Result<Kept, Error> {
+    let mut rng =
+        SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
+    room_for(plan, shape.window_bytes())?;
+    let sums = sums(counter, epoch)?;
+    ctl.event(Event::Phase { name: "stream", of: "bytes", total: Some(epoch.copy) });
+    let start = std::time::Instant::now();
+    let mut builder = Builder::new(shape, &mut rng);
+    let (mut next, mut done) = (0, 0);
+    counter.chunks(0, 0, sums.len() as u64 / 32, |chunk| {
+        ctl.check()?;
+        check(chunk, &sums[32 * next..][..32])?;
+        next += 1;
+        builder.push(chunk)?;
+        done += chunk.len() as u64;
+        ctl.event(Event::Done(done));
+        Ok(())
+    })?;
+    let window = builder.finish()?;
+    ctl.event(Event::PhaseEnd { name: "stream", of: "bytes", wall: start.elapsed(), bytes: (0, done) });
+    Kept::create(&plan.cache, epoch.name(), window, &mut rng)
+}

@@ -1,0 +1,211 @@
+//! An epoch: one state of a service's records, as its server describes it.
+
+use super::body_bytes;
+use super::scheme::Scheme;
+use crate::error::Error;
+use crate::offer::{Offer, hex};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use vesica_pir::Scatter;
+use vesica_pir::bucket::Buckets;
+use vesica_spec::service::{By, ServiceProtocol};
+
+/// The name of the document in a folder.
+pub const NAME: &str = "epoch.json";
+
+const VERSION: u32 = 1;
+
+/// The longest document, in bytes.
+const MOST_BYTES: usize = 4 << 10;
+
+/// Bytes of a chunk of what clients copy.
+pub const CHUNK: usize = vesica_store::CHUNK;
+
+/// The most records of a table.
+const MOST_RECORDS: u64 = 1 << 32;
+
+/// One state of the records. All of it is public.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    version: u32,
+    /// The hash of the offer, in hexadecimal.
+    pub offer: String,
+    /// Which state it is, from 1.
+    pub number: u64,
+    /// Rows that can be looked up: rows of the table, or different keys.
+    pub rows: u64,
+    /// Records of the table, each with `width` bytes.
+    pub records: u64,
+    /// Bytes of a record.
+    pub width: u32,
+    /// The seed of the records' places, in hexadecimal.
+    pub seed: String,
+    /// The salt of the keys that values are sealed under, in hexadecimal.
+    pub salt: String,
+    /// Bytes of what clients copy before they ask: a hint, or the table.
+    pub copy: u64,
+    /// The hash over the sums of the copy's chunks, in hexadecimal.
+    pub sums: String,
+}
+
+impl Epoch {
+    /// The epoch of a table that was made, before it is known what clients copy of it.
+    pub fn new(
+        offer: &Offer,
+        number: u64,
+        rows: u64,
+        records: u64,
+        width: usize,
+        seed: &[u8; 32],
+        salt: &[u8; 32],
+    ) -> Self {
+        let (seed, salt, offer) = (hex(seed), hex(salt), hex(&offer.hash()));
+        Self {
+            version: VERSION,
+            offer,
+            number,
+            rows,
+            records,
+            width: width as u32,
+            seed,
+            salt,
+            copy: 0,
+            sums: String::new(),
+        }
+    }
+
+    /// The document. One epoch has one spelling.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("plain data")
+    }
+
+    /// The epoch of `offer` that somebody sent or a file holds. Its numbers agree with each other and with the offer, so whatever is
+    /// made from them is as large as it says.
+    ///
+    /// # Errors
+    /// In words, what is wrong with it.
+    pub fn decode(offer: &Offer, bytes: &[u8]) -> Result<Self, String> {
+        let wrong = |what: &str| Err(format!("an epoch that cannot be: {what}"));
+        if bytes.len() > MOST_BYTES {
+            return wrong("it is too long");
+        }
+        let Ok(epoch) = serde_json::from_slice::<Self>(bytes) else { return wrong("it is no epoch") };
+        if epoch.encode() != bytes || epoch.version != VERSION {
+            return wrong("it is not written as epochs are");
+        }
+        if epoch.offer != hex(&offer.hash()) {
+            return wrong("it is of another offer");
+        }
+        let right_sums = epoch.sums.len() == 64 && epoch.copy <= CHUNK as u64 * MOST_CHUNKS;
+        if !(1..=MOST_RECORDS).contains(&epoch.records) || epoch.bytes32(&epoch.seed).is_none() || !right_sums {
+            return wrong("its numbers are out of range");
+        }
+        if epoch.bytes32(&epoch.salt).is_none() {
+            return wrong("its salt has not 32 bytes");
+        }
+        let width = match offer.retrieval.map(|retrieval| retrieval.by) {
+            None => return wrong("its offer is no retrieval"),
+            Some(By::Index) if epoch.rows != epoch.records => {
+                return wrong("it has another number of rows than of records");
+            }
+            Some(By::Index) => body_bytes(offer),
+            Some(By::Key) => match epoch.buckets(offer) {
+                Err(why) => return wrong(&why.to_string()),
+                Ok(buckets) if epoch.rows > vesica_pir::bucket::SLOTS as u64 * buckets.count() => {
+                    return wrong("it has more keys than slots");
+                }
+                Ok(buckets) => buckets.width(),
+            },
+        };
+        if epoch.width as usize != width {
+            return wrong("its records are not as long as the values of its offer");
+        }
+        let scheme =
+            Scheme::new(offer.protocol, &epoch).map_err(|error| format!("an epoch that cannot be: {error}"))?;
+        if epoch.copy != copy_bytes(&scheme, &epoch) {
+            return wrong("what is to be copied has not the size of its scheme");
+        }
+        Ok(epoch)
+    }
+
+    /// What questions call the epoch: eight bytes of the document's hash.
+    pub fn name(&self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|i| blake3::hash(&self.encode()).as_bytes()[i]))
+    }
+
+    /// The epoch as people call it.
+    pub fn spelled(&self) -> String {
+        format!("epoch {} ({:016x})", self.number, self.name())
+    }
+
+    /// The document in `folder`.
+    ///
+    /// # Errors
+    /// If there is none, or it is damaged.
+    pub fn load(offer: &Offer, folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(NAME);
+        let bytes = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
+        Self::decode(offer, &bytes).map_err(|why| Error::Damaged { path, why })
+    }
+
+    /// Where the row with this number stands in the table. Piano needs rows that are asked for together to stand apart.
+    ///
+    /// # Errors
+    /// If the table has no such row.
+    pub fn place(&self, protocol: ServiceProtocol, index: u64) -> Result<u64, Error> {
+        let place = match protocol {
+            ServiceProtocol::Piano => Scatter::new(self.records, &self.seed()).place(index),
+            _ if index < self.records => Ok(index),
+            _ => Err(vesica_pir::PirError::Shape(format!("there is no row {index}; the table has {}", self.records))),
+        };
+        place.map_err(|error| Error::Setup(error.to_string()))
+    }
+
+    /// The table of buckets, where rows are looked up by key.
+    ///
+    /// # Errors
+    /// If no table of buckets has these sizes.
+    pub fn buckets(&self, offer: &Offer) -> Result<Buckets, vesica_pir::PirError> {
+        Buckets::new(self.records, body_bytes(offer), self.seed())
+    }
+
+    /// The seed of the records' places.
+    pub fn seed(&self) -> [u8; 32] {
+        self.bytes32(&self.seed).unwrap_or_default()
+    }
+
+    /// The salt of the keys that values are sealed under.
+    pub fn salt(&self) -> [u8; 32] {
+        self.bytes32(&self.salt).unwrap_or_default()
+    }
+
+    fn bytes32(&self, text: &str) -> Option<[u8; 32]> {
+        let digit = |c: u8| (c as char).to_digit(16).filter(|_| !c.is_ascii_uppercase());
+        let mut bytes = [0; 32];
+        let pairs = text.as_bytes().chunks_exact(2);
+        if text.len() != 64 {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(pairs) {
+            *byte = (16 * digit(pair[0])? + digit(pair[1])?) as u8;
+        }
+        Some(bytes)
+    }
+}
+
+/// Bytes that a client copies before it asks: the hint, or for Piano the table, which it reads and does not keep.
+pub fn copy_bytes(scheme: &Scheme, epoch: &Epoch) -> u64 {
+    match scheme {
+        Scheme::Linear(linear) => linear.sizes().hint,
+        Scheme::Piano(_) => epoch.records * u64::from(epoch.width),
+    }
+}
+
+/// The most chunks of a copy: their sums fit in one message.
+const MOST_CHUNKS: u64 = (crate::link::WINDOW as u64 - 1024) / 32;
+
+/// The hash of each chunk of a copy.
+pub fn sums(copy: &[u8]) -> Vec<u8> {
+    copy.chunks(CHUNK).flat_map(|chunk| *blake3::hash(chunk).as_bytes()).collect()
+}

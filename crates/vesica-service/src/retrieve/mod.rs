@@ -1,0 +1,80 @@
+//! Services that retrieve: a client gets the rows that it looks up, and the server does not learn which.
+//!
+//! The files stand in the order in which a row goes through them. [`make`] turns the server's table into records of one length. [`desk`]
+//! serves them. [`copy`] is what a client keeps: a hint, a table, or a window of Piano. [`window`] is the file of such a window, in which
+//! every query is written down before it is sent. [`ask`] looks rows up.
+//!
+//! A state of the records is an *epoch*, which [`epoch::Epoch`] describes. Every question for records names its epoch by a hash. A
+//! server that has another one refuses before it computes anything, so a client never decodes an answer of one table with the hint of
+//! another.
+
+pub mod ask;
+pub mod copy;
+pub mod desk;
+pub mod epoch;
+pub mod make;
+pub mod reveals;
+pub mod scheme;
+pub mod window;
+
+use crate::offer::Offer;
+use vesica_spec::service::{By, Private};
+
+/// How long the body of a slot or a record is: values with their length, sealed where they are.
+pub fn body_bytes(offer: &Offer) -> usize {
+    let sealed = offer.retrieval.is_some_and(|retrieval| retrieval.private == Private::Both);
+    match (offer.value_bytes, sealed) {
+        (None, _) => 0,
+        (Some(bytes), true) => vesica_store::sealed_bytes(bytes),
+        (Some(bytes), false) => LENGTH + bytes as usize,
+    }
+}
+
+/// How many records a client fetches for one row that it looks up.
+pub fn records_a_row(by: By) -> u64 {
+    match by {
+        By::Key => 2,
+        By::Index => 1,
+    }
+}
+
+/// Bytes of the length that stands before values that are not sealed.
+const LENGTH: usize = 4;
+
+/// Appends values that are not sealed: their length, they, and zeros up to `padded` bytes. False if they are longer.
+pub fn pad(value: &[u8], padded: usize, out: &mut Vec<u8>) -> bool {
+    let end = out.len() + LENGTH + padded;
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    out.extend_from_slice(value);
+    let fits = out.len() <= end;
+    out.resize(end, 0);
+    fits
+}
+
+/// The values that [`pad`] wrote.
+pub fn unpad(body: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = body.split_first_chunk::<LENGTH>()?;
+    let (value, zeros) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    zeros.iter().all(|&byte| byte == 0).then_some(value)
+}
+
+/// What stands for row `index` in the place of the digest of a key.
+pub fn digest_of_index(index: u64) -> [u8; 32] {
+    blake3::derive_key("vesica 2026 number of a row", &index.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_padded_and_come_back() {
+        let mut out = vec![7];
+        assert!(pad(b"abc", 5, &mut out) && out.len() == 10);
+        assert_eq!(unpad(&out[1..]), Some(&b"abc"[..]));
+        assert!(!pad(b"abcdef", 5, &mut Vec::new()));
+        assert_eq!(unpad(&[9, 0, 0, 0, 1]), None);
+        assert_eq!(unpad(&[0, 0, 0, 0, 1]), None);
+        assert_eq!(unpad(&[1, 0, 0]), None);
+    }
+}

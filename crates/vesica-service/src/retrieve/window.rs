@@ -1,0 +1,356 @@
+//! The file of a window of Piano, and the log beside it.
+//!
+//! A query is written to the log, and the log to the disk, before the query is sent; an answer before its rows are used. So a client that is
+//! killed at any moment knows what it may have sent, and sends the same bytes again and no others. The log has an entry for each:
+//!
+//! ```text
+//! bytes            what
+//! 1                1 for a query, 2 for an answer
+//! 40, or 8 + w     the query as it was decided; or its number, and the answer of w bytes
+//! 8                the first bytes of the BLAKE3 hash of what stands before
+//! ```
+//!
+//! The files belong to whoever asks, and only this user may read them: they say which rows were asked for, as the table of keys beside them
+//! does. They are not sealed.
+//!
+//! A log that ends in the middle of an entry was torn when its client died: nothing behind the last whole entry was sent. A broken entry with
+//! more behind it than one round leaves is damage. Then the window ends, because nobody knows what was sent.
+
+use crate::error::Error;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use vesica_pir::Piano;
+use vesica_pir::piano::{Intent, TOGETHER, Window};
+use vesica_session::SessionRng;
+
+const NAME: &str = "window";
+const SUM: usize = 8;
+
+/// A window, and what of it is on the disk.
+pub struct Kept {
+    window: Window,
+    /// Queries that may have been sent, and have no answer.
+    waiting: Vec<Intent>,
+    log: File,
+    log_path: PathBuf,
+    path: PathBuf,
+    id: [u8; 16],
+}
+
+impl Kept {
+    /// Puts a fresh window of an epoch in the place of the one in `folder`.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn create(folder: &Path, epoch: u64, window: Window, rng: &mut SessionRng) -> Result<Self, Error> {
+        let (id, path) = (rng.bytes(), folder.join(NAME));
+        let log_path = log_path(folder, &id);
+        // The new window has its log before it takes the old one's place: a window without a log is used no more.
+        let log = open_log(&log_path, true)?;
+        log.sync_all().map_err(Error::file("cannot write", &log_path))?;
+        let mut bytes = [&epoch.to_le_bytes()[..], &id, &window.encode()].concat();
+        let sum = *blake3::hash(&bytes).as_bytes();
+        bytes.extend_from_slice(&sum);
+        vesica_job::rooms::replace_privately(&path, &bytes)?;
+        remove_logs(folder, Some(&log_path))?;
+        Ok(Self { window, waiting: Vec::new(), log, log_path, path, id })
+    }
+
+    /// The window of an epoch in `folder`, as its log left it; none if there is none that may be used: it is of another epoch, or over, or
+    /// damaged.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn open(folder: &Path, epoch: u64, shape: Piano) -> Result<Option<Self>, Error> {
+        let path = folder.join(NAME);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => zeroize::Zeroizing::new(bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::file("cannot read", &path)(error)),
+        };
+        let whole = bytes.split_last_chunk::<32>().filter(|(front, sum)| blake3::hash(front).as_bytes() == *sum);
+        let Some((of, rest)) = whole.and_then(|(front, _)| front.split_first_chunk::<8>()) else { return Ok(None) };
+        let Some((id, rest)) = rest.split_first_chunk::<16>() else { return Ok(None) };
+        if u64::from_le_bytes(*of) != epoch {
+            return Ok(None);
+        }
+        let Ok(window) = Window::decode(shape, rest) else { return Ok(None) };
+        let log_path = log_path(folder, id);
+        let Ok(entries) = std::fs::read(&log_path) else { return Ok(None) };
+        let log = open_log(&log_path, false)?;
+        let mut kept = Self { window, waiting: Vec::new(), log, log_path, path, id: *id };
+        let Some(good) = kept.replay(&entries, shape.answer_bytes()) else { return Ok(None) };
+        kept.log.set_len(good as u64).map_err(Error::file("cannot write", &kept.log_path))?;
+        if kept.window.is_over() && kept.waiting.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(kept))
+    }
+
+    /// Goes through the log, and says how many of its bytes are whole entries; none if it is damaged.
+    fn replay(&mut self, entries: &[u8], width: usize) -> Option<usize> {
+        let mut rest = entries;
+        while let Some((&kind, _)) = rest.split_first() {
+            let body = match kind {
+                1 => Intent::BYTES,
+                2 => 8 + width,
+                _ => return self.torn(entries, rest, width),
+            };
+            let Some((entry, behind)) = rest.split_at_checked(1 + body + SUM) else {
+                return self.torn(entries, rest, width);
+            };
+            let (said, sum) = entry.split_at(1 + body);
+            if blake3::hash(said).as_bytes()[..SUM] != *sum {
+                return self.torn(entries, rest, width);
+            }
+            if kind == 1 {
+                let intent = self.window.replay(said[1..].try_into().ok()?).ok()?;
+                self.waiting.push(intent);
+            } else {
+                let number = u64::from_le_bytes(std::array::from_fn(|i| said[1 + i]));
+                let at = self.waiting.iter().position(|intent| intent.number == number)?;
+                self.window.settle(&self.waiting.remove(at), &said[9..]).ok()?;
+            }
+            rest = behind;
+        }
+        Some(entries.len())
+    }
+
+    /// Where whole entries end, if what is behind can be what one write left.
+    fn torn(&self, entries: &[u8], rest: &[u8], width: usize) -> Option<usize> {
+        let most = TOGETHER as usize * (1 + SUM + Intent::BYTES.max(8 + width));
+        (rest.len() <= most).then(|| entries.len() - rest.len())
+    }
+
+    /// The window.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// What the server knows the window by.
+    pub fn id(&self) -> &[u8; 16] {
+        &self.id
+    }
+
+    /// Queries that may have been sent and have no answer: they are sent again before any other.
+    pub fn take_waiting(&mut self) -> Vec<Intent> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Decides queries for records, and brings them to the disk. Only then they may be sent.
+    ///
+    /// # Errors
+    /// Those of writing, and of the window.
+    pub fn decide(&mut self, wants: &[u64], rng: &mut SessionRng) -> Result<Vec<Intent>, Error> {
+        let mut bytes = Vec::new();
+        let mut intents = Vec::with_capacity(wants.len());
+        for &want in wants {
+            let intent = self.window.intend(want, rng)?;
+            entry(1, &[&intent.encode()], &mut bytes);
+            intents.push(intent);
+        }
+        self.write(&bytes)?;
+        Ok(intents)
+    }
+
+    /// Takes the answers to queries, and brings them to the disk.
+    ///
+    /// # Errors
+    /// Those of writing; answers of the wrong length.
+    pub fn settle(&mut self, intents: &[Intent], answers: &[u8]) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        for (intent, answer) in intents.iter().zip(answers.chunks_exact(self.window.shape().answer_bytes())) {
+            entry(2, &[&intent.number.to_le_bytes(), answer], &mut bytes);
+            self.window.settle(intent, answer)?;
+        }
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.log.write_all(bytes).and_then(|()| self.log.sync_data());
+        written.map_err(Error::file("cannot write", &self.log_path))
+    }
+
+    /// Ends the window: it is never used again.
+    ///
+    /// # Errors
+    /// Those of removing.
+    pub fn end(&self) -> Result<(), Error> {
+        // The log goes first: a window without a log is used no more.
+        for path in [&self.log_path, &self.path] {
+            std::fs::remove_file(path).map_err(Error::file("cannot remove", path))?;
+        }
+        Ok(())
+    }
+}
+
+fn entry(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
+    let from = out.len();
+    out.push(kind);
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    let sum = blake3::hash(&out[from..]);
+    out.extend_from_slice(&sum.as_bytes()[..SUM]);
+}
+
+fn log_path(folder: &Path, id: &[u8; 16]) -> PathBuf {
+    folder.join(format!("{NAME}-{}.log", crate::offer::hex(id)))
+}
+
+fn open_log(path: &Path, new: bool) -> Result<File, Error> {
+    let opened = OpenOptions::new().append(true).create_new(new).mode(0o600).open(path);
+    opened.map_err(Error::file("cannot write", path))
+}
+
+/// Removes the logs of other windows.
+fn remove_logs(folder: &Path, but: Option<&Path>) -> Result<(), Error> {
+    for entry in std::fs::read_dir(folder).map_err(Error::file("cannot read", folder))? {
+        let path = entry.map_err(Error::file("cannot read", folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("window-") && name.ends_with(".log") && Some(&*path) != but {
+            std::fs::remove_file(&path).map_err(Error::file("cannot remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_pir::Flat;
+    use vesica_pir::piano::Builder;
+
+    const RECORDS: u64 = 300;
+    const WIDTH: usize = 6;
+
+    struct House {
+        dir: tempfile::TempDir,
+        table: Vec<u8>,
+        shape: Piano,
+        rng: SessionRng,
+    }
+
+    impl House {
+        fn new() -> Self {
+            let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([8; 32]));
+            let mut table = vec![0; RECORDS as usize * WIDTH];
+            rng.fill(&mut table);
+            let dir = tempfile::tempdir().unwrap();
+            Self { dir, table, shape: Piano::new(RECORDS, WIDTH).unwrap(), rng }
+        }
+
+        fn make(&mut self) -> Kept {
+            let mut builder = Builder::new(self.shape, &mut self.rng);
+            builder.push(&self.table).unwrap();
+            Kept::create(self.dir.path(), 7, builder.finish().unwrap(), &mut self.rng).unwrap()
+        }
+
+        fn open(&self) -> Option<Kept> {
+            Kept::open(self.dir.path(), 7, self.shape).unwrap()
+        }
+
+        fn answers(&self, intents: &[Intent]) -> Vec<u8> {
+            let flat = Flat::new(&self.table, WIDTH).unwrap();
+            intents.iter().flat_map(|intent| self.shape.answer(flat, intent.query()).unwrap()).collect()
+        }
+
+        fn record(&self, index: u64) -> &[u8] {
+            &self.table[index as usize * WIDTH..][..WIDTH]
+        }
+    }
+
+    #[test]
+    fn a_window_goes_on_where_it_was() {
+        let mut house = House::new();
+        let mut kept = house.make();
+        let intents = kept.decide(&[3, 4, 5], &mut house.rng).unwrap();
+        kept.settle(&intents[..1], &house.answers(&intents[..1])).unwrap();
+        drop(kept);
+        // Two of three have no answer: they are sent again, the same bytes.
+        let mut kept = house.open().unwrap();
+        assert_eq!(kept.window().known(3), Some(house.record(3)));
+        let waiting = kept.take_waiting();
+        assert_eq!(waiting, intents[1..]);
+        kept.settle(&waiting, &house.answers(&waiting)).unwrap();
+        let more = kept.decide(&[6], &mut house.rng).unwrap();
+        assert_eq!(more[0].number, 3);
+        drop(kept);
+        let mut kept = house.open().unwrap();
+        assert_eq!(kept.window().known(5), Some(house.record(5)));
+        assert_eq!(kept.take_waiting(), more);
+        // Of another epoch there is none.
+        assert!(Kept::open(house.dir.path(), 8, house.shape).unwrap().is_none());
+    }
+
+    /// The log is cut at every byte, as a death in the middle of a write leaves it. Whatever was on the disk before a query was sent is
+    /// still known, and no query is decided anew under a number whose entry is whole.
+    #[test]
+    fn a_log_that_is_cut_anywhere_loses_nothing_that_was_sent() {
+        let mut house = House::new();
+        let mut kept = house.make();
+        let mut ends = vec![(0, 0)];
+        let mut sent = Vec::new();
+        let log = kept.log_path.clone();
+        for round in 0..4u64 {
+            let intents = kept.decide(&[round, 100 + round], &mut house.rng).unwrap();
+            ends.push((std::fs::metadata(&log).unwrap().len() as usize, intents.len()));
+            kept.settle(&intents, &house.answers(&intents)).unwrap();
+            sent.extend(intents);
+        }
+        drop(kept);
+        let whole = std::fs::read(&log).unwrap();
+        for cut in 0..=whole.len() {
+            std::fs::write(&log, &whole[..cut]).unwrap();
+            let mut kept = house.open().unwrap();
+            // All queries whose entries were whole are known, in their bytes or by their answers.
+            let must = ends.iter().filter(|(end, _)| *end <= cut).map(|(_, n)| n).sum::<usize>();
+            assert!(kept.window().asked() as usize >= must, "{cut}");
+            let asked = kept.window().asked() as usize;
+            let waiting = kept.take_waiting();
+            assert!(waiting.iter().all(|intent| sent[intent.number as usize] == *intent));
+            let next = kept.decide(&[250], &mut house.rng).unwrap();
+            assert_eq!(next[0].number as usize, asked);
+        }
+    }
+
+    #[test]
+    fn a_damaged_window_is_used_no_more() {
+        let mut house = House::new();
+        let mut kept = house.make();
+        for want in 0..200 {
+            let intents = kept.decide(&[want], &mut house.rng).unwrap();
+            kept.settle(&intents, &house.answers(&intents)).unwrap();
+        }
+        let (log, path) = (kept.log_path.clone(), kept.path.clone());
+        drop(kept);
+        let whole = std::fs::read(&log).unwrap();
+        assert!(house.open().is_some());
+        let mut bad = whole.clone();
+        bad[10] ^= 1;
+        std::fs::write(&log, bad).unwrap();
+        assert!(house.open().is_none());
+        // Without its log, nobody knows what was sent.
+        std::fs::remove_file(&log).unwrap();
+        assert!(house.open().is_none());
+        std::fs::write(&log, whole).unwrap();
+        assert!(house.open().is_some());
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[40] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert!(house.open().is_none());
+        let kept = house.make();
+        kept.end().unwrap();
+        assert!(house.open().is_none());
+    }
+
+    #[test]
+    fn others_cannot_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let mut house = House::new();
+        let kept = house.make();
+        for path in [&kept.path, &kept.log_path] {
+            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o077, 0, "{}", path.display());
+        }
+    }
+}

@@ -14,6 +14,7 @@ pub mod curve;
 pub mod dp;
 mod level;
 pub mod lpn;
+pub mod lwe;
 pub mod mini;
 pub mod okvs;
 pub mod piano;

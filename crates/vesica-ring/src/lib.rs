@@ -1,3 +1,11 @@
 //! Polynomials and matrices modulo q by the batch.
 
 #![deny(unsafe_code)]
+
+mod backend;
+mod lanes;
+mod ntt;
+mod prime;
+
+pub use ntt::{Ntt, ROWS, TERMS};
+pub use prime::{Factor, MODULUS_LIMIT, Modulus, is_prime};

@@ -1,3 +1,5 @@
 //! The lattice schemes that retrieval needs.
 
 #![forbid(unsafe_code)]
+
+pub mod lwe;

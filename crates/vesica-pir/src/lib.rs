@@ -14,14 +14,18 @@
 
 pub mod bucket;
 mod download;
+mod epoch;
 mod error;
 pub mod piano;
 mod scatter;
+pub mod simple;
 
 pub use download::Download;
+pub use epoch::Epoch;
 pub use error::PirError;
 pub use piano::Piano;
 pub use scatter::Scatter;
+pub use simple::SimplePir;
 
 use vesica_session::SessionRng;
 
@@ -120,6 +124,23 @@ pub trait Pir: Sync {
     fn answer(&self, store: &Self::Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError>;
     /// The record, or an error. Whether it could be decoded is not to be told to the server.
     fn decode(&self, hint: &Self::Hint, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
+}
+
+/// A scheme that can be asked for a sum of records, byte by byte modulo 256, as cheaply as for one. [`keyword`] works over every such
+/// scheme.
+pub trait Linear: Pir {
+    /// Records `0..group`, `group..2·group`, … can be added up among themselves. Records of different groups cannot.
+    fn group(&self) -> u64;
+    /// A query for the sum of some records of one group. It looks like every other query.
+    ///
+    /// # Errors
+    /// If a record is not in the table, or they are not of one group.
+    fn query_sum(
+        &self,
+        hint: &Self::Hint,
+        indices: &[u64],
+        rng: &mut SessionRng,
+    ) -> Result<(Self::Secret, Vec<u8>), PirError>;
 }
 
 /// Fails for a shape that no scheme serves.

@@ -3,7 +3,9 @@
 #![deny(unsafe_code)]
 
 mod backend;
+pub mod bits;
 mod lanes;
+pub mod matrix;
 mod ntt;
 mod prime;
 

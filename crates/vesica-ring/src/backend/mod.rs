@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod panels;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,249 @@
+//! SimplePIR over a ring, with a short hint: a query costs the server one pass over the database, at the speed of its memory.
+//!
+//! [HHCMV23] Henzinger, Hong, Corrigan-Gibbs, Meiklejohn, Vaikuntanathan, "One Server for the Price of Two", USENIX Security 2023,
+//! eprint 2022/949, Figure 7; with the structured matrix of [MW24] Menon, Wu, "YPIR", USENIX Security 2024, eprint 2024/270, section 4.1.
+//!
+//!   D   the database, L x M bytes    matrix     A   M x 1024 words from a public seed         seed
+//!   H   D·A modulo 2^32              hint       c   the columns that are asked for            columns
+//!   s   the client's secret          secret     e   its errors, in A·s + e                    words
+//!
+//! 0. S, once an epoch: H = D·A.   S -> C: the top 21 bits of each word of H, rounded.
+//! 1. C: b = A·s + e, and 2^24 is added to b[c].   C -> S: the top 24 to 28 bits of each word of b, rounded.
+//! 2. S: y = D·b.   S -> C: the top 12 bits of each word of y, rounded.
+//! 3. C: row r of column c is (y - H·s)[r] / 2^24, rounded.
+//!
+//! Reveals: shape and seed to both; to the client 1024 equations about each row, and a whole column for each query.
+//! Rounds: 1.   Bytes: hint L·2688, query M·(24 to 28)/8, answer L·12/8; each chunk of a record has a query and an answer of its own.
+//! S sees words that look random under ring-LWE of degree 1024 modulo 2^32 (`vesica_params::lwe`). A server that deviates can answer
+//! wrongly; it learns the column only if the client shows what it decoded. The client must have the right to the whole database: see
+//! [`crate::keyword`] for what protects other rows.
+//! Differs from the paper: the ring; a byte is a plaintext, with 2^24 as its scale, so 256 counts as 0 and bytes may be read as -128 to
+//! 127; hint, query and answer are rounded; a fresh secret for each chunk. The query is rounded with ties to even, because rounding
+//! half up is wrong by a half on average, and a row of equal bytes would add that up to a wrong byte.
+
+use crate::epoch::Epoch;
+use crate::{Linear, Pir, PirError, Records, Sizes};
+use vesica_block::large;
+use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
+use vesica_params::lwe::{LweSet, SIMPLE, Shape};
+use vesica_ring::bits;
+use vesica_ring::matrix::{BATCH, Line, Matrix};
+use vesica_session::SessionRng;
+
+/// The scheme for one shape and seed, which are public. The seed is drawn anew whenever a table is prepared from the beginning: an epoch
+/// is told apart by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SimplePir {
+    pub(crate) shape: Shape,
+    pub(crate) seed: PublicSeed,
+}
+
+/// What the server answers from.
+pub struct Store {
+    pub(crate) matrix: Matrix,
+    pub(crate) epoch: Epoch,
+}
+
+/// What the client keeps: H as far as it knows it, and A.
+pub struct Hint {
+    pub(crate) words: Vec<u32>,
+    pub(crate) epoch: Epoch,
+    matrix: ClientMatrix,
+}
+
+/// One secret for each chunk, and the row at which the record begins. It is used up by [`Pir::decode`].
+pub struct Secret {
+    chunks: Vec<LweSecret>,
+    row: usize,
+    epoch: Epoch,
+}
+
+impl SimplePir {
+    /// The scheme of this shape and seed.
+    pub fn new(shape: Shape, seed: PublicSeed) -> Self {
+        Self { shape, seed }
+    }
+
+    /// How the table is laid out.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The epoch before any change.
+    pub fn first_epoch(&self) -> Epoch {
+        let Shape { records, width, columns, chunks } = self.shape;
+        let sizes = [records, width.into(), columns.into(), chunks.into()].map(u64::to_le_bytes);
+        Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened()].concat())
+    }
+
+    /// Where record `index` begins: its first row, and the column of its first chunk. Chunk k is `group` columns further.
+    pub(crate) fn place(&self, index: u64) -> (usize, usize) {
+        let (above, column) = (index / self.shape.group(), index % self.shape.group());
+        (above as usize * self.shape.chunk_bytes() as usize, column as usize)
+    }
+
+    /// Writes a record into the database.
+    pub(crate) fn put(&self, matrix: &mut Matrix, index: u64, record: &[u8]) {
+        let (row, column) = self.place(index);
+        for (k, chunk) in record.chunks(self.shape.chunk_bytes() as usize).enumerate() {
+            matrix.write(row, column + k * self.shape.group() as usize, chunk);
+        }
+    }
+
+    /// 0. Rows of H as they travel: the top 21 bits of each word, rounded. Fails if rounding happened to be so uneven that an answer
+    /// might be wrong with probability above 2^-40, which takes another seed to mend.
+    pub(crate) fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
+        let lost = 32 - SIMPLE.hint_bits;
+        for row in rows {
+            let rounded = row.map(|word| (word.wrapping_add(1 << (lost - 1)) >> lost) << lost);
+            let error = row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
+            let columns = self.shape.columns;
+            let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), error).unwrap_or(f64::INFINITY);
+            if SIMPLE.log2_failure(noise, self.shape.rows() as f64) > -40.0 {
+                return Err(PirError::Shape("this seed rounds a row of the hint badly; draw another seed".into()));
+            }
+            bits::pack(rounded.iter().map(|word| word >> lost), SIMPLE.hint_bits, out);
+        }
+        Ok(())
+    }
+
+    /// How many low bits of a query's word are dropped.
+    fn lost(&self) -> u32 {
+        32 - SIMPLE.query_bits(self.shape.columns).expect("a shape has no more columns")
+    }
+
+    /// 1. One query for the sum of some columns.
+    fn ask(&self, hint: &Hint, columns: &[usize], rng: &mut SessionRng, out: &mut Vec<u8>) -> LweSecret {
+        // b = A·s + e; 2^24 is added to b[c]
+        let (secret, mut words) = hint.matrix.hide_zeros(rng);
+        columns.iter().for_each(|&c| words[c] = words[c].wrapping_add(1 << 24));
+        // -> the top bits; a tie goes to the even neighbour
+        let lost = self.lost();
+        let round = |word: u32| word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost;
+        bits::pack(words.into_iter().map(round), 32 - lost, out);
+        secret
+    }
+
+    fn wrong_size(what: &str, is: usize, wanted: usize) -> PirError {
+        PirError::Message(format!("{what} of {is} bytes, where {wanted} are due"))
+    }
+}
+
+impl Pir for SimplePir {
+    type Store = Store;
+    type Hint = Hint;
+    type Secret = Secret;
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            hint: (Epoch::BYTES + self.shape.hint_bytes()) as u64,
+            query: Epoch::BYTES + self.shape.query_bytes(),
+            answer: Epoch::BYTES + self.shape.answer_bytes(),
+        }
+    }
+
+    fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
+        let Shape { records: count, width, columns, .. } = self.shape;
+        if (records.len(), records.width()) != (count, width as usize) {
+            let (is, of) = (records.len(), records.width());
+            return Err(PirError::Shape(format!("{is} records of {of} bytes for a shape of {count} of {width} bytes")));
+        }
+        let (rows, columns) = (self.shape.rows(), columns as usize);
+        let memory = large::filled([Line::ZERO; 4], Matrix::groups(rows, columns));
+        let mut matrix = Matrix::new(rows, columns, memory);
+        let mut record = vec![0; width as usize];
+        for index in 0..count {
+            records.read(index, &mut record);
+            self.put(&mut matrix, index, &record);
+        }
+        Ok(Store { matrix, epoch: self.first_epoch() })
+    }
+
+    fn hint(&self, store: &Store) -> Result<Vec<u8>, PirError> {
+        let matrix = ServerMatrix::new(&self.seed, self.shape.columns as usize);
+        let mut out = Vec::with_capacity(self.sizes().hint as usize);
+        out.extend(store.epoch.to_bytes());
+        for row in (0..self.shape.rows()).step_by(8) {
+            self.pack_hint(&matrix.hint_rows(&store.matrix, row), &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn take_hint(&self, bytes: &[u8]) -> Result<Hint, PirError> {
+        let wanted = Epoch::BYTES + self.shape.hint_bytes();
+        let (epoch, packed) = Epoch::split(bytes).filter(|_| bytes.len() == wanted).ok_or_else(|| Self::wrong_size("a hint", bytes.len(), wanted))?;
+        let words = bits::unpack(packed, self.shape.rows() * DEGREE, SIMPLE.hint_bits).map(|word| word << (32 - SIMPLE.hint_bits));
+        Ok(Hint { words: words.collect(), epoch, matrix: ClientMatrix::new(&self.seed, self.shape.columns as usize) })
+    }
+
+    fn query(&self, hint: &Hint, index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        self.query_sum(hint, &[index], rng)
+    }
+
+    fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let (columns, chunks) = (self.shape.columns as usize, self.shape.chunks as usize);
+        let mut vectors = Vec::with_capacity(queries.len() * chunks);
+        for query in queries {
+            let wanted = self.sizes().query;
+            let (epoch, packed) = Epoch::split(query).filter(|_| query.len() == wanted).ok_or_else(|| Self::wrong_size("a query", query.len(), wanted))?;
+            store.epoch.expect(&epoch)?;
+            for packed in packed.chunks_exact(packed.len() / chunks) {
+                vectors.push(bits::unpack(packed, columns, 32 - self.lost()).map(|word| word << self.lost()).collect::<Vec<u32>>());
+            }
+        }
+        // 2. y = D·b, for up to four vectors in one pass
+        let mut answers = vec![store.epoch.to_bytes().to_vec(); queries.len()];
+        for (first, batch) in vectors.chunks(BATCH).enumerate() {
+            let batch: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
+            let products = store.matrix.multiply(0..self.shape.rows() / 64, &batch);
+            // -> the top bits
+            let lost = 32 - SIMPLE.answer_bits;
+            for (k, product) in products.into_iter().enumerate() {
+                let rounded = product.into_iter().map(|word| word.wrapping_add(1 << (lost - 1)) >> lost);
+                bits::pack(rounded, SIMPLE.answer_bits, &mut answers[(first * BATCH + k) / chunks]);
+            }
+        }
+        Ok(answers)
+    }
+
+    fn decode(&self, hint: &Hint, secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
+        let wanted = self.sizes().answer;
+        let (epoch, packed) = Epoch::split(answer).filter(|_| answer.len() == wanted).ok_or_else(|| Self::wrong_size("an answer", answer.len(), wanted))?;
+        secret.epoch.expect(&epoch)?;
+        hint.epoch.expect(&epoch)?;
+        let (rows, lost) = (self.shape.rows(), 32 - SIMPLE.answer_bits);
+        let mut record = Vec::with_capacity(self.shape.width as usize);
+        for (packed, s) in packed.chunks_exact(packed.len() / secret.chunks.len()).zip(&secret.chunks) {
+            let y: Vec<u32> = bits::unpack(packed, rows, SIMPLE.answer_bits).map(|word| word << lost).collect();
+            // 3. (y - H·s) / 2^24, rounded
+            for row in secret.row..secret.row + self.shape.chunk_bytes() as usize {
+                let v = y[row].wrapping_sub(s.times(&hint.words[row * DEGREE..][..DEGREE]));
+                record.push((v.wrapping_add(1 << 23) >> 24) as u8);
+            }
+        }
+        record.truncate(self.shape.width as usize);
+        Ok(record)
+    }
+}
+
+impl Linear for SimplePir {
+    fn group(&self) -> u64 {
+        self.shape.group()
+    }
+
+    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let group = self.shape.group();
+        let first = indices.first().copied().unwrap_or(0);
+        if let Some(bad) = indices.iter().find(|&&i| i >= self.shape.records || i / group != first / group) {
+            return Err(PirError::Shape(format!("record {bad} beside {first}, of {} in groups of {group}", self.shape.records)));
+        }
+        let mut out = Vec::with_capacity(self.sizes().query);
+        out.extend(hint.epoch.to_bytes());
+        let chunks = (0..self.shape.chunks as usize).map(|k| {
+            let columns: Vec<usize> = indices.iter().map(|&i| self.place(i).1 + k * group as usize).collect();
+            self.ask(hint, &columns, rng, &mut out)
+        });
+        let chunks = chunks.collect();
+        Ok((Secret { chunks, row: self.place(first).0, epoch: hint.epoch }, out))
+    }
+}

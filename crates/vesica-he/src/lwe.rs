@@ -213,7 +213,6 @@ fn high(a: u32) -> i32 {
     i32::from((a.wrapping_sub(low(a) as u32) >> 16) as i16)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,7 +288,9 @@ mod tests {
                 errors.push(words[b * DEGREE + i].wrapping_sub(secret.times(&row)) as i32);
             }
         }
-        let sd = |numbers: &[i32]| (numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / numbers.len() as f64).sqrt();
+        let sd = |numbers: &[i32]| {
+            (numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / numbers.len() as f64).sqrt()
+        };
         assert!((10.3..12.3).contains(&sd(&errors)), "{}", sd(&errors));
         assert!((10.0..12.6).contains(&sd(secret.0.as_ref())), "{}", sd(secret.0.as_ref()));
         assert!(errors.iter().all(|e| e.abs() < 100));

@@ -154,14 +154,20 @@ impl Shape {
     pub fn new(records: u64, width: u32, columns: u32, chunks: u32) -> Result<Self, String> {
         let shape = Self { records, width, columns, chunks };
         if records == 0 || width == 0 || width > Self::MOST_WIDTH {
-            return Err(format!("{records} records of {width} bytes; at least one, of 1 to {} bytes", Self::MOST_WIDTH));
+            return Err(format!(
+                "{records} records of {width} bytes; at least one, of 1 to {} bytes",
+                Self::MOST_WIDTH
+            ));
         }
         let degree = SIMPLE.degree;
         if columns == 0 || !columns.is_multiple_of(degree) || SIMPLE.query_bits(columns).is_none() {
             return Err(format!("{columns} columns; a multiple of {degree} up to {}", 1 << 18));
         }
         if !chunks.is_power_of_two() || chunks > Self::MOST_CHUNKS || chunks > width {
-            return Err(format!("{chunks} chunks a record of {width} bytes; a power of two, at most {}", Self::MOST_CHUNKS));
+            return Err(format!(
+                "{chunks} chunks a record of {width} bytes; a power of two, at most {}",
+                Self::MOST_CHUNKS
+            ));
         }
         if records.div_ceil(shape.group()).saturating_mul(u64::from(shape.chunk_bytes())) > Self::MOST_ROWS {
             return Err(format!(
@@ -172,7 +178,10 @@ impl Shape {
         let hint = f64::from(degree) * libm::ldexp(1.0, 2 * (32 - SIMPLE.hint_bits as i32)) / 12.0;
         let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), hint).unwrap_or(f64::INFINITY);
         if SIMPLE.log2_failure(noise, shape.rows() as f64) > -40.0 {
-            return Err(format!("{columns} columns of {} bytes fail more often than once in 2^40 queries", shape.rows()));
+            return Err(format!(
+                "{columns} columns of {} bytes fail more often than once in 2^40 queries",
+                shape.rows()
+            ));
         }
         Ok(shape)
     }

@@ -16,6 +16,9 @@ pub mod bucket;
 mod download;
 mod epoch;
 mod error;
+mod fuse;
+pub mod keyword;
+mod patch;
 pub mod piano;
 mod scatter;
 pub mod simple;
@@ -26,6 +29,8 @@ pub use error::PirError;
 pub use piano::Piano;
 pub use scatter::Scatter;
 pub use simple::SimplePir;
+pub use vesica_he::lwe::PublicSeed;
+pub use vesica_params::lwe::Shape;
 
 use vesica_session::SessionRng;
 

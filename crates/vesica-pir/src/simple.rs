@@ -96,7 +96,8 @@ impl SimplePir {
         let lost = 32 - SIMPLE.hint_bits;
         for row in rows {
             let rounded = row.map(|word| (word.wrapping_add(1 << (lost - 1)) >> lost) << lost);
-            let error = row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
+            let error =
+                row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
             let columns = self.shape.columns;
             let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), error).unwrap_or(f64::INFINITY);
             if SIMPLE.log2_failure(noise, self.shape.rows() as f64) > -40.0 {
@@ -171,8 +172,11 @@ impl Pir for SimplePir {
 
     fn take_hint(&self, bytes: &[u8]) -> Result<Hint, PirError> {
         let wanted = Epoch::BYTES + self.shape.hint_bytes();
-        let (epoch, packed) = Epoch::split(bytes).filter(|_| bytes.len() == wanted).ok_or_else(|| Self::wrong_size("a hint", bytes.len(), wanted))?;
-        let words = bits::unpack(packed, self.shape.rows() * DEGREE, SIMPLE.hint_bits).map(|word| word << (32 - SIMPLE.hint_bits));
+        let (epoch, packed) = Epoch::split(bytes)
+            .filter(|_| bytes.len() == wanted)
+            .ok_or_else(|| Self::wrong_size("a hint", bytes.len(), wanted))?;
+        let words = bits::unpack(packed, self.shape.rows() * DEGREE, SIMPLE.hint_bits)
+            .map(|word| word << (32 - SIMPLE.hint_bits));
         Ok(Hint { words: words.collect(), epoch, matrix: ClientMatrix::new(&self.seed, self.shape.columns as usize) })
     }
 
@@ -185,10 +189,16 @@ impl Pir for SimplePir {
         let mut vectors = Vec::with_capacity(queries.len() * chunks);
         for query in queries {
             let wanted = self.sizes().query;
-            let (epoch, packed) = Epoch::split(query).filter(|_| query.len() == wanted).ok_or_else(|| Self::wrong_size("a query", query.len(), wanted))?;
+            let (epoch, packed) = Epoch::split(query)
+                .filter(|_| query.len() == wanted)
+                .ok_or_else(|| Self::wrong_size("a query", query.len(), wanted))?;
             store.epoch.expect(&epoch)?;
             for packed in packed.chunks_exact(packed.len() / chunks) {
-                vectors.push(bits::unpack(packed, columns, 32 - self.lost()).map(|word| word << self.lost()).collect::<Vec<u32>>());
+                vectors.push(
+                    bits::unpack(packed, columns, 32 - self.lost())
+                        .map(|word| word << self.lost())
+                        .collect::<Vec<u32>>(),
+                );
             }
         }
         // 2. y = D·b, for up to four vectors in one pass
@@ -208,7 +218,9 @@ impl Pir for SimplePir {
 
     fn decode(&self, hint: &Hint, secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
         let wanted = self.sizes().answer;
-        let (epoch, packed) = Epoch::split(answer).filter(|_| answer.len() == wanted).ok_or_else(|| Self::wrong_size("an answer", answer.len(), wanted))?;
+        let (epoch, packed) = Epoch::split(answer)
+            .filter(|_| answer.len() == wanted)
+            .ok_or_else(|| Self::wrong_size("an answer", answer.len(), wanted))?;
         secret.epoch.expect(&epoch)?;
         hint.epoch.expect(&epoch)?;
         let (rows, lost) = (self.shape.rows(), 32 - SIMPLE.answer_bits);
@@ -235,7 +247,10 @@ impl Linear for SimplePir {
         let group = self.shape.group();
         let first = indices.first().copied().unwrap_or(0);
         if let Some(bad) = indices.iter().find(|&&i| i >= self.shape.records || i / group != first / group) {
-            return Err(PirError::Shape(format!("record {bad} beside {first}, of {} in groups of {group}", self.shape.records)));
+            return Err(PirError::Shape(format!(
+                "record {bad} beside {first}, of {} in groups of {group}",
+                self.shape.records
+            )));
         }
         let mut out = Vec::with_capacity(self.sizes().query);
         out.extend(hint.epoch.to_bytes());
@@ -247,3 +262,6 @@ impl Linear for SimplePir {
         Ok((Secret { chunks, row: self.place(first).0, epoch: hint.epoch }, out))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,10 @@ impl Matrix {
     /// # Panics
     /// If `rows` is no multiple of 64, `columns` no multiple of 4, or there are not [`Matrix::groups`] groups.
     pub fn new(rows: usize, columns: usize, groups: Vec<[Line; 4]>) -> Self {
-        assert!(rows.is_multiple_of(PANEL) && columns.is_multiple_of(4) && columns > 0, "{rows} rows, {columns} columns");
+        assert!(
+            rows.is_multiple_of(PANEL) && columns.is_multiple_of(4) && columns > 0,
+            "{rows} rows, {columns} columns"
+        );
         assert_eq!(groups.len(), Self::groups(rows, columns));
         Self { rows, columns, groups }
     }
@@ -225,7 +228,14 @@ mod tests {
         matrix.write(66, 0, &[0xff]);
         let mut rows = [0; 64];
         matrix.eight_rows(64, 0, 1009, &mut rows);
-        let wanted: Vec<u64> = (0..64).map(|i| match i { 2 => 1008, 40 => 5, 41 => 6, _ => 0 }).collect();
+        let wanted: Vec<u64> = (0..64)
+            .map(|i| match i {
+                2 => 1008,
+                40 => 5,
+                41 => 6,
+                _ => 0,
+            })
+            .collect();
         assert_eq!(rows[..], wanted);
     }
 

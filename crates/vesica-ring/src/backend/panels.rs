@@ -84,9 +84,10 @@ pub(crate) fn read_all(backend: Backend, groups: &[[Line; 4]]) -> u64 {
         // SAFETY: AVX-512 F is part of the back end, which was checked.
         #[cfg(target_arch = "x86_64")]
         Backend::Ifma => unsafe { x86::read_all(groups) },
-        _ => groups.as_flattened().iter().fold(0, |sum, line| {
-            line.0.as_chunks().0.iter().fold(sum, |sum, &word| sum ^ u64::from_le_bytes(word))
-        }),
+        _ => groups
+            .as_flattened()
+            .iter()
+            .fold(0, |sum, line| line.0.as_chunks().0.iter().fold(sum, |sum, &word| sum ^ u64::from_le_bytes(word))),
     }
 }
 

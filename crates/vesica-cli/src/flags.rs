@@ -35,6 +35,7 @@ pub enum Command {
     Serve(Serve),
     Fetch(Fetch),
     Ask(Ask),
+    Bench(Bench),
     Import(Import),
     Schema(Schema),
     Info(Info),
@@ -248,9 +249,12 @@ pub struct Plan {
     /// Show all protocols that could do the job, side by side
     #[arg(long)]
     pub compare: bool,
-    /// Megabits a second that the network carries each way; with --compare
-    #[arg(long, value_name = "N", requires = "compare", value_parser = rate)]
+    /// Megabits a second that the network carries each way; with --compare, or for a service that retrieves
+    #[arg(long, value_name = "N", value_parser = rate)]
     pub mbit: Option<f64>,
+    /// Rows that a client of a service is to look up; for a service that retrieves
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub queries: Option<u64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -421,6 +425,41 @@ pub enum Log {
     Text,
     /// For programs: a JSON object a line
     Json,
+}
+
+/// Measure a protocol on this machine: both sides in one process, without a network.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica bench pir --protocol simple-pir --rows 1e6 --bytes 256
+  vesica bench pir --protocol piano --rows 1048576 --bytes 8")]
+pub struct Bench {
+    #[command(subcommand)]
+    pub what: BenchOf,
+}
+
+/// What is measured.
+#[derive(clap::Subcommand, Debug)]
+pub enum BenchOf {
+    /// Retrieval: a line of JSON, with bytes and times of a query
+    Pir(BenchPir),
+}
+
+/// Retrieval of random records.
+#[derive(Args, Debug)]
+pub struct BenchPir {
+    /// The scheme
+    #[arg(long, value_parser = ["simple-pir", "piano", "download"])]
+    pub protocol: String,
+    /// Records of the table
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub rows: u64,
+    /// Bytes of a record, 1 to 65536
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub bytes: u32,
+    /// Queries that a client is expected to make: the shape of `simple-pir` follows from it
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+    pub queries: u32,
 }
 
 /// Write the job file that another program's configuration means.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cert;
 mod check;
 mod completions;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => service::serve(args),
         Command::Fetch(args) => service::fetch(args),
         Command::Ask(args) => service::ask(args),
+        Command::Bench(args) => bench::run(args),
         Command::Import(args) => import::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Info(args) => info::run(args),

@@ -12,9 +12,14 @@ pub fn run(args: Plan) -> Outcome {
         _ if args.compare || args.json || args.peer_rows.is_some() => {
             return Err(Failure::usage("--compare, --json and --peer-rows are for jobs; a service has --rows alone"));
         }
-        Meant::Server(plan) => return output::result(&vesica_service::plan_server(&plan, args.rows)?),
+        Meant::Server(plan) => {
+            return output::result(&vesica_service::plan_server(&plan, args.rows, args.queries, args.mbit)?);
+        }
         Meant::Client(plan) => return output::result(&vesica_service::plan_client(&plan, args.rows)?),
     };
+    if args.queries.is_some() || (args.mbit.is_some() && !args.compare) {
+        return Err(Failure::usage("--queries is for services that retrieve, and --mbit for them or with --compare"));
+    }
     if args.compare {
         let all = compare::compare(&plan, args.rows, args.peer_rows, args.mbit)?;
         return match args.json {

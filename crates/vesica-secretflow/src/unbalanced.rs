@@ -189,6 +189,7 @@ fn server(
         by: By::Key,
         private: Private::Both,
         accept: Vec::new(),
+        expected_queries: vesica_spec::service::default_expected(),
         curve: CurveName::FourQ,
         values: Vec::new(),
         value_bytes: None,

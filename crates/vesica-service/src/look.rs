@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::offer::{Offer, spelled};
 use crate::retrieve::epoch::{self, Epoch};
-use crate::{link, prepare, reveals, secret, values};
+use crate::{link, prepare, retrieve, reveals, secret, values};
 use std::fmt::Write;
 use std::time::Instant;
 use vesica_job::numbers::{count, size};
@@ -118,7 +118,12 @@ const SAMPLE: usize = 2048;
 ///
 /// # Errors
 /// Faults of the table.
-pub fn plan_server(plan: &ServePlan, rows: Option<u64>) -> Result<String, Error> {
+pub fn plan_server(
+    plan: &ServePlan,
+    rows: Option<u64>,
+    queries: Option<u64>,
+    mbit: Option<f64>,
+) -> Result<String, Error> {
     let table = vesica_table::open(prepare::table(plan)?)?;
     let batches = table.texts(&plan.keys, &plan.service.values, 1)?;
     let (mut read, mut longest) = (0u64, 0);
@@ -140,6 +145,26 @@ pub fn plan_server(plan: &ServePlan, rows: Option<u64>) -> Result<String, Error>
     });
     let rows = rows.unwrap_or(all);
     let value = (!plan.service.values.is_empty()).then(|| plan.service.value_bytes.unwrap_or(longest as u32));
+    let names = [plan.me.name().to_owned(), "each client".to_owned()];
+    if plan.service.protocol.is_retrieval() {
+        let (by, private) = (plan.service.by.name(), plan.service.private.name());
+        let mut text = format!(
+            "Service \"{}\" of {}: {} by {by}, private = \"{private}\", {} rows.\n",
+            plan.service.id,
+            plan.me,
+            plan.service.protocol.name(),
+            count(rows)
+        );
+        text += &retrieve::look::in_words(plan, value, rows, queries, mbit)?;
+        let reveals = retrieve::reveals::of(plan.service.protocol, plan.service.private);
+        told(&mut text, &revealed(&reveals, &names, &names[1..]));
+        return Ok(text);
+    }
+    if queries.is_some() || mbit.is_some() {
+        let why =
+            "--queries and --mbit are for services that retrieve; \"ecdh-oprf\" takes one element each way for a key";
+        return Err(Error::Setup(why.into()));
+    }
     let shape = Shape { lifetime: plan.service.lifetime_keys, value };
     let each = seconds_a_key(plan)?;
     let bits = 2 + shape.tag_bits(rows.next_power_of_two()).saturating_sub(rows.max(1).ilog2());
@@ -171,7 +196,6 @@ pub fn plan_server(plan: &ServePlan, rows: Option<u64>) -> Result<String, Error>
         count((plan.workers as f64 / each) as u64),
         count(plan.service.lifetime_keys)
     );
-    let names = [plan.me.name().to_owned(), "each client".to_owned()];
     told(&mut text, &revealed(&reveals::of_asking(!plan.service.values.is_empty()), &names, &names[1..]));
     Ok(text)
 }
@@ -204,6 +228,10 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
                 "Nothing is fetched yet: `vesica fetch` copies the store, and says then how large it is."
             );
         }
+        Some(offer) if offer.retrieval.is_some() => {
+            let epoch = Epoch::load(offer, &plan.cache)?;
+            let _ = writeln!(text, "Fetched: {}, {} rows.", epoch.spelled(), count(epoch.rows));
+        }
         Some(offer) => {
             let store = Store::open(&plan.cache)?;
             let _ = writeln!(
@@ -215,6 +243,15 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
             );
         }
     }
+    let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
+    if plan.protocol.is_retrieval() {
+        let batch = count(plan.batch);
+        let _ = writeln!(text, "Ask: {} rows at most; the server sees a multiple of {batch}.", count(rows));
+        let private = offer.as_ref().and_then(|offer| offer.retrieval).map(|retrieval| retrieval.private);
+        let reveals = retrieve::reveals::of(plan.protocol, private.unwrap_or_default());
+        told(&mut text, &revealed(&reveals, &names, &names[1..]));
+        return Ok(text);
+    }
     let element = 33;
     let _ = writeln!(
         text,
@@ -223,7 +260,6 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
         size(rows * element),
         count(BATCH as u64)
     );
-    let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     let values = offer.is_none_or(|offer| !offer.values.is_empty());
     told(&mut text, &revealed(&reveals::of_asking(values), &names, &names[1..]));
     Ok(text)

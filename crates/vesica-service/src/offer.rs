@@ -180,6 +180,7 @@ mod tests {
             by: By::Key,
             private: Private::Both,
             accept: Vec::new(),
+            expected_queries: vesica_spec::service::default_expected(),
             curve: CurveName::Ristretto255,
             values: vec!["name".into()],
             value_bytes: None,

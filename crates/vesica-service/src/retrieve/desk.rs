@@ -141,3 +141,139 @@ pub fn table_name(number: u64) -> String {
 pub fn hint_name(number: u64) -> String {
     format!("epoch-{number}.hint")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::epoch::{Shape, copy_bytes};
+    use super::*;
+    use crate::offer::hex;
+    use vesica_spec::service::{By, Private, Service, ServiceProtocol};
+    use vesica_testkit::two;
+
+    const ROWS: u64 = 40;
+    const VALUE: u32 = 20;
+
+    fn offer(protocol: ServiceProtocol) -> Offer {
+        let service = Service {
+            id: "list".into(),
+            protocol,
+            by: By::Index,
+            private: Private::Client,
+            accept: Vec::new(),
+            expected_queries: 10,
+            curve: vesica_spec::CurveName::Ristretto255,
+            values: vec!["name".into()],
+            value_bytes: None,
+            verifiable: false,
+            lifetime_keys: 1,
+            rules: vesica_spec::Rules::default(),
+            insecure: true,
+        };
+        Offer::new(&service, 0, Some(VALUE), 0, &[])
+    }
+
+    /// A folder with an epoch in it.
+    fn house(protocol: ServiceProtocol) -> (tempfile::TempDir, Offer, Epoch) {
+        let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol));
+        let width = super::super::body_bytes(&offer);
+        let table: Vec<u8> = (0..ROWS as usize * width).map(|i| (i * 7) as u8).collect();
+        let shape = Shape { rows: ROWS, records: ROWS, width, seed: [1; 32], salt: [2; 32], expected: 10 };
+        let mut epoch = Epoch::new(&offer, 1, shape);
+        let scheme = Scheme::new(protocol, &epoch).unwrap();
+        epoch.copy = copy_bytes(&scheme, &epoch);
+        let hint = match &scheme {
+            Scheme::Linear(linear) if linear.sizes().query > 0 => {
+                linear.serve(Flat::new(&table, width).unwrap()).unwrap().hint().unwrap()
+            }
+            _ => Vec::new(),
+        };
+        let copy = if hint.is_empty() { &table } else { &hint };
+        epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
+        std::fs::write(dir.path().join(table_name(1)), &table).unwrap();
+        std::fs::write(dir.path().join(hint_name(1)), &hint).unwrap();
+        std::fs::write(dir.path().join(epoch::NAME), epoch.encode()).unwrap();
+        (dir, offer, epoch)
+    }
+
+    const ASKING: [ServiceProtocol; 2] = [ServiceProtocol::Piano, ServiceProtocol::SimplePir];
+
+    #[test]
+    fn a_query_that_is_none_is_the_clients_fault() {
+        for protocol in ASKING {
+            let (dir, offer, epoch) = house(protocol);
+            let desk = Desk::open(dir.path(), &offer).unwrap();
+            let query = Scheme::new(protocol, &epoch).unwrap().sizes().query;
+            for bad in [vec![], vec![0xff; query - 1], vec![0xff; query + 1], vec![0; 3 * query]] {
+                let (_, answered) = two(
+                    |lines, _| lines.peer().unwrap().send(&bad).unwrap(),
+                    |lines, _| desk.answer(1, lines.peer().unwrap(), || ()),
+                );
+                let error = answered.unwrap_err();
+                assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
+            }
+            // Bits that no query has.
+            let (_, answered) = two(
+                |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
+                |lines, _| desk.answer(1, lines.peer().unwrap(), || ()),
+            );
+            if protocol == ServiceProtocol::SimplePir {
+                assert!(answered.unwrap_err().to_string().contains("alice"));
+            }
+        }
+    }
+
+    #[test]
+    fn another_epoch_is_refused_by_its_name() {
+        let (dir, offer, epoch) = house(ServiceProtocol::Piano);
+        let desk = Desk::open(dir.path(), &offer).unwrap();
+        assert!(desk.refusal(epoch.name()).is_none());
+        let why = desk.refusal(epoch.name() ^ 1).unwrap();
+        assert!(why.contains("epoch 1") && why.contains("vesica ask"), "{why}");
+        assert!(desk.reload(&offer).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_that_changed_is_not_served() {
+        for protocol in [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::Download] {
+            let (dir, offer, _) = house(protocol);
+            let name = if protocol == ServiceProtocol::SimplePir { hint_name(1) } else { table_name(1) };
+            let path = dir.path().join(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[7] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+            assert!(Desk::open(dir.path(), &offer).err().unwrap().to_string().contains("damaged"), "{protocol:?}");
+            std::fs::remove_file(&path).unwrap();
+            assert!(Desk::open(dir.path(), &offer).is_err());
+        }
+    }
+
+    /// What a server says of an epoch is taken only if its numbers agree: nothing is as large as a server wants it.
+    #[test]
+    fn an_epoch_that_cannot_be_is_refused() {
+        for protocol in [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::Download] {
+            let (_dir, offer, epoch) = house(protocol);
+            let text = String::from_utf8(epoch.encode()).unwrap();
+            assert_eq!(Epoch::decode(&offer, text.as_bytes()).unwrap(), epoch);
+            for (from, to) in [
+                ("\"rows\":40", "\"rows\":41"),
+                ("\"records\":40", "\"records\":0"),
+                ("\"records\":40", "\"records\":18446744073709551615"),
+                ("\"width\":24", "\"width\":25"),
+                ("\"copy\":", "\"copy\":1"),
+                ("\"expected\":10", "\"expected\":0"),
+                ("\"seed\":\"01", "\"seed\":\"0"),
+                ("\"salt\":\"02", "\"salt\":\"zz"),
+                ("\"sums\":\"", "\"sums\":\"0"),
+                ("\"version\":1", "\"version\":2"),
+                ("{", "{ "),
+            ] {
+                let bad = text.replacen(from, to, 1);
+                assert_ne!(bad, text, "{from}");
+                assert!(Epoch::decode(&offer, bad.as_bytes()).is_err(), "{protocol:?}: {to}");
+            }
+            let other = self::offer(ServiceProtocol::EcdhOprf);
+            assert!(Epoch::decode(&other, text.as_bytes()).is_err());
+            assert!(Epoch::decode(&offer, &[b' '; 10_000]).is_err() && Epoch::decode(&offer, &[]).is_err());
+        }
+    }
+}

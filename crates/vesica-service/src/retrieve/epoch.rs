@@ -43,36 +43,55 @@ pub struct Epoch {
     pub seed: String,
     /// The salt of the keys that values are sealed under, in hexadecimal.
     pub salt: String,
+    /// How many rows a client is expected to look up: the shape of `simple-pir` follows from it.
+    pub expected: u32,
+    /// How many seeds of the matrix of `simple-pir` were drawn before this one, because their hints were rounded badly.
+    pub draws: u32,
     /// Bytes of what clients copy before they ask: a hint, or the table.
     pub copy: u64,
     /// The hash over the sums of the copy's chunks, in hexadecimal.
     pub sums: String,
 }
 
+/// What was made of a table.
+pub struct Shape {
+    /// Rows that can be looked up.
+    pub rows: u64,
+    /// Records.
+    pub records: u64,
+    /// Bytes of a record.
+    pub width: usize,
+    /// The seed of the records' places.
+    pub seed: [u8; 32],
+    /// The salt of the keys that values are sealed under.
+    pub salt: [u8; 32],
+    /// How many rows a client is expected to look up.
+    pub expected: u32,
+}
+
 impl Epoch {
     /// The epoch of a table that was made, before it is known what clients copy of it.
-    pub fn new(
-        offer: &Offer,
-        number: u64,
-        rows: u64,
-        records: u64,
-        width: usize,
-        seed: &[u8; 32],
-        salt: &[u8; 32],
-    ) -> Self {
-        let (seed, salt, offer) = (hex(seed), hex(salt), hex(&offer.hash()));
+    pub fn new(offer: &Offer, number: u64, made: Shape) -> Self {
+        let Shape { rows, records, width, seed, salt, expected } = made;
         Self {
             version: VERSION,
-            offer,
+            offer: hex(&offer.hash()),
             number,
             rows,
             records,
             width: width as u32,
-            seed,
-            salt,
+            seed: hex(&seed),
+            salt: hex(&salt),
+            expected,
+            draws: 0,
             copy: 0,
             sums: String::new(),
         }
+    }
+
+    /// The seed of the matrix of `simple-pir`.
+    pub fn matrix_seed(&self) -> [u8; 32] {
+        blake3::derive_key("vesica 2026 matrix of an epoch", &[&self.salt()[..], &self.draws.to_le_bytes()].concat())
     }
 
     /// The document. One epoch has one spelling.
@@ -98,7 +117,11 @@ impl Epoch {
             return wrong("it is of another offer");
         }
         let right_sums = epoch.sums.len() == 64 && epoch.copy <= CHUNK as u64 * MOST_CHUNKS;
-        if !(1..=MOST_RECORDS).contains(&epoch.records) || epoch.bytes32(&epoch.seed).is_none() || !right_sums {
+        if !(1..=MOST_RECORDS).contains(&epoch.records)
+            || epoch.bytes32(&epoch.seed).is_none()
+            || !right_sums
+            || epoch.expected == 0
+        {
             return wrong("its numbers are out of range");
         }
         if epoch.bytes32(&epoch.salt).is_none() {

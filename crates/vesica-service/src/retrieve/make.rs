@@ -1,6 +1,6 @@
 //! From a table to the records of an epoch; no network.
 
-use super::epoch::{self, Epoch, copy_bytes};
+use super::epoch::{self, Epoch, Shape, copy_bytes};
 use super::scheme::Scheme;
 use super::{body_bytes, desk, digest_of_index, pad};
 use crate::error::Error;
@@ -80,7 +80,6 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     };
     let read = read(plan, &*table, maker, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
-    let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
     let (records, width, seed, bytes) = match plan.service.by {
         By::Index => {
             let (rows, seed) = (read.keys.len() as u64, rng.bytes());
@@ -93,23 +92,17 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         }
         By::Key => {
             let body = body_bytes(&offer);
-            let (buckets, slots) = Buckets::build(&read.keys, body, &mut rng).map_err(shape)?;
+            let (buckets, slots) = Buckets::build(&read.keys, body, &mut rng)?;
             let of = |key: u32| &read.bodies[key as usize * body..][..body];
             let table = buckets.write(&read.keys, &slots, &mut rng, |key, out| out.extend_from_slice(of(key)));
             (buckets.count(), buckets.width(), *buckets.seed(), table)
         }
     };
-    let mut epoch = Epoch::new(&offer, number, read.keys.len() as u64, records, width, &seed, &salt);
-    let scheme = Scheme::new(offer.protocol, &epoch).map_err(shape)?;
-    epoch.copy = copy_bytes(&scheme, &epoch);
-    let flat = Flat::new(&bytes, width).map_err(shape)?;
-    let hint = match &scheme {
-        Scheme::Linear(linear) if linear.sizes().query > 0 => {
-            ctl.event(Event::Phase { name: "hint", of: "", total: None });
-            linear.serve(flat).and_then(|serves| serves.hint()).map_err(shape)?
-        }
-        _ => Vec::new(),
-    };
+    let (rows, expected) = (read.keys.len() as u64, plan.service.expected_queries);
+    let mut epoch = Epoch::new(&offer, number, Shape { rows, records, width, seed, salt, expected });
+    let flat = Flat::new(&bytes, width)?;
+    ctl.event(Event::Phase { name: "hint", of: "", total: None });
+    let hint = hint(&offer, &mut epoch, flat)?;
     epoch.sums = hex(blake3::hash(&epoch::sums(if hint.is_empty() { &bytes } else { &hint })).as_bytes());
     // A server takes the epoch up when its document is there, and then its files are there too.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
@@ -125,6 +118,25 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     let offer_changed = before.is_some_and(|before| before != offer);
     let (rows, empty) = (read.rows, read.empty);
     Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(Made { epoch }), sealed })
+}
+
+/// Matrices that are drawn before it is given up. One is drawn badly with a probability far below one half.
+const DRAWS: u32 = 8;
+
+/// The hint of the epoch's table, empty if there is none; sets what the epoch says of it.
+fn hint(offer: &Offer, epoch: &mut Epoch, table: Flat<'_>) -> Result<Vec<u8>, Error> {
+    loop {
+        let scheme = Scheme::new(offer.protocol, epoch)?;
+        epoch.copy = copy_bytes(&scheme, epoch);
+        let linear = match &scheme {
+            Scheme::Linear(linear) if linear.sizes().query > 0 => linear,
+            _ => return Ok(Vec::new()),
+        };
+        match linear.serve(table).and_then(|serves| serves.hint()) {
+            Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,
+            hint => return Ok(hint?),
+        }
+    }
 }
 
 /// Removes the files of other epochs. A server that serves one of them has it in memory.

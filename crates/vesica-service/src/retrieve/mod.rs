@@ -9,9 +9,11 @@
 //! another.
 
 pub mod ask;
+pub mod bench;
 pub mod copy;
 pub mod desk;
 pub mod epoch;
+pub mod look;
 pub mod make;
 pub mod reveals;
 pub mod scheme;

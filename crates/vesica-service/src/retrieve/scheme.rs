@@ -3,7 +3,7 @@
 use super::epoch::Epoch;
 use std::collections::VecDeque;
 use vesica_pir::piano::Piano;
-use vesica_pir::{Download, Flat, Pir, PirError, Sizes};
+use vesica_pir::{Download, Flat, Pir, PirError, PublicSeed, Shape, SimplePir, Sizes};
 use vesica_session::SessionRng;
 use vesica_spec::service::ServiceProtocol;
 
@@ -23,6 +23,15 @@ impl Scheme {
     pub fn new(protocol: ServiceProtocol, epoch: &Epoch) -> Result<Self, PirError> {
         let (records, width) = (epoch.records, epoch.width as usize);
         Ok(match protocol {
+            ServiceProtocol::SimplePir => {
+                // Both sides make the same shape from the epoch.
+                let shape = Shape::cheapest(records, epoch.width, epoch.expected.into()).ok_or_else(|| {
+                    PirError::Shape(format!(
+                        "{records} records of {width} bytes are too large a table for \"simple-pir\"; cut it in two services"
+                    ))
+                })?;
+                Scheme::Linear(Box::new(SimplePir::new(shape, PublicSeed(epoch.matrix_seed()))))
+            }
             ServiceProtocol::Download => Scheme::Linear(Box::new(Download::new(records, width)?)),
             ServiceProtocol::Piano => Scheme::Piano(Piano::new(records, width)?),
             ServiceProtocol::EcdhOprf => {

@@ -338,6 +338,9 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
             _ => Ok(()),
         };
     }
+    if service.expected_queries == 0 {
+        return refused("service.expected_queries", "0 queries need no service; give 1 or more");
+    }
     match (private, all_rows) {
         (Private::Client, false) => refused(
             "service.accept",

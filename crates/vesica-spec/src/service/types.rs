@@ -36,6 +36,9 @@ pub struct Service {
     /// What clients may learn beyond the rows that they look up, each by its name. `private = "client"` needs `all_rows`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Beyond>,
+    /// For `simple-pir`: how many rows a client is expected to look up in one epoch. More of them make a longer hint and shorter queries.
+    #[serde(default = "default_expected", skip_serializing_if = "is_default_expected")]
+    pub expected_queries: u32,
     /// The group that it works in. `ristretto255` and `p256` are those of RFC 9497.
     #[serde(default = "default_curve")]
     pub curve: CurveName,
@@ -68,6 +71,8 @@ pub enum ServiceProtocol {
     /// The oblivious function of RFC 9497: a client learns the tags of its own keys, and finds them in a store that it fetched.
     #[default]
     EcdhOprf,
+    /// Retrieval: a client copies a short hint once, and then a query costs the server one pass over the table.
+    SimplePir,
     /// Retrieval: a client copies the whole table and reads its rows at home. For tables so small that nothing else pays.
     Download,
     /// Retrieval: a client reads the whole table once as it streams by, and then a query costs the server √N records.
@@ -79,6 +84,7 @@ impl ServiceProtocol {
     pub fn name(self) -> &'static str {
         match self {
             ServiceProtocol::EcdhOprf => "ecdh-oprf",
+            ServiceProtocol::SimplePir => "simple-pir",
             ServiceProtocol::Download => "download",
             ServiceProtocol::Piano => "piano",
         }
@@ -151,6 +157,15 @@ pub enum Beyond {
 /// The default of `service.curve`.
 fn default_curve() -> CurveName {
     CurveName::Ristretto255
+}
+
+/// The default of `service.expected_queries`.
+pub fn default_expected() -> u32 {
+    100
+}
+
+fn is_default_expected(queries: &u32) -> bool {
+    *queries == default_expected()
 }
 
 /// The default of `service.lifetime_keys`.

@@ -1,0 +1,151 @@
+//! What a retrieval will cost, before anything is prepared: every scheme side by side.
+
+use super::epoch::{Epoch, Shape, copy_bytes};
+use super::scheme::Scheme;
+use super::{body_bytes, records_a_row};
+use crate::error::Error;
+use crate::offer::Offer;
+use std::fmt::Write;
+use std::time::Instant;
+use vesica_job::numbers::{count, size};
+use vesica_pir::bucket::{SLOTS, TAG};
+use vesica_spec::service::{By, Private, ServePlan, ServiceProtocol};
+
+/// What a client and a server spend by one scheme.
+struct Costs {
+    protocol: ServiceProtocol,
+    /// Bytes that reach a client before it asks.
+    once: u64,
+    /// Bytes that it keeps.
+    kept: u64,
+    up: u64,
+    down: u64,
+    /// Bytes of the table that the server reads for a row.
+    read: u64,
+    /// Bytes of the server's memory.
+    memory: u64,
+    /// Queries after which the client copies the table again.
+    window: Option<u64>,
+}
+
+/// The schemes side by side for `rows` rows, of which a client looks `queries` up, over a network of `mbit` megabits a second. Where the
+/// document's own scheme is not the best one, that is said.
+///
+/// # Errors
+/// If the document's scheme does not serve such a table.
+pub fn in_words(
+    plan: &ServePlan,
+    value_bytes: Option<u32>,
+    rows: u64,
+    queries: Option<u64>,
+    mbit: Option<f64>,
+) -> Result<String, Error> {
+    let service = &plan.service;
+    let queries = queries.unwrap_or(service.expected_queries.into()).max(1);
+    let expected = u32::try_from(queries).unwrap_or(u32::MAX);
+    let offer = Offer::new(service, plan.keys.len(), value_bytes, 0, &[]);
+    let (records, width) = match service.by {
+        By::Index => (rows, body_bytes(&offer)),
+        // As full as a table of buckets is built.
+        By::Key => ((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body_bytes(&offer))),
+    };
+    let each = records_a_row(service.by);
+    let speed = reading_speed();
+    let mut all = Vec::new();
+    for protocol in [ServiceProtocol::SimplePir, ServiceProtocol::Piano, ServiceProtocol::Download] {
+        let shape = Shape { rows, records, width, seed: [0; 32], salt: [0; 32], expected };
+        let epoch = Epoch::new(&offer, 1, shape);
+        let scheme = match Scheme::new(protocol, &epoch) {
+            Err(error) if protocol == service.protocol => return Err(error.into()),
+            Err(_) => continue,
+            Ok(scheme) => scheme,
+        };
+        if protocol == ServiceProtocol::Download && service.by == By::Key && service.private == Private::Both {
+            continue;
+        }
+        all.push(costs(protocol, &scheme, &epoch, each));
+    }
+    let table = records * width as u64;
+    // Seconds of one client: what it copies, and its queries, over the network and at the server.
+    let seconds = |costs: &Costs| {
+        let windows = costs.window.map_or(1, |window| (queries * each).div_ceil(window)).max(1);
+        let network =
+            (costs.once * windows + queries * (costs.up + costs.down)) as f64 * 8.0 / (mbit.unwrap_or(100.0) * 1e6);
+        network + queries as f64 * costs.read as f64 / speed
+    };
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "Table: {} records of {} bytes, {}. A client that looks up {} rows over {} Mbit/s:\n",
+        count(records),
+        count(width as u64),
+        size(table),
+        count(queries),
+        mbit.unwrap_or(100.0)
+    );
+    let _ = writeln!(
+        text,
+        "  {:<11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
+        "protocol", "copied once", "kept", "up a row", "down a row", "server a row", "memory", "in all"
+    );
+    for costs in &all {
+        let mark = if costs.protocol == service.protocol { '*' } else { ' ' };
+        let _ = writeln!(
+            text,
+            "{mark} {:<11} {:>11} {:>11} {:>11} {:>11} {:>9.2} ms {:>11} {:>8.1} s",
+            costs.protocol.name(),
+            size(costs.once),
+            size(costs.kept),
+            size(costs.up),
+            size(costs.down),
+            costs.read as f64 / speed * 1e3,
+            size(costs.memory),
+            seconds(costs)
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\n* is the document's own choice. Memory is the server's. This machine reads {:.1} GB/s on one core.",
+        speed / 1e9
+    );
+    if let Some(window) = all.iter().find_map(|costs| costs.window) {
+        let _ = writeln!(text, "With \"piano\" a client copies the table again after {} rows.", count(window / each));
+    }
+    if let Some(best) = all.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))) {
+        let took = if best.protocol == service.protocol { ", as the document does" } else { "" };
+        if best.protocol == ServiceProtocol::SimplePir && expected != service.expected_queries {
+            let _ =
+                writeln!(text, "Its shape here is that of expected_queries = {expected}, which the document must say.");
+        }
+        let _ = writeln!(text, "Take \"{}\"{took}: the least time for such a client.", best.protocol.name());
+    }
+    Ok(text)
+}
+
+fn costs(protocol: ServiceProtocol, scheme: &Scheme, epoch: &Epoch, each: u64) -> Costs {
+    let sizes = scheme.sizes();
+    let table = epoch.records * u64::from(epoch.width);
+    let once = copy_bytes(scheme, epoch);
+    let (kept, read, memory, window) = match scheme {
+        Scheme::Linear(_) if sizes.query == 0 => (table, 0, table, None),
+        Scheme::Linear(_) => (once, table, table + once, None),
+        Scheme::Piano(piano) => {
+            let numbers = piano.numbers();
+            (piano.window_bytes(), numbers.chunks * u64::from(epoch.width), table, Some(numbers.queries))
+        }
+    };
+    let (up, down) = (each * sizes.query as u64, each * sizes.answer as u64);
+    Costs { protocol, once, kept, up, down, read: read * each, memory, window }
+}
+
+/// Bytes a second that one core reads from memory, measured on 64 MiB.
+fn reading_speed() -> f64 {
+    let words = vec![1u64; 8 << 20];
+    let once = || {
+        let start = Instant::now();
+        let sum = words.iter().fold(0u64, |sum, word| sum ^ word);
+        std::hint::black_box(sum);
+        (words.len() * 8) as f64 / start.elapsed().as_secs_f64()
+    };
+    (0..3).map(|_| once()).fold(1.0, f64::max)
+}

@@ -8,6 +8,8 @@ mod lanes;
 pub mod matrix;
 mod ntt;
 mod prime;
+mod rns;
 
 pub use ntt::{Ntt, ROWS, TERMS};
 pub use prime::{Factor, MODULUS_LIMIT, Modulus, is_prime};
+pub use rns::Basis;

@@ -208,6 +208,27 @@ impl Ntt {
         run_on(self.backend, Dot { ntt: self, pairs, out });
     }
 
+    /// Two such sums that share a factor, as a ciphertext's two polynomials do: `Σ x[i]·z[i]` and `Σ y[i]·z[i]` over the
+    /// terms [x, y, z].
+    ///
+    /// # Panics
+    /// If there are more than [`TERMS`] terms, or lengths differ or are no multiple of 8.
+    pub fn dot2(&self, terms: &[[&[u64]; 3]], x_out: &mut [u64], y_out: &mut [u64]) {
+        let length = x_out.len();
+        assert!(terms.len() <= TERMS && length.is_multiple_of(8) && y_out.len() == length);
+        assert!(terms.iter().flatten().all(|words| words.len() == length));
+        run_on(self.backend, Dot2 { ntt: self, terms, x_out, y_out });
+    }
+
+    /// Residues modulo `from`, read as numbers between -from/2 and from/2, into residues modulo p.
+    ///
+    /// # Panics
+    /// If lengths differ or are no multiple of 8, or p is not above from/2.
+    pub fn lift(&self, from: Modulus, words: &[u64], out: &mut [u64]) {
+        assert!(words.len() == out.len() && words.len().is_multiple_of(8) && self.modulus.p() > from.p() / 2);
+        run_on(self.backend, Lift { ntt: self, from, words, out });
+    }
+
     /// The same sum for eight polynomials at once: each pair is eight polynomials in rows ([`Ntt::forward_rows`]) and one
     /// polynomial that all eight are multiplied by.
     ///
@@ -563,6 +584,53 @@ impl Kernel for Dot<'_> {
                 }
                 bounds.fold(ntt, lo, hi).store(&mut out[at..]);
             }
+        }
+    }
+}
+
+struct Dot2<'a> {
+    ntt: &'a Ntt,
+    terms: &'a [[&'a [u64]; 3]],
+    x_out: &'a mut [u64],
+    y_out: &'a mut [u64],
+}
+
+impl Kernel for Dot2<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let Self { ntt, terms, x_out, y_out } = self;
+        let bounds = Bounds::<V>::of(ntt);
+        for at in (0..x_out.len()).step_by(V::WIDTH) {
+            let (mut x_lo, mut x_hi, mut y_lo, mut y_hi) = (V::splat(0), V::splat(0), V::splat(0), V::splat(0));
+            for [x, y, z] in terms {
+                let z = V::load(&z[at..]);
+                (x_lo, x_hi) = V::madd(x_lo, x_hi, V::load(&x[at..]), z);
+                (y_lo, y_hi) = V::madd(y_lo, y_hi, V::load(&y[at..]), z);
+            }
+            bounds.fold(ntt, x_lo, x_hi).store(&mut x_out[at..]);
+            bounds.fold(ntt, y_lo, y_hi).store(&mut y_out[at..]);
+        }
+    }
+}
+
+struct Lift<'a> {
+    ntt: &'a Ntt,
+    from: Modulus,
+    words: &'a [u64],
+    out: &'a mut [u64],
+}
+
+impl Kernel for Lift<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let p = self.ntt.modulus.p();
+        // x + half modulo `from` is the centred number plus half. Subtracting half gives a number above -p.
+        let half = self.from.p() / 2;
+        let (from, shift, down, p) = (V::splat(self.from.p()), V::splat(half), V::splat(p - half), V::splat(p));
+        for (words, out) in self.words.chunks_exact(V::WIDTH).zip(self.out.chunks_exact_mut(V::WIDTH)) {
+            V::load(words).add(shift).reduce_once(from).add(down).reduce_once(p).store(out);
         }
     }
 }

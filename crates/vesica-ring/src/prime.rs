@@ -16,7 +16,7 @@ pub struct Factor {
     pub quotient: u64,
 }
 
-/// An odd prime between 2^20 and 2^50.
+/// An odd prime below 2^50.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Modulus(u64);
 
@@ -24,9 +24,9 @@ impl Modulus {
     /// The modulus p.
     ///
     /// # Panics
-    /// If p is not a prime between 2^20 and 2^50. Moduli are parameters of this program, never a peer's.
+    /// If p is not an odd prime below 2^50. Moduli are parameters of this program, never a peer's.
     pub fn new(p: u64) -> Self {
-        assert!((1 << 20..MODULUS_LIMIT).contains(&p) && is_prime(p), "{p} is not a prime between 2^20 and 2^50");
+        assert!((3..MODULUS_LIMIT).contains(&p) && is_prime(p), "{p} is not an odd prime below 2^50");
         Self(p)
     }
 

@@ -160,6 +160,36 @@ fn word_by_word() {
     }
 }
 
+#[test]
+fn two_sums_at_once_are_two() {
+    for ntt in all(64) {
+        let w: Vec<Vec<u64>> = (0..6).map(|seed| words(64, ntt.modulus().p(), seed)).collect();
+        let [mut x, mut y, mut expected] = [vec![0; 64], vec![0; 64], vec![0; 64]];
+        ntt.dot2(&[[&w[0], &w[1], &w[2]], [&w[3], &w[4], &w[5]]], &mut x, &mut y);
+        ntt.dot(&[(&w[0], &w[2]), (&w[3], &w[5])], &mut expected);
+        assert_eq!(x, expected);
+        ntt.dot(&[(&w[1], &w[2]), (&w[4], &w[5])], &mut expected);
+        assert_eq!(y, expected);
+    }
+}
+
+#[test]
+fn lifted_words_are_centred() {
+    for from in [PRIMES[0], PRIMES[2], 65537] {
+        for ntt in all(64) {
+            let (from, m) = (Modulus::new(from), ntt.modulus());
+            let mut x = words(64, from.p(), 9);
+            (x[0], x[1], x[2], x[3]) = (0, from.p() - 1, from.p() / 2, from.p() / 2 + 1);
+            let mut out = vec![0; 64];
+            ntt.lift(from, &x, &mut out);
+            for (x, out) in x.into_iter().zip(out) {
+                let centred = if x > from.p() / 2 { i128::from(x) - i128::from(from.p()) } else { i128::from(x) };
+                assert_eq!(out, m.reduce_signed(centred));
+            }
+        }
+    }
+}
+
 /// X^n = -1: multiplying by X moves coefficients up and the last one, negated, to the front.
 #[test]
 fn multiplying_by_x_turns_the_coefficients() {

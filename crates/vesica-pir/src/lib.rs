@@ -20,6 +20,7 @@ mod fuse;
 pub mod keyword;
 mod patch;
 pub mod piano;
+pub mod rlwe;
 mod scatter;
 pub mod simple;
 
@@ -27,6 +28,7 @@ pub use download::Download;
 pub use epoch::Epoch;
 pub use error::PirError;
 pub use piano::Piano;
+pub use rlwe::RlwePir;
 pub use scatter::Scatter;
 pub use simple::SimplePir;
 pub use vesica_he::lwe::PublicSeed;

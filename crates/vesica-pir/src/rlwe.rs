@@ -1,0 +1,220 @@
+//! Retrieval by lattice encryption over polynomials: BFV, BGV, and CKKS for rows of real numbers.
+//!
+//! Source: S. Angel, H. Chen, K. Laine, S. Setty, "PIR with Compressed Queries and Amortized Query Processing" (SealPIR),
+//!   eprint 2017/1142: figure 3 for the expansion, one dimension of figure 2 for the answer. Two dimensions: M. Mughees,
+//!   H. Chen, L. Ren, "OnionPIR", eprint 2021/1081. Without expansion it is the scheme of J. Stern, ASIACRYPT 1998.
+//! Symbols: n coefficients of a polynomial; m blocks of the table, each a plaintext P_k (or several, if a record is longer);
+//!   the record is in block k* from word `at` on.
+//!
+//!   client                                                      server
+//!   s fresh
+//!   few blocks:  c_k = Enc(k = k* ? selector(at) : 0)
+//!   more blocks: c = Enc(X^k* / 2^⌈log2 m⌉), keys under s
+//!   many blocks: k* is column i* of row j*: c holds X^i* and
+//!                the bits of j*, times powers of 2^10
+//!                                     -- seed, c, keys -->
+//!                                                               more blocks: c_k = Expand(c), which holds 1 if k = k*
+//!                                                               r = Σ c_k·P_k
+//!                                                               many blocks: r_j = Σ c_i·P_ij for each row j;
+//!                                                                 r = the one of the r_j that the bits choose
+//!                                                               switch r to few bits
+//!                                     <-- r --
+//!   Dec(r): block k*, or the record alone
+//!
+//! Reveals: nothing of the index to the server, which sees encryptions under a secret that is never used again. To the
+//!   client: with few blocks the record and what the noise tells of others; with more, the record's whole block. A client
+//!   that deviates may ask for any sums of records of its choice. Where rows are not public, encrypt them first.
+//! Rounds: one. Bytes by public sizes alone ([`Pir::sizes`]).
+//! Differences: keys are sent with each query, so that queries cannot be linked; BGV and CKKS beside BFV; a node of the
+//!   expansion without right leaves is doubled in place of switched; the selector is divided modulo Q, which loses nothing.
+//!
+//! **Approximate numbers** (CKKS): what is decoded must never go back to the server, nor to anybody who saw the answer
+//! ([`vesica_he::ckks`]). The fresh secret of each query bounds what a mistake costs to that query.
+
+mod encode;
+mod query;
+mod shape;
+
+pub use encode::LARGEST_REAL;
+
+use crate::{Pir, PirError, Records, Sizes, check_index};
+use encode::Encoding;
+use query::{Query, Selectors};
+use shape::Shape;
+use vesica_he::rgsw::Bit;
+use vesica_he::rlwe::{Ciphertext, Rlwe as Ring, Secret as Key};
+use vesica_he::{HeError, bfv, bgv, unpack};
+use vesica_session::SessionRng;
+
+/// Where a message stands in a ciphertext.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// In the high bits.
+    Bfv,
+    /// In the low bits.
+    Bgv,
+    /// In the high bits, with the error in its low digits: real numbers of 8 bytes each, as `f64` has them.
+    Ckks,
+}
+
+/// Which rings are used. CKKS has one for both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preset {
+    /// The smallest ring that holds the table.
+    Fast,
+    /// n = 8192, primes of 50 bits, of which as many as the noise needs and at most three, t = 65537, scale 2^40.
+    Seed,
+}
+
+/// Retrieval by one of the schemes for one table's sizes.
+pub struct RlwePir {
+    shape: Shape,
+    ring: Ring,
+    encoding: Encoding,
+}
+
+/// The table as plaintexts in evaluation form: for each part of a record, the blocks.
+pub struct Store(Vec<Vec<Vec<u64>>>);
+
+/// The secret of one query, and the place of its record in its block.
+pub struct Secret {
+    key: Key,
+    at: usize,
+}
+
+impl RlwePir {
+    /// Retrieval from `records` records of `width` bytes.
+    ///
+    /// # Errors
+    /// [`PirError::Shape`] if the scheme cannot serve them.
+    pub fn new(scheme: Scheme, preset: Preset, records: u64, width: usize) -> Result<Self, PirError> {
+        let shape = Shape::new(scheme, preset, records, width)?;
+        let step = if scheme == Scheme::Bgv { bgv::step(shape.set.plain) } else { bfv::STEP };
+        Ok(Self { ring: Ring::new(shape.set, shape.limbs, step), encoding: Encoding::new(&shape), shape })
+    }
+
+    /// Bytes of the server's memory for the table.
+    pub fn store_bytes(&self) -> usize {
+        self.shape.parts * self.shape.blocks * self.shape.limbs * self.shape.set.n * 8
+    }
+
+    /// The answer to what a query selects.
+    fn select(&self, store: &Store, selectors: &Selectors) -> Vec<u8> {
+        let Self { shape, ring, .. } = self;
+        let mut out = Vec::with_capacity(shape.answer_bytes());
+        for blocks in &store.0 {
+            let row = |row| ring.dot(&selectors.columns, row);
+            let mut rows: Vec<Ciphertext> = blocks.chunks(shape.columns).map(row).collect();
+            for bit in &selectors.bits {
+                rows = fold(ring, bit, rows);
+            }
+            let mut sum = rows.remove(0);
+            ring.switch_to_one(&mut sum);
+            if shape.scheme == Scheme::Bgv {
+                bgv::to_bfv(ring, &mut sum, shape.set.plain);
+            }
+            if shape.scheme == Scheme::Ckks {
+                ring.write(&sum.b, &mut out);
+                ring.write(&sum.a, &mut out);
+            } else {
+                let [b_bits, a_bits] = shape.set.answer_bits;
+                ring.shorten(sum.b, b_bits, shape.b_words(), &mut out);
+                ring.shorten(sum.a, a_bits, shape.set.n, &mut out);
+            }
+        }
+        out
+    }
+}
+
+impl Pir for RlwePir {
+    type Store = Store;
+    type Hint = ();
+    type Secret = Secret;
+
+    fn sizes(&self) -> Sizes {
+        Sizes { hint: 0, query: self.shape.query_bytes(), answer: self.shape.answer_bytes() }
+    }
+
+    fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
+        let Self { shape, ring, encoding } = self;
+        if (records.len(), records.width()) != (shape.rows, shape.width) {
+            let (rows, width) = (records.len(), records.width());
+            let why = format!("{rows} records of {width} bytes, where {} of {} were agreed", shape.rows, shape.width);
+            return Err(PirError::Shape(why));
+        }
+        let plaintext = |block, part| {
+            let mut words = ring.basis().signed(shape.limbs, &encoding.plaintext(shape, records, block, part)?);
+            ring.basis().forward(&mut words);
+            Ok(words)
+        };
+        let blocks = |part| (0..shape.blocks).map(|block| plaintext(block, part)).collect();
+        Ok(Store((0..shape.parts).map(blocks).collect::<Result<_, PirError>>()?))
+    }
+
+    fn hint(&self, _: &Store) -> Result<Vec<u8>, PirError> {
+        Ok(vec![])
+    }
+
+    fn take_hint(&self, bytes: &[u8]) -> Result<(), PirError> {
+        due(bytes, 0)
+    }
+
+    fn query(&self, _: &(), index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        check_index(index, self.shape.rows)?;
+        let key = self.ring.secret(rng);
+        let query = query::write(self, &key, index, rng);
+        Ok((Secret { key, at: self.shape.place(index).1 }, query))
+    }
+
+    fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let queries = queries.iter().map(|query| Query::read(self, query)).collect::<Result<Vec<_>, _>>()?;
+        Ok(queries.into_iter().map(|query| self.select(store, &query.expand(self))).collect())
+    }
+
+    fn decode(&self, _: &(), secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
+        let Self { shape, ring, encoding } = self;
+        due(answer, shape.answer_bytes())?;
+        let [b_bytes, a_bytes] = shape.part_bytes();
+        let parts = answer.chunks(b_bytes + a_bytes).map(|part| part.split_at(b_bytes));
+        if shape.scheme == Scheme::Ckks {
+            let phase = |(b, a)| {
+                let ciphertext = Ciphertext { b: ring.read(1, b)?, a: ring.read(1, a)? };
+                Ok(ring.phase(&secret.key, &ciphertext).to_vec())
+            };
+            let phases = parts.map(phase).collect::<Result<Vec<_>, HeError>>().map_err(wrong)?;
+            return Ok(encoding.reals(shape, &phases, secret.at));
+        }
+        let [b_bits, a_bits] = shape.set.answer_bits;
+        let part = |(b, a)| {
+            let (b, a) = (unpack(b, b_bits, shape.b_words()), unpack(a, a_bits, shape.set.n));
+            let phase = ring.short_phase(&secret.key, &b, &a, shape.set.answer_bits);
+            phase.iter().map(|&phase| encode::coefficient(shape, phase)).collect()
+        };
+        Ok(encoding.record(shape, parts.map(part).collect(), secret.at))
+    }
+}
+
+/// Half as many rows: of each pair the one that the bit names. The last row of an odd number stays, because the bit is zero if
+/// it is the one that is wanted.
+fn fold(ring: &Ring, bit: &Bit, rows: Vec<Ciphertext>) -> Vec<Ciphertext> {
+    let mut rows = rows.into_iter();
+    let pair = || {
+        let x = rows.next()?;
+        Some(match rows.next() {
+            Some(y) => bit.choose(ring, x, y),
+            None => x,
+        })
+    };
+    std::iter::from_fn(pair).collect()
+}
+
+fn due(bytes: &[u8], expected: usize) -> Result<(), PirError> {
+    if bytes.len() == expected { Ok(()) } else { Err(wrong(HeError::Length { got: bytes.len(), expected })) }
+}
+
+fn wrong(why: HeError) -> PirError {
+    PirError::Message(why.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! A query as bytes: the seed of all uniform polynomials, the ciphertexts, and the keys, in this order.
+
+use super::encode::{equal, selector_bits};
+use super::shape::Plan;
+use super::{Bit, Ciphertext, Key, RlwePir, Scheme, due, wrong};
+use crate::PirError;
+use vesica_he::rlwe::SwitchKey;
+use vesica_he::sample::{PublicStream, SEED_BYTES};
+use vesica_he::{bfv, bgv};
+use vesica_params::rlwe::{DIGIT_BITS, DIGITS};
+use vesica_session::SessionRng;
+
+/// What a server makes of a query.
+pub(super) struct Selectors {
+    /// One for each block of a row: the record's column is selected, the others are zero.
+    pub columns: Vec<Ciphertext>,
+    /// The bits of the number of the record's row, the lowest first.
+    pub bits: Vec<Bit>,
+}
+
+/// The query for a record under a fresh secret.
+pub(super) fn write(pir: &RlwePir, key: &Key, index: u64, rng: &mut SessionRng) -> Vec<u8> {
+    let RlwePir { shape, ring, .. } = pir;
+    let seed = PublicStream::seed(rng);
+    let mut public = PublicStream::new(seed);
+    let mut out = Vec::with_capacity(shape.query_bytes());
+    out.extend(seed);
+    let (block, at) = shape.place(index);
+    for message in messages(pir, block, at) {
+        ring.write(&ring.encrypt(key, &message, &mut public, rng), &mut out);
+    }
+    if shape.plan == Plan::Expand || shape.plan == Plan::Fold {
+        for g in ring.expansion_exponents(shape.leaves()) {
+            ring.galois_key(key, g, &mut public, rng).iter().for_each(|b| ring.write(b, &mut out));
+        }
+    }
+    if shape.plan == Plan::Fold {
+        ring.square_key(key, &mut public, rng).iter().for_each(|b| ring.write(b, &mut out));
+    }
+    debug_assert_eq!(out.len(), shape.query_bytes());
+    out
+}
+
+/// What the ciphertexts of a query encrypt, as residues. The time does not depend on the record's place.
+fn messages(pir: &RlwePir, block: usize, at: usize) -> Vec<Vec<u64>> {
+    let RlwePir { shape, ring, encoding } = pir;
+    if shape.plan == Plan::Slots || shape.plan == Plan::Turn {
+        let selector = |k| message(pir, &encoding.selector(shape, equal(k, block), at), 1);
+        return (0..shape.blocks).map(selector).collect();
+    }
+    // The columns are a power of two if there is more than one row, so that this takes the same time for every block.
+    let (row, column) = match shape.bits() {
+        0 => (0, block),
+        _ => (block >> shape.columns.ilog2(), block & (shape.columns - 1)),
+    };
+    let parts = 1 << shape.levels();
+    let one: Vec<i64> = (0..shape.set.n).map(|k| (equal(k, column) & 1) as i64).collect();
+    let mut message = message(pir, &one, parts);
+    // A bit's powers are constants modulo q, and not in a message's place.
+    let q = ring.basis().limb(0).modulus();
+    for i in 0..shape.bits() {
+        for r in 0..DIGITS {
+            let power = q.mul(1 << (DIGIT_BITS as usize * r), q.inverse(parts));
+            message[shape.columns + DIGITS * i + r] = power & ((row >> i & 1) as u64).wrapping_neg();
+        }
+    }
+    vec![message]
+}
+
+/// Signed numbers, times what a one stands for over `divisor`, modulo each prime.
+fn message(pir: &RlwePir, numbers: &[i64], divisor: u64) -> Vec<u64> {
+    let RlwePir { shape, ring, .. } = pir;
+    let mut words = ring.basis().signed(shape.limbs, numbers);
+    for (ntt, limb) in ring.basis().each(&mut words) {
+        let q = ntt.modulus();
+        let unit = match shape.scheme {
+            Scheme::Bfv => bfv::unit(q, shape.set.plain),
+            Scheme::Bgv => bgv::UNIT,
+            // In slots the scale is in the numbers.
+            Scheme::Ckks if shape.plan == Plan::Slots => 1,
+            Scheme::Ckks => q.pow(2, selector_bits(shape) as u64),
+        };
+        ntt.scale(limb, q.factor(q.mul(unit, q.inverse(divisor))));
+    }
+    words
+}
+
+/// A query as it came, checked.
+pub(super) struct Query {
+    ciphertexts: Vec<Ciphertext>,
+    keys: Vec<SwitchKey>,
+}
+
+impl Query {
+    /// The ciphertexts and keys of a query.
+    ///
+    /// # Errors
+    /// [`PirError::Message`] if it has another length, or a number in it is no residue.
+    pub fn read(pir: &RlwePir, query: &[u8]) -> Result<Self, PirError> {
+        let RlwePir { shape, ring, .. } = pir;
+        due(query, shape.query_bytes())?;
+        let (seed, rest) = query.split_first_chunk::<SEED_BYTES>().expect("a query is longer than its seed");
+        let mut public = PublicStream::new(*seed);
+        let one = ring.bytes(shape.limbs);
+        let (ciphertexts, keys) = rest.split_at(shape.ciphertexts() * one);
+        let ciphertext = |bytes: &[u8]| ring.read_ciphertext(bytes, &mut public);
+        let ciphertexts = ciphertexts.chunks(one).map(ciphertext).collect::<Result<_, _>>().map_err(wrong)?;
+        let key = |bytes: &[u8]| ring.read_key(bytes, &mut public);
+        let keys = keys.chunks(ring.key_bytes()).map(key).collect::<Result<_, _>>().map_err(wrong)?;
+        Ok(Self { ciphertexts, keys })
+    }
+
+    /// What it selects.
+    pub fn expand(self, pir: &RlwePir) -> Selectors {
+        let RlwePir { shape, ring, .. } = pir;
+        let Self { ciphertexts: mut columns, keys } = self;
+        if shape.plan == Plan::Slots || shape.plan == Plan::Turn {
+            return Selectors { columns, bits: vec![] };
+        }
+        columns = ring.expand(columns.remove(0), &keys[..shape.levels()], shape.leaves());
+        let rows = columns.split_off(shape.columns);
+        let bit = |rows| Bit::new(ring, rows, &keys[shape.levels()]);
+        Selectors { bits: rows.chunks(DIGITS).map(bit).collect(), columns }
+    }
+}

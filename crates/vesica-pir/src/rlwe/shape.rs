@@ -1,0 +1,210 @@
+//! Which plan serves a table: how records lie in plaintexts, over which ring, and what a message's bytes are.
+
+use super::{Preset, Scheme};
+use crate::{PirError, check_shape};
+use vesica_he::{packed_bytes, sample::SEED_BYTES};
+use vesica_params::rlwe::{CKKS_8192, DIGITS, RLWE_2048, RLWE_4096, RLWE_8192, RlweSet};
+
+/// Up to how many blocks a query has a ciphertext for each. An expanded query for six blocks is shorter.
+const FEW: u64 = 5;
+
+/// From how many blocks on a second dimension costs the server less.
+const MANY: u64 = 48;
+
+/// The most blocks in one dimension: what one sum of products can hold. In two dimensions the table takes 2 GiB of memory.
+const MOST: u64 = vesica_ring::TERMS as u64;
+const MOST_IN_TWO: u64 = 1 << 16;
+
+/// Failure of one answer: its probability is at most 2^-40.
+const FAILURE: f64 = -40.0;
+
+/// How a query says which record it wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Plan {
+    /// For each block a ciphertext with ones in the record's slots, or with zeros. Other slots of the answer are zero.
+    Slots,
+    /// For each block a ciphertext of X^-place, or of zero. The record is in the first coefficients of the answer.
+    Turn,
+    /// One ciphertext, of which the server makes one for each block: of one or of zero. The answer is the record's block.
+    Expand,
+    /// The blocks are the columns of several rows. The server makes a ciphertext for each column, sums up each row, and
+    /// chooses among the rows' sums by the encrypted bits of the row's number.
+    Fold,
+}
+
+/// Where everything is, by public sizes alone. Both parties compute it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Shape {
+    pub scheme: Scheme,
+    pub plan: Plan,
+    pub set: &'static RlweSet,
+    /// How many primes of the set the query has.
+    pub limbs: usize,
+    /// Records.
+    pub rows: u64,
+    /// Bytes of a record.
+    pub width: usize,
+    /// Words of a plaintext: coefficients or slots.
+    pub capacity: usize,
+    /// Words of a record.
+    pub words: usize,
+    /// Records of a block; 1 if a record has several plaintexts.
+    pub per_block: usize,
+    /// Plaintexts of a block, and ciphertexts of an answer.
+    pub parts: usize,
+    /// Blocks of the table.
+    pub blocks: usize,
+    /// Blocks of a row: all, unless rows are folded.
+    pub columns: usize,
+}
+
+impl Shape {
+    pub fn new(scheme: Scheme, preset: Preset, rows: u64, width: usize) -> Result<Self, PirError> {
+        check_shape(rows, width)?;
+        if scheme == Scheme::Ckks && !width.is_multiple_of(8) {
+            let why = format!("records of {width} bytes are no rows of real numbers, which have 8 bytes each");
+            return Err(PirError::Shape(why));
+        }
+        let candidates: &[(&'static RlweSet, Plan)] = match (scheme, preset) {
+            (Scheme::Ckks, _) => &[(&CKKS_8192, Plan::Slots), (&CKKS_8192, Plan::Expand)],
+            (_, Preset::Seed) => &[(&RLWE_8192, Plan::Slots), (&RLWE_8192, Plan::Expand)],
+            (_, Preset::Fast) => &[
+                (&RLWE_2048, Plan::Turn),
+                (&RLWE_4096, Plan::Expand),
+                (&RLWE_4096, Plan::Fold),
+                (&RLWE_8192, Plan::Expand),
+            ],
+        };
+        let shape = |&(set, plan)| Self::lay(scheme, preset, set, plan, rows, width);
+        candidates.iter().find_map(shape).ok_or_else(|| {
+            let why = format!("{rows} records of {width} bytes are too many for this scheme; take simple-pir");
+            PirError::Shape(why)
+        })
+    }
+
+    /// The table under one set and plan, with as few primes as the noise allows, if it fits.
+    fn lay(scheme: Scheme, preset: Preset, set: &'static RlweSet, plan: Plan, rows: u64, width: usize) -> Option<Self> {
+        let (capacity, words) = match scheme {
+            Scheme::Ckks => (set.n / 2, width.div_ceil(16)),
+            _ => (set.n, (8 * width).div_ceil(set.plain.ilog2() as usize)),
+        };
+        let (per_block, parts) = if words <= capacity { (capacity / words, 1) } else { (1, words.div_ceil(capacity)) };
+        let blocks = rows.div_ceil(per_block as u64);
+        let most = match (plan, preset) {
+            (Plan::Slots | Plan::Turn, _) => FEW,
+            (Plan::Expand, Preset::Fast) if set.n == RLWE_4096.n => MANY,
+            (Plan::Expand, _) => MOST,
+            (Plan::Fold, _) => MOST_IN_TWO,
+        };
+        if blocks > most {
+            return None;
+        }
+        let blocks = blocks as usize;
+        let shape = |limbs, columns| Self {
+            scheme,
+            plan,
+            set,
+            limbs,
+            rows,
+            width,
+            capacity,
+            words,
+            per_block,
+            parts,
+            blocks,
+            columns,
+        };
+        match (scheme, plan) {
+            // The product is at the square of the scale, of which the second prime takes one away.
+            (Scheme::Ckks, _) => Some(shape(2, blocks)),
+            (_, Plan::Fold) => {
+                let all = (3..=10).map(|log| shape(1, 1 << log));
+                all.filter(|shape| shape.fails() <= FAILURE).min_by_key(|shape| shape.switches())
+            }
+            _ => (1..=set.primes.len()).map(|limbs| shape(limbs, blocks)).find(|shape| shape.fails() <= FAILURE),
+        }
+    }
+
+    /// log2 of the probability that an answer is wrong.
+    fn fails(&self) -> f64 {
+        let leaves = if self.levels() == 0 { self.set.fresh() } else { self.set.expanded(self.limbs, self.leaves()) };
+        let sums = self.set.products(self.columns, leaves, self.set.plain as f64 / 2.0);
+        let choices = self.bits() as f64 * self.set.choice(leaves);
+        self.set.failure(self.limbs, sums + choices, self.words)
+    }
+
+    /// What the server computes for a query without the table's products, in key switches: one for each leaf and for each
+    /// row of an encrypted bit, and two for each choice, which has as many transforms.
+    fn switches(&self) -> usize {
+        self.leaves() + self.bits() * DIGITS + 2 * self.table_rows()
+    }
+
+    /// How many rows the table's blocks have.
+    pub fn table_rows(&self) -> usize {
+        self.blocks.div_ceil(self.columns)
+    }
+
+    /// Bits of the number of a row.
+    pub fn bits(&self) -> usize {
+        self.table_rows().next_power_of_two().ilog2() as usize
+    }
+
+    /// Ciphertexts that a query is expanded to: one for each column, and five for each bit of a row's number.
+    pub fn leaves(&self) -> usize {
+        match self.plan {
+            Plan::Slots | Plan::Turn => 1,
+            Plan::Expand | Plan::Fold => self.columns + self.bits() * DIGITS,
+        }
+    }
+
+    /// Levels of the expansion, each with a key.
+    pub fn levels(&self) -> usize {
+        self.leaves().next_power_of_two().ilog2() as usize
+    }
+
+    /// Keys of a query: one for each level of the expansion, and one to multiply a bit's rows by the secret.
+    pub fn keys(&self) -> usize {
+        self.levels() + usize::from(self.plan == Plan::Fold)
+    }
+
+    /// Ciphertexts of a query.
+    pub fn ciphertexts(&self) -> usize {
+        match self.plan {
+            Plan::Slots | Plan::Turn => self.blocks,
+            Plan::Expand | Plan::Fold => 1,
+        }
+    }
+
+    /// Bytes of one polynomial of a query over `limbs` primes.
+    fn polynomial(&self, limbs: usize) -> usize {
+        limbs * packed_bytes(self.set.n, 50)
+    }
+
+    /// Bytes of a query.
+    pub fn query_bytes(&self) -> usize {
+        let key = self.limbs * self.polynomial(self.limbs + 1);
+        SEED_BYTES + self.ciphertexts() * self.polynomial(self.limbs) + self.keys() * key
+    }
+
+    /// How many coefficients of b an answer's ciphertext has. They are all where the record's place is secret.
+    pub fn b_words(&self) -> usize {
+        if self.plan == Plan::Turn { self.words.min(self.capacity) } else { self.set.n }
+    }
+
+    /// Bytes of one ciphertext's b and a in an answer.
+    pub fn part_bytes(&self) -> [usize; 2] {
+        let [b_bits, a_bits] = self.set.answer_bits;
+        [packed_bytes(self.b_words(), b_bits), packed_bytes(self.set.n, a_bits)]
+    }
+
+    /// Bytes of an answer.
+    pub fn answer_bytes(&self) -> usize {
+        let [b, a] = self.part_bytes();
+        self.parts * (b + a)
+    }
+
+    /// The block of a record, and its first word there.
+    pub fn place(&self, row: u64) -> (usize, usize) {
+        ((row / self.per_block as u64) as usize, (row % self.per_block as u64) as usize * self.words)
+    }
+}

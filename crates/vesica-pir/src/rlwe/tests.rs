@@ -1,0 +1,272 @@
+use super::shape::Plan;
+use super::*;
+use vesica_he::sample::SEED_BYTES;
+use zeroize::Zeroizing;
+
+/// Records whose bytes look random.
+struct Table {
+    rows: u64,
+    width: usize,
+}
+
+impl Table {
+    fn record(&self, index: u64) -> Vec<u8> {
+        let mut out = vec![0; self.width];
+        self.read(index, &mut out);
+        out
+    }
+}
+
+impl Records for Table {
+    fn len(&self) -> u64 {
+        self.rows
+    }
+    fn width(&self) -> usize {
+        self.width
+    }
+    fn read(&self, index: u64, out: &mut [u8]) {
+        let mut state = index.wrapping_mul(0x9e3779b97f4a7c15) ^ 12345;
+        for byte in out {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            *byte = (state >> 56) as u8;
+        }
+    }
+}
+
+/// Rows of real numbers between -128 and 128.
+struct Reals(Table);
+
+impl Reals {
+    fn row(&self, index: u64) -> Vec<f64> {
+        let bytes = self.0.record(index);
+        let real = |b: &[u8]| u32::from_le_bytes(b[..4].try_into().unwrap()) as f64 / 2_f64.powi(24) - 128.0;
+        bytes.chunks_exact(8).map(real).collect()
+    }
+}
+
+impl Records for Reals {
+    fn len(&self) -> u64 {
+        self.0.rows
+    }
+    fn width(&self) -> usize {
+        self.0.width
+    }
+    fn read(&self, index: u64, out: &mut [u8]) {
+        out.copy_from_slice(&self.row(index).into_iter().flat_map(f64::to_le_bytes).collect::<Vec<u8>>());
+    }
+}
+
+fn rng(seed: u8) -> SessionRng {
+    SessionRng::from_seed(Zeroizing::new([seed; 32]))
+}
+
+/// A scheme and its rings.
+type Kind = (Scheme, Preset);
+
+fn exact() -> impl Iterator<Item = Kind> {
+    let presets = |scheme| [Preset::Fast, Preset::Seed].map(|preset| (scheme, preset));
+    [Scheme::Bfv, Scheme::Bgv].into_iter().flat_map(presets)
+}
+
+const CKKS: Kind = (Scheme::Ckks, Preset::Seed);
+
+fn open((scheme, preset): Kind, rows: u64, width: usize) -> Result<RlwePir, PirError> {
+    RlwePir::new(scheme, preset, rows, width)
+}
+
+/// Fetches records, and checks the sizes that were announced.
+fn fetch(kind: Kind, records: &dyn Records, indices: &[u64]) -> Vec<Vec<u8>> {
+    let pir = open(kind, records.len(), records.width()).unwrap();
+    let store = pir.store(records).unwrap();
+    pir.take_hint(&pir.hint(&store).unwrap()).unwrap();
+    let ask = |(i, &index): (usize, &u64)| pir.query(&(), index, &mut rng(i as u8)).unwrap();
+    let (secrets, queries): (Vec<_>, Vec<_>) = indices.iter().enumerate().map(ask).unzip();
+    let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
+    let answers = pir.answer(&store, &queries).unwrap();
+    let decode = |((secret, query), answer): ((_, &&[u8]), &Vec<u8>)| {
+        assert_eq!((query.len(), answer.len()), (pir.sizes().query, pir.sizes().answer));
+        pir.decode(&(), secret, answer).unwrap()
+    };
+    secrets.into_iter().zip(&queries).zip(&answers).map(decode).collect()
+}
+
+fn check(pir: Kind, rows: u64, width: usize) {
+    let table = Table { rows, width };
+    let indices = [0, rows / 2, rows - 1];
+    for (index, record) in indices.iter().zip(fetch(pir, &table, &indices)) {
+        assert_eq!(record, table.record(*index), "{pir:?}, record {index} of {rows}, {width} bytes");
+    }
+}
+
+#[test]
+fn records_come_back_whatever_the_shape() {
+    for pir in exact() {
+        // One record; a few; the last block not full; records longer than a plaintext; odd widths.
+        for (rows, width) in [(1, 1), (3, 5), (2049, 2), (7, 4099), (2, 65536)] {
+            check(pir, rows, width);
+        }
+        // Expanded queries: 6 and 11 blocks of the small ring, as many records as fill them, and one more.
+        check(pir, 81, 2049);
+    }
+    // Two dimensions: 49 blocks are more than one row of them, and the last row is short.
+    for scheme in [Scheme::Bfv, Scheme::Bgv] {
+        let pir = (scheme, Preset::Fast);
+        assert_eq!(Shape::new(scheme, Preset::Fast, 145, 2048).unwrap().plan, Plan::Fold);
+        check(pir, 145, 2048);
+        check(pir, 49, 6145);
+    }
+}
+
+/// The sizes that a machine should have patience for: all blocks of a longer expansion, and tables of 2^17 records.
+#[test]
+#[ignore = "takes a minute in a debug build"]
+fn larger_tables_come_back() {
+    for pir in exact() {
+        for (rows, width) in [(10_000, 2), (10_000, 256), (1 << 17, 16), (1 << 17, 1), (1 << 17, 288)] {
+            check(pir, rows, width);
+        }
+    }
+}
+
+#[test]
+fn plans_are_those_of_the_design() {
+    let shape = |preset, rows, width| Shape::new(Scheme::Bfv, preset, rows, width).unwrap();
+    for rows in [100, 1000, 10_000] {
+        let small = shape(Preset::Seed, rows, 2);
+        assert_eq!((small.plan, small.limbs, small.set.n), (Plan::Slots, 1, 8192));
+        assert_eq!(shape(Preset::Fast, rows, 2).plan, Plan::Turn);
+    }
+    let seed = shape(Preset::Seed, 10_000, 256);
+    assert_eq!((seed.plan, seed.blocks, seed.limbs), (Plan::Expand, 157, 2));
+    let fast = shape(Preset::Fast, 10_000, 256);
+    assert_eq!((fast.plan, fast.set.n, fast.blocks, fast.columns), (Plan::Fold, 4096, 435, 32));
+    // SealPIR's tables of 2^18 and 2^20 records, and the largest that fits.
+    assert_eq!(shape(Preset::Fast, 1 << 18, 288).plan, Plan::Fold);
+    assert_eq!(shape(Preset::Fast, 1 << 20, 288).plan, Plan::Fold);
+}
+
+#[test]
+fn real_numbers_come_back_to_seven_decimals() {
+    for (rows, width) in [(1, 8), (100, 8), (10_000, 8), (1000, 256), (2, 65536)] {
+        let table = Reals(Table { rows, width });
+        let indices = [0, rows / 2, rows - 1];
+        for (index, row) in indices.iter().zip(fetch(CKKS, &table, &indices)) {
+            let got = row.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()));
+            let error = got.zip(table.row(*index)).map(|(got, x)| (got - x).abs()).fold(0.0, f64::max);
+            // Numbers are up to 128, so this is nine digits of them.
+            assert!(error < 1e-7, "row {index} of {rows}, {width} bytes: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_too_large_or_none_are_refused() {
+    struct One(f64);
+    impl Records for One {
+        fn len(&self) -> u64 {
+            1
+        }
+        fn width(&self) -> usize {
+            8
+        }
+        fn read(&self, _: u64, out: &mut [u8]) {
+            out.copy_from_slice(&self.0.to_le_bytes());
+        }
+    }
+    for (x, fine) in [(128.0, true), (-128.0, true), (128.1, false), (f64::NAN, false), (f64::INFINITY, false)] {
+        assert_eq!(open(CKKS, 1, 8).unwrap().store(&One(x)).is_ok(), fine, "{x}");
+    }
+    assert!(matches!(open(CKKS, 10, 12), Err(PirError::Shape(why)) if why.contains("real numbers")));
+}
+
+#[test]
+fn two_queries_for_one_record_differ_and_have_one_length() {
+    for kind in exact().chain([CKKS]) {
+        for (rows, width) in [(100, 8), (81, 2048), (150, 2048)] {
+            let (pir, rng) = (open(kind, rows, width).unwrap(), &mut rng(1));
+            let [(_, one), (_, two), (_, other)] = [5, 5, 80].map(|index| pir.query(&(), index, rng).unwrap());
+            assert!(one.len() == two.len() && one.len() == other.len());
+            // Not the seed, and no polynomial: a fresh secret hides each.
+            let differ = one.iter().zip(&two).filter(|(a, b)| a != b).count();
+            assert!(differ > one.len() * 9 / 10, "{kind:?}: {differ} of {} bytes", one.len());
+        }
+    }
+}
+
+/// Records of zeros, which are real numbers too.
+struct Zeros {
+    rows: u64,
+    width: usize,
+}
+
+impl Records for Zeros {
+    fn len(&self) -> u64 {
+        self.rows
+    }
+    fn width(&self) -> usize {
+        self.width
+    }
+    fn read(&self, _: u64, out: &mut [u8]) {
+        out.fill(0);
+    }
+}
+
+/// An answer to one query is nothing under the secret of another: secrets are fresh.
+#[test]
+fn every_query_has_its_own_secret() {
+    let table = Table { rows: 100, width: 8 };
+    let (pir, rng) = (open((Scheme::Bfv, Preset::Fast), 100, 8).unwrap(), &mut rng(2));
+    let store = pir.store(&table).unwrap();
+    let (_, query) = pir.query(&(), 7, rng).unwrap();
+    let (secret, _) = pir.query(&(), 7, rng).unwrap();
+    let answer = pir.answer(&store, &[&query]).unwrap().remove(0);
+    assert_ne!(pir.decode(&(), secret, &answer).unwrap(), table.record(7));
+}
+
+#[test]
+fn hostile_messages_are_refused_or_harmless() {
+    for kind in exact().chain([CKKS]) {
+        for (rows, width) in [(100, 8), (81, 2048), (150, 2048)] {
+            let pir = open(kind, rows, width).unwrap();
+            let store = pir.store(&Zeros { rows, width }).unwrap();
+            let ask = || pir.query(&(), 5, &mut rng(1)).unwrap();
+            let (secret, query) = ask();
+            // One bad query in several is refused like one alone.
+            let refused = |bytes: &[u8]| matches!(pir.answer(&store, &[&query, bytes]), Err(PirError::Message(_)));
+            // Cut, empty, grown.
+            assert!(refused(&query[1..]) && refused(&[]) && refused(&[&query[..], &[0]].concat()));
+            // Residues that are none: the first, the last.
+            for at in [SEED_BYTES..SEED_BYTES + 7, query.len() - 7..query.len()] {
+                let mut bad = query.clone();
+                bad[at].fill(255);
+                assert!(refused(&bad), "{kind:?}");
+            }
+            // A transparent ciphertext, b = 0, is one like any other.
+            let zeros = vec![0; query.len()];
+            let answer = pir.answer(&store, &[&zeros]).unwrap().remove(0);
+            // Answers of another length are refused, and of other contents they are records of the right length, or refused.
+            for bad in [&answer[1..], &[], &[&answer[..], &[0]].concat()] {
+                assert!(matches!(pir.decode(&(), ask().0, bad), Err(PirError::Message(_))));
+            }
+            assert_eq!(pir.decode(&(), ask().0, &answer).unwrap().len(), width);
+            match pir.decode(&(), secret, &vec![255; answer.len()]) {
+                Ok(record) => assert_eq!(record.len(), width),
+                Err(why) => assert!(matches!(why, PirError::Message(_))),
+            }
+            assert!(matches!(pir.take_hint(&[0]), Err(PirError::Message(_))));
+        }
+    }
+}
+
+#[test]
+fn tables_that_cannot_be_served_are_refused_with_a_remedy() {
+    for kind in exact().chain([CKKS]) {
+        for (rows, width) in [(0, 8), (1, 0), (1, 65_544)] {
+            assert!(matches!(open(kind, rows, width), Err(PirError::Shape(_))));
+        }
+        assert!(matches!(open(kind, 1 << 40, 8), Err(PirError::Shape(why)) if why.contains("simple-pir")));
+        let pir = open(kind, 3, 8).unwrap();
+        assert!(matches!(pir.query(&(), 3, &mut rng(1)), Err(PirError::Shape(_))));
+        assert!(matches!(pir.store(&Zeros { rows: 4, width: 8 }), Err(PirError::Shape(_))));
+    }
+}

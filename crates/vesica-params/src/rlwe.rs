@@ -5,8 +5,8 @@
 //! under it as well. Every set stays at least 4 bits below the ceiling: the standard's table of 2018 does not count hybrid
 //! attacks on ternary secrets.
 //!
-//! **Noise** is computed as a variance of each coefficient, with the worst plaintext: every coefficient of the table is as
-//! large as it can be. A sum of very many small independent terms is taken for normal, so that it exceeds B with
+//! **Noise** is computed as a variance of each coefficient, and for the worst table: every coefficient is as large as it can
+//! be, and signs are where they hurt most. A sum of very many small independent terms is taken for normal, so that it exceeds B with
 //! probability at most 2·exp(-B²/2σ²) ([`RlweSet::failure`]).
 
 /// The variance of a coefficient of the error: a binomial of 21 pairs of coins, whose standard deviation is 3.24. The
@@ -139,10 +139,23 @@ impl RlweSet {
     }
 
     /// The noise of each of `leaves` ciphertexts that one query is expanded to, as the mean over coefficients: with
-    /// m = 2^⌈log2 leaves⌉, every level doubles the number and adds a key switch, m·E + (m - 1)·V.
+    /// m = 2^⌈log2 leaves⌉, every level doubles the variance and adds a key switch, m·E + (m - 1)·V. It is what counts where
+    /// the other factor looks random.
     pub fn expanded(&self, limbs: usize, leaves: usize) -> f64 {
         let m = leaves.next_power_of_two() as f64;
         m * self.fresh() + (m - 1.0) * self.switched(limbs)
+    }
+
+    /// The same for the worst table: a bound on the variance of Σ leaf_k·P_k over the sum of the squares of all coefficients of
+    /// the P_k.
+    ///
+    /// Noise that a node has before a level reaches both of its children, as e + τ(e) and e - τ(e) up to a turn. As τ only
+    /// moves coefficients, the squares of the two add up to four times that of e. So after r levels the squares over all
+    /// leaves are at most 4^r of it, and Cauchy and Schwarz give the bound, whatever is correlated. Noise of a key switch
+    /// enters both children once: 2·(1 + 4 + … + m²/4)·V.
+    pub fn expanded_at_worst(&self, limbs: usize, leaves: usize) -> f64 {
+        let m = leaves.next_power_of_two() as f64;
+        m * m * self.fresh() + 2.0 * (m * m - 1.0) / 3.0 * self.switched(limbs)
     }
 
     /// The noise of a sum of `terms` products of ciphertexts with noise `each` and plaintexts whose coefficients are all
@@ -224,9 +237,11 @@ mod tests {
 
     #[test]
     fn failure_is_rare_and_grows() {
-        let noise = |blocks| RLWE_4096.products(blocks, RLWE_4096.expanded(1, blocks), 2048.0);
-        assert!(RLWE_4096.failure(1, noise(256), 4096) < -40.0);
+        let noise = |blocks| RLWE_4096.products(blocks, RLWE_4096.expanded_at_worst(1, blocks), 2048.0);
+        assert!(RLWE_4096.failure(1, noise(64), 4096) < -40.0);
         assert!(RLWE_4096.failure(1, noise(4096), 4096) > -40.0);
         assert!(RLWE_4096.failure(1, noise(512), 8) > RLWE_4096.failure(1, noise(256), 8));
+        // One leaf is as it came.
+        assert_eq!(RLWE_4096.expanded_at_worst(1, 1), RLWE_4096.fresh());
     }
 }

@@ -212,15 +212,21 @@ fn noise_of_an_expanded_query_is_within_its_bound() {
         let expanded = setting.ring.expand(query, &keys, leaves);
         let noise: Vec<f64> = expanded.iter().flat_map(|leaf| setting.open(leaf).1).collect();
         close("leaves", deviation(&noise), set.expanded(1, leaves));
-        // The worst table: every coefficient is t/2, with any sign, which modulo t is the same number.
+        // A table that looks random has the noise of the mean.
+        let random: Vec<Vec<u64>> = (0..leaves).map(|k| messages(&set, k as u64)).collect();
+        let table: Vec<Vec<u64>> = random.iter().map(|m| setting.plaintext(m)).collect();
+        let (opened, noise) = setting.open(&setting.ring.dot(&expanded, &table));
+        assert_eq!(opened, random[17]);
+        let largest = set.plain as f64 / 2.0;
+        close("products", deviation(&noise), set.products(leaves, set.expanded(1, leaves), largest));
+        // A table of one number has more, which the bound for all tables covers.
         let worst = vec![set.plain / 2; set.n];
         let table: Vec<Vec<u64>> = (0..leaves).map(|_| setting.plaintext(&worst)).collect();
         let mut answer = setting.ring.dot(&expanded, &table);
         let (opened, noise) = setting.open(&answer);
         assert_eq!(opened, worst);
-        let bound = set.products(leaves, set.expanded(1, leaves), set.plain as f64 / 2.0);
-        let bits = deviation(&noise).log2() - bound.sqrt().log2();
-        assert!(bits < 1.5, "the worst table: {bits:.2} bits above the bound");
+        let bound = set.products(leaves, set.expanded_at_worst(1, leaves), largest);
+        assert!(deviation(&noise) < bound.sqrt(), "{:.2} above the bound", deviation(&noise) / bound.sqrt());
         // As it travels.
         if view == View::Bgv {
             bgv::to_bfv(&setting.ring, &mut answer, set.plain);

@@ -127,9 +127,10 @@ impl Shape {
 
     /// log2 of the probability that an answer is wrong.
     fn fails(&self) -> f64 {
-        let leaves = if self.levels() == 0 { self.set.fresh() } else { self.set.expanded(self.limbs, self.leaves()) };
-        let sums = self.set.products(self.columns, leaves, self.set.plain as f64 / 2.0);
-        let choices = self.bits() as f64 * self.set.choice(leaves);
+        let each = self.set.expanded_at_worst(self.limbs, self.leaves());
+        let sums = self.set.products(self.columns, each, self.set.plain as f64 / 2.0);
+        // The digits of what is chosen between look random.
+        let choices = self.bits() as f64 * self.set.choice(self.set.expanded(self.limbs, self.leaves()));
         self.set.failure(self.limbs, sums + choices, self.words)
     }
 

@@ -44,11 +44,30 @@ pub struct Store {
     pub(crate) epoch: Epoch,
 }
 
+impl Store {
+    /// The epoch of the records that are answered from.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Says in which epoch the records are: for a server that starts again after changes, and has changed its records as well.
+    pub fn resume(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+    }
+}
+
 /// What the client keeps: H as far as it knows it, and A.
 pub struct Hint {
     pub(crate) words: Vec<u32>,
     pub(crate) epoch: Epoch,
     matrix: ClientMatrix,
+}
+
+impl Hint {
+    /// The epoch that it is of.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
 }
 
 /// One secret for each chunk, and the row at which the record begins. It is used up by [`Pir::decode`].
@@ -95,7 +114,7 @@ impl SimplePir {
     pub(crate) fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
         let lost = 32 - SIMPLE.hint_bits;
         for row in rows {
-            let rounded = row.map(|word| (word.wrapping_add(1 << (lost - 1)) >> lost) << lost);
+            let rounded = row.map(|word| round(word, lost) << lost);
             let error =
                 row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
             let columns = self.shape.columns;
@@ -118,16 +137,22 @@ impl SimplePir {
         // b = A·s + e; 2^24 is added to b[c]
         let (secret, mut words) = hint.matrix.hide_zeros(rng);
         columns.iter().for_each(|&c| words[c] = words[c].wrapping_add(1 << 24));
-        // -> the top bits; a tie goes to the even neighbour
+        // -> the top bits
         let lost = self.lost();
-        let round = |word: u32| word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost;
-        bits::pack(words.into_iter().map(round), 32 - lost, out);
+        bits::pack(words.into_iter().map(|word| round(word, lost)), 32 - lost, out);
         secret
     }
+}
 
-    fn wrong_size(what: &str, is: usize, wanted: usize) -> PirError {
-        PirError::Message(format!("{what} of {is} bytes, where {wanted} are due"))
-    }
+/// The epoch of a message, and the packed words behind it, if it is as long as it must be.
+fn message<'a>(what: &str, bytes: &'a [u8], due: usize) -> Result<(Epoch, &'a [u8]), PirError> {
+    let wrong = || PirError::Message(format!("{what} of {} bytes, where {due} are due", bytes.len()));
+    Epoch::split(bytes).filter(|_| bytes.len() == due).ok_or_else(wrong)
+}
+
+/// The bits above the low `lost` ones, rounded to the nearest, and from the middle to the even one.
+fn round(word: u32, lost: u32) -> u32 {
+    word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost
 }
 
 impl Pir for SimplePir {
@@ -171,10 +196,7 @@ impl Pir for SimplePir {
     }
 
     fn take_hint(&self, bytes: &[u8]) -> Result<Hint, PirError> {
-        let wanted = Epoch::BYTES + self.shape.hint_bytes();
-        let (epoch, packed) = Epoch::split(bytes)
-            .filter(|_| bytes.len() == wanted)
-            .ok_or_else(|| Self::wrong_size("a hint", bytes.len(), wanted))?;
+        let (epoch, packed) = message("a hint", bytes, self.sizes().hint as usize)?;
         let words = bits::unpack(packed, self.shape.rows() * DEGREE, SIMPLE.hint_bits)
             .map(|word| word << (32 - SIMPLE.hint_bits));
         Ok(Hint { words: words.collect(), epoch, matrix: ClientMatrix::new(&self.seed, self.shape.columns as usize) })
@@ -188,10 +210,7 @@ impl Pir for SimplePir {
         let (columns, chunks) = (self.shape.columns as usize, self.shape.chunks as usize);
         let mut vectors = Vec::with_capacity(queries.len() * chunks);
         for query in queries {
-            let wanted = self.sizes().query;
-            let (epoch, packed) = Epoch::split(query)
-                .filter(|_| query.len() == wanted)
-                .ok_or_else(|| Self::wrong_size("a query", query.len(), wanted))?;
+            let (epoch, packed) = message("a query", query, self.sizes().query)?;
             store.epoch.expect(&epoch)?;
             for packed in packed.chunks_exact(packed.len() / chunks) {
                 vectors.push(
@@ -209,7 +228,7 @@ impl Pir for SimplePir {
             // -> the top bits
             let lost = 32 - SIMPLE.answer_bits;
             for (k, product) in products.into_iter().enumerate() {
-                let rounded = product.into_iter().map(|word| word.wrapping_add(1 << (lost - 1)) >> lost);
+                let rounded = product.into_iter().map(|word| round(word, lost));
                 bits::pack(rounded, SIMPLE.answer_bits, &mut answers[(first * BATCH + k) / chunks]);
             }
         }
@@ -217,10 +236,7 @@ impl Pir for SimplePir {
     }
 
     fn decode(&self, hint: &Hint, secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
-        let wanted = self.sizes().answer;
-        let (epoch, packed) = Epoch::split(answer)
-            .filter(|_| answer.len() == wanted)
-            .ok_or_else(|| Self::wrong_size("an answer", answer.len(), wanted))?;
+        let (epoch, packed) = message("an answer", answer, self.sizes().answer)?;
         secret.epoch.expect(&epoch)?;
         hint.epoch.expect(&epoch)?;
         let (rows, lost) = (self.shape.rows(), 32 - SIMPLE.answer_bits);

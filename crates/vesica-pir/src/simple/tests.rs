@@ -20,10 +20,10 @@ fn database(rows: usize, columns: usize, byte: impl Fn(usize, usize) -> u8) -> M
 }
 
 fn noisy(row: usize, column: usize) -> u8 {
-    (vesica_mix(row as u64 * 1_000_003 + column as u64) >> 20) as u8
+    (mixed(row as u64 * 1_000_003 + column as u64) >> 20) as u8
 }
 
-fn vesica_mix(x: u64) -> u64 {
+fn mixed(x: u64) -> u64 {
     crate::fuse::mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -35,9 +35,9 @@ struct Lost {
     answer: u32,
 }
 
-/// Rounds to a multiple of 2^lost with ties to even.
+/// Rounds as the scheme does, to a multiple of 2^lost.
 fn near(word: u32, lost: u32) -> u32 {
-    if lost == 0 { word } else { (word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost) << lost }
+    if lost == 0 { word } else { round(word, lost) << lost }
 }
 
 /// Steps 0 to 3 for one column, with any rounding: the noise of each row, and whether its byte is wrong.
@@ -212,7 +212,7 @@ fn every_query_and_chunk_has_a_fresh_secret() {
     let mut rng = rng(1);
     let mut one = vec![0u32; DEGREE];
     // s·(1, 2^10, 2^20, …) tells secrets apart without showing them.
-    one.iter_mut().enumerate().for_each(|(i, word)| *word = vesica_mix(i as u64) as u32);
+    one.iter_mut().enumerate().for_each(|(i, word)| *word = mixed(i as u64) as u32);
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..5 {
         let (secret, _) = scheme.query(&hint, 3, &mut rng).expect("a query");

@@ -11,7 +11,7 @@ use vesica_cpu::Backend;
 const BLOCK: usize = 64;
 
 /// How far ahead of a single vector's pass memory is asked for.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 4096;
 
 /// What a back end does.
 trait Pass {

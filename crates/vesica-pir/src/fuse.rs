@@ -58,7 +58,7 @@ impl Fuse {
         let segment = 1 << self.log_segment;
         let starts = (self.slots / segment - 3) * segment;
         let (where_to, within) = (mix(hash[0] ^ self.seed), mix(hash[1].wrapping_add(self.seed)));
-        let first = (u128::from(where_to) * starts as u128 >> 64) as usize;
+        let first = ((u128::from(where_to) * starts as u128) >> 64) as usize;
         // The place within a segment is changed by bits of its own, so keys that begin at one place part again.
         std::array::from_fn(|i| match i {
             0 => first,

@@ -164,7 +164,7 @@ impl Layout {
     }
 
     fn group(&self, key: &Key) -> usize {
-        (u128::from(mix(key.group ^ self.spread)) * self.seeds.len() as u128 >> 64) as usize
+        ((u128::from(mix(key.group ^ self.spread)) * self.seeds.len() as u128) >> 64) as usize
     }
 
     fn fuse(&self, group: usize) -> Fuse {

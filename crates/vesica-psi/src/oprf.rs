@@ -10,8 +10,8 @@
 //! Reveals: key_count to everyone, intersection to the learners.   Rounds: OPRF + 1/2, and 1/2 more if the sender learns too.
 //! Bytes: OPRF(n); about L - log2 m + 2 bits a value of the sender's; if both learn, the receiver's answer: a bit a value.
 //! Where a key has several values the answer is `answer`'s: about L - log2 k + 2 bits for each of k = min(n, m) keys.
-//! Differs from the papers: values travel sorted, which is a function of the set alone and shorter; both sides are padded; the
-//! receiver may tell which keys are common, so that the sender learns too (to be used against honest parties only).
+//! Differs from the papers: values travel sorted, a function of the set alone and shorter; both sides are padded; the receiver
+//! may tell which keys are common, so that the sender learns too (to be used against honest parties only).
 
 use crate::answer;
 use crate::ordered::Ordered;
@@ -181,8 +181,7 @@ impl<S: Sender> Side for Sends<S> {
             return answer::read(list, &unit.keys, &wire).map_err(|fault| ch.accuse(fault));
         }
         let bitmap = ch.recv_exact(list.len.div_ceil(8))?;
-        let set = |at: usize| bitmap[at / 8] >> (at % 8) & 1 == 1;
-        let marked = values.tags().enumerate().filter(|&(at, _)| set(at));
+        let marked = values.tags().enumerate().filter(|&(at, _)| bitmap[at / 8] >> (at % 8) & 1 == 1);
         let mut places: Vec<u32> = marked.map(|(_, (_, place))| place).collect();
         places.sort_unstable();
         match places.last() {

@@ -128,7 +128,11 @@ fn what_differs(psi: &LegacyConfig, order: &[String]) -> String {
         ),
         (PsiType::Bc22, _) => format!(
             "bc22 works in a field of 128 bits: SecretFlow's has 61, and its secret can be found by trying all{}",
-            if psi.broadcast_result { "; a key in several rows of both tables gives a row for every pair of these" } else { "" }
+            if psi.broadcast_result {
+                "; a key in several rows of both tables gives a row for every pair of these"
+            } else {
+                ""
+            }
         ),
         (other, _) => format!(
             "{other} is protocol = \"rr22\" here, for as many parties at once: with SecretFlow intersections of two parties follow each \
@@ -177,7 +181,11 @@ fn tell_what_has_no_meaning(psi: &LegacyConfig, learns: bool, notes: &mut Vec<No
                 "no effect: units are chosen from the sizes"
             },
         ),
-        (!of_three && psi.curve_type != Curve::Invalid, "curve_type", "no effect: the protocol works in no group of a curve"),
+        (
+            !of_three && psi.curve_type != Curve::Invalid,
+            "curve_type",
+            "no effect: the protocol works in no group of a curve",
+        ),
         (!psi.preprocess_path.is_empty(), "preprocess_path", unbalanced),
         (!psi.ecdh_secret_key_path.is_empty(), "ecdh_secret_key_path", unbalanced),
         (psi.dppsi_params.is_some(), "dppsi_params", "no effect: it belongs to DP_PSI_2PC"),

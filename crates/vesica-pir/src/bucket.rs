@@ -81,7 +81,7 @@ impl Buckets {
         blake3::Hasher::new_keyed(&self.seed).update(key).finalize_xof().fill(&mut bytes);
         let below = |at: usize, bound: u64| {
             let number = u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-            (u128::from(number) * u128::from(bound) >> 64) as u64
+            ((u128::from(number) * u128::from(bound)) >> 64) as u64
         };
         let first = below(0, self.count);
         let second = if self.count == 1 { 0 } else { (first + 1 + below(8, self.count - 1)) % self.count };

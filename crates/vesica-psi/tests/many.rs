@@ -44,7 +44,7 @@ fn ways(parties: u8) -> Vec<(Option<u8>, Vec<u8>)> {
 /// Sets of so many parties, and what they are an example of.
 fn examples(parties: u64) -> Vec<(String, Vec<Vec<Digest>>)> {
     let sets = |name: &str, range: &dyn Fn(u64) -> (u64, u64)| {
-        (name.to_owned(), (0..parties).map(|i| range(i)).map(|(from, to)| digests(from, to)).collect())
+        (name.to_owned(), (0..parties).map(range).map(|(from, to)| digests(from, to)).collect())
     };
     let mut all = vec![
         sets("all empty", &|_| (0, 0)),

@@ -238,6 +238,9 @@ fn evaluate(
     Ok(outputs)
 }
 
+/// A record, or why it could not be decoded, which is told when the connection is closed.
+type Fetched = Result<Vec<u8>, Error>;
+
 /// The records at `indexes`, of which those that are none are fetched for the looks alone; and how many could not be fetched.
 fn fetch(
     plan: &AskPlan,
@@ -245,7 +248,7 @@ fn fetch(
     indexes: &[Option<u64>],
     counter: &mut Counter<'_>,
     ctl: &Control,
-) -> Result<(Vec<Result<Vec<u8>, Error>>, u64), Error> {
+) -> Result<(Vec<Fetched>, u64), Error> {
     let scheme = Scheme::new(copied.offer.protocol, &copied.epoch)?;
     let (name, sizes, mut rng) = (copied.epoch.name(), scheme.sizes(), rng()?);
     let mut records = Vec::with_capacity(indexes.len());

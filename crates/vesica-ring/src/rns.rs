@@ -85,8 +85,14 @@ impl Basis {
     /// The time does not depend on the numbers.
     pub fn signed(&self, limbs: usize, numbers: &[i64]) -> Vec<u64> {
         assert_eq!(numbers.len(), self.n());
-        let residue = |p: u64| move |&x: &i64| (x as u64).wrapping_add(p & (x >> 63) as u64);
-        self.limbs[..limbs].iter().flat_map(|ntt| numbers.iter().map(residue(ntt.modulus().p()))).collect()
+        let mut out = vec![0; limbs * self.n()];
+        for (ntt, limb) in self.each(&mut out) {
+            let p = ntt.modulus().p();
+            for (out, &x) in limb.iter_mut().zip(numbers) {
+                *out = (x as u64).wrapping_add(p & (x >> 63) as u64);
+            }
+        }
+        out
     }
 
     /// Divides a polynomial in evaluation form by the prime of its last limb, which goes: (c - d)/q, where d is the
@@ -124,7 +130,13 @@ impl Basis {
 
     /// The polynomial whose values stand where `map` says ([`Basis::automorphism`]).
     pub fn permute(&self, map: &[u32], words: &[u64]) -> Vec<u64> {
-        words.chunks_exact(self.n()).flat_map(|limb| map.iter().map(|&k| limb[k as usize])).collect()
+        let mut out = vec![0; words.len()];
+        for (from, to) in words.chunks_exact(self.n()).zip(out.chunks_exact_mut(self.n())) {
+            for (to, &k) in to.iter_mut().zip(map) {
+                *to = from[k as usize];
+            }
+        }
+        out
     }
 }
 

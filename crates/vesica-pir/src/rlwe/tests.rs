@@ -145,6 +145,28 @@ fn plans_are_those_of_the_design() {
     assert_eq!(shape(Preset::Fast, 1 << 20, 288).plan, Plan::Fold);
 }
 
+/// The bytes of docs/src/protocols/bfv-pir.md.
+#[test]
+fn messages_are_as_long_as_the_page_says() {
+    let (fast, seed) = ((Scheme::Bgv, Preset::Fast), (Scheme::Bgv, Preset::Seed));
+    let page = [
+        (fast, 1000, 2, 12_816, 6_147),
+        (fast, 10_000, 2, 64_016, 6_147),
+        (fast, 10_000, 256, 384_016, 18_944),
+        (fast, 1 << 18, 288, 435_216, 18_944),
+        (seed, 1000, 2, 51_216, 48_128),
+        (seed, 10_000, 2, 102_416, 48_128),
+        (seed, 10_000, 256, 2_560_016, 48_128),
+        (CKKS, 1000, 8, 102_416, 102_400),
+        (CKKS, 10_000, 8, 307_216, 102_400),
+        (CKKS, 10_000, 256, 1_945_616, 102_400),
+    ];
+    for (kind, rows, width, query, answer) in page {
+        let sizes = open(kind, rows, width).unwrap().sizes();
+        assert_eq!((sizes.query, sizes.answer), (query, answer), "{kind:?}, {rows} x {width}");
+    }
+}
+
 #[test]
 fn real_numbers_come_back_to_seven_decimals() {
     for (rows, width) in [(1, 8), (100, 8), (10_000, 8), (1000, 256), (2, 65536)] {

@@ -39,9 +39,8 @@ pub use encode::LARGEST_REAL;
 
 use crate::{Pir, PirError, Records, Sizes, check_index};
 use encode::Encoding;
-use query::{Query, Selectors};
+use query::{Query, Selectors, due, fold, wrong};
 use shape::Shape;
-use vesica_he::rgsw::Bit;
 use vesica_he::rlwe::{Ciphertext, Rlwe as Ring, Secret as Key};
 use vesica_he::{HeError, bfv, bgv, unpack};
 use vesica_session::SessionRng;
@@ -192,28 +191,6 @@ impl Pir for RlwePir {
         };
         Ok(encoding.record(shape, parts.map(part).collect(), secret.at))
     }
-}
-
-/// Half as many rows: of each pair the one that the bit names. The last row of an odd number stays, because the bit is zero if
-/// it is the one that is wanted.
-fn fold(ring: &Ring, bit: &Bit, rows: Vec<Ciphertext>) -> Vec<Ciphertext> {
-    let mut rows = rows.into_iter();
-    let pair = || {
-        let x = rows.next()?;
-        Some(match rows.next() {
-            Some(y) => bit.choose(ring, x, y),
-            None => x,
-        })
-    };
-    std::iter::from_fn(pair).collect()
-}
-
-fn due(bytes: &[u8], expected: usize) -> Result<(), PirError> {
-    if bytes.len() == expected { Ok(()) } else { Err(wrong(HeError::Length { got: bytes.len(), expected })) }
-}
-
-fn wrong(why: HeError) -> PirError {
-    PirError::Message(why.to_string())
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use super::encode::{equal, selector_bits};
 use super::shape::Plan;
-use super::{Bit, Ciphertext, Key, RlwePir, Scheme, due, wrong};
+use super::{Ciphertext, HeError, Key, Ring, RlwePir, Scheme};
 use crate::PirError;
+use vesica_he::rgsw::Bit;
 use vesica_he::rlwe::SwitchKey;
 use vesica_he::sample::{PublicStream, SEED_BYTES};
 use vesica_he::{bfv, bgv};
@@ -122,4 +123,28 @@ impl Query {
         let bit = |rows| Bit::new(ring, rows, &keys[shape.levels()]);
         Selectors { bits: rows.chunks(DIGITS).map(bit).collect(), columns }
     }
+}
+
+/// Half as many rows: of each pair the one that the bit names. The last row of an odd number stays, because the bit is zero if
+/// it is the one that is wanted.
+pub(super) fn fold(ring: &Ring, bit: &Bit, rows: Vec<Ciphertext>) -> Vec<Ciphertext> {
+    let mut rows = rows.into_iter();
+    let pair = || {
+        let x = rows.next()?;
+        Some(match rows.next() {
+            Some(y) => bit.choose(ring, x, y),
+            None => x,
+        })
+    };
+    std::iter::from_fn(pair).collect()
+}
+
+/// Fails for a message of another length.
+pub(super) fn due(bytes: &[u8], expected: usize) -> Result<(), PirError> {
+    if bytes.len() == expected { Ok(()) } else { Err(wrong(HeError::Length { got: bytes.len(), expected })) }
+}
+
+/// What is wrong with a message.
+pub(super) fn wrong(why: HeError) -> PirError {
+    PirError::Message(why.to_string())
 }

@@ -316,15 +316,18 @@ impl Talk<'_> {
             self.allowed = self.allowed.saturating_sub(queries);
         } else if let Err(why) = self.leave(ch.peer().name(), keys)? {
             return self.refuse(ch, keys, &why);
+        } else {
+            // Noted before it is done. Where there is a function, this was noted when the keys were asked for.
+            self.note(What::Asked { keys })?;
         }
-        self.note(What::Asked { keys })?;
         messages::accept(ch)?;
         if desk.has_windows() {
             self.tell_of_window(ch, queries)?;
         }
         desk.answer(queries, ch, || self.answers.gate.enter())?;
-        self.answers.metrics.asked(keys, start.elapsed());
-        self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
+        let counted = if self.answers.function.is_some() { 0 } else { keys };
+        self.answers.metrics.asked(counted, start.elapsed());
+        self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })
     }
 
     /// A client says which window its queries are of, and which is the first of them. It is told how many queries of that window it made

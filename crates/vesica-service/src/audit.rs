@@ -66,6 +66,13 @@ pub enum What<'a> {
         /// How many.
         keys: u64,
     },
+    /// It has the records that it retrieved.
+    Retrieved {
+        /// How many.
+        records: u64,
+        /// How long that took.
+        seconds: f64,
+    },
     /// It has its answer.
     Answered {
         /// About how many keys.

@@ -318,7 +318,7 @@ mod tests {
     fn a_damaged_window_is_used_no_more() {
         let mut house = House::new();
         let mut kept = house.make();
-        for want in 0..200 {
+        for want in 0..90 {
             let intents = kept.decide(&[want], &mut house.rng).unwrap();
             kept.settle(&intents, &house.answers(&intents)).unwrap();
         }

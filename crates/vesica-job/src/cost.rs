@@ -170,7 +170,7 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
         Opened::Whole(protocol) => {
             let elements = protocol.elements();
             let threads = cores(plan.workers);
-            let list = List { keys: &keys, room: &memory::Memories, threads, advance: &|_| {} };
+            let list = List { keys: &keys, room: &memory::Memories, threads, advance: &|_| {}, same: &|_| Ok(true) };
             protocol.whole(&list, &mut lines, &mut rng)?;
             elements
         }

@@ -67,7 +67,7 @@ impl Job {
 
     fn whole(&self, side: impl Whole + 'static, place: u8, lines: &mut Lines, rng: &mut SessionRng) -> Result<u64> {
         let keys = &self.keys[usize::from(place)];
-        let list = List { keys, room: &Memories, threads: 1, advance: &|_| () };
+        let list = List { keys, room: &Memories, threads: 1, advance: &|_| (), same: &|_| Ok(true) };
         Ok(match Box::new(side).whole(&list, lines, rng)? {
             Found::Nothing => 0,
             Found::Count(n) => n,

@@ -16,8 +16,11 @@
 //! B's guarantee: K for one common key more is K + 1. Z is drawn so that this changes no probability by more than e^ε, but for two values
 //! of K that have probability δ each (vesica_params::dp::Pool). A's guarantee: an element of v tells by its answer whether one key is in
 //! X; q = 1/(1 + e^ε) makes either answer at most e^ε times as probable for the one as for the other, and δ is 0.
-//! Noise is drawn once: all chance comes from a seed that is fixed before the first message, and A's answers from that seed, B's list and
-//! which of it matches. Who runs again with the same seed and the same keys sends the same bytes. Who is asked with another list draws anew.
+//! Both hold against a party that follows the steps. An A that leaves the pool out of u sees |X ∩ Y| itself. A B that puts multiples of one
+//! element into v, and the same multiples of some of u into w, gets several answers about one key of A's.
+//! Noise is drawn once: all chance comes from a seed that is fixed before the first message, and the noise of A's answers from that seed and
+//! all that B sent. Who runs again with the same seed and the same keys sends the same bytes. Neither side lets the other one have a second
+//! try: where a run goes on after a break, A answers only to the same v and w, and B only to the same u (`List::same`).
 //! Differs from the paper: B takes a random part of its keys there, so that A sees a count of the part. That protects nothing where few
 //! keys are common, and loses the others; the pool does neither. Where a job asks for the paper's form ([`Hide::Sample`]), B puts a fake in
 //! the place of each key that it leaves out, so that A sees neither how many these are nor another length. Orders are ascending ones of
@@ -25,12 +28,13 @@
 
 use crate::entries::Entries;
 pub use crate::entries::Hide;
+use crate::heard::Heard;
 use crate::marks::{self, Marking};
 use crate::masked::{Mask, PLACE, no_frames, nothing};
 use crate::noise::{bit, chance};
 use std::marker::PhantomData;
 use vesica_curve::{Dst, Group};
-use vesica_session::{Channel, Found, Lines, List, Result, SessionRng, Whole};
+use vesica_session::{Channel, Found, Lines, List, Misbehaviour, Result, SessionRng, Whole};
 use vesica_types::TagLen;
 use zeroize::Zeroizing;
 
@@ -80,8 +84,8 @@ impl<G: Group> Whole for Dp<G> {
         let list = &List { keys: &entries, ..*list };
         let tag_key = blake3::derive_key("vesica 2026 dp tag", &session);
         let mask = Mask::<G>::open(Dst::new(b"vesica-v1-dp"), tag_key, tag_len, frame, list, rng);
-        let ch = lines.peer()?;
-        if i_learn { self.b(&mask, &entries, ch, rng) } else { self.a(&mask, &seed, ch, rng) }
+        let ch = &mut Heard::new(lines.peer()?);
+        if i_learn { self.b(&mask, list, &entries, ch, rng) } else { self.a(&mask, list, &seed, ch, rng) }
     }
 }
 
@@ -92,7 +96,14 @@ impl<G: Group> Dp<G> {
         (keys + hide.extra(), peers_keys + hide.extra())
     }
 
-    fn a(&self, mask: &Mask<'_, G>, seed: &[u8; 32], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Found> {
+    fn a(
+        &self,
+        mask: &Mask<'_, G>,
+        list: &List<'_>,
+        seed: &[u8; 32],
+        ch: &mut Heard<'_>,
+        rng: &mut SessionRng,
+    ) -> Result<Found> {
         let (n_a, n_b) = self.lens();
         // 1. -> u;  <- v.  Keep { (T(a·v), place of v) }.
         ch.step("mask");
@@ -109,12 +120,21 @@ impl<G: Group> Dp<G> {
 
         // 3. -> for each v a bit: whether it matched, and with probability q the contrary.
         ch.step("answer");
-        let mut noise = chance("vesica 2026 dp answers", &common.hash(&z.hash(seed)?)?);
+        let asked = ch.hash();
+        once(list, asked, ch)?;
+        let mut noise = chance("vesica 2026 dp answers", blake3::keyed_hash(seed, &asked).as_bytes());
         common.send_as(ch, |matched| matched ^ bit(self.params.flip, &mut noise))?;
         Ok(Found::Nothing)
     }
 
-    fn b(&self, mask: &Mask<'_, G>, mine: &Entries<'_>, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Found> {
+    fn b(
+        &self,
+        mask: &Mask<'_, G>,
+        list: &List<'_>,
+        mine: &Entries<'_>,
+        ch: &mut Heard<'_>,
+        rng: &mut SessionRng,
+    ) -> Result<Found> {
         let (n_b, n_a) = self.lens();
         // 1. -> v;  <- u.  w := { T(b·u) }.
         ch.step("mask");
@@ -122,7 +142,8 @@ impl<G: Group> Dp<G> {
         ch.step("exchange");
         let w = mask.exchange(ch, mask.elements(&v), (n_a, false), nothing, rng)?;
 
-        // 2. -> w, sorted. All of u has arrived before any of it is sent.
+        // 2. -> w, sorted. All of u has arrived before any of it is sent, and is the u that came before a break.
+        once(list, ch.hash(), ch)?;
         ch.step("compare");
         mask.tags(&w).try_for_each(|tags| ch.send(&tags?))?;
         drop(w);
@@ -133,4 +154,12 @@ impl<G: Group> Dp<G> {
         let mut taken = mine.taken(self.params.keys);
         Ok(marked.those(mask, self.params.keys, |place| taken.is(place))?.found())
     }
+}
+
+/// Sees that a peer asks for one answer with this run's noise: it may ask for it again after a break, and for no other one.
+///
+/// Why: if A's u lacked one element the second time, K would show whether that element's key is common, since Z is the same.
+fn once(list: &List<'_>, asked: [u8; 32], ch: &dyn Channel) -> Result<()> {
+    let again = "after a break it sent another list than before, to be answered with the same noise; it can only begin anew, and pay for it";
+    if (list.same)(asked)? { Ok(()) } else { Err(ch.accuse(Misbehaviour::Contradiction(again))) }
 }

@@ -9,6 +9,7 @@ pub mod ecdh;
 pub mod ecdh3;
 mod entries;
 pub mod hash;
+mod heard;
 pub mod ideal;
 pub mod kmprt17;
 pub mod many;

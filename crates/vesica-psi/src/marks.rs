@@ -68,11 +68,6 @@ impl Marked {
         Ok(())
     }
 
-    /// A hash of which items are marked, under a key.
-    pub fn hash(&self, key: &[u8; 32]) -> Result<[u8; 32]> {
-        self.places.hash(key)
-    }
-
     /// The marked items that `keep` says yes to, which it is asked for in ascending order: as marks in a list of `len` items, of which they
     /// must be.
     pub fn those<G: Group>(self, mask: &Mask<'_, G>, len: u64, mut keep: impl FnMut(u64) -> bool) -> Result<Self> {
@@ -165,7 +160,7 @@ mod tests {
     /// Calls `work` with a mask whose frames have eight items.
     fn with<T>(work: impl FnOnce(&Mask<'_, Curve25519>) -> Result<T>) -> Result<T> {
         let keys: Vec<Digest> = digests(0, 0);
-        let list = List { keys: &keys, room: &Memories, threads: 1, advance: &|_| () };
+        let list = List { keys: &keys, room: &Memories, threads: 1, advance: &|_| (), same: &|_| Ok(true) };
         let tag_len = TagLen::new(10).unwrap();
         work(&Mask::open(Dst::new(b"test"), [0; 32], tag_len, 8, &list, &mut fixed_rng(1)))
     }

@@ -7,11 +7,12 @@ use sides::{FRAME, POOL, SESSION};
 use std::collections::BTreeSet;
 use vesica_curve::{Blind, Curve25519, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use vesica_params::dp::{flip, fraction, probability};
-use vesica_psi::dp::Hide;
+use vesica_psi::dp::{Dp, Hide, Params};
 use vesica_psi::ideal;
-use vesica_session::{Fault, Lines, SessionRng};
+use vesica_session::memory::Memories;
+use vesica_session::{Fault, Lines, List, SessionRng, Whole};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, fixed_rng, recorded, set_pairs, two, two_with};
-use vesica_types::Digest;
+use vesica_types::{Digest, TagLen};
 use zeroize::Zeroizing;
 
 fn pool() -> Hide {
@@ -227,9 +228,13 @@ fn messages_say_nothing_by_their_lengths() {
 
 /// Everything that a side sends, and what both find, with these coins of alice and bob.
 fn run(xs: &[Digest], ys: &[Digest], coins: [u64; 2]) -> (Vec<Message>, Vec<u64>) {
+    run_with(xs, ys, coins, flip(0.5))
+}
+
+/// The same, with answers that are untrue with this probability, in 2^128ths.
+fn run_with(xs: &[Digest], ys: &[Digest], coins: [u64; 2], flip: u128) -> (Vec<Message>, Vec<u64>) {
     let (n, m) = (xs.len(), ys.len());
-    let side =
-        |keys: &[Digest], lens, learns| sides::dp::<Ristretto255>(keys.to_vec(), lens, learns, flip(0.5), pool());
+    let side = |keys: &[Digest], lens, learns| sides::dp::<Ristretto255>(keys.to_vec(), lens, learns, flip, pool());
     let ((_, seen), (found, _)) = recorded(
         |lines, _| side(xs, (n, m), false)(lines, &mut rng(coins[0])).unwrap(),
         |lines, _| side(ys, (m, n), true)(lines, &mut rng(coins[1])).unwrap().unwrap(),
@@ -252,8 +257,13 @@ fn answers(messages: &[Message]) -> Vec<Vec<u8>> {
     messages[messages.len() - 5..].iter().map(|message| message.bytes.clone()).collect()
 }
 
-/// Bob is told a function of his own list, of which of it is common, of the number of alice's keys and of her noise. Her other keys are not
-/// in it. If another part of his list is common, the noise is another too: the difference of two answers does not show what changed.
+/// In how many answers two runs differ.
+fn differ(a: &[Vec<u8>], b: &[Vec<u8>]) -> u32 {
+    a.concat().iter().zip(b.concat()).map(|(a, b)| (a ^ b).count_ones()).sum()
+}
+
+/// Bob is told a function of his own list, of which of it is common, and of noise. Alice's other keys are not in it. Whatever is another in
+/// her list or in the intersection, the noise is another too: the difference of two answers does not show what changed.
 #[test]
 fn the_answers_are_a_function_of_the_intersection() {
     let xs = |common: u64, others: u64| {
@@ -261,13 +271,91 @@ fn the_answers_are_a_function_of_the_intersection() {
         keys.sort_unstable();
         keys
     };
-    let of = |common, others| answers(&run(&xs(common, others), &digests(0, 30), [1, 2]).0);
-    let first = of(15, 1);
-    assert!([2, 3, 4].iter().all(|&others| of(15, others) == first));
-    let other = of(16, 1);
-    let differ: u32 = first.concat().iter().zip(other.concat()).map(|(a, b)| (a ^ b).count_ones()).sum();
-    // Of 36 answers, each untrue with probability 0.38, about 17 differ and not one.
-    assert!((6..30).contains(&differ), "{differ}");
+    let of = |common, others, q| answers(&run_with(&xs(common, others), &digests(0, 30), [1, 2], q).0);
+    let true_ones = of(15, 1, 0);
+    assert!([2, 3, 4].iter().all(|&others| of(15, others, 0) == true_ones) && differ(&of(16, 1, 0), &true_ones) == 1);
+    let first = of(15, 1, flip(0.5));
+    for (common, others) in [(15, 2), (15, 3), (16, 1)] {
+        // Of 36 answers, each untrue with probability 0.38, about 17 differ, and neither none nor one.
+        let differ = differ(&of(common, others, flip(0.5)), &first);
+        assert!((6..30).contains(&differ), "{common} {others}: {differ}");
+    }
+}
+
+/// Alice's answers to what a bob sends who says these words, whatever she says, with the same coins of hers each time.
+fn asked(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let ((_, seen), _) = recorded(
+        |lines, _| {
+            let side = sides::dp::<Ristretto255>(digests(0, 40), (40, 30), false, flip(0.5), Hide::Pool(vec![1]));
+            side(lines, &mut rng(1)).unwrap()
+        },
+        |lines, _| {
+            let ch = lines.peer().unwrap();
+            let (list, tags) = words.split_at(4);
+            // Her list is five messages: one for each of his, and one more.
+            for word in list {
+                ch.send(word).unwrap();
+                ch.recv(1 << 20).unwrap();
+            }
+            ch.recv(1 << 20).unwrap();
+            tags.iter().for_each(|word| ch.send(word).unwrap());
+            (0..4).for_each(|_| drop(ch.recv(1 << 20).unwrap()));
+        },
+    );
+    seen[seen.len() - 4..].iter().map(|message| message.bytes.clone()).collect()
+}
+
+/// A bob who deviates sends the same list twice, and the second time one other tag, which matches none of his. If he got the same noise,
+/// equal answers would tell him that the tag which he left out matched none either: which of alice's keys are not his.
+#[test]
+fn the_noise_belongs_to_one_list_with_one_list_of_tags() {
+    let side = |keys, lens, learns| sides::dp::<Ristretto255>(keys, lens, learns, flip(0.5), Hide::Pool(vec![1]));
+    let ((_, seen), _) = recorded(
+        |lines, _| side(digests(0, 40), (40, 30), false)(lines, &mut rng(1)).unwrap(),
+        |lines, _| side(digests(100, 130), (30, 40), true)(lines, &mut rng(2)).unwrap(),
+    );
+    let words: Vec<Vec<u8>> =
+        seen.iter().filter(|message| !message.sent).map(|message| message.bytes.clone()).collect();
+    let first = asked(&words);
+    assert_eq!(asked(&words), first);
+    let mut other = words.clone();
+    let last = other.last_mut().unwrap();
+    let tag = last.len() - 10;
+    last[tag..].fill(0xff);
+    let differ = differ(&asked(&other), &first);
+    // Of 30 answers, each untrue with probability 0.38, about 14 differ.
+    assert!((4..26).contains(&differ), "{differ}");
+}
+
+/// A party that is asked for a second answer with one run's noise names the peer, before it says anything that this noise hides.
+#[test]
+fn a_second_question_is_refused() {
+    for alice_learns in [false, true] {
+        let (n, m) = (20, 30);
+        let ((refused, sent), _) = recorded(
+            |lines, rng| {
+                let keys = digests(0, n);
+                let tag_len = TagLen::new(10).unwrap();
+                let (flip, hide) = (flip(1.0), pool());
+                let params = Params {
+                    session: SESSION,
+                    tag_len,
+                    keys: n,
+                    peers_keys: m,
+                    i_learn: alice_learns,
+                    flip,
+                    hide,
+                    frame: FRAME,
+                };
+                let list = List { keys: &keys, room: &Memories, threads: 1, advance: &|_| (), same: &|_| Ok(false) };
+                Box::new(Dp::<Curve25519>::open(params)).whole(&list, lines, rng).err().unwrap()
+            },
+            sides::dp::<Curve25519>(digests(0, m), (m as usize, n as usize), !alice_learns, flip(1.0), pool()),
+        );
+        assert_eq!(refused.fault(), Fault::Peer);
+        assert!(refused.to_string().contains("bob") && refused.to_string().contains("after a break"), "{refused}");
+        assert_eq!(sent.iter().filter(|message| message.sent).count(), (n as usize + 6).div_ceil(FRAME));
+    }
 }
 
 /// What alice gets of her own list does not depend on bob's keys; and of his list she sees how many match and no more.

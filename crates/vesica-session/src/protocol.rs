@@ -104,6 +104,9 @@ pub struct List<'a> {
     pub threads: usize,
     /// Is told of each batch of elements that were worked on.
     pub advance: &'a (dyn Fn(u64) + Sync),
+    /// Is asked before an answer with noise that is drawn once for the run, and is given a hash of what the answer is to: whether no
+    /// other hash was given before, in this attempt at the run or in an earlier one. On return the hash is kept for good.
+    pub same: &'a (dyn Fn([u8; 32]) -> Result<bool> + Sync),
 }
 
 /// A party's distinct keys of the whole job.

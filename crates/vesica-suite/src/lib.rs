@@ -409,7 +409,7 @@ mod tests {
                 panic!("it is opened as it is cut")
             };
             let keys = &keys[usize::from(place)];
-            let list = List { keys, room: &Memories, threads: 1, advance: &|_| () };
+            let list = List { keys, room: &Memories, threads: 1, advance: &|_| (), same: &|_| Ok(true) };
             side.whole(&list, &mut lines, &mut rng).unwrap()
         };
         std::thread::scope(|scope| {

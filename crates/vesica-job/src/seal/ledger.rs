@@ -24,7 +24,7 @@ use vesica_table::{Spill, Spilled};
 use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format.
-pub const KIND: &[u8; 15] = b"vesica ledger 6";
+pub const KIND: &[u8; 15] = b"vesica ledger 7";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -52,6 +52,8 @@ pub struct Ledger {
     start: Option<Start>,
     /// How many keys are common, where that is all that is learned.
     counted: Option<u64>,
+    /// A hash of what a peer was answered to with the run's noise.
+    asked: Option<[u8; 32]>,
     over: bool,
     answers: Answers,
     done: BTreeMap<UnitId, Done>,
@@ -76,6 +78,7 @@ impl Ledger {
         Self {
             start: None,
             counted: None,
+            asked: None,
             over: false,
             answers: Answers::default(),
             done: BTreeMap::new(),
@@ -113,6 +116,10 @@ impl Ledger {
                 (1.., Record::Start(start)) if start.sizes.keys.len() == plan.parties.len() => ledger.begin(start),
                 (1.., Record::Count(keys)) if ledger.start.is_some() => {
                     ledger.counted = Some(keys);
+                    Ok(())
+                }
+                (1.., Record::Asked(hash)) if ledger.start.is_some() => {
+                    ledger.asked = Some(hash);
                     Ok(())
                 }
                 (1.., Record::Unit(id, digest, matches))
@@ -186,6 +193,7 @@ impl Ledger {
         self.pairs = vec![0; PARTS];
         self.start = Some(start);
         self.counted = None;
+        self.asked = None;
         self.done.clear();
         Ok(())
     }
@@ -240,6 +248,19 @@ impl Ledger {
             self.counted = Some(keys);
         }
         Ok(())
+    }
+
+    /// A peer asks for an answer with the run's noise, to what this is a hash of: whether it never asked about anything else in this run.
+    /// On return the hash is kept for good.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn asked(&mut self, hash: [u8; 32]) -> Result<bool, JobError> {
+        if self.asked.is_none() {
+            self.append(&Record::Asked(hash))?;
+            self.asked = Some(hash);
+        }
+        Ok(self.asked == Some(hash))
     }
 
     /// The run is over: this side has all that it needs of the peer, and begins no other run.
@@ -388,6 +409,23 @@ mod tests {
         open(&plan).unwrap().start(again.clone()).unwrap();
         let ledger = open(&plan).unwrap();
         assert_eq!((ledger.started(), ledger.len()), (Some(&again), 0));
+    }
+
+    /// Of one run's noise there is one answer, in however many attempts. Another run has other noise.
+    #[test]
+    fn what_was_asked_first_may_be_asked_again_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        written(&plan);
+        let mut ledger = open(&plan).unwrap();
+        assert!(ledger.asked([1; 32]).unwrap() && ledger.asked([1; 32]).unwrap() && !ledger.asked([2; 32]).unwrap());
+        drop(ledger);
+        let mut again = open(&plan).unwrap();
+        assert!(!again.asked([2; 32]).unwrap() && again.asked([1; 32]).unwrap());
+        again.start(Start { salt: [8; 32], ..start() }).unwrap();
+        assert!(again.asked([2; 32]).unwrap());
+        drop(again);
+        assert!(!open(&plan).unwrap().asked([1; 32]).unwrap());
     }
 
     /// Nothing that a peer could see tells the second result from the first.

@@ -93,6 +93,8 @@ pub enum Record {
     Unit(UnitId, [u8; 32], Vec<Match>),
     /// How many keys are common.
     Count(u64),
+    /// A hash of what a peer was answered to with the run's noise.
+    Asked([u8; 32]),
 }
 
 impl Record {
@@ -109,6 +111,7 @@ impl Record {
                 [&[3], [missing, at_once].map(|n| n.to_le_bytes()).as_flattened()].concat()
             }
             Record::Count(keys) => [&[4], keys.to_le_bytes().as_slice()].concat(),
+            Record::Asked(hash) => [&[5], hash.as_slice()].concat(),
             Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
@@ -155,6 +158,7 @@ impl Record {
                 Some(Record::Attempt(Attempt { missing, at_once }))
             }
             4 => numbers(rest)?.try_into().ok().map(|[keys]: [u64; 1]| Record::Count(keys)),
+            5 => rest.try_into().ok().map(Record::Asked),
             _ => None,
         }
     }

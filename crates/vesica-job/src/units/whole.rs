@@ -7,6 +7,7 @@ use crate::units::cut::Units;
 use crate::units::found::{Match, matches};
 use crate::units::work::Work;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_session::{Error, Found, Keys, LISTS, List, Meter, Result, Room, SessionRng, Sorted, Sorter, Whole};
 use vesica_spec::{Plan, Share};
@@ -33,9 +34,13 @@ pub fn run(
         let worked = worked.fetch_add(elements, Ordering::Relaxed) + elements;
         ctl.event(Event::Done(worked));
     };
-    let list = List { keys: &InOrder { units, ctl }, room: &room, threads: cores(plan.workers), advance: &advance };
+    let ledger = Mutex::new(ledger);
+    let same = |hash| ledger.lock().expect("no thread panics").asked(hash).map_err(stored);
+    let (keys, threads) = (InOrder { units, ctl }, cores(plan.workers));
+    let list = List { keys: &keys, room: &room, threads, advance: &advance, same: &same };
     let mut lines = peers.line("whole")?;
     let found = protocol.whole(&list, &mut lines, rng)?;
+    let ledger = ledger.into_inner().expect("no thread panics");
     let mut meter = Meter::default();
     lines.all().for_each(|ch| meter.merge(&ch.meter()));
     match found {

@@ -189,7 +189,7 @@ pub fn whole(side: impl Whole + 'static, keys: Vec<Digest>, lines: &mut Lines, r
         done.fetch_add(n, Ordering::Relaxed);
     };
     let room = Counting::default();
-    let list = List { keys: &keys, room: &room, threads: 3, advance: &advance };
+    let list = List { keys: &keys, room: &room, threads: 3, advance: &advance, same: &|_| Ok(true) };
     let found = Box::new(side).whole(&list, lines, rng)?;
     assert_eq!(done.into_inner(), elements);
     assert!(room.most.into_inner() <= LISTS, "more lists at once than a job has memory for");

@@ -20,7 +20,7 @@
 //!
 //! One base serves many calls, each with an id of its own: the leaves of a call are AES of its id under the base's leaves,
 //! so calls are independent as far as anyone can tell who lacks a leaf, and the one that S lacks stays the same, Δ's. That
-//! is many extensions under one Δ, as always in OT extension; a check that fails ends the run, so a malicious receiver
+//! is many extensions under one Δ, as always in OT extension; a check that fails ends all of them, so a malicious receiver
 //! that guesses k bits of Δ, in however many calls, gets on with probability 2^-k (`vole` says what that is worth). An id cannot be used twice.
 
 use crate::code::Pool;
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     /// Names the base: a digest of the base OTs' transcript.
     session: [u8; 32],
     used: Mutex<BTreeSet<u64>>,
+    /// Whether a check has failed.
+    failed: Mutex<bool>,
 }
 
 /// The receiver's part of some correlated transfers.
@@ -142,9 +144,8 @@ impl Sender {
             let u = Block::from_le_bytes(answer.as_chunks().0[0]);
             let mut v = hash_columns(chi, made.columns.chunks(WIDTH * BATCH), WIDTH, blocks);
             (0..).zip(v.iter_mut()).for_each(|(i, w)| *w ^= u & Block::mask(self.delta.0 >> i & 1 == 1));
-            if answer[Block::BYTES..] != *digest(&v).as_bytes() {
-                return Err(contradiction(ch, "the corrections of its OT extension contradict each other"));
-            }
+            let right = answer[Block::BYTES..] == *digest(&v).as_bytes();
+            shared.judge(right, ch, "the corrections of its OT extension contradict each other")?;
         }
         Ok(made.rows(n))
     }
@@ -277,7 +278,15 @@ impl Receiver {
 impl Shared {
     pub(crate) fn new(security: Security, fold: usize, width: usize, session: [u8; 32]) -> Self {
         assert!(matches!(fold, 1 | 2 | 4 | 8) && width.is_multiple_of(fold), "a fold of {fold} for {width} bits");
-        Self { leaves: Zeroizing::default(), fold, security, width, session, used: Mutex::default() }
+        Self {
+            leaves: Zeroizing::default(),
+            fold,
+            security,
+            width,
+            session,
+            used: Mutex::default(),
+            failed: Mutex::default(),
+        }
     }
 
     pub(crate) fn trees(&self) -> usize {
@@ -301,6 +310,14 @@ impl Shared {
         } else {
             Err(Error::Bug(format!("correlation {id} was asked for twice")))
         }
+    }
+
+    /// Ends a check that came out `right` or not. One that failed fails all that end after it: calls that run at once have one Δ, and a
+    /// peer could else try another guess of Δ's bits in each of them. So guesses are judged as if one call came after the other.
+    pub(crate) fn judge(&self, right: bool, ch: &dyn Channel, what: &'static str) -> Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed |= !right;
+        if *failed { Err(contradiction(ch, what)) } else { Ok(()) }
     }
 
     /// The key is fixed after everything that it hashes was seeded, and each use has its own.

@@ -22,11 +22,12 @@
 //! Differs from the papers: the receiver's words are not random but chosen, which saves a message; hashes are polynomials over
 //! GF(2^128), and V's hashes travel as a digest.
 //!
-//! One opening serves many calls, each with an id of its own, as in [`crate::softspoken`].
+//! One opening serves many calls, each with an id of its own, as in [`crate::softspoken`]. Once a check has failed no other call passes
+//! its own, however many run at once: a receiver cannot try a guess in each of them.
 
 use crate::bch::{BATCH, Bch, STEP, turn};
 use crate::softspoken::{self, FOLD, Shared, Streams, batches, digest, expand, expand_but_one, hash_columns};
-use crate::{SecretBlocks, Security, contradiction, pack, receive_blocks};
+use crate::{SecretBlocks, Security, pack, receive_blocks};
 use std::sync::Arc;
 use subtle::Choice;
 use vesica_block::{Block, Row, large};
@@ -134,9 +135,8 @@ impl Sender {
             for (i, &bit) in self.delta.iter().enumerate() {
                 v[plane(length, i)] ^= word[i / FOLD] & Block::mask(bit);
             }
-            if theirs != digest(&v).as_bytes() {
-                return Err(contradiction(ch, "the rows of its OT extension are no words of the code"));
-            }
+            let right = theirs == digest(&v).as_bytes();
+            shared.judge(right, ch, "the rows of its OT extension are no words of the code")?;
         }
         Ok(made.rows(n))
     }
@@ -433,6 +433,28 @@ mod tests {
         let (delta, w, want) = spoiled(Security::SemiHonest, Attack::Flip(8 * 16 * 8 * 7 + 3), 2).unwrap();
         let wrong: Vec<usize> = (0..1000).filter(|&j| w[j] != want[j]).collect();
         assert_eq!(wrong, if bits(&delta, 7) { vec![3] } else { vec![] });
+    }
+
+    /// Two calls at once: after the one has failed its check, the other one fails too, though its words are right.
+    #[test]
+    fn after_a_check_that_failed_no_call_goes_on() {
+        let (sent, _) = two_with(
+            |lines, rng| {
+                let base = Sender::open(&NARROW, Security::Malicious, lines.peer()?, rng)?;
+                let wrong = base.extend::<12>(0, 300, lines.peer()?, rng).err();
+                let right = base.extend::<12>(1, 300, lines.peer()?, rng).err();
+                Ok::<_, Error>((wrong, right))
+            },
+            |lines, rng| {
+                let base = Receiver::open(&NARROW, Security::Malicious, lines.peer()?, rng)?;
+                base.extend::<2, 12>(0, &messages(300), lines.peer()?, rng)?;
+                base.extend::<2, 12>(1, &messages(300), lines.peer()?, rng)
+            },
+            // The answer to the first challenge.
+            |channel| Box::new(Hostile::new(channel, Attack::Flip(0), 4)),
+        );
+        let (wrong, right) = sent.unwrap();
+        assert_eq!([wrong, right].map(|error| error.map(|error| error.fault())), [Some(Fault::Peer); 2]);
     }
 
     /// What is secret of either side wipes itself.

@@ -16,6 +16,7 @@ pub mod mini;
 pub mod ot;
 mod outer;
 pub mod rfc9497;
+mod rows;
 pub mod vole;
 
 use vesica_block::Block;

@@ -21,14 +21,15 @@
 //! of [Roy22]; H1 and H2 keyed by the run and the unit; tags of 128 bits at most.
 
 use crate::vole::{Shape, store};
-use crate::{Oprf, Prf, Receiver, Sender};
+use crate::{Oprf, Prf, Receiver, Sender, rows};
 use std::sync::Arc;
 use vesica_block::blake::{self, Message};
 use vesica_block::{Block, Row};
 use vesica_okvs::{Okvs, Paxos};
 use vesica_ot::Security;
 use vesica_ot::bch::Bch;
-use vesica_ot::subspace::{self, SecretRows};
+use vesica_ot::folded::SecretRows;
+use vesica_ot::subspace;
 use vesica_params::bch::BchSet;
 use vesica_params::okvs::PaxosShape;
 use vesica_session::{Channel, Result, SessionRng};
@@ -162,11 +163,7 @@ impl<const K: usize, const W: usize, const R: usize> Prf for OtKey<K, W, R> {
             self.okvs.decode(ys, &self.rows, &mut decoded);
             let mut rows = Zeroizing::new(decoded);
             let words: Vec<Row<W>> = self.code.words(&self.hashes.inner::<K>(ys));
-            for (row, word) in rows.iter_mut().zip(words) {
-                for (row, delta) in row.0.chunks_exact_mut(W).zip(self.delta.0.chunks_exact(W)) {
-                    row.iter_mut().zip(word.0).zip(delta).for_each(|((row, word), delta)| *row ^= word & delta);
-                }
-            }
+            rows.iter_mut().zip(&words).for_each(|(row, word)| rows::shift(row, word, &self.delta));
             self.hashes.outer(&rows, ys, values);
         }
     }
@@ -211,18 +208,7 @@ impl Hashes {
 
     /// H2: appends a value for each row and its key.
     fn outer<const R: usize>(&self, rows: &[Row<R>], xs: &[Digest], values: &mut Vec<Block>) {
-        let len = Row::<R>::BYTES + xs.first().map_or(16, |x| x.0.len());
-        let mut messages = Zeroizing::new(vec![0; HASHED * len]);
-        let mut hashes = [[0; 32]; HASHED];
-        for (rows, xs) in rows.chunks(HASHED).zip(xs.chunks(HASHED)) {
-            for ((message, row), x) in messages.chunks_exact_mut(len).zip(rows).zip(xs) {
-                let (front, back) = message.split_at_mut(Row::<R>::BYTES);
-                row.write_to(front);
-                back.copy_from_slice(&x.0);
-            }
-            blake::keyed_rows(&self.outer, &messages[..xs.len() * len], len, &mut hashes);
-            values.extend(hashes[..xs.len()].iter().map(|hash| Block::from_le_bytes(hash.as_chunks().0[0])));
-        }
+        rows::hash(&self.outer, rows, xs.iter().map(|x| x.0), values);
     }
 }
 

@@ -16,6 +16,7 @@ mod backend;
 pub mod base;
 pub mod bch;
 pub mod code;
+pub mod folded;
 pub mod ideal;
 pub mod pprf;
 pub mod softspoken;

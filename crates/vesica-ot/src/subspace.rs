@@ -1,55 +1,45 @@
 //! Correlated rows of a linear code: one party chooses a word for each row, the other holds a secret that separates words.
 //!
 //! [Roy22] Roy, "SoftSpokenOT: quieter OT extension from small-field silent VOLE in the Minicrypt model", CRYPTO 2022, eprint
-//! 2022/192: the small-field VOLE (Figure 5), its trees with their check (Figures 13 and 14), and the subspace VOLE with its
-//! consistency check (Figures 7 and 8), here for a code of distance d = 32 and a fold of 4. Words in place of bits are those of
-//! [OOS17] Orrù, Orsini, Scholl, "Actively secure 1-out-of-N OT extension with application to private set intersection", CT-RSA
-//! 2017, eprint 2016/933.
+//! 2022/192: the subspace VOLE with its consistency check (Figures 7 and 8), here for a code of distance d = 32 and a fold of 4.
+//! Words in place of bits are those of [OOS17] Orrù, Orsini, Scholl, "Actively secure 1-out-of-N OT extension with application to
+//! private set intersection", CT-RSA 2017, eprint 2016/933.
 //!
 //!   C       code, n places, k of them the message     code       D     the receiver's messages, a row each     messages
-//!   Δ       n secret elements of GF(2)^4              delta      V, W  W = V + C(D) ∘ Δ: a bit times an element    rows
-//!   u'      bits that the receiver's trees give       sums       E     C(D) + u'                               wire
+//!   Δ       n secret elements of GF(2)^4              words      V, W  W = V + C(D) ∘ Δ: a bit times an element    rows
 //!
-//! Opening: 1. 4·n random OTs: the sender gets, for each tree, the sibling of every node on the path to its own four bits of Δ.
-//! 2. R -> S: the sums of left and of right children of each level, under those keys; if malicious, also Roy's check.
-//! Extending: 1. R -> S: E.   Malicious: 2. S -> R: χ.   3. R -> S: the hash of D's columns by χ, and a digest of the hashes of
-//! V's columns; S compares with those of W, corrected by the code's word of hashes.
+//! Extending: 1. R -> S: C(D), hidden, as in [`crate::folded`].   Malicious: 2. S -> R: χ.   3. R -> S: the hash of D's columns by
+//! χ, and a digest of the hashes of V's columns; S compares with those of W, corrected by the code's word of hashes.
 //! Why: two messages' words differ in 32 places, so rows at one and at the other are 128 unknown bits of Δ apart. A receiver
 //! whose rows are no words passes the check only if it guesses the four bits of Δ at every place where they are not; so what it gains
 //! in bits it pays in chances to go on. Soundness: blocks/2^128 for the hash, 2^-4 for each place. The hash of D is masked by
 //! a block of random rows, so that χ, which the sender chooses, shows nothing of D.
-//! Rounds: 1.5, then 1/2 (2 if malicious).   Bytes: 12 kB and 96·n (160·n if malicious), then n bits a row; 16·k + 48 more if malicious.
-//! Differs from the papers: the receiver's words are not random but chosen, which saves a message; hashes are polynomials over
-//! GF(2^128), and V's hashes travel as a digest.
+//! Rounds: 1.5, then 1/2 (2 if malicious).   Bytes: those of [`crate::folded`]; 16·k + 48 more if malicious.
+//! Differs from the papers: hashes are polynomials over GF(2^128), and V's hashes travel as a digest.
 //!
 //! One opening serves many calls, each with an id of its own, as in [`crate::softspoken`]. Once a check has failed no other call passes
 //! its own, however many run at once: a receiver cannot try a guess in each of them.
 
-use crate::bch::{BATCH, Bch, STEP, turn};
-use crate::softspoken::{self, FOLD, Shared, Streams, batches, digest, expand, expand_but_one, hash_columns};
+use crate::bch::{Bch, STEP};
+use crate::folded::{self, SecretRows, plane};
+use crate::softspoken::{FOLD, digest, hash_columns};
 use crate::{SecretBlocks, Security, pack, receive_blocks};
 use std::sync::Arc;
-use subtle::Choice;
-use vesica_block::{Block, Row, large};
+use vesica_block::{Block, Row};
 use vesica_params::bch::BchSet;
 use vesica_session::{Channel, Result, SessionRng};
 use zeroize::Zeroizing;
 
-/// Rows that are wiped when dropped.
-pub type SecretRows<const R: usize> = Zeroizing<Vec<Row<R>>>;
-
 /// The side that holds Δ.
 pub struct Sender {
     code: Arc<Bch>,
-    /// Bits of Δ: those of place i from 4·i on.
-    delta: Zeroizing<Vec<bool>>,
-    shared: Shared,
+    words: folded::Sender,
 }
 
 /// The side that chooses messages.
 pub struct Receiver {
     code: Bch,
-    shared: Shared,
+    words: folded::Receiver,
 }
 
 impl Sender {
@@ -58,23 +48,8 @@ impl Sender {
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(set: &'static BchSet, security: Security, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let width = FOLD * set.length;
-        // 1.
-        let base = softspoken::Receiver::open(security, FOLD, ch, rng)?;
-        let (choices, siblings) = base.random(0, width, ch)?;
-        let delta = (0..width).map(|i| choices[i / 128].0 >> (i % 128) & 1 == 0).collect();
-        let delta: Zeroizing<Vec<bool>> = Zeroizing::new(delta);
-        // 2. <- sums of every level but the first, then the check
-        let mut shared = Shared::new(security, FOLD, width, base.session());
-        let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
-        let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << FOLD));
-        for (g, message) in wire.chunks_exact(shared.tree_blocks()).enumerate() {
-            let path = |level| Choice::from(u8::from(delta[g * FOLD + level]));
-            let tree = expand_but_one(path, &siblings[g * FOLD..][..FOLD], message);
-            leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (FOLD - 1)..], ch)?);
-        }
-        shared.leaves = leaves;
-        Ok(Self { code: Arc::new(Bch::new(set)), delta, shared })
+        let words = folded::Sender::open(set.length, security, ch, rng)?;
+        Ok(Self { code: Arc::new(Bch::new(set)), words })
     }
 
     /// The code.
@@ -84,13 +59,7 @@ impl Sender {
 
     /// Δ as a row: what a row moves by if its word has a one at every place.
     pub fn delta<const R: usize>(&self) -> Zeroizing<Row<R>> {
-        let mut row = Zeroizing::new(Row::ZERO);
-        let n = self.code.length();
-        for (i, &bit) in self.delta.iter().enumerate() {
-            let at = plane(n, i);
-            row.0[at / 64] |= u64::from(bit) << (at % 64);
-        }
-        row
+        self.words.delta()
     }
 
     /// `n` rows of W.
@@ -107,36 +76,26 @@ impl Sender {
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<SecretRows<R>> {
-        let (shared, length, dimension) = (&self.shared, self.code.length(), self.code.dimension());
-        shared.claim(id)?;
-        let blocks = blocks(n, shared.security);
-        let mut made = Made::new(&self.code, shared.security, blocks);
-        let mut streams = Streams::new(shared, id, BATCH);
-        // 1. <- E, a message a batch
-        for (_, len) in batches(blocks, BATCH) {
-            let (columns, _) = streams.next(len);
-            let words = receive_blocks(ch, length * len)?;
-            for (i, column) in columns.chunks_exact_mut(len).enumerate() {
-                let chosen = Block::mask(self.delta[i]);
-                column.iter_mut().zip(&words[i / FOLD * len..][..len]).for_each(|(w, &e)| *w ^= e & chosen);
-            }
-            made.take(columns, len);
-        }
-        if shared.security == Security::Malicious {
+        let Self { code, words } = self;
+        let malicious = words.shared.security == Security::Malicious;
+        let blocks = blocks(n, words.shared.security);
+        // 1.
+        let made = words.made(id, blocks, malicious, ch)?;
+        if malicious {
             // 2. -> χ
             let chi = Block::from_le_bytes(rng.bytes());
             ch.send(&chi.to_le_bytes())?;
             // 3. <- hash of D's columns, digest of the hashes of V's
-            let answer = ch.recv_exact(dimension * Block::BYTES + 32)?;
-            let (message, theirs) = answer.split_at(dimension * Block::BYTES);
+            let answer = ch.recv_exact(code.dimension() * Block::BYTES + 32)?;
+            let (message, theirs) = answer.split_at(code.dimension() * Block::BYTES);
             let message = message.as_chunks().0.iter().map(|bytes| Block::from_le_bytes(*bytes));
             let word = self.word(message);
-            let mut v = made.hash(chi, blocks);
-            for (i, &bit) in self.delta.iter().enumerate() {
-                v[plane(length, i)] ^= word[i / FOLD] & Block::mask(bit);
+            let mut v = hash_columns(chi, made.kept(), FOLD * code.length(), blocks);
+            for (i, &bit) in words.delta.iter().enumerate() {
+                v[plane(code.length(), i)] ^= word[i / FOLD] & Block::mask(bit);
             }
             let right = theirs == digest(&v).as_bytes();
-            shared.judge(right, ch, "the rows of its OT extension are no words of the code")?;
+            words.shared.judge(right, ch, "the rows of its OT extension are no words of the code")?;
         }
         Ok(made.rows(n))
     }
@@ -156,21 +115,8 @@ impl Receiver {
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(set: &'static BchSet, security: Security, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let width = FOLD * set.length;
-        // 1.
-        let base = softspoken::Sender::open(security, FOLD, ch, rng)?;
-        let keys = base.random(0, width, ch, rng)?;
-        // 2. -> sums of every level but the first, then the check
-        let mut shared = Shared::new(security, FOLD, width, base.session());
-        let mut wire = Vec::with_capacity(shared.trees() * shared.tree_blocks());
-        let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << FOLD));
-        for keys in keys.chunks_exact(FOLD) {
-            let tree = expand(keys, &mut wire);
-            leaves.extend_from_slice(&shared.seeds(&tree, &mut wire));
-        }
-        ch.send(&pack(&wire))?;
-        shared.leaves = leaves;
-        Ok(Self { code: Bch::new(set), shared })
+        let words = folded::Receiver::open(set.length, security, ch, rng)?;
+        Ok(Self { code: Bch::new(set), words })
     }
 
     /// A row of V for each of the messages. Bits of a message beyond what a word says are passed over.
@@ -187,36 +133,31 @@ impl Receiver {
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<SecretRows<R>> {
-        let (shared, dimension) = (&self.shared, self.code.dimension());
-        shared.claim(id)?;
-        let malicious = shared.security == Security::Malicious;
-        let blocks = blocks(messages.len(), shared.security);
-        let mut made = Made::new(&self.code, shared.security, blocks);
-        let mut streams = Streams::new(shared, id, BATCH);
+        let Self { code, words } = self;
+        let dimension = code.dimension();
+        let malicious = words.shared.security == Security::Malicious;
+        let blocks = blocks(messages.len(), words.shared.security);
         let mut said: Vec<SecretBlocks> = Vec::new();
-        // 1. -> E, a message a batch
-        for (start, len) in batches(blocks, BATCH) {
+        // 1.
+        let made = words.made(id, blocks, malicious, ch, |start, len| {
             let here = messages.get(128 * start..).unwrap_or_default();
             let here = &here[..here.len().min(128 * len)];
-            let mut words = match malicious && start + len == blocks {
+            let words = Zeroizing::new(match malicious && start + len == blocks {
                 // The last block masks what the check says of the others.
-                true => self.code.columns(&masked(here, len, rng), len),
-                false => self.code.columns(here, len),
-            };
+                true => code.columns(&masked(here, len, rng), len),
+                false => code.columns(here, len),
+            });
             if malicious {
                 said.push(Zeroizing::new(words[..dimension * len].to_vec()));
             }
-            let (columns, sums) = streams.next(len);
-            words.iter_mut().zip(sums).for_each(|(e, &u)| *e ^= u);
-            ch.send(&pack(&words))?;
-            made.take(columns, len);
-        }
+            words
+        })?;
         if malicious {
             // 2. <- χ
             let chi = receive_blocks(ch, 1)?[0];
             // 3. -> hash of D's columns, digest of the hashes of V's
             let mut answer = pack(&hash_columns(chi, said.iter().map(|part| &part[..]), dimension, blocks));
-            answer.extend(digest(&made.hash(chi, blocks)).as_bytes());
+            answer.extend(digest(&hash_columns(chi, made.kept(), FOLD * code.length(), blocks)).as_bytes());
             ch.send(&answer)?;
         }
         Ok(made.rows(messages.len()))
@@ -236,63 +177,6 @@ fn masked<const K: usize>(messages: &[Row<K>], len: usize, rng: &mut SessionRng)
 /// Blocks of a column for n rows; against a malicious receiver, one more, which masks the hash of D.
 fn blocks(n: usize, security: Security) -> usize {
     (n.div_ceil(128).max(1) + usize::from(security == Security::Malicious)).next_multiple_of(STEP)
-}
-
-/// Where column `i` of the trees stands in a row: the first bits of all places, then the second ones, and so on.
-fn plane(length: usize, i: usize) -> usize {
-    i % FOLD * length + i / FOLD
-}
-
-/// What an extension has made so far.
-struct Made<const R: usize> {
-    rows: SecretRows<R>,
-    /// The columns, batch after batch, if they are to be hashed before they become rows.
-    kept: SecretBlocks,
-    keep: bool,
-    /// Places of a word.
-    length: usize,
-    /// Memory for a batch.
-    batch: SecretBlocks,
-}
-
-impl<const R: usize> Made<R> {
-    fn new(code: &Bch, security: Security, blocks: usize) -> Self {
-        let length = code.length();
-        assert_eq!(64 * R, FOLD * length, "bits of a row");
-        let mut rows = Zeroizing::new(Vec::new());
-        large::reserve(&mut *rows, 128 * blocks);
-        let batch = Zeroizing::new(vec![Block::ZERO; FOLD * length * BATCH]);
-        let (keep, mut kept) = (security == Security::Malicious, Zeroizing::new(Vec::new()));
-        large::reserve(&mut *kept, if keep { FOLD * length * blocks } else { 0 });
-        Self { rows, kept, keep, length, batch }
-    }
-
-    /// Takes `len` blocks of every column.
-    fn take(&mut self, columns: &[Block], len: usize) {
-        for (i, column) in columns.chunks_exact(len).enumerate() {
-            self.batch[plane(self.length, i) * len..][..len].copy_from_slice(column);
-        }
-        let batch = &self.batch[..columns.len()];
-        if self.keep {
-            self.kept.extend_from_slice(batch);
-        } else {
-            turn(batch, len, &mut self.rows);
-        }
-    }
-
-    /// The hashes of all columns.
-    fn hash(&self, chi: Block, blocks: usize) -> SecretBlocks {
-        hash_columns(chi, self.kept.chunks(self.batch.len()), FOLD * self.length, blocks)
-    }
-
-    /// The first n rows.
-    fn rows(mut self, n: usize) -> SecretRows<R> {
-        for batch in self.kept.chunks(self.batch.len()) {
-            turn(batch, batch.len() / (FOLD * self.length), &mut self.rows);
-        }
-        self.rows.truncate(n);
-        self.rows
-    }
 }
 
 #[cfg(test)]
@@ -464,13 +348,13 @@ mod tests {
         two(
             |lines, rng| {
                 let base = Sender::open(&NARROW, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap();
-                wiped_when_dropped(&base.delta);
-                wiped_when_dropped(&base.shared.leaves);
+                wiped_when_dropped(&base.words.delta);
+                wiped_when_dropped(&base.words.shared.leaves);
                 wiped_when_dropped(&base.extend::<12>(0, 1, lines.peer().unwrap(), rng).unwrap());
             },
             |lines, rng| {
                 let base = Receiver::open(&NARROW, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap();
-                wiped_when_dropped(&base.shared.leaves);
+                wiped_when_dropped(&base.words.shared.leaves);
                 wiped_when_dropped(&base.extend::<2, 12>(0, &messages(1), lines.peer().unwrap(), rng).unwrap());
             },
         );

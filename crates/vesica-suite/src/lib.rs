@@ -102,15 +102,20 @@ pub struct Guesses {
 impl Guesses {
     /// What fits into a store of so many slots of `bits` bits for `keys` keys.
     fn fitting(keys: u64, slots: u64, bits: u32) -> Vec<Self> {
+        Self::of(keys, |log_d| vesica_params::okvs::most_fitting(slots as f64, bits, log_d))
+    }
+
+    /// What fits for `keys` keys, where it is a function of log2 of the keys that are hashed.
+    fn of(keys: u64, most: impl Fn(f64) -> f64) -> Vec<Self> {
         if keys == 0 {
             return Vec::new();
         }
-        let most = |log_dictionary: u32| {
+        let guesses = |log_dictionary: u32| {
             let log_d = f64::from(log_dictionary);
-            let most = vesica_params::okvs::most_fitting(slots as f64, bits, log_d).min(log_d.exp2());
+            let most = most(log_d).min(log_d.exp2());
             Self { log_dictionary: Some(log_dictionary), of_a_key: (most / keys as f64 * 100.0).ceil() / 100.0 }
         };
-        [33, 64, 80].map(most).to_vec()
+        [33, 64, 80].map(guesses).to_vec()
     }
 }
 
@@ -553,8 +558,13 @@ mod tests {
         let [long, short] = [long, short].map(|protocol| guesses(protocol, Security::Malicious, 1 << 17));
         assert_eq!(long, [1.41, 1.63, 1.76]);
         assert_eq!(short[..2], [1.51, 2.08]);
+        let [stored, polynomial] = [1 << 17, 1 << 8].map(|n| guesses(ProtocolName::MiniPsi, Security::Malicious, n));
+        assert_eq!((stored, polynomial), (vec![1.29, 1.84, 2.35], vec![1.31, 1.90, 2.47]));
         assert!(guesses(ProtocolName::Ot, Security::Malicious, 0).is_empty());
-        for protocol in [ProtocolName::Ot, ProtocolName::Rr22, ProtocolName::Bc22, ProtocolName::Ecdh] {
+        assert!(guesses(ProtocolName::MiniPsi, Security::Malicious, 0).is_empty());
+        for protocol in
+            [ProtocolName::Ot, ProtocolName::Rr22, ProtocolName::Bc22, ProtocolName::MiniPsi, ProtocolName::Ecdh]
+        {
             assert!(guesses(protocol, Security::SemiHonest, 1 << 17).is_empty());
         }
     }

@@ -1,10 +1,10 @@
 //! `protocol = "mini-psi"`: Diffie-Hellman messages in a polynomial or a store, for one learner, against either kind of party.
 
 use crate::curve;
-use crate::{Choice, CurveName, Error, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
+use crate::{Choice, CurveName, Error, Guesses, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_oprf::mini::{self, Mini};
 use vesica_params::curve::CurveSet;
-use vesica_params::mini::{Encoding, MINI, encoding};
+use vesica_params::mini::{Encoding, MINI, encoding, most_guesses};
 use vesica_params::{Level, okvs};
 use vesica_session::{Lines, Reveal, SessionRng};
 
@@ -60,6 +60,12 @@ impl Suite for MiniPsi {
             None => return Vec::new(),
         };
         vec![name]
+    }
+
+    fn guesses(&self, sizes: &Sizes) -> Vec<Guesses> {
+        let keys = oprf::receivers_keys(&self.choice, sizes);
+        let encoding = self.encoding(sizes).filter(|_| self.choice.security == Security::Malicious);
+        encoding.map_or_else(Vec::new, |encoding| Guesses::of(keys, |log| most_guesses(encoding.slots() as f64, log)))
     }
 
     fn assumption(&self) -> &'static str {

@@ -6,6 +6,7 @@
 //! on after a break has the salt that it began with, sends the same noise again, and is counted once.
 
 use crate::error::JobError;
+use crate::local::folder;
 use crate::output::part;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -52,11 +53,17 @@ pub fn spend(plan: &Plan, salt: &[u8; 32]) -> Result<(), JobError> {
         Ok((file, text))
     };
     let (mut file, text) = open().map_err(|error| failed(budget, error))?;
-    let lines: String = missing(plan, budget, &read(budget, &text)?, Some(salt))?
-        .iter()
-        .map(|spent| serde_json::to_string(spent).expect("a line is plain data") + "\n")
-        .collect();
-    file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| failed(budget, error))
+    let missing = missing(plan, budget, &read(budget, &text)?, Some(salt))?;
+    // A line whose end was lost is whole, or it would have been refused. It gets an end before another line follows.
+    let mut lines = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
+    missing.iter().for_each(|spent| lines += &(serde_json::to_string(spent).expect("a line is plain data") + "\n"));
+    let write = || -> io::Result<()> {
+        file.write_all(lines.as_bytes())?;
+        file.sync_all()?;
+        // A new file needs its name on the disk too.
+        File::open(folder(&budget.path))?.sync_all()
+    };
+    write().map_err(|error| failed(budget, error))
 }
 
 /// What has been spent in the file that says `text`.
@@ -64,8 +71,8 @@ fn read(budget: &Budget, text: &str) -> Result<Vec<Spent>, JobError> {
     let line = |(number, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|error| {
             JobError::Setup(format!(
-                "mine.budget: {} line {} is no run of a budget ({error}): if the machine stopped while it was written, remove that line; a run \
-                 that is left out is not counted",
+                "mine.budget: {} line {} is no run of a budget ({error}): if it is the last line and lacks its end, the machine stopped while \
+                 it was written and before anything was sent, so remove it; any other line counts what a peer was told, so restore it from a copy",
                 budget.path.display(),
                 number + 1
             ))
@@ -161,5 +168,24 @@ mod tests {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("line 2 is no run"), "{error}");
         }
+    }
+
+    /// A machine that stopped while a line was written may have written all of it but its end.
+    #[test]
+    fn a_line_without_its_end_is_counted_and_none_is_joined_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(dir.path(), 0.3);
+        spend(&plan, &[1; 32]).unwrap();
+        let path = dir.path().join("budget");
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();
+        // What is counted already only gets its end.
+        spend(&plan, &[1; 32]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();
+        for salt in [2, 3] {
+            spend(&plan, &[salt; 32]).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
+        assert!(matches!(spend(&plan, &[4; 32]), Err(JobError::Budget { .. })));
     }
 }

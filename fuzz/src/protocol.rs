@@ -7,7 +7,7 @@ use vesica_curve::{Blind, Curve25519, FourQ, Group, P256, Ristretto255, Secp256k
 use vesica_oprf::Oprf;
 use vesica_oprf::bc22::{self, Bc22};
 use vesica_oprf::dh::{self, Dh};
-use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::kkrt;
 use vesica_oprf::mini::{self, Mini};
 use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
@@ -127,7 +127,7 @@ impl Side {
 
     fn kkrt(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let bins = cuckoo::bins(self.received, 1, Level::STANDARD).expect("a small table");
-        self.psi(&Kkrt::new(kkrt::Params { session: SESSION, bins, width: 448 }), lines, rng)
+        self.psi(&kkrt::Narrow::new(kkrt::Params { session: SESSION, bins }), lines, rng)
     }
 
     fn bc22(self, security: Security, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {

@@ -41,13 +41,15 @@ pub fn vole_base_bits(m: u64, malicious: bool, level: Level) -> u32 {
     if !malicious && level.sigma + ceil_log2(m) <= 64 { 64 } else { 128 }
 }
 
-/// Bits of a codeword of the pseudorandom code of an OPRF from oblivious transfer, where `pairs` of them meet in the whole job.
+/// Bits of a codeword of the pseudorandom code of an OPRF from oblivious transfer at a fold of 4, where `pairs` of them meet in the whole
+/// job.
 ///
-/// Two codewords look like random strings of w bits, so they differ in fewer than κ = 128 places with probability
-/// Σ_(i<128) C(w, i) / 2^w: 2^-66.5 for w = 448, 2^-102.2 for w = 512 (Kolesnikov, Kumaresan, Rosulek, Trieu, eprint 2016/799,
-/// section 5.1 and Table 1, whose widths follow from the same sum).
+/// At each place where two codewords differ, four unknown bits of the sender's set them apart (Roy, SoftSpokenOT, eprint 2022/192), so
+/// they must differ in κ/4 = 32 places. Two codewords look like random strings of w bits and differ in fewer with probability
+/// Σ_(i<32) C(w, i) / 2^w: 2^-72.9 for w = 192, 2^-123.1 for w = 256 (Kolesnikov, Kumaresan, Rosulek, Trieu, eprint 2016/799,
+/// section 5.1, with the sum for 128 places).
 pub fn code_width(pairs: u64, level: Level) -> usize {
-    if level.sigma + ceil_log2(pairs) <= 66 { 448 } else { 512 }
+    if level.sigma + ceil_log2(pairs) <= 72 { 192 } else { 256 }
 }
 
 /// The public size that each of `units` units is padded to, for a party with `n` distinct keys.
@@ -128,15 +130,15 @@ mod tests {
 
     #[test]
     fn codewords_are_close_as_seldom_as_stated() {
-        for (width, bits) in [(448u64, 66.5), (512, 102.2)] {
+        for (width, bits) in [(192u64, 72.9), (256, 123.1)] {
             let (mut term, mut sum) = (1.0, 1.0);
-            for i in 0..127u64 {
+            for i in 0..31u64 {
                 term *= (width - i) as f64 / (i + 1) as f64;
                 sum += term;
             }
             assert!(width as f64 - libm::log2(sum) > bits, "{width}");
         }
-        assert_eq!([1, 1 << 26, (1 << 26) + 1, 1 << 60].map(|n| code_width(n, Level::STANDARD)), [448, 448, 512, 512]);
+        assert_eq!([1, 1 << 32, (1 << 32) + 1, 1 << 60].map(|n| code_width(n, Level::STANDARD)), [192, 192, 256, 256]);
     }
 
     #[test]

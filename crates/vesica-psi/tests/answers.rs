@@ -107,7 +107,7 @@ fn the_answer_of_kkrt_and_of_bc22_is_a_function_of_the_intersection() {
         let answers = VARIANTS.map(|variant| answer(choose, variant).0);
         assert!(answers.iter().all(|answer| *answer == answers[0]), "the answer depends on more than the intersection");
     }
-    check(sides::kkrt(448));
+    check(sides::kkrt::<3, 12>());
     check(sides::bc22(Security::SemiHonest));
 }
 
@@ -227,7 +227,7 @@ fn messages_have_the_same_lengths_in_the_same_order() {
         an_oprf_keeps_its_shape("ot, wide", sides::ot_wide(Security::SemiHonest), both);
         an_oprf_keeps_its_shape("fast", sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos), both);
         an_oprf_keeps_its_shape("low-comm", sides::rr22::<Block, _>(Security::SemiHonest, sides::band), both);
-        an_oprf_keeps_its_shape("kkrt", sides::kkrt(448), both);
+        an_oprf_keeps_its_shape("kkrt", sides::kkrt::<3, 12>(), both);
         an_oprf_keeps_its_shape("bc22", sides::bc22(Security::SemiHonest), both);
         an_oprf_keeps_its_shape("ecdh-oprf", sides::ecdh_oprf::<Ristretto255>(), both);
     }

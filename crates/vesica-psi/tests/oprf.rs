@@ -12,6 +12,7 @@ use vesica_oprf::rfc9497::Suite;
 use vesica_oprf::vole::Field;
 use vesica_oprf::{Oprf, Prf, Receiver, Sender};
 use vesica_ot::Security;
+use vesica_params::{Level, cuckoo};
 use vesica_psi::ideal;
 use vesica_psi::oprf::Role;
 use vesica_session::{Channel, Fault, Lines, Result, SessionRng};
@@ -36,7 +37,7 @@ fn kkrt(
     capacities: (usize, usize),
     both: bool,
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<u32>> {
-    Side::new(role, keys, capacities, both).run(sides::kkrt(448))
+    Side::new(role, keys, capacities, both).run(sides::kkrt::<3, 12>())
 }
 
 /// A side of Diffie-Hellman's function; only the receiver learns.
@@ -219,6 +220,20 @@ fn kkrt_finds_what_the_ideal_functionality_does() {
     for (n, m) in [(20_000, 20), (20, 20_000), (0, 3000), (3000, 0), (1, 5000)] {
         check("sizes that differ by much", digests(0, n), digests(n / 2, n / 2 + m), 0, true);
     }
+}
+
+/// A bin costs the receiver a word of 192 bits, and nothing else that it sends grows with its keys.
+#[test]
+fn kkrt_sends_24_bytes_a_bin() {
+    let sent = |n: usize| -> usize {
+        let ((_, messages), _) = recorded(
+            |lines, rng| kkrt(Role::Receiver, digests(0, n as u64), (n, 9), false)(lines, rng).unwrap(),
+            |lines, rng| kkrt(Role::Sender, digests(0, 9), (9, n), false)(lines, rng).unwrap(),
+        );
+        messages.iter().filter(|message| message.sent).map(|message| message.bytes.len()).sum()
+    };
+    let bins = |n: usize| cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap().next_multiple_of(128) as usize;
+    assert_eq!(sent(6000) - sent(2000), 24 * (bins(6000) - bins(2000)));
 }
 
 /// What KKRT cannot notice is a column of wrong bits.

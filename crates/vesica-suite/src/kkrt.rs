@@ -51,14 +51,17 @@ impl Suite for Kkrt {
     }
 
     fn memory(&self) -> u64 {
-        200 // rows, codewords and values
+        250 // 1.3 rows of 96 or 128 bytes, their bins, and values
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
         let keys = oprf::receivers_keys(&self.choice, &terms.sizes);
         let bins = cuckoo::bins(keys, terms.sizes.units, Level::STANDARD);
         let bins = bins.ok_or(Error::TooLarge { keys, protocol: "kkrt" })?;
-        let params = kkrt::Params { session: terms.salt, bins, width: self.width(&terms.sizes) };
-        oprf::open(&kkrt::Kkrt::new(params), &self.choice, seat, terms, lines, rng)
+        let params = kkrt::Params { session: terms.salt, bins };
+        match self.width(&terms.sizes) {
+            192 => oprf::open(&kkrt::Narrow::new(params), &self.choice, seat, terms, lines, rng),
+            _ => oprf::open(&kkrt::Wide::new(params), &self.choice, seat, terms, lines, rng),
+        }
     }
 }

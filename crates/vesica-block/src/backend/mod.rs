@@ -178,8 +178,11 @@ pub fn prefetch<T>(slice: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(value) = slice.get(at) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64 CPU, and the pointer is to an element of the slice.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
+        // Every cache line that it begins.
+        for byte in (0..size_of::<T>()).step_by(64) {
+            // SAFETY: SSE is part of every x86-64 CPU, and the pointer is to a byte of an element of the slice.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast::<i8>().add(byte)) }
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (slice, at);

@@ -7,7 +7,7 @@ use vesica_okvs::Value;
 use vesica_oprf::Oprf;
 use vesica_oprf::bc22::{self, Bc22};
 use vesica_oprf::dh::{self, Dh};
-use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::kkrt;
 use vesica_oprf::mini::{self, Mini};
 use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::vole::{self, Field, Shape, Vole};
@@ -109,10 +109,10 @@ impl Job {
     }
 
     /// KKRT.
-    pub fn kkrt(&self) -> Kkrt {
+    pub fn kkrt(&self) -> kkrt::Narrow {
         let bins = cuckoo::bins(self.capacity(), self.units(), Level::STANDARD).expect("as above");
-        let width = code_width(3 * self.senders_keys(), Level::STANDARD);
-        Kkrt::new(kkrt::Params { session: [9; 32], bins, width })
+        assert_eq!(code_width(3 * self.senders_keys(), Level::STANDARD), 192);
+        kkrt::Narrow::new(kkrt::Params { session: [9; 32], bins })
     }
 
     /// The function from transfers, with the code that this size takes.

@@ -95,11 +95,11 @@ pub fn band(n: u64) -> BandShape {
     okvs::band(&okvs::BAND_3, n, 1, Level::STANDARD).unwrap()
 }
 
-/// KKRT with codewords of `width` bits.
-pub fn kkrt(width: usize) -> impl Choose<Kkrt> {
-    move |n| {
+/// KKRT with codewords of W words.
+pub fn kkrt<const W: usize, const R: usize>() -> impl Choose<Kkrt<W, R>> {
+    |n| {
         let bins = cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap();
-        Kkrt::new(kkrt::Params { session: SESSION, bins, width })
+        Kkrt::new(kkrt::Params { session: SESSION, bins })
     }
 }
 

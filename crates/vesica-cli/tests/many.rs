@@ -261,7 +261,7 @@ fn plan_says_what_each_way_tells_and_compares_them() {
         run(&args).good().stdout
     };
     let told = plan(&[]);
-    assert!(told.contains("alice and carol together: if these two put together"), "{told}");
+    assert!(told.contains("alice and carol together: if alice and carol put together"), "{told}");
     let compared = plan(&["--compare"]);
     for words in ["* rr22, pivot carol", "rr22, low-comm", "tells leader_and_pivot, accepted by the job"] {
         assert!(compared.contains(words), "{words}: {compared}");

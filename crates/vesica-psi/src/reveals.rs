@@ -47,7 +47,7 @@ pub fn pair_count(place: u8) -> Reveal {
 
 /// What the star of three and more parties does not hide from two of them that put together what they saw.
 pub fn leader_and_pivot(leader: u8, pivot: u8) -> Reveal {
-    let what = "if these two put together what they saw: which of the keys that they guess each other party holds";
+    let what = "if {both} put together what they saw: which of the keys that they guess each other party holds";
     Reveal { name: "leader_and_pivot", to: Learner::Together(leader, pivot), what }
 }
 

@@ -23,15 +23,19 @@ pub struct Reveal {
     pub name: &'static str,
     /// Who comes to know it.
     pub to: Learner,
-    /// What it is, in plain words; `{0}` stands for the name of the party at place 0.
+    /// What it is, in plain words; `{0}` stands for the name of the party at place 0, `{both}` for those of [`Learner::Together`].
     pub what: &'static str,
 }
 
 impl Reveal {
     /// [`Reveal::what`] with the parties' names, which stand in the job's order.
     pub fn in_words(&self, parties: &[impl AsRef<str>]) -> String {
+        let what = match self.to {
+            Learner::Together(one, other) => self.what.replace("{both}", &format!("{{{one}}} and {{{other}}}")),
+            _ => self.what.to_owned(),
+        };
         let named = |what: String, (place, name): (usize, &str)| what.replace(&format!("{{{place}}}"), name);
-        parties.iter().map(AsRef::as_ref).enumerate().fold(self.what.to_owned(), named)
+        parties.iter().map(AsRef::as_ref).enumerate().fold(what, named)
     }
 }
 

@@ -155,7 +155,6 @@ impl<R: Receiver> Side for Receives<R> {
 impl<S: Sender> Side for Sends<S> {
     fn unit(&self, unit: &Unit, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Vec<u32>> {
         let Self { oprf, params } = self;
-
         // 1. k
         let key = oprf.send(unit.id, ch, rng)?;
 

@@ -65,6 +65,20 @@ impl Base for u64 {
     }
 }
 
+/// GF(2).
+impl Base for bool {
+    const BITS: usize = 1;
+    fn from_block(bits: Block) -> Self {
+        bits.0 & 1 == 1
+    }
+    fn embed(self) -> Block {
+        Block(self.into())
+    }
+    fn scale_each(f: &mut [Block], b: &[Block]) {
+        f.iter_mut().zip(b).for_each(|(f, b)| *f &= Block::mask(b.0 & 1 == 1));
+    }
+}
+
 /// Symbols in a step of the convolution.
 const STEP: usize = 8;
 
@@ -183,8 +197,10 @@ impl<'a> Matrix<'a> {
         n: usize,
         out: impl FnMut([Block; W]),
     ) {
+        // Over GF(2) the only element that takes nothing away is 1.
+        let scale_each: Option<Scale> = if B::BITS > 1 { Some(B::scale_each) } else { None };
         let [first, second] = [0, 1].map(|half| Block::from_le_bytes(self.seed.as_chunks().0[half]));
-        backend::run_on(backend, Convolute { prg: Prg::new(first), symbols: noisy, scale_each: B::scale_each });
+        backend::run_on(backend, Convolute { prg: Prg::new(first), symbols: noisy, scale_each });
         let (prg, symbols) = (Prg::new(second), &*noisy);
         match self.set.weight {
             7 => backend::run_on(backend, Expand::<W, 7, _> { prg, symbols, n, out }),
@@ -198,8 +214,11 @@ impl<'a> Matrix<'a> {
 struct Convolute<'a, const W: usize> {
     prg: Prg,
     symbols: &'a mut [[Block; W]],
-    scale_each: fn(&mut [Block], &[Block]),
+    scale_each: Option<Scale>,
 }
+
+/// [`Base::scale_each`].
+type Scale = fn(&mut [Block], &[Block]);
 
 impl<const W: usize> Kernel<W> for Convolute<'_, W> {
     #[inline(always)]
@@ -219,11 +238,12 @@ impl<const W: usize> Kernel<W> for Convolute<'_, W> {
                     y.store(to);
                 }
             }
+            let Some(scale_each) = self.scale_each else { continue };
             let drawn = &mut drawn[..chunk.len()];
             self.prg.fill(drawn);
             let factors = &mut factors[..chunk.len()];
             factors.iter_mut().zip(drawn).for_each(|(factors, &mut factor)| *factors = [factor; W]);
-            (self.scale_each)(chunk.as_flattened_mut(), factors.as_flattened());
+            scale_each(chunk.as_flattened_mut(), factors.as_flattened());
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The layers, from the bottom: [`base`] makes a few oblivious transfers with public-key operations; [`softspoken`] makes
 //! many correlated ones from them; [`pprf`] turns those into punctured trees, whose leaves [`code`] compresses into what
-//! looks random; [`vole`] puts all of it together. [`ideal`] says what each of them must give.
+//! looks random; [`vole`] puts all of it together for elements of a field, and [`cot`] for bits. [`ideal`] says what each of them must give.
 //!
 //! A job opens one base ([`softspoken::Sender`] and [`softspoken::Receiver`]) and takes from it, unit by unit, fresh
 //! correlations that need no public-key operation. Both bases can be used by many threads at once.
@@ -17,6 +17,7 @@ pub mod base;
 pub mod bch;
 pub mod code;
 pub mod folded;
+pub mod cot;
 pub mod ideal;
 pub mod pprf;
 pub mod softspoken;

@@ -51,6 +51,8 @@ pub struct Sender {
     shared: Shared,
     /// Memory for vector OLE.
     pub(crate) pool: Pool<1>,
+    /// Memory for silent transfers.
+    pub(crate) bits: Pool<1>,
 }
 
 /// The side that holds the bits.
@@ -58,6 +60,8 @@ pub struct Receiver {
     shared: Shared,
     /// Memory for vector OLE.
     pub(crate) pool: Pool<2>,
+    /// Memory for silent transfers.
+    pub(crate) bits: Pool<1>,
 }
 
 /// What both sides keep of the opening.
@@ -89,7 +93,25 @@ impl Sender {
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let delta = Zeroizing::new(Block::from_le_bytes(rng.bytes()));
+        Self::with(Block::from_le_bytes(rng.bytes()), security, fold, ch, rng)
+    }
+
+    /// The same with a Δ whose lowest bit is 1, as [`crate::cot`] needs it: 127 bits of it are unknown to the other side.
+    ///
+    /// # Errors
+    /// As [`Sender::open`].
+    pub fn open_odd(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        Self::with(Block(Block::from_le_bytes(rng.bytes()).0 | 1), security, fold, ch, rng)
+    }
+
+    pub(crate) fn with(
+        delta: Block,
+        security: Security,
+        fold: usize,
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
+        let delta = Zeroizing::new(delta);
         let bit = |i: usize| Choice::from((delta.0 >> i & 1) as u8);
         // 1.
         let (keys, session) = base::receive(WIDTH, |i| !bit(i), ch, rng)?;
@@ -103,7 +125,7 @@ impl Sender {
             let tree = expand_but_one(path, &keys[g * fold..][..fold], message);
             leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (fold - 1)..], ch)?);
         }
-        Ok(Self { delta, shared: Shared { leaves, ..shared }, pool: Pool::default() })
+        Ok(Self { delta, shared: Shared { leaves, ..shared }, pool: Pool::default(), bits: Pool::default() })
     }
 
     /// Δ.
@@ -210,7 +232,7 @@ impl Receiver {
             leaves.extend_from_slice(&shared.seeds(&tree, &mut wire));
         }
         ch.send(&pack(&wire))?;
-        Ok(Self { shared: Shared { leaves, ..shared }, pool: Pool::default() })
+        Ok(Self { shared: Shared { leaves, ..shared }, pool: Pool::default(), bits: Pool::default() })
     }
 
     /// At least n random bits and rows of V, in a whole number of blocks of 128.

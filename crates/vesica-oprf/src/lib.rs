@@ -13,6 +13,7 @@ pub mod ecdh_oprf;
 pub mod function;
 pub mod kkrt;
 pub mod mini;
+pub mod opprf;
 pub mod ot;
 mod outer;
 pub mod rfc9497;

@@ -10,6 +10,7 @@ const ROOM: &str = "crates/vesica-psi/src";
 const OTHERS: [&str; 12] = [
     "answer.rs",
     "entries.rs",
+    "gmw.rs",
     "ideal.rs",
     "lib.rs",
     "many.rs",

@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
+use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local;
 use crate::meet::agree;
@@ -105,6 +106,10 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
             count(keys.duplicates)
         ),
     );
+    if let Some(column) = &plan.value {
+        ByKey::values(column, &*local.io.table, &keys, plan.memory, ctl)?;
+        checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
+    }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
         let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;
         checked.add(

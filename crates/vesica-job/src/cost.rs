@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use vesica_session::{Error, Lines, List, SessionRng, Unit, memory};
 use vesica_spec::Plan;
-use vesica_suite::{Cut, Opened, Seat, Sizes, Suite, Terms};
+use vesica_suite::{Cut, Opened, ResultKind, Seat, Sizes, Suite, Terms};
 use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
 
@@ -49,7 +49,7 @@ const PATIENCE: f64 = 0.5;
 pub fn of_all(plan: &Plan, sizes: &Sizes) -> Result<Vec<Cost>, JobError> {
     let suite = plan.suite();
     let (whole, times) = match suite.cut() {
-        Cut::Units => (largest(&sizes.capacities), f64::from(sizes.units)),
+        Cut::Units | Cut::Shares => (largest(&sizes.capacities), f64::from(sizes.units)),
         Cut::Whole => (largest(&sizes.keys), 1.0),
     };
     // What is spent once, and what a unit takes so many times.
@@ -90,9 +90,15 @@ fn try_out(
     let part = |keys: &u64| (u128::from(*keys) * u128::from(most)).div_ceil(u128::from(whole)) as u64;
     let scaled = |keys: &[u64]| keys.iter().map(part).collect::<Vec<_>>();
     let sizes = Sizes { keys: scaled(&sizes.keys), capacities: scaled(&sizes.capacities), ..sizes.clone() };
-    let terms = &Terms { salt: [0; 32], sizes };
+    // Whoever has the values, the work is the same for the same sizes.
+    let values = match &plan.value {
+        Some(_) => Some(plan.me.place()),
+        None if plan.shared.result == ResultKind::Sum => plan.peers.first().map(|peer| peer.party.place()),
+        None => None,
+    };
+    let terms = &Terms { salt: [0; 32], sizes, values };
     let copies = match suite.cut() {
-        Cut::Units => cores(terms.sizes.in_flight.min(terms.sizes.units)),
+        Cut::Units | Cut::Shares => cores(terms.sizes.in_flight.min(terms.sizes.units)),
         Cut::Whole => 1,
     };
     let start = process();
@@ -146,7 +152,7 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
         keys
     };
     let keys = match suite.cut() {
-        Cut::Units => keys(sizes.capacities[place]),
+        Cut::Units | Cut::Shares => keys(sizes.capacities[place]),
         Cut::Whole => keys(sizes.keys[place]),
     };
     let rows = vec![(KeyId(0), 1); keys.len()];
@@ -165,6 +171,13 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
                 let both = Both { salt: terms.salt, place: seat.place, multiply: plan.multiplies() };
                 both.compare(&unit, &rows, &mut places, &mut lines, &mut rng)?;
             }
+            0
+        }
+        Opened::Shares(protocol) => {
+            let capacities = sizes.capacities.iter().map(|&keys| keys as usize).collect();
+            let values = vec![1; keys.len()];
+            let unit = Unit { id: UnitId(0), keys, place: seat.place, capacities };
+            protocol.unit(&unit, &values, &mut lines, &mut rng)?;
             0
         }
         Opened::Whole(protocol) => {

@@ -36,6 +36,18 @@ pub enum JobError {
         /// What else is wrong with what this side was shown.
         seen: Option<String>,
     },
+    /// A sum for which no party has values, or each has.
+    #[error(
+        "sums and shares are of the values of one party, and {}: one of the two must name a column in mine.input.value, and the other \
+         must not",
+        if *.both { format!("{peer} has values, as this side has") } else { format!("neither {peer} nor this side has any") }
+    )]
+    Values {
+        /// The peer.
+        peer: String,
+        /// Whether both have values, and not neither.
+        both: bool,
+    },
     /// One side came to run, the other to check.
     #[error("{0}")]
     Purpose(String),
@@ -51,6 +63,30 @@ pub enum JobError {
     /// Anything between the parties after that.
     #[error("{0}")]
     Session(#[from] vesica_session::Error),
+    /// A value that cannot be added up.
+    #[error("{path}: row {row}: its {column} (mine.input.value) is {why}", path = .path.display())]
+    Value {
+        /// The table.
+        path: PathBuf,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+        /// What it is instead of a value, and what to do.
+        why: &'static str,
+    },
+    /// Values whose sum may not be a number of 64 bits.
+    #[error(
+        "{path}: the values of {column} (mine.input.value) may add up to more than 2^63 - 1, which a sum cannot be: bring them in a larger \
+         unit, or fewer of them",
+        path = .path.display()
+    )]
+    Overflow {
+        /// The table.
+        path: PathBuf,
+        /// The column.
+        column: String,
+    },
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(
         "{path}: row {row} repeats the key of an earlier row, as do {others} more rows, and shared.duplicates is \"error\"",
@@ -186,6 +222,7 @@ impl JobError {
         match self {
             JobError::Spec(_)
             | JobError::Disagree { .. }
+            | JobError::Values { .. }
             | JobError::Purpose(_)
             | JobError::Setup(_)
             | JobError::Budget { .. }
@@ -200,6 +237,7 @@ impl JobError {
             JobError::LastWord(error) => error.fault(),
             JobError::ShownApart { .. } => Fault::Peer,
             JobError::Over { .. } | JobError::Answers { .. } | JobError::OtherKeys { .. } => Fault::Peer,
+            JobError::Value { .. } | JobError::Overflow { .. } => Fault::Input,
             JobError::Repeats { .. } | JobError::TooManyKeys { .. } | JobError::TooSmall(_) => Fault::Input,
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
         }
@@ -221,7 +259,11 @@ impl JobError {
     pub(crate) fn both_see(&self) -> bool {
         matches!(
             self,
-            JobError::Disagree { .. } | JobError::Purpose(_) | JobError::TooManyKeys { .. } | JobError::TooSmall(_)
+            JobError::Disagree { .. }
+                | JobError::Values { .. }
+                | JobError::Purpose(_)
+                | JobError::TooManyKeys { .. }
+                | JobError::TooSmall(_)
         )
     }
 

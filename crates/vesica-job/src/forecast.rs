@@ -33,7 +33,8 @@ pub struct Forecast {
     pub sigma: u32,
     /// What each party brings and spends, in the job's order.
     pub parties: Vec<Side>,
-    /// `units` where the protocol works unit by unit, `whole` where it takes all keys at once.
+    /// `units` where the protocol works unit by unit, `shares` where it opens what all units left at once, `whole` where it takes all keys at
+    /// once.
     pub cut: String,
     /// Units of the job; where all keys are taken at once, the pieces that this party reads them in.
     pub units: u32,
@@ -131,7 +132,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         .collect();
     let cores = report::Host::here().cores.min(sizes.in_flight);
     let under_way = match suite.cut() {
-        Cut::Units => {
+        Cut::Units | Cut::Shares => {
             u64::from(sizes.in_flight.min(sizes.units)) * sizes.capacities.iter().sum::<u64>() * suite.memory()
         }
         Cut::Whole => (sizes.keys.iter().sum::<u64>() * suite.memory()).min(Share::InFlight.of(plan.memory) as u64),

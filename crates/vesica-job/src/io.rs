@@ -1,7 +1,10 @@
 //! What a run works on: a table to read, and a place for rows. Files for the command; whoever embeds this may bring others.
 
 use crate::error::JobError;
+use crate::output::shares;
+use arrow_schema::SchemaRef;
 use vesica_spec::Plan;
+use vesica_suite::ResultKind;
 use vesica_table::{Error, Output, Sink, Table, View};
 
 /// A table, and where the result goes.
@@ -20,11 +23,23 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// All that can be known before writing.
     fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error>;
+
+    /// A sink for shares, which have columns of their own.
+    ///
+    /// # Errors
+    /// As [`Target::sink`]. A place that takes rows of tables only has none.
+    fn shares(&self, _like: &dyn Table, _schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
+        Err(Error::Beside("the result goes to a place that takes rows only, and shares need a file".to_owned()))
+    }
 }
 
 impl Target for Output {
     fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
         vesica_table::create(self, like)
+    }
+
+    fn shares(&self, like: &dyn Table, schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
+        vesica_table::create_as(self, like, schema)
     }
 }
 
@@ -43,6 +58,9 @@ impl Io {
     /// # Errors
     /// Those of [`Target::sink`]; a column that is not there.
     pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
+        if plan.shared.result == ResultKind::Shares {
+            return shares::sink(plan, self, None);
+        }
         let Some(target) = &self.target else { return Ok(None) };
         Ok(Some(match &plan.columns {
             None => target.sink(&*self.table)?,

@@ -165,6 +165,9 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     let endpoint = peers::endpoint(plan, identity.as_ref())?;
     // Asks for the columns, and reads nothing yet.
     drop(io.table.keys(&plan.keys, 1)?);
+    if let Some(column) = &plan.value {
+        drop(io.table.keys(std::slice::from_ref(column), 1)?);
+    }
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*io.table, &scratch)?;
     let sink = io.sink(plan)?;

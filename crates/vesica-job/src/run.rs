@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::input::hash;
 use crate::input::keys::Keys;
+use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local::{self, Local};
 use crate::meet::agree::{self, Agreed, Purpose};
@@ -10,6 +11,7 @@ use crate::meet::budget;
 use crate::meet::peers::Peers;
 use crate::meet::settle;
 use crate::output::part;
+use crate::output::shares::{self, Left};
 use crate::seal::kept::Kept;
 use crate::seal::ledger::Ledger;
 use crate::tell::clock::Clock;
@@ -181,6 +183,10 @@ struct Side<'a> {
     local: Local,
     /// Which rows have which key.
     keys: Keys,
+    /// What is added up, if this party has values.
+    values: Option<ByKey>,
+    /// The shares of the attempt, where these are the result.
+    left: Option<Left>,
     stage: Stage,
 }
 
@@ -200,12 +206,14 @@ impl<'a> Side<'a> {
             ledger.identify(&input)?;
             if let Some((keys, units)) = loaded {
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
-                return Ok(Self { plan, local, keys, stage });
+                let values = values(plan, &local, &keys, clock, ctl)?;
+                return Ok(Self { plan, local, keys, values, left: None, stage });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
         let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
-        Ok(Self { plan, local, keys, stage: Stage::Read })
+        let values = values(plan, &local, &keys, clock, ctl)?;
+        Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read })
     }
 
     /// Meets the peers, as often as a connection breaks, until each knows that the others are done.
@@ -324,7 +332,7 @@ impl<'a> Side<'a> {
             agree::agree(plan, Purpose::Run, distinct, ledger, &mut control, &mut rng)
         })?;
         self.cut(&agreed, ledger, peers, clock, ctl)?;
-        let Self { local, keys, stage, .. } = self;
+        let Self { local, keys, values, left, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
@@ -332,7 +340,7 @@ impl<'a> Side<'a> {
         let several = plan.i_learn() && plan.several_learn();
         let both = several.then(|| Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() });
         let (of, total) = match plan.suite().cut() {
-            Cut::Units => ("units", Some(u64::from(agreed.sizes.units))),
+            Cut::Units | Cut::Shares => ("units", Some(u64::from(agreed.sizes.units))),
             Cut::Whole => ("elements", None),
         };
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
@@ -341,7 +349,9 @@ impl<'a> Side<'a> {
             plan.suite().draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(agreed.coins)));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);
         let meter = clock.follow(peers, "match", of, total, || {
-            let work = Work { units, done: &agreed.done, both, ledger, peers, scratch: &local.scratch, ctl };
+            let values = values.as_ref();
+            let (done, left, scratch) = (&agreed.done, &mut *left, &local.scratch);
+            let work = Work { units, done, both, values, left, ledger, peers, scratch, ctl };
             open_and_run(plan, &agreed.terms(), work, rng_of_the_run)
         })?;
         clock.steps("match", &meter);
@@ -359,7 +369,14 @@ impl<'a> Side<'a> {
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
         let staged = if all && !stage.has_ended() {
             let found = ledger.found()?;
-            clock.follow(peers, "write", "rows", None, || local.stage(plan, keys, &found, absent))?
+            clock.follow(peers, "write", "rows", None, || match left {
+                Some(left) => {
+                    // What was opened to see that there is a place.
+                    drop(local.sink.take());
+                    shares::stage(plan, &local.io, keys, left)
+                }
+                None => local.stage(plan, keys, &found, absent),
+            })?
         } else {
             None
         };
@@ -385,7 +402,7 @@ impl<'a> Side<'a> {
         clock: &mut Clock<'_>,
         ctl: &Control,
     ) -> Result<(), JobError> {
-        let Self { plan, local, keys, stage } = self;
+        let Self { plan, local, keys, stage, .. } = self;
         if stage.cutting().is_some_and(|cutting| cutting.salt == agreed.salt) {
             return Ok(());
         }
@@ -403,6 +420,19 @@ impl<'a> Side<'a> {
         stage.recut(Cutting { units, salt: agreed.salt });
         Ok(())
     }
+}
+
+/// What is added up, if this party has values.
+fn values(
+    plan: &Plan,
+    local: &Local,
+    keys: &Keys,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<Option<ByKey>, JobError> {
+    let Some(column) = &plan.value else { return Ok(None) };
+    let table = &*local.io.table;
+    clock.phase("values", "rows", Some(keys.rows), || ByKey::values(column, table, keys, plan.memory, ctl)).map(Some)
 }
 
 /// All say that they are done.
@@ -427,12 +457,16 @@ const DONE: [u8; 32] = *b"this side has done what it is to";
 fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {
     let i_learn = plan.i_learn();
     let rows = i_learn && plan.shared.result == ResultKind::Rows;
+    let sum = i_learn && plan.shared.result == ResultKind::Sum;
+    let counted = i_learn && !plan.shared.result.has_values();
     Outcome {
         rows: keys.rows,
         keys: keys.distinct,
         empty: keys.empty,
         duplicates: keys.duplicates,
-        matched: i_learn.then_some(common.keys),
+        matched: counted.then_some(common.keys),
+        // The ledger has it modulo 2^64.
+        sum: sum.then_some(common.keys as i64),
         matched_rows: rows.then_some(common.rows),
         output: output.map(written),
     }

@@ -41,6 +41,14 @@ pub fn vole_base_bits(m: u64, malicious: bool, level: Level) -> u32 {
     if !malicious && level.sigma + ceil_log2(m) <= 64 { 64 } else { 128 }
 }
 
+/// Bits of a bin's target, for a job that compares two of them in each of `bins` bins.
+///
+/// Targets of a bin without a common key are equal with probability 2^-l, so l = σ + ⌈log2 bins⌉ keeps any of the job from it but for
+/// 2^-σ (Pinkas, Schneider, Tkachenko, Yanai, eprint 2019/241, section 3.2). Count the bins of all units.
+pub fn target_bits(bins: u64, level: Level) -> u32 {
+    level.sigma + ceil_log2(bins)
+}
+
 /// Bits of a codeword of the pseudorandom code of an OPRF from oblivious transfer at a fold of 4, where `pairs` of them meet in the whole
 /// job.
 ///
@@ -113,6 +121,12 @@ mod tests {
         }
         assert_eq!(tag_bytes(0, 0, Level::STANDARD), 5);
         assert_eq!(tag_bytes(1, 3, Level::STANDARD), 6);
+    }
+
+    /// 2^20 keys in 8 units: 61 bits; 2^36 in 2^16: 77.
+    #[test]
+    fn targets_grow_with_the_job_and_not_with_a_unit() {
+        assert_eq!([1, 3, 8 * 173_000, 65_536 * 1_407_000].map(|n| target_bits(n, Level::STANDARD)), [40, 42, 61, 77]);
     }
 
     #[test]

@@ -72,6 +72,7 @@ impl Job {
             Found::Nothing => 0,
             Found::Count(n) => n,
             Found::Places(places) => places.records(),
+            Found::Sum(_) | Found::TooFew => unreachable!("nothing is added up here"),
         })
     }
 

@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+pub mod circuit;
 pub mod count;
 pub mod dp;
 pub mod ecdh;
 pub mod ecdh3;
 mod entries;
+mod gmw;
 pub mod hash;
 mod heard;
 pub mod ideal;
@@ -24,6 +26,7 @@ mod same;
 mod sorted;
 pub mod unbalanced;
 
+pub use circuit::Circuit;
 pub use count::Count;
 pub use dp::Dp;
 pub use ecdh::Ecdh;

@@ -14,6 +14,13 @@ pub const INTERSECTION: Reveal = Reveal {
 pub const INTERSECTION_SIZE: Reveal =
     Reveal { name: "intersection_size", to: Learner::Learners, what: "how many keys are common, and not which" };
 
+/// The output, where nothing but a sum of values is asked for.
+pub const INTERSECTION_SUM: Reveal = Reveal {
+    name: "intersection_sum",
+    to: Learner::Learners,
+    what: "the sum of the values of the rows of one party whose keys the other holds, and not which these are",
+};
+
 /// The output of a differentially private job.
 pub const INTERSECTION_NOISY: Reveal = Reveal {
     name: "intersection_noisy",

@@ -47,3 +47,10 @@ fn nothing_is_lost_of_half_a_million() {
 fn nothing_is_lost_of_fifty_millions() {
     loses_nothing(50_000_000);
 }
+
+/// What totals are compared with: the protocol that names the common keys, a thread a side.
+#[test]
+#[ignore = "takes half a minute of CPU without all optimisation"]
+fn a_million_keys_by_the_fast_mode() {
+    assert_eq!(Job::new(1 << 20, 8, 2652).run_fast().concat().len(), 1 << 19);
+}

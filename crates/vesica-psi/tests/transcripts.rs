@@ -11,6 +11,7 @@ use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp2
 use vesica_oprf::Oprf;
 use vesica_oprf::rfc9497::{self, Suite};
 use vesica_ot::Security;
+use vesica_psi::circuit::Total;
 use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_psi::unbalanced;
@@ -40,6 +41,12 @@ impl Told for Vec<u32> {
 impl Told for Option<u64> {
     fn told(self) -> String {
         self.map_or(String::new(), |count| format!("{count} keys"))
+    }
+}
+
+impl Told for String {
+    fn told(self) -> String {
+        self
     }
 }
 
@@ -130,6 +137,27 @@ fn ecdh_in<G: Blind>(transcripts: &mut Map<String, Value>) {
     let both = transcript(sides::ecdh::<G>(xs, (n, m)), sides::ecdh::<G>(ys, (m, n)));
     transcripts.insert(format!("{}, {}", G::NAME, learners(true)), both);
     transcripts.insert(format!("{}, {}", G::NAME, learners(false)), oprf(sides::dh::<G>(), false, 10));
+}
+
+#[test]
+fn circuit_sends_these_messages() {
+    let [(xs, n), (ys, m)] = keys();
+    let mut cases = Map::new();
+    for (name, total, least) in [
+        ("count", Total::Count, None),
+        ("sum, 10 at least", Total::Sum, Some(10)),
+        ("sum, 16 at least", Total::Sum, Some(16)),
+        ("shares", Total::Shares, None),
+    ] {
+        let asks = sides::Asks { total, puts: true, learns: (true, total == Total::Shares), least };
+        let (xs, ys) = (xs.clone(), ys.clone());
+        let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
+        cases.insert(name.to_owned(), case);
+    }
+    let asks = sides::Asks { total: Total::Count, puts: false, learns: (true, true), least: None };
+    let case = transcript(sides::circuit::<Block>(xs, (n, m), asks), sides::circuit::<Block>(ys, (m, n), asks.other()));
+    cases.insert("count, 128 bits, both learn".to_owned(), case);
+    check("circuit", cases);
 }
 
 #[test]

@@ -103,6 +103,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         input: Input {
             path: path("legacy_psi_config.input_params.path", &psi.input_params.path)?,
             keys: keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?,
+            value: None,
             format: Some(Format::Csv),
         },
         output,

@@ -63,6 +63,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         input: Input {
             path: csv("psi_config.input_config", &psi.input_config)?,
             keys: keys("psi_config.keys", &psi.keys)?,
+            value: None,
             format: Some(Format::Csv),
         },
         output: i_learn.then(|| output(psi, told)).transpose()?,

@@ -279,6 +279,7 @@ fn input(psi: &UbPsiConfig) -> Result<Input> {
     Ok(Input {
         path: csv("ub_psi_config.input_config", &psi.input_config)?,
         keys: keys("ub_psi_config.keys", &psi.keys)?,
+        value: None,
         format: Some(Format::Csv),
     })
 }

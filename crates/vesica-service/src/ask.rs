@@ -117,6 +117,7 @@ pub fn report(
             empty: facts.empty,
             duplicates: facts.duplicates,
             matched: Some(facts.matched),
+            sum: None,
             matched_rows: Some(facts.matched_rows),
             output: Some(report::Written { path: output.path, rows: output.rows, bytes: output.bytes }),
         },

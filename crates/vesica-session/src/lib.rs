@@ -18,5 +18,7 @@ pub use channel::Channel;
 pub use error::{Error, Fault, Misbehaviour, Result};
 pub use lines::Lines;
 pub use meter::{Meter, StepMeter};
-pub use protocol::{Found, Keys, LISTS, Learner, List, Protocol, Reveal, Room, Sorted, Sorter, Unit, Whole};
+pub use protocol::{
+    Found, Keys, LISTS, Learner, List, Protocol, Reveal, Room, Share, Shared, Shares, Sorted, Sorter, Unit, Whole,
+};
 pub use rng::SessionRng;

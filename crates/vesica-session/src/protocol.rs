@@ -88,7 +88,48 @@ pub trait Whole: Send {
     fn whole(self: Box<Self>, list: &List<'_>, lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
 }
 
-/// What a party learns from a protocol that takes all keys at once.
+/// One party's side of a protocol whose units leave shares of what they found: units are run as those of [`Protocol`] are, and
+/// nothing of the result is told before the shares of all of them are opened together.
+pub trait Shared: Send + Sync {
+    /// One unit, start to finish. `values` has a number, modulo 2^64, for each of the unit's keys, and is empty if this party has none.
+    ///
+    /// # Errors
+    /// As [`Protocol::unit`].
+    fn unit(&self, unit: &Unit, values: &[u64], lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares>;
+
+    /// What the shares of all units, in the units' order, come to, for whoever learns it. They are of one attempt: an attempt that was
+    /// broken off leaves nothing that may be added to another's.
+    ///
+    /// # Errors
+    /// As [`Protocol::unit`]; the peer's if its shares are of another attempt.
+    fn open(&self, shares: &[Shares], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
+}
+
+/// A party's shares of a unit. Without the peer's they say nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shares {
+    /// The unit.
+    pub unit: UnitId,
+    /// Names the attempt that they are of: the same on both sides, and other in every attempt.
+    pub attempt: [u8; 32],
+    /// Of the sum of the values of common keys and of their number, modulo 2^64; zero where the job does not ask for it.
+    pub sums: [u64; 2],
+    /// Of each bin, where these are what the job asks for.
+    pub bins: Vec<Share>,
+}
+
+/// A party's share of a bin, in which a key stands or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// The place in the unit's keys of the key that stands in the bin: known to one party, who puts its keys into bins.
+    pub key: Option<u32>,
+    /// Of whether it is common: both parties' shares differ if it is.
+    pub common: bool,
+    /// Of its value if it is common, and of zero if it is not: both parties' shares add up to it modulo 2^64.
+    pub value: u64,
+}
+
+/// What a party learns from a protocol that takes all keys at once, or opens what its units left at the end.
 pub enum Found {
     /// Nothing: it does not learn.
     Nothing,
@@ -96,6 +137,10 @@ pub enum Found {
     Places(Box<dyn Sorted>),
     /// How many keys match, and not which.
     Count(u64),
+    /// The sum of the values of the keys that match, and not which these are.
+    Sum(i64),
+    /// That fewer keys match than the job asks for, and no more than that.
+    TooFew,
 }
 
 /// A party's keys of the whole job, and what it takes to work on more of them than fit in memory.

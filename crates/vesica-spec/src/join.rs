@@ -96,9 +96,10 @@ impl Shape {
 /// Why `join` means nothing to those of the `parties` that are to learn it, if so, and what would.
 pub fn objection(join: Join, result: ResultKind, parties: &[Party], learners: &[Party]) -> Option<String> {
     let name = join.name();
-    if result == ResultKind::Count {
+    if result != ResultKind::Rows {
         return (join != Join::Inner).then(|| {
-            format!("\"{name}\" is about rows, and shared.result = \"count\" counts common keys: remove shared.join")
+            let result = result.name();
+            format!("\"{name}\" is about rows, and shared.result = \"{result}\" gives none: remove shared.join")
         });
     }
     let [left, right] = parties else {

@@ -40,7 +40,9 @@ pub struct Plan {
     pub input: vesica_table::Input,
     /// Its key columns.
     pub keys: Vec<String>,
-    /// What is done to each of them.
+    /// The column with values that are added up, if this party has them.
+    pub value: Option<String>,
+    /// What is done to each of the key columns.
     pub rules: Vec<Vec<Rule>>,
     /// Where the result goes; present exactly if this party learns it.
     pub output: Option<vesica_table::Output>,
@@ -262,7 +264,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     distinct("shared.learns", &shared.learns)?;
     let i_learn = learners.contains(&me);
     let mut notes = Vec::new();
-    let rows = shared.result == ResultKind::Rows;
+    let rows = matches!(shared.result, ResultKind::Rows | ResultKind::Shares);
     match (&mine.output, i_learn && rows) {
         (None, true) => {
             return Err(SpecError::field(
@@ -272,7 +274,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         }
         (Some(output), false) => {
             let why = match i_learn {
-                true => "the result is a count (shared.result), which stands in the report".to_owned(),
+                true => format!("the result is a {} (shared.result), which stands in the report", shared.result.name()),
                 false => format!("{me} is not in shared.learns and gets no result"),
             };
             notes.push(format!("mine.output: nothing is written to {}, for {why}", output.path.display()));
@@ -300,6 +302,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         security: shared.security,
         curve: shared.curve,
         dp: shared.dp,
+        least: shared.limits.min_intersection,
         learners: learners.iter().map(Party::place).collect(),
         parties: parties.len(),
         pivot: shared.pivot.as_ref().map(|name| find("shared.pivot", name)).transpose()?.map(|pivot| pivot.place()),
@@ -347,10 +350,21 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
     }
     distinct("mine.input.keys", &mine.input.keys)?;
+    if let Some(column) = mine.input.value.as_ref().filter(|_| !shared.result.has_values()) {
+        let result = shared.result.name();
+        let why = format!(
+            "\"{column}\" is of use only with shared.result = \"sum\" or \"shares\", and this is \"{result}\"; remove it"
+        );
+        return Err(SpecError::field("mine.input.value", why));
+    }
 
     let columns = output.and_then(|o| o.columns.clone());
     if columns.as_ref().is_some_and(Vec::is_empty) {
         return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
+    }
+    if columns.is_some() && shared.result == ResultKind::Shares {
+        let why = "shares have columns of their own; leave it out";
+        return Err(SpecError::field("mine.output.columns", why));
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
     let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len();
@@ -368,6 +382,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             ..vesica_table::Input::new(&mine.input.path)
         },
         keys: mine.input.keys.clone(),
+        value: mine.input.value.clone(),
         rules: rules("shared.rules", &shared.rules, mine.input.keys.len())?,
         output: output.map(|o| vesica_table::Output {
             path: o.path.clone(),

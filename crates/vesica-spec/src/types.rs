@@ -41,7 +41,8 @@ pub struct Shared {
     /// The group that `ecdh`, `ecdh-oprf` and `dp` work in.
     #[serde(default)]
     pub curve: CurveName,
-    /// What the parties that learn get: their rows whose keys are common, or only how many keys are.
+    /// What the parties that learn get: their rows whose keys are common, or only how many keys are, or what their values add up to, or
+    /// shares of that.
     #[serde(default)]
     pub result: ResultKind,
     /// How much noise the result of `dp` has.
@@ -221,6 +222,10 @@ pub struct Input {
     pub path: PathBuf,
     /// The columns that make up the key, in the same order for every party (their names may differ).
     pub keys: Vec<String>,
+    /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares: whole numbers of 64 bits with a sign, such as an amount in cents. One
+    /// party has such a column. An empty field adds nothing; where rows have the same key, all that take part count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
     /// What the file is, where its name does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,

@@ -18,6 +18,8 @@ pub struct Choice {
     pub curve: CurveName,
     /// How much noise the result has, where it has noise.
     pub dp: Option<Noise>,
+    /// The least number of common keys that anything is told of.
+    pub least: Option<u64>,
     /// The places of the parties that get the result.
     pub learners: Vec<u8>,
     /// How many parties there are.
@@ -73,16 +75,27 @@ pub enum ResultKind {
     /// Their own rows whose keys all parties hold.
     #[default]
     Rows,
-    /// How many keys all parties hold, and not which. With `ecdh`, between two parties.
+    /// How many keys all parties hold, and not which. With `ecdh` or `rr22`, between two parties.
     Count,
+    /// The sum of the values (`mine.input.value`, of one party) of the rows whose keys both hold, and not which. With `rr22`.
+    Sum,
+    /// Shares of both: a file for each party, of which one alone says nothing, for whoever computes on. With `rr22`, where both learn.
+    Shares,
 }
 
 impl ResultKind {
+    /// Whether a party may bring values for it.
+    pub fn has_values(self) -> bool {
+        matches!(self, ResultKind::Sum | ResultKind::Shares)
+    }
+
     /// As it stands in a job.
     pub fn name(self) -> &'static str {
         match self {
             ResultKind::Rows => "rows",
             ResultKind::Count => "count",
+            ResultKind::Sum => "sum",
+            ResultKind::Shares => "shares",
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod bc22;
 mod choice;
+mod circuit;
 mod count;
 mod curve;
 mod dp;
@@ -21,7 +22,7 @@ mod ot;
 mod rr22;
 
 pub use choice::{Choice, CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
-use vesica_session::{Lines, Protocol, Reveal, SessionRng, Whole};
+use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
 use vesica_types::TagLen;
 
 /// A protocol as a job may ask for it.
@@ -131,14 +132,23 @@ pub enum Cut {
     Units,
     /// On all keys at once, because a number that it tells must be one for the whole job: it begins anew after a break.
     Whole,
+    /// A unit at a time, many at once, each of which leaves shares that are opened together at the end: it begins anew after a break,
+    /// because shares of two attempts do not go together.
+    Shares,
 }
 
 impl Cut {
+    /// Whether all that was done is done again after a break.
+    pub fn begins_anew(self) -> bool {
+        self != Cut::Units
+    }
+
     /// One word, as it stands in plans and reports.
     pub fn name(self) -> &'static str {
         match self {
             Cut::Units => "units",
             Cut::Whole => "whole",
+            Cut::Shares => "shares",
         }
     }
 }
@@ -149,6 +159,8 @@ pub enum Opened {
     Units(Box<dyn Protocol>),
     /// One that works on all keys at once.
     Whole(Box<dyn Whole>),
+    /// One whose units leave shares.
+    Shares(Box<dyn Shared>),
 }
 
 impl<P: Protocol + 'static> From<P> for Opened {
@@ -200,6 +212,8 @@ pub struct Terms {
     pub salt: [u8; 32],
     /// The sizes.
     pub sizes: Sizes,
+    /// The place of the party that has values, where one has.
+    pub values: Option<u8>,
 }
 
 /// Why a side could not be opened.
@@ -239,6 +253,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
         ProtocolName::Rr22 if choice.parties > 2 => Box::new(many::Many::new(choice)),
+        ProtocolName::Rr22 if choice.result != ResultKind::Rows => Box::new(circuit::Circuit::new(choice)),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
@@ -303,11 +318,35 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     if choice.parties > 2 {
         several(choice)?;
     }
-    if choice.result == ResultKind::Count && choice.protocol != ProtocolName::Ecdh {
-        let why = format!(
-            "\"{name}\" finds which keys are common, and cannot count them only; take protocol = \"ecdh\" to count"
-        );
-        return refusal("shared.result", why);
+    let totals = match choice.result {
+        ResultKind::Rows => true,
+        ResultKind::Count => rr22 || choice.protocol == ProtocolName::Ecdh,
+        ResultKind::Sum | ResultKind::Shares => rr22,
+    };
+    if !totals {
+        let (what, take) = match choice.result {
+            ResultKind::Sum => ("cannot add up values", "take protocol = \"rr22\" for a sum"),
+            ResultKind::Shares => ("leaves no shares", "take protocol = \"rr22\" for shares"),
+            _ => ("cannot count them only", "take protocol = \"rr22\" or protocol = \"ecdh\" to count"),
+        };
+        return refusal("shared.result", format!("\"{name}\" finds which keys are common, and {what}; {take}"));
+    }
+    if rr22 && choice.result != ResultKind::Rows {
+        let result = choice.result.name();
+        if malicious {
+            let why = format!(
+                "a party that deviates can change a {result} and learn of single keys by it; agree on security = \"semi-honest\""
+            );
+            return refusal("shared.security", why);
+        }
+        if choice.result == ResultKind::Shares && !choice.all_learn() {
+            let why = "shares are for both parties, each of which gets its own: name both";
+            return refusal("shared.learns", why.to_owned());
+        }
+        if choice.mode != Mode::default() {
+            let why = format!("with result = \"{result}\" there is one mode; remove it");
+            return refusal("shared.mode", why);
+        }
     }
     if choice.protocol == ProtocolName::MiniPsi && choice.learners.len() > 1 {
         let why = "with \"mini-psi\" only one can learn; name one, or take protocol = \"ecdh\"";
@@ -371,6 +410,7 @@ mod tests {
             mode: Mode::default(),
             security: Security::default(),
             curve: CurveName::default(),
+            least: None,
             dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None }),
             learners: learners.to_vec(),
             parties,
@@ -390,9 +430,29 @@ mod tests {
         for &protocol in ProtocolName::ALL {
             let count = Choice { result: ResultKind::Count, ..choice(protocol, 2, &[0]) };
             match protocol {
-                ProtocolName::Ecdh => assert!(find(&count).is_ok()),
+                ProtocolName::Ecdh | ProtocolName::Rr22 => assert!(find(&count).is_ok()),
                 _ => assert_eq!(refused(&count, "protocol = \"ecdh\""), "shared.result"),
             }
+            for result in [ResultKind::Sum, ResultKind::Shares] {
+                let other = Choice { result, ..choice(protocol, 2, &[0, 1]) };
+                match protocol {
+                    ProtocolName::Rr22 => assert!(find(&other).is_ok()),
+                    _ => assert_eq!(refused(&other, "protocol = \"rr22\""), "shared.result"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn totals_of_rr22_are_semi_honest_and_have_one_mode() {
+        let alone = Choice { result: ResultKind::Shares, ..choice(ProtocolName::Rr22, 2, &[1]) };
+        assert_eq!(refused(&alone, "name both"), "shared.learns");
+        for result in [ResultKind::Count, ResultKind::Sum, ResultKind::Shares] {
+            let total = Choice { result, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
+            assert_eq!(find(&total).unwrap().cut(), Cut::Shares);
+            let malicious = Choice { security: Security::Malicious, ..total.clone() };
+            assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
+            assert_eq!(refused(&Choice { mode: Mode::LowComm, ..total }, "one mode"), "shared.mode");
         }
     }
 
@@ -403,7 +463,7 @@ mod tests {
         let lens: Vec<u64> = keys.iter().map(|keys| keys.len() as u64).collect();
         let tag_len = TagLen::new(suite.tag_bytes(&lens)).expect("a length of tags");
         let sizes = Sizes { keys: lens.clone(), units: 1, in_flight: 1, capacities: lens, tag_len };
-        let terms = Terms { salt: [9; 32], sizes };
+        let terms = Terms { salt: [9; 32], sizes, values: None };
         let names = ["alice", "bob", "carol"];
         let parties: Vec<Party> =
             (0..).zip(&names[..keys.len()]).map(|(place, name)| Party::new(place, name)).collect();

@@ -96,6 +96,9 @@ pub enum Error {
     /// Only CSV can be written to standard output.
     #[error("standard output takes CSV only; name a file for {format}")]
     Stdout { format: &'static str },
+    /// Shares are bits and words, and not text.
+    #[error("{}: shares are written as Parquet or Arrow; name such a file, as in shares.parquet", show(path))]
+    Shares { path: PathBuf },
     /// No room left.
     #[error("no space left on the disk (or quota or file size limit reached) while writing {}", show(path))]
     DiskFull { path: PathBuf },
@@ -124,6 +127,7 @@ impl Error {
             | Error::Changed { .. }
             | Error::Beside(_) => Fault::Input,
             Error::Unnamed { .. }
+            | Error::Shares { .. }
             | Error::Column { .. }
             | Error::Ambiguous { .. }
             | Error::KeyType { .. }

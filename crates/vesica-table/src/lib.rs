@@ -59,7 +59,7 @@ pub use gather::{Picks, gather};
 pub use in_order::InOrder;
 pub use open::open;
 pub use reorder::Reorder;
-pub use sink::{Output, Sink, create};
+pub use sink::{Output, Sink, create, create_as};
 pub use source::{Input, Source};
 pub use spill::{Blocks, MAX_BUCKETS, Refill, Spill, Spilled};
 pub use stage::{Staged, Written};

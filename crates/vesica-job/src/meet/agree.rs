@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
 use vesica_spec::{MAX_KEYS, Plan};
-use vesica_suite::{Cut, Sizes, Terms};
+use vesica_suite::{ResultKind, Sizes, Terms};
 use vesica_types::{Party, UnitId};
 
 /// The longest hello: a shared document is a page of text.
@@ -35,12 +35,14 @@ pub struct Agreed {
     pub versions: Vec<String>,
     /// Units that are not to be done again, by number.
     pub done: Vec<bool>,
+    /// The place of the party that has values to add up, if one has.
+    pub values: Option<u8>,
 }
 
 impl Agreed {
     /// What a protocol needs of it.
     pub fn terms(&self) -> Terms {
-        Terms { salt: self.salt, sizes: self.sizes.clone() }
+        Terms { salt: self.salt, sizes: self.sizes.clone(), values: self.values }
     }
 }
 
@@ -66,6 +68,9 @@ pub(crate) struct Hello {
     parameters: Vec<String>,
     workers: u32,
     memory: u64,
+    /// Whether this party has values that are to be added up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    values: bool,
     #[serde(default)]
     resume: Option<Resume>,
 }
@@ -142,8 +147,13 @@ pub fn agree(
     peers.iter().for_each(|(peer, theirs)| by_place[usize::from(peer.place())] = theirs.keys);
     let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     let versions = peers.iter().map(|(_, theirs)| version(theirs)).collect();
-    let agreed =
-        |start: Start, done| Agreed { salt: start.salt, coins: start.coins, sizes: start.sizes, versions, done };
+    let have = peers.iter().map(|(peer, theirs)| (peer, theirs.values)).chain([(&plan.me, mine.values)]);
+    let asked = plan.shared.result.has_values();
+    let values = have.filter(|(_, values)| asked && *values).map(|(party, _)| party.place()).next();
+    let agreed = |start: Start, done| {
+        let Start { salt, coins, sizes } = start;
+        Agreed { salt, coins, sizes, versions, done, values }
+    };
     if let (Some(start), Some(mine), Some(theirs)) = (ledger.started().cloned(), mine.resume, same_run(&peers))
         && theirs.iter().all(|theirs| theirs.run == mine.run)
     {
@@ -165,8 +175,8 @@ pub fn agree(
             settled(plan, peers.chain([(&plan.me, has(&mine))]))
         };
         let mut done: Vec<bool> = (0..mine.done.len()).map(done).collect();
-        if plan.suite().cut() == Cut::Whole {
-            // What takes all keys at once is finished as a whole or not at all.
+        if plan.suite().cut().begins_anew() {
+            // What takes all keys at once, or opens all at once, is finished as a whole or not at all.
             let whole = done.iter().all(|done| *done);
             done.fill(whole);
         }
@@ -223,6 +233,11 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     }
     if !differences.is_empty() {
         return Err(JobError::Disagree { peer: peer.to_string(), differences });
+    }
+    // A sum is of the values of one party, and shares of those of one or of nobody.
+    let (sum, both) = (plan.shared.result == ResultKind::Sum, theirs.values && mine.values);
+    if both || sum && !theirs.values && !mine.values {
+        return Err(JobError::Values { peer: peer.to_string(), both: mine.values });
     }
     if theirs.purpose != mine.purpose {
         return Err(JobError::Purpose(match mine.purpose {
@@ -287,6 +302,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, keys: u64, ledger: &Ledger) -
         parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
+        values: plan.value.is_some(),
         resume: Resume::of(ledger),
     }
 }
@@ -302,7 +318,7 @@ const SALTS: u64 = 64;
 /// of them.
 fn begin(plan: &Plan, sizes: &Sizes, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
     let limit = plan.shared.limits.answers;
-    let at_once = if plan.suite().cut() == Cut::Whole { missing } else { at_once };
+    let at_once = if plan.suite().cut().begins_anew() { missing } else { at_once };
     let most = u64::from(sizes.units).saturating_mul(limit.into());
     if missing > 0 && ledger.answers().at_most().saturating_add(missing) > most {
         return Err(JobError::Answers { peer: others(plan), limit });

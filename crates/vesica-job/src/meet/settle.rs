@@ -5,11 +5,13 @@ use crate::input::keys::Keys;
 use crate::units::found::Common;
 use vesica_session::{Error, Lines, Misbehaviour};
 use vesica_spec::{MAX_KEYS, Plan};
-use vesica_suite::Sizes;
+use vesica_suite::{Cut, Sizes};
 
-/// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them.
+/// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them. Where
+/// shares are opened, that was seen before anything was.
 pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
-    plan.shared.limits.min_intersection.filter(|&least| plan.i_learn() && common.keys < least)
+    let known = plan.i_learn() && plan.suite().cut() != Cut::Shares;
+    plan.shared.limits.min_intersection.filter(|&least| known && common.keys < least)
 }
 
 /// Settles whether the result may be learned, and how many rows of nulls the output has: the peer's rows without a partner,

@@ -92,7 +92,9 @@ impl Job {
         let dir: &Path = self.dir.path();
         let units = Units::partition(keys, &agreed.salt, agreed.sizes.clone(), 1, 1, 1 << 20, dir)?;
         let (ctl, mut rng) = (Control::new(()), SessionRng::from_os().unwrap());
-        let work = Work { units: &units, done: &agreed.done, both: None, ledger, peers: link, scratch: dir, ctl: &ctl };
+        let (done, left) = (&agreed.done, &mut None);
+        let work =
+            Work { units: &units, done, both: None, values: None, left, ledger, peers: link, scratch: dir, ctl: &ctl };
         let meter = open_and_run(&self.bob, &agreed.terms(), work, &mut rng)?;
         let steps = meter.steps.iter().map(|s| format!("{}: {} {} {}", s.name, s.sent, s.received, s.rounds));
         Ok(steps.collect::<Vec<_>>().join(", "))

@@ -50,8 +50,8 @@ struct Disk {
 /// The finished units of a run.
 pub struct Ledger {
     start: Option<Start>,
-    /// How many keys are common, where that is all that is learned.
-    counted: Option<u64>,
+    /// How many keys are common, where that is all that is learned; or what their values add up to, modulo 2^64.
+    total: Option<u64>,
     /// A hash of what a peer was answered to with the run's noise.
     asked: Option<[u8; 32]>,
     over: bool,
@@ -77,7 +77,7 @@ impl Ledger {
     pub fn new(memory: u64, scratch: &Path) -> Self {
         Self {
             start: None,
-            counted: None,
+            total: None,
             asked: None,
             over: false,
             answers: Answers::default(),
@@ -115,7 +115,7 @@ impl Ledger {
                 }
                 (1.., Record::Start(start)) if start.sizes.keys.len() == plan.parties.len() => ledger.begin(start),
                 (1.., Record::Count(keys)) if ledger.start.is_some() => {
-                    ledger.counted = Some(keys);
+                    ledger.total = Some(keys);
                     Ok(())
                 }
                 (1.., Record::Asked(hash)) if ledger.start.is_some() => {
@@ -192,7 +192,7 @@ impl Ledger {
         self.matches = Matches::Growing(Box::new(Spill::new(PARTS, Match::BYTES, self.memory, &self.scratch)?));
         self.pairs = vec![0; PARTS];
         self.start = Some(start);
-        self.counted = None;
+        self.total = None;
         self.asked = None;
         self.done.clear();
         Ok(())
@@ -237,15 +237,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// So many keys are common, and nothing else is learned. Said before the units are finished, of which nothing is
-    /// known then. The first count stands, as the first result of a unit does.
+    /// So many keys are common, or this is what their values add up to modulo 2^64, and nothing else is learned. Said before the units are
+    /// finished, of which nothing is known then. The first total stands, as the first result of a unit does.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn count(&mut self, keys: u64) -> Result<(), JobError> {
-        if self.counted.is_none() {
-            self.append(&Record::Count(keys))?;
-            self.counted = Some(keys);
+    pub fn total(&mut self, total: u64) -> Result<(), JobError> {
+        if self.total.is_none() {
+            self.append(&Record::Count(total))?;
+            self.total = Some(total);
         }
         Ok(())
     }
@@ -278,12 +278,12 @@ impl Ledger {
         self.start.as_ref().is_some_and(|start| self.len() == u64::from(start.sizes.units))
     }
 
-    /// How much the finished units found to be common.
+    /// How much the finished units found to be common; as the number of keys the total, where the job asks for one.
     pub fn common(&self) -> Common {
         let sum = |what: fn(&Common) -> u64| {
             self.done.values().fold(0, |sum: u64, done| sum.saturating_add(what(&done.common)))
         };
-        Common { keys: self.counted.unwrap_or_else(|| sum(|common| common.keys)), rows: sum(|common| common.rows) }
+        Common { keys: self.total.unwrap_or_else(|| sum(|common| common.keys)), rows: sum(|common| common.rows) }
     }
 
     /// What all units found; to be had again after a break.
@@ -300,7 +300,7 @@ impl Ledger {
         };
         let mut hash = blake3::Hasher::new();
         self.done.values().for_each(|done| _ = hash.update(&done.digest));
-        hash.update(&self.counted.unwrap_or_default().to_le_bytes());
+        hash.update(&self.total.unwrap_or_default().to_le_bytes());
         let rows = self.common().rows;
         Ok(Found { matches, rows, pairs: &self.pairs, digest: *hash.finalize().as_bytes() })
     }

@@ -91,7 +91,7 @@ pub enum Record {
     Start(Start),
     /// A unit was finished: a hash of its common keys' digests, and the keys.
     Unit(UnitId, [u8; 32], Vec<Match>),
-    /// How many keys are common.
+    /// How many keys are common, or what their values add up to.
     Count(u64),
     /// A hash of what a peer was answered to with the run's noise.
     Asked([u8; 32]),

@@ -56,6 +56,9 @@ pub struct Outcome {
     pub duplicates: u64,
     /// Distinct keys that the other parties have too; null for a party that does not learn.
     pub matched: Option<u64>,
+    /// The sum of the values of the rows whose keys the other party has; absent where the result is none, and for a party that does not learn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<i64>,
     /// Rows of the input whose key matched; null for a party that does not learn, and where the result is a count of keys.
     pub matched_rows: Option<u64>,
     /// The file that was written; null for a party that does not learn, and where the result is a count.
@@ -104,7 +107,8 @@ pub struct Chosen {
     pub expects: Vec<String>,
     /// Version of the format on the wire.
     pub wire_version: u32,
-    /// `units` where the protocol worked unit by unit, `whole` where it took all keys at once.
+    /// `units` where the protocol worked unit by unit, `shares` where it did so and opened the result of all units at once, `whole` where it took all
+    /// keys at once.
     pub cut: String,
     /// Units of the job; where all keys were taken at once, the pieces that this party read them in.
     pub units: u32,
@@ -265,7 +269,7 @@ impl Chosen {
         for peer in &mut self.peers {
             peer.attempts = answers.attempts;
             peer.answered = match cut {
-                Cut::Units => answers.units().saturating_mul(peer.unit_capacity),
+                Cut::Units | Cut::Shares => answers.units().saturating_mul(peer.unit_capacity),
                 Cut::Whole => answers.units().div_ceil(self.units.max(1).into()).saturating_mul(peer.keys),
             };
         }
@@ -284,6 +288,21 @@ impl Report {
         let peers: Vec<&str> = self.chosen.peers.iter().map(|p| p.name.as_str()).collect();
         let mut text = String::new();
         match (o.matched, o.matched_rows) {
+            _ if o.sum.is_some() => {
+                let _ = writeln!(
+                    text,
+                    "The values of the rows whose keys both you and {} hold add up to {}; which rows these are, nobody learned.",
+                    peers.join(" and "),
+                    o.sum.unwrap_or_default()
+                );
+            }
+            (None, None) if o.output.is_some() => {
+                let _ = writeln!(
+                    text,
+                    "The output holds your shares of which keys are common; together with those of {} they say it, and alone nothing.",
+                    peers.join(" and ")
+                );
+            }
             (Some(keys), Some(rows)) if !self.chosen.expects.is_empty() => {
                 let _ = writeln!(
                     text,

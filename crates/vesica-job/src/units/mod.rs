@@ -4,6 +4,7 @@ pub mod compare;
 pub mod cut;
 mod each;
 pub mod found;
+mod shares;
 mod whole;
 pub mod work;
 
@@ -30,6 +31,7 @@ pub fn open_and_run(plan: &Plan, terms: &Terms, work: Work<'_>, rng: &mut Sessio
     meter.merge(&match opened {
         Opened::Units(protocol) => each::run(&*protocol, work, rng)?,
         Opened::Whole(protocol) => whole::run(protocol, plan, work, rng)?,
+        Opened::Shares(protocol) => shares::run(&*protocol, plan, work, rng)?,
     });
     Ok(meter)
 }

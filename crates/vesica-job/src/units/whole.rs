@@ -46,8 +46,11 @@ pub fn run(
     match found {
         Found::Nothing => all.clone().try_for_each(|id| ledger.commit(id, &[0; 32], &[]))?,
         Found::Count(keys) => {
-            ledger.count(keys)?;
+            ledger.total(keys)?;
             all.clone().try_for_each(|id| ledger.commit(id, &[0; 32], &[]))?;
+        }
+        Found::Sum(_) | Found::TooFew => {
+            return Err(Error::Bug("what takes all keys at once adds nothing up".into()).into());
         }
         Found::Places(places) => {
             let mut places = Places::new(&*places);

@@ -1,6 +1,8 @@
 //! What running a job's protocol takes.
 
+use crate::input::values::ByKey;
 use crate::meet::peers::Peers;
+use crate::output::shares::Left;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::units::compare::Both;
@@ -15,6 +17,10 @@ pub struct Work<'a> {
     pub done: &'a [bool],
     /// How results are compared, where all parties learn.
     pub both: Option<Both>,
+    /// What is added up, if this party has values.
+    pub values: Option<&'a ByKey>,
+    /// Where shares go that are the result.
+    pub left: &'a mut Option<Left>,
     /// Where finished units go.
     pub ledger: &'a mut Ledger,
     /// The peers.

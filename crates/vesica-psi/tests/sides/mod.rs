@@ -18,6 +18,7 @@ use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, bins, cuckoo, lpn, okvs};
+use vesica_psi::circuit::{self, Circuit, Total};
 use vesica_psi::count::{self, Count};
 use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
@@ -26,7 +27,9 @@ use vesica_psi::hash::{self, Hash};
 use vesica_psi::oprf::{self, Role};
 use vesica_psi::{kmprt17, many, nty21};
 use vesica_session::memory::Memories;
-use vesica_session::{Found, LISTS, Lines, List, Protocol, Result, Room, SessionRng, Sorted, Sorter, Unit, Whole};
+use vesica_session::{
+    Found, LISTS, Lines, List, Protocol, Result, Room, SessionRng, Shared, Shares, Sorted, Sorter, Unit, Whole,
+};
 use vesica_types::{Digest, TagLen, UnitId};
 
 /// The salt that the parties tossed.
@@ -267,7 +270,7 @@ pub fn count<G: Group>(
         Ok(match whole(Count::<G>::open(params), keys, lines, rng)? {
             Found::Count(n) => Some(n),
             Found::Nothing => None,
-            Found::Places(_) => panic!("a count names no keys"),
+            _ => panic!("a count names no keys and adds up no values"),
         })
     }
 }
@@ -300,7 +303,7 @@ fn places(found: Found) -> Option<Vec<u64>> {
             Some(bytes.chunks(8).map(|place| u64::from_be_bytes(place.try_into().unwrap())).collect())
         }
         Found::Nothing => None,
-        Found::Count(_) => panic!("it finds which keys are common"),
+        Found::Count(_) | Found::Sum(_) | Found::TooFew => panic!("it finds which keys are common"),
     }
 }
 
@@ -384,5 +387,97 @@ impl Many {
             capacities: self.capacities.clone(),
         };
         side.unit(&unit, lines, rng)
+    }
+}
+
+/// What a job of the circuit asks for, from one party's side.
+#[derive(Clone, Copy)]
+pub struct Asks {
+    pub total: Total,
+    /// Whether this party puts its keys into bins, and has the values.
+    pub puts: bool,
+    pub learns: (bool, bool),
+    pub least: Option<u64>,
+}
+
+impl Asks {
+    /// The other party's side of it.
+    pub fn other(self) -> Self {
+        Self { puts: !self.puts, learns: (self.learns.1, self.learns.0), ..self }
+    }
+}
+
+/// The value of a key: of either sign, and sometimes large.
+pub fn value(key: &Digest) -> i64 {
+    i64::from_le_bytes(*key.0.first_chunk().unwrap()) >> (8 + key.0[9] % 50)
+}
+
+/// Bits of a target in these tests.
+pub const TARGET: u32 = 57;
+
+/// A party's side of the circuit, opened, for keys padded to this size and the peer's padded to the other.
+pub fn open_circuit<B: Field>(
+    (mine, theirs): (usize, usize),
+    asks: Asks,
+    lines: &mut Lines,
+    rng: &mut SessionRng,
+) -> Result<Circuit<B>> {
+    let (n, m) = if asks.puts { (mine, theirs) } else { (theirs, mine) };
+    let opprf = vesica_oprf::opprf::Params {
+        session: SESSION,
+        bins: cuckoo::bins(n as u64, 1, Level::STANDARD).unwrap(),
+        shape: okvs::paxos(3 * m as u64, 1, Level::STANDARD).unwrap(),
+        bits: TARGET,
+        code: &lpn::SETS[0],
+    };
+    let params = circuit::Params {
+        opprf,
+        puts: asks.puts,
+        values: asks.total != Total::Count,
+        total: asks.total,
+        least: asks.least,
+        i_learn: asks.learns.0,
+        peer_learns: asks.learns.1,
+        // The keys of all units.
+        fewer: 1000,
+    };
+    Circuit::open(params, lines.peer()?, rng)
+}
+
+/// A party's shares of unit number `id` of these keys.
+pub fn share<B: Field>(
+    side: &Circuit<B>,
+    id: u32,
+    keys: Vec<Digest>,
+    capacities: (usize, usize),
+    lines: &mut Lines,
+    rng: &mut SessionRng,
+) -> Result<Shares> {
+    let unit = Unit { id: UnitId(id), ..unit(keys, capacities, lines) };
+    let values: Vec<u64> = unit.keys.iter().map(|key| value(key) as u64).collect();
+    side.unit(&unit, &values, lines, rng)
+}
+
+/// A party's side of a job of one unit: what it finds, in words.
+pub fn circuit<B: Field>(
+    keys: Vec<Digest>,
+    capacities: (usize, usize),
+    asks: Asks,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<String> {
+    move |lines, rng| {
+        let side = open_circuit::<B>(capacities, asks, lines, rng)?;
+        let shares = share(&side, 0, keys, capacities, lines, rng)?;
+        Ok(told(side.open(&[shares], lines, rng)?))
+    }
+}
+
+/// What was found, in words.
+pub fn told(found: Found) -> String {
+    match found {
+        Found::Nothing => String::new(),
+        Found::Count(keys) => format!("{keys} keys"),
+        Found::Sum(sum) => format!("a sum of {sum}"),
+        Found::TooFew => "too few".to_owned(),
+        Found::Places(_) => panic!("a circuit names no keys"),
     }
 }

@@ -367,6 +367,10 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
 
 /// The table that is read, and its key columns.
 fn input(input: &Input, by: By) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
+    if input.value.is_some() {
+        let why = "a service adds nothing up; leave it out, or run a job with shared.result = \"sum\"";
+        return Err(SpecError::field("mine.input.value", why));
+    }
     if by == By::Index && !input.keys.is_empty() {
         let why = "rows are looked up by their number, so the table has no key columns; write keys = []";
         return Err(SpecError::field("mine.input.keys", why));

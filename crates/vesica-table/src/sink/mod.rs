@@ -87,6 +87,23 @@ pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error>
     }
 }
 
+/// Opens an output for rows of another kind than the input's, in Parquet or Arrow. The input `like` cannot be its place.
+///
+/// # Errors
+/// As [`create`]; [`Error::Shares`] for CSV.
+pub fn create_as(output: &Output, like: &dyn Table, schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
+    let format = output.format.or_else(|| Format::of(&output.path));
+    let Some(format @ (Format::Parquet | Format::Ipc)) = format else {
+        return Err(Error::Shares { path: output.path.clone() });
+    };
+    let stage = Stage::new(Some(resolve(&output.path, like)?))?;
+    let out = stage.out()?;
+    match format {
+        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, stage, out)?)),
+        _ => Ok(Box::new(IpcSink::open(schema, stage, out)?)),
+    }
+}
+
 /// Buffered before a write to the file.
 const BUFFER: usize = 256 << 10;
 

@@ -1,0 +1,56 @@
+//! The loop over units that leave shares, and the one opening at the end.
+
+use crate::error::JobError;
+use crate::output::shares::Leaving;
+use crate::units::each;
+use crate::units::work::Work;
+use vesica_session::{Error, Found, Meter, SessionRng, Shared, Shares};
+use vesica_spec::Plan;
+use vesica_suite::ResultKind;
+use vesica_types::UnitId;
+
+/// Runs all units, `in_flight` at a time, and opens what they left, or keeps it where it is the result. Nothing is kept before all units
+/// are done: shares of an attempt that was broken off are of no use for another.
+///
+/// # Errors
+/// The first that a unit met; [`JobError::TooSmall`]; those of opening and of storing what was found.
+pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut SessionRng) -> Result<Meter, JobError> {
+    let Work { units, values, left, ledger, peers, scratch, ctl, .. } = work;
+    let total = units.sizes.units;
+    *left = None;
+    let mut leaving = match plan.shared.result {
+        ResultKind::Shares => Some(Leaving::begin(total, plan.memory, scratch)?),
+        _ => None,
+    };
+    let mut shares: Vec<Shares> = Vec::with_capacity(total as usize);
+    let chance = &*rng;
+    let one = |id, lines: &mut _| {
+        let (unit, rows) = units.unit(id)?;
+        let values = values.map(|values| rows.iter().map(|(key, _)| values.of(*key)).collect::<Vec<_>>());
+        let shares = protocol.unit(&unit, &values.unwrap_or_default(), lines, &mut chance.unit(id)?)?;
+        Ok((shares, rows))
+    };
+    let mut meter = each::all(units, &vec![false; total as usize], peers, ctl, one, |id, (mut of_unit, rows)| {
+        let bins = std::mem::take(&mut of_unit.bins);
+        leaving.as_mut().map_or(Ok(()), |leaving| leaving.take(id, &bins, &rows))?;
+        shares.push(of_unit);
+        Ok(())
+    })?;
+    shares.sort_by_key(|shares| shares.unit);
+    let mut lines = peers.line("open")?;
+    let found = protocol.open(&shares, &mut lines, rng)?;
+    lines.all().for_each(|ch| meter.merge(&ch.meter()));
+    match found {
+        Found::Nothing => {}
+        Found::Count(keys) => ledger.total(keys)?,
+        Found::Sum(sum) => ledger.total(sum as u64)?,
+        Found::TooFew => return Err(JobError::TooSmall(plan.shared.limits.min_intersection.unwrap_or_default())),
+        Found::Places(_) => return Err(Error::Bug("shares named keys".into()).into()),
+    }
+    match leaving {
+        // They are written with this attempt or not at all, so the ledger is not to say that the units are done.
+        Some(leaving) => *left = Some(leaving.end(&shares)?),
+        None => (0..total).map(UnitId).try_for_each(|id| ledger.commit(id, &[0; 32], &[]))?,
+    }
+    Ok(meter)
+}

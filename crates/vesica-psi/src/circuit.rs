@@ -1,0 +1,194 @@
+//! Whether keys are common, in shares that neither party can read; and what these add up to over the whole job: a number of keys, or a
+//! sum of values.
+//!
+//! [PSTY19] Pinkas, Schneider, Tkachenko, Yanai, "Efficient circuit-based PSI with linear communication", EUROCRYPT 2019, eprint 2019/241,
+//! Figure 7; [RR22] Raghuraman, Rindal, eprint 2022/320, section 6, for its function and transfers; [RRKCGRS20] Rathee et al., "CrypTFlow2", CCS
+//! 2020, eprint 2020/1002, section 3.1.1, for the product of a bit and a number; semi-honest.
+//!
+//!   X, Y   keys of R and of S, n and m       xs, ys      z_b, r_b  what R and S have of bin b, l bits     targets
+//!   v_b    R's number for its key in bin b   numbers     f_b       1 if that key is S's, in shares        flags
+//!   m0, m1 both keys of a transfer to S      pads.both   x, m_x    S's choice and its key                 choices, one
+//!
+//! 1. R's keys into bins, one at most into each; S's targets r_b;  z_b = r_b exactly if the key in bin b is S's (`opprf`).
+//! 2. Transfers both ways, for triples and pads (`gmw`).
+//! 3. f_b := the product of all l bits of not (z_b + r_b).
+//! 4. S -> R: e_b := f_S + x_b.   R -> S: d_b := s - s' + v_b·(1 - 2·f_R) mod 2^64, where (s, s') is (m0, m1) or, if e_b = 1, (m1, m0).
+//!    R's share of f_b·v_b is f_R·v_b - s;  S's is m_x + f_S·d_b: that is s, or s + v_b·(1 - 2·f_R).
+//! 5. Each adds its shares over all bins, and over all units when these are done. Both compare names of the attempt.
+//! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
+//! 7. Each sends its share of the total to whoever learns.
+//!
+//! Reveals: key_count to everyone, the total to the learners.   Rounds: VOLE + 1 + COT + log l + 1 a unit, 2 at the end.
+//! Bytes: |B| + l/2 + 8 for each sum, and those of 2·l transfers, for each of 1.3·n bins; l/8·slots(3·m) for the hint.
+//! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
+//! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
+//! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.
+
+use crate::gmw::{self, Base, NEGATIVE};
+use std::marker::PhantomData;
+use vesica_oprf::opprf;
+use vesica_oprf::vole::Field;
+use vesica_session::{Channel, Found, Lines, Misbehaviour, Result, SessionRng, Share, Shared, Shares, Unit};
+use vesica_types::{Digest, UnitId};
+
+/// One party's side of a job, over the base field `B`.
+pub struct Circuit<B> {
+    params: Params,
+    base: Base,
+    field: PhantomData<B>,
+}
+
+/// What a job asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Total {
+    /// The number of common keys.
+    Count,
+    /// The sum of their values.
+    Sum,
+    /// No total: each party keeps its shares of every bin.
+    Shares,
+}
+
+/// What the parties agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Of the bins and their targets.
+    pub opprf: opprf::Params,
+    /// Whether this party is R.
+    pub puts: bool,
+    /// Whether R has values.
+    pub values: bool,
+    /// What is asked for.
+    pub total: Total,
+    /// The number of common keys below which nothing is told.
+    pub least: Option<u64>,
+    /// Whether this party learns.
+    pub i_learn: bool,
+    /// Whether the peer learns.
+    pub peer_learns: bool,
+    /// Keys of the party with fewer.
+    pub fewer: u64,
+}
+
+/// Names the transfers that are made when all units are done: no unit has this number.
+const END: UnitId = UnitId(u32::MAX);
+
+impl<B: Field> Circuit<B> {
+    /// Opens a side.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub fn open(params: Params, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        let base = Base::open(params.puts, params.opprf.session, ch, rng)?;
+        Ok(Self { params, base, field: PhantomData })
+    }
+
+    /// How many numbers a bin has: its key's value, and 1 if keys are counted.
+    fn columns(&self) -> usize {
+        usize::from(self.params.values) + usize::from(self.counts())
+    }
+
+    fn counts(&self) -> bool {
+        self.params.total == Total::Count || self.params.least.is_some()
+    }
+}
+
+impl<B: Field> Shared for Circuit<B> {
+    fn unit(&self, unit: &Unit, values: &[u64], lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
+        let Self { params, base, .. } = self;
+        let ch = lines.peer()?;
+        let bins = params.opprf.bins as usize;
+        // 1. z and r
+        let (table, targets) = if params.puts {
+            opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, ch, rng)?
+        } else {
+            let mut ys = unit.keys.clone();
+            ys.resize_with(unit.capacity(), || Digest(rng.bytes()));
+            (Vec::new(), opprf::send::<B>(&params.opprf, &base.sends, unit.id, &ys, ch, rng)?)
+        };
+        // 2. Triples and pads
+        ch.step("transfers");
+        let products = (params.opprf.bits as usize - 1) * gmw::words(bins);
+        let pads = if self.columns() > 0 { bins } else { 0 };
+        let mut made = base.make(unit.id, products, pads, ch, rng)?;
+        // 3. f
+        ch.step("equality");
+        let flags = made.equal(&targets, params.opprf.bits as usize, ch)?;
+        // 4. f·v
+        ch.step("values");
+        let key = |b: usize| table.get(b).copied().flatten().map(|entry| entry.key());
+        let mut numbers: Vec<Vec<u64>> = Vec::new();
+        if params.puts && params.values {
+            numbers.push((0..bins).map(|b| key(b).map_or(0, |key| values[key])).collect());
+        }
+        if params.puts && self.counts() {
+            numbers.push((0..bins).map(|b| u64::from(key(b).is_some())).collect());
+        }
+        let shares = made.times(&flags, &numbers, self.columns(), bins, ch)?;
+        // 5. Their sums
+        let sum = |column: &Vec<u64>| column.iter().fold(0u64, |sum, &share| sum.wrapping_add(share));
+        let sums = [
+            if params.values { sum(&shares[0]) } else { 0 },
+            if self.counts() { sum(&shares[shares.len() - 1]) } else { 0 },
+        ];
+        let kept = if params.total == Total::Shares { 0..bins } else { 0..0 };
+        let bins = kept.map(|b| Share {
+            key: key(b).map(|key| key as u32),
+            common: flags[b / 64] >> (b % 64) & 1 == 1,
+            value: if params.values { shares[0][b] } else { 0 },
+        });
+        Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect() })
+    }
+
+    fn open(&self, shares: &[Shares], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+        let params = &self.params;
+        let ch = lines.peer()?;
+        // 5. The attempt;  totals
+        ch.step("open");
+        let mut names = blake3::Hasher::new_derive_key("vesica 2026 shares of one attempt");
+        for shares in shares {
+            names.update(&shares.unit.0.to_le_bytes()).update(&shares.attempt);
+        }
+        let names = names.finalize();
+        if ch.swap_exact(names.as_bytes(), 32)? != names.as_bytes() {
+            return Err(ch.accuse(Misbehaviour::Contradiction("its shares are of another attempt than this side's")));
+        }
+        let [sum, count] =
+            shares.iter().fold([0u64; 2], |all, shares| [0, 1].map(|i| all[i].wrapping_add(shares.sums[i])));
+        // 6. Whether the count is less than the least
+        if let Some(least) = params.least {
+            let mut made = self.base.make(END, NEGATIVE, 0, ch, rng)?;
+            // No job has 2^62 keys, so that a larger limit means the same and the difference is a number with a sign.
+            let number = if params.puts { count.wrapping_sub(least.min(1 << 62)) } else { count };
+            let mine = made.negative(number, ch)?;
+            let theirs = ch.swap_exact(&[mine.into()], 1)?;
+            if theirs[0] > 1 {
+                return Err(ch.accuse(Misbehaviour::Malformed("share of a bit")));
+            }
+            if mine ^ (theirs[0] == 1) {
+                return Ok(Found::TooFew);
+            }
+        }
+        // 7. -> and <- shares of the total
+        let mine = match params.total {
+            Total::Count => count,
+            Total::Sum => sum,
+            Total::Shares => return Ok(Found::Nothing),
+        };
+        if params.peer_learns {
+            ch.send(&mine.to_le_bytes())?;
+        }
+        if !params.i_learn {
+            return Ok(Found::Nothing);
+        }
+        let theirs = ch.recv_exact(8)?;
+        let total = mine.wrapping_add(u64::from_le_bytes(theirs.try_into().expect("its length was checked")));
+        match params.total {
+            Total::Count if total > params.fewer => {
+                Err(ch.accuse(Misbehaviour::Contradiction("by its share, more keys are common than there are")))
+            }
+            Total::Count => Ok(Found::Count(total)),
+            _ => Ok(Found::Sum(total as i64)),
+        }
+    }
+}

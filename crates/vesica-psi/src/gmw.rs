@@ -1,0 +1,478 @@
+//! Boolean circuits on bits that two parties hold in shares: each has a bit, and the shared one is their sum modulo 2.
+//!
+//! [GMW87] Goldreich, Micali, Wigderson, STOC 1987; [Beaver91] Beaver, CRYPTO 1991, for triples; [ALSZ13] Asharov, Lindell, Schneider,
+//! Zohner, CCS 2013, eprint 2013/552, section 5.1, for triples from two transfers of random bits; semi-honest.
+//!
+//! A triple is three shared bits a, b, c with c = a·b. Of one transfer each way: a party's own a is the sum of the two keys' bits m0, m1
+//! that it sends, its own b the choice that it makes as a receiver, and its c is a·b + m0 + the bit that it received: for m0 + (what the peer
+//! got of it) is its a times the peer's b.
+//! An addition takes no message. A product x·y takes a triple, and a bit for each of x + a and y + b, which are opened; every triple is
+//! used once, so what is opened is uniform.
+//!
+//! Bits stand in words of 64, and a word is one operation. Beside the triples a unit gets *pads*: transfers of random blocks in one
+//! direction, from which a bit is multiplied by a number.
+
+use vesica_block::{Block, transpose::transpose};
+use vesica_ot::softspoken::{FOLD, Receiver, Sender};
+use vesica_ot::{Security, cot};
+use vesica_session::{Channel, Result, SessionRng};
+use vesica_types::UnitId;
+use zeroize::Zeroizing;
+
+/// What both kinds of transfers are made from, for all units of a job.
+pub struct Base {
+    /// Whether this is the party that sends pads; it also counts for one where a constant is added.
+    pub first: bool,
+    /// For the transfers that this party sends.
+    pub sends: Sender,
+    /// For those that it receives.
+    pub receives: Receiver,
+    /// Names the run.
+    session: [u8; 32],
+}
+
+/// What a unit uses up: triples, word by word, and pads.
+pub struct Made {
+    first: bool,
+    a: Zeroizing<Vec<u64>>,
+    b: Zeroizing<Vec<u64>>,
+    c: Zeroizing<Vec<u64>>,
+    /// Words of triples that were used.
+    used: usize,
+    /// What was opened: the same on both sides, and other in each attempt.
+    opened: blake3::Hasher,
+    /// Of the party that sends pads: both keys of each.
+    pub both: Zeroizing<Vec<[Block; 2]>>,
+    /// Of the other one: the keys that it has.
+    pub one: Zeroizing<Vec<Block>>,
+    /// And its choices, in words.
+    pub choices: Zeroizing<Vec<u64>>,
+}
+
+impl Base {
+    /// Opens a side.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub fn open(first: bool, session: [u8; 32], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+        let semi = Security::SemiHonest;
+        let (sends, receives) = if first {
+            let sends = Sender::open_odd(semi, FOLD, ch, rng)?;
+            (sends, Receiver::open(semi, FOLD, ch, rng)?)
+        } else {
+            let receives = Receiver::open(semi, FOLD, ch, rng)?;
+            (Sender::open_odd(semi, FOLD, ch, rng)?, receives)
+        };
+        Ok(Self { first, sends, receives, session })
+    }
+
+    /// Triples for so many words of products, and so many pads, for a unit.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol; a bug if the unit was made before.
+    pub fn make(
+        &self,
+        unit: UnitId,
+        words: usize,
+        pads: usize,
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Made> {
+        let mut made = Made {
+            first: self.first,
+            a: Zeroizing::new(vec![0; words]),
+            b: Zeroizing::new(vec![0; words]),
+            c: Zeroizing::new(vec![0; words]),
+            used: 0,
+            opened: blake3::Hasher::new_derive_key("vesica 2026 what a circuit opened"),
+            both: Zeroizing::default(),
+            one: Zeroizing::default(),
+            choices: Zeroizing::default(),
+        };
+        if self.first {
+            self.send(&mut made, unit, pads, ch, rng)?;
+            self.receive(&mut made, unit, 0, ch)?;
+        } else {
+            self.receive(&mut made, unit, pads, ch)?;
+            self.send(&mut made, unit, 0, ch, rng)?;
+        }
+        for ((c, a), b) in made.c.iter_mut().zip(&*made.a).zip(&*made.b) {
+            *c ^= a & b;
+        }
+        Ok(made)
+    }
+
+    fn send(
+        &self,
+        made: &mut Made,
+        unit: UnitId,
+        pads: usize,
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<()> {
+        let Made { a, c, both, .. } = made;
+        both.reserve_exact(pads);
+        cot::send(&self.sends, &self.session, unit, 64 * a.len() + pads, ch, rng, |start, [zero, one]| {
+            for (word, (zero, one)) in (start / 64..).zip(zero.chunks(64).zip(one.chunks(64))) {
+                if word < a.len() {
+                    let m0 = lowest(zero);
+                    a[word] = m0 ^ lowest(one);
+                    c[word] ^= m0;
+                } else {
+                    both.extend(zero.iter().zip(one).map(|(&zero, &one)| [zero, one]));
+                }
+            }
+        })
+    }
+
+    fn receive(&self, made: &mut Made, unit: UnitId, pads: usize, ch: &mut dyn Channel) -> Result<()> {
+        let Made { b, c, one, choices, .. } = made;
+        one.reserve_exact(pads);
+        choices.reserve_exact(pads.div_ceil(64));
+        cot::receive(&self.receives, &self.session, unit, 64 * b.len() + pads, ch, |start, chosen, keys| {
+            for (word, (&chosen, keys)) in (start / 64..).zip(chosen.iter().zip(keys.chunks(64))) {
+                if word < b.len() {
+                    b[word] = chosen;
+                    c[word] ^= lowest(keys);
+                } else {
+                    choices.push(chosen);
+                    one.extend_from_slice(keys);
+                }
+            }
+        })
+    }
+}
+
+impl Made {
+    /// The products of words of shared bits.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if its message has another length.
+    ///
+    /// # Panics
+    /// If there are fewer triples left, or not as many words on both sides.
+    pub fn and(&mut self, x: &[u64], y: &[u64], ch: &mut dyn Channel) -> Result<Vec<u64>> {
+        assert_eq!(x.len(), y.len(), "products are of pairs");
+        let n = x.len();
+        let [a, b, c] = [&self.a, &self.b, &self.c].map(|all| &all[self.used..][..n]);
+        self.used += n;
+        // x + a and y + b, in shares
+        let mut mine = Vec::with_capacity(16 * n);
+        x.iter().zip(a).for_each(|(x, a)| mine.extend((x ^ a).to_le_bytes()));
+        y.iter().zip(b).for_each(|(y, b)| mine.extend((y ^ b).to_le_bytes()));
+        let theirs = ch.swap_exact(&mine, mine.len())?;
+        let opened: Vec<u64> = mine
+            .as_chunks()
+            .0
+            .iter()
+            .zip(theirs.as_chunks().0)
+            .map(|(mine, theirs)| u64::from_le_bytes(*mine) ^ u64::from_le_bytes(*theirs))
+            .collect();
+        mine.iter_mut().zip(&theirs).for_each(|(mine, theirs)| *mine ^= theirs);
+        self.opened.update(&mine);
+        let one = u64::from(self.first).wrapping_neg();
+        let (d, e) = opened.split_at(n);
+        Ok((0..n).map(|i| c[i] ^ d[i] & b[i] ^ e[i] & a[i] ^ d[i] & e[i] & one).collect())
+    }
+
+    /// Whether all of `planes` vectors of bits are 1, place by place: a tree of products. The vectors stand one after the other.
+    ///
+    /// # Errors
+    /// As [`Made::and`].
+    pub fn all(&mut self, planes: Vec<u64>, len: usize, ch: &mut dyn Channel) -> Result<Vec<u64>> {
+        let mut planes = planes;
+        while planes.len() > len {
+            let half = planes.len() / len / 2 * len;
+            let mut next = self.and(&planes[..half], &planes[half..2 * half], ch)?;
+            next.extend_from_slice(&planes[2 * half..]);
+            planes = next;
+        }
+        Ok(planes)
+    }
+
+    /// Whether the lowest `bits` bits of this party's block and of the peer's are the same, for each of some blocks: shared bits, in
+    /// [`words`]. It takes one word less than there are bits for each of these.
+    ///
+    /// # Errors
+    /// As [`Made::and`].
+    pub fn equal(&mut self, blocks: &[Block], bits: usize, ch: &mut dyn Channel) -> Result<Vec<u64>> {
+        // Bits are the same where their sum is 0.
+        let flip = Block::mask(self.first);
+        let words = words(blocks.len());
+        let mut planes = vec![0; bits * words];
+        let mut columns = Zeroizing::new([Block::ZERO; 128]);
+        for (tile, blocks) in blocks.chunks(128).enumerate() {
+            let mut rows = Zeroizing::new([Block::ZERO; 128]);
+            rows.iter_mut().zip(blocks).for_each(|(row, &block)| *row = block ^ flip);
+            transpose(&*rows, &mut *columns);
+            for (plane, column) in planes.chunks_exact_mut(words).zip(&*columns) {
+                plane[2 * tile..2 * tile + 2].copy_from_slice(&[column.low(), column.high()]);
+            }
+        }
+        self.all(planes, words, ch)
+    }
+
+    /// Shares modulo 2^64 of f·v for each of `n` shared bits f and some columns of numbers v, which the party has that sends pads. Step 4 of
+    /// [`crate::circuit`].
+    ///
+    /// # Errors
+    /// As [`Made::and`].
+    pub fn times(
+        &self,
+        flags: &[u64],
+        numbers: &[Vec<u64>],
+        columns: usize,
+        n: usize,
+        ch: &mut dyn Channel,
+    ) -> Result<Vec<Vec<u64>>> {
+        let flag = |j: usize| flags[j / 64] >> (j % 64) & 1;
+        // One pad serves two columns.
+        let part = |key: Block, column: usize| if column == 0 { key.low() } else { key.high() };
+        if columns == 0 {
+            return Ok(Vec::new());
+        }
+        if self.first {
+            // <- e;  -> d
+            let e = ch.recv_exact(n.div_ceil(8))?;
+            let mut shares = Vec::new();
+            let mut wire = Vec::with_capacity(8 * n * columns);
+            for (column, numbers) in numbers.iter().enumerate() {
+                shares.push(
+                    (0..n)
+                        .map(|j| {
+                            let [m0, m1] = self.both[j].map(|key| part(key, column));
+                            let swap = u64::from(e[j / 8] >> (j % 8) & 1).wrapping_neg() & (m0 ^ m1);
+                            let (s, other, v, f) = (m0 ^ swap, m1 ^ swap, numbers[j], flag(j));
+                            // v, or -v if this side's share of the bit is 1
+                            let signed = (v ^ f.wrapping_neg()).wrapping_add(f);
+                            wire.extend(s.wrapping_sub(other).wrapping_add(signed).to_le_bytes());
+                            (f.wrapping_neg() & v).wrapping_sub(s)
+                        })
+                        .collect(),
+                );
+            }
+            ch.send(&wire)?;
+            return Ok(shares);
+        }
+        // -> e;  <- d
+        let e = flags.iter().zip(&*self.choices).flat_map(|(f, x)| (f ^ x).to_le_bytes());
+        let mut e: Vec<u8> = e.take(n.div_ceil(8)).collect();
+        // The last bits belong to nothing.
+        let last = e.len() - 1;
+        e[last] &= u8::MAX >> (8 * e.len() - n);
+        ch.send(&e)?;
+        let wire = ch.recv_exact(8 * n * columns)?;
+        let share = |column: usize, j: usize, d: &[u8; 8]| {
+            let taken = u64::from_le_bytes(*d) & flag(j).wrapping_neg();
+            part(self.one[j], column).wrapping_add(taken)
+        };
+        let column = |(column, d): (usize, &[u8])| {
+            d.as_chunks().0.iter().enumerate().map(|(j, d)| share(column, j, d)).collect()
+        };
+        Ok(wire.chunks_exact(8 * n).enumerate().map(column).collect())
+    }
+
+    /// Whether the sum modulo 2^64 of this party's number and the peer's is negative, as a shared bit; it takes [`NEGATIVE`] words.
+    /// The carries are a prefix sum (Kogge, Stone 1973).
+    ///
+    /// # Errors
+    /// As [`Made::and`].
+    pub fn negative(&mut self, number: u64, ch: &mut dyn Channel) -> Result<bool> {
+        // The peer's share of this number is zero, and this side's of the peer's.
+        let (x, y) = if self.first { (number, 0) } else { (0, number) };
+        let mut carry = self.and(&[x], &[y], ch)?[0];
+        let mut both = number;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            let made = self.and(&[both, both], &[carry << shift, both << shift], ch)?;
+            carry ^= made[0];
+            both = made[1];
+        }
+        Ok((number >> 63 ^ carry >> 62) & 1 == 1)
+    }
+
+    /// Names the attempt: a hash of all that was opened.
+    pub fn attempt(&self) -> [u8; 32] {
+        *self.opened.finalize().as_bytes()
+    }
+}
+
+/// Words for so many bits, in whole squares of 128 × 128.
+pub fn words(bits: usize) -> usize {
+    2 * bits.div_ceil(128)
+}
+
+/// Words of products that [`Made::negative`] takes.
+pub const NEGATIVE: usize = 1 + 2 * 6;
+
+/// The lowest bits of at most 64 blocks.
+fn lowest(blocks: &[Block]) -> u64 {
+    blocks.iter().rev().fold(0, |word, block| word << 1 | block.low() & 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_session::{Fault, Lines};
+    use vesica_testkit::{Attack, Hostile, two, two_with};
+
+    const SESSION: [u8; 32] = [4; 32];
+
+    /// Both sides of a unit with so many words and pads.
+    fn both<T: Send>(
+        words: usize,
+        pads: usize,
+        then: impl Fn(&mut Made, &mut dyn Channel) -> Result<T> + Sync,
+    ) -> [T; 2] {
+        let side = |first: bool| {
+            let then = &then;
+            move |lines: &mut Lines, rng: &mut SessionRng| {
+                let ch = lines.peer().unwrap();
+                let base = Base::open(first, SESSION, ch, rng).unwrap();
+                let mut made = base.make(UnitId(0), words, pads, ch, rng).unwrap();
+                then(&mut made, ch).unwrap()
+            }
+        };
+        let (a, b) = two(side(true), side(false));
+        [a, b]
+    }
+
+    #[test]
+    fn triples_are_products_and_their_bits_are_balanced() {
+        let [x, y] = both(1000, 70, |made, _| Ok((made.a.to_vec(), made.b.to_vec(), made.c.to_vec())));
+        let mut ones = [0u32; 3];
+        for i in 0..1000 {
+            let [a, b, c] = [x.0[i] ^ y.0[i], x.1[i] ^ y.1[i], x.2[i] ^ y.2[i]];
+            assert_eq!(c, a & b);
+            ones.iter_mut().zip([a, b, c]).for_each(|(ones, word)| *ones += word.count_ones());
+        }
+        // 64,000 bits, of which a quarter are products; five deviations.
+        for (ones, (mean, deviation)) in ones.iter().zip([(32_000.0, 126.5), (32_000.0, 126.5), (16_000.0, 109.6)]) {
+            assert!((f64::from(*ones) - mean).abs() < 5.0 * deviation, "{ones}");
+        }
+    }
+
+    #[test]
+    fn pads_are_one_of_two() {
+        for (words, pads) in [(0, 5), (8, 0), (3, 130), (60, 700)] {
+            let [sent, got] =
+                both(words, pads, |made, _| Ok((made.both.to_vec(), made.one.to_vec(), made.choices.to_vec())));
+            assert_eq!([sent.0.len(), got.1.len()], [pads; 2]);
+            assert!(sent.1.is_empty() && got.0.is_empty() && got.2.len() == pads.div_ceil(64));
+            for (j, (pair, key)) in sent.0.iter().zip(&got.1).enumerate() {
+                assert_eq!(pair[(got.2[j / 64] >> (j % 64) & 1) as usize], *key);
+            }
+        }
+    }
+
+    /// Trees of every number of planes, against the plain product.
+    #[test]
+    fn all_of_some_bits_is_their_product() {
+        let len = 2;
+        let bits = |first: bool, i: usize| {
+            (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(if first { 7 } else { 31 })
+        };
+        // Three in four are 1, so that products are not all zero.
+        let whole = |i: usize| bits(true, i) | bits(false, i);
+        let words = (1..=9).map(|planes| (planes - 1) * len).sum();
+        let [x, y] = both(words, 0, |made, ch| {
+            let first = made.first;
+            let mine = |i: usize| if first { whole(i) ^ bits(false, i) } else { bits(false, i) };
+            (1..=9).map(|planes| made.all((0..planes * len).map(mine).collect(), len, ch)).collect::<Result<Vec<_>>>()
+        });
+        for planes in 1..=9 {
+            for at in 0..len {
+                let want = (0..planes).fold(u64::MAX, |all, plane| all & whole(plane * len + at));
+                assert_eq!(x[planes - 1][at] ^ y[planes - 1][at], want, "{planes}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_is_negative_exactly_if_it_is() {
+        let mine = [0i64, 1, -1, 5, -5, i64::MAX, i64::MIN, 1 << 40, -(1 << 40), 0x5555_5555_5555_5555, -0x5555_5555];
+        let theirs = [0i64, 1, -1, 4, i64::MAX, 0x2aaa_aaaa_aaaa_aaaa, -(1 << 39)];
+        let pairs: Vec<(i64, i64)> = mine.iter().flat_map(|&x| theirs.map(|y| (x, y))).collect();
+        let [x, y] = both(pairs.len() * NEGATIVE, 0, |made, ch| {
+            let one = |&(x, y): &(i64, i64)| if made.first { x } else { y } as u64;
+            let numbers: Vec<u64> = pairs.iter().map(one).collect();
+            numbers.into_iter().map(|number| made.negative(number, ch)).collect::<Result<Vec<_>>>()
+        });
+        for ((mine, theirs), (x, y)) in pairs.into_iter().zip(x.into_iter().zip(y)) {
+            assert_eq!(x ^ y, mine.wrapping_add(theirs) < 0, "{mine} {theirs}");
+        }
+    }
+
+    /// A number where the bits differ and zero where not, for both columns, whatever the numbers.
+    #[test]
+    fn a_bit_times_a_number_is_shared() {
+        let n = 203;
+        let values = |j: usize| [(j as u64).wrapping_mul(0xd134_2543_de82_ef95), u64::MAX - j as u64];
+        let bits = |first: bool| {
+            (0..words(n)).map(move |i| if first { 0x1234_5678_9abc_def0 << (i % 3) } else { 0x0ff0_3cc3 << i })
+        };
+        let [x, y] = both(0, n, |made, ch| {
+            let numbers: Vec<Vec<u64>> = [0, 1].map(|c| (0..n).map(|j| values(j)[c]).collect()).into();
+            let flags: Vec<u64> = bits(made.first).collect();
+            made.times(&flags, &numbers, 2, n, ch)
+        });
+        let flags: Vec<u64> = bits(true).zip(bits(false)).map(|(x, y)| x ^ y).collect();
+        for column in 0..2 {
+            for j in 0..n {
+                let want = if flags[j / 64] >> (j % 64) & 1 == 1 { values(j)[column] } else { 0 };
+                assert_eq!(x[column][j].wrapping_add(y[column][j]), want, "{column} {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_equal_exactly_if_they_are() {
+        let (n, bits) = (300, 61);
+        let block = |first: bool, j: usize| {
+            let same = u128::from(blake3_word(j));
+            // Every third differs, in one bit.
+            let other = if first && j.is_multiple_of(3) { 1 << (j % bits) } else { 0 };
+            Block((same ^ other) & ((1 << bits) - 1))
+        };
+        let [x, y] = both((bits - 1) * words(n), 0, |made, ch| {
+            let blocks: Vec<Block> = (0..n).map(|j| block(made.first, j)).collect();
+            made.equal(&blocks, bits, ch)
+        });
+        for j in 0..n {
+            assert_eq!((x[j / 64] ^ y[j / 64]) >> (j % 64) & 1 == 1, j % 3 != 0, "{j}");
+        }
+    }
+
+    fn blake3_word(j: usize) -> u64 {
+        u64::from_le_bytes(*blake3::hash(&j.to_le_bytes()).as_bytes().first_chunk().unwrap())
+    }
+
+    #[test]
+    fn attempts_have_names_of_their_own_that_both_know() {
+        let [x, y] = both(2, 0, |made, ch| {
+            made.and(&[1, 2], &[3, 4], ch)?;
+            Ok(made.attempt())
+        });
+        assert_eq!(x, y);
+        let [z, _] = both(2, 0, |made, _| Ok(made.attempt()));
+        assert_ne!(x, z);
+    }
+
+    #[test]
+    fn messages_of_another_length_are_the_peers_fault() {
+        for attack in [Attack::Cut, Attack::Empty, Attack::Grow] {
+            // The peer's messages: two of its receiving base and one of its sending one, then corrections and openings.
+            for at in 2..5 {
+                let side = |first: bool| {
+                    move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+                        let ch = lines.peer()?;
+                        let base = Base::open(first, SESSION, ch, rng)?;
+                        let mut made = base.make(UnitId(0), 2, 0, ch, rng)?;
+                        made.and(&[1, 2], &[3, 4], ch).map(drop)
+                    }
+                };
+                let (mine, _) = two_with(side(true), side(false), |ch| Box::new(Hostile::new(ch, attack, at)));
+                assert_eq!(mine.unwrap_err().fault(), Fault::Peer, "{attack:?} {at}");
+            }
+        }
+    }
+}

@@ -386,8 +386,8 @@ fn several(choice: &Choice) -> Result<(), Refusal> {
                    take two parties";
         return refusal("shared.security", why.to_owned());
     }
-    if choice.result == ResultKind::Count {
-        let why = "keys are counted between two parties only; take result = \"rows\", or two parties";
+    if choice.result != ResultKind::Rows {
+        let why = "counts, sums and shares are for two parties only; take result = \"rows\", or two parties";
         return refusal("shared.result", why.to_owned());
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const ROOM: &str = "crates/vesica-psi/src";
 
 /// Files of the room that are not protocols.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "answer.rs",
     "entries.rs",
     "gmw.rs",

@@ -20,7 +20,5 @@ pub mod okvs;
 pub mod piano;
 pub mod rlwe;
 
-pub use bounds::{
-    code_width, tag_bits, tag_bytes, target_bits, unit_capacity, units, vole_base_bits, zero_test_bytes,
-};
+pub use bounds::{code_width, tag_bits, tag_bytes, target_bits, unit_capacity, units, vole_base_bits, zero_test_bytes};
 pub use level::Level;

@@ -493,7 +493,7 @@ fn every_spoiled_answer_is_noticed<O: Oprf<Key: 'static>>(choose: impl sides::Ch
 /// The sender can compute the whole answer, so no change of it goes unnoticed.
 #[test]
 fn every_spoiled_answer_of_kkrt_and_of_bc22_is_noticed() {
-    every_spoiled_answer_is_noticed(sides::kkrt(448));
+    every_spoiled_answer_is_noticed(sides::kkrt::<3, 12>());
     every_spoiled_answer_is_noticed(sides::bc22(Security::SemiHonest));
 }
 

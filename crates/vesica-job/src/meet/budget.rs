@@ -57,7 +57,7 @@ pub fn spend(plan: &Plan, salt: &[u8; 32]) -> Result<(), JobError> {
     // A line whose end was lost is whole, or it would have been refused. It gets an end before another line follows.
     let mut lines = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
     missing.iter().for_each(|spent| lines += &(serde_json::to_string(spent).expect("a line is plain data") + "\n"));
-    let write = || -> io::Result<()> {
+    let mut write = || -> io::Result<()> {
         file.write_all(lines.as_bytes())?;
         file.sync_all()?;
         // A new file needs its name on the disk too.

@@ -132,7 +132,7 @@ pub fn ask(args: Ask) -> Outcome {
         (None, false) => How::Shown,
     });
     interrupt::stops(screen.control())?;
-    let report = vesica_service::ask(&plan, screen.control())?;
+    let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
     // Standard output carries the rows where the document says so; then the report goes to the other stream.
     if plan.output.is_some_and(|output| output.path == Path::new("-")) {
@@ -182,7 +182,7 @@ pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
         plan.offer = Some(kept.hash());
     }
     plan.report = args.report;
-    let report = vesica_service::ask(&plan, screen.control())?;
+    let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
     output::result(&match args.report_format {
         ReportFormat::Words => report.in_words(),

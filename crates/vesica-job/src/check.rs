@@ -47,18 +47,18 @@ impl Checked {
     }
 }
 
-/// Looks at everything that a run of `plan` needs: the job, the certificate, the port, the table to its last row, the output's
+/// Looks at everything that a run of `plan` with `io` needs: the job, the certificate, the port, the table to its last row, the output's
 /// folder and its free space; with `with_peer`, also that the peer is there, is who it should be and holds the same job.
 ///
 /// # Errors
 /// The first thing that would end the run.
-pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, JobError> {
+pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Checked, JobError> {
     let mut checked = Checked::default();
     let hash: String = plan.shared.hash().iter().take(8).map(|b| format!("{b:02x}")).collect();
     checked.add("job", format!("\"{}\" as {}; [shared] hashes to {hash}…", plan.shared.id, plan.me));
 
     plan.notes.iter().for_each(|note| checked.add("note", note));
-    let mut local = local::open(plan, Io::files(plan)?)?;
+    let mut local = local::open(plan, io)?;
     match &local.identity {
         Some(identity) => checked.add(
             "identity",
@@ -91,8 +91,9 @@ pub fn check(plan: &Plan, ctl: &Control, with_peer: bool) -> Result<Checked, Job
     }
 
     local.sink = None;
-    let columns: Vec<String> = local.io.table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
-    checked.add("input", format!("{}: {}", plan.input.path.display(), columns.join(", ")));
+    let table = &*local.io.table;
+    let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
+    checked.add("input", format!("{}: {}", table.path().display(), columns.join(", ")));
     ctl.event(Event::Phase { name: "read", of: "rows", total: local.io.table.rows() });
     let keys = local.keys(plan, &mut ledger, ctl)?;
     checked.add(

@@ -267,6 +267,17 @@ impl JobError {
         )
     }
 
+    /// Whether this says only that another party ended the run, or is gone: where both sides are in one process, the other one knows
+    /// more.
+    pub fn is_an_echo(&self) -> bool {
+        use vesica_session::Error::{Net, Stopped};
+        matches!(
+            self,
+            JobError::Net(vesica_net::Error::Absent { .. } | vesica_net::Error::Session(Net { .. } | Stopped { .. }))
+                | JobError::Session(Net { .. } | Stopped { .. })
+        )
+    }
+
     /// The kind of fault that a peer is told. A connection that broke elsewhere is a broken connection to everybody: all meet again.
     pub fn fault_for_peer(&self) -> Fault {
         match self {

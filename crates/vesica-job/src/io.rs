@@ -1,18 +1,24 @@
-//! What a run works on: a table to read, and a place for rows. Files for the command; whoever embeds this may bring others.
+//! What a run works on: a table to read, a place for rows, and connections. Files and addresses for the command; whoever
+//! embeds this may bring others.
 
 use crate::error::JobError;
 use crate::output::shares;
 use arrow_schema::SchemaRef;
+use std::sync::Arc;
+use vesica_net::Connection;
 use vesica_spec::Plan;
 use vesica_suite::ResultKind;
-use vesica_table::{Error, Output, Sink, Table, View};
+use vesica_table::{Collect, Error, Output, Sink, Table, View};
 
-/// A table, and where the result goes.
+/// A table, where the result goes, and how the peers are met.
 pub struct Io {
     /// The table, its header or schema read.
     pub table: Box<dyn Table>,
     /// Where rows go, if this party gets any.
     pub target: Option<Box<dyn Target>>,
+    /// Connections to the peers, in the job's order, where the caller brings them. With none, the peers are met at the
+    /// addresses of the plan. A connection of the caller's cannot be made again: if it breaks, the run is over.
+    pub connections: Vec<Connection>,
 }
 
 /// A place for rows.
@@ -43,6 +49,12 @@ impl Target for Output {
     }
 }
 
+impl Target for Arc<Collect> {
+    fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
+        Collect::sink(self, like)
+    }
+}
+
 impl Io {
     /// The files that the job names.
     ///
@@ -50,7 +62,7 @@ impl Io {
     /// Those of opening the table.
     pub fn files(plan: &Plan) -> Result<Self, JobError> {
         let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
-        Ok(Self { table: vesica_table::open(&plan.input)?, target })
+        Ok(Self { table: vesica_table::open(&plan.input)?, target, connections: Vec::new() })
     }
 
     /// A sink for the columns that the job asks for, if this party gets rows.

@@ -46,6 +46,8 @@ pub mod identity {
     pub use vesica_net::{Error, Fingerprint, Identity};
 }
 
+pub use vesica_net::Connection;
+
 /// The instruction sets that kernels are compiled for.
 pub mod cpu {
     pub use vesica_cpu::{Backend, requested};

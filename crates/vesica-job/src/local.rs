@@ -13,7 +13,7 @@ use crate::threads::cores;
 use crate::units::found::Found;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
-use vesica_spec::{Plan, Share};
+use vesica_spec::{Plan, Share, SpecError};
 use vesica_table::{Picks, Sink, Staged, Table, View};
 
 /// This party's side of a run, opened.
@@ -162,7 +162,11 @@ pub fn folder(path: &Path) -> PathBuf {
 pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
     let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
-    let endpoint = peers::endpoint(plan, identity.as_ref())?;
+    let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty())?;
+    if plan.resume.is_some() && io.table.source().is_none() {
+        let why = "a table in memory cannot be read again after a restart: name a file in mine.input.path, or remove mine.resume";
+        return Err(SpecError::field("mine.resume", why).into());
+    }
     // Asks for the columns, and reads nothing yet.
     drop(io.table.keys(&plan.keys, 1)?);
     if let Some(column) = &plan.value {

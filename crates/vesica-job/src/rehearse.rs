@@ -135,7 +135,11 @@ struct Beginning<'a> {
 }
 
 impl Table for Beginning<'_> {
-    fn source(&self) -> &Source {
+    fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    fn source(&self) -> Option<&Source> {
         self.table.source()
     }
 

@@ -225,7 +225,13 @@ impl<'a> Side<'a> {
         loop {
             let patience = self.patience(ledger);
             let endpoint = Endpoint { patience, ..self.local.endpoint.clone() };
-            let peers = match clock.wait("connect", || Peers::connect(endpoint, ctl)) {
+            let connections = std::mem::take(&mut self.local.io.connections);
+            let carried = endpoint.carried;
+            let connect = || match carried {
+                true => Peers::carry(endpoint, connections, ctl),
+                false => Peers::connect(endpoint, ctl),
+            };
+            let peers = match clock.wait("connect", connect) {
                 Ok(peers) => peers,
                 Err(error) if error.fault() == Fault::Network => {
                     return Err(lost.map_or(error, |lost| lost.for_good(patience)));
@@ -234,6 +240,10 @@ impl<'a> Side<'a> {
             };
             let Err(error) = self.together(ledger, &peers, clock, ctl) else { return Ok(()) };
             peers.leave(&error);
+            if carried {
+                // The caller's connection cannot be made again.
+                return Err(error);
+            }
             let now = Lost::after(error, lost, ledger.len())?;
             let wait = humantime::format_duration(self.patience(ledger));
             let done = if self.stage.has_ended() { "this side is done, but " } else { "" };

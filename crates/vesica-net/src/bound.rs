@@ -26,8 +26,8 @@ impl Endpoint {
     /// The first fault.
     pub fn bind(self) -> Result<Bound> {
         let expiring = self.examine()?;
-        let awaited: Vec<&str> =
-            self.peers.iter().filter(|peer| peer.connect.is_none()).map(|peer| peer.party.name()).collect();
+        let awaited = self.peers.iter().filter(|peer| !self.carried && peer.connect.is_none());
+        let awaited: Vec<&str> = awaited.map(|peer| peer.party.name()).collect();
         let listener = match &self.listen {
             _ if awaited.is_empty() => None,
             Some(address) => Some(port::listen(address)?),

@@ -81,8 +81,13 @@ impl Caller<'_> {
     }
 
     /// Finds out whether the other end is the peer; gives its window.
-    fn introduce(&self, wire: &mut Wire) -> std::result::Result<u32, Hitch> {
+    pub fn introduce(&self, wire: &mut Wire) -> std::result::Result<u32, Hitch> {
         wire.dial(self.tls.clone())?;
+        self.exchange(wire)
+    }
+
+    /// What both sides say once the connection is secured; gives the peer's window.
+    pub fn exchange(&self, wire: &mut Wire) -> std::result::Result<u32, Hitch> {
         let ours = self.endpoint.hello(self.peer.party.name());
         ours.send(wire)?;
         let theirs = Hello::receive(wire)?;
@@ -98,7 +103,7 @@ impl Caller<'_> {
     }
 
     /// What a hitch that no patience will mend means to the dialling side.
-    fn fatal(&self, hitch: Hitch) -> Error {
+    pub fn fatal(&self, hitch: Hitch) -> Error {
         let party = self.peer.party.clone();
         let refused = |why: String| Error::Refused { peer: party.clone(), address: self.address.to_owned(), why };
         match hitch {

@@ -4,6 +4,7 @@ use crate::heartbeat::{Pulse, SILENCE};
 use crate::hello::{Hello, WINDOWS};
 use crate::hitch::Hitch;
 use crate::pass::Pass;
+use crate::secured::CARRIED;
 use crate::wire::Wire;
 use crate::{Error, Event, Fingerprint, Identity, Link, Result, Secured, Trust};
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub struct Endpoint {
     pub unasked: Option<usize>,
     /// How long a peer may say nothing before it counts as dead; 10 s by default.
     pub silence: Duration,
+    /// Whether peers are met on connections that the caller brings, with [`Endpoint::carry`]: nobody is dialled or awaited.
+    pub carried: bool,
 }
 
 impl Endpoint {
@@ -74,6 +77,7 @@ impl Endpoint {
             window: 8 << 20,
             unasked: None,
             silence: SILENCE,
+            carried: false,
         }
     }
 
@@ -128,7 +132,8 @@ impl Endpoint {
 
     fn secured(&self, wire: &Wire, trust: Option<&Trust>) -> Secured {
         let Some(cipher) = wire.cipher() else {
-            return Secured { protocol: "none", cipher: None, trust: None, fingerprint: None };
+            let protocol = if self.carried { CARRIED } else { "none" };
+            return Secured { protocol, cipher: None, trust: None, fingerprint: None };
         };
         Secured {
             protocol: "TLS 1.3",

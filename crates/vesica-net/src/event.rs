@@ -74,8 +74,8 @@ pub enum Event {
     Connected {
         /// Who.
         peer: Party,
-        /// Its address.
-        address: SocketAddr,
+        /// Its address, if it has one.
+        address: Option<SocketAddr>,
         /// How the connection is secured.
         secured: Secured,
     },
@@ -105,7 +105,10 @@ impl fmt::Display for Event {
             Event::Expiring { what, date } => {
                 write!(f, "the certificate of {what} expires on {date}; make a new one and give it to your partners")
             }
-            Event::Connected { peer, address, secured } => write!(f, "connected to {peer} at {address}: {secured}"),
+            Event::Connected { peer, address: Some(address), secured } => {
+                write!(f, "connected to {peer} at {address}: {secured}")
+            }
+            Event::Connected { peer, address: None, secured } => write!(f, "connected to {peer}: {secured}"),
             Event::Lost { peer, why } => write!(f, "{peer} broke away and is awaited again: {why}"),
         }
     }

@@ -19,6 +19,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
 
 mod bound;
+mod carried;
 mod certificate;
 mod crypt;
 mod dial;
@@ -53,6 +54,7 @@ mod version;
 mod wire;
 
 pub use bound::Bound;
+pub use carried::Connection;
 pub use certificate::Fingerprint;
 pub use door::{Client, Door, Limits};
 pub use endpoint::{Endpoint, PeerSpec, Security};

@@ -47,7 +47,7 @@ pub struct Link {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     secured: Secured,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     /// Keeps the heart of the link beating.
     _pulse: Arc<Pulse>,
     /// That the peer was let in, if it came through a port.
@@ -65,7 +65,7 @@ impl Link {
         pulse: Arc<Pulse>,
         pass: Option<Pass>,
     ) -> std::io::Result<Self> {
-        let address = wire.socket.peer_addr()?;
+        let address = wire.socket.peer_addr().ok();
         wire.socket.set_read_timeout(None)?;
         wire.socket.set_write_timeout(None)?;
         let shared = Arc::new(Shared::new(peer, wire, window, unasked));
@@ -101,8 +101,8 @@ impl Link {
         &self.shared.peer
     }
 
-    /// The peer's address.
-    pub fn address(&self) -> SocketAddr {
+    /// The peer's address; none on a connection that the caller brought, if it has none.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -208,7 +208,8 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Link({} at {}, {})", self.shared.peer, self.address, self.secured)
+        let address = self.address.map_or("no address".to_owned(), |address| address.to_string());
+        write!(f, "Link({} at {address}, {})", self.shared.peer, self.secured)
     }
 }
 

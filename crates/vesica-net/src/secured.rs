@@ -3,11 +3,14 @@
 use crate::Fingerprint;
 use std::fmt;
 
+/// The protocol of a connection that the caller brought, and that has no TLS of ours.
+pub(crate) const CARRIED: &str = "the caller's";
+
 /// How a connection is secured, for the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Secured {
-    /// `TLS 1.3`, or `none`.
+    /// `TLS 1.3`, `none`, or `the caller's` on a connection that the caller brought.
     pub protocol: &'static str,
     /// The cipher suite, such as `TLS13_AES_128_GCM_SHA256`.
     pub cipher: Option<String>,
@@ -21,6 +24,7 @@ impl fmt::Display for Secured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.cipher, &self.trust) {
             (Some(cipher), Some(trust)) => write!(f, "{}, mutual, {trust}, {cipher}", self.protocol),
+            _ if self.protocol == CARRIED => f.write_str("the caller's connection, which Vesica does not secure"),
             _ => f.write_str("INSECURE: plaintext, and nobody is authenticated"),
         }
     }

@@ -139,15 +139,16 @@ impl Drop for Work<'_> {
 pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
     let mut talk = Talk { answers, stock: answers.stock(), link: &link, requests: 0, refusals: 0, allowed: 0 };
     let Err(error) = talk.hold() else { return };
-    let (who, where_from) = (link.peer().clone(), link.address());
+    let who = link.peer().clone();
+    let who = link.address().map_or_else(|| who.to_string(), |address| format!("{who} at {address}"));
     match &error {
         // A client that goes away is no event.
         Error::Job(vesica_job::JobError::Session(
             vesica_session::Error::Net { .. }
             | vesica_session::Error::Stopped { .. }
             | vesica_session::Error::Cancelled,
-        )) => tracing::debug!("{who} at {where_from} is gone: {error}"),
-        error => ctl.note(format!("{who} at {where_from}: {error}")),
+        )) => tracing::debug!("{who} is gone: {error}"),
+        error => ctl.note(format!("{who}: {error}")),
     }
     leave(&link, &error);
 }

@@ -8,7 +8,7 @@ use crate::{link, reveals, values};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, KeyId, Keys, PARTS, Reading, Share, probe, save};
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, Io, Target};
 use vesica_net::{Link, WIRE_VERSION};
 use vesica_oprf::function::{ClientFunction, Output};
 use vesica_psi::unbalanced::{self, BATCH};
@@ -16,28 +16,29 @@ use vesica_session::{Reveal, SessionRng};
 use vesica_spec::Duplicates;
 use vesica_spec::service::AskPlan;
 use vesica_store::Store;
-use vesica_table::{Beside, Picks, Sink, Table, View, Widened, Written, gather};
+use vesica_table::{Beside, Picks, Table, View, Widened, Written, gather};
 use vesica_types::{KeyDigest, RowId};
 
-/// Looks the keys of the plan's table up, and writes the rows that were found. Fetches what the cache lacks first.
+/// Looks the keys of a table up, and writes the rows that were found: of the plan's files, if `io` is [`files`]. Fetches what the
+/// cache lacks first.
 ///
 /// # Errors
 /// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that
 /// refuses, or breaks the protocol. Nothing is left of the output then.
-pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
+pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
     if plan.protocol.is_retrieval() {
-        return crate::retrieve::ask::ask(plan, ctl);
+        return crate::retrieve::ask::ask(plan, &io, ctl);
     }
     let mut clock = Clock::start(ctl);
-    let table = local(plan)?;
+    local(plan, &io)?;
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
-    let asked = asked(plan, &*table, &link, &mut clock, ctl);
+    let asked = asked(plan, &io, &link, &mut clock, ctl);
     let Answered { fetched, keys, outputs, lanes } = asked.inspect_err(|error| link::leave(&link, error))?;
     // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
     let hits = clock.phase("find", "keys", None, || found(&fetched.store, &outputs))?;
     drop(outputs);
-    let write = || write(plan, &*table, &fetched, &keys, &hits);
+    let write = || write(plan, &io, &fetched, &keys, &hits);
     let (output, matched_rows) = clock.phase("write", "rows", None, write)?;
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     let facts = Facts {
@@ -165,10 +166,13 @@ pub fn report(
     Ok(report)
 }
 
-/// What is wrong with the plan's files, as far as that is seen without the server; the table.
-pub fn local(plan: &AskPlan) -> Result<Box<dyn Table>, Error> {
+/// The files that the plan names.
+///
+/// # Errors
+/// Those of opening the table; a document that names none.
+pub fn files(plan: &AskPlan) -> Result<Io, Error> {
     let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
-    let Some((input, columns)) = &plan.input else {
+    let Some((input, _)) = &plan.input else {
         return missing(
             "mine.input",
             "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
@@ -177,15 +181,29 @@ pub fn local(plan: &AskPlan) -> Result<Box<dyn Table>, Error> {
     let Some(output) = &plan.output else {
         return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
     };
-    let table = vesica_table::open(input)?;
+    let target: Box<dyn Target> = Box::new(output.clone());
+    Ok(Io { table: vesica_table::open(input)?, target: Some(target), connections: Vec::new() })
+}
+
+/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
+pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
+    let table = &*io.table;
     // Asks for the columns, and reads nothing yet.
-    drop(table.keys(columns, 1)?);
+    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
     match &plan.columns {
-        None => drop(vesica_table::create(output, &*table)?),
-        Some(names) => drop(vesica_table::create(output, &View::new(&*table, names)?)?),
+        None => drop(target(io)?.sink(table)?),
+        Some(names) => drop(target(io)?.sink(&View::new(table, names)?)?),
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
-    Ok(table)
+    Ok(())
+}
+
+/// Where rows go.
+///
+/// # Errors
+/// If that is nowhere.
+pub fn target(io: &Io) -> Result<&dyn Target, Error> {
+    io.target.as_deref().ok_or_else(|| Error::Setup("mine.output is missing".into()))
 }
 
 /// A key with the function at it.
@@ -210,17 +228,12 @@ struct Answered {
     lanes: u64,
 }
 
-fn asked(
-    plan: &AskPlan,
-    table: &dyn Table,
-    link: &Link,
-    clock: &mut Clock<'_>,
-    ctl: &Control,
-) -> Result<Answered, Error> {
+fn asked(plan: &AskPlan, io: &Io, link: &Link, clock: &mut Clock<'_>, ctl: &Control) -> Result<Answered, Error> {
     let mut counter = Counter::open(link)?;
     let fetched = update(plan, &mut counter, ctl)?;
     // The columns that come with a key are known now, and where they go must be good before keys are paid for.
-    drop(sink(plan, table, &Nothing(fetched.offer.values.clone()))?);
+    let table = &*io.table;
+    drop(sink(plan, io, &Nothing(fetched.offer.values.clone()))?);
     let function = function(&fetched.offer)?;
     let rules = rules(plan, &fetched.offer)?;
     let reading = Reading {
@@ -406,19 +419,12 @@ pub fn widened<T>(
 ///
 /// # Errors
 /// What is wrong with the output.
-pub fn sink(plan: &AskPlan, table: &dyn Table, beside: &dyn Beside) -> Result<Box<dyn Sink>, Error> {
-    let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
-    widened(plan, table, beside, |table| Ok(vesica_table::create(output, table)?))
+pub fn sink(plan: &AskPlan, io: &Io, beside: &dyn Beside) -> Result<Box<dyn Sink>, Error> {
+    widened(plan, &*io.table, beside, |wide| Ok(target(io)?.sink(wide)?))
 }
 
 /// Writes the rows that were found, and says how many there are.
-fn write(
-    plan: &AskPlan,
-    table: &dyn Table,
-    fetched: &Fetched,
-    keys: &Keys,
-    hits: &[Hit],
-) -> Result<(Written, u64), Error> {
+fn write(plan: &AskPlan, io: &Io, fetched: &Fetched, keys: &Keys, hits: &[Hit]) -> Result<(Written, u64), Error> {
     let mut picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), &plan.scratch)?;
     let mut rows = Vec::new();
     let mut next = (0..).zip(hits).peekable();
@@ -451,9 +457,8 @@ fn write(
         values::decode(&value, fetched.offer.values.len())
     };
     let looked = Looked { names: &fetched.offer.values, rows, texts: &texts };
-    let written = widened(plan, table, &looked, |wide| {
-        let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
-        let mut sink = vesica_table::create(output, wide)?;
+    let written = widened(plan, &*io.table, &looked, |wide| {
+        let mut sink = target(io)?.sink(wide)?;
         gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
         Ok(sink.finish()?.commit()?)
     })?;

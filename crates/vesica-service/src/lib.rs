@@ -25,7 +25,7 @@ mod serve;
 mod stock;
 mod values;
 
-pub use ask::ask;
+pub use ask::{ask, files};
 pub use error::Error;
 pub use fetch::{Brought, fetch};
 pub use look::{check_client, check_server, plan_client, plan_server};

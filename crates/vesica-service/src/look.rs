@@ -77,9 +77,11 @@ pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     let endpoint = link::endpoint(plan)?;
     checked.add("identity", identity(&endpoint.security));
     if plan.input.is_some() || plan.output.is_some() {
-        let table = crate::ask::local(plan)?;
+        let io = crate::ask::files(plan)?;
+        crate::ask::local(plan, &io)?;
+        let table = io.table;
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
-        checked.add("input", format!("{}: {}", table.source().path().display(), columns.join(", ")));
+        checked.add("input", format!("{}: {}", table.path().display(), columns.join(", ")));
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     match Offer::load(&plan.cache) {

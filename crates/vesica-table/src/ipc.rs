@@ -7,6 +7,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use std::io::BufReader;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use vesica_types::RowId;
@@ -118,8 +119,12 @@ fn sliced(
 }
 
 impl Table for IpcTable {
-    fn source(&self) -> &Source {
-        &self.source
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn source(&self) -> Option<&Source> {
+        Some(&self.source)
     }
 
     fn columns(&self) -> &[Column] {
@@ -139,10 +144,10 @@ impl Table for IpcTable {
     }
 
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
-        let places = table::places(&self.source, &self.columns, &[keys, values].concat())?;
+        let places = table::places(self.source.path(), &self.columns, &[keys, values].concat())?;
         let (of_keys, of_values) = places.split_at(keys.len());
-        text::check_keys(&self.source, of_keys.iter().map(|&i| self.schema.field(i)))?;
-        text::check_values(&self.source, of_values.iter().map(|&i| self.schema.field(i)))?;
+        text::check_keys(self.source.path(), of_keys.iter().map(|&i| self.schema.field(i)))?;
+        text::check_values(self.source.path(), of_values.iter().map(|&i| self.schema.field(i)))?;
         let (projection, order) = table::in_file_order(&places);
         let (_, mut reader) = reader(&self.source, self.file, Some(projection))?;
         let schema = text::schema(keys, values);

@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod collect;
 mod csv;
 mod dictionary;
 mod disk;
@@ -35,6 +36,7 @@ mod gather;
 mod in_order;
 mod ipc;
 mod ipc_sizes;
+mod memory;
 mod open;
 mod parquet;
 mod parquet_sizes;
@@ -45,6 +47,7 @@ mod sealed;
 mod sink;
 mod source;
 mod spill;
+mod spool;
 mod stage;
 mod table;
 mod text;
@@ -52,16 +55,19 @@ mod threads;
 mod view;
 mod widened;
 
+pub use collect::{Collect, Rows};
 pub use disk::{ReadAt, free_bytes};
 pub use error::{Error, Fault};
 pub use format::Format;
 pub use gather::{Picks, gather};
 pub use in_order::InOrder;
+pub use memory::Memory;
 pub use open::open;
 pub use reorder::Reorder;
 pub use sink::{Output, Sink, create, create_as};
 pub use source::{Input, Source};
 pub use spill::{Blocks, MAX_BUCKETS, Refill, Spill, Spilled};
+pub use spool::spool;
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Form, Header, Table};
 pub use threads::on_threads;

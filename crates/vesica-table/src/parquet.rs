@@ -14,6 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -246,8 +247,12 @@ impl ParquetTable {
 }
 
 impl Table for ParquetTable {
-    fn source(&self) -> &Source {
-        &self.source
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn source(&self) -> Option<&Source> {
+        Some(&self.source)
     }
 
     fn columns(&self) -> &[Column] {
@@ -267,11 +272,11 @@ impl Table for ParquetTable {
     }
 
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
-        let places = table::places(&self.source, &self.columns, &[keys, values].concat())?;
+        let places = table::places(self.source.path(), &self.columns, &[keys, values].concat())?;
         let (of_keys, of_values) = places.split_at(keys.len());
         let schema = self.metadata.schema();
-        text::check_keys(&self.source, of_keys.iter().map(|&i| schema.field(i)))?;
-        text::check_values(&self.source, of_values.iter().map(|&i| schema.field(i)))?;
+        text::check_keys(self.source.path(), of_keys.iter().map(|&i| schema.field(i)))?;
+        text::check_values(self.source.path(), of_values.iter().map(|&i| schema.field(i)))?;
         self.source.begin()?;
         let metadata = self.metadata.metadata();
         let total = metadata.file_metadata().num_rows().max(0) as usize;

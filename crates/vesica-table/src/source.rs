@@ -72,6 +72,12 @@ impl Source {
         Ok(Arc::new(Self { path: input.path.clone(), file, stamp, spooled, read: AtomicU64::new(0) }))
     }
 
+    /// A file without a name, which nobody else can change; messages call it `path`.
+    pub(crate) fn private(path: &Path, file: File) -> Result<Arc<Self>, Error> {
+        let stamp = Stamp::of(&file.metadata().map_err(|error| Error::reading(path, error))?);
+        Ok(Arc::new(Self { path: path.to_owned(), file, stamp, spooled: true, read: AtomicU64::new(0) }))
+    }
+
     /// The path it was opened by; `-` for standard input.
     pub fn path(&self) -> &Path {
         &self.path

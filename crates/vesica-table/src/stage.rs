@@ -82,52 +82,12 @@ impl Stage {
     pub(crate) fn finish(self) -> Result<Staged, Error> {
         let synced = self.file().sync_all();
         synced.map_err(|e| Error::writing(&self.path, e))?;
-        Ok(Staged { stage: self })
-    }
-}
-
-/// The file of a [`Stage`].
-pub(crate) struct Out {
-    file: File,
-    error: Arc<Mutex<Option<io::Error>>>,
-}
-
-impl Write for Out {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.file.write(buf).map_err(|error| {
-            let kind = error.kind();
-            if kind != io::ErrorKind::Interrupted
-                && let Ok(mut first) = self.error.lock()
-            {
-                first.get_or_insert(error);
-            }
-            kind.into()
-        })
+        Ok(Staged::new(self.rows, move || self.commit()))
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A finished output, whole and on the disk, under a temporary name. Dropped, it is removed.
-pub struct Staged {
-    stage: Stage,
-}
-
-impl Staged {
-    /// Rows written, without the header.
-    pub fn rows(&self) -> u64 {
-        self.stage.rows
-    }
-
-    /// Puts the file in its place, at once and for good: whoever looks sees the old file or the whole new one, and a
-    /// power cut after this returns does not undo it.
-    ///
-    /// # Errors
-    /// Those of renaming; then nothing has changed.
-    pub fn commit(self) -> Result<Written, Error> {
-        let Stage { path, temp, rows, .. } = self.stage;
+    /// Puts the file in its place.
+    fn commit(self) -> Result<Written, Error> {
+        let Stage { path, temp, rows, .. } = self;
         let writing = |e| Error::writing(&path, e);
         let put = |temp: NamedTempFile<()>| {
             temp.persist(&path).map_err(|e| writing(e.error))?;
@@ -156,6 +116,57 @@ impl Staged {
             }
         };
         Ok(Written { path, rows, bytes })
+    }
+}
+
+/// The file of a [`Stage`].
+pub(crate) struct Out {
+    file: File,
+    error: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Write for Out {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.file.write(buf).map_err(|error| {
+            let kind = error.kind();
+            if kind != io::ErrorKind::Interrupted
+                && let Ok(mut first) = self.error.lock()
+            {
+                first.get_or_insert(error);
+            }
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A finished output, whole and, if it is a file, on the disk under a temporary name. Dropped, it is removed.
+pub struct Staged {
+    rows: u64,
+    put: Box<dyn FnOnce() -> Result<Written, Error> + Send>,
+}
+
+impl Staged {
+    /// An output of so many rows, which `put` puts in its place, at once and for good.
+    pub fn new(rows: u64, put: impl FnOnce() -> Result<Written, Error> + Send + 'static) -> Self {
+        Self { rows, put: Box::new(put) }
+    }
+
+    /// Rows written, without the header.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Puts the file in its place, at once and for good: whoever looks sees the old file or the whole new one, and a
+    /// power cut after this returns does not undo it.
+    ///
+    /// # Errors
+    /// Those of renaming; then nothing has changed.
+    pub fn commit(self) -> Result<Written, Error> {
+        (self.put)()
     }
 }
 

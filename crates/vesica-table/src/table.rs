@@ -3,6 +3,7 @@ use crate::format::Format;
 use crate::source::Source;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use std::path::Path;
 use vesica_types::RowId;
 
 /// A column of a table, for people.
@@ -40,8 +41,11 @@ pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
 /// Every pass sees the file as it was when the table was opened: the file stays open, so replacing it by another of the
 /// same name changes nothing, and writing into it is noticed and is [`Error::Changed`].
 pub trait Table: Send + Sync {
-    /// The file behind it.
-    fn source(&self) -> &Source;
+    /// What messages call it: the file's path, or words for a table in memory.
+    fn path(&self) -> &Path;
+
+    /// The file behind it; none behind a table in memory.
+    fn source(&self) -> Option<&Source>;
 
     /// Its columns, in order.
     fn columns(&self) -> &[Column];
@@ -60,14 +64,14 @@ pub trait Table: Send + Sync {
         None
     }
 
-    /// Size on disk, in bytes; of a spooled standard input, the bytes that came.
+    /// Size on disk, in bytes; of a spooled standard input, the bytes that came. None for a table in memory.
     fn bytes(&self) -> Option<u64> {
-        Some(self.source().bytes())
+        self.source().map(Source::bytes)
     }
 
     /// Bytes of the file that the latest pass has read so far, for progress.
     fn bytes_read(&self) -> u64 {
-        self.source().bytes_read()
+        self.source().map_or(0, Source::bytes_read)
     }
 
     /// First pass: the columns called `columns`, in that order, as non-null text (`StringArray`), in file order. The
@@ -113,8 +117,8 @@ pub trait Table: Send + Sync {
 }
 
 /// Where the columns called `names` stand among `columns`.
-pub(crate) fn places(source: &Source, columns: &[Column], names: &[String]) -> Result<Vec<usize>, Error> {
-    names.iter().map(|name| place(source, columns, name)).collect()
+pub(crate) fn places(path: &Path, columns: &[Column], names: &[String]) -> Result<Vec<usize>, Error> {
+    names.iter().map(|name| place(path, columns, name)).collect()
 }
 
 /// What a reader must be asked for that gives each column once and in file order, and where in its answer each of
@@ -127,9 +131,9 @@ pub(crate) fn in_file_order(places: &[usize]) -> (Vec<usize>, Vec<usize>) {
     (once, order)
 }
 
-fn place(source: &Source, columns: &[Column], name: &str) -> Result<usize, Error> {
+fn place(path: &Path, columns: &[Column], name: &str) -> Result<usize, Error> {
     let places: Vec<usize> = (0..columns.len()).filter(|&i| columns[i].name == name).collect();
-    let path = source.path().to_owned();
+    let path = path.to_owned();
     match places.as_slice() {
         [place] => Ok(*place),
         [] => Err(Error::Column {

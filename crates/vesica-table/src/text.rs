@@ -1,6 +1,6 @@
 //! Arrow columns as text.
 
-use crate::{Error, Source};
+use crate::Error;
 use arrow_array::cast::AsArray;
 use arrow_array::iterator::ArrayIter;
 use arrow_array::temporal_conversions::*;
@@ -10,6 +10,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use arrow_select::take::take;
 use std::fmt::{Arguments, Display, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Why a column of type `kind` cannot be a key, if it cannot.
@@ -46,11 +47,11 @@ fn objection(kind: &DataType) -> Option<&'static str> {
 }
 
 /// Refuses columns that cannot be keys.
-pub(crate) fn check_keys<'a>(source: &Source, fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
+pub(crate) fn check_keys<'a>(path: &Path, fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
     for field in fields {
         if let Some(remedy) = objection(field.data_type()) {
             return Err(Error::KeyType {
-                path: source.path().to_owned(),
+                path: path.to_owned(),
                 column: field.name().clone(),
                 kind: field.data_type().to_string(),
                 remedy,
@@ -61,11 +62,11 @@ pub(crate) fn check_keys<'a>(source: &Source, fields: impl Iterator<Item = &'a F
 }
 
 /// Refuses columns that cannot be values.
-pub(crate) fn check_values<'a>(source: &Source, mut fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
+pub(crate) fn check_values<'a>(path: &Path, mut fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
     match fields.find(|field| !writable(field.data_type())) {
         None => Ok(()),
         Some(field) => Err(Error::ValueType {
-            path: source.path().to_owned(),
+            path: path.to_owned(),
             column: field.name().clone(),
             kind: field.data_type().to_string(),
         }),

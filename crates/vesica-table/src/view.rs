@@ -1,6 +1,7 @@
 use crate::{Batches, Column, Error, Form, Format, Source, Table, table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -19,7 +20,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`Error::Column`] and [`Error::Ambiguous`].
     pub fn new(table: &'a dyn Table, names: &[String]) -> Result<Self, Error> {
-        let places = table::places(table.source(), table.columns(), names)?;
+        let places = table::places(table.path(), table.columns(), names)?;
         let columns = places.iter().map(|&i| table.columns()[i].clone()).collect();
         let schema = table.schema().project(&places).map_err(|e| Error::Bug(e.to_string()))?;
         Ok(Self { table, places, columns, schema: Arc::new(schema) })
@@ -27,7 +28,11 @@ impl<'a> View<'a> {
 }
 
 impl Table for View<'_> {
-    fn source(&self) -> &Source {
+    fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    fn source(&self) -> Option<&Source> {
         self.table.source()
     }
 

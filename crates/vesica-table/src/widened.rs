@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -44,7 +45,7 @@ impl<'a> Widened<'a> {
         let mut columns = table.columns().to_vec();
         for name in beside.names() {
             if let Some(place) = columns.iter().position(|column| column.name == *name) {
-                let (path, places) = (table.source().path().to_owned(), vec![place + 1, columns.len() + 1]);
+                let (path, places) = (table.path().to_owned(), vec![place + 1, columns.len() + 1]);
                 return Err(Error::Ambiguous { path, name: name.clone(), places });
             }
             columns.push(Column { name: name.clone(), kind: "text".to_owned() });
@@ -114,7 +115,11 @@ fn made(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, Error>
 }
 
 impl Table for Widened<'_> {
-    fn source(&self) -> &Source {
+    fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    fn source(&self) -> Option<&Source> {
         self.table.source()
     }
 

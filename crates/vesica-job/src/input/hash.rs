@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::tell::control::Control;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use vesica_session::Error;
 use vesica_table::{Source, Table};
 
 /// Bytes that are hashed at a time.
@@ -19,7 +20,7 @@ pub fn behind<T: Send>(
     ctl: &Control,
     work: impl FnOnce() -> Result<T, JobError> + Send,
 ) -> Result<(T, blake3::Hash), JobError> {
-    hashed(table.source(), ctl, |end| table.bytes_read() >= end, work)
+    hashed(file(table)?, ctl, |end| table.bytes_read() >= end, work)
 }
 
 /// Runs `work`, which has other things to do, and hashes the file of `table` meanwhile.
@@ -31,7 +32,12 @@ pub fn beside<T: Send>(
     ctl: &Control,
     work: impl FnOnce() -> Result<T, JobError> + Send,
 ) -> Result<(T, blake3::Hash), JobError> {
-    hashed(table.source(), ctl, |_| true, work)
+    hashed(file(table)?, ctl, |_| true, work)
+}
+
+/// The file of `table`; a run of a table in memory is refused before it comes to this.
+fn file(table: &dyn Table) -> Result<&Source, JobError> {
+    Ok(table.source().ok_or_else(|| Error::Bug("the hash of a table in memory".into()))?)
 }
 
 /// Hashes the file up to an `end` once `work` is over or `ready` says so.
@@ -73,7 +79,6 @@ fn hashed<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_session::Error;
     use vesica_table::Input;
 
     fn table(rows: u32) -> (tempfile::NamedTempFile, Box<dyn Table>) {

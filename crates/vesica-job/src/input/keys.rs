@@ -150,7 +150,7 @@ impl Keys {
         let keys = Self::read(table, &how, false, dir, ctl)?;
         match (how.duplicates, keys.repeated) {
             (Duplicates::Error, Some(row)) => {
-                let path = table.source().path().to_owned();
+                let path = table.path().to_owned();
                 Err(JobError::Repeats { path, row: row + 1, rows: keys.duplicates })
             }
             _ => Ok(keys),

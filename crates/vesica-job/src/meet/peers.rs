@@ -4,7 +4,7 @@ use crate::error::JobError;
 use crate::tell::control::Control;
 use std::path::PathBuf;
 use std::sync::Arc;
-use vesica_net::{Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
+use vesica_net::{Connection, Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
 use vesica_session::Lines;
 use vesica_spec::{Plan, TrustPlan};
 use vesica_types::Party;
@@ -12,11 +12,11 @@ use vesica_types::Party;
 /// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
 const WINDOW: u32 = 40 << 20;
 
-/// The plan's endpoint. Nothing is contacted.
+/// The plan's endpoint; `carried` if the caller brings the connections. Nothing is contacted.
 ///
 /// # Errors
 /// Certificates that cannot be read; everything that [`Endpoint::check`] finds: names, ages, the port.
-pub fn endpoint(plan: &Plan, identity: Option<&Identity>) -> Result<Endpoint, JobError> {
+pub fn endpoint(plan: &Plan, identity: Option<&Identity>, carried: bool) -> Result<Endpoint, JobError> {
     let security = match identity {
         Some(identity) => Security::Tls { identity: identity.clone() },
         None => Security::Insecure,
@@ -27,6 +27,7 @@ pub fn endpoint(plan: &Plan, identity: Option<&Identity>) -> Result<Endpoint, Jo
     endpoint.listen = plan.listen.clone();
     endpoint.patience = plan.patience;
     endpoint.window = WINDOW;
+    endpoint.carried = carried;
     for peer in &plan.peers {
         let trust = trust(peer.trust.as_ref(), &peer.party)?;
         endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust });
@@ -67,9 +68,20 @@ impl Peers {
     /// # Errors
     /// Those of [`vesica_net::connect`].
     pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Self, JobError> {
-        let mut links = vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?;
+        Ok(Self::of(vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?))
+    }
+
+    /// Meets every peer on a connection that the caller brought.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::carry`].
+    pub fn carry(endpoint: Endpoint, connections: Vec<Connection>, ctl: &Control) -> Result<Self, JobError> {
+        Ok(Self::of(endpoint.carry(connections, Arc::new(Listening(ctl.clone())))?))
+    }
+
+    fn of(mut links: Vec<Link>) -> Self {
         links.sort_by_key(|link| link.peer().place());
-        Ok(Self(links))
+        Self(links)
     }
 
     /// The connections.

@@ -75,7 +75,7 @@ impl Job {
     }
 
     fn connect(&self) -> Result<Peers, JobError> {
-        Peers::connect(peers::endpoint(&self.bob, None).unwrap(), &Control::new(()))
+        Peers::connect(peers::endpoint(&self.bob, None, false).unwrap(), &Control::new(()))
     }
 
     /// Bob connects, and agrees with what `ledger` remembers.

@@ -95,6 +95,11 @@ impl Control {
         Self { watch: Arc::new([self.watch.clone(), watch]), cancelled: self.cancelled.clone() }
     }
 
+    /// A handle on the same run that tells nothing: for the second of two parties in one process.
+    pub fn unwatched(&self) -> Self {
+        Self { watch: Arc::new(()), cancelled: self.cancelled.clone() }
+    }
+
     /// Stops the run: what is in progress ends with an error within a moment, and the peers are told.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);

@@ -5,7 +5,7 @@ use super::reveals;
 use super::scheme::Scheme;
 use super::window::Kept;
 use super::{digest_of_index, records_a_row, unpad};
-use crate::ask::{Facts, Looked, Nothing, function, local, request, rules, sink, widened};
+use crate::ask::{Facts, Looked, Nothing, function, local, request, rules, sink, target, widened};
 use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES};
 use crate::{link, values};
@@ -108,13 +108,13 @@ impl Wants {
 /// # Errors
 /// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that refuses,
 /// or breaks the protocol. Nothing is left of the output then.
-pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
+pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     let mut clock = Clock::start(ctl);
-    let table = local(plan)?;
-    let numbers = (plan.by == By::Index).then(|| Wants::numbers(plan, &*table)).transpose()?;
+    local(plan, io)?;
+    let numbers = (plan.by == By::Index).then(|| Wants::numbers(plan, &*io.table)).transpose()?;
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
-    let asked = retrieve(plan, &*table, numbers, &link, &mut clock, ctl);
+    let asked = retrieve(plan, io, numbers, &link, &mut clock, ctl);
     let Answered { copied, wants, outputs, records, missed, lookups } =
         asked.inspect_err(|error| link::leave(&link, error))?;
     // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
@@ -127,7 +127,7 @@ pub fn ask(plan: &AskPlan, ctl: &Control) -> Result<Report, Error> {
     let texts = clock.phase("find", "rows", None, || found(&copied, &outputs, &records))?;
     drop((outputs, records));
     let (output, matched, matched_rows) =
-        clock.phase("write", "rows", None, || write(plan, &*table, &copied, &wants, &texts))?;
+        clock.phase("write", "rows", None, || write(plan, io, &copied, &wants, &texts))?;
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
     let facts = Facts {
@@ -162,7 +162,7 @@ struct Answered {
 
 fn retrieve(
     plan: &AskPlan,
-    table: &dyn Table,
+    io: &Io,
     numbers: Option<Wants>,
     link: &Link,
     clock: &mut Clock<'_>,
@@ -171,7 +171,8 @@ fn retrieve(
     let mut counter = Counter::open(link)?;
     let mut copied = copy::update(plan, &mut counter, ctl)?;
     // The columns that come with a row are known now, and where they go must be good before rows are paid for.
-    drop(sink(plan, table, &Nothing(copied.offer.values.clone()))?);
+    drop(sink(plan, io, &Nothing(copied.offer.values.clone()))?);
+    let table = &*io.table;
     let wants = match numbers {
         Some(numbers) => numbers,
         None => {
@@ -428,7 +429,7 @@ fn found(
 /// Writes the rows that were found, and says how many wants and how many rows there are.
 fn write(
     plan: &AskPlan,
-    table: &dyn Table,
+    io: &Io,
     copied: &Copied,
     wants: &Wants,
     texts: &[Option<Vec<Option<String>>>],
@@ -444,9 +445,8 @@ fn write(
     let (matched, matched_rows) = (texts.iter().flatten().count() as u64, rows.len() as u64);
     let texts_of = |want: u32| Ok(texts[want as usize].clone().unwrap_or_default());
     let looked = Looked { names: &copied.offer.values, rows, texts: &texts_of };
-    let written = widened(plan, table, &looked, |wide| {
-        let Some(output) = &plan.output else { return Err(Error::Setup("mine.output is missing".into())) };
-        let mut sink = vesica_table::create(output, wide)?;
+    let written = widened(plan, &*io.table, &looked, |wide| {
+        let mut sink = target(io)?.sink(wide)?;
         gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
         Ok(sink.finish()?.commit()?)
     })?;

@@ -23,7 +23,7 @@ const LOOK: usize = 4 << 10;
 impl CsvTable {
     /// Reads the key columns: the batches that [`Table::keys`](crate::Table::keys) promises.
     pub(super) fn first_pass(&self, columns: &[String], workers: usize) -> Result<Batches, Error> {
-        let places = table::places(&self.source, &self.columns, columns)?;
+        let places = table::places(self.source.path(), &self.columns, columns)?;
         let fields: Vec<_> = places.iter().map(|&i| Field::new(&self.columns[i].name, DataType::Utf8, false)).collect();
         let reader = Reader {
             source: self.source.clone(),

@@ -20,6 +20,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use first_pass::STRETCH;
 use std::io::{BufReader, Read};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use vesica_types::RowId;
@@ -110,8 +111,12 @@ fn scanner(source: &Arc<Source>, packing: Packing) -> Result<Scanner, Error> {
 }
 
 impl Table for CsvTable {
-    fn source(&self) -> &Source {
-        &self.source
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn source(&self) -> Option<&Source> {
+        Some(&self.source)
     }
 
     fn columns(&self) -> &[Column] {

@@ -128,8 +128,8 @@ fn resolve(path: &Path, like: &dyn Table) -> Result<PathBuf, Error> {
         Ok(_) => path.to_owned(),
     };
     let meta = fs::metadata(&resolved).map_err(writing)?;
-    if like.source().is(&meta) {
-        return Err(Error::Overwrite { input: like.source().path().to_owned(), output: path.to_owned() });
+    if like.source().is_some_and(|source| source.is(&meta)) {
+        return Err(Error::Overwrite { input: like.path().to_owned(), output: path.to_owned() });
     } else if meta.is_dir() {
         return Err(Error::Folder { path: path.to_owned(), fault: crate::Fault::Config });
     } else if !meta.is_file() {
@@ -171,7 +171,7 @@ fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef
         let same = |j: &usize| schema.field(*j).name() == field.name();
         if like.format() == Format::Csv && (0..i).any(|j| same(&j)) {
             return Err(Error::Ambiguous {
-                path: like.source().path().to_owned(),
+                path: like.path().to_owned(),
                 name: field.name().clone(),
                 places: (0..schema.fields().len()).filter(same).map(|j| j + 1).collect(),
             });

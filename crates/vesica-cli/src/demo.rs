@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::Demo;
-use crate::{crash, interrupt, output, progress, verify};
+use crate::{Itself, crash, interrupt, output, progress, verify};
 use std::fs::File;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,7 +18,7 @@ use vesica_job::sample::{Format, Keys, PARTIES, Sample};
 /// How long the other parties may go on after one has failed.
 const GRACE: Duration = Duration::from_secs(20);
 
-pub fn run(args: Demo) -> Outcome {
+pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let names = &PARTIES[..usize::from(args.parties)];
     let identities = names.iter().map(|name| identity(name)).collect::<Result<Vec<_>, _>>()?;
     let prints: Vec<String> = identities.iter().map(|i| i.fingerprint().to_string()).collect();
@@ -40,7 +40,7 @@ pub fn run(args: Demo) -> Outcome {
 
     let logs: Vec<String> = names[1..].iter().map(|name| format!("{name}: {}", log(&folder, name).display())).collect();
     output::tell(&format!("{} run; this is what alice sees ({})", names.join(" and "), logs.join(", ")));
-    let words = all(&folder, names)?;
+    let words = all(&folder, names, itself)?;
     let rows = verify::demo(&folder, names).map_err(|why| {
         Failure::new(
             crash::EXIT,
@@ -155,14 +155,14 @@ fn log(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// Runs the parties and returns what alice says at the end.
-fn all(folder: &Path, names: &[&str]) -> Result<String, Failure> {
+fn all(folder: &Path, names: &[&str], itself: &Itself) -> Result<String, Failure> {
     let mut children = Vec::new();
     for (place, name) in names.iter().enumerate() {
         let stderr = match place {
             0 => Stdio::inherit(),
             _ => File::create(log(folder, name)).map_err(Failure::file("cannot write", log(folder, name)))?.into(),
         };
-        children.push(start(folder, name, stderr)?);
+        children.push(start(itself, folder, name, stderr)?);
     }
     let ids: Vec<_> = children.iter().map(|child| nix::unistd::Pid::from_raw(child.id() as i32)).collect();
     interrupt::on_signal(move || {
@@ -197,9 +197,12 @@ fn all(folder: &Path, names: &[&str]) -> Result<String, Failure> {
     ))
 }
 
-fn start(folder: &Path, name: &str, log: Stdio) -> Result<Child, Failure> {
-    let program = std::env::current_exe().map_err(Failure::file("cannot find", "this program"))?;
-    Command::new(&program)
+fn start(itself: &Itself, folder: &Path, name: &str, log: Stdio) -> Result<Child, Failure> {
+    let [program, before @ ..] = itself else {
+        return Err(Failure::usage("the system does not say where this program stands, so it cannot start itself"));
+    };
+    Command::new(program)
+        .args(before)
         .arg("run")
         .arg(folder.join(format!("{name}.toml")))
         .stdin(Stdio::null())

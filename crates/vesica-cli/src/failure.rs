@@ -1,7 +1,6 @@
 //! How a command ends badly: a sentence, and whose fault it is.
 
 use crate::output;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_job::JobError;
 use vesica_spec::SpecError;
@@ -36,13 +35,13 @@ impl Failure {
     }
 
     /// Tells it and gives the exit code.
-    pub fn exit(&self) -> ExitCode {
+    pub fn exit(&self) -> u8 {
         if AS_LOG.load(Ordering::Relaxed) {
             tracing::error!(exit_code = self.exit, "{}", self.message);
         } else {
             output::tell(&format!("error: {}", self.message));
         }
-        ExitCode::from(self.exit)
+        self.exit
     }
 }
 

@@ -31,7 +31,7 @@ fn edges(rules: &toml::Table) -> Result<Vec<String>, String> {
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let to = dependency["name"].as_str().unwrap_or_default();
             let for_tests = dependency["kind"] == "dev";
-            if !to.starts_with("vesica-") || (for_tests && (tests_only(to).is_some() || layer(to).is_some())) {
+            if !to.starts_with("vesica") || (for_tests && (tests_only(to).is_some() || layer(to).is_some())) {
                 continue;
             }
             if layer(to).is_none_or(|to| to >= from) {

@@ -65,6 +65,8 @@ fn ci(long: bool) -> Chore {
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
     test(long)?;
+    // A wheel of what was just built, tested in virtual environments of its own.
+    run("python3", &["python/build.py", "--test"], &[])?;
     if long { fuzz::run(&[]) } else { Ok(()) }
 }
 

@@ -1,0 +1,100 @@
+//! Documents as Python gives them: a file, or a dict as JSON.
+
+use crate::failure::Failure;
+use serde_json::{Value, json};
+use std::path::Path;
+use vesica_spec::service::{ClientSpec, ServerSpec};
+use vesica_spec::{Document, Output, ResultKind, Spec};
+
+/// Where rows go that are kept in memory: the engine asks for a path, and never writes there.
+const MEMORY: &str = "rows that are kept in memory";
+
+/// A job, and whether its rows are to be kept in memory.
+pub struct Meant {
+    /// The job.
+    pub spec: Spec,
+    /// Whether it names no file for the rows.
+    pub keep: bool,
+}
+
+/// The job in `document`, which is a path, or JSON if `is_json`. With a table `given`, it needs to name no file to read.
+pub fn job(document: &str, is_json: bool, given: bool) -> Result<Meant, Failure> {
+    let document = match any(document, is_json) {
+        Ok(document) => document,
+        Err(error) => completed(document, is_json, given).ok_or(error)??,
+    };
+    let mut spec = match document {
+        Document::Job(spec) => *spec,
+        Document::Server(_) => return Err(Failure::config("this document is a server's: use vesica.Service")),
+        Document::Client(_) => return Err(Failure::config("this document is a client's: use vesica.Client")),
+    };
+    let learns = spec.shared.learns.contains(&spec.mine.name) && spec.shared.result == ResultKind::Rows;
+    let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
+    if keep && learns && spec.mine.output.is_none() {
+        let output = json!({ "path": MEMORY });
+        spec.mine.output = Some(serde_json::from_value::<Output>(output).map_err(|e| Failure::bug(e.to_string()))?);
+    }
+    Ok(Meant { spec, keep: keep && learns })
+}
+
+/// The document with the paths that it need not have, if it lacks one. Of a file none is added: what it lacks is told with its name
+/// and line.
+fn completed(document: &str, is_json: bool, given: bool) -> Option<Result<Document, Failure>> {
+    let mut value: Value = serde_json::from_str(document).ok().filter(|_| is_json)?;
+    complete(&mut value, given).then(|| any(&value.to_string(), true))
+}
+
+/// Adds paths that a job in memory does not need. Says whether there were any to add.
+fn complete(value: &mut Value, given: bool) -> bool {
+    let Some(mine) = value.get_mut("mine").and_then(Value::as_object_mut) else { return false };
+    let mut added = false;
+    let mut add = |table: Option<&mut Value>| {
+        if let Some(table) = table.and_then(Value::as_object_mut).filter(|table| !table.contains_key("path")) {
+            table.insert("path".into(), MEMORY.into());
+            added = true;
+        }
+    };
+    add(mine.get_mut("output"));
+    if given {
+        add(mine.get_mut("input"));
+    }
+    added
+}
+
+/// The server's document.
+pub fn server(document: &str, is_json: bool) -> Result<ServerSpec, Failure> {
+    match any(document, is_json)? {
+        Document::Server(spec) => Ok(*spec),
+        Document::Client(_) => Err(Failure::config("this document is a client's: use vesica.Client")),
+        Document::Job(_) => Err(Failure::config("this document is a job's: use vesica.run")),
+    }
+}
+
+/// The client's document. With a table `given`, it needs to name no file to read and none to write.
+pub fn client(document: &str, is_json: bool, given: bool) -> Result<(ClientSpec, bool), Failure> {
+    let read = match any(document, is_json) {
+        Ok(read) => read,
+        Err(error) => completed(document, is_json, given).ok_or(error)??,
+    };
+    let mut spec = match read {
+        Document::Client(spec) => *spec,
+        Document::Server(_) => return Err(Failure::config("this document is a server's: use vesica.Service")),
+        Document::Job(_) => return Err(Failure::config("this document is a job's: use vesica.run")),
+    };
+    let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
+    if keep && spec.mine.output.is_none() {
+        let output = json!({ "path": MEMORY });
+        spec.mine.output = Some(serde_json::from_value(output).map_err(|e| Failure::bug(e.to_string()))?);
+    }
+    Ok((spec, keep))
+}
+
+fn any(document: &str, is_json: bool) -> Result<Document, Failure> {
+    Ok(match is_json {
+        // The places would be those of a text that nobody has seen.
+        true => {
+            vesica_spec::document(document, true).map_err(|error| vesica_spec::SpecError { place: None, ..error })?
+        }
+        false => vesica_spec::load_any(Path::new(document))?,
+    })
+}

@@ -1,0 +1,40 @@
+//! The native half of the Python package: conversions, and nothing else. What people call is in `python/vesica`.
+//!
+//! Documents, reports and forecasts cross as text, tables through Arrow's C stream interface. Whatever lasts runs on a thread of its
+//! own ([`work`]), so that the interpreter is free and Ctrl-C is heard.
+
+#![allow(clippy::too_many_arguments)] // keyword arguments of Python's, each with its name
+
+mod backend;
+mod document;
+mod failure;
+mod jobs;
+mod secretflow;
+mod services;
+mod table;
+mod work;
+
+use pyo3::prelude::*;
+
+/// The native half of `vesica`. What people call is in the modules of the package.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::jobs::{cert, check, command, r#gen, intersect, plan, run};
+    #[pymodule_export]
+    use crate::secretflow::secretflow_run;
+    #[pymodule_export]
+    use crate::services::{ask, check_service, fetch, plan_service, prepare, serve};
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::work::Stop;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("WIRE_VERSION", vesica_job::WIRE_VERSION)
+    }
+}

@@ -1,0 +1,138 @@
+//! Services: one party prepares and serves, many ask.
+
+use crate::failure::Failure;
+use crate::table::{NAME, Table};
+use crate::work::{Stop, work};
+use crate::{backend, document};
+use pyo3::prelude::*;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use vesica_job::{Io, Target};
+use vesica_service::{Change, spelled};
+use vesica_spec::service::{plan_ask, plan_serve};
+use vesica_table::Collect;
+
+/// Makes a store, or adds to one; gives what came of it as JSON.
+#[pyfunction]
+#[pyo3(signature = (document, is_json, rotate=false, append=None, remove=None, watch=None))]
+pub fn prepare(
+    py: Python<'_>,
+    document: String,
+    is_json: bool,
+    rotate: bool,
+    append: Option<PathBuf>,
+    remove: Option<PathBuf>,
+    watch: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    work(py, watch, None, move |ctl| {
+        let plan = plan_serve(&document::server(&document, is_json)?)?;
+        let prepared = vesica_service::prepare(&plan, &Change { rotate, append, remove }, ctl)?;
+        let (part, manifest) = (&prepared.built.part, &prepared.built.manifest);
+        let made = json!({
+            "keys": manifest.entries(),
+            "parts": manifest.parts.len(),
+            "bytes": manifest.bytes(),
+            "rows": prepared.rows,
+            "empty": prepared.empty,
+            "added": part.entries,
+            "replaced": part.replaced,
+            "removed": part.removed,
+            "absent": prepared.built.absent,
+            "sealed": prepared.sealed,
+            "offer_changed": prepared.offer_changed,
+            "offer": spelled(&prepared.offer.hash()),
+        });
+        Ok(made.to_string())
+    })
+}
+
+/// Serves until `stop` is set.
+#[pyfunction]
+#[pyo3(signature = (document, is_json, stop, watch=None))]
+pub fn serve(
+    py: Python<'_>,
+    document: String,
+    is_json: bool,
+    stop: Bound<'_, Stop>,
+    watch: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    work(py, watch, Some(stop.get()), move |ctl| {
+        let plan = plan_serve(&document::server(&document, is_json)?)?;
+        Ok(vesica_service::serve(&plan, &|| None, ctl)?)
+    })
+}
+
+/// Copies what the cache lacks; gives the keys that are there now, and what was fetched as parts and bytes.
+#[pyfunction]
+#[pyo3(signature = (document, is_json, watch=None, stop=None))]
+pub fn fetch(
+    py: Python<'_>,
+    document: String,
+    is_json: bool,
+    watch: Option<Bound<'_, PyAny>>,
+    stop: Option<Bound<'_, Stop>>,
+) -> PyResult<(u64, u64, u64)> {
+    work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
+        // What is asked for later may come from memory: it is not looked at here.
+        let (spec, _) = document::client(&document, is_json, true)?;
+        let fetched = vesica_service::fetch(&plan_ask(&spec)?, ctl)?;
+        Ok((fetched.store.len(), fetched.parts as u64, fetched.bytes))
+    })
+}
+
+/// Asks for the keys of a table. Gives the report as JSON, and the rows if they are kept in memory.
+#[pyfunction]
+#[pyo3(signature = (document, is_json, table=None, watch=None, stop=None))]
+pub fn ask(
+    py: Python<'_>,
+    document: String,
+    is_json: bool,
+    table: Option<Bound<'_, PyAny>>,
+    watch: Option<Bound<'_, PyAny>>,
+    stop: Option<Bound<'_, Stop>>,
+) -> PyResult<(String, Option<Table>)> {
+    let table = table.map(|table| backend::import(&table)).transpose()?;
+    work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
+        let (spec, keep) = document::client(&document, is_json, table.is_some())?;
+        let mut plan = plan_ask(&spec)?;
+        let kept = keep.then(|| Arc::new(Collect::new(false, None)));
+        let target: Option<Box<dyn Target>> = match (&kept, plan.output.clone()) {
+            (Some(kept), _) => Some(Box::new(kept.clone())),
+            (None, output) => output.map(|output| Box::new(output) as Box<dyn Target>),
+        };
+        if keep {
+            plan.output = None;
+        }
+        let table = match (table, &plan.input) {
+            (Some(table), _) => Table::read(NAME, table)?,
+            (None, Some((input, _))) => vesica_table::open(input)?,
+            (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
+        };
+        let report = vesica_service::ask(&plan, Io { table, target, connections: Vec::new() }, ctl)?;
+        let rows = kept.and_then(|kept| kept.take()).map(Table::of).transpose()?;
+        Ok((report.to_json(), rows))
+    })
+}
+
+/// What a service or its client will cost, in words.
+#[pyfunction]
+#[pyo3(signature = (document, is_json, rows=None))]
+pub fn plan_service(py: Python<'_>, document: String, is_json: bool, rows: Option<u64>) -> PyResult<String> {
+    work(py, None, None, move |_| match document::server(&document, is_json) {
+        Ok(spec) => Ok(vesica_service::plan_server(&plan_serve(&spec)?, rows)?),
+        Err(_) => Ok(vesica_service::plan_client(&plan_ask(&document::client(&document, is_json, false)?.0)?, rows)?),
+    })
+}
+
+/// Looks at everything that a service or its client needs.
+#[pyfunction]
+pub fn check_service(py: Python<'_>, document: String, is_json: bool) -> PyResult<Vec<(String, String)>> {
+    work(py, None, None, move |_| {
+        let checked = match document::server(&document, is_json) {
+            Ok(spec) => vesica_service::check_server(&plan_serve(&spec)?)?,
+            Err(_) => vesica_service::check_client(&plan_ask(&document::client(&document, is_json, false)?.0)?)?,
+        };
+        Ok(checked.findings.into_iter().map(|finding| (finding.what.to_owned(), finding.found)).collect())
+    })
+}

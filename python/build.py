@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Builds the wheel and tests it where nothing else is installed:
+
+    python3 python/build.py            # a wheel as it is published, in target/wheels
+    python3 python/build.py --test     # a wheel of the checked build, in an empty virtual environment, and every test there
+
+Needs Python 3.10 or later with `venv`, Rust and a C compiler. What else it needs it installs into `target/python`.
+
+With `--test` the native half is the one that `cargo test` has built anyway: nothing is compiled twice. The wheel that is published is
+built with all optimisation, by maturin; `--release --test` tests that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+WORK = ROOT / "target" / "python"
+WHEELS = ROOT / "target" / "wheels"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--test", action="store_true", help="test the wheel in an empty virtual environment")
+    parser.add_argument("--release", action="store_true", help="with --test: build with all optimisation")
+    parser.add_argument("--offline", action="store_true", help="install nothing: take what a run before this one installed")
+    args = parser.parse_args()
+    wheel = build(release=args.release or not args.test, offline=args.offline)
+    print(wheel.relative_to(ROOT))
+    if args.test:
+        test(wheel, args.offline)
+
+
+def build(release: bool, offline: bool) -> Path:
+    """The wheel, made by maturin."""
+    tools = environment("tools", [] if offline else ["maturin>=1.9,<2"])
+    for old in WHEELS.glob("vesica-*.whl"):
+        old.unlink()
+    # The same environment variables as `cargo test` has them, so that cargo finds what it built.
+    call([tools / "maturin", "build", "--quiet", "--out", WHEELS, *(["--release"] if release else ["--profile", "dev"])], cwd=HERE)
+    (wheel,) = WHEELS.glob("vesica-*.whl")
+    return wheel
+
+
+def test(wheel: Path, offline: bool) -> None:
+    """The wheel alone, then with the libraries whose tables it takes."""
+    bare = environment("bare", [], clear=True)
+    call([bare / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel])
+    # Without any other package, and away from the sources.
+    call([bare / "vesica", "--version"], cwd=WORK)
+    call([bare / "python", "-c", "import vesica, sys; assert not {'pyarrow', 'pandas', 'polars'} & set(sys.modules)"], cwd=WORK)
+    wanted = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
+    tests = environment("tests", [] if offline else wanted)
+    call([tests / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
+    call([tests / "python", "-m", "pytest", "-p", "no:cacheprovider", "tests"], cwd=HERE)
+
+
+def environment(name: str, packages: list[str], clear: bool = False) -> Path:
+    """The programs of a virtual environment that has these packages."""
+    folder = WORK / name
+    if clear or not (folder / "bin" / "python").exists():
+        venv.create(folder, clear=True, with_pip=True)
+    if packages:
+        call([folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages])
+    return folder / "bin"
+
+
+def call(command: list[object], cwd: Path = ROOT) -> None:
+    words = [str(word) for word in command]
+    print(">", " ".join(words), flush=True)
+    ended = subprocess.run(words, cwd=cwd, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    if ended.returncode != 0:
+        sys.exit(f"{Path(words[0]).name} ended with exit code {ended.returncode}")
+
+
+main()

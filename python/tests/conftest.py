@@ -1,0 +1,57 @@
+"""Two parties on this machine."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import pytest
+import vesica
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free, below those that the system gives to others meanwhile."""
+    for number in range(20400, 30000):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", number + _taken.setdefault("next", 0)))
+            except OSError:
+                continue
+            _taken["next"] += 1
+            return probe.getsockname()[1]
+    raise RuntimeError("no port is free")
+
+
+_taken: dict[str, int] = {}
+
+
+def jobs(port: int, *, keys: tuple[str, str] = ("id", "id"), **shared: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """alice's job and bob's."""
+    both = {"id": "a-test", "parties": ["alice", "bob"], "protocol": "rr22", "learns": ["alice"], "insecure": True, **shared}
+    alice = {"name": "alice", "listen": f"127.0.0.1:{port}", "input": {"keys": [keys[0]]}, "patience": "20s"}
+    bob = {"name": "bob", "connect": {"alice": f"127.0.0.1:{port}"}, "input": {"keys": [keys[1]]}, "patience": "20s"}
+    return {"shared": both, "mine": alice}, {"shared": both, "mine": bob}
+
+
+def both(port: int, a: Any, b: Any, **options: Any) -> tuple[vesica.Report, vesica.Report]:
+    """Runs both sides; gives both reports."""
+    alice, bob = jobs(port, **options)
+    other: list[Any] = []
+
+    def second() -> None:
+        try:
+            other.append(vesica.run(bob, input=b))
+        except BaseException as error:
+            other.append(error)
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    try:
+        first = vesica.run(alice, input=a)
+    finally:
+        thread.join()
+    if isinstance(other[0], BaseException):
+        raise other[0]
+    return first, other[0]

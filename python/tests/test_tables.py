@@ -1,0 +1,114 @@
+"""Tables of every library, in and out, with every type."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import vesica
+
+D = decimal.Decimal
+ROWS = pa.table(
+    {
+        "id": ["007", "0", "é", "a,b\n\"c\""],
+        "int": pa.array([1, None, -3, 4], pa.int64()),
+        "small": pa.array([1, 2, 3, None], pa.int8()),
+        "big": pa.array([2**64 - 1, 0, None, 1], pa.uint64()),
+        "float": pa.array([1.5, float("nan"), None, -0.0]),
+        "bool": [True, None, False, True],
+        "decimal": pa.array([D("1.10"), None, D("-2.00"), D("0.01")], pa.decimal128(10, 2)),
+        "date": pa.array([dt.date(2026, 5, 1), None, dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
+        "when": pa.array([dt.datetime(2026, 5, 1, 9, 30), None, None, None], pa.timestamp("us", "Europe/Zurich")),
+        "time": pa.array([dt.time(1, 2, 3), None, None, None], pa.time64("us")),
+        "binary": [b"\x00\xff", None, b"", b"x"],
+        "list": pa.array([[1, 2], [], None, [3]], pa.list_(pa.int32())),
+        "struct": pa.array([{"a": 1}, None, {"a": None}, {"a": 4}], pa.struct({"a": pa.int64()})),
+        "category": pa.array(["x", "y", "x", None]).dictionary_encode(),
+        "view": pa.array(["a", None, "c", "d"], pa.string_view()),
+    }
+)
+OTHER = pa.table({"id": ["é", "007", "a,b\n\"c\"", "000"]})
+
+
+def by_id(table: pa.Table) -> pa.Table:
+    # Not every type of Arrow can be sorted along.
+    order = sorted(range(len(table)), key=table["id"].to_pylist().__getitem__)
+    return pa.concat_tables([table.slice(i, 1) for i in order]).combine_chunks()
+
+
+def test_types_and_values_are_kept() -> None:
+    got = vesica.intersect(ROWS, OTHER, on="id").left.to_arrow()
+    assert got.schema.equals(ROWS.schema)
+    want = by_id(pa.concat_tables([ROWS.slice(0, 1), ROWS.slice(2, 2)]))
+    assert by_id(got).drop(["category", "float"]) == want.drop(["category", "float"])
+    assert by_id(got)["category"].to_pylist() == want["category"].to_pylist()
+    assert by_id(got)["float"].to_pylist()[0] == 1.5
+
+
+@pytest.mark.parametrize("kind", ["int", "date", "decimal", "bool", "view", "category"])
+def test_keys_of_every_type_that_has_one_spelling(kind: str) -> None:
+    column = ROWS[kind]
+    distinct = {str(value) for value in column.to_pylist() if value is not None}
+    r = vesica.intersect(pa.table({"k": column}), pa.table({"k": column}), on="k", duplicates="first")
+    assert r.left.num_rows == len(distinct)
+
+
+@pytest.mark.parametrize("kind", ["float", "binary", "list", "struct"])
+def test_a_key_without_one_spelling_is_refused(kind: str) -> None:
+    with pytest.raises(vesica.ConfigError, match=f'the left table: column "{kind}"') as caught:
+        vesica.intersect(ROWS, OTHER.rename_columns([kind]), on=kind)
+    assert caught.value.remedy
+
+
+def test_an_integer_meets_its_text() -> None:
+    r = vesica.intersect(pa.table({"k": [1, 2, 3]}), pa.table({"k": ["2", "02", "3"]}), on="k")
+    assert sorted(r.left.to_arrow()["k"].to_pylist()) == [2, 3]
+
+
+def test_pandas() -> None:
+    frame = pd.DataFrame(
+        {
+            "zip": ["00501", "94105", "10001"],
+            "n": pd.array([1, None, 3], dtype="Int64"),
+            "f": [0.5, None, 2.0],
+            "c": pd.Categorical(["u", "v", "u"]),
+            "t": pd.to_datetime(["2026-01-01", "2026-02-02", None]),
+        },
+        index=[10, 20, 30],
+    )
+    got = vesica.intersect(frame, pd.DataFrame({"zip": ["94105", "00501", "501"]}), on="zip").left.to_pandas()
+    want = frame[frame["zip"].isin(["94105", "00501"])]
+    pd.testing.assert_frame_equal(got.sort_values("zip")[list(frame)], want.sort_values("zip"), check_index_type=False)
+
+
+def test_integers_with_nulls_stay_integers_in_pandas() -> None:
+    table = pa.table({"id": ["a", "b"], "n": pa.array([2**60 + 1, None])})
+    frame = vesica.intersect(table, table, on="id").left.to_pandas()
+    assert frame["n"].dtype == pd.Int64Dtype() and frame["n"].max() == 2**60 + 1
+
+
+def test_polars() -> None:
+    frame = pl.DataFrame(
+        {"id": ["007", "b", "c"], "n": [1, None, 3], "s": [["x"], [], None], "c": pl.Series(["u", "v", "u"], dtype=pl.Categorical)}
+    )
+    got = vesica.intersect(frame, pl.DataFrame({"id": ["c", "007"]}), on="id").left.to_polars()
+    assert got.sort("id")["id"].to_list() == ["007", "c"] and got.schema["n"] == frame.schema["n"]
+    assert got.sort("id").drop("c").equals(frame.filter(pl.col("id") != "b").sort("id").drop("c"))
+
+
+def test_duckdb() -> None:
+    with duckdb.connect() as db:
+        a = db.sql("SELECT printf('%05d', i) AS id, i::DECIMAL(9, 2) AS price FROM range(10000) t(i)")
+        b = db.sql("SELECT printf('%05d', 3 * i) AS id FROM range(10000) t(i)")
+        left = vesica.intersect(a, b, on="id").left.to_arrow()
+        assert db.sql("SELECT count(*), sum(price) FROM left").fetchone() == (3334, D(sum(range(0, 10000, 3))))
+
+
+def test_what_is_no_table_is_named() -> None:
+    with pytest.raises(TypeError, match="right is a builtins.dict"):
+        vesica.intersect(OTHER, {"id": [1]}, on="id")

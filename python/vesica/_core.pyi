@@ -1,0 +1,66 @@
+"""The native half. What people call is in the modules of the package."""
+
+from os import PathLike
+from typing import Any, Callable
+
+WIRE_VERSION: int
+__version__: str
+
+_Watch = Callable[[dict[str, Any]], Any] | None
+
+class Stop:
+    def __init__(self) -> None: ...
+    def set(self) -> None: ...
+    def is_set(self) -> bool: ...
+
+class Table:
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def columns(self) -> list[tuple[str, str]]: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+def run(
+    document: str, is_json: bool, table: Any = None, watch: _Watch = None, stop: Stop | None = None
+) -> tuple[str, Table | None]: ...
+def intersect(
+    left: Any,
+    right: Any,
+    left_on: list[str],
+    right_on: list[str],
+    shared: str,
+    watch: _Watch = None,
+    stop: Stop | None = None,
+) -> list[tuple[str, Table | None]]: ...
+def plan(
+    document: str, is_json: bool, given: bool, rows: int | None = None, peer_rows: int | None = None
+) -> tuple[str, str]: ...
+def check(document: str, is_json: bool, table: Any = None, peer: bool = False) -> list[tuple[str, str]]: ...
+def gen(
+    out: PathLike[str], rows: list[int], overlap: int, columns: int, keys: str, format: str, seed: int
+) -> tuple[list[str], str]: ...
+def cert(name: str, out: PathLike[str]) -> tuple[str, str, str]: ...
+def command(args: list[str], itself: list[str]) -> int: ...
+def prepare(
+    document: str,
+    is_json: bool,
+    rotate: bool = False,
+    append: str | PathLike[str] | None = None,
+    remove: str | PathLike[str] | None = None,
+    watch: _Watch = None,
+) -> str: ...
+def serve(document: str, is_json: bool, stop: Stop, watch: _Watch = None) -> None: ...
+def fetch(document: str, is_json: bool, watch: _Watch = None, stop: Stop | None = None) -> tuple[int, int, int]: ...
+def ask(
+    document: str, is_json: bool, table: Any = None, watch: _Watch = None, stop: Stop | None = None
+) -> tuple[str, Table | None]: ...
+def plan_service(document: str, is_json: bool, rows: int | None = None) -> str: ...
+def check_service(document: str, is_json: bool) -> list[tuple[str, str]]: ...
+def secretflow_run(
+    config: str,
+    identity: str | PathLike[str] | None = None,
+    peers: list[str] = ...,
+    insecure: bool = False,
+    watch: _Watch = None,
+    stop: Stop | None = None,
+) -> tuple[str | None, int, list[str]]: ...

@@ -1,0 +1,297 @@
+"""Reports as dataclasses, with a view for notebooks. Their fields are those of `schema/report.schema.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, TypeVar
+
+from ._table import Table
+
+T = TypeVar("T")
+
+
+def _of(kind: type[T], values: dict[str, Any]) -> T:
+    """`kind` with those of `values` that it has: a newer engine may tell more."""
+    return kind(**{f.name: values[f.name] for f in dataclasses.fields(kind) if f.name in values})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class JobId:
+    """Names the run."""
+
+    id: str
+    shared_hash: str
+    party: str
+    parties: list[str]
+
+
+@dataclass(frozen=True)
+class Written:
+    """An output."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out. `matched` and `matched_rows` are None for a party that does not learn."""
+
+    rows: int
+    keys: int
+    empty: int
+    duplicates: int
+    matched: int | None = None
+    matched_rows: int | None = None
+    output: Written | None = None
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """One thing that the run told somebody."""
+
+    name: str
+    to: list[str]
+    what: str
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another party, as it was recognised."""
+
+    name: str
+    keys: int
+    fingerprint: str | None = None
+    unit_capacity: int = 0
+    attempts: int = 0
+    answered: int = 0
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was chosen, by the job or from the sizes."""
+
+    protocol: str
+    security: str
+    join: str
+    tls: str
+    cpu: str
+    cut: str
+    units: int
+    in_flight: int
+    unit_capacity: int
+    tag_bytes: int
+    wire_version: int
+    curve: str | None = None
+    rules: list[list[str]] = field(default_factory=list)
+    parameters: list[str] = field(default_factory=list)
+    expects: list[str] = field(default_factory=list)
+    peers: list[Peer] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """The cost of one step. Steps of units in flight at once overlap, so that their times add up to more than the clock's."""
+
+    phase: str
+    step: str
+    wall_s: float
+    cpu_s: float
+    sent: int
+    received: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class TotalCost:
+    """Totals of the cost."""
+
+    wall_s: float
+    waited_s: float
+    cpu_s: float
+    sent: int
+    received: int
+    peak_memory: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where it ran."""
+
+    version: str
+    os: str
+    cores: int
+    cpu_available: list[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What happened in a run, and its rows.
+
+    >>> import pyarrow, vesica
+    >>> a, b = pyarrow.table({"id": [1, 2, 3]}), pyarrow.table({"id": [3, 4]})
+    >>> report = vesica.intersect(a, b, on="id").left_report
+    >>> report.outcome.rows, report.outcome.matched, report.chosen.protocol
+    (3, 1, 'rr22')
+    >>> report.html().startswith("<div")
+    True
+    """
+
+    job: JobId
+    outcome: Outcome
+    revealed: list[Revealed]
+    chosen: Chosen
+    cost: list[StepCost]
+    total: TotalCost
+    host: Host
+    #: The rows that matched, where this party learns them and they are not in a file.
+    table: Table | None = field(default=None, repr=False, compare=False)
+    _json: str = field(default="", repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, text: str, table: Table | None = None) -> Report:
+        """The report in a file that `mine.report` or `--report` wrote."""
+        read = json.loads(text)
+        outcome = dict(read["outcome"])
+        if outcome.get("output"):
+            outcome["output"] = _of(Written, outcome["output"])
+        chosen = dict(read["chosen"])
+        chosen["peers"] = [_of(Peer, peer) for peer in chosen["peers"]]
+        return cls(
+            job=_of(JobId, read["job"]),
+            outcome=_of(Outcome, outcome),
+            revealed=[_of(Revealed, one) for one in read["revealed"]],
+            chosen=_of(Chosen, chosen),
+            cost=[_of(StepCost, one) for one in read["cost"]],
+            total=_of(TotalCost, read["total"]),
+            host=_of(Host, read["host"]),
+            table=table,
+            _json=text,
+        )
+
+    def to_json(self) -> str:
+        """The report as the command would write it."""
+        return self._json
+
+    def phases(self) -> list[tuple[str, float]]:
+        """Phases with their seconds by the clock, in the order in which they came."""
+        return [(one.phase, one.wall_s) for one in self.cost if one.phase == one.step]
+
+    def html(self) -> str:
+        """A picture of the overlap, who learned what, and phases as bars: a piece of HTML that needs nothing from elsewhere."""
+        told = "".join(
+            f"<tr><td>{escape(', '.join(one.to))}</td><td style='text-align:left'>{escape(one.what)}</td></tr>"
+            for one in self.revealed
+        )
+        return (
+            "<div style='font-family:sans-serif'>"
+            f"<b>{escape(self.job.id)}</b>: {escape(self.chosen.protocol)}, as {escape(self.job.party)}, "
+            f"{self.total.wall_s:.2f} s, {_size(self.total.sent + self.total.received)} on the wire<br>"
+            f"{self._overlap()}{self._bars()}"
+            "<table><tr><th>who</th><th style='text-align:left'>learned</th></tr>"
+            f"{told}</table></div>"
+        )
+
+    _repr_html_ = html
+
+    def _overlap(self) -> str:
+        """Two circles, whose areas are as the numbers of keys. They stand as far apart as is right for their common part."""
+        if len(self.chosen.peers) != 1:
+            return ""
+        peer = self.chosen.peers[0]
+        mine, theirs, common = self.outcome.keys, peer.keys, self.outcome.matched
+        most = max(mine, theirs, 1)
+        r, s = (60 * max(n / most, 0.002) ** 0.5 for n in (mine, theirs))
+        # Without a result to draw, the circles touch and a question mark stands between them.
+        d = r + s if common is None else _distance(r, s, 3600 * 3.141592653589793 * common / most)
+        left, right = 20 + r, 20 + r + d
+        width = max(right + s, left + r) + 20
+        circle = "<circle cx='{:.1f}' cy='70' r='{:.1f}' fill='{}' fill-opacity='.35' stroke='{}'/>"
+        numbers = f"{escape(self.job.party)} {mine:,} keys; {escape(peer.name)} {theirs:,} keys; "
+        numbers += "common: not for this party" if common is None else f"common: {common:,}"
+        return (
+            f"<svg width='{max(width, 140):.0f}' height='140' role='img' aria-label='{numbers}'>"
+            + circle.format(left, r, "#4477aa", "#4477aa")
+            + circle.format(right, s, "#cc6677", "#cc6677")
+            + f"</svg><br>{numbers}<br>"
+        )
+
+    def _bars(self) -> str:
+        phases = [(name, wall) for name, wall in self.phases() if wall > 0]
+        longest = max((wall for _, wall in phases), default=1.0)
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:left'><div style='background:#4477aa;height:.8em;width:"
+            f"{max(1, round(240 * wall / longest))}px;display:inline-block'></div> {wall:.3f} s</td></tr>"
+            for name, wall in phases
+        )
+        return f"<table>{rows}</table>"
+
+
+def _distance(r: float, s: float, area: float) -> float:
+    """How far apart two circles stand whose common part has this area: found by halving."""
+    from math import acos, pi, sqrt
+
+    small = min(r, s)
+    if area >= pi * small * small * 0.999:
+        return abs(r - s)
+
+    def common(d: float) -> float:
+        if d >= r + s:
+            return 0.0
+        if d <= abs(r - s):
+            return pi * small * small
+        a = r * r * acos((d * d + r * r - s * s) / (2 * d * r))
+        b = s * s * acos((d * d + s * s - r * r) / (2 * d * s))
+        return a + b - 0.5 * sqrt((-d + r + s) * (d + r - s) * (d - r + s) * (d + r + s))
+
+    low, high = abs(r - s), r + s
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if common(middle) > area else (low, middle)
+    return high
+
+
+def _size(n: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if n < 1024 or unit == "GiB":
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
+        n /= 1024
+    return ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a job will cost and tell whom. `forecast` has what `vesica plan --json` prints; printed, it is what the command prints."""
+
+    forecast: dict[str, Any] = field(repr=False)
+    words: str = field(repr=False)
+
+    @property
+    def reveals(self) -> list[Revealed]:
+        """What the run will tell whom."""
+        return [_of(Revealed, one) for one in self.forecast["reveals"]]
+
+    def __str__(self) -> str:
+        return self.words
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.words)}</pre>"
+
+
+@dataclass(frozen=True)
+class Intersection:
+    """Both sides of a match of two tables that are both here. `left` and `right` line up: row i of one has the key of row i of the
+    other, in inner joins."""
+
+    left: Table
+    right: Table
+    left_report: Report = field(repr=False)
+    right_report: Report = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return self.left_report.html()

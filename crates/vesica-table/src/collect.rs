@@ -45,7 +45,7 @@ impl Collect {
         };
         let keep = match &self.spool {
             None => Keep::Memory(Vec::new()),
-            Some(dir) => Keep::File(Spool::open(dir, &schema)?),
+            Some(dir) => Keep::File(Box::new(Spool::open(dir, &schema)?)),
         };
         Ok(Box::new(CollectSink { keep, schema, rows: 0, bytes: 0, to: self.rows.clone() }))
     }
@@ -58,7 +58,7 @@ impl Collect {
 
 enum Keep {
     Memory(Vec<RecordBatch>),
-    File(Spool),
+    File(Box<Spool>),
 }
 
 struct CollectSink {

@@ -148,14 +148,17 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     crate::ask::report(plan, facts, &link, &names, clock)
 }
 
+/// Records in the order in which they were asked for. An error among them is told when the server is gone.
+type Records = Vec<Result<Vec<u8>, Error>>;
+
 /// What came of the conversation.
 struct Answered {
     copied: Copied,
     wants: Wants,
     /// What opens the values of each want: the function at it, or where there is none its digest.
     outputs: Vec<[u8; 32]>,
-    /// The records of each want, one behind the other. An error is told when the server is gone.
-    records: Vec<Result<Vec<u8>, Error>>,
+    /// The records of each want, one behind the other.
+    records: Records,
     missed: u64,
     lookups: u64,
 }
@@ -239,9 +242,6 @@ fn evaluate(
     Ok(outputs)
 }
 
-/// A record, or why it could not be decoded, which is told when the connection is closed.
-type Fetched = Result<Vec<u8>, Error>;
-
 /// The records at `indexes`, of which those that are none are fetched for the looks alone; and how many could not be fetched.
 fn fetch(
     plan: &AskPlan,
@@ -249,7 +249,7 @@ fn fetch(
     indexes: &[Option<u64>],
     counter: &mut Counter<'_>,
     ctl: &Control,
-) -> Result<(Vec<Fetched>, u64), Error> {
+) -> Result<(Records, u64), Error> {
     let scheme = Scheme::new(copied.offer.protocol, &copied.epoch)?;
     let (name, sizes, mut rng) = (copied.epoch.name(), scheme.sizes(), rng()?);
     let mut records = Vec::with_capacity(indexes.len());

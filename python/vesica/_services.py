@@ -120,8 +120,8 @@ class Client:
         self._document = document(job, fields)
 
     def fetch(self, *, progress: Progress = None) -> int:
-        """Copies what the cache lacks; gives how many keys the service has."""
-        return _core.fetch(*self._document, watcher(progress), None)[0]
+        """Copies what the cache lacks; gives how many keys or rows can be looked up."""
+        return _core.fetch(*self._document, watcher(progress), None)
 
     def ask(
         self, input: ArrowTable | Any | None = None, *, progress: Progress = None, _stop: _core.Stop | None = None

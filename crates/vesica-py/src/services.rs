@@ -9,7 +9,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vesica_job::{Io, Target};
-use vesica_service::{Change, spelled};
+use vesica_service::{Change, Product, spelled};
 use vesica_spec::service::{plan_ask, plan_serve};
 use vesica_table::Collect;
 
@@ -28,21 +28,32 @@ pub fn prepare(
     work(py, watch, None, move |ctl| {
         let plan = plan_serve(&document::server(&document, is_json)?)?;
         let prepared = vesica_service::prepare(&plan, &Change { rotate, append, remove }, ctl)?;
-        let (part, manifest) = (&prepared.built.part, &prepared.built.manifest);
-        let made = json!({
-            "keys": manifest.entries(),
-            "parts": manifest.parts.len(),
-            "bytes": manifest.bytes(),
-            "rows": prepared.rows,
-            "empty": prepared.empty,
-            "added": part.entries,
-            "replaced": part.replaced,
-            "removed": part.removed,
-            "absent": prepared.built.absent,
-            "sealed": prepared.sealed,
-            "offer_changed": prepared.offer_changed,
-            "offer": spelled(&prepared.offer.hash()),
-        });
+        let mut made = match &prepared.product {
+            Product::Store(built) => json!({
+                "keys": built.manifest.entries(),
+                "parts": built.manifest.parts.len(),
+                "bytes": built.manifest.bytes(),
+                "added": built.part.entries,
+                "replaced": built.part.replaced,
+                "removed": built.part.removed,
+                "absent": built.absent,
+            }),
+            // An epoch is made anew as a whole.
+            Product::Table(made) => json!({
+                "keys": made.epoch.rows,
+                "parts": 1,
+                "bytes": made.epoch.records * u64::from(made.epoch.width),
+                "added": made.epoch.rows,
+                "replaced": 0,
+                "removed": 0,
+                "absent": 0,
+            }),
+        };
+        made["rows"] = prepared.rows.into();
+        made["empty"] = prepared.empty.into();
+        made["sealed"] = prepared.sealed.into();
+        made["offer_changed"] = prepared.offer_changed.into();
+        made["offer"] = spelled(&prepared.offer.hash()).into();
         Ok(made.to_string())
     })
 }
@@ -63,7 +74,7 @@ pub fn serve(
     })
 }
 
-/// Copies what the cache lacks; gives the keys that are there now, and what was fetched as parts and bytes.
+/// Copies what the cache lacks; gives how many keys or rows can be looked up now.
 #[pyfunction]
 #[pyo3(signature = (document, is_json, watch=None, stop=None))]
 pub fn fetch(
@@ -72,12 +83,11 @@ pub fn fetch(
     is_json: bool,
     watch: Option<Bound<'_, PyAny>>,
     stop: Option<Bound<'_, Stop>>,
-) -> PyResult<(u64, u64, u64)> {
+) -> PyResult<u64> {
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
         // What is asked for later may come from memory: it is not looked at here.
         let (spec, _) = document::client(&document, is_json, true)?;
-        let fetched = vesica_service::fetch(&plan_ask(&spec)?, ctl)?;
-        Ok((fetched.store.len(), fetched.parts as u64, fetched.bytes))
+        Ok(vesica_service::fetch(&plan_ask(&spec)?, ctl)?.rows)
     })
 }
 
@@ -120,7 +130,7 @@ pub fn ask(
 #[pyo3(signature = (document, is_json, rows=None))]
 pub fn plan_service(py: Python<'_>, document: String, is_json: bool, rows: Option<u64>) -> PyResult<String> {
     work(py, None, None, move |_| match document::server(&document, is_json) {
-        Ok(spec) => Ok(vesica_service::plan_server(&plan_serve(&spec)?, rows)?),
+        Ok(spec) => Ok(vesica_service::plan_server(&plan_serve(&spec)?, rows, None, None)?),
         Err(_) => Ok(vesica_service::plan_client(&plan_ask(&document::client(&document, is_json, false)?.0)?, rows)?),
     })
 }

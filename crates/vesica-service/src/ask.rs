@@ -16,7 +16,7 @@ use vesica_session::{Reveal, SessionRng};
 use vesica_spec::Duplicates;
 use vesica_spec::service::AskPlan;
 use vesica_store::Store;
-use vesica_table::{Beside, Picks, Table, View, Widened, Written, gather};
+use vesica_table::{Beside, Picks, Sink, Table, View, Widened, Written, gather};
 use vesica_types::{KeyDigest, RowId};
 
 /// Looks the keys of a table up, and writes the rows that were found: of the plan's files, if `io` is [`files`]. Fetches what the

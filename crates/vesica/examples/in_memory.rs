@@ -5,6 +5,8 @@
 //! cargo run --release --example in_memory -- 1000000
 //! ```
 
+#![allow(clippy::print_stdout)] // An example talks to whoever runs it.
+
 use std::time::Instant;
 use vesica::{Connection, Job, Protocol};
 

@@ -7,6 +7,8 @@
 //!
 //! It starts itself once more as bob and is alice.
 
+#![allow(clippy::print_stdout)] // An example talks to whoever runs it.
+
 use std::io;
 use std::process::{Command, Stdio};
 use vesica::{Connection, Job, Protocol};

@@ -6,6 +6,8 @@
 //! cargo run --release --example streaming -- 100000000
 //! ```
 
+#![allow(clippy::print_stdout)] // An example talks to whoever runs it.
+
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;

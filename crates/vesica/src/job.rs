@@ -33,6 +33,7 @@ impl Job {
                 curve: CurveName::default(),
                 result: ResultKind::default(),
                 dp: None,
+                pivot: None,
                 mode: Mode::default(),
                 security: Security::default(),
                 join: Join::default(),

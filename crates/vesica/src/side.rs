@@ -51,7 +51,7 @@ impl Side {
             listen: None,
             connect: others.map(|party| (party.clone(), NOWHERE.to_owned())).collect(),
             tls: None,
-            input: Input { path: TABLE.into(), keys: Vec::new(), format: None },
+            input: Input { path: TABLE.into(), keys: Vec::new(), format: None, value: None },
             output: None,
             memory: vesica_spec::default_memory(),
             scratch: None,

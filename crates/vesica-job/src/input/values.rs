@@ -19,7 +19,7 @@ impl ByKey {
     /// [`JobError::Value`] with the row; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
     /// [`JobError::Setup`] if they do not fit into their share of `memory`; those of reading; being cancelled.
     pub fn values(column: &str, table: &dyn Table, keys: &Keys, memory: u64, ctl: &Control) -> Result<Self, JobError> {
-        let path = || table.source().path().to_owned();
+        let path = || table.path().to_owned();
         // Once by row while they are read, and once by key.
         let need = keys.rows.saturating_add(keys.distinct).saturating_mul(8);
         if need > Share::Joining.of(memory) as u64 {

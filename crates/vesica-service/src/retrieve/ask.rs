@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use vesica_job::report::Report;
 use vesica_job::rooms::{Clock, KeyId, Share, digests};
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, Io};
 use vesica_net::Link;
 use vesica_pir::bucket::Place;
 use vesica_pir::piano::Intent;
@@ -68,7 +68,7 @@ impl Wants {
                     Error::Setup(format!(
                         "row {} of {}: its {name:?} is no row number; write the number of a row of the server's table, from 0",
                         row + 1,
-                        table.source().path().display()
+                        table.path().display()
                     ))
                 })?;
                 if wants.add(row, digest_of_index(number)) {

@@ -105,8 +105,8 @@ def test_duckdb() -> None:
     with duckdb.connect() as db:
         a = db.sql("SELECT printf('%05d', i) AS id, i::DECIMAL(9, 2) AS price FROM range(10000) t(i)")
         b = db.sql("SELECT printf('%05d', 3 * i) AS id FROM range(10000) t(i)")
-        left = vesica.intersect(a, b, on="id").left.to_arrow()
-        assert db.sql("SELECT count(*), sum(price) FROM left").fetchone() == (3334, D(sum(range(0, 10000, 3))))
+        matched = vesica.intersect(a, b, on="id").left.to_arrow()
+        assert db.execute("SELECT count(*), sum(price) FROM matched").fetchone() == (3334, D(sum(range(0, 10000, 3))))
 
 
 def test_what_is_no_table_is_named() -> None:

@@ -139,7 +139,7 @@ def plan(
     >>> mine = dict(name="alice", listen="127.0.0.1:20312", input=dict(keys=["id"]))
     >>> plan = vesica.plan(shared=shared, mine=mine, input=pyarrow.table({"id": [1, 2]}))
     >>> [(one.name, one.to) for one in plan.reveals][0]
-    ('matched', ['alice'])
+    ('intersection', ['alice'])
     """
     text, is_json = document(job, fields)
     if input is not None and rows is None:

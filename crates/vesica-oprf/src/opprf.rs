@@ -17,7 +17,7 @@
 //! The sender sees d, which a pads. The receiver knows no F_b but its own, unless H_B(y‖j) = H_B(x_b‖j_b): once in |B| for each of S's
 //! three evaluations of a key (`vesica_params::vole_base_bits` of 3·m). So every value in the store but R's own is uniform, and so is the
 //! store: its free slots are random and it has the same number of pairs whatever S holds.
-//! Rounds: VOLE + 1.   Bytes: R to S: VOLE(bins) + |B|·bins; S to R: l/8·slots(3·m).
+//! Rounds: VOLE + 1.   Bytes: R to S: VOLE(bins) + |B|·bins; S to R: ⌈l/8⌉·slots(3·m).
 //! Differs from the papers: no store of queries, as a bin is a slot (section 1 of RR22's step 1 falls away); one store for the hint.
 
 use crate::vole::{Field, store};
@@ -173,7 +173,10 @@ impl Params {
         ch.send(&seed.to_le_bytes())?;
         for slots in slots.chunks(MESSAGE) {
             let mut wire = Vec::with_capacity(slots.len() * self.slot());
-            slots.iter().for_each(|slot| wire.extend_from_slice(&slot.widen().to_le_bytes()[..self.slot()]));
+            // A slot travels in whole bytes. Bits above l would be the function alone, without a target, and the receiver would see
+            // them meet its own.
+            let cut = |slot: &V| (slot.widen() & Block(self.mask())).to_le_bytes();
+            slots.iter().for_each(|slot| wire.extend_from_slice(&cut(slot)[..self.slot()]));
             ch.send(&wire)?;
         }
         Ok(())
@@ -330,37 +333,56 @@ mod tests {
     #[test]
     fn what_is_not_common_gives_what_looks_random() {
         let (xs, ys) = (digests(0, 3000), digests(3000, 3500));
-        let (_, z, r) = run::<u64>(params(3000, 500, 64), &xs, &ys);
-        for bit in 0..64 {
-            let ones = z.iter().zip(&r).filter(|(z, r)| (z.0 ^ r.0) >> bit & 1 == 1).count() as f64;
-            let n = z.len() as f64;
-            assert!((ones - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "bit {bit}: {ones} of {n}");
+        for bits in [61, 64] {
+            let (_, z, r) = run::<u64>(params(3000, 500, bits), &xs, &ys);
+            for bit in 0..bits {
+                let ones = z.iter().zip(&r).filter(|(z, r)| (z.0 ^ r.0) >> bit & 1 == 1).count() as f64;
+                let n = z.len() as f64;
+                assert!((ones - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "bit {bit} of {bits}: {ones} of {n}");
+            }
         }
+    }
+
+    /// No target covers bits above l. If they travelled, the receiver would find its own function in them where a key is common, and know
+    /// which keys are before anything is opened.
+    #[test]
+    fn a_hint_has_nothing_above_the_targets() {
+        for bits in [41, 57, 61, 62, 64, 65, 77, 127, 128] {
+            let params = params(50, 100, bits);
+            let bytes =
+                if bits > 64 { hint::<Block>(params, &digests(0, 100)) } else { hint::<u64>(params, &digests(0, 100)) };
+            let width = bits.div_ceil(8) as usize;
+            assert_eq!(bytes.len(), params.shape.slots() * width);
+            let above = |slot: &[u8]| u32::from(slot[width - 1]) >> (bits - 8 * (width as u32 - 1));
+            assert!(bytes.chunks_exact(width).all(|slot| above(slot) == 0), "{bits} bits");
+        }
+    }
+
+    /// The hint of these keys, as the receiver sees it.
+    fn hint<B: Field>(params: Params, ys: &[Digest]) -> Vec<u8> {
+        let (receiver, _) = recorded(
+            |lines, rng| {
+                let ch = lines.peer().unwrap();
+                let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
+                receive::<B>(&params, &base, UNIT, &digests(0, 50), ch, rng).map(drop)
+            },
+            |lines, rng| {
+                let ch = lines.peer().unwrap();
+                let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
+                send::<B>(&params, &base, UNIT, ys, ch, rng).map(drop)
+            },
+        );
+        receiver.0.unwrap();
+        receiver.1.into_iter().rfind(|message| !message.sent).expect("the hint").bytes
     }
 
     /// The hint of keys and the hint of fillers: as long, and none has more zero slots than chance gives.
     #[test]
     fn a_hint_does_not_show_what_is_in_it() {
-        let hint = |ys: Vec<Digest>| {
-            let params = params(50, 400, 64);
-            let (receiver, _) = recorded(
-                |lines, rng| {
-                    let ch = lines.peer().unwrap();
-                    let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
-                    receive::<u64>(&params, &base, UNIT, &digests(0, 50), ch, rng).map(drop)
-                },
-                |lines, rng| {
-                    let ch = lines.peer().unwrap();
-                    let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
-                    send::<u64>(&params, &base, UNIT, &ys, ch, rng).map(drop)
-                },
-            );
-            receiver.0.unwrap();
-            let message = receiver.1.into_iter().rfind(|message| !message.sent).expect("the hint");
-            assert_eq!(message.bytes.len(), params.shape.slots() * 8);
-            message.bytes
-        };
+        let params = params(50, 400, 64);
+        let hint = |ys: Vec<Digest>| hint::<u64>(params, &ys);
         for bytes in [hint(digests(0, 400)), hint(digests(1000, 1400))] {
+            assert_eq!(bytes.len(), params.shape.slots() * 8);
             assert!(bytes.as_chunks::<8>().0.iter().all(|slot| *slot != [0; 8]));
             let mut counted = [0f64; 256];
             bytes.iter().for_each(|&byte| counted[usize::from(byte)] += 1.0);

@@ -176,8 +176,9 @@ impl Plan {
         if n <= DIRECT {
             return None;
         }
-        let chunks = (n / CHUNK).max(1);
-        let outputs = n.div_ceil(chunks).next_multiple_of(BATCH).max(lpn::LEAST);
+        let outputs = n.div_ceil((n / CHUNK).max(1)).next_multiple_of(BATCH).max(lpn::LEAST);
+        // Chunks were made longer than n asks for, so that fewer of them may be enough.
+        let chunks = n.div_ceil(outputs);
         Some(Self { chunks, outputs, noise: BINARY.noise(outputs, Level::STANDARD) })
     }
 
@@ -255,6 +256,20 @@ mod tests {
 
     const SESSION: [u8; 32] = [5; 32];
     const SEMI: Security = Security::SemiHonest;
+
+    /// Chunks cover what is asked for, each makes some, and none makes more than its outputs.
+    #[test]
+    fn chunks_make_as_many_as_are_asked_for() {
+        for n in (1..60)
+            .map(|i| DIRECT + i * i * i * 7919)
+            .chain((28..32).flat_map(|log| [(1 << log) - 1, 1 << log, 3 << (log - 1)]))
+        {
+            let plan = Plan::new(n).unwrap();
+            let made: Vec<usize> = (0..plan.chunks).map(|chunk| plan.outputs_of(chunk, n)).collect();
+            assert_eq!(made.iter().sum::<usize>(), n);
+            assert!(made.iter().all(|&made| (1..=plan.outputs).contains(&made)), "{n}");
+        }
+    }
 
     type Sent = (Block, Vec<Vec<[Block; 2]>>);
     type Got = Vec<(Vec<bool>, Vec<Block>)>;

@@ -66,7 +66,7 @@ pub const SETS: &[CodeSet] = &[
 /// The set for bits: correlated oblivious transfer, many at a time.
 ///
 /// Over GF(2) noise is 1 where it is, and a test of relative weight d is off by (1 - 2d)^t at most: each of t regular positions meets
-/// it with probability d_i, (1/t)·Σ d_i = d, and E[(-1)^(v·e)] = Π (1 - 2·d_i). So a position counts for more than twice what it does over a
+/// it with probability d_i, (1/t)·Σ d_i = d, and E[(-1)^(v·e)] = Π (1 - 2·d_i), which is no more than that if no d_i is above 1/2. So a position counts for more than twice what it does over a
 /// large field, and the fewest, 256, give 131.7 bits even against d = 0.15, what libOTe takes for this code.
 pub const BINARY: CodeSet = CodeSet {
     id: "lpn-ec7x24-binary-v1",

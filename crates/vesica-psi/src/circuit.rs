@@ -19,7 +19,7 @@
 //! 7. Each sends its share of the total to whoever learns.
 //!
 //! Reveals: key_count to everyone, the total to the learners.   Rounds: VOLE + 1 + COT + log l + 1 a unit, 2 at the end.
-//! Bytes: |B| + l/2 + 8 for each sum, and those of 2·l transfers, for each of 1.3·n bins; l/8·slots(3·m) for the hint.
+//! Bytes: |B| + l/2 + 8 for each sum, and those of 2·l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
 //! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.

@@ -27,11 +27,13 @@
 
 use crate::many::{Key, Params, SEED};
 use crate::oprf::{self, Role, Side, padded};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use vesica_block::Block;
 use vesica_oprf::Oprf;
 use vesica_oprf::vole::Shape;
-use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
-use vesica_types::Digest;
+use vesica_session::{Error, Lines, Protocol, Result, SessionRng, Unit};
+use vesica_types::{Digest, UnitId};
 use zeroize::Zeroizing;
 
 /// A party's side.
@@ -47,8 +49,8 @@ enum Part {
     Leader(Vec<Key>, Box<dyn Side>),
     /// V: its side of the PSI of two.
     Pivot(Box<dyn Side>),
-    /// A client: its key.
-    Client(Key),
+    /// A client: its key, and the units that it served under it.
+    Client(Key, Mutex<BTreeSet<UnitId>>),
 }
 
 /// Opens a party's side; `oprf` is the function between L and V.
@@ -78,9 +80,17 @@ pub fn open<O: Oprf<Key: 'static>, S: Shape + 'static>(
         // 1. <- L: k_i
         let mut key = Key::default();
         key.copy_from_slice(&Zeroizing::new(lines.at(params.leader)?.recv_exact(32)?));
-        Part::Client(key)
+        Part::Client(key, Mutex::default())
     };
     Ok(Box::new(Star { params, pivot, part }))
+}
+
+/// Notes that a client serves this unit, which it does once: in two stores under one key V could test guesses by what decodes alike.
+fn once(served: &Mutex<BTreeSet<UnitId>>, unit: UnitId) -> Result<()> {
+    match served.lock().unwrap_or_else(PoisonError::into_inner).insert(unit) {
+        true => Ok(()),
+        false => Err(Error::Bug(format!("a client was asked for unit {unit} twice under one key"))),
+    }
 }
 
 impl<S: Shape> Protocol for Star<S> {
@@ -88,7 +98,10 @@ impl<S: Shape> Protocol for Star<S> {
         match &self.part {
             Part::Leader(keys, two) => self.leader(keys, &**two, unit, lines, rng),
             Part::Pivot(two) => self.pivot(&**two, unit, lines, rng),
-            Part::Client(key) => self.client(key, unit, lines, rng),
+            Part::Client(key, served) => {
+                once(served, unit.id)?;
+                self.client(key, unit, lines, rng)
+            }
         }
     }
 }

@@ -198,15 +198,15 @@ fn a_client_of_the_star_sees_nothing_of_the_others_keys() {
     assert!(one.iter().all(|[leader, pivot]| leader.len() == 48 && pivot.is_empty()));
 }
 
-/// The leader's seed of the rows, and the stores that arrive at a party, decoded at `keys`. Client by client.
-fn decoded(job: &Many, seen: &Seen, at: u8, clients: &[u8], keys: &[Digest]) -> Vec<Vec<Block>> {
+/// The stores of a unit that arrive at a party, decoded at `keys`, client by client. `seen` begins before the unit does.
+fn decoded(job: &Many, unit: u32, seen: &Seen, at: u8, clients: &[u8], keys: &[Digest]) -> Vec<Vec<Block>> {
     let leader = job.learners[0];
     let sent = &seen[usize::from(clients[0])][usize::from(leader)];
     // The star's clients get a key of 32 bytes and the seed of 16; against any coalition the seed is the first of 16 bytes, too.
     let r = sent.iter().find(|message| !message.sent && message.bytes.len() == 16).unwrap();
     let capacity = clients.iter().map(|&client| job.capacities[usize::from(client)]).max().unwrap();
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 many parties rows");
-    hash.update(&sides::SESSION).update(&0u32.to_le_bytes()).update(&[leader]).update(&r.bytes);
+    hash.update(&sides::SESSION).update(&unit.to_le_bytes()).update(&[leader]).update(&r.bytes);
     let seed = Block::from_le_bytes(*hash.finalize().as_bytes().first_chunk().unwrap());
     let okvs = sides::paxos(capacity as u64).seeded(seed);
     let one = |&client: &u8| {
@@ -237,7 +237,7 @@ fn no_value_comes_twice_for_who_adds_the_stores() {
         let mut values = Vec::new();
         for attempt in [1, 100] {
             let (_, seen) = recorded(job, attempt);
-            values.extend(decoded(job, &seen, at, &clients, &probe).concat());
+            values.extend(decoded(job, 0, &seen, at, &clients, &probe).concat());
         }
         let all = values.len();
         values.sort_unstable();
@@ -305,7 +305,7 @@ fn shares_of_some_clients_say_nothing() {
     let seen: Seen = transcripts.iter().map(|of| of.iter().map(messages).collect()).collect();
     let cut = |value: Block| Block(value.0 & ((1 << 56) - 1));
     let add = |to: &mut Vec<Block>, of: &[Block]| to.iter_mut().zip(of).for_each(|(to, of)| *to = cut(*to ^ *of));
-    let mut shares = decoded(&job, &seen, 0, &[1, 2, 3, 4], &keys[0]);
+    let mut shares = decoded(&job, 0, &seen, 0, &[1, 2, 3, 4], &keys[0]);
     shares.iter_mut().zip(noted.lock().unwrap().iter()).for_each(|(share, values)| add(share, values));
     let zero_where_all_are_in = |shares: &[Vec<Block>]| {
         let all = (1 << shares.len()) - 1;
@@ -340,6 +340,86 @@ fn a_second_attempt_uses_nothing_of_the_first() {
         assert!(first == again && first.len() == second.len());
         assert!(first.iter().zip(&second).all(|(one, other)| one != other), "{pivot:?}");
     }
+}
+
+/// Two units of one opened side, as a job runs them: the seed of the rows, the clients' masks and their stores are others in each.
+#[test]
+fn units_of_one_attempt_share_no_seed_no_mask_and_no_store() {
+    let keys = vec![digests(0, 40); 5];
+    for pivot in [None, Some(3)] {
+        let job = Many::new(&keys, pivot, &[0]);
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let transcripts: Vec<Vec<Transcript>> =
+            (0..5).map(|_| (0..5).map(|_| Transcript::default()).collect()).collect();
+        let lengths =
+            |place: u8| transcripts[usize::from(place)].iter().map(|one| messages(one).len()).collect::<Vec<_>>();
+        let found = many_with(
+            5,
+            |place, lines, rng| {
+                let function = sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos)(job.capacities[0]);
+                let side = job.open(&Noted(function, noted.clone()), sides::paxos, place, lines, rng).unwrap();
+                [0, 1].map(|id| {
+                    let before = lengths(place);
+                    let mut rng = rng.unit(UnitId(id)).unwrap();
+                    (side.unit(&job.unit(id, place), lines, &mut rng).unwrap(), before)
+                })
+            },
+            |place, channel| {
+                let peer = usize::from(channel.peer().place());
+                Box::new(Recorder::new(channel, transcripts[usize::from(place)][peer].clone()))
+            },
+        );
+        assert!(found[0].iter().all(|(found, _)| found.len() == 40), "all hold all keys");
+        let at = pivot.unwrap_or(0);
+        let clients: Vec<u8> = (1..5).filter(|&place| Some(place) != pivot).collect();
+        let (mut seeds, mut stores, mut masks) = (Vec::new(), Vec::new(), Vec::new());
+        for unit in [0, 1] {
+            let from = |place: usize, peer: usize| found[place][unit as usize].1[peer];
+            let of = |place: usize, peer: usize| messages(&transcripts[place][peer]).split_off(from(place, peer));
+            let seen: Seen = (0..5).map(|place| (0..5).map(|peer| of(place, peer)).collect()).collect();
+            seeds.push(got(&seen, clients[0], 0)[0].to_vec());
+            stores.extend(clients.iter().map(|&client| got(&seen, at, client).last().unwrap().to_vec()));
+            let mut values = decoded(&job, unit, &seen, at, &clients, &keys[0]);
+            if pivot.is_none() {
+                // The leader takes the function's values off, so that only the masks are left.
+                let noted = noted.lock().unwrap();
+                for (values, function) in values.iter_mut().zip(&noted[4 * unit as usize..]) {
+                    values
+                        .iter_mut()
+                        .zip(function)
+                        .for_each(|(value, &of)| value.0 = (*value ^ of).0 & ((1 << 56) - 1));
+                }
+            }
+            masks.extend(values.concat());
+        }
+        assert!(seeds[0].len() == 16 && seeds[0] != seeds[1], "{pivot:?}");
+        let all = (stores.len(), masks.len());
+        assert_eq!(all, (2 * clients.len(), 80 * clients.len()));
+        stores.sort_unstable();
+        stores.dedup();
+        masks.sort_unstable();
+        masks.dedup();
+        assert_eq!((stores.len(), masks.len()), all, "{pivot:?}: a store or a mask comes twice");
+    }
+}
+
+/// Under one key a client of the star makes one store of a unit, whoever asks for another one.
+#[test]
+fn a_client_of_the_star_serves_a_unit_once() {
+    let job = Many::new(&vec![digests(0, 12); 3], Some(1), &[0]);
+    let ends = many_with(
+        3,
+        |place, lines, rng| {
+            let function = sides::rr22::<u64, _>(Security::SemiHonest, sides::paxos)(job.capacities[0]);
+            let side = job.open(&function, sides::paxos, place, lines, rng).unwrap();
+            [0, 1].map(|id| assert!(side.unit(&job.unit(id, place), lines, rng).is_ok()));
+            (place == 2).then(|| side.unit(&job.unit(0, place), lines, rng).unwrap_err())
+        },
+        |_, channel| Box::new(channel),
+    );
+    let error = ends[2].as_ref().unwrap();
+    assert_eq!(error.fault(), Fault::Bug);
+    assert!(error.to_string().contains("unit 0 twice"), "{error}");
 }
 
 /// Each message that a hostile party sends to another one is spoiled in every way. Nobody panics or hangs. Whoever gets the message blames

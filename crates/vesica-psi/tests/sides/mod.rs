@@ -363,6 +363,18 @@ impl Many {
         lines: &mut Lines,
         rng: &mut SessionRng,
     ) -> Result<Vec<u32>> {
+        self.open(function, shape, place, lines, rng)?.unit(&self.unit(0, place), lines, rng)
+    }
+
+    /// The side of the party at `place`, opened.
+    pub fn open<O: Oprf<Key: 'static>, S: Shape + 'static>(
+        &self,
+        function: &O,
+        shape: fn(u64) -> S,
+        place: u8,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Box<dyn Protocol>> {
         let leader = self.learners[0];
         let others = (0..).zip(&self.capacities).filter(|&(place, _)| place != leader && Some(place) != self.pivot);
         let clients = others.map(|(_, &capacity)| capacity).max().unwrap();
@@ -376,17 +388,16 @@ impl Many {
             leader,
             learners: self.learners.clone(),
         };
-        let side = match self.pivot {
-            Some(pivot) => nty21::open(function, pivot, params, lines, rng)?,
-            None => kmprt17::open(function, params, lines, rng)?,
-        };
-        let unit = Unit {
-            id: UnitId(0),
-            keys: self.keys[usize::from(place)].clone(),
-            place,
-            capacities: self.capacities.clone(),
-        };
-        side.unit(&unit, lines, rng)
+        match self.pivot {
+            Some(pivot) => nty21::open(function, pivot, params, lines, rng),
+            None => kmprt17::open(function, params, lines, rng),
+        }
+    }
+
+    /// The unit with this number, of the party at `place`: every unit has all keys.
+    pub fn unit(&self, id: u32, place: u8) -> Unit {
+        let keys = self.keys[usize::from(place)].clone();
+        Unit { id: UnitId(id), keys, place, capacities: self.capacities.clone() }
     }
 }
 

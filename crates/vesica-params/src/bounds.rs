@@ -60,18 +60,19 @@ pub fn code_width(pairs: u64, level: Level) -> usize {
     if level.sigma + ceil_log2(pairs) <= 72 { 192 } else { 256 }
 }
 
-/// The public size that each of `units` units is padded to, for a party with `n` distinct keys.
+/// The public size that each of `units` units is padded to, for a party with `n` distinct keys, in a job of `parties` parties.
 ///
 /// A key falls into a given unit with probability p = 1/units, independently of the others, so a unit's load is
 /// binomial. By the Chernoff-Hoeffding bound, Pr[load >= k] <= exp(-n·D(k/n ‖ p)) for k > n·p, where
 /// D(a ‖ p) = a·ln(a/p) + (1-a)·ln((1-a)/(1-p)) (Hoeffding 1963, Theorem 1, (2.1)). The answer is the least c for which
-/// units · Pr[load >= c+1] <= 2^-(σ+1): with the peer's units, at most 2^-σ a job.
-pub fn unit_capacity(n: u64, units: u32, level: Level) -> u64 {
+/// units · Pr[load >= c+1] <= 2^-(σ + ⌈log2 parties⌉): over the units of all parties, at most 2^-σ a job.
+pub fn unit_capacity(n: u64, units: u32, parties: u32, level: Level) -> u64 {
     if units <= 1 {
         return n;
     }
     let p = 1.0 / f64::from(units);
-    let budget = -(f64::from(level.sigma + 1) * core::f64::consts::LN_2) - libm::log(f64::from(units));
+    let bits = level.sigma + ceil_log2(u64::from(parties));
+    let budget = -(f64::from(bits) * core::f64::consts::LN_2) - libm::log(f64::from(units));
     let holds = |c: u64| c >= n || -(n as f64) * divergence((c + 1) as f64 / n as f64, p) <= budget;
     let (mut low, mut high) = ((n as f64 * p) as u64, n);
     while low < high {
@@ -157,17 +158,28 @@ mod tests {
 
     #[test]
     fn one_unit_is_not_padded() {
-        assert_eq!(unit_capacity(12345, 1, Level::STANDARD), 12345);
-        assert_eq!(unit_capacity(0, 1, Level::STANDARD), 0);
+        assert_eq!(unit_capacity(12345, 1, 2, Level::STANDARD), 12345);
+        assert_eq!(unit_capacity(0, 1, 16, Level::STANDARD), 0);
     }
 
     #[test]
     fn capacities_are_between_the_mean_and_all() {
         for n in [0u64, 1, 2, 100, 65536, 1 << 20, 1_000_000_000] {
             for units in [2u32, 3, 16, 1000, 65536] {
-                let c = unit_capacity(n, units, Level::STANDARD);
+                let c = unit_capacity(n, units, 2, Level::STANDARD);
                 assert!(c <= n && c * u64::from(units) >= n, "{n} in {units}: {c}");
             }
+        }
+    }
+
+    /// Each party's units have a share of what the job may fail by. The bound on one party's stays below it, and one key less would not do.
+    #[test]
+    fn more_parties_share_what_a_job_may_fail_by() {
+        let (n, units) = (1u64 << 20, 8u32);
+        let over = |c: u64| log2_tail(n, 1.0 / f64::from(units), (c + 1) as f64) + libm::log2(f64::from(units));
+        for (parties, bits) in [(2, 41.0), (3, 42.0), (4, 42.0), (5, 43.0), (16, 44.0)] {
+            let capacity = unit_capacity(n, units, parties, Level::STANDARD);
+            assert!(over(capacity) <= -bits && over(capacity - 1) > -bits, "{parties} parties, {capacity}");
         }
     }
 
@@ -177,7 +189,7 @@ mod tests {
         for (log, percent) in [(20, 0.9), (18, 1.7), (16, 3.5)] {
             let units = (1_000_000_000u64 >> log) as u32;
             let mean = 1e9 / f64::from(units);
-            let padding = (unit_capacity(1_000_000_000, units, Level::STANDARD) as f64 / mean - 1.0) * 100.0;
+            let padding = (unit_capacity(1_000_000_000, units, 2, Level::STANDARD) as f64 / mean - 1.0) * 100.0;
             assert!(padding < percent && padding > percent - 0.5, "2^{log}: {padding} %");
         }
     }
@@ -187,7 +199,7 @@ mod tests {
     fn overflow_stays_under_its_bound_in_simulation() {
         let level = Level { kappa: 0, sigma: 4 };
         let (n, units, trials) = (2000u64, 8u32, 20_000u64);
-        let capacity = unit_capacity(n, units, level);
+        let capacity = unit_capacity(n, units, 2, level);
         let mut state = 1u64;
         let mut overflows = 0u64;
         for _ in 0..trials {

@@ -301,7 +301,7 @@ mod tests {
             [1.54, 1.68, 1.88, 2.19, 2.66, 3.38],
         ];
         for (i, (n, units)) in jobs.into_iter().enumerate() {
-            let keys = crate::unit_capacity(n, units, Level::STANDARD);
+            let keys = crate::unit_capacity(n, units, 2, Level::STANDARD);
             let paxos = paxos(keys, units, Level::STANDARD).expect("up to 2^24").slots() as f64;
             let band = f64::from(band(&BAND_3, keys, units, Level::STANDARD).expect("up to 2^24").slots);
             for (slots, written) in [(paxos, fast[i]), (band, low_comm[i])] {

@@ -231,7 +231,8 @@ impl Plan {
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
         };
-        let capacity = |&keys: &u64| vesica_params::unit_capacity(keys, units, Level::STANDARD);
+        let parties = self.parties.len() as u32;
+        let capacity = |&keys: &u64| vesica_params::unit_capacity(keys, units, parties, Level::STANDARD);
         let capacities: Vec<u64> = keys.iter().map(capacity).collect();
         let padded = capacities.iter().map(|capacity| capacity.saturating_mul(u64::from(units)));
         let bytes = suite.tag_bytes(&padded.collect::<Vec<_>>());

@@ -177,6 +177,18 @@ mod tests {
         }
     }
 
+    /// Of two bins that are equally full a key takes the first one. `docs/src/protocols/bc22.md` says what a sender gains by that.
+    #[test]
+    fn seven_of_ten_keys_stand_in_their_first_bin() {
+        for n in [1 << 12, 50_000] {
+            let count = bins::bins(n as u64, 1, Level::STANDARD).expect("few keys");
+            let table = Bins::new(count, Block(1)).table(&keys(n, 1)).expect("there is room");
+            let entries = (0..table.slots.len()).flat_map(|bin| table.bin(bin));
+            let first = entries.filter(|entry| entry.which() == 0).count() as f64 / n as f64;
+            assert!((0.68..0.72).contains(&first), "{first} of {n}");
+        }
+    }
+
     /// At 98 % of what almost all seeds allow most insertions at the end need a search; eight keys fill two bins.
     #[test]
     fn tight_tables_are_filled_or_refused() {

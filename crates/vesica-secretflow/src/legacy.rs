@@ -66,6 +66,18 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
     }
     notes.push(Note::new("legacy_psi_config.psi_type", what_differs(psi, &order)));
     let insecure = link.insecure(trust, notes)?;
+    if insecure && protocol == ProtocolName::Rr22 && order.len() > 2 {
+        let field = if *trust == Trust::Insecure { "--insecure" } else { "link_config.enable_ssl" };
+        return refuse(
+            field,
+            format!(
+                "{} does not go without TLS between more than two parties: two of them agree on keys that the others must not \
+                 see. Make an identity with `vesica cert NAME`, tell each other the fingerprints, and add --identity NAME.pem, \
+                 and --trust OTHER=sha256:… for each other party",
+                psi.psi_type
+            ),
+        );
+    }
     let name = link.me().id.clone();
     let learns = if psi.broadcast_result { order.clone() } else { vec![order[0].clone()] };
     let output = learns.contains(&name).then(|| output(&psi.output_params)).transpose()?;

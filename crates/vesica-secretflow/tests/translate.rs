@@ -366,14 +366,19 @@ fn many_parties_of_version_1_are_one_job_without_a_leak() {
             let dave = "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }, { \"id\": \"dave\", \"host\": \"127.0.0.1:5600\" }";
             changed(&text, "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }", dave)
         };
-        let specs = ["alice", "bob", "carol", "dave"].map(|own| spec(&of(own)));
+        refused(&of("alice"), "link_config.enable_ssl", "--identity");
+        let plain = read(&of("alice"), Kind::Launch, &Trust::Insecure).unwrap_err();
+        assert_eq!(plain.field.as_deref(), Some("--insecure"), "{plain}");
+        let tls = Trust::Tls { identity: "me.pem".into(), peers: vec!["authorities.pem".to_owned()] };
+        let imported = |own: &str| read(&of(own), Kind::Launch, &tls).unwrap();
+        let specs = ["alice", "bob", "carol", "dave"].map(|own| imported(own).spec());
         assert!(specs.iter().all(|spec| spec.shared == specs[0].shared));
         let shared = &specs[0].shared;
         assert_eq!((shared.protocol, shared.pivot.as_deref()), (ProtocolName::Rr22, None));
         assert_eq!((&shared.accept, shared.parties.len()), (&Accept::Named(Vec::new()), 4));
         let plan = vesica_spec::plan(&specs[3]).unwrap();
         assert!(plan.reveals().iter().all(|told| told.name != "pair_count"));
-        let said = noted(&of("alice"));
+        let said: Vec<String> = imported("alice").notes.into_iter().map(|note| note.field).collect();
         assert!(["psi_type", "curve_type"].iter().all(|field| said.contains(&format!("legacy_psi_config.{field}"))));
     }
 }

@@ -307,6 +307,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         learners: learners.iter().map(Party::place).collect(),
         parties: parties.len(),
         pivot: shared.pivot.as_ref().map(|name| find("shared.pivot", name)).transpose()?.map(|pivot| pivot.place()),
+        insecure: shared.insecure,
     };
     vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
@@ -583,6 +584,9 @@ output = { path = "out.csv" }
         }
         let plan = of_three("pivot = \"carol\"\naccept = [\"leader_and_pivot\"]").unwrap();
         assert_eq!(plan.choice.pivot, Some(2));
+        let error = of_three("insecure = true").unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("shared.insecure"));
+        assert!(error.to_string().contains("mine.tls"), "{error}");
         for (pivot, words) in [("dave", "is not one of shared.parties"), ("alice", "does not learn")] {
             let error = of_three(&format!("pivot = \"{pivot}\"")).unwrap_err();
             assert_eq!(error.field.as_deref(), Some("shared.pivot"));

@@ -26,6 +26,8 @@ pub struct Choice {
     pub parties: usize,
     /// The place of the party that adds what the others send, where three and more trust it not to collude with the leader.
     pub pivot: Option<u8>,
+    /// Whether the parties talk without TLS.
+    pub insecure: bool,
 }
 
 impl Choice {

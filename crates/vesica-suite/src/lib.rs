@@ -415,6 +415,7 @@ mod tests {
             learners: learners.to_vec(),
             parties,
             pivot: None,
+            insecure: false,
         }
     }
 
@@ -529,6 +530,23 @@ mod tests {
         assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
         let count = Choice { result: ResultKind::Count, ..rr22(5, &[0], None) };
         assert_eq!(refused(&count, "two parties"), "shared.result");
+    }
+
+    /// Two parties of such a job share keys that the others must not see, so their lines need TLS. A job of two, and one by `ecdh`, may
+    /// go without, and a comparison then shows no way that may not.
+    #[test]
+    fn more_than_two_by_rr22_do_not_go_without_tls() {
+        let plain = |protocol, parties, pivot| Choice { insecure: true, pivot, ..choice(protocol, parties, &[0]) };
+        for (parties, pivot) in [(3, None), (3, Some(1)), (16, None)] {
+            let job = plain(ProtocolName::Rr22, parties, pivot);
+            assert_eq!(refused(&job, "remove insecure = true"), "shared.insecure");
+        }
+        assert!(find(&plain(ProtocolName::Rr22, 2, None)).is_ok());
+        let of_three = plain(ProtocolName::Ecdh, 3, None);
+        assert!(choices(&of_three).iter().all(|choice| choice.protocol == ProtocolName::Ecdh));
+        assert!(
+            choices(&Choice { insecure: false, ..of_three }).iter().any(|choice| choice.protocol != ProtocolName::Ecdh)
+        );
     }
 
     /// The leader is the first party that learns and is not the pivot. What it and the pivot could do together must be accepted.

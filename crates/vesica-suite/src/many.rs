@@ -33,6 +33,12 @@ pub fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let why = "is the only party that learns, which leads the others; name one that does not learn";
         return refusal("shared.pivot", why.to_owned());
     }
+    if choice.insecure {
+        let why = "true does not go with more than two parties by rr22: two of them agree on keys that the others must not \
+                   see, and without TLS whoever sees the network reads these; remove insecure = true on all sides, and \
+                   give each party an identity (`vesica cert NAME --out DIR`, mine.tls)";
+        return refusal("shared.insecure", why.to_owned());
+    }
     Ok(())
 }
 

@@ -20,7 +20,8 @@ impl Job {
     /// A job called `id` between `parties`, whose result the parties in `learns` get.
     ///
     /// Everything else is as in a job file that does not say it: an inner join, keys compared as they are written. Instead of
-    /// certificates the parties rely on the connection that they bring ([`Side::tls`] changes that).
+    /// certificates the parties rely on the connection that they bring ([`Side::tls`] changes that). More than two parties by RR22 need
+    /// certificates: the run of a side without them is refused.
     ///
     /// Names are not looked at here: what is wrong with them is an error of the run.
     pub fn new(id: &str, parties: &[&str], protocol: ProtocolName, learns: &[&str]) -> Self {

@@ -331,6 +331,38 @@ fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
     assert_eq!(house.read("out.csv"), expected(BOTH, 1));
 }
 
+/// The server chooses how many rows it has. It does not see how a client's row numbers compare with that.
+#[test]
+fn a_row_number_that_is_not_there_looks_like_one_that_is() {
+    for kind in [INDEX, Kind { private: "both", ..INDEX }, Kind { protocol: "simple-pir", ..INDEX }] {
+        let house = House::new(kind);
+        let offer = house.prepare();
+        let _server = house.serve();
+        let client = house.client(&offer);
+        Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+        // What is noted of a conversation, without its times.
+        let mut seen = 0;
+        let mut noted = |numbers: &str| {
+            house.write("alice.csv", numbers);
+            let ended = house.ask(&client).wait(LONG);
+            let audit = house.read("list.store.audit");
+            let of = |line: &str| {
+                let line: Value = serde_json::from_str(line).unwrap();
+                (line["what"].clone(), line["keys"].clone(), line["records"].clone())
+            };
+            let lines: Vec<_> = audit.lines().skip(seen).map(of).collect();
+            seen += lines.len();
+            (ended, lines)
+        };
+        let (good, right) = noted("id\n3\n4\n5\n");
+        good.good();
+        let (bad, wrong) = noted("id\n3\n300\n18446744073709551615\n");
+        bad.bad(2, &["2 row numbers are not below 300"]);
+        assert!(!right.is_empty());
+        assert_eq!(right, wrong, "{kind:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let mut house = House::new(INDEX);
@@ -338,7 +370,7 @@ fn what_cannot_be_is_refused() {
     let server = house.serve();
     let client = house.client(&offer);
     house.write("alice.csv", "id\n3\n300\n");
-    house.ask(&client).wait(LONG).bad(2, &["not below 300"]);
+    house.ask(&client).wait(LONG).bad(2, &["1 row numbers are not below 300"]);
     house.write("alice.csv", "id\n3\nseven\n");
     let ended = house.ask(&client).wait(LONG);
     ended.bad(2, &["row 2", "no row number"]);

@@ -96,6 +96,20 @@ impl Wants {
         Ok(wants)
     }
 
+    /// Puts something else in the place of each row number that a table of `rows` rows does not have, and says how many these are. They
+    /// are asked for like the others: the server chose how many rows it has, and a client that left now would say how its numbers compare
+    /// with that.
+    fn replace_absent(&mut self, rows: u64, rng: &mut SessionRng) -> u64 {
+        let mut absent = 0;
+        for (number, digest) in self.numbers.iter().zip(&mut self.digests) {
+            if *number >= rows {
+                *digest = rng.bytes();
+                absent += 1;
+            }
+        }
+        absent
+    }
+
     /// How many lookups the server sees.
     fn padded(&self, batch: u64) -> u64 {
         let least = if batch > 1 { 1 } else { 0 };
@@ -115,9 +129,15 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
     let asked = retrieve(plan, io, numbers, &link, &mut clock, ctl);
-    let Answered { copied, wants, outputs, records, missed, lookups } =
+    let Answered { copied, wants, absent, outputs, records, missed, lookups } =
         asked.inspect_err(|error| link::leave(&link, error))?;
     // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
+    if absent > 0 {
+        return Err(Error::Setup(format!(
+            "mine.input: {absent} row numbers are not below {}, which is how many rows the server's table has (they count from 0); correct them",
+            copied.epoch.rows
+        )));
+    }
     if missed > 0 {
         return Err(Error::Setup(format!(
             "{missed} rows could not be fetched in this window of queries, because too many fell into one part of the table: ask again, with \
@@ -155,6 +175,8 @@ type Records = Vec<Result<Vec<u8>, Error>>;
 struct Answered {
     copied: Copied,
     wants: Wants,
+    /// How many row numbers the server's table does not have.
+    absent: u64,
     /// What opens the values of each want: the function at it, or where there is none its digest.
     outputs: Vec<[u8; 32]>,
     /// The records of each want, one behind the other.
@@ -176,19 +198,15 @@ fn retrieve(
     // The columns that come with a row are known now, and where they go must be good before rows are paid for.
     drop(sink(plan, io, &Nothing(copied.offer.values.clone()))?);
     let table = &*io.table;
-    let wants = match numbers {
+    let mut wants = match numbers {
         Some(numbers) => numbers,
         None => {
             let rules = rules(plan, &copied.offer)?;
             clock.phase("read", "rows", table.rows(), || Wants::keys(plan, table, &rules))?
         }
     };
-    if wants.numbers.iter().any(|&number| number >= copied.epoch.rows) {
-        return Err(Error::Setup(format!(
-            "mine.input: a row number is not below {}, which is how many rows the server's table has (they count from 0)",
-            copied.epoch.rows
-        )));
-    }
+    let rows = copied.epoch.rows;
+    let absent = wants.replace_absent(rows, &mut rng()?);
     let lookups = wants.padded(plan.batch);
     let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
     let outputs = match private {
@@ -201,7 +219,9 @@ fn retrieve(
         By::Index => wants
             .numbers
             .iter()
-            .map(|&number| copied.epoch.place(copied.offer.protocol, number).map(Some))
+            .map(|&number| {
+                (number < rows).then(|| copied.epoch.place(copied.offer.protocol, number)).transpose()
+            })
             .collect::<Result<_, _>>()?,
         By::Key => {
             let buckets = copied.epoch.buckets(&copied.offer)?;
@@ -214,7 +234,7 @@ fn retrieve(
         clock.phase("retrieve", "records", total, || fetch(plan, &mut copied, &indexes, &mut counter, ctl))?;
     records.truncate(outputs.len() * records_a_row(plan.by) as usize);
     counter.end()?;
-    Ok(Answered { copied, wants, outputs, records, missed, lookups })
+    Ok(Answered { copied, wants, absent, outputs, records, missed, lookups })
 }
 
 /// The function at each want, and at random ones up to `lookups`.

@@ -322,30 +322,43 @@ impl Talk<'_> {
             self.note(What::Asked { keys })?;
         }
         messages::accept(ch)?;
-        if desk.has_windows() {
-            self.tell_of_window(ch, queries)?;
-        }
-        desk.answer(queries, ch, || self.answers.gate.enter())?;
+        let mut window = desk.has_windows().then(|| self.tell_of_window(ch)).transpose()?;
+        desk.answer(queries, ch, |round| {
+            if let Some((window, next)) = &mut window {
+                *next = next.saturating_add(round);
+                self.note_of_window(*window, *next);
+            }
+            self.answers.gate.enter()
+        })?;
         let counted = if self.answers.function.is_some() { 0 } else { keys };
         self.answers.metrics.asked(counted, start.elapsed());
         self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })
     }
 
     /// A client says which window its queries are of, and which is the first of them. It is told how many queries of that window it made
-    /// before: if it believes that it made fewer, its files are older than its queries, and it must not use them.
-    fn tell_of_window(&self, ch: &mut dyn Channel, queries: u64) -> Result<(), Error> {
+    /// before: if it believes that it made fewer, its files are older than its queries, and it must not use them. Gives the window and the
+    /// number of that first query.
+    fn tell_of_window(&self, ch: &mut dyn Channel) -> Result<([u8; 16], u64), Error> {
         let said = ch.recv_exact(messages::WINDOW_BYTES)?;
         let window: [u8; 16] = std::array::from_fn(|i| said[i]);
         let first = u64::from_le_bytes(std::array::from_fn(|i| said[16 + i]));
+        let windows = self.answers.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = windows.get(ch.peer().name()).and_then(|of_client| of_client.get(&window)).copied().unwrap_or(0);
+        drop(windows);
+        ch.send(&before.to_le_bytes())?;
+        Ok((window, first))
+    }
+
+    /// Remembers that so many queries of a window came. That is done for each round before its answer is sent, and not for rounds that are
+    /// still to come: a client that dies between two rounds has made no more than these.
+    fn note_of_window(&self, window: [u8; 16], made: u64) {
         let mut windows = self.answers.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_client = windows.entry(ch.peer().name().to_owned()).or_default();
-        let before = of_client.get(&window).copied().unwrap_or(0);
+        let of_client = windows.entry(self.link.peer().name().to_owned()).or_default();
         if !of_client.contains_key(&window) && of_client.len() >= WINDOWS {
             of_client.pop_first();
         }
-        of_client.insert(window, before.max(first.saturating_add(queries)));
-        drop(windows);
-        Ok(ch.send(&before.to_le_bytes())?)
+        let before = of_client.entry(window).or_default();
+        *before = made.max(*before);
     }
 
     /// The steps of the protocol, a thread a lane. The first lane that fails ends the connection, and so the others; as does a client

@@ -103,12 +103,12 @@ impl Desk {
         matches!(self.scheme, Scheme::Piano(_))
     }
 
-    /// Answers so many queries, round by round. `turn` is called for each round that came, and what it returns is held while it is worked
-    /// on.
+    /// Answers so many queries, round by round. `turn` is called for each round that came, with how many queries it has, and what it
+    /// returns is held while it is worked on.
     ///
     /// # Errors
     /// Those of the channel; the client's, if it sends no queries.
-    pub fn answer<T>(&self, queries: u64, ch: &mut dyn Channel, turn: impl Fn() -> T) -> Result<(), Error> {
+    pub fn answer<T>(&self, queries: u64, ch: &mut dyn Channel, mut turn: impl FnMut(u64) -> T) -> Result<(), Error> {
         let sizes = self.scheme.sizes();
         let mut left = queries;
         while left > 0 {
@@ -116,7 +116,7 @@ impl Desk {
             left -= round as u64;
             let wire = ch.recv_exact(round * sizes.query)?;
             let asked: Vec<&[u8]> = wire.chunks_exact(sizes.query).collect();
-            let turn = turn();
+            let turn = turn(round as u64);
             let answers = match (&self.scheme, &self.serves) {
                 (Scheme::Piano(piano), _) => Flat::new(&self.table, self.epoch.width as usize)
                     .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect()),
@@ -206,7 +206,7 @@ mod tests {
             for bad in [vec![], vec![0xff; query - 1], vec![0xff; query + 1], vec![0; 3 * query]] {
                 let (_, answered) = two(
                     |lines, _| lines.peer().unwrap().send(&bad).unwrap(),
-                    |lines, _| desk.answer(1, lines.peer().unwrap(), || ()),
+                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -214,11 +214,32 @@ mod tests {
             // Bits that no query has.
             let (_, answered) = two(
                 |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
-                |lines, _| desk.answer(1, lines.peer().unwrap(), || ()),
+                |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
             );
             if protocol == ServiceProtocol::SimplePir {
                 assert!(answered.unwrap_err().to_string().contains("alice"));
             }
+        }
+    }
+
+    /// A client goes away between two rounds. Only the round that came is told of, so the client's window is not found older than it is.
+    #[test]
+    fn only_rounds_that_came_are_counted() {
+        for protocol in ASKING {
+            let (dir, offer, epoch) = house(protocol);
+            let desk = Desk::open(dir.path(), &offer).unwrap();
+            let scheme = Scheme::new(protocol, &epoch).unwrap();
+            let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
+            let (_, answered) = two(
+                |lines, _| {
+                    let ch = lines.peer().unwrap();
+                    ch.send(&vec![0; round as usize * sizes.query]).unwrap();
+                    ch.recv_exact(round as usize * sizes.answer).unwrap();
+                },
+                |lines, _| desk.answer(3 * round, lines.peer().unwrap(), |queries| came += queries),
+            );
+            assert!(answered.is_err());
+            assert_eq!(came, round, "{protocol:?}");
         }
     }
 

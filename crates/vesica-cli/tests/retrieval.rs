@@ -123,7 +123,7 @@ listen = "127.0.0.1:{port}"
 tls = {{ identity = "bob.pem" }}
 input = {{ path = "list.csv", keys = [{keys}] }}
 store = "list.store"
-clients = {{ alice = {{ fingerprint = "{print}", keys_a_day = 100000 }} }}
+clients = {{ alice = {{ fingerprint = "{print}", keys_a_day = 100000, requests_a_minute = 6000 }} }}
 "#
             ),
         );

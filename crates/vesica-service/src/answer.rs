@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The most questions of a connection but those for keys: a store has at most 1024 parts, and two questions are put for each.
 const MOST_QUESTIONS: u64 = 4096;
 
-/// Records of a connection for which no key was asked: a round of queries that a client sends again after it died.
+/// Records of a whole connection for which no key was asked: a round of queries of Piano that a client sends again after it died.
 const FREE_RECORDS: u64 = vesica_pir::piano::TOGETHER;
 
 /// Refusals after which a connection is ended.
@@ -137,7 +137,9 @@ impl Drop for Work<'_> {
 
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
 pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
-    let mut talk = Talk { answers, stock: answers.stock(), link: &link, requests: 0, refusals: 0, allowed: 0 };
+    let stock = answers.stock();
+    let allowed = Allowance::new(matches!(&stock, Stock::Records(desk) if desk.has_windows()));
+    let mut talk = Talk { answers, stock, link: &link, requests: 0, refusals: 0, allowed };
     let Err(error) = talk.hold() else { return };
     let who = link.peer().clone();
     let who = link.address().map_or_else(|| who.to_string(), |address| format!("{who} at {address}"));
@@ -161,8 +163,7 @@ struct Talk<'a> {
     link: &'a Link,
     requests: u64,
     refusals: u64,
-    /// Records that it may still retrieve for the keys that it was answered.
-    allowed: u64,
+    allowed: Allowance,
 }
 
 impl Talk<'_> {
@@ -275,7 +276,7 @@ impl Talk<'_> {
         let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
         self.evaluate(&*function, keys, lines)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
-            self.allowed += keys * records_a_row(retrieval.by);
+            self.allowed.0 += keys * records_a_row(retrieval.by);
         }
         self.answers.metrics.asked(keys, start.elapsed());
         self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
@@ -293,7 +294,8 @@ impl Talk<'_> {
     }
 
     /// Records of an epoch. Where a function protects the rows, they are allowed for by the keys that it was asked for; where nothing
-    /// does, they are taken from what the client may ask for. A client that died may send a round again, so a round more is free.
+    /// does, they are taken from what the client may ask for. A client that died may send a round again, so a round is free, once in a
+    /// connection. Each question is one of the client's requests of the minute.
     fn retrieve(&mut self, ch: &mut dyn Channel, epoch: u64, queries: u64) -> Result<(), Error> {
         let (stock, start) = (self.stock.clone(), Instant::now());
         let Stock::Records(desk) = &stock else {
@@ -310,11 +312,12 @@ impl Talk<'_> {
         let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
         let keys = queries.div_ceil(records_a_row(by));
         if self.answers.function.is_some() {
-            if queries > self.allowed + FREE_RECORDS {
-                let why = format!("{queries} records for keys that allow {}; ask for the keys first", self.allowed);
+            if let Err(why) = self.leave(ch.peer().name(), 0)? {
                 return self.refuse(ch, keys, &why);
             }
-            self.allowed = self.allowed.saturating_sub(queries);
+            if let Err(why) = self.allowed.take(queries) {
+                return self.refuse(ch, keys, &why);
+            }
         } else if let Err(why) = self.leave(ch.peer().name(), keys)? {
             return self.refuse(ch, keys, &why);
         } else {
@@ -428,6 +431,26 @@ impl Talk<'_> {
     }
 }
 
+/// Records that a connection may still retrieve where a function protects the rows: for the keys that it was answered, and those that are
+/// free.
+struct Allowance(u64);
+
+impl Allowance {
+    /// What is free, which only clients with windows have a use for.
+    fn new(has_windows: bool) -> Self {
+        Self(if has_windows { FREE_RECORDS } else { 0 })
+    }
+
+    /// Uses up so many records. In words why not.
+    fn take(&mut self, queries: u64) -> Result<(), String> {
+        let left = self.0.checked_sub(queries);
+        self.0 = left.ok_or_else(|| {
+            format!("{queries} records, and the keys of this connection allow {}; ask for the keys first", self.0)
+        })?;
+        Ok(())
+    }
+}
+
 fn no_randomness(error: impl std::fmt::Display) -> Error {
     Error::Setup(format!("the system has no randomness to give: {error}"))
 }
@@ -473,4 +496,21 @@ fn no_such(ch: &dyn Channel, what: &'static str) -> Error {
         _ => "number of a chunk",
     }))
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_records_are_free_once_in_a_connection() {
+        let mut piano = Allowance::new(true);
+        piano.take(FREE_RECORDS - 1).unwrap();
+        assert!(piano.take(2).unwrap_err().contains("allow 1"));
+        piano.take(1).unwrap();
+        piano.0 += 10;
+        piano.take(10).unwrap();
+        assert!(piano.take(1).is_err());
+        assert!(Allowance::new(false).take(1).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use super::copy::{self, Copied, With};
 use super::reveals;
 use super::scheme::Scheme;
 use super::window::Kept;
-use super::{digest_of_index, records_a_row, unpad};
+use super::{digest_of_index, input, records_a_row, unpad};
 use crate::ask::{Facts, Looked, Nothing, function, local, request, rules, sink, target, widened};
 use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES};
@@ -249,7 +249,8 @@ fn evaluate(
     let function = function(&copied.offer)?;
     let mut rng = rng()?;
     let fillers = std::iter::repeat_with(|| rng.bytes()).take(lookups as usize - wants.len());
-    let keys = wants.iter().copied().chain(fillers).map(KeyDigest);
+    let salt = copied.epoch.salt();
+    let keys = wants.iter().copied().chain(fillers).map(|digest| input(&salt, &digest));
     let asked: Vec<(KeyDigest, KeyId)> = keys.zip((0..).map(KeyId)).collect();
     let done = AtomicU64::new(0);
     let mut outputs = Vec::with_capacity(asked.len());

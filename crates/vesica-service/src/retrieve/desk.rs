@@ -285,7 +285,7 @@ mod tests {
                 ("\"seed\":\"01", "\"seed\":\"0"),
                 ("\"salt\":\"02", "\"salt\":\"zz"),
                 ("\"sums\":\"", "\"sums\":\"0"),
-                ("\"version\":1", "\"version\":2"),
+                ("\"version\":2", "\"version\":1"),
                 ("{", "{ "),
             ] {
                 let bad = text.replacen(from, to, 1);

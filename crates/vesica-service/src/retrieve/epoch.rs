@@ -13,7 +13,8 @@ use vesica_spec::service::{By, ServiceProtocol};
 /// The name of the document in a folder.
 pub const NAME: &str = "epoch.json";
 
-const VERSION: u32 = 1;
+/// 1 had no salt in the inputs of the function.
+const VERSION: u32 = 2;
 
 /// The longest document, in bytes.
 const MOST_BYTES: usize = 4 << 10;
@@ -41,7 +42,7 @@ pub struct Epoch {
     pub width: u32,
     /// The seed of the records' places, in hexadecimal.
     pub seed: String,
-    /// The salt of the keys that values are sealed under, in hexadecimal.
+    /// The salt of the function's inputs, and of the keys that values are sealed under, in hexadecimal.
     pub salt: String,
     /// How many rows a client is expected to look up: the shape of `simple-pir` follows from it.
     pub expected: u32,

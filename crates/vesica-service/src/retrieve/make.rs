@@ -2,7 +2,7 @@
 
 use super::epoch::{self, Epoch, Shape, copy_bytes};
 use super::scheme::Scheme;
-use super::{body_bytes, desk, digest_of_index, pad};
+use super::{body_bytes, desk, digest_of_index, input, pad};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Keyed, Prepared, Product, text, texts};
@@ -300,7 +300,8 @@ impl Maker {
             None => hashed.iter().map(|digest| digest.0).collect(),
             Some(function) => {
                 let mut outputs = Vec::with_capacity(hashed.len());
-                function.eval(&hashed, &mut outputs);
+                let inputs: Vec<KeyDigest> = hashed.iter().map(|digest| input(&self.salt, &digest.0)).collect();
+                function.eval(&inputs, &mut outputs);
                 outputs.iter().map(|output| output.0).collect()
             }
         };

@@ -23,8 +23,8 @@ const TABLE_SIZE: Reveal = Reveal {
 const VALUES: Reveal = Reveal {
     name: "values",
     to: Learner::Place(1),
-    what: "the values of the rows that it looked up and that {0}'s table has, for good: who has looked up a row can open its value in \
-           every later copy",
+    what: "the values of the rows that it looked up and that {0}'s table has, as they are in this epoch; to open them in a \
+           later one it must look them up again",
 };
 
 /// All rows.

@@ -7,6 +7,8 @@
 //!   Built here at 0.95 by a random walk. A build that does not come out draws another seed, which tells nothing because places depend on
 //!   hashes of keys alone.
 //! - **Keys** here are 32 bytes that look random: the output of an oblivious function, or a hash.
+//! - **Where a key stands** follows from the set of keys and from coins, and not from the order in which they come: that is the order of
+//!   somebody's table. Keys go in in a random order, and then the slots of each bucket are put into a random order.
 //! - **False finds.** A tag has 96 bits. A lookup compares eight, so among 2^50 lookups in a service's life one false find has probability
 //!   2^50 · 2^3 · 2^-96 = 2^-43.
 
@@ -121,8 +123,9 @@ impl Buckets {
     fn walk(&self, keys: &[[u8; 32]], rng: &mut SessionRng) -> Option<Vec<u32>> {
         let mut slots = vec![FREE; self.count as usize * SLOTS];
         let mut coins = rng.bytes::<8>().map(u64::from).iter().fold(1, |sum, coin| sum << 8 | coin);
-        for start in 0..keys.len() as u32 {
-            let mut key = start;
+        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        shuffle(&mut order, rng);
+        for mut key in order {
             let mut from = None;
             for moves in 0.. {
                 if moves == MOVES {
@@ -143,6 +146,7 @@ impl Buckets {
                 from = Some(bucket);
             }
         }
+        slots.chunks_exact_mut(SLOTS).for_each(|bucket| shuffle(bucket, rng));
         Some(slots)
     }
 
@@ -167,6 +171,15 @@ impl Buckets {
             rng.fill(&mut table[from..]);
         }
         table
+    }
+}
+
+/// Puts things into a random order, by the exchanges of Fisher and Yates. An order of n things is as likely as any other up to n^2 / 2^64.
+fn shuffle(things: &mut [u32], rng: &mut SessionRng) {
+    for last in (1..things.len()).rev() {
+        let coin = u64::from_le_bytes(rng.bytes());
+        let other = (u128::from(coin) * (last as u128 + 1)) >> 64;
+        things.swap(last, other as usize);
     }
 }
 
@@ -207,6 +220,33 @@ mod tests {
         assert!(slots.len() as f64 <= 20_000.0 / 0.94, "{}", slots.len());
         assert_eq!(slots.iter().flatten().count(), 20_000);
         assert_eq!(buckets.width(), SLOTS * TAG);
+    }
+
+    /// The keys in each of the four slots of a bucket come, on average, from the middle of the table that they were in.
+    #[test]
+    fn a_slot_says_nothing_of_where_a_key_stood_in_its_table() {
+        let mut rng = rng();
+        let keys: Vec<[u8; 32]> = (0..8000).map(|_| rng.bytes()).collect();
+        let (buckets, slots) = Buckets::build(&keys, 0, &mut rng).unwrap();
+        let mean = |numbers: &mut dyn Iterator<Item = u32>| {
+            let (sum, count) =
+                numbers.fold((0.0, 0.0), |(sum, count), key| (sum + f64::from(key) / 8000.0, count + 1.0));
+            // Six deviations of the mean of so many even numbers between 0 and 1.
+            (sum / count - 0.5, 6.0 / f64::sqrt(12.0 * count))
+        };
+        for at in 0..SLOTS {
+            let (off, most) = mean(&mut slots.iter().skip(at).step_by(SLOTS).flatten().copied());
+            assert!(off.abs() < most, "slot {at}: {off}");
+        }
+        // Nor does it say whether a key stands in the first of its two buckets or in the second.
+        for which in 0..2 {
+            let at = |(slot, key): (usize, &Option<u32>)| {
+                let bucket = (slot / SLOTS) as u64;
+                key.filter(|&key| buckets.place(&keys[key as usize]).buckets[which] == bucket)
+            };
+            let (off, most) = mean(&mut slots.iter().enumerate().filter_map(at));
+            assert!(off.abs() < most, "bucket {which}: {off}");
+        }
     }
 
     #[test]

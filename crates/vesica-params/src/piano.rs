@@ -25,17 +25,16 @@ pub struct Piano {
 }
 
 impl Piano {
-    /// The numbers for a table of `records`, of which a client has `together` queries on their way at once; none if there are no records
-    /// or more than [`MOST_RECORDS`].
+    /// The numbers for a table of `records`; none if there are no records or more than [`MOST_RECORDS`].
     ///
     /// In a window some query fails with probability at most 2^-σ, where records are asked for that do not follow the chunks:
     ///
     /// - A chunk gets more queries than it has spares. Each of Q queries falls into one of S chunks with equal probability, so this is
     ///   at most S·Pr[Bin(Q, 1/S) > spares], which is at most half of it. Queries for different records are drawn without putting
     ///   back, which only makes the tail lighter (Hoeffding 1963, section 6).
-    /// - No hint holds the record. A hint holds it with probability 1/C, unless it was programmed in its chunk (at most `spares`) or waits
-    ///   for an answer (at most `together`). So it is at most Q·(1 - 1/C)^(primaries - spares - together), the other half.
-    pub fn new(records: u64, together: u64, level: Level) -> Option<Self> {
+    /// - No hint holds the record. A hint holds it with probability 1/C, unless it was programmed in its chunk (at most `spares`).
+    ///   So it is at most Q·(1 - 1/C)^(primaries - spares), the other half.
+    pub fn new(records: u64, level: Level) -> Option<Self> {
         if !(1..=MOST_RECORDS).contains(&records) {
             return None;
         }
@@ -51,7 +50,7 @@ impl Piano {
         let spares = (queries / chunks..=queries).find(holds).unwrap_or(queries);
         let misses = libm::log1p(-1.0 / chunk as f64);
         let free = libm::ceil((half - libm::log(queries as f64)) / misses) as u64;
-        Some(Self { chunk, chunks, queries, spares, primaries: free + spares + together })
+        Some(Self { chunk, chunks, queries, spares, primaries: free + spares })
     }
 }
 
@@ -93,7 +92,7 @@ mod tests {
             (24, 8192, 2048, 68_139, 90, 324_051),
             (28, 32768, 8192, 317_982, 101, 1_346_478),
         ] {
-            let found = Piano::new(1 << log, 0, Level::STANDARD).unwrap();
+            let found = Piano::new(1 << log, Level::STANDARD).unwrap();
             assert_eq!(found, Piano { chunk, chunks, queries, spares, primaries }, "2^{log}");
         }
     }
@@ -115,15 +114,15 @@ mod tests {
     #[test]
     fn every_size_has_numbers() {
         for records in (1..70).chain([100, 1000, 12_345, 999_999, 1 << 30]) {
-            let found = Piano::new(records, 16, Level::STANDARD).unwrap();
+            let found = Piano::new(records, Level::STANDARD).unwrap();
             assert!(found.chunk * found.chunks >= records && found.chunk <= 1 << 16, "{records}: {found:?}");
             assert!(
                 found.chunk * (found.chunks - 1) < records && found.spares <= found.queries,
                 "{records}: {found:?}"
             );
         }
-        assert!(Piano::new(0, 0, Level::STANDARD).is_none());
-        assert!(Piano::new((1 << 30) + 1, 0, Level::STANDARD).is_none());
+        assert!(Piano::new(0, Level::STANDARD).is_none());
+        assert!(Piano::new((1 << 30) + 1, Level::STANDARD).is_none());
     }
 
     /// At a level of few bits the chunks overflow no more often than is said, and often enough to see that the bound is near.

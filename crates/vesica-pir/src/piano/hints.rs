@@ -79,8 +79,6 @@ pub(super) struct Slot {
     pub(super) hint: u64,
     /// The record that stands in its own chunk instead of the one that is drawn.
     pub(super) programmed: Option<u64>,
-    /// It was sent, and its answer is not there yet.
-    pub(super) waits: bool,
 }
 
 /// What a client keeps of a table, and what it has asked for so far.
@@ -95,6 +93,8 @@ pub struct Window {
     pub(super) used: Vec<u64>,
     /// How many queries there were.
     pub(super) asked: u64,
+    /// How many of them have their answers, which are taken in order.
+    pub(super) settled: u64,
     /// Records that were fetched.
     pub(super) known: HashMap<u64, Vec<u8>>,
     /// Records that are on their way.
@@ -103,10 +103,10 @@ pub struct Window {
 
 impl Window {
     fn empty(shape: Piano, key: Zeroizing<[u8; 16]>, sums: Vec<u8>) -> Self {
-        let slots = (0..shape.numbers.primaries).map(|hint| Slot { hint, programmed: None, waits: false }).collect();
+        let slots = (0..shape.numbers.primaries).map(|hint| Slot { hint, programmed: None }).collect();
         let used = vec![0; shape.numbers.chunks as usize];
         let (known, coming) = (HashMap::new(), BTreeSet::new());
-        Self { shape, draw: Draw::new(&key), key, slots, sums, used, asked: 0, known, coming }
+        Self { shape, draw: Draw::new(&key), key, slots, sums, used, asked: 0, settled: 0, known, coming }
     }
 
     /// The number of the backup that follows in `chunk`, and of the replacement; none if all are used up.

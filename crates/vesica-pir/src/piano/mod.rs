@@ -11,7 +11,8 @@
 //!   block, under one key of the window. (3) A query that cannot be served (a miss, with probability 2^-40 a window) is sent with random
 //!   offsets, so the server sees no difference. (4) Every query is a record that is written down before it is sent, so a client that dies
 //!   in between sends the same bytes again and never another set for the same hint. Two sets for one hint would show which record was
-//!   wanted.
+//!   wanted. (5) Up to [`TOGETHER`] queries are decided before the first answer is there. Theorem 1 is for queries one after the
+//!   other; the sets here are those that it has, because a set does not depend on answers. Answers are taken in order.
 //!
 //! A query, step by step. The client wants record x, in chunk j.
 //!
@@ -48,7 +49,7 @@ impl Piano {
     /// [`PirError::Shape`] if there are no records or more than 2^30, or they are empty or longer than 64 KiB.
     pub fn new(records: u64, width: usize) -> Result<Self, PirError> {
         check_shape(records, width)?;
-        let numbers = Numbers::new(records, TOGETHER, Level::STANDARD).ok_or_else(|| {
+        let numbers = Numbers::new(records, Level::STANDARD).ok_or_else(|| {
             PirError::Shape(format!("{records} records; Piano takes at most {MOST_RECORDS}, so cut the table in two"))
         })?;
         Ok(Self { records, width, numbers })

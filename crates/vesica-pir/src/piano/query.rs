@@ -14,9 +14,20 @@ const BATCH: usize = 256;
 pub struct Intent {
     /// Which query of the window it is, from 0.
     pub number: u64,
-    /// The record that is really asked for, and the slot whose hint holds it; none if the query asks for nothing.
-    pub(super) real: Option<(u64, u64)>,
+    /// What it takes of the window; none if the query asks for nothing.
+    pub(super) real: Option<Taken>,
     query: Vec<u8>,
+}
+
+/// What a query takes of its window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Taken {
+    /// The record that is asked for.
+    record: u64,
+    /// The slot whose hint holds it.
+    pub(super) slot: u64,
+    /// The number of the replacement that goes out in its place, and of the backup that takes the slot.
+    spare: u64,
 }
 
 impl Intent {
@@ -26,7 +37,7 @@ impl Intent {
     /// What is to be written down. It is secret.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let (record, slot) = self.real.unwrap_or((u64::MAX, u64::MAX));
+        let (record, slot) = self.real.map_or((u64::MAX, u64::MAX), |taken| (taken.record, taken.slot));
         for (place, number) in [self.number, record, slot].into_iter().enumerate() {
             bytes[8 * place..][..8].copy_from_slice(&number.to_le_bytes());
         }
@@ -93,8 +104,8 @@ impl Window {
         let real = match (number(1), number(2)) {
             (u64::MAX, u64::MAX) => None,
             (record, slot) => {
-                let free = self.slots.get(slot as usize).is_some_and(|slot| !slot.waits);
-                if record >= self.shape.records || !free || self.is_taken(record) || number(0) != self.asked {
+                let is_slot = slot < self.slots.len() as u64;
+                if record >= self.shape.records || !is_slot || self.is_taken(record) || number(0) != self.asked {
                     return Err(foreign());
                 }
                 Some((record, slot))
@@ -104,28 +115,33 @@ impl Window {
         if intent.encode() == *bytes { Ok(intent) } else { Err(foreign()) }
     }
 
-    /// Step 4: takes the answer to a query that was decided and not answered yet.
+    /// Step 4: takes the answer to the next query. Answers are taken in the order of queries, because a later query of a round may have
+    /// gone out from the slot of an earlier one, and the sum of that slot is known when the earlier answer is.
     ///
     /// # Errors
-    /// [`PirError::Message`] if it has the wrong length; [`PirError::Shape`] if the query is not waiting.
+    /// [`PirError::Message`] if it has the wrong length; [`PirError::Shape`] if the query is not the first that waits.
     pub fn settle(&mut self, intent: &Intent, answer: &[u8]) -> Result<(), PirError> {
         if answer.len() != self.shape.width {
             let (got, right) = (answer.len(), self.shape.width);
             return Err(PirError::Message(format!("an answer of {got} bytes instead of {right}")));
         }
-        let Some((record, slot)) = intent.real else { return Ok(()) };
-        let waits = self.slots.get(slot as usize).filter(|at| at.waits && at.programmed == Some(record));
-        let backup = waits.map(|slot| slot.hint).ok_or_else(|| PirError::Shape("an answer to no query".into()))?;
+        let is_known = intent.real.is_none_or(|taken| self.coming.contains(&taken.record));
+        if intent.number != self.settled || self.settled == self.asked || !is_known {
+            return Err(PirError::Shape("an answer to no query, or not to the first that waits".into()));
+        }
+        self.settled += 1;
+        let Some(Taken { record, slot, spare }) = intent.real else { return Ok(()) };
         let numbers = self.shape.numbers;
+        let (backup, replacement) =
+            (numbers.primaries + spare, numbers.primaries + numbers.chunks * numbers.spares + spare);
         // record = answer ^ sum of the hint ^ replacement
         let mut value = answer.to_vec();
         add(&mut value, self.sum(slot));
-        add(&mut value, self.sum(backup + numbers.chunks * numbers.spares));
+        add(&mut value, self.sum(replacement));
         // The backup takes the place of the hint, with the record in its chunk.
         let mut sum = value.clone();
         add(&mut sum, self.sum(backup));
         self.sum(slot).copy_from_slice(&sum);
-        self.slots[slot as usize].waits = false;
         self.coming.remove(&record);
         self.known.insert(record, value);
         Ok(())
@@ -141,23 +157,27 @@ impl Window {
         (from..self.shape.records).chain(0..from).find(|record| !self.is_taken(*record))
     }
 
-    /// A slot whose hint holds `record`, by its own draw and not because it was programmed there. All slots are looked at, so the time says
-    /// nothing of where the record is. None if no hint holds it, or its chunk has no spare left.
+    /// The first slot whose hint holds `record`. A hint that was programmed in the chunk of `record` holds another record there. None if
+    /// no hint holds it, or its chunk has no spare left.
+    ///
+    /// A slot whose answer is on its way is as good as any other: its set is known, and only the sum is late. If such slots were left
+    /// out, the later sets of a round would hold the records of the earlier ones too rarely, and together they would show which these are.
+    ///
+    /// All slots are looked at, so the time says nothing of where the record is.
     fn slot(&self, record: u64) -> Option<u64> {
         let size = self.shape.numbers.chunk;
         let (chunk, offset) = (record / size, record % size);
-        self.spare(chunk)?;
         let mut found = None;
         let mut blocks = [Block::ZERO; BATCH];
         for (slots, from) in self.slots.chunks(BATCH).zip((0..).step_by(BATCH)) {
             self.draw.blocks_of(slots, chunk / LANES, &mut blocks);
             for ((slot, block), number) in slots.iter().zip(&blocks).zip(from..) {
                 let here = slot.programmed.is_some_and(|record| record / size == chunk);
-                let holds = lane(*block, chunk % LANES, size) == offset && !here && !slot.waits;
+                let holds = lane(*block, chunk % LANES, size) == offset && !here;
                 found = found.or(holds.then_some(number));
             }
         }
-        found
+        found.filter(|_| self.spare(chunk).is_some())
     }
 
     /// Uses up what a query takes, and makes it.
@@ -165,17 +185,17 @@ impl Window {
         if self.is_over() {
             return Err(PirError::Shape(format!("all {} queries of this window are made; make a new one", self.asked)));
         }
-        if self.coming.len() as u64 >= TOGETHER {
+        if self.asked - self.settled >= TOGETHER {
             return Err(PirError::Shape(format!("{TOGETHER} queries are on their way; take their answers first")));
         }
         let numbers = self.shape.numbers;
         let number = self.asked;
-        let offsets: Vec<u64> = match real {
-            None => self.set(Drawn::Nothing, number),
+        let (offsets, real): (Vec<u64>, _) = match real {
+            None => (self.set(Drawn::Nothing, number), None),
             Some((record, slot)) => {
                 let chunk = record / numbers.chunk;
                 let spare = self.spare(chunk).ok_or_else(|| PirError::Shape("a chunk without spares".into()))?;
-                let Slot { hint, programmed, .. } = self.slots[slot as usize];
+                let Slot { hint, programmed } = self.slots[slot as usize];
                 let mut offsets = self.set(Drawn::Hint, hint);
                 if let Some(record) = programmed {
                     offsets[(record / numbers.chunk) as usize] = record % numbers.chunk;
@@ -184,12 +204,12 @@ impl Window {
                     return Err(PirError::Shape("a hint that does not hold its record".into()));
                 }
                 offsets[chunk as usize] = self.draw.offset(Drawn::Replacement, spare, 0, numbers.chunk);
-                // From here on the slot is what it will be when the answer is there.
-                let hint = numbers.primaries + spare;
-                self.slots[slot as usize] = Slot { hint, programmed: Some(record), waits: true };
+                // From here on the slot has the set of the backup with the record in it, and a later query may go out from it. Its sum is
+                // right when all answers before that query's own are taken.
+                self.slots[slot as usize] = Slot { hint: numbers.primaries + spare, programmed: Some(record) };
                 self.used[chunk as usize] += 1;
                 self.coming.insert(record);
-                offsets
+                (offsets, Some(Taken { record, slot, spare }))
             }
         };
         self.asked += 1;

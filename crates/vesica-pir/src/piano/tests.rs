@@ -201,3 +201,71 @@ fn what_is_no_query_or_answer_is_refused() {
     assert!(builder.finish().is_err());
     assert!(Piano::new(0, 1).is_err() && Piano::new(1, 0).is_err() && Piano::new((1 << 30) + 1, 1).is_err());
 }
+
+/// How often the set of a later query of a round holds the record that an earlier one asks for, and how many pairs of queries there were.
+/// All queries of a round are decided before the first answer is taken.
+fn pairs(windows: u32, round: usize) -> (u64, u64) {
+    let records = 1u64 << 10;
+    let (mut rng, table) = (rng(8), table(records, 1));
+    let (shape, flat) = (Piano::new(records, 1).unwrap(), Flat::new(&table, 1).unwrap());
+    let chunk = shape.numbers().chunk;
+    let (mut hits, mut pairs) = (0, 0);
+    for turn in 0..windows {
+        let mut window = window(shape, &table, &mut rng);
+        let scatter = crate::Scatter::new(records, &[turn as u8; 32]);
+        let first = u64::from(turn) % records;
+        let wants: Vec<u64> = (0..TOGETHER).map(|want| scatter.place((first + want) % records).unwrap()).collect();
+        for wants in wants.chunks(round) {
+            let intents: Vec<Intent> = wants.iter().map(|&want| window.intend(want, &mut rng).unwrap()).collect();
+            let sets: Vec<Vec<u64>> = intents.iter().map(|intent| shape.unpack(intent.query()).unwrap()).collect();
+            for (later, set) in sets.iter().enumerate() {
+                pairs += later as u64;
+                hits +=
+                    wants[..later].iter().filter(|&&want| set[(want / chunk) as usize] == want % chunk).count() as u64;
+            }
+            for (intent, &want) in intents.iter().zip(wants) {
+                window.settle(intent, &shape.answer(flat, intent.query()).unwrap()).unwrap();
+                assert_eq!(window.known(want), Some(flat.record(want)));
+            }
+        }
+    }
+    (hits, pairs)
+}
+
+/// Within five standard deviations of a random set, which holds a given record with probability 1/C.
+fn is_random((hits, pairs): (u64, u64)) {
+    let mean = pairs as f64 / 64.0;
+    assert!((hits as f64 - mean).abs() < 5.0 * mean.sqrt(), "{hits} of {pairs} pairs, and {mean} are right");
+}
+
+/// The server sees all sets of a round. If slots whose answers are on their way were left out, this would be 0.6 of what is right.
+#[test]
+fn later_sets_of_a_round_hold_the_earlier_records_as_random_sets_do() {
+    is_random(pairs(30, TOGETHER as usize));
+}
+
+#[test]
+#[ignore = "minutes in a debug build"]
+fn later_sets_hold_the_earlier_records_as_random_sets_do_in_many_windows() {
+    [2, 8, 64].into_iter().for_each(|round| is_random(pairs(3000, round)));
+}
+
+/// Two queries of a round go out from one slot. The second answer is of use only behind the first.
+#[test]
+fn a_slot_serves_two_queries_of_a_round() {
+    let (records, width) = (64u64, 5);
+    let (mut rng, table) = (rng(10), table(records, width));
+    let (shape, flat) = (Piano::new(records, width).unwrap(), Flat::new(&table, width).unwrap());
+    let mut window = window(shape, &table, &mut rng);
+    let intents: Vec<Intent> = (0..60).map(|want| window.intend(want, &mut rng).unwrap()).collect();
+    let mut slots: Vec<u64> = intents.iter().filter_map(|intent| Some(intent.real?.slot)).collect();
+    slots.sort_unstable();
+    assert!(slots.windows(2).any(|pair| pair[0] == pair[1]));
+    let answer = |intent: &Intent| shape.answer(flat, intent.query()).unwrap();
+    let early = window.settle(&intents[1], &answer(&intents[1])).unwrap_err();
+    assert!(early.to_string().contains("not to the first"), "{early}");
+    for (intent, want) in intents.iter().zip(0..) {
+        window.settle(intent, &answer(intent)).unwrap();
+        assert_eq!(window.known(want), Some(flat.record(want)));
+    }
+}

@@ -311,6 +311,39 @@ fn a_window_that_is_used_up_is_followed_by_another() {
     assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"));
 }
 
+/// More rows of one part of the server's table than a window has spares for. Those that came are written and the others named, and the
+/// window is kept: a new one would show the server that some were missed.
+#[test]
+fn rows_that_cannot_be_fetched_are_named_and_the_window_is_kept() {
+    let house = House::new(INDEX);
+    let offer = house.prepare();
+    let _server = house.serve();
+    let client = house.client(&offer);
+    Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
+    let epoch: Value = serde_json::from_str(&house.read("alice.cache/epoch.json")).unwrap();
+    let seed = epoch["seed"].as_str().unwrap();
+    let seed: [u8; 32] = std::array::from_fn(|at| u8::from_str_radix(&seed[2 * at..][..2], 16).unwrap());
+    let numbers = vesica_pir::Piano::new(ROWS.into(), 1).unwrap().numbers();
+    let scatter = vesica_pir::Scatter::new(ROWS.into(), &seed);
+    let rows: Vec<u32> = (0..ROWS).filter(|&row| scatter.place(row.into()).unwrap() < numbers.chunk).collect();
+    let (there, missed) = rows.split_at(numbers.spares as usize);
+    assert!(!missed.is_empty() && rows.len() as u64 <= numbers.queries);
+    let table = |rows: &[u32]| rows.iter().map(|row| format!("{row}\n")).collect::<String>();
+    house.write("alice.csv", &format!("id\n{}", table(&rows)));
+    let window = || two::names(&house.path("alice.cache")).into_iter().find(|name| name.ends_with(".log")).unwrap();
+    let before = window();
+    let first = format!("rows {}, ", there.len() + 1);
+    house.ask(&client).wait(LONG).bad(2, &[&first, "could not be fetched", "queries left"]);
+    let want = |rows: &[u32]| rows.iter().map(|&row| format!("{row}{}\n", values(row, 1))).collect::<String>();
+    assert_eq!(house.read("out.csv"), format!("id,name,score\n{}", want(there)));
+    // Other rows come from the same window.
+    let others: Vec<u32> = (0..ROWS).filter(|row| !rows.contains(row)).take(10).collect();
+    house.write("alice.csv", &format!("id\n{}", table(&others)));
+    house.ask(&client).wait(LONG).good();
+    assert_eq!(house.read("out.csv"), format!("id,name,score\n{}", want(&others)));
+    assert_eq!(window(), before);
+}
+
 #[test]
 fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
     let house = House::new(BOTH);

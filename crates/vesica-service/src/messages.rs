@@ -177,11 +177,11 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Says goodbye, and closes the connection in good order.
+    /// Says goodbye, and closes the connection in good order. No question can be put behind it.
     ///
     /// # Errors
     /// Those of the channel.
-    pub fn end(mut self) -> std::result::Result<(), Error> {
+    pub fn end(&mut self) -> std::result::Result<(), Error> {
         self.put(Question::End)?;
         Ok(self.link.close()?)
     }

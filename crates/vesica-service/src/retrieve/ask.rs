@@ -21,7 +21,7 @@ use vesica_pir::piano::Intent;
 use vesica_psi::unbalanced::BATCH;
 use vesica_session::{Misbehaviour, SessionRng};
 use vesica_spec::Rule;
-use vesica_spec::service::{AskPlan, By, Private};
+use vesica_spec::service::{AskPlan, By, Private, ServiceProtocol};
 use vesica_table::{Picks, Table, Written, gather};
 use vesica_types::{KeyDigest, RowId};
 
@@ -110,6 +110,18 @@ impl Wants {
         absent
     }
 
+    /// The rows of the client's table whose wants are marked, in words that name the first ten; none if there are none.
+    fn rows_of(&self, marked: &[bool]) -> Option<String> {
+        let rows: Vec<String> =
+            self.rows.iter().filter(|(_, want)| marked[*want as usize]).map(|(row, _)| (row + 1).to_string()).collect();
+        let (named, more) = rows.split_at(rows.len().min(10));
+        match more.len() {
+            _ if rows.is_empty() => None,
+            0 => Some(format!("rows {}", named.join(", "))),
+            more => Some(format!("rows {} and {more} more", named.join(", "))),
+        }
+    }
+
     /// How many lookups the server sees.
     fn padded(&self, batch: u64) -> u64 {
         let least = if batch > 1 { 1 } else { 0 };
@@ -129,7 +141,7 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
     let asked = retrieve(plan, io, numbers, &link, &mut clock, ctl);
-    let Answered { copied, wants, absent, outputs, records, missed, lookups } =
+    let Answered { mut copied, wants, absent, outputs, records, lookups } =
         asked.inspect_err(|error| link::leave(&link, error))?;
     // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
     if absent > 0 {
@@ -138,16 +150,23 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
             copied.epoch.rows
         )));
     }
-    if missed > 0 {
-        return Err(Error::Setup(format!(
-            "{missed} rows could not be fetched in this window of queries, because too many fell into one part of the table: ask again, with \
-             a new window"
-        )));
-    }
-    let texts = clock.phase("find", "rows", None, || found(&copied, &outputs, &records))?;
-    drop((outputs, records));
+    let (texts, missed) = clock.phase("find", "rows", None, || {
+        let records = decoded(&mut copied.with, records)?;
+        found(&copied, &outputs, &records)
+    })?;
+    drop(outputs);
     let (output, matched, matched_rows) =
         clock.phase("write", "rows", None, || write(plan, io, &copied, &wants, &texts))?;
+    if let With::Window(kept) = &copied.with
+        && let Some(rows) = wants.rows_of(&missed)
+    {
+        return Err(Error::Setup(format!(
+            "{rows} of {} could not be fetched, because too many queries of one window fell into one part of the server's table. The other \
+             rows are in the output. The window has {} queries left; when they are used up there is a new one, and then ask again",
+            io.table.path().display(),
+            kept.window().left()
+        )));
+    }
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
     let facts = Facts {
@@ -168,8 +187,8 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     crate::ask::report(plan, facts, &link, &names, clock)
 }
 
-/// Records in the order in which they were asked for. An error among them is told when the server is gone.
-type Records = Vec<Result<Vec<u8>, Error>>;
+/// Records, or answers with them, in the order in which they were asked for; none for one that could not be fetched.
+type Records = Vec<Option<Vec<u8>>>;
 
 /// What came of the conversation.
 struct Answered {
@@ -181,7 +200,6 @@ struct Answered {
     outputs: Vec<[u8; 32]>,
     /// The records of each want, one behind the other.
     records: Records,
-    missed: u64,
     lookups: u64,
 }
 
@@ -195,6 +213,13 @@ fn retrieve(
 ) -> Result<Answered, Error> {
     let mut counter = Counter::open(link)?;
     let mut copied = copy::update(plan, &mut counter, ctl)?;
+    let (protocol, private) =
+        (copied.offer.protocol, copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default());
+    // Where everything is here already, the server goes before a row is read: it does not see how many there are, nor how long they take.
+    let is_silent = protocol == ServiceProtocol::Download && private == Private::Client;
+    if is_silent {
+        counter.end()?;
+    }
     // The columns that come with a row are known now, and where they go must be good before rows are paid for.
     drop(sink(plan, io, &Nothing(copied.offer.values.clone()))?);
     let table = &*io.table;
@@ -208,7 +233,6 @@ fn retrieve(
     let rows = copied.epoch.rows;
     let absent = wants.replace_absent(rows, &mut rng()?);
     let lookups = wants.padded(plan.batch);
-    let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
     let outputs = match private {
         Private::Client => wants.digests.clone(),
         Private::Both => clock.phase("ask", "keys", Some(lookups), || {
@@ -219,9 +243,7 @@ fn retrieve(
         By::Index => wants
             .numbers
             .iter()
-            .map(|&number| {
-                (number < rows).then(|| copied.epoch.place(copied.offer.protocol, number)).transpose()
-            })
+            .map(|&number| (number < rows).then(|| copied.epoch.place(copied.offer.protocol, number)).transpose())
             .collect::<Result<_, _>>()?,
         By::Key => {
             let buckets = copied.epoch.buckets(&copied.offer)?;
@@ -230,11 +252,13 @@ fn retrieve(
     };
     indexes.resize((lookups * records_a_row(plan.by)) as usize, None);
     let total = Some(indexes.len() as u64);
-    let (mut records, missed) =
+    let mut records =
         clock.phase("retrieve", "records", total, || fetch(plan, &mut copied, &indexes, &mut counter, ctl))?;
     records.truncate(outputs.len() * records_a_row(plan.by) as usize);
-    counter.end()?;
-    Ok(Answered { copied, wants, absent, outputs, records, missed, lookups })
+    if !is_silent {
+        counter.end()?;
+    }
+    Ok(Answered { copied, wants, absent, outputs, records, lookups })
 }
 
 /// The function at each want, and at random ones up to `lookups`.
@@ -263,14 +287,14 @@ fn evaluate(
     Ok(outputs)
 }
 
-/// The records at `indexes`, of which those that are none are fetched for the looks alone; and how many could not be fetched.
+/// What came for `indexes`, of which those that are none are asked for for the looks alone: records, or answers that [`decoded`] takes.
 fn fetch(
     plan: &AskPlan,
     copied: &mut Copied,
     indexes: &[Option<u64>],
     counter: &mut Counter<'_>,
     ctl: &Control,
-) -> Result<(Records, u64), Error> {
+) -> Result<Records, Error> {
     let scheme = Scheme::new(copied.offer.protocol, &copied.epoch)?;
     let (name, sizes, mut rng) = (copied.epoch.name(), scheme.sizes(), rng()?);
     let mut records = Vec::with_capacity(indexes.len());
@@ -293,19 +317,17 @@ fn fetch(
                         ch.recv_exact(round.len() * sizes.answer)?
                     }
                 };
-                for number in 0..round.len() {
-                    // Whether an answer decodes is not to be seen by the server, so an error waits.
-                    let answer = &answers[number * sizes.answer..][..sizes.answer];
-                    records.push(reader.decode(answer).map_err(Error::from));
-                }
+                records.extend(
+                    (0..round.len()).map(|number| Some(answers[number * sizes.answer..][..sizes.answer].to_vec())),
+                );
                 ctl.event(Event::Done(records.len() as u64));
             }
         }
-        return Ok((records, 0));
+        return Ok(records);
     }
     let Scheme::Piano(shape) = scheme else { return Err(Error::Setup("a window of a scheme that has none".into())) };
     let round = scheme.together() as usize;
-    let (mut left, mut missed) = (indexes, 0);
+    let mut left = indexes;
     loop {
         let With::Window(kept) = &mut copied.with else { return Err(Error::Setup("no window to ask with".into())) };
         let waiting = kept.take_waiting();
@@ -316,9 +338,7 @@ fn fetch(
             left = rest;
             is_newest = windowed(kept, part, name, round, &mut rng, counter, ctl)?;
             for index in part {
-                let known = index.map(|index| kept.window().known(index).map(<[u8]>::to_vec));
-                missed += u64::from(known == Some(None));
-                records.push(Ok(known.flatten().unwrap_or_default()));
+                records.push(index.and_then(|index| kept.window().known(index).map(<[u8]>::to_vec)));
             }
             ctl.event(Event::Done(records.len() as u64));
         }
@@ -331,15 +351,20 @@ fn fetch(
             ));
         }
         if left.is_empty() {
-            // A window that could not serve a row is used no more.
-            if missed > 0 {
-                kept.end()?;
-            }
-            return Ok((records, missed));
+            // A window that could not serve a row is kept to its last query: the server sees when a client streams the table anew.
+            return Ok(records);
         }
         let next = copy::window(plan, counter, &copied.epoch, shape, ctl)?;
         copied.with = With::Window(Box::new(next));
     }
+}
+
+/// The records in what [`fetch`] brought. The server has parted from this side when it is called: whether an answer decodes, and how long
+/// that takes, it does not see.
+fn decoded(with: &mut With, came: Records) -> Result<Records, Error> {
+    let With::Reader(reader) = with else { return Ok(came) };
+    let unusable = |error| Error::Sent(format!("an answer that cannot be used ({error})"));
+    came.iter().flatten().map(|answer| reader.decode(answer).map(Some).map_err(unusable)).collect()
 }
 
 /// Sends queries again that may have been sent before. False if the server knows of more queries than the window does: then it was
@@ -405,12 +430,11 @@ fn exchange(kept: &mut Kept, intents: &[Intent], ch: &mut dyn vesica_session::Ch
     kept.settle(intents, &answers)
 }
 
-/// The values of each want; none where it was not found.
-fn found(
-    copied: &Copied,
-    outputs: &[[u8; 32]],
-    records: &[Result<Vec<u8>, Error>],
-) -> Result<Vec<Option<Vec<Option<String>>>>, Error> {
+/// Values of each want; none where it was not found.
+type Texts = Vec<Option<Vec<Option<String>>>>;
+
+/// The values of each want; and of which wants it is not known whether they are there, because a record could not be fetched.
+fn found(copied: &Copied, outputs: &[[u8; 32]], records: &[Option<Vec<u8>>]) -> Result<(Texts, Vec<bool>), Error> {
     let retrieval = copied.offer.retrieval;
     let (by, private) = retrieval.map(|retrieval| (retrieval.by, retrieval.private)).unwrap_or_default();
     let salt = copied.epoch.salt();
@@ -425,26 +449,24 @@ fn found(
         };
         values::decode(&value.ok_or_else(unreadable)?, copied.offer.values.len())
     };
-    let mut texts = Vec::with_capacity(outputs.len());
+    let (mut texts, mut missed) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
     let buckets = match by {
         By::Key => Some(copied.epoch.buckets(&copied.offer)?),
         By::Index => None,
     };
     for (output, records) in outputs.iter().zip(records.chunks_exact(records_a_row(by) as usize)) {
-        let mut got = Vec::with_capacity(records.len());
-        for record in records {
-            got.push(record.as_ref().map_err(|error| Error::Sent(format!("an answer that cannot be used ({error})")))?);
-        }
+        let mut came = records.iter().flatten();
         let body = match &buckets {
-            None => got.first().map(|record| record.as_slice()),
+            None => came.next().map(Vec::as_slice),
             Some(buckets) => {
                 let place: Place = buckets.place(output);
-                got.iter().find_map(|bucket| buckets.find(bucket, &place))
+                came.find_map(|bucket| buckets.find(bucket, &place))
             }
         };
+        missed.push(body.is_none() && records.iter().any(Option::is_none));
         texts.push(body.map(|body| open(output, body)).transpose()?);
     }
-    Ok(texts)
+    Ok((texts, missed))
 }
 
 /// Writes the rows that were found, and says how many wants and how many rows there are.
@@ -476,4 +498,20 @@ fn write(
 
 fn rng() -> Result<SessionRng, Error> {
     SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_named_as_the_user_counts_them() {
+        let mut wants = Wants::default();
+        for row in 0..13 {
+            wants.add(row, [row as u8 / 2; 32]);
+        }
+        assert_eq!(wants.rows_of(&[false; 7]), None);
+        assert_eq!(wants.rows_of(&[true, false, false, true, false, false, false]).unwrap(), "rows 1, 2, 7, 8");
+        assert!(wants.rows_of(&[true; 7]).unwrap().ends_with("9, 10 and 3 more"));
+    }
 }

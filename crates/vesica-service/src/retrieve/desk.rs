@@ -225,22 +225,20 @@ mod tests {
     /// A client goes away between two rounds. Only the round that came is told of, so the client's window is not found older than it is.
     #[test]
     fn only_rounds_that_came_are_counted() {
-        for protocol in ASKING {
-            let (dir, offer, epoch) = house(protocol);
-            let desk = Desk::open(dir.path(), &offer).unwrap();
-            let scheme = Scheme::new(protocol, &epoch).unwrap();
-            let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
-            let (_, answered) = two(
-                |lines, _| {
-                    let ch = lines.peer().unwrap();
-                    ch.send(&vec![0; round as usize * sizes.query]).unwrap();
-                    ch.recv_exact(round as usize * sizes.answer).unwrap();
-                },
-                |lines, _| desk.answer(3 * round, lines.peer().unwrap(), |queries| came += queries),
-            );
-            assert!(answered.is_err());
-            assert_eq!(came, round, "{protocol:?}");
-        }
+        let (dir, offer, epoch) = house(ServiceProtocol::Piano);
+        let desk = Desk::open(dir.path(), &offer).unwrap();
+        let scheme = Scheme::new(ServiceProtocol::Piano, &epoch).unwrap();
+        let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
+        let (_, answered) = two(
+            |lines, _| {
+                let ch = lines.peer().unwrap();
+                ch.send(&vec![0; round as usize * sizes.query]).unwrap();
+                ch.recv_exact(round as usize * sizes.answer).unwrap();
+            },
+            |lines, _| desk.answer(3 * round, lines.peer().unwrap(), |queries| came += queries),
+        );
+        assert!(answered.is_err());
+        assert_eq!(came, round);
     }
 
     #[test]

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn chunks_overflow_as_seldom_as_stated() {
         let level = Level { kappa: 0, sigma: 5 };
-        let numbers = Piano::new(1 << 12, 0, level).unwrap();
+        let numbers = Piano::new(1 << 12, level).unwrap();
         let (mut state, mut overflows, windows) = (1u64, 0u32, 4000);
         for _ in 0..windows {
             let mut load = vec![0u64; numbers.chunks as usize];

@@ -374,8 +374,12 @@ fn units_of_one_attempt_share_no_seed_no_mask_and_no_store() {
         let clients: Vec<u8> = (1..5).filter(|&place| Some(place) != pivot).collect();
         let (mut seeds, mut stores, mut masks) = (Vec::new(), Vec::new(), Vec::new());
         for unit in [0, 1] {
-            let from = |place: usize, peer: usize| found[place][unit as usize].1[peer];
-            let of = |place: usize, peer: usize| messages(&transcripts[place][peer]).split_off(from(place, peer));
+            let of = |place: usize, peer: usize| {
+                let from = |unit: usize| found[place].get(unit).map_or(usize::MAX, |(_, before)| before[peer]);
+                let mut all = messages(&transcripts[place][peer]);
+                all.truncate(from(unit as usize + 1));
+                all.split_off(from(unit as usize))
+            };
             let seen: Seen = (0..5).map(|place| (0..5).map(|peer| of(place, peer)).collect()).collect();
             seeds.push(got(&seen, clients[0], 0)[0].to_vec());
             stores.extend(clients.iter().map(|&client| got(&seen, at, client).last().unwrap().to_vec()));
@@ -389,6 +393,10 @@ fn units_of_one_attempt_share_no_seed_no_mask_and_no_store() {
                         .zip(function)
                         .for_each(|(value, &of)| value.0 = (*value ^ of).0 & ((1 << 56) - 1));
                 }
+            }
+            if pivot.is_none() {
+                let sum = |at: usize| values.iter().fold(Block::ZERO, |sum, of| sum ^ of[at]);
+                assert!((0..40).all(|at| sum(at) == Block::ZERO), "shares of zero are left");
             }
             masks.extend(values.concat());
         }

@@ -53,7 +53,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             );
         }
     };
-    let link = Link::of(&launch.link_config, &launch.self_link_party, parties, &psi.psi_type.to_string())?;
+    let link = Link::of(&launch.link_config, &launch.self_link_party, parties, &format!("psi_type {}", psi.psi_type))?;
     let mut order: Vec<String> = link.parties().iter().map(|party| party.id.clone()).collect();
     match usize::try_from(psi.receiver_rank) {
         Ok(rank) if rank < order.len() => order.rotate_left(rank),

@@ -58,7 +58,8 @@ def test(wheel: Path, offline: bool) -> None:
     wanted = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
     tests = environment("tests", [] if offline else wanted)
     call([tests / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
-    call([tests / "python", "-m", "pytest", "-p", "no:cacheprovider", "tests"], cwd=HERE)
+    # Away from the sources, so that the package of the wheel is the one that is imported.
+    call([tests / "pytest", "-p", "no:cacheprovider", "-c", HERE / "pyproject.toml", HERE / "tests"], cwd=WORK)
 
 
 def environment(name: str, packages: list[str], clear: bool = False) -> Path:

@@ -71,7 +71,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         return refuse(
             field,
             format!(
-                "{} does not go without TLS between more than two parties: two of them agree on keys that the others must not \
+                "psi_type {} does not go without TLS between more than two parties: two of them agree on keys that the others must not \
                  see. Make an identity with `vesica cert NAME`, tell each other the fingerprints, and add --identity NAME.pem, \
                  and --trust OTHER=sha256:… for each other party",
                 psi.psi_type

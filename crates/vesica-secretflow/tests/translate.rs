@@ -400,7 +400,7 @@ fn what_version_1_asks_for_and_cannot_get_is_refused_by_name() {
         refused(&changed(&of_three("alice", ""), from, to), &format!("legacy_psi_config.{field}"), words);
     }
     let two = changed(&of_three("alice", ""), "{ \"id\": \"carol\", \"host\": \"127.0.0.1:5500\" }", "");
-    refused(&two, "link_config.parties", "2 parties; ECDH_PSI_3PC is for three");
+    refused(&two, "link_config.parties", "2 parties; psi_type ECDH_PSI_3PC is for three");
     let twice = changed(&of_three("alice", ""), "\"id\": \"carol\"", "\"id\": \"bob\"");
     refused(&twice, "link_config.parties", "twice");
     refused(&changed(&of_three("alice", ""), "127.0.0.1:5500", "10.1.2.3:5500"), "link_config.enable_ssl", "--trust");

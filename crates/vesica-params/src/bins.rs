@@ -1,6 +1,7 @@
 //! Bins of four slots, two of them for each key: how many bins n keys need, except with probability 2^-σ a job.
 
 use crate::Level;
+use crate::bounds::{least, log2_factorials};
 
 /// Slots of a bin.
 pub const SLOTS: usize = 4;
@@ -57,12 +58,7 @@ pub fn bins(n: u64, tables: u32, level: Level) -> Option<u32> {
     let n = n as usize;
     let most = 2 * n + (1 << 13);
     let factorials = log2_factorials(most);
-    let (mut low, mut high) = (2, most);
-    while low < high {
-        let mid = low + (high - low) / 2;
-        if log2_no_table(n, mid, &factorials) <= -sigma { high = mid } else { low = mid + 1 }
-    }
-    Some(low as u32)
+    Some(least(2, most as u64, |bins| log2_no_table(n, bins as usize, &factorials) <= -sigma) as u32)
 }
 
 /// log2 of the sum in [`bins`].
@@ -75,17 +71,6 @@ fn log2_no_table(n: usize, m: usize, factorials: &[f64]) -> f64 {
         libm::exp2(choose(m, k) + choose(n, keys) + keys as f64 * (choose(k, 2) - choose(m, 2)))
     });
     libm::log2(terms.sum())
-}
-
-/// log2 of i! for i up to `most`.
-fn log2_factorials(most: usize) -> Vec<f64> {
-    let mut sum = 0.0;
-    let mut all = vec![0.0];
-    all.extend((1..=most).map(|i| {
-        sum += libm::log2(i as f64);
-        sum
-    }));
-    all
 }
 
 #[cfg(test)]

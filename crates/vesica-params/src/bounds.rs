@@ -74,12 +74,27 @@ pub fn unit_capacity(n: u64, units: u32, parties: u32, level: Level) -> u64 {
     let bits = level.sigma + ceil_log2(u64::from(parties));
     let budget = -(f64::from(bits) * core::f64::consts::LN_2) - libm::log(f64::from(units));
     let holds = |c: u64| c >= n || -(n as f64) * divergence((c + 1) as f64 / n as f64, p) <= budget;
-    let (mut low, mut high) = ((n as f64 * p) as u64, n);
+    least((n as f64 * p) as u64, n, holds)
+}
+
+/// The least number from `low` to `high` that `holds`, where all numbers behind one that holds do too; `high` if no smaller one does.
+pub(crate) fn least(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let mid = low + (high - low) / 2;
         if holds(mid) { high = mid } else { low = mid + 1 }
     }
     low
+}
+
+/// log2 of i! for i up to `most`.
+pub(crate) fn log2_factorials(most: usize) -> Vec<f64> {
+    let mut sum = 0.0;
+    let mut all = vec![0.0];
+    all.extend((1..=most).map(|i| {
+        sum += libm::log2(i as f64);
+        sum
+    }));
+    all
 }
 
 /// log2 of a bound on Pr[X >= k], X the sum of `n` independent bits that are 1 with probability `p`: 0 up to the mean, and

@@ -1,7 +1,7 @@
 //! Cuckoo tables with three hashes and no stash: how many bins n keys need, except with probability 2^-σ a job.
 
 use crate::Level;
-use crate::bounds::log2_tail;
+use crate::bounds::{least, log2_factorials, log2_tail};
 
 /// A family of cuckoo tables.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -55,12 +55,8 @@ pub fn bins(n: u64, tables: u32, level: Level) -> Option<u32> {
     let n = n as usize;
     let most = 2 * n + 4096;
     let factorials = log2_factorials(most);
-    let (mut low, mut high) = (n.max(3), most);
-    while low < high {
-        let mid = low + (high - low) / 2;
-        if log2_no_table(n, mid, &factorials) <= -sigma { high = mid } else { low = mid + 1 }
-    }
-    Some(low as u32)
+    let holds = |bins| log2_no_table(n, bins as usize, &factorials) <= -sigma;
+    Some(least(n.max(3) as u64, most as u64, holds) as u32)
 }
 
 /// log2 of the sum in [`bins`].
@@ -73,17 +69,6 @@ fn log2_no_table(n: usize, m: usize, factorials: &[f64]) -> f64 {
     libm::log2(terms.sum())
 }
 
-/// log2 of i! for i up to `most`.
-fn log2_factorials(most: usize) -> Vec<f64> {
-    let mut sum = 0.0;
-    let mut all = vec![0.0];
-    all.extend((1..=most).map(|i| {
-        sum += libm::log2(i as f64);
-        sum
-    }));
-    all
-}
-
 /// The most of `n` keys that fall into one of `bins` bins when each is put into three of them, in any of a job's `tables`
 /// tables, except with probability 2^-σ.
 ///
@@ -92,12 +77,7 @@ fn log2_factorials(most: usize) -> Vec<f64> {
 pub fn simple_load(n: u64, bins: u32, tables: u32, level: Level) -> u64 {
     let p = (3.0 / f64::from(bins)).min(1.0);
     let budget = -f64::from(level.sigma) - libm::log2(f64::from(bins)) - libm::log2(f64::from(tables.max(1)));
-    let (mut low, mut high) = ((n as f64 * p) as u64, n);
-    while low < high {
-        let mid = low + (high - low) / 2;
-        if log2_tail(n, p, (mid + 1) as f64) <= budget { high = mid } else { low = mid + 1 }
-    }
-    low
+    least((n as f64 * p) as u64, n, |load| log2_tail(n, p, (load + 1) as f64) <= budget)
 }
 
 #[cfg(test)]

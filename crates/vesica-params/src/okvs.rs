@@ -4,7 +4,7 @@
 //! `libm`'s.
 
 use crate::Level;
-use crate::bounds::log2_tail;
+use crate::bounds::{least, log2_tail};
 
 /// A family of stores by triangulation: three sparse columns a key, a few dense ones for all (PaXoS).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -124,12 +124,8 @@ pub fn paxos(n: u64, stores: u32, level: Level) -> Option<PaxosShape> {
     let bins = if n < 2 << set.bin_log { 1 } else { n >> set.bin_log };
     let budget = -f64::from(level.sigma + 1) - libm::log2(f64::from(stores.max(1)));
     let holds = |columns: u64| set.log2_unpeeled(n, bins, columns) <= budget;
-    let (mut low, mut high) = (3, (1 << 16) - u64::from(set.gap));
-    while low < high {
-        let mid = low + (high - low) / 2;
-        if holds(mid) { high = mid } else { low = mid + 1 }
-    }
-    Some(PaxosShape { bins: bins as u32, columns: low as u32, dense: set.dense, gap: set.gap })
+    let columns = least(3, (1 << 16) - u64::from(set.gap), holds);
+    Some(PaxosShape { bins: bins as u32, columns: columns as u32, dense: set.dense, gap: set.gap })
 }
 
 impl PaxosSet {

@@ -80,11 +80,29 @@ pub fn confirm(args: Confirm) -> Outcome {
     let job_file = args.dir.join(format!("{from}.toml"));
     let job = std::fs::read_to_string(&job_file).map_err(Failure::file("cannot read the job", &job_file))?;
     let confirmed = invitation.confirmed(&job, &reply)?;
+    ours(&invitation, &job, &args.dir)?;
     let mut new = tempfile::NamedTempFile::new_in(&args.dir).map_err(Failure::file("cannot write in", &args.dir))?;
     new.write_all(confirmed.as_bytes()).map_err(Failure::file("cannot write", &job_file))?;
     new.persist(&job_file).map_err(|e| Failure::file("cannot write", &job_file)(e.error))?;
     output::tell(&compare(to, &invitation.words(&reply)));
     output::result(&format!("{} trusts {to} now. On both machines: vesica run FILE.toml\n", job_file.display()))
+}
+
+/// Fails if the words would be about something else than what will run: a letter that was replaced since, or another identity.
+fn ours(invitation: &Invitation, job: &str, folder: &Path) -> Outcome {
+    let mut spec = vesica_spec::parse(job)?;
+    spec.mine.anchor(folder);
+    let head = &invitation.invitation;
+    let identity =
+        spec.mine.tls.as_ref().map(|tls| Identity::load(&tls.identity)).transpose().map_err(JobError::from)?;
+    let is_mine = identity.is_some_and(|identity| identity.fingerprint().to_string() == head.fingerprint);
+    if spec.shared == invitation.shared && spec.mine.name == head.from && is_mine {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}.invite is not the invitation that {}.toml and its identity were made with; invite {} anew, in another folder",
+        head.to, head.from, head.to
+    )))
 }
 
 /// What both people are told of the six words.

@@ -136,6 +136,14 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     two.confirm(&line[..line.len() - 3]).bad(2, &["paste the whole line"]);
     two.confirm("nobody/at/all/x").bad(3, &["nobody.invite"]);
     assert_eq!(read(&two.of("alice").join("alice.toml")), job, "what failed changed nothing");
+    // Words are about what will run: a letter that was replaced since is not believed.
+    let letter = two.of("alice").join("bob.invite");
+    let text = read(&letter);
+    let changed = job.replace("id = \"alice-bob\"", "id = \"another\"");
+    std::fs::write(two.of("alice").join("alice.toml"), &changed).unwrap();
+    two.confirm(&line).bad(2, &["is not the invitation"]);
+    std::fs::write(two.of("alice").join("alice.toml"), &job).unwrap();
+    assert_eq!(read(&letter), text);
     two.confirm(&line).good();
     two.confirm(&line).good();
     // The identity that was made first is taken again for another partner.

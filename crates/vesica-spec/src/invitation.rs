@@ -64,7 +64,9 @@ impl Invitation {
         let wrong = |field: &str, why: String| {
             SpecError::field(field, format!("{why}; ask for the invitation again, as `vesica invite` wrote it"))
         };
-        let read: Self = toml::from_str(text).map_err(|e| wrong("invitation", e.message().to_owned()))?;
+        // What a stranger wrote is not shown to a terminal as it is.
+        let plain = |message: &str| message.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).collect();
+        let read: Self = toml::from_str(text).map_err(|e| wrong("invitation", plain(e.message())))?;
         let Head { from, to, address, fingerprint, number } = &read.invitation;
         check_name("invitation.from", from)?;
         check_name("invitation.to", to)?;
@@ -75,7 +77,10 @@ impl Invitation {
         if !is_number(number) {
             return Err(wrong("invitation.number", format!("{number:?} is not 32 hex digits")));
         }
-        if address.chars().any(char::is_control) || !address.contains(':') {
+        if read.shared.insecure {
+            return Err(wrong("shared.insecure", "is true, so that the six words would protect nothing".to_owned()));
+        }
+        if !address.chars().all(|c| c.is_ascii_graphic()) || !address.contains(':') {
             return Err(wrong("invitation.address", format!("{address:?} is not host:port")));
         }
         Ok(read)
@@ -352,6 +357,8 @@ mod tests {
             ("sha256:aa", "sha256:xa", "invitation.fingerprint"),
             ("0123456789abcdef", "0123", "invitation.number"),
             ("alice.example:5300", "alice.example", "invitation.address"),
+            ("alice.example:5300", "alice\u{202e}.example:5300", "invitation.address"),
+            ("[shared]", "[shared]\ninsecure = true", "shared.insecure"),
         ];
         for (from, to, field) in cases {
             let error = Invitation::parse(&text.replace(from, to)).unwrap_err();

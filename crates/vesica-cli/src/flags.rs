@@ -35,10 +35,12 @@ pub enum Command {
     Serve(Serve),
     Fetch(Fetch),
     Ask(Ask),
+    Report(Report),
     Bench(Bench),
     Import(Import),
     Schema(Schema),
     Info(Info),
+    Doctor(Doctor),
     Completions(Completions),
     Man(Man),
 }
@@ -291,6 +293,38 @@ pub struct Run {
     pub quiet: bool,
 }
 
+/// Show a report: as a page with pictures, as Markdown, or in words.
+///
+/// The page is one file that needs no network and runs no script: what came out, a picture of the overlap whose areas are true, who
+/// learned what, when each phase ran and how much of it was waiting, the bytes, the data, the security, the checks that passed, and the
+/// job file to run it again, without your keys.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica report report.json --html --out report.html
+  vesica report alice.json bob.json --html --out both.html
+  vesica report report.json --html --for-peer bob --out for-bob.html")]
+pub struct Report {
+    /// The report, as a run wrote it
+    #[arg(value_name = "FILE")]
+    pub report: PathBuf,
+    /// The other party's report of the same run: its phases are drawn beside yours
+    #[arg(value_name = "OTHER")]
+    pub other: Option<PathBuf>,
+    /// A page with pictures
+    #[arg(long, conflicts_with = "markdown")]
+    pub html: bool,
+    /// The same page as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// A page that can be given to this other party: it leaves out what the run did not tell it
+    #[arg(long, value_name = "NAME")]
+    pub for_peer: Option<String>,
+    /// Write to this file; to standard output by default
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
 /// Prepare a service: make the store that clients fetch, from a table.
 ///
 /// Needs no network. Makes the key of the function if there is none, and a store of the table's keys and values that nobody
@@ -373,6 +407,10 @@ pub struct Ask {
 pub enum ReportFormat {
     /// For people
     Words,
+    /// A page with pictures: one file, no network, no script
+    Html,
+    /// The same page as Markdown
+    Markdown,
     /// As SecretFlow's `main` prints it
     Secretflow,
 }
@@ -522,6 +560,28 @@ pub enum Document {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  VESICA_CPU=portable vesica info")]
 pub struct Info {}
+
+/// Look at this machine: what makes runs slow or fail here, and what to do.
+///
+/// Looks at the processor, the cores and memory that a container leaves, the scratch folder, the clock and, with a document or
+/// with addresses, whether they can be listened on and called. Changes nothing. Exit code 2 if something would make a run fail.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  vesica doctor
+  vesica doctor alice.toml
+  vesica doctor --connect alice.example:5300")]
+pub struct Doctor {
+    /// A job, or a service's or client's document: its memory, scratch folder and addresses are looked at
+    #[arg(value_name = "FILE")]
+    pub document: Option<PathBuf>,
+    /// Whether this can be listened on
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Whether somebody answers here; can be given several times
+    #[arg(long, value_name = "HOST:PORT")]
+    pub connect: Vec<String>,
+}
 
 /// Print a completion script for a shell.
 #[derive(Args, Debug)]

@@ -9,6 +9,7 @@ mod check;
 mod completions;
 mod crash;
 mod demo;
+mod doctor;
 mod failure;
 mod flags;
 mod generate;
@@ -20,6 +21,7 @@ mod man;
 mod output;
 mod plan;
 mod progress;
+mod report;
 mod run;
 mod schema;
 mod service;
@@ -54,10 +56,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>, itself: &Itself) -> u8 {
         Command::Serve(args) => service::serve(args),
         Command::Fetch(args) => service::fetch(args),
         Command::Ask(args) => service::ask(args),
+        Command::Report(args) => report::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Import(args) => import::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Info(args) => info::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     });

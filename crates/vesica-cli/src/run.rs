@@ -1,11 +1,11 @@
 //! `vesica run`: a job from start to end, or what a SecretFlow configuration asks for.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::flags::{ReportFormat, Run};
 use crate::progress::{self, How, Screen};
 use crate::{interrupt, output, service, source};
 use std::path::Path;
-use vesica_job::{Event, JobError};
+use vesica_job::{Audience, Event, JobError, Page, Report};
 use vesica_secretflow::{Kind, What};
 use vesica_spec::{Spec, SpecError};
 
@@ -33,6 +33,17 @@ pub fn run(args: Run) -> Outcome {
     }
 }
 
+/// `report` as it is asked for.
+pub fn told(report: &Report, form: ReportFormat) -> Result<String, Failure> {
+    let page = || Page::of(report, None, Audience::Own).map_err(Failure::usage);
+    Ok(match form {
+        ReportFormat::Words => report.in_words(),
+        ReportFormat::Html => page()?.html(),
+        ReportFormat::Markdown => page()?.markdown(),
+        ReportFormat::Secretflow => vesica_secretflow::report(report),
+    })
+}
+
 fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
     let mut plan = vesica_spec::plan(spec)?;
     let asked = args.report.is_some();
@@ -51,10 +62,7 @@ fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
         })?;
     drop(screen);
 
-    let text = match args.report_format {
-        ReportFormat::Words => report.in_words(),
-        ReportFormat::Secretflow => vesica_secretflow::report(&report),
-    };
+    let text = told(&report, args.report_format)?;
     // Standard output carries the rows where the job says so; then the report goes to the other stream.
     if plan.output.is_some_and(|output| output.path == Path::new("-")) {
         output::tell(&text);

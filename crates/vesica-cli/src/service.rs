@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Ask, Fetch, Prepare, ReportFormat, Run, Serve};
 use crate::progress::{self, How, Screen};
-use crate::{interrupt, output};
+use crate::{interrupt, output, run};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -184,10 +184,7 @@ pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
     plan.report = args.report;
     let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
-    output::result(&match args.report_format {
-        ReportFormat::Words => report.in_words(),
-        ReportFormat::Secretflow => vesica_secretflow::report(&report),
-    })
+    output::result(&run::told(&report, args.report_format)?)
 }
 
 /// A report is of a result, and only who asks gets one.
@@ -203,7 +200,7 @@ fn no_report(args: &Run) -> Outcome {
 /// The end of a step that tells nobody a result: `text`, or the numbers that SecretFlow would print.
 fn result(format: ReportFormat, text: String, rows: u64) -> Outcome {
     output::result(&match format {
-        ReportFormat::Words => text,
+        ReportFormat::Words | ReportFormat::Html | ReportFormat::Markdown => text,
         ReportFormat::Secretflow => vesica_secretflow::report_without_result(rows),
     })
 }

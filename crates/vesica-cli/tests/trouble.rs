@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
-use two::{LONG, Running, Two, vesica};
+use two::{LONG, Running, Two, run, vesica};
 
 /// Two parties whose matching takes some seconds, in many small steps: arithmetic without vectors on one worker.
 fn slow(rows: &str) -> Two {
@@ -340,4 +340,22 @@ fn an_unknown_back_end_is_refused_with_the_known_ones() {
     ended.bad(2, &["VESICA_CPU=neon", "portable"]);
     let ended = Running::start(vesica().arg("info").env("VESICA_CPU", "neon")).wait(two::LONG);
     ended.bad(2, &["VESICA_CPU=neon", "portable"]);
+}
+
+#[test]
+fn the_doctor_says_what_would_fail_and_what_to_do() {
+    let two = Two::with("id\n1\n", "id\n1\n");
+    let job = two.dir.path().join("bob.toml");
+    std::fs::write(&job, &two.bob.text).unwrap();
+    let nobody = run(&["doctor", job.to_str().unwrap()]);
+    assert_eq!(nobody.code, Some(2), "{}", nobody.stdout);
+    assert!(
+        nobody.stdout.contains("processor") && nobody.stdout.contains("start the other side first"),
+        "{}",
+        nobody.stdout
+    );
+    let listener = std::net::TcpListener::bind(("127.0.0.1", two.port)).unwrap();
+    let there = run(&["doctor", job.to_str().unwrap()]).good().stdout;
+    assert!(there.contains("somebody listens"), "{there}");
+    drop(listener);
 }

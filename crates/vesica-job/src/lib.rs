@@ -8,6 +8,7 @@
 mod check;
 pub mod compare;
 mod cost;
+pub mod doctor;
 mod error;
 mod forecast;
 #[doc(hidden)]
@@ -36,6 +37,7 @@ pub use io::{Io, Target};
 pub use meet::difference::Difference;
 pub use run::run;
 pub use tell::control::{Control, Event, Watch};
+pub use tell::page::{Audience, Page};
 pub use tell::report::Report;
 pub use tell::{numbers, report};
 pub use vesica_session::Fault;

@@ -474,6 +474,7 @@ fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table
         keys: keys.distinct,
         empty: keys.empty,
         duplicates: keys.duplicates,
+        ruled: (keys.are_whole() && plan.rules.iter().any(|rules| !rules.is_empty())).then(|| keys.ruled.into()),
         matched: counted.then_some(common.keys),
         // The ledger has it modulo 2^64.
         sum: sum.then_some(common.keys as i64),
@@ -520,6 +521,8 @@ fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut 
             shared_hash: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().to_owned(),
             parties: names(&plan.parties),
+            shared: plan.shared.in_toml(),
+            mine: plan.mine.clone(),
         },
         outcome,
         revealed: report::revealed(&plan.reveals(), &names(&plan.parties), &names(&plan.learners)),

@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use crate::state::{MESSAGE, State};
 use crate::text::printable;
 use nix::time::{ClockId, clock_gettime};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -77,6 +78,16 @@ impl Pipe {
         })
     }
 
+    /// Waits for the peer, and counts the time.
+    fn wait<'a>(&mut self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let began = Instant::now();
+        let state = wait(&self.signal, state);
+        let waited = began.elapsed();
+        self.meter.current().waited += waited;
+        self.shared.waited.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+        state
+    }
+
     fn vanished(&self) -> Error {
         Error::Bug(format!("line {:?} to {} vanished", self.name, self.shared.peer))
     }
@@ -105,7 +116,8 @@ impl Pipe {
 
 impl Channel for Pipe {
     fn send(&mut self, msg: &[u8]) -> Result<()> {
-        let shared = &*self.shared;
+        let shared = self.shared.clone();
+        let shared = &*shared;
         if msg.len() > shared.window {
             return Err(Error::Bug(format!(
                 "a message of {} bytes is larger than the window of {} bytes",
@@ -132,7 +144,7 @@ impl Channel for Pipe {
                 break;
             }
             line.waiting = true;
-            state = wait(&self.signal, state);
+            state = self.wait(state);
             if let Some(line) = state.lines.get_mut(&self.key) {
                 line.waiting = false;
             }
@@ -148,7 +160,8 @@ impl Channel for Pipe {
     }
 
     fn recv(&mut self, limit: usize) -> Result<Vec<u8>> {
-        let shared = &*self.shared;
+        let shared = self.shared.clone();
+        let shared = &*shared;
         self.mark.get_or_insert_with(Mark::now);
         let too_long = |got: u64| Error::Peer {
             peer: shared.peer.clone(),
@@ -179,7 +192,7 @@ impl Channel for Pipe {
             }
             line.waiting = true;
             line.limit = Some(limit);
-            state = wait(&self.signal, state);
+            state = self.wait(state);
             if let Some(line) = state.lines.get_mut(&self.key) {
                 line.waiting = false;
                 line.limit = None;

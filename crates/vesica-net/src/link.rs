@@ -133,6 +133,11 @@ impl Link {
         }
     }
 
+    /// Time in which lines waited for the peer so far. Lines that wait at once are counted each.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.shared.waited.load(Ordering::Relaxed))
+    }
+
     /// Says how far this side is: the peer hears of a new phase at once, of the rest with the next heartbeat. `phase` is
     /// cut to 32 bytes.
     pub fn set_progress(&self, phase: &str, done: u64, total: Option<u64>) {

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub heard: AtomicBool,
     pub sent: AtomicU64,
     pub received: AtomicU64,
+    /// Nanoseconds in which lines waited for the peer, over all lines.
+    pub waited: AtomicU64,
     /// Buffers of messages that were sent, for messages to come: fresh memory costs more than the copy into it.
     spare: Mutex<Vec<Vec<u8>>>,
     pub here: Mutex<Progress>,
@@ -61,6 +63,7 @@ impl Shared {
             heard: AtomicBool::new(true),
             sent: AtomicU64::new(traffic.0),
             received: AtomicU64::new(traffic.1),
+            waited: AtomicU64::default(),
             spare: Mutex::default(),
             here: Mutex::default(),
             there: Mutex::default(),

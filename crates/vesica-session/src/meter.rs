@@ -24,6 +24,8 @@ pub struct StepMeter {
     pub wall: Duration,
     /// CPU time of the line's thread in the step; zero where the transport has no clock.
     pub cpu: Duration,
+    /// Time in which the line waited for the peer: for a message, or for room to send one; zero where the transport has no clock.
+    pub waited: Duration,
 }
 
 impl Meter {
@@ -53,6 +55,7 @@ impl Meter {
                     ours.rounds += theirs.rounds;
                     ours.wall += theirs.wall;
                     ours.cpu += theirs.cpu;
+                    ours.waited += theirs.waited;
                 }
                 None => self.steps.push(theirs.clone()),
             }

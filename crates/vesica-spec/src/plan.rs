@@ -68,6 +68,8 @@ pub struct Plan {
     pub report: Option<PathBuf>,
     /// Where the trace goes.
     pub trace: Option<PathBuf>,
+    /// This party's own part of the job file, without the files of its keys: for the report.
+    pub mine: String,
 }
 
 /// Where finished units are kept.
@@ -402,6 +404,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         patience: patience(&mine.patience)?,
         report: mine.report.clone(),
         trace: mine.trace.clone(),
+        mine: mine.without_keys(),
         parties,
         me,
         learners,

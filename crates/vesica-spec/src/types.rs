@@ -5,6 +5,7 @@
 //! the meaning.
 
 use crate::accept::Accept;
+use crate::invitation::in_table;
 use crate::join::Join;
 use crate::rules::Rules;
 use schemars::JsonSchema;
@@ -284,9 +285,25 @@ impl Shared {
         document
     }
 
+    /// The document as it stands in a job file, every field and default written out.
+    pub fn in_toml(&self) -> String {
+        in_table("shared", self)
+    }
+
     /// The hash of the canonical document; it names the job on the wire.
     pub fn hash(&self) -> [u8; 32] {
         blake3::derive_key("vesica 2026 shared document", self.canonical().to_string().as_bytes())
+    }
+}
+
+impl Mine {
+    /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again.
+    pub fn without_keys(&self) -> String {
+        let mut mine = Mine { resume_key: None, ..self.clone() };
+        if let Some(tls) = &mut mine.tls {
+            (tls.identity, tls.key) = (PathBuf::from("…"), None);
+        }
+        in_table("mine", &mine)
     }
 }
 

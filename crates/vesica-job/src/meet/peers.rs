@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::tell::control::Control;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use vesica_net::{Connection, Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
 use vesica_session::Lines;
 use vesica_spec::{Plan, TrustPlan};
@@ -108,6 +109,11 @@ impl Peers {
             sent: sum.sent + link.sent,
             received: sum.received + link.received,
         })
+    }
+
+    /// Time in which this side waited for a peer so far. Lines that wait at once are counted each.
+    pub fn waited(&self) -> Duration {
+        self.0.iter().map(Link::waited).sum()
     }
 
     /// Ends the run, and tells every peer why.

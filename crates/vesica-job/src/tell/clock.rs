@@ -17,6 +17,14 @@ pub struct Clock<'a> {
     costs: Costs,
 }
 
+/// What went to the peers and came from them so far, and how long lines waited for it.
+#[derive(Default)]
+struct Passed {
+    sent: u64,
+    received: u64,
+    waited: Duration,
+}
+
 /// Totals of a run.
 pub struct Times {
     /// Since the start.
@@ -43,13 +51,14 @@ impl<'a> Clock<'a> {
         total: Option<u64>,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        self.measure(name, of, total, || (0, 0), work)
+        self.measure(name, of, total, Passed::default, work)
     }
 
     /// Runs the phase in which the peer is waited for.
     pub fn wait<T, E>(&mut self, name: &'static str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let start = Instant::now();
-        let result = self.measure(name, "", None, || (0, 0), work);
+        let waited = || Passed { waited: start.elapsed(), ..Passed::default() };
+        let result = self.measure(name, "", None, waited, work);
         self.waited += start.elapsed();
         result
     }
@@ -78,11 +87,11 @@ impl<'a> Clock<'a> {
                     }
                 }
             });
-            let bytes = || {
+            let passed = || {
                 let traffic = peers.traffic();
-                (traffic.sent, traffic.received)
+                Passed { sent: traffic.sent, received: traffic.received, waited: peers.waited() }
             };
-            let result = self.measure(name, of, total, bytes, work);
+            let result = self.measure(name, of, total, passed, work);
             over.store(true, Ordering::SeqCst);
             telling.thread().unpark();
             result
@@ -94,16 +103,22 @@ impl<'a> Clock<'a> {
         name: &'static str,
         of: &'static str,
         total: Option<u64>,
-        bytes: impl Fn() -> (u64, u64),
+        passed: impl Fn() -> Passed,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         self.ctl.event(Event::Phase { name, of, total });
-        let (start, cpu, before) = (Instant::now(), process().0, bytes());
+        let (start, cpu, before) = (Instant::now(), process().0, passed());
         let result = work();
-        let (wall, cpu, after) = (start.elapsed(), process().0.saturating_sub(cpu), bytes());
-        self.costs.phase(name, wall, cpu);
+        let (wall, cpu, after) = (start.elapsed(), process().0.saturating_sub(cpu), passed());
+        let waited = after.waited.saturating_sub(before.waited);
+        self.costs.phase(name, start.duration_since(self.start), wall, cpu, waited);
         if result.is_ok() {
-            self.ctl.event(Event::PhaseEnd { name, of, wall, bytes: (after.0 - before.0, after.1 - before.1) });
+            self.ctl.event(Event::PhaseEnd {
+                name,
+                of,
+                wall,
+                bytes: (after.sent - before.sent, after.received - before.received),
+            });
         }
         result
     }

@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod control;
 pub mod numbers;
+pub mod page;
 pub mod report;
 pub mod trace;

@@ -1,5 +1,6 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
+use crate::input::keys::Ruled;
 use crate::meet::answers::Answers;
 use crate::tell::numbers::{count, size};
 use schemars::JsonSchema;
@@ -41,6 +42,12 @@ pub struct JobId {
     pub party: String,
     /// Every party.
     pub parties: Vec<String>,
+    /// The shared document, with every default, as it stands in a job file. Empty for a service.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub shared: String,
+    /// This party's own part of the job file, without the files of its keys. Empty for a service.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mine: String,
 }
 
 /// What came out. The same on every run over the same tables.
@@ -54,6 +61,9 @@ pub struct Outcome {
     pub empty: u64,
     /// Rows whose key stands in an earlier row too.
     pub duplicates: u64,
+    /// What the rules did to the keys; absent where there are no rules, and where the keys were kept from an earlier attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruled: Option<RuledRows>,
     /// Distinct keys that the other parties have too; null for a party that does not learn.
     pub matched: Option<u64>,
     /// The sum of the values of the rows whose keys the other party has; absent where the result is none, and for a party that does not learn.
@@ -63,6 +73,21 @@ pub struct Outcome {
     pub matched_rows: Option<u64>,
     /// The file that was written; null for a party that does not learn, and where the result is a count.
     pub output: Option<Written>,
+}
+
+/// What the rules did to the keys of a table.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RuledRows {
+    /// Rows whose key is not as it stands in the table.
+    pub changed: u64,
+    /// Rows whose key became empty.
+    pub emptied: u64,
+}
+
+impl From<Ruled> for RuledRows {
+    fn from(Ruled { changed, emptied }: Ruled) -> Self {
+        Self { changed, emptied }
+    }
 }
 
 /// A file that was written.
@@ -153,10 +178,16 @@ pub struct StepCost {
     pub phase: String,
     /// The step; the phase's own name where it has no steps.
     pub step: String,
+    /// For a phase as a whole: seconds from the start of the program's work to its beginning. Null for a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_s: Option<f64>,
     /// Seconds by the clock, summed over units.
     pub wall_s: f64,
     /// Seconds of CPU, summed over units.
     pub cpu_s: f64,
+    /// Seconds of waiting for another party, summed over units.
+    #[serde(default)]
+    pub waited_s: f64,
     /// Bytes of messages sent, before encryption.
     pub sent: u64,
     /// Bytes of messages received.
@@ -233,13 +264,15 @@ pub(crate) struct Costs(Vec<StepCost>);
 
 impl Costs {
     /// Adds a phase as a whole.
-    pub fn phase(&mut self, phase: &str, wall: Duration, cpu: Duration) {
+    pub fn phase(&mut self, phase: &str, began: Duration, wall: Duration, cpu: Duration, waited: Duration) {
         let (phase, step) = (phase.to_owned(), phase.to_owned());
         self.0.push(StepCost {
             phase,
             step,
+            began_s: Some(began.as_secs_f64()),
             wall_s: wall.as_secs_f64(),
             cpu_s: cpu.as_secs_f64(),
+            waited_s: waited.as_secs_f64(),
             ..Default::default()
         });
     }
@@ -249,8 +282,10 @@ impl Costs {
         self.0.extend(meter.steps.iter().map(|s| StepCost {
             phase: phase.to_owned(),
             step: s.name.to_owned(),
+            began_s: None,
             wall_s: s.wall.as_secs_f64(),
             cpu_s: s.cpu.as_secs_f64(),
+            waited_s: s.waited.as_secs_f64(),
             sent: s.sent,
             received: s.received,
             rounds: s.rounds,
@@ -282,68 +317,55 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
     }
 
+    /// What came out, in a sentence.
+    pub fn headline(&self) -> String {
+        let o = &self.outcome;
+        let peers: Vec<&str> = self.chosen.peers.iter().map(|peer| peer.name.as_str()).collect();
+        let (held, holds) = (peers.join(" and "), if peers.len() == 1 { "holds" } else { "hold" });
+        match (o.matched, o.matched_rows) {
+            _ if o.sum.is_some() => format!(
+                "The values of the rows whose keys both you and {held} hold add up to {}; which rows these are, nobody learned.",
+                o.sum.unwrap_or_default()
+            ),
+            (None, None) if o.output.is_some() => format!(
+                "The output holds your shares of which keys are common; together with those of {held} they say it, and alone nothing."
+            ),
+            (Some(keys), Some(rows)) if !self.chosen.expects.is_empty() => format!(
+                "{} of your {} rows, of {} distinct keys, are in the result: most of those whose key {held} holds too, and some others.",
+                count(rows),
+                count(o.rows),
+                count(keys)
+            ),
+            (Some(keys), Some(rows)) => {
+                let share = if o.rows == 0 { 0.0 } else { 100.0 * rows as f64 / o.rows as f64 };
+                format!(
+                    "{} of your {} rows ({share:.1} %) have a key that {held} {holds} too: {} distinct keys.",
+                    count(rows),
+                    count(o.rows),
+                    count(keys)
+                )
+            }
+            (Some(keys), None) => format!(
+                "{} of your {} distinct keys are held by {held} too; which of them, nobody learned.",
+                count(keys),
+                count(o.keys)
+            ),
+            _ => {
+                let result = self.revealed.iter().find(|r| r.name.starts_with("intersection"));
+                let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
+                format!(
+                    "Done. You did not ask to learn the result: your {} rows were matched for {learners}.",
+                    count(o.rows)
+                )
+            }
+        }
+    }
+
     /// The run in plain words: what matched, what each side learned, and what it cost.
     pub fn in_words(&self) -> String {
         let (o, t) = (&self.outcome, &self.total);
         let peers: Vec<&str> = self.chosen.peers.iter().map(|p| p.name.as_str()).collect();
-        let mut text = String::new();
-        match (o.matched, o.matched_rows) {
-            _ if o.sum.is_some() => {
-                let _ = writeln!(
-                    text,
-                    "The values of the rows whose keys both you and {} hold add up to {}; which rows these are, nobody learned.",
-                    peers.join(" and "),
-                    o.sum.unwrap_or_default()
-                );
-            }
-            (None, None) if o.output.is_some() => {
-                let _ = writeln!(
-                    text,
-                    "The output holds your shares of which keys are common; together with those of {} they say it, and alone nothing.",
-                    peers.join(" and ")
-                );
-            }
-            (Some(keys), Some(rows)) if !self.chosen.expects.is_empty() => {
-                let _ = writeln!(
-                    text,
-                    "{} of your {} rows, of {} distinct keys, are in the result: most of those whose key {} holds too, and some others.",
-                    count(rows),
-                    count(o.rows),
-                    count(keys),
-                    peers.join(" and ")
-                );
-            }
-            (Some(keys), Some(rows)) => {
-                let share = if o.rows == 0 { 0.0 } else { 100.0 * rows as f64 / o.rows as f64 };
-                let _ = writeln!(
-                    text,
-                    "{} of your {} rows ({share:.1} %) have a key that {} {} too: {} distinct keys.",
-                    count(rows),
-                    count(o.rows),
-                    peers.join(" and "),
-                    if peers.len() == 1 { "holds" } else { "hold" },
-                    count(keys)
-                );
-            }
-            (Some(keys), None) => {
-                let held = peers.join(" and ");
-                let _ = writeln!(
-                    text,
-                    "{} of your {} distinct keys are held by {held} too; which of them, nobody learned.",
-                    count(keys),
-                    count(o.keys)
-                );
-            }
-            _ => {
-                let result = self.revealed.iter().find(|r| r.name.starts_with("intersection"));
-                let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
-                let _ = writeln!(
-                    text,
-                    "Done. You did not ask to learn the result: your {} rows were matched for {learners}.",
-                    count(o.rows)
-                );
-            }
-        }
+        let mut text = self.headline() + "\n";
         if let Some(output) = &o.output {
             let _ = writeln!(
                 text,

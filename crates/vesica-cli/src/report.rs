@@ -1,0 +1,36 @@
+//! `vesica report`: a report that a run wrote, as people look at it.
+
+use crate::failure::{Failure, Outcome};
+use crate::flags::Report as Args;
+use crate::output;
+use std::path::Path;
+use vesica_job::{Audience, Page, Report};
+
+pub fn run(args: Args) -> Outcome {
+    let report = read(&args.report)?;
+    let other = args.other.as_deref().map(read).transpose()?;
+    let audience = args.for_peer.as_deref().map_or(Audience::Own, Audience::Peer);
+    if !args.html && !args.markdown && (other.is_some() || args.for_peer.is_some()) {
+        return Err(Failure::usage("a second report and --for-peer are for pages: add --html or --markdown"));
+    }
+    let page = Page::of(&report, other.as_ref(), audience).map_err(Failure::usage)?;
+    let text = match (args.html, args.markdown) {
+        (true, _) => page.html(),
+        (_, true) => page.markdown(),
+        _ => report.in_words(),
+    };
+    match &args.out {
+        Some(path) => std::fs::write(path, text).map_err(Failure::file("cannot write", path)),
+        None => output::result(&text),
+    }
+}
+
+fn read(path: &Path) -> Result<Report, Failure> {
+    let text = std::fs::read_to_string(path).map_err(Failure::file("cannot read", path))?;
+    serde_json::from_str(&text).map_err(|why| {
+        Failure::usage(format!(
+            "{} is no report: {why}; a run writes one where its job has mine.report, or with --report FILE",
+            path.display()
+        ))
+    })
+}

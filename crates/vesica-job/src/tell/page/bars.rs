@@ -1,0 +1,37 @@
+//! Bars: one line a name, drawn as parts of the longest.
+
+/// Lines of stacked bars.
+pub struct Bars {
+    /// What the parts are called.
+    pub parts: Vec<String>,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// One line.
+pub struct Line {
+    pub name: String,
+    /// What is said of it.
+    pub told: String,
+    /// Where each part begins and how long it is, as shares of the whole width; and which part it is.
+    pub spans: Vec<(f64, f64, usize)>,
+}
+
+impl Bars {
+    /// Lines of values that stand one behind the other; `say` writes a sum.
+    pub fn stacked(parts: [&str; 2], rows: Vec<(String, Vec<f64>)>, say: impl Fn(f64) -> String) -> Self {
+        let most = rows.iter().map(|(_, values)| values.iter().sum::<f64>()).fold(f64::MIN_POSITIVE, f64::max);
+        let line = |(name, values): (String, Vec<f64>)| {
+            let mut at = 0.0;
+            let spans = values.iter().enumerate().map(|(part, value)| {
+                let span = (at / most, value / most, part);
+                at += value;
+                span
+            });
+            let spans = spans.collect();
+            let told = values.iter().zip(parts).map(|(value, part)| format!("{} {part}", say(*value)));
+            Line { name, told: told.collect::<Vec<_>>().join(", "), spans }
+        };
+        Self { parts: parts.map(str::to_owned).to_vec(), lines: rows.into_iter().map(line).collect() }
+    }
+}

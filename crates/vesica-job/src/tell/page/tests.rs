@@ -1,0 +1,198 @@
+use super::*;
+use crate::tell::report::{Chosen, Host, JobId, Outcome, Revealed, RuledRows, StepCost, TotalCost, Written};
+
+/// A report in which every number is another one, so that a number on a page says where it is from.
+fn report(party: &str) -> Report {
+    let step = |phase: &str, step: &str, began_s, wall_s, waited_s, sent, received| StepCost {
+        phase: phase.into(),
+        step: step.into(),
+        began_s,
+        wall_s,
+        waited_s,
+        sent,
+        received,
+        ..StepCost::default()
+    };
+    let peer = if party == "alice" { "bob" } else { "alice" };
+    Report {
+        job: JobId {
+            id: "campaign".into(),
+            shared_hash: "abcdabcdabcdabcdabcd".into(),
+            party: party.into(),
+            parties: vec!["alice".into(), "bob".into()],
+            shared: "[shared]\nid = \"campaign\"\n".into(),
+            mine: "[mine]\nname = \"alice\"\ninput = { path = \"/home/alice/private.csv\" }\n".into(),
+        },
+        outcome: Outcome {
+            rows: 1_111,
+            keys: 1_022,
+            empty: 3_303,
+            duplicates: 8_856,
+            ruled: Some(RuledRows { changed: 444, emptied: 12 }),
+            matched: Some(505),
+            sum: None,
+            matched_rows: Some(567),
+            output: Some(Written { path: "alice.matched.csv".into(), rows: 567, bytes: 8_192 }),
+        },
+        revealed: vec![
+            Revealed {
+                name: "intersection".into(),
+                to: vec!["alice".into()],
+                what: "which of their own keys every other party holds too".into(),
+            },
+            Revealed { name: "key_count".into(), to: vec!["alice".into(), "bob".into()], what: "how many".into() },
+        ],
+        chosen: Chosen {
+            protocol: "rr22".into(),
+            curve: None,
+            security: "semi-honest".into(),
+            join: "inner".into(),
+            rules: vec![vec!["trim-1".into()]],
+            parameters: vec!["okvs-3-2026".into()],
+            expects: Vec::new(),
+            wire_version: 4,
+            cut: "units".into(),
+            units: 1,
+            in_flight: 2,
+            unit_capacity: 1_234,
+            tag_bytes: 9,
+            cpu: "avx512".into(),
+            tls: "TLS 1.3".into(),
+            peers: vec![PeerId {
+                name: peer.into(),
+                fingerprint: Some("sha256:feed".into()),
+                keys: 2_048,
+                unit_capacity: 1_300,
+                attempts: 1,
+                answered: 1_300,
+                version: "0.1.0".into(),
+            }],
+        },
+        cost: vec![
+            step("read", "read", Some(0.0), 0.25, 0.0, 0, 0),
+            step("connect", "connect", Some(0.25), 0.75, 0.75, 0, 0),
+            step("match", "match", Some(1.0), 2.0, 1.0, 0, 0),
+            step("match", "encode", None, 1.5, 0.5, 70_000, 90_000),
+        ],
+        total: TotalCost {
+            wall_s: 3.0,
+            waited_s: 0.75,
+            cpu_s: 4.5,
+            sent: 71_000,
+            received: 91_000,
+            peak_memory: 99 << 20,
+        },
+        host: Host {
+            version: "0.1.0".into(),
+            os: "linux x86_64".into(),
+            cores: 2,
+            cpu_available: vec!["avx512".into()],
+        },
+    }
+}
+
+#[test]
+fn the_page_says_what_happened_in_html_and_in_markdown_alike() {
+    let report = report("alice");
+    let page = Page::of(&report, None, Audience::Own).unwrap();
+    for text in [page.html(), page.markdown()] {
+        for said in [
+            "567 of your 1,111 rows (51.0 %)",
+            "alice holds 1,022 keys; bob holds 2,048 keys; 505 are common",
+            "every other party holds too",
+            "3.0 s by the clock, of which 0.8 s until everybody had come",
+            "2.000 s, 0.500 s of it waiting",
+            "68.4 KiB sent, 87.9 KiB received",
+            "3,303",
+            "444",
+            "sha256:feed",
+            "okvs-3-2026",
+            "abcdabcdabcdabcd…",
+            "/home/alice/private.csv",
+            "alice.matched.csv",
+        ] {
+            assert!(text.contains(said), "{said} is not on the page:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_page_for_the_peer_says_nothing_that_the_run_did_not_tell_it() {
+    let report = report("alice");
+    let page = Page::of(&report, None, Audience::Peer("bob")).unwrap();
+    for text in [page.html(), page.markdown()] {
+        for hidden in [
+            "1,111",
+            "505",
+            "567",
+            "3,303",
+            "8,856",
+            "444",
+            "51.0",
+            "private.csv",
+            "matched.csv",
+            "avx512",
+            "2.000 s",
+            "4.5 s",
+            "99.0 MiB",
+        ] {
+            assert!(!text.contains(hidden), "{hidden} is on the page for bob:\n{text}");
+        }
+        assert!(text.contains("1,022") && text.contains("2,048"), "both were told how many keys there are:\n{text}");
+    }
+    let mut both = report;
+    both.revealed[0].to.push("bob".into());
+    let shown = Page::of(&both, None, Audience::Peer("bob")).unwrap().html();
+    assert!(shown.contains("505") && !shown.contains("567"), "bob learned how many keys, not alice's rows:\n{shown}");
+}
+
+#[test]
+fn a_name_is_never_markup() {
+    let mut report = report("alice");
+    report.job.id = "<script>alert(1)</script>".into();
+    report.chosen.peers[0].name = "b\"o'b|<img src=x>".into();
+    let page = Page::of(&report, None, Audience::Own).unwrap();
+    let (html, markdown) = (page.html(), page.markdown());
+    assert!(!html.contains("<script") && !html.contains("<img"), "{html}");
+    assert!(html.contains("default-src 'none'"));
+    let bare = markdown.char_indices().filter(|&(at, c)| c == '<' && !markdown[..at].ends_with('\\')).count();
+    assert_eq!(bare, 0, "{markdown}");
+}
+
+#[test]
+fn both_parties_phases_stand_on_one_clock() {
+    let (alice, mut bob) = (report("alice"), report("bob"));
+    // Bob started 0.5 s later, and so waited less.
+    bob.cost[1].wall_s = 0.25;
+    bob.cost[1].waited_s = 0.25;
+    bob.cost[2].began_s = Some(0.5);
+    let html = Page::of(&alice, Some(&bob), Audience::Own).unwrap().html();
+    let at = |name: &str| {
+        let line = html.lines().find(|line| line.contains(&format!(">{name}<"))).unwrap_or_else(|| panic!("no {name}"));
+        line.split("left:").nth(1).unwrap().split('%').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(at("match, alice"), at("match, bob"), "the match begins when both have come");
+    assert!(at("read, bob") > at("read, alice") + 15.0, "bob started later");
+}
+
+#[test]
+fn reports_that_do_not_belong_together_are_refused() {
+    let (alice, mut bob) = (report("alice"), report("bob"));
+    let refused = |other: &Report, audience| Page::of(&alice, Some(other), audience).err().unwrap();
+    assert!(refused(&alice, Audience::Own).contains("both reports are of alice"));
+    assert!(refused(&bob, Audience::Peer("bob")).contains("alice alone may show"));
+    bob.job.shared_hash = "ff".into();
+    assert!(refused(&bob, Audience::Own).contains("different jobs"));
+    assert!(Page::of(&alice, None, Audience::Peer("carol")).err().unwrap().contains("the others are: bob"));
+}
+
+#[test]
+fn three_parties_have_bars_and_a_side_that_did_not_learn_has_a_question_mark() {
+    let mut report = report("alice");
+    report.outcome.matched = None;
+    let html = Page::of(&report, None, Audience::Own).unwrap().html();
+    assert!(html.contains(">?</text>"), "{html}");
+    report.chosen.peers.push(PeerId { name: "carol".into(), ..report.chosen.peers[0].clone() });
+    let html = Page::of(&report, None, Audience::Own).unwrap().html();
+    assert!(!html.contains("<circle") && html.contains(">carol<"), "{html}");
+}

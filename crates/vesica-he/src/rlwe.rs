@@ -347,4 +347,6 @@ impl Rlwe {
 }
 
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod tests;

@@ -29,9 +29,10 @@ impl Piano {
     ///
     /// In a window some query fails with probability at most 2^-σ, where records are asked for that do not follow the chunks:
     ///
-    /// - A chunk gets more queries than it has spares. Each of Q queries falls into one of S chunks with equal probability, so this is
-    ///   at most S·Pr[Bin(Q, 1/S) > spares], which is at most half of it. Queries for different records are drawn without putting
-    ///   back, which only makes the tail lighter (Hoeffding 1963, section 6).
+    /// - A chunk gets more queries than it has spares. Each of Q queries falls into a given one of S chunks with probability C/N at most:
+    ///   the last chunk may have fewer records than C, so that is a little more than 1/S. So this is at most S·Pr[Bin(Q, C/N) > spares],
+    ///   which is at most half of it. Queries for different records are drawn without putting back, which only makes the tail lighter
+    ///   (Hoeffding 1963, section 6).
     /// - No hint holds the record. A hint holds it with probability 1/C, unless it was programmed in its chunk (at most `spares`).
     ///   So it is at most Q·(1 - 1/C)^(primaries - spares), the other half.
     pub fn new(records: u64, level: Level) -> Option<Self> {
@@ -46,7 +47,8 @@ impl Piano {
         let chunks = records.div_ceil(chunk);
         let queries = ((root * libm::log(records as f64)) as u64).max(64);
         let half = -f64::from(level.sigma + 1) * core::f64::consts::LN_2;
-        let holds = |spares: &u64| libm::log(chunks as f64) + ln_tail(queries, 1.0 / chunks as f64, *spares) <= half;
+        let share = (chunk as f64 / records as f64).min(1.0);
+        let holds = |spares: &u64| libm::log(chunks as f64) + ln_tail(queries, share, *spares) <= half;
         let spares = (queries / chunks..=queries).find(holds).unwrap_or(queries);
         let misses = libm::log1p(-1.0 / chunk as f64);
         let free = libm::ceil((half - libm::log(queries as f64)) / misses) as u64;
@@ -94,6 +96,17 @@ mod tests {
         ] {
             let found = Piano::new(1 << log, Level::STANDARD).unwrap();
             assert_eq!(found, Piano { chunk, chunks, queries, spares, primaries }, "2^{log}");
+        }
+    }
+
+    /// Tables whose last chunk has one record: the queries fall into the other chunks.
+    #[test]
+    fn chunks_that_are_whole_have_spares_for_their_share() {
+        for records in [65u64, 4097, 5377, 1_093_633] {
+            let Piano { chunk, chunks, queries, spares, .. } = Piano::new(records, Level::STANDARD).unwrap();
+            let in_whole_chunks =
+                libm::log((chunks - 1) as f64) + ln_tail(queries, chunk as f64 / records as f64, spares);
+            assert!(records % chunk == 1 && in_whole_chunks <= -41.0 * core::f64::consts::LN_2, "{records}");
         }
     }
 

@@ -152,6 +152,28 @@ fn queries_have_one_length_and_differ() {
     assert!(window.is_over(), "{nothing}");
 }
 
+/// A server that answers wrongly gets the same queries as one that answers rightly, for records that were fetched before too. So it does
+/// not see which of its wrong answers were of use.
+#[test]
+fn what_is_sent_does_not_depend_on_what_was_answered() {
+    let (records, width) = (256u64, 4);
+    let table = table(records, width);
+    let (shape, flat) = (Piano::new(records, width).unwrap(), Flat::new(&table, width).unwrap());
+    let fresh = window(shape, &table, &mut rng(11)).encode();
+    let sent = |spoiled: u8| {
+        let (mut window, mut rng) = (Window::decode(shape, &fresh).unwrap(), rng(12));
+        let queries = (0..window.left()).map(|turn| {
+            let intent = window.intend(turn * 5 % 60, &mut rng).unwrap();
+            let mut answer = shape.answer(flat, intent.query()).unwrap();
+            answer[turn as usize % width] ^= spoiled;
+            window.settle(&intent, &answer).unwrap();
+            intent.query().to_vec()
+        });
+        queries.collect::<Vec<_>>()
+    };
+    assert!(sent(0) == sent(1));
+}
+
 /// The offsets of a chunk that queries are sent with are spread evenly, whichever record is wanted.
 #[test]
 fn offsets_say_nothing_of_the_record() {

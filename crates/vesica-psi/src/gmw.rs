@@ -351,6 +351,22 @@ mod tests {
         }
     }
 
+    /// What is opened is padded by what the other side has of a triple. That is balanced, and so is its sum with anything that this side
+    /// has of it.
+    #[test]
+    fn the_other_sides_part_of_a_triple_is_unknown() {
+        let [x, y] = both(1000, 0, |made, _| Ok([made.a.to_vec(), made.b.to_vec(), made.c.to_vec()]));
+        for (mine, theirs) in [(&x, &y), (&y, &x)] {
+            for theirs in &theirs[..2] {
+                for mine in [&mine[0], &mine[1], &mine[2], &vec![0; 1000]] {
+                    let ones: u32 = theirs.iter().zip(mine).map(|(theirs, mine)| (theirs ^ mine).count_ones()).sum();
+                    // Of 64,000 bits; five deviations.
+                    assert!((f64::from(ones) - 32_000.0).abs() < 632.5, "{ones}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn pads_are_one_of_two() {
         for (words, pads) in [(0, 5), (8, 0), (3, 130), (60, 700)] {

@@ -192,6 +192,21 @@ impl Ntt {
         run_on(self.backend, Each { ntt: self, out: product, a, what: Op::Mul });
     }
 
+    /// `(difference[i] - a[i])·f` modulo p, into `difference`. All are residues.
+    pub fn sub_scale(&self, difference: &mut [u64], a: &[u64], f: Factor) {
+        assert_eq!(difference.len(), a.len());
+        run_on(self.backend, SubScale { ntt: self, out: difference, a, factor: f });
+    }
+
+    /// `left[i] + a[i]` into `left`, and `(left[i] - a[i])·f[i]` into `right`, modulo p. All are residues.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    pub fn split(&self, left: &mut [u64], a: &[u64], f: &[u64], right: &mut [u64]) {
+        assert!(left.len() == a.len() && left.len() == f.len() && left.len() == right.len());
+        run_on(self.backend, Split { ntt: self, left, a, f, right });
+    }
+
     /// `words[i]·f` modulo p, in place, where every word is below 2^52 and the results are residues.
     pub fn scale(&self, words: &mut [u64], f: Factor) {
         run_on(self.backend, Scale { ntt: self, words, factor: f });
@@ -564,6 +579,55 @@ impl Kernel for Scale<'_> {
     }
 }
 
+struct SubScale<'a> {
+    ntt: &'a Ntt,
+    out: &'a mut [u64],
+    a: &'a [u64],
+    factor: Factor,
+}
+
+impl Kernel for SubScale<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let bounds = Bounds::<V>::of(self.ntt);
+        let (w, quotient) = (V::splat(self.factor.factor), V::splat(self.factor.quotient));
+        assert!(self.out.len().is_multiple_of(V::WIDTH));
+        for (out, a) in self.out.chunks_exact_mut(V::WIDTH).zip(self.a.chunks_exact(V::WIDTH)) {
+            let difference = V::load(out).sub(V::load(a)).add(bounds.p);
+            difference.mul(w, quotient, bounds.p).reduce_once(bounds.p).store(out);
+        }
+    }
+}
+
+struct Split<'a> {
+    ntt: &'a Ntt,
+    left: &'a mut [u64],
+    a: &'a [u64],
+    f: &'a [u64],
+    right: &'a mut [u64],
+}
+
+impl Kernel for Split<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let Self { ntt, left, a, f, right } = self;
+        let bounds = Bounds::<V>::of(ntt);
+        assert!(left.len().is_multiple_of(V::WIDTH));
+        let (a, f) = (a.chunks_exact(V::WIDTH), f.chunks_exact(V::WIDTH));
+        let outs = left.chunks_exact_mut(V::WIDTH).zip(right.chunks_exact_mut(V::WIDTH));
+        for ((left, right), (a, f)) in outs.zip(a.zip(f)) {
+            let (x, y) = (V::load(left), V::load(a));
+            x.add(y).reduce_once(bounds.p).store(left);
+            // Below 2p, so the product is as small as two.
+            let difference = x.sub(y).add(bounds.p);
+            let (lo, hi) = V::madd(V::splat(0), V::splat(0), difference, V::load(f));
+            bounds.fold(ntt, lo, hi).store(right);
+        }
+    }
+}
+
 struct Dot<'a> {
     ntt: &'a Ntt,
     pairs: &'a [(&'a [u64], &'a [u64])],
@@ -601,18 +665,33 @@ impl Kernel for Dot2<'_> {
     fn run<V: Lanes>(self) {
         let Self { ntt, terms, x_out, y_out } = self;
         let bounds = Bounds::<V>::of(ntt);
-        for at in (0..x_out.len()).step_by(V::WIDTH) {
-            let (mut x_lo, mut x_hi, mut y_lo, mut y_hi) = (V::splat(0), V::splat(0), V::splat(0), V::splat(0));
+        let tiles = x_out.chunks_mut(TILE * V::WIDTH).zip(y_out.chunks_mut(TILE * V::WIDTH));
+        for (tile, (x_out, y_out)) in tiles.enumerate() {
+            let from = tile * TILE * V::WIDTH;
+            let words = from..from + x_out.len();
+            // The low and high halves of both sums.
+            let mut sums = [[V::splat(0); 4]; TILE];
             for [x, y, z] in terms {
-                let z = V::load(&z[at..]);
-                (x_lo, x_hi) = V::madd(x_lo, x_hi, V::load(&x[at..]), z);
-                (y_lo, y_hi) = V::madd(y_lo, y_hi, V::load(&y[at..]), z);
+                let (x, y) = (x[words.clone()].chunks_exact(V::WIDTH), y[words.clone()].chunks_exact(V::WIDTH));
+                let z = z[words.clone()].chunks_exact(V::WIDTH);
+                for (([x_lo, x_hi, y_lo, y_hi], z), (x, y)) in sums.iter_mut().zip(z).zip(x.zip(y)) {
+                    let z = V::load(z);
+                    (*x_lo, *x_hi) = V::madd(*x_lo, *x_hi, V::load(x), z);
+                    (*y_lo, *y_hi) = V::madd(*y_lo, *y_hi, V::load(y), z);
+                }
             }
-            bounds.fold(ntt, x_lo, x_hi).store(&mut x_out[at..]);
-            bounds.fold(ntt, y_lo, y_hi).store(&mut y_out[at..]);
+            let out = x_out.chunks_exact_mut(V::WIDTH).zip(y_out.chunks_exact_mut(V::WIDTH));
+            for ([x_lo, x_hi, y_lo, y_hi], (x_out, y_out)) in sums.iter().zip(out) {
+                bounds.fold(ntt, *x_lo, *x_hi).store(x_out);
+                bounds.fold(ntt, *y_lo, *y_hi).store(y_out);
+            }
         }
     }
 }
+
+/// Vectors of a sum that are computed together. With hundreds of terms a sum of one vector at a time would read a few words here and a
+/// few there, from more pages than a processor remembers; so of each term two kilobytes are read on end.
+const TILE: usize = 32;
 
 struct Lift<'a> {
     ntt: &'a Ntt,

@@ -81,6 +81,15 @@ impl Basis {
         self.each(product).zip(a.chunks_exact(self.n())).for_each(|((ntt, limb), a)| ntt.mul(limb, a));
     }
 
+    /// `left + a` into `left`, and `(left - a)·f` in evaluation form, which is returned.
+    pub fn split(&self, left: &mut [u64], a: &[u64], f: &[u64]) -> Vec<u64> {
+        let mut right = vec![0; left.len()];
+        let n = self.n();
+        let rest = a.chunks_exact(n).zip(f.chunks_exact(n)).zip(right.chunks_exact_mut(n));
+        self.each(left).zip(rest).for_each(|((ntt, left), ((a, f), right))| ntt.split(left, a, f, right));
+        right
+    }
+
     /// n signed numbers as residues modulo the first `limbs` primes, which are larger than each number without its sign.
     /// The time does not depend on the numbers.
     pub fn signed(&self, limbs: usize, numbers: &[i64]) -> Vec<u64> {
@@ -114,8 +123,7 @@ impl Basis {
             if self.step != 1 {
                 ntt.scale(&mut rest, self.steps[i]);
             }
-            ntt.sub(limb, &rest);
-            ntt.scale(limb, inverses[i]);
+            ntt.sub_scale(limb, &rest, inverses[i]);
         }
     }
 
@@ -217,6 +225,12 @@ mod tests {
         let (mut x, mut y) = (residues(3, &a), residues(3, &b));
         let mut sum = x.clone();
         basis.add(&mut sum, &y);
+        // Sum and scaled difference at once are what they are one by one.
+        let (mut left, mut difference) = (x.clone(), x.clone());
+        let right = basis.split(&mut left, &y, &x);
+        basis.sub(&mut difference, &y);
+        basis.mul(&mut difference, &x);
+        assert!(left == sum && right == difference);
         assert_eq!(sum, residues(3, &a.iter().zip(&b).map(|(a, b)| a + b).collect::<Vec<_>>()));
         basis.sub(&mut sum, &y);
         assert_eq!(sum, x);

@@ -10,6 +10,8 @@
 //! Source: J. Cheon, A. Kim, M. Kim, Y. Song, "Homomorphic Encryption for Arithmetic of Approximate Numbers", eprint
 //! 2016/421. Slots stand in the order of j, not of powers of 5, for nothing rotates them here.
 
+use zeroize::Zeroizing;
+
 /// A complex number: real and imaginary part.
 pub type Complex = [f64; 2];
 
@@ -69,24 +71,26 @@ impl Embedding {
 
     /// The coefficients, times `scale` and rounded, of the polynomial with these numbers in its slots.
     ///
-    /// A coefficient is at most the largest of the numbers in absolute value, so `scale` times that is below 2^63.
+    /// A coefficient is at most the largest of the numbers in absolute value, so `scale` times that is below 2^63. The numbers
+    /// may be secret: what is left of them on the way is wiped.
     pub fn encode(&self, slots: &[Complex], scale: f64) -> Vec<i64> {
         assert_eq!(slots.len(), self.slots());
         // The inverse transform is the conjugate of the transform of the conjugate.
-        let mut u: Vec<Complex> = slots.iter().map(|&z| conjugate(z)).collect();
+        let mut u = Zeroizing::new(slots.iter().map(|&z| conjugate(z)).collect::<Vec<Complex>>());
         self.transform(&mut u);
         let part = scale / self.slots() as f64;
-        let u: Vec<Complex> = u.iter().zip(&self.twist).map(|(&u, &w)| mul(conjugate(u), conjugate(w))).collect();
+        u.iter_mut().zip(&self.twist).for_each(|(u, &w)| *u = mul(conjugate(*u), conjugate(w)));
         let round = |x: f64| (x * part).round_ties_even() as i64;
         u.iter().map(|u| round(u[0])).chain(u.iter().map(|u| round(u[1]))).collect()
     }
 
-    /// The numbers in the slots of the polynomial with these coefficients, over `scale`.
-    pub fn decode(&self, coefficients: &[f64], scale: f64) -> Vec<Complex> {
+    /// The numbers in the slots of the polynomial with these coefficients, over `scale`. They have an answer's error in their low
+    /// digits, so they are wiped.
+    pub fn decode(&self, coefficients: &[f64], scale: f64) -> Zeroizing<Vec<Complex>> {
         let (real, imaginary) = coefficients.split_at(self.slots());
         let part = |(&m, &n): (&f64, &f64)| [m / scale, n / scale];
-        let mut u: Vec<Complex> =
-            real.iter().zip(imaginary).map(part).zip(&self.twist).map(|(u, &w)| mul(u, w)).collect();
+        let twisted = real.iter().zip(imaginary).map(part).zip(&self.twist).map(|(u, &w)| mul(u, w));
+        let mut u = Zeroizing::new(twisted.collect::<Vec<Complex>>());
         self.transform(&mut u);
         u
     }

@@ -98,7 +98,8 @@ impl Rlwe {
         let mut b = self.basis.signed(message.len() / self.n(), &error);
         self.basis.add(&mut b, message);
         self.basis.forward(&mut b);
-        let mut mask = self.uniform(message.len() / self.n(), public);
+        // a·s tells s to whoever has a, so it is wiped.
+        let mut mask = Zeroizing::new(self.uniform(message.len() / self.n(), public));
         self.basis.mul(&mut mask, &key.values);
         self.basis.sub(&mut b, &mask);
         b
@@ -270,14 +271,10 @@ impl Rlwe {
             for (i, node) in nodes.iter_mut().enumerate() {
                 if i + (1 << level) < leaves {
                     let image = self.automorphism(node, &map, key);
-                    let mut right = node.clone();
-                    for (right, image) in [(&mut right.b, &image.b), (&mut right.a, &image.a)] {
-                        self.basis.sub(right, image);
-                        self.basis.mul(right, &shift);
-                    }
-                    self.basis.add(&mut node.b, &image.b);
-                    self.basis.add(&mut node.a, &image.a);
-                    rights.push(right);
+                    rights.push(Ciphertext {
+                        b: self.basis.split(&mut node.b, &image.b, &shift),
+                        a: self.basis.split(&mut node.a, &image.a, &shift),
+                    });
                 } else {
                     // The right half would be zero, so the left half is twice the node.
                     let twice = node.clone();

@@ -109,6 +109,20 @@ pub fn ceiling(n: usize) -> Option<f64> {
     })
 }
 
+/// The same for 128 bits of security against quantum computers, by the same table's columns for them. It claims no more than those:
+/// a secret of -1, 0 and 1, and the costs of lattice reduction that were thought of in 2018.
+pub fn quantum_ceiling(n: usize) -> Option<f64> {
+    Some(match n {
+        1024 => 25.0,
+        2048 => 51.0,
+        4096 => 101.0,
+        8192 => 202.0,
+        16384 => 411.0,
+        32768 => 827.0,
+        _ => return None,
+    })
+}
+
 impl RlweSet {
     /// Bits of the modulus, special prime included.
     pub fn modulus_bits(&self) -> f64 {
@@ -190,6 +204,18 @@ impl RlweSet {
         let limit = answer / (2.0 * self.plain as f64);
         1.0 - limit * limit / (2.0 * variance) * std::f64::consts::LOG2_E + libm::log2(coefficients as f64)
     }
+
+    /// For CKKS: log2 of a bound on the probability that any of `reals` real numbers of an answer is off by more than `off`. The
+    /// answer's noise under the first `limbs` primes is `noise`, and after the switch to one prime its scale is `scale`. A real number
+    /// is half of a slot, which is a sum of all n coefficients with weights of absolute value 1.
+    pub fn strays(&self, limbs: usize, noise: f64, scale: f64, reals: usize, off: f64) -> f64 {
+        let mut variance = noise;
+        for &q in self.primes[1..limbs].iter().rev() {
+            variance = variance / (q as f64) / (q as f64) + self.rounding();
+        }
+        let real = variance * self.n as f64 / 2.0 / scale / scale;
+        1.0 - off * off / (2.0 * real) * std::f64::consts::LOG2_E + libm::log2(reals as f64)
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +227,20 @@ mod tests {
         for set in SETS {
             let ceiling = ceiling(set.n).expect("an n of the standard");
             assert!(set.modulus_bits() + 3.99 <= ceiling, "{}: {:.1} bits of {ceiling}", set.id, set.modulus_bits());
+        }
+    }
+
+    /// What docs/src/protocols/bfv-pir.md says of quantum computers.
+    #[test]
+    fn every_set_stays_below_its_quantum_ceiling() {
+        for set in SETS {
+            let ceiling = quantum_ceiling(set.n).expect("an n of the standard");
+            assert!(set.modulus_bits() <= ceiling, "{}: {:.1} bits of {ceiling}", set.id, set.modulus_bits());
+        }
+        // The margins are small, and the page says how small.
+        let margin = |set: &RlweSet| quantum_ceiling(set.n).unwrap_or_default() - set.modulus_bits();
+        for (set, bits) in [(RLWE_2048, 1.0), (RLWE_4096, 1.0), (RLWE_8192, 2.0), (CKKS_8192, 2.0)] {
+            assert!((margin(&set) - bits).abs() < 0.01, "{}: {:.3}", set.id, margin(&set));
         }
     }
 

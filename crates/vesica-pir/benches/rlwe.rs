@@ -4,10 +4,10 @@
 //! cargo bench -p vesica-pir --bench rlwe
 //! ```
 
-use criterion::{BatchSize, BenchmarkId, Criterion};
+use criterion::{BenchmarkId, Criterion};
 use std::hint::black_box;
 use vesica_pir::rlwe::{Preset, Scheme};
-use vesica_pir::{Pir, Records, RlwePir};
+use vesica_pir::{Records, RlwePir};
 use vesica_session::SessionRng;
 
 /// Records of bytes below 64, so that eight of them are a small real number.
@@ -35,20 +35,20 @@ fn retrieve(c: &mut Criterion, scheme: Scheme, preset: Preset, rows: u64, width:
     let store = pir.store(&Table { rows, width }).expect("the table");
     let mut rng = SessionRng::from_seed([1; 32].into());
     let index = rows / 2;
-    let query = pir.query(&(), index, &mut rng).expect("a query").1;
+    let (session, wire) = pir.session(&mut rng);
+    let keys = pir.take_keys(&wire).expect("keys");
+    let (secret, query) = pir.query(&session, index, &mut rng).expect("a query");
 
     let mut bench = c.benchmark_group(format!("{scheme:?}/{preset:?}/{rows}x{width}").to_lowercase());
     bench.sample_size(10);
     let sizes = format!("{} up {} down", pir.sizes().query, pir.sizes().answer);
-    bench.bench_function(BenchmarkId::new("answer", sizes), |b| b.iter(|| pir.answer(&store, &[black_box(&query)])));
-    bench.bench_function("query", |b| b.iter(|| pir.query(&(), black_box(index), &mut rng)));
-    let answer = pir.answer(&store, &[&query]).expect("an answer").remove(0);
-    // Any secret takes as long as the query's own.
-    let mut other = SessionRng::from_seed([2; 32].into());
-    let mut ask = || pir.query(&(), index, &mut other).expect("a query").0;
-    bench.bench_function("decode", |b| {
-        b.iter_batched(&mut ask, |secret| pir.decode(&(), secret, &answer), BatchSize::PerIteration)
+    bench.bench_function(BenchmarkId::new("answer", sizes), |b| {
+        b.iter(|| pir.answer(&store, &keys, &[black_box(&query)]))
     });
+    bench.bench_function(BenchmarkId::new("keys", wire.len()), |b| b.iter(|| pir.take_keys(black_box(&wire))));
+    bench.bench_function("query", |b| b.iter(|| pir.query(&session, black_box(index), &mut rng)));
+    let answer = pir.answer(&store, &keys, &[&query]).expect("an answer").remove(0);
+    bench.bench_function("decode", |b| b.iter(|| pir.decode(&secret, black_box(&answer))));
     bench.finish();
 }
 

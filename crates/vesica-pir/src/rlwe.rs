@@ -7,12 +7,14 @@
 //!   the record is in block k* from word `at` on.
 //!
 //!   client                                                      server
-//!   s fresh
+//!   few blocks:  s fresh for each query
+//!   more blocks: s fresh for each session, keys under s
+//!                                     -- seed, keys -->         once
 //!   few blocks:  c_k = Enc(k = k* ? selector(at) : 0)
-//!   more blocks: c = Enc(X^k* / 2^⌈log2 m⌉), keys under s
+//!   more blocks: c = Enc(X^k* / 2^⌈log2 m⌉)
 //!   many blocks: k* is column i* of row j*: c holds X^i* and
 //!                the bits of j*, times powers of 2^10
-//!                                     -- seed, c, keys -->
+//!                                     -- seed, c -->
 //!                                                               more blocks: c_k = Expand(c), which holds 1 if k = k*
 //!                                                               r = Σ c_k·P_k
 //!                                                               many blocks: r_j = Σ c_i·P_ij for each row j;
@@ -21,29 +23,29 @@
 //!                                     <-- r --
 //!   Dec(r): block k*, or the record alone
 //!
-//! Reveals: nothing of the index to the server, which sees encryptions under a secret that is never used again. To the
-//!   client: with few blocks the record and what the noise tells of others; with more, the record's whole block. A client
+//! Reveals: nothing of the index to the server, which sees encryptions under a secret that it does not know. To the client: with few blocks the record and what the noise tells of others; with more, the record's whole block. A client
 //!   that deviates may ask for any sums of records of its choice. Where rows are not public, encrypt them first.
 //! Rounds: one. Bytes by public sizes alone ([`Pir::sizes`]).
-//! Differences: keys are sent with each query, so that queries cannot be linked; BGV and CKKS beside BFV; a node of the
+//! Differences: keys are sent anew in each session, so that sessions cannot be linked; BGV and CKKS beside BFV; a node of the
 //!   expansion without right leaves is doubled in place of switched; the selector is divided modulo Q, which loses nothing.
 //!
 //! **Approximate numbers** (CKKS): what is decoded must never go back to the server, nor to anybody who saw the answer
-//! ([`vesica_he::ckks`]). The fresh secret of each query bounds what a mistake costs to that query.
+//! ([`vesica_he::ckks`]). The fresh secret of each session bounds what a mistake costs to that session.
 
 mod encode;
 mod query;
 mod shape;
 
-pub use encode::LARGEST_REAL;
+pub use encode::{LARGEST_REAL, OFF};
 
-use crate::{Pir, PirError, Records, Sizes, check_index};
+use crate::{PirError, Records, Sizes, check_index};
 use encode::Encoding;
-use query::{Query, Selectors, due, fold, wrong};
+use query::{Selectors, due, fold, wrong};
 use shape::Shape;
-use vesica_he::rlwe::{Ciphertext, Rlwe as Ring, Secret as Key};
+use vesica_he::rlwe::{Ciphertext, Rlwe as Ring, Secret as Key, SwitchKey};
 use vesica_he::{HeError, bfv, bgv, unpack};
 use vesica_session::SessionRng;
+use zeroize::Zeroizing;
 
 /// Where a message stands in a ciphertext.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,10 +77,20 @@ pub struct RlwePir {
 /// The table as plaintexts in evaluation form: for each part of a record, the blocks.
 pub struct Store(Vec<Vec<Vec<u64>>>);
 
-/// The secret of one query, and the place of its record in its block.
+/// What a secret polynomial is drawn from. A client that has asked for many records keeps one for each, and no polynomials.
+type Seed = Zeroizing<[u8; 32]>;
+
+/// What a client keeps for the queries of a session: their common secret, if there are keys under it. Otherwise each query has its
+/// own.
+pub struct Session(Option<Seed>);
+
+/// The keys of a session as the server has them.
+pub struct Keys(Vec<SwitchKey>);
+
+/// What a client keeps of one query: the secret, and the place of the record in its block. Both are wiped when they are dropped.
 pub struct Secret {
-    key: Key,
-    at: usize,
+    seed: Seed,
+    at: Zeroizing<usize>,
 }
 
 impl RlwePir {
@@ -95,6 +107,16 @@ impl RlwePir {
     /// Bytes of the server's memory for the table.
     pub fn store_bytes(&self) -> usize {
         self.shape.parts * self.shape.blocks * self.shape.limbs * self.shape.set.n * 8
+    }
+
+    /// Transforms of n points that an answer takes: with the products, which read [`RlwePir::store_bytes`], they are its time.
+    pub fn transforms(&self) -> u64 {
+        self.shape.transforms() as u64
+    }
+
+    /// One such transform, for whoever wants to know how long it takes on this machine.
+    pub fn transform(&self) {
+        self.ring.basis().limb(0).forward(std::hint::black_box(&mut vec![1; self.shape.set.n]));
     }
 
     /// The answer to what a query selects.
@@ -123,18 +145,22 @@ impl RlwePir {
         }
         out
     }
-}
 
-impl Pir for RlwePir {
-    type Store = Store;
-    type Hint = ();
-    type Secret = Secret;
-
-    fn sizes(&self) -> Sizes {
+    /// How long a query and its answer are.
+    pub fn sizes(&self) -> Sizes {
         Sizes { hint: 0, query: self.shape.query_bytes(), answer: self.shape.answer_bytes() }
     }
 
-    fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
+    /// Bytes of the keys that a client sends once, before the queries of a session. Zero where queries need none.
+    pub fn keys_bytes(&self) -> usize {
+        self.shape.keys_bytes()
+    }
+
+    /// The table as it is answered from.
+    ///
+    /// # Errors
+    /// [`PirError::Shape`] if the table has other sizes, or for CKKS a number in it is too large.
+    pub fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
         let Self { shape, ring, encoding } = self;
         if (records.len(), records.width()) != (shape.rows, shape.width) {
             let (rows, width) = (records.len(), records.width());
@@ -150,46 +176,71 @@ impl Pir for RlwePir {
         Ok(Store((0..shape.parts).map(blocks).collect::<Result<_, PirError>>()?))
     }
 
-    fn hint(&self, _: &Store) -> Result<Vec<u8>, PirError> {
-        Ok(vec![])
+    /// A session, and the keys that the client sends before its first query.
+    pub fn session(&self, rng: &mut SessionRng) -> (Session, Vec<u8>) {
+        if self.keys_bytes() == 0 {
+            return (Session(None), vec![]);
+        }
+        let seed = Zeroizing::new(rng.bytes());
+        let keys = query::write_keys(self, &self.key(&seed), rng);
+        (Session(Some(seed)), keys)
     }
 
-    fn take_hint(&self, bytes: &[u8]) -> Result<(), PirError> {
-        due(bytes, 0)
+    /// The secret polynomial of a seed.
+    fn key(&self, seed: &Seed) -> Key {
+        self.ring.secret(&mut SessionRng::from_seed(seed.clone()))
     }
 
-    fn query(&self, _: &(), index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+    /// The keys of a session as they came.
+    ///
+    /// # Errors
+    /// [`PirError::Message`] if there are more or fewer bytes, or a number is no residue.
+    pub fn take_keys(&self, keys: &[u8]) -> Result<Keys, PirError> {
+        query::read_keys(self, keys).map(Keys)
+    }
+
+    /// A query for record `index`. Two for one record are different bytes.
+    ///
+    /// # Errors
+    /// [`PirError::Shape`] if there is no such record.
+    pub fn query(&self, session: &Session, index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
         check_index(index, self.shape.rows)?;
-        let key = self.ring.secret(rng);
-        let query = query::write(self, &key, index, rng);
-        Ok((Secret { key, at: self.shape.place(index).1 }, query))
+        let seed = session.0.clone().unwrap_or_else(|| Zeroizing::new(rng.bytes()));
+        let query = query::write(self, &self.key(&seed), index, rng);
+        Ok((Secret { seed, at: Zeroizing::new(self.shape.place(index).1) }, query))
     }
 
-    fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
-        let queries = queries.iter().map(|query| Query::read(self, query)).collect::<Result<Vec<_>, _>>()?;
-        Ok(queries.into_iter().map(|query| self.select(store, &query.expand(self))).collect())
+    /// The answers to some queries of a session in their order.
+    ///
+    /// # Errors
+    /// [`PirError::Message`] if one of them is none; then nothing was computed.
+    pub fn answer(&self, store: &Store, keys: &Keys, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let queries = queries.iter().map(|query| query::read(self, query)).collect::<Result<Vec<_>, _>>()?;
+        Ok(queries.into_iter().map(|query| self.select(store, &query::expand(self, query, &keys.0))).collect())
     }
 
-    fn decode(&self, _: &(), secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
+    /// The record, or an error. Whether it could be decoded is not to be told to the server.
+    ///
+    /// # Errors
+    /// [`PirError::Message`] if the answer is none.
+    pub fn decode(&self, secret: &Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
         let Self { shape, ring, encoding } = self;
         due(answer, shape.answer_bytes())?;
+        let key = self.key(&secret.seed);
         let [b_bytes, a_bytes] = shape.part_bytes();
         let parts = answer.chunks(b_bytes + a_bytes).map(|part| part.split_at(b_bytes));
         if shape.scheme == Scheme::Ckks {
-            let phase = |(b, a)| {
-                let ciphertext = Ciphertext { b: ring.read(1, b)?, a: ring.read(1, a)? };
-                Ok(ring.phase(&secret.key, &ciphertext).to_vec())
-            };
+            let phase = |(b, a)| Ok(ring.phase(&key, &Ciphertext { b: ring.read(1, b)?, a: ring.read(1, a)? }));
             let phases = parts.map(phase).collect::<Result<Vec<_>, HeError>>().map_err(wrong)?;
-            return Ok(encoding.reals(shape, &phases, secret.at));
+            return Ok(encoding.reals(shape, &phases, *secret.at));
         }
         let [b_bits, a_bits] = shape.set.answer_bits;
         let part = |(b, a)| {
             let (b, a) = (unpack(b, b_bits, shape.b_words()), unpack(a, a_bits, shape.set.n));
-            let phase = ring.short_phase(&secret.key, &b, &a, shape.set.answer_bits);
+            let phase = ring.short_phase(&key, &b, &a, shape.set.answer_bits);
             phase.iter().map(|&phase| encode::coefficient(shape, phase)).collect()
         };
-        Ok(encoding.record(shape, parts.map(part).collect(), secret.at))
+        Ok(encoding.record(shape, parts.map(part).collect(), *secret.at))
     }
 }
 

@@ -6,12 +6,16 @@ use crate::{PirError, Records};
 use vesica_he::bfv::{Slots, centred, decode};
 use vesica_he::ckks::{Complex, Embedding};
 use vesica_he::{pack, unpack};
+use zeroize::Zeroizing;
 
 /// The largest real number that a row may hold, without its sign. The phase of an answer then stays below half of its prime.
 pub const LARGEST_REAL: f64 = 128.0;
 
 /// log2 of the scale of an answer of CKKS.
 const SCALE: i32 = 40;
+
+/// How far a number that CKKS gives may be off: half of a unit of the seventh decimal.
+pub const OFF: f64 = 5e-8;
 
 /// How words become polynomials.
 pub(super) enum Encoding {
@@ -61,21 +65,21 @@ impl Encoding {
         }
         Ok(match self {
             Self::Reals(embedding) => embedding.encode(&reals, table_scale(shape)),
-            _ => self.small(shape, words),
+            _ => self.small(shape, &mut words),
         })
     }
 
     /// Words modulo t as a polynomial with coefficients around zero.
-    fn small(&self, shape: &Shape, mut words: Vec<u64>) -> Vec<i64> {
+    fn small(&self, shape: &Shape, words: &mut [u64]) -> Vec<i64> {
         if let Self::Slots(slots) = self {
-            slots.to_coefficients(&mut words);
+            slots.to_coefficients(words);
         }
-        words.into_iter().map(|word| centred(word, shape.set.plain)).collect()
+        words.iter().map(|&word| centred(word, shape.set.plain)).collect()
     }
 
     /// What a query without expansion encrypts for one block: what selects the record's words if `here` is all ones, and
     /// nothing if it is zero. `at` is the first of them. The time depends on neither.
-    pub fn selector(&self, shape: &Shape, here: u64, at: usize) -> Vec<i64> {
+    pub fn selector(&self, shape: &Shape, here: u64, at: usize) -> Zeroizing<Vec<i64>> {
         let words = shape.words.min(shape.capacity);
         // One if i is among the record's words and the block is this one. Either difference is negative outside.
         let one = |i: usize| {
@@ -84,19 +88,19 @@ impl Encoding {
             !outside & here & 1
         };
         let ones = (0..shape.capacity).map(one);
-        match self {
+        Zeroizing::new(match self {
             Self::Reals(embedding) => {
-                let slots: Vec<Complex> = ones.map(|one| [one as f64, 0.0]).collect();
+                let slots = Zeroizing::new(ones.map(|one| [one as f64, 0.0]).collect::<Vec<Complex>>());
                 embedding.encode(&slots, 2_f64.powi(selector_bits(shape)))
             }
-            Self::Slots(_) => self.small(shape, ones.collect()),
+            Self::Slots(_) => self.small(shape, &mut Zeroizing::new(ones.collect::<Vec<u64>>())),
             Self::Coefficients => {
                 // X^-at is -X^(n - at), and 1 if `at` is zero.
                 let turn = |i: usize| (equal(i, 0) & equal(at, 0) & here & 1) as i64;
                 let n = shape.capacity;
                 (0..n).map(|i| turn(i) - (equal(i + at, n) & here & 1) as i64).collect()
             }
-        }
+        })
     }
 
     /// The record's bytes, from the plaintexts of an answer, each as its coefficients modulo t.
@@ -123,16 +127,17 @@ impl Encoding {
     }
 
     /// The row's real numbers as bytes, from the phases of an answer modulo the first prime.
-    pub fn reals(&self, shape: &Shape, phases: &[Vec<u64>], at: usize) -> Vec<u8> {
+    pub fn reals(&self, shape: &Shape, phases: &[Zeroizing<Vec<u64>>], at: usize) -> Vec<u8> {
         let Self::Reals(embedding) = self else { return vec![] };
         let q = shape.set.primes[0];
-        let slots = phases.iter().flat_map(|phase| {
+        let mut bytes = Vec::with_capacity(16 * shape.words.next_multiple_of(shape.capacity));
+        for phase in phases {
             let centred = |&x: &u64| (x as i64 - (q & ((q / 2).wrapping_sub(x) as i64 >> 63) as u64) as i64) as f64;
-            let coefficients: Vec<f64> = phase.iter().map(centred).collect();
+            let coefficients = Zeroizing::new(phase.iter().map(centred).collect::<Vec<f64>>());
             let slots = embedding.decode(&coefficients, 2_f64.powi(SCALE));
-            slots[at..at + shape.words.min(shape.capacity)].to_vec()
-        });
-        let mut bytes: Vec<u8> = slots.take(shape.words).flatten().flat_map(f64::to_le_bytes).collect();
+            let wanted = &slots[at..at + shape.words.min(shape.capacity)];
+            bytes.extend(wanted.iter().flatten().flat_map(|real| real.to_le_bytes()));
+        }
         bytes.truncate(shape.width);
         bytes
     }
@@ -149,16 +154,29 @@ pub(super) fn coefficient(shape: &Shape, phase: u64) -> u64 {
     decode(phase, shape.set.answer_bits[1], shape.set.plain)
 }
 
-/// log2 of a selector's scale for CKKS. The higher, the less the noise of the query counts. Selectors in slots are rounded to
-/// integers that must stay below a prime; constants need not.
+/// log2 of a selector's scale for CKKS. The higher, the less the noise of the query counts, and the more the rounding of the table.
+/// Selectors in slots are rounded to integers that must stay below a prime; constants need not.
 pub(super) fn selector_bits(shape: &Shape) -> i32 {
-    if shape.plan == Plan::Expand { 54 } else { 48 }
+    let first = if shape.plan == Plan::Expand { 57 } else { 48 };
+    first + 50 * (shape.limbs as i32 - 2)
 }
 
-/// The table's scale for CKKS. A selector times the table is at 2^40·q, and the switch that takes the second prime q away
-/// leaves 2^40 exactly.
+/// The table's scale for CKKS. A selector times the table is at 2^40 times all primes but the first, and the switches that take
+/// them away leave 2^40 exactly.
 fn table_scale(shape: &Shape) -> f64 {
-    2_f64.powi(SCALE - selector_bits(shape)) * shape.set.primes[1] as f64
+    let others: f64 = shape.set.primes[1..shape.limbs].iter().map(|&q| q as f64).product();
+    2_f64.powi(SCALE - selector_bits(shape)) * others
+}
+
+/// log2 of a bound on the probability that a number of a row comes out of CKKS off by more than [`OFF`], where the selectors have
+/// noise `each`.
+pub(super) fn strays(shape: &Shape, each: f64) -> f64 {
+    // A slot of a product is the product of the slots, and a pair of numbers is at most √2 times the largest of them.
+    let largest = 2_f64.sqrt() * LARGEST_REAL * table_scale(shape);
+    let sums = shape.columns as f64 * each * largest * largest;
+    // What the table was rounded to integers by counts where a selector is one, and for each of them 1/12.
+    let rounded = 2_f64.powi(2 * selector_bits(shape)) / 12.0;
+    shape.set.strays(shape.limbs, sums + rounded, 2_f64.powi(SCALE), 2 * shape.words, OFF)
 }
 
 /// A row as pairs of real numbers.

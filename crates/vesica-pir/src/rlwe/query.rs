@@ -1,4 +1,4 @@
-//! A query as bytes: the seed of all uniform polynomials, the ciphertexts, and the keys, in this order.
+//! A query as bytes: the seed of its uniform polynomials, and the ciphertexts. The keys of a session are written alike.
 
 use super::encode::{equal, selector_bits};
 use super::shape::Plan;
@@ -10,6 +10,7 @@ use vesica_he::sample::{PublicStream, SEED_BYTES};
 use vesica_he::{bfv, bgv};
 use vesica_params::rlwe::{DIGIT_BITS, DIGITS};
 use vesica_session::SessionRng;
+use zeroize::Zeroizing;
 
 /// What a server makes of a query.
 pub(super) struct Selectors {
@@ -19,7 +20,7 @@ pub(super) struct Selectors {
     pub bits: Vec<Bit>,
 }
 
-/// The query for a record under a fresh secret.
+/// The query for a record.
 pub(super) fn write(pir: &RlwePir, key: &Key, index: u64, rng: &mut SessionRng) -> Vec<u8> {
     let RlwePir { shape, ring, .. } = pir;
     let seed = PublicStream::seed(rng);
@@ -30,20 +31,29 @@ pub(super) fn write(pir: &RlwePir, key: &Key, index: u64, rng: &mut SessionRng) 
     for message in messages(pir, block, at) {
         ring.write(&ring.encrypt(key, &message, &mut public, rng), &mut out);
     }
-    if shape.plan == Plan::Expand || shape.plan == Plan::Fold {
-        for g in ring.expansion_exponents(shape.leaves()) {
-            ring.galois_key(key, g, &mut public, rng).iter().for_each(|b| ring.write(b, &mut out));
-        }
-    }
-    if shape.plan == Plan::Fold {
-        ring.square_key(key, &mut public, rng).iter().for_each(|b| ring.write(b, &mut out));
-    }
     debug_assert_eq!(out.len(), shape.query_bytes());
     out
 }
 
+/// The keys of a session: one for each level of the expansion, and for two dimensions the one that carries s² to s.
+pub(super) fn write_keys(pir: &RlwePir, key: &Key, rng: &mut SessionRng) -> Vec<u8> {
+    let RlwePir { shape, ring, .. } = pir;
+    let seed = PublicStream::seed(rng);
+    let mut public = PublicStream::new(seed);
+    let mut out = Vec::with_capacity(shape.keys_bytes());
+    out.extend(seed);
+    for g in ring.expansion_exponents(shape.leaves()) {
+        ring.galois_key(key, g, &mut public, rng).iter().for_each(|b| ring.write(b, &mut out));
+    }
+    if shape.plan == Plan::Fold {
+        ring.square_key(key, &mut public, rng).iter().for_each(|b| ring.write(b, &mut out));
+    }
+    debug_assert_eq!(out.len(), shape.keys_bytes());
+    out
+}
+
 /// What the ciphertexts of a query encrypt, as residues. The time does not depend on the record's place.
-fn messages(pir: &RlwePir, block: usize, at: usize) -> Vec<Vec<u64>> {
+fn messages(pir: &RlwePir, block: usize, at: usize) -> Vec<Zeroizing<Vec<u64>>> {
     let RlwePir { shape, ring, encoding } = pir;
     if shape.plan == Plan::Slots || shape.plan == Plan::Turn {
         let selector = |k| message(pir, &encoding.selector(shape, equal(k, block), at), 1);
@@ -55,7 +65,7 @@ fn messages(pir: &RlwePir, block: usize, at: usize) -> Vec<Vec<u64>> {
         _ => (block >> shape.columns.ilog2(), block & (shape.columns - 1)),
     };
     let parts = 1 << shape.levels();
-    let one: Vec<i64> = (0..shape.set.n).map(|k| (equal(k, column) & 1) as i64).collect();
+    let one = Zeroizing::new((0..shape.set.n).map(|k| (equal(k, column) & 1) as i64).collect::<Vec<i64>>());
     let mut message = message(pir, &one, parts);
     // A bit's powers are constants modulo q, and not in a message's place.
     let q = ring.basis().limb(0).modulus();
@@ -69,9 +79,9 @@ fn messages(pir: &RlwePir, block: usize, at: usize) -> Vec<Vec<u64>> {
 }
 
 /// Signed numbers, times what a one stands for over `divisor`, modulo each prime.
-fn message(pir: &RlwePir, numbers: &[i64], divisor: u64) -> Vec<u64> {
+fn message(pir: &RlwePir, numbers: &[i64], divisor: u64) -> Zeroizing<Vec<u64>> {
     let RlwePir { shape, ring, .. } = pir;
-    let mut words = ring.basis().signed(shape.limbs, numbers);
+    let mut words = Zeroizing::new(ring.basis().signed(shape.limbs, numbers));
     for (ntt, limb) in ring.basis().each(&mut words) {
         let q = ntt.modulus();
         let unit = match shape.scheme {
@@ -86,43 +96,42 @@ fn message(pir: &RlwePir, numbers: &[i64], divisor: u64) -> Vec<u64> {
     words
 }
 
-/// A query as it came, checked.
-pub(super) struct Query {
-    ciphertexts: Vec<Ciphertext>,
-    keys: Vec<SwitchKey>,
+/// The ciphertexts of a query as it came, checked.
+///
+/// # Errors
+/// [`PirError::Message`] if it has another length, or a number in it is no residue.
+pub(super) fn read(pir: &RlwePir, query: &[u8]) -> Result<Vec<Ciphertext>, PirError> {
+    let RlwePir { shape, ring, .. } = pir;
+    due(query, shape.query_bytes())?;
+    let (seed, rest) = query.split_first_chunk::<SEED_BYTES>().expect("a query is longer than its seed");
+    let mut public = PublicStream::new(*seed);
+    let one = |bytes: &[u8]| ring.read_ciphertext(bytes, &mut public);
+    rest.chunks(ring.bytes(shape.limbs)).map(one).collect::<Result<_, _>>().map_err(wrong)
 }
 
-impl Query {
-    /// The ciphertexts and keys of a query.
-    ///
-    /// # Errors
-    /// [`PirError::Message`] if it has another length, or a number in it is no residue.
-    pub fn read(pir: &RlwePir, query: &[u8]) -> Result<Self, PirError> {
-        let RlwePir { shape, ring, .. } = pir;
-        due(query, shape.query_bytes())?;
-        let (seed, rest) = query.split_first_chunk::<SEED_BYTES>().expect("a query is longer than its seed");
-        let mut public = PublicStream::new(*seed);
-        let one = ring.bytes(shape.limbs);
-        let (ciphertexts, keys) = rest.split_at(shape.ciphertexts() * one);
-        let ciphertext = |bytes: &[u8]| ring.read_ciphertext(bytes, &mut public);
-        let ciphertexts = ciphertexts.chunks(one).map(ciphertext).collect::<Result<_, _>>().map_err(wrong)?;
-        let key = |bytes: &[u8]| ring.read_key(bytes, &mut public);
-        let keys = keys.chunks(ring.key_bytes()).map(key).collect::<Result<_, _>>().map_err(wrong)?;
-        Ok(Self { ciphertexts, keys })
-    }
+/// The keys of a session as they came, checked; none where queries need none.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_keys(pir: &RlwePir, keys: &[u8]) -> Result<Vec<SwitchKey>, PirError> {
+    let RlwePir { shape, ring, .. } = pir;
+    due(keys, shape.keys_bytes())?;
+    let Some((seed, rest)) = keys.split_first_chunk::<SEED_BYTES>() else { return Ok(vec![]) };
+    let mut public = PublicStream::new(*seed);
+    let one = |bytes: &[u8]| ring.read_key(bytes, &mut public);
+    rest.chunks(ring.key_bytes()).map(one).collect::<Result<_, _>>().map_err(wrong)
+}
 
-    /// What it selects.
-    pub fn expand(self, pir: &RlwePir) -> Selectors {
-        let RlwePir { shape, ring, .. } = pir;
-        let Self { ciphertexts: mut columns, keys } = self;
-        if shape.plan == Plan::Slots || shape.plan == Plan::Turn {
-            return Selectors { columns, bits: vec![] };
-        }
-        columns = ring.expand(columns.remove(0), &keys[..shape.levels()], shape.leaves());
-        let rows = columns.split_off(shape.columns);
-        let bit = |rows| Bit::new(ring, rows, &keys[shape.levels()]);
-        Selectors { bits: rows.chunks(DIGITS).map(bit).collect(), columns }
+/// What the ciphertexts of a query select.
+pub(super) fn expand(pir: &RlwePir, mut columns: Vec<Ciphertext>, keys: &[SwitchKey]) -> Selectors {
+    let RlwePir { shape, ring, .. } = pir;
+    if shape.plan == Plan::Slots || shape.plan == Plan::Turn {
+        return Selectors { columns, bits: vec![] };
     }
+    columns = ring.expand(columns.remove(0), &keys[..shape.levels()], shape.leaves());
+    let rows = columns.split_off(shape.columns);
+    let bit = |rows| Bit::new(ring, rows, &keys[shape.levels()]);
+    Selectors { bits: rows.chunks(DIGITS).map(bit).collect(), columns }
 }
 
 /// Half as many rows: of each pair the one that the bit names. The last row of an odd number stays, because the bit is zero if

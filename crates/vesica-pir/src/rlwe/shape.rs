@@ -1,6 +1,6 @@
 //! Which plan serves a table: how records lie in plaintexts, over which ring, and what a message's bytes are.
 
-use super::{Preset, Scheme};
+use super::{Preset, Scheme, encode};
 use crate::{PirError, check_shape};
 use vesica_he::{packed_bytes, sample::SEED_BYTES};
 use vesica_params::rlwe::{CKKS_8192, DIGITS, RLWE_2048, RLWE_4096, RLWE_8192, RlweSet};
@@ -115,29 +115,45 @@ impl Shape {
             columns,
         };
         match (scheme, plan) {
-            // The product is at the square of the scale, of which the second prime takes one away.
-            (Scheme::Ckks, _) => Some(shape(2, blocks)),
             (_, Plan::Fold) => {
                 let all = (3..=10).map(|log| shape(1, 1 << log));
                 all.filter(|shape| shape.fails() <= FAILURE).min_by_key(|shape| shape.switches())
             }
-            _ => (1..=set.primes.len()).map(|limbs| shape(limbs, blocks)).find(|shape| shape.fails() <= FAILURE),
+            _ => {
+                // For CKKS the product is at the square of a scale, so a prime after the first takes one of the two away.
+                let least = if scheme == Scheme::Ckks { 2 } else { 1 };
+                (least..=set.primes.len()).map(|limbs| shape(limbs, blocks)).find(|shape| shape.fails() <= FAILURE)
+            }
         }
     }
 
     /// log2 of the probability that an answer is wrong.
-    fn fails(&self) -> f64 {
+    pub fn fails(&self) -> f64 {
         let each = self.set.expanded_at_worst(self.limbs, self.leaves());
+        if self.scheme == Scheme::Ckks {
+            return encode::strays(self, each);
+        }
         let sums = self.set.products(self.columns, each, self.set.plain as f64 / 2.0);
         // The digits of what is chosen between look random.
         let choices = self.bits() as f64 * self.set.choice(self.set.expanded(self.limbs, self.leaves()));
-        self.set.failure(self.limbs, sums + choices, self.words)
+        // A slot is a sum of all coefficients, so all of them count.
+        let coefficients = if self.plan == Plan::Slots { self.set.n * self.parts } else { self.words };
+        self.set.failure(self.limbs, sums + choices, coefficients)
     }
 
     /// What the server computes for a query without the table's products, in key switches: one for each leaf and for each
     /// row of an encrypted bit, and two for each choice, which has as many transforms.
     fn switches(&self) -> usize {
         self.leaves() + self.bits() * DIGITS + 2 * self.table_rows()
+    }
+
+    /// Transforms that an answer takes, of which most are those of key switches: with L primes L·(L + 3) + 2 each. A choice takes
+    /// twelve.
+    pub fn transforms(&self) -> usize {
+        let switch = self.limbs * (self.limbs + 3) + 2;
+        let dropped: usize = (1..self.limbs).map(|left| 2 * (left + 1)).sum();
+        let expanded = (self.leaves() - 1 + self.bits() * DIGITS) * switch;
+        expanded + self.parts * (12 * (self.table_rows() - 1) + dropped + 2)
     }
 
     /// How many rows the table's blocks have.
@@ -163,7 +179,7 @@ impl Shape {
         self.leaves().next_power_of_two().ilog2() as usize
     }
 
-    /// Keys of a query: one for each level of the expansion, and one to multiply a bit's rows by the secret.
+    /// Keys of a session: one for each level of the expansion, and one to multiply a bit's rows by the secret.
     pub fn keys(&self) -> usize {
         self.levels() + usize::from(self.plan == Plan::Fold)
     }
@@ -183,8 +199,13 @@ impl Shape {
 
     /// Bytes of a query.
     pub fn query_bytes(&self) -> usize {
+        SEED_BYTES + self.ciphertexts() * self.polynomial(self.limbs)
+    }
+
+    /// Bytes of the keys of a session, with the seed of their uniform halves.
+    pub fn keys_bytes(&self) -> usize {
         let key = self.limbs * self.polynomial(self.limbs + 1);
-        SEED_BYTES + self.ciphertexts() * self.polynomial(self.limbs) + self.keys() * key
+        if self.keys() == 0 { 0 } else { SEED_BYTES + self.keys() * key }
     }
 
     /// How many coefficients of b an answer's ciphertext has. They are all where the record's place is secret.
@@ -204,8 +225,15 @@ impl Shape {
         self.parts * (b + a)
     }
 
-    /// The block of a record, and its first word there.
+    /// The block of a record, and its first word there. The time does not depend on `row`, which a client keeps secret: a
+    /// processor may take longer to divide some numbers than others, so `row` is multiplied by 2^64/d instead.
+    ///
+    /// With m = ⌊2^64/d⌋ + 1 the product row·m/2^64 exceeds row/d by at most row/2^64. That is less than 1/d for row·d < 2^64, so
+    /// both have the same integer below them. There are at most 2^16 blocks of at most 2^13 records.
     pub fn place(&self, row: u64) -> (usize, usize) {
-        ((row / self.per_block as u64) as usize, (row % self.per_block as u64) as usize * self.words)
+        let per_block = self.per_block as u64;
+        let inverse = (1_u128 << 64) / u128::from(per_block) + 1;
+        let block = ((u128::from(row) * inverse) >> 64) as u64;
+        (block as usize, (row - block * per_block) as usize * self.words)
     }
 }

@@ -78,14 +78,16 @@ fn open((scheme, preset): Kind, rows: u64, width: usize) -> Result<RlwePir, PirE
 fn fetch(kind: Kind, records: &dyn Records, indices: &[u64]) -> Vec<Vec<u8>> {
     let pir = open(kind, records.len(), records.width()).unwrap();
     let store = pir.store(records).unwrap();
-    pir.take_hint(&pir.hint(&store).unwrap()).unwrap();
-    let ask = |(i, &index): (usize, &u64)| pir.query(&(), index, &mut rng(i as u8)).unwrap();
+    let (session, keys) = pir.session(&mut rng(255));
+    assert_eq!(keys.len(), pir.keys_bytes());
+    let keys = pir.take_keys(&keys).unwrap();
+    let ask = |(i, &index): (usize, &u64)| pir.query(&session, index, &mut rng(i as u8)).unwrap();
     let (secrets, queries): (Vec<_>, Vec<_>) = indices.iter().enumerate().map(ask).unzip();
     let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
-    let answers = pir.answer(&store, &queries).unwrap();
+    let answers = pir.answer(&store, &keys, &queries).unwrap();
     let decode = |((secret, query), answer): ((_, &&[u8]), &Vec<u8>)| {
         assert_eq!((query.len(), answer.len()), (pir.sizes().query, pir.sizes().answer));
-        pir.decode(&(), secret, answer).unwrap()
+        pir.decode(&secret, answer).unwrap()
     };
     secrets.into_iter().zip(&queries).zip(&answers).map(decode).collect()
 }
@@ -150,33 +152,76 @@ fn plans_are_those_of_the_design() {
 fn messages_are_as_long_as_the_page_says() {
     let (fast, seed) = ((Scheme::Bgv, Preset::Fast), (Scheme::Bgv, Preset::Seed));
     let page = [
-        (fast, 1000, 2, 12_816, 6_147),
-        (fast, 10_000, 2, 64_016, 6_147),
-        (fast, 10_000, 256, 384_016, 18_944),
-        (fast, 1 << 18, 288, 435_216, 18_944),
-        (seed, 1000, 2, 51_216, 48_128),
-        (seed, 10_000, 2, 102_416, 48_128),
-        (seed, 10_000, 256, 2_560_016, 48_128),
-        (CKKS, 1000, 8, 102_416, 102_400),
-        (CKKS, 10_000, 8, 307_216, 102_400),
-        (CKKS, 10_000, 256, 1_945_616, 102_400),
+        (fast, 1000, 2, 0, 12_816, 6_147),
+        (fast, 10_000, 2, 0, 64_016, 6_147),
+        (fast, 10_000, 256, 358_416, 25_616, 18_944),
+        (fast, 1 << 18, 288, 409_616, 25_616, 18_944),
+        (seed, 1000, 2, 0, 51_216, 48_128),
+        (seed, 10_000, 2, 0, 102_416, 48_128),
+        (seed, 10_000, 256, 2_457_616, 102_416, 48_128),
+        (CKKS, 1000, 8, 0, 102_416, 102_400),
+        (CKKS, 10_000, 8, 0, 307_216, 102_400),
+        (CKKS, 10_000, 256, 1_843_216, 102_416, 102_400),
     ];
-    for (kind, rows, width, query, answer) in page {
-        let sizes = open(kind, rows, width).unwrap().sizes();
-        assert_eq!((sizes.query, sizes.answer), (query, answer), "{kind:?}, {rows} x {width}");
+    for (kind, rows, width, keys, query, answer) in page {
+        let pir = open(kind, rows, width).unwrap();
+        let sizes = pir.sizes();
+        assert_eq!((pir.keys_bytes(), sizes.query, sizes.answer), (keys, query, answer), "{kind:?}, {rows} x {width}");
     }
 }
 
 #[test]
 fn real_numbers_come_back_to_seven_decimals() {
-    for (rows, width) in [(1, 8), (100, 8), (10_000, 8), (1000, 256), (2, 65536)] {
+    // The last two expand their queries.
+    for (rows, width) in [(1, 8), (100, 8), (10_000, 8), (1000, 256), (2, 65536), (7, 65536), (2000, 256)] {
         let table = Reals(Table { rows, width });
         let indices = [0, rows / 2, rows - 1];
         for (index, row) in indices.iter().zip(fetch(CKKS, &table, &indices)) {
             let got = row.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()));
             let error = got.zip(table.row(*index)).map(|(got, x)| (got - x).abs()).fold(0.0, f64::max);
             // Numbers are up to 128, so this is nine digits of them.
-            assert!(error < 1e-7, "row {index} of {rows}, {width} bytes: {error:e}");
+            assert!(error < OFF, "row {index} of {rows}, {width} bytes: {error:e}");
+        }
+    }
+}
+
+/// As many primes as seven decimals need, up to the largest table. A row of equal numbers, the largest, has the most noise.
+#[test]
+fn the_bound_of_real_numbers_holds_for_every_size() {
+    let limbs = |rows, width| Shape::new(Scheme::Ckks, Preset::Seed, rows, width).unwrap().limbs;
+    assert_eq!([limbs(100, 8), limbs(10_000, 8), limbs(10_000, 256), limbs(10_000, 8192)], [2, 2, 2, 3]);
+    for rows in [1, 5 * 4096, 6 * 4096, 64 * 4096, 65 * 4096, 4096 * 4096] {
+        assert!(Shape::new(Scheme::Ckks, Preset::Seed, rows, 16).unwrap().fails() <= -40.0, "{rows}");
+    }
+    struct Largest;
+    impl Records for Largest {
+        fn len(&self) -> u64 {
+            65
+        }
+        fn width(&self) -> usize {
+            65536
+        }
+        fn read(&self, _: u64, out: &mut [u8]) {
+            out.chunks_exact_mut(8).for_each(|real| real.copy_from_slice(&LARGEST_REAL.to_le_bytes()));
+        }
+    }
+    for row in fetch(CKKS, &Largest, &[64]) {
+        let got = row.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()));
+        let error = got.map(|got| (got - LARGEST_REAL).abs()).fold(0.0, f64::max);
+        assert!(error < OFF, "{error:e}");
+    }
+}
+
+/// The quotient without a division is the quotient.
+#[test]
+fn records_have_their_places() {
+    for (rows, width) in [(10_000, 256), (1 << 18, 288), (3, 65536), (1 << 20, 1), (4_099, 7)] {
+        let shape = Shape::new(Scheme::Bfv, Preset::Fast, rows, width).unwrap();
+        let per_block = shape.per_block as u64;
+        let edges = (0..rows.div_ceil(per_block)).flat_map(|block| [block * per_block, (block + 1) * per_block - 1]);
+        for row in edges.filter(|&row| row < rows) {
+            let expected = ((row / per_block) as usize, (row % per_block) as usize * shape.words);
+            assert_eq!(shape.place(row), expected, "row {row} of {rows}");
         }
     }
 }
@@ -206,11 +251,14 @@ fn two_queries_for_one_record_differ_and_have_one_length() {
     for kind in exact().chain([CKKS]) {
         for (rows, width) in [(100, 8), (81, 2048), (150, 2048)] {
             let (pir, rng) = (open(kind, rows, width).unwrap(), &mut rng(1));
-            let [(_, one), (_, two), (_, other)] = [5, 5, 80].map(|index| pir.query(&(), index, rng).unwrap());
+            let (session, keys) = pir.session(rng);
+            let [(_, one), (_, two), (_, other)] = [5, 5, 80].map(|index| pir.query(&session, index, rng).unwrap());
             assert!(one.len() == two.len() && one.len() == other.len());
-            // Not the seed, and no polynomial: a fresh secret hides each.
-            let differ = one.iter().zip(&two).filter(|(a, b)| a != b).count();
-            assert!(differ > one.len() * 9 / 10, "{kind:?}: {differ} of {} bytes", one.len());
+            // Not the seed, and no polynomial. Nor the keys of another session: their secret is another one.
+            for (one, two) in [(one, two), (keys, pir.session(rng).1)] {
+                let differ = one.iter().zip(&two).filter(|(a, b)| a != b).count();
+                assert!(differ >= one.len() * 9 / 10, "{kind:?}: {differ} of {} bytes", one.len());
+            }
         }
     }
 }
@@ -233,16 +281,21 @@ impl Records for Zeros {
     }
 }
 
-/// An answer to one query is nothing under the secret of another: secrets are fresh.
+/// An answer to one query is nothing under the secret of another, where queries need no keys; else of another session.
 #[test]
-fn every_query_has_its_own_secret() {
-    let table = Table { rows: 100, width: 8 };
-    let (pir, rng) = (open((Scheme::Bfv, Preset::Fast), 100, 8).unwrap(), &mut rng(2));
-    let store = pir.store(&table).unwrap();
-    let (_, query) = pir.query(&(), 7, rng).unwrap();
-    let (secret, _) = pir.query(&(), 7, rng).unwrap();
-    let answer = pir.answer(&store, &[&query]).unwrap().remove(0);
-    assert_ne!(pir.decode(&(), secret, &answer).unwrap(), table.record(7));
+fn secrets_are_fresh() {
+    for (rows, width) in [(100, 8), (81, 2049)] {
+        let table = Table { rows, width };
+        let (pir, rng) = (open((Scheme::Bfv, Preset::Fast), rows, width).unwrap(), &mut rng(2));
+        let store = pir.store(&table).unwrap();
+        let (session, keys) = pir.session(rng);
+        let (own, query) = pir.query(&session, 7, rng).unwrap();
+        let next = if keys.is_empty() { session } else { pir.session(rng).0 };
+        let (secret, _) = pir.query(&next, 7, rng).unwrap();
+        let answer = pir.answer(&store, &pir.take_keys(&keys).unwrap(), &[&query]).unwrap().remove(0);
+        assert_eq!(pir.decode(&own, &answer).unwrap(), table.record(7));
+        assert_ne!(pir.decode(&secret, &answer).unwrap(), table.record(7));
+    }
 }
 
 #[test]
@@ -251,10 +304,20 @@ fn hostile_messages_are_refused_or_harmless() {
         for (rows, width) in [(100, 8), (81, 2048), (150, 2048)] {
             let pir = open(kind, rows, width).unwrap();
             let store = pir.store(&Zeros { rows, width }).unwrap();
-            let ask = || pir.query(&(), 5, &mut rng(1)).unwrap();
-            let (secret, query) = ask();
+            let (session, wire) = pir.session(&mut rng(0));
+            let keys = pir.take_keys(&wire).unwrap();
+            let (secret, query) = pir.query(&session, 5, &mut rng(1)).unwrap();
+            // Keys that are cut, grown, or no residues.
+            let none = |bytes: &[u8]| matches!(pir.take_keys(bytes), Err(PirError::Message(_)));
+            assert!(none(&[&wire[..], &[0]].concat()));
+            if !wire.is_empty() {
+                let mut bad = wire.clone();
+                bad[wire.len() - 7..].fill(255);
+                assert!(none(&wire[1..]) && none(&[]) && none(&bad), "{kind:?}");
+            }
             // One bad query in several is refused like one alone.
-            let refused = |bytes: &[u8]| matches!(pir.answer(&store, &[&query, bytes]), Err(PirError::Message(_)));
+            let refused =
+                |bytes: &[u8]| matches!(pir.answer(&store, &keys, &[&query, bytes]), Err(PirError::Message(_)));
             // Cut, empty, grown.
             assert!(refused(&query[1..]) && refused(&[]) && refused(&[&query[..], &[0]].concat()));
             // Residues that are none: the first, the last.
@@ -263,19 +326,18 @@ fn hostile_messages_are_refused_or_harmless() {
                 bad[at].fill(255);
                 assert!(refused(&bad), "{kind:?}");
             }
-            // A transparent ciphertext, b = 0, is one like any other.
-            let zeros = vec![0; query.len()];
-            let answer = pir.answer(&store, &[&zeros]).unwrap().remove(0);
+            // A transparent ciphertext, b = 0, is one like any other, and so is a key.
+            let zeros = pir.take_keys(&vec![0; wire.len()]).unwrap();
+            let answer = pir.answer(&store, &zeros, &[&vec![0; query.len()]]).unwrap().remove(0);
             // Answers of another length are refused, and of other contents they are records of the right length, or refused.
             for bad in [&answer[1..], &[], &[&answer[..], &[0]].concat()] {
-                assert!(matches!(pir.decode(&(), ask().0, bad), Err(PirError::Message(_))));
+                assert!(matches!(pir.decode(&secret, bad), Err(PirError::Message(_))));
             }
-            assert_eq!(pir.decode(&(), ask().0, &answer).unwrap().len(), width);
-            match pir.decode(&(), secret, &vec![255; answer.len()]) {
+            assert_eq!(pir.decode(&secret, &answer).unwrap().len(), width);
+            match pir.decode(&secret, &vec![255; answer.len()]) {
                 Ok(record) => assert_eq!(record.len(), width),
                 Err(why) => assert!(matches!(why, PirError::Message(_))),
             }
-            assert!(matches!(pir.take_hint(&[0]), Err(PirError::Message(_))));
         }
     }
 }
@@ -288,7 +350,8 @@ fn tables_that_cannot_be_served_are_refused_with_a_remedy() {
         }
         assert!(matches!(open(kind, 1 << 40, 8), Err(PirError::Shape(why)) if why.contains("simple-pir")));
         let pir = open(kind, 3, 8).unwrap();
-        assert!(matches!(pir.query(&(), 3, &mut rng(1)), Err(PirError::Shape(_))));
+        let (session, _) = pir.session(&mut rng(1));
+        assert!(matches!(pir.query(&session, 3, &mut rng(1)), Err(PirError::Shape(_))));
         assert!(matches!(pir.store(&Zeros { rows: 4, width: 8 }), Err(PirError::Shape(_))));
     }
 }

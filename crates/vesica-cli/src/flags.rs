@@ -487,17 +487,20 @@ pub enum BenchOf {
 #[derive(Args, Debug)]
 pub struct BenchPir {
     /// The scheme
-    #[arg(long, value_parser = ["simple-pir", "piano", "download"])]
+    #[arg(long, value_parser = ["simple-pir", "piano", "download", "bfv-pir", "bgv-pir", "ckks-pir"])]
     pub protocol: String,
     /// Records of the table
     #[arg(long, value_name = "N", value_parser = number)]
     pub rows: u64,
-    /// Bytes of a record, 1 to 65536
+    /// Bytes of a record, 1 to 65536; for `ckks-pir` a multiple of 8
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub bytes: u32,
     /// Queries that a client is expected to make: the shape of `simple-pir` follows from it
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
     pub queries: u32,
+    /// Which rings `bfv-pir` and `bgv-pir` use
+    #[arg(long, value_name = "NAME", default_value = "fast", value_parser = ["fast", "seed"])]
+    pub preset: String,
 }
 
 /// Write the job file that another program's configuration means.

@@ -43,10 +43,15 @@ const KINDS: &[Kind] = &[
     Kind { protocol: "piano", by: "index", private: "both" },
     Kind { protocol: "piano", by: "key", private: "client" },
     Kind { protocol: "piano", by: "key", private: "both" },
+    Kind { protocol: "bfv-pir", by: "index", private: "client" },
+    Kind { protocol: "bfv-pir", by: "index", private: "both" },
+    Kind { protocol: "bgv-pir", by: "index", private: "client" },
 ];
 
 const BOTH: Kind = Kind { protocol: "piano", by: "key", private: "both" };
 const INDEX: Kind = Kind { protocol: "piano", by: "index", private: "client" };
+const BFV: Kind = Kind { protocol: "bfv-pir", ..INDEX };
+const CKKS: Kind = Kind { protocol: "ckks-pir", ..INDEX };
 
 /// The values of a row: they need quotes, and one row has a value less.
 fn values(row: u32, version: u32) -> String {
@@ -209,7 +214,7 @@ fn every_kind_gives_the_rows_of_the_plain_table() {
 
 #[test]
 fn the_server_sees_a_multiple_of_the_batch() {
-    for kind in [INDEX, BOTH] {
+    for kind in [INDEX, BOTH, BFV] {
         let mut house = House::new(kind);
         house.mine = "batch = 64".to_owned();
         let offer = house.prepare();
@@ -369,7 +374,7 @@ fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
 /// The server chooses how many rows it has. It does not see how a client's row numbers compare with that.
 #[test]
 fn a_row_number_that_is_not_there_looks_like_one_that_is() {
-    for kind in [INDEX, Kind { private: "both", ..INDEX }, Kind { protocol: "simple-pir", ..INDEX }] {
+    for kind in [INDEX, Kind { private: "both", ..INDEX }, Kind { protocol: "simple-pir", ..INDEX }, BFV] {
         let house = House::new(kind);
         let offer = house.prepare();
         let _server = house.serve();
@@ -424,12 +429,88 @@ fn what_cannot_be_is_refused() {
     prepare(&house, &[]).bad(2, &["service.values"]);
     house.kind = Kind { protocol: "download", by: "key", private: "both" };
     prepare(&house, &[]).bad(2, &["ecdh-oprf"]);
-    house.kind = Kind { protocol: "bfv-pir", by: "index", private: "both" };
-    prepare(&house, &[]).bad(2, &["bfv-pir", "piano"]);
+    house.kind = Kind { protocol: "seal-pir", by: "index", private: "both" };
+    prepare(&house, &[]).bad(2, &["seal-pir", "bfv-pir", "piano"]);
+    house.kind = Kind { protocol: "bfv-pir", by: "key", private: "both" };
+    prepare(&house, &[]).bad(2, &["service.by", "bfv-pir", "simple-pir"]);
     drop(server);
     // Two rows with one key and different values.
     house.kind = BOTH;
     house.service = "values = [\"name\", \"score\"]".to_owned();
     house.write("list.csv", &format!("{}3,other,1\n", self::list(ROWS, 1)));
     prepare(&house, &[]).bad(3, &["rows 2 and 301"]);
+}
+
+/// Rows that are so long that a query is one ciphertext, which the server expands with the keys of the session: in one dimension with
+/// the rings of the seed, and in two with the faster ones. The rows come back whatever is in one question together.
+#[test]
+fn queries_that_are_expanded_take_keys_once() {
+    for (preset, protocol) in [("seed", "bgv-pir"), ("fast", "bfv-pir")] {
+        let mut house = House::new(Kind { protocol, ..BFV });
+        house.service += &format!("\nvalue_bytes = 3000\npreset = \"{preset}\"");
+        house.write("list.csv", &list(100, 1));
+        house.write("alice.csv", "id\n99\n0\n42\n42\n7\n8\n");
+        let offer = house.prepare();
+        let server = house.serve();
+        let client = house.client(&offer);
+        house.ask(&client).wait(LONG).good();
+        let want: String = [99, 0, 42, 42, 7, 8].iter().map(|row| format!("{row}{}\n", values(*row, 1))).collect();
+        assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"), "{preset}");
+        // An old table is not asked about a new one.
+        house.write("list.csv", &list(100, 2));
+        house.prepare();
+        server.until("a new state of the store is served");
+        house.ask(&client).wait(LONG).good();
+        assert!(house.read("out.csv").contains("v2"));
+    }
+}
+
+/// Numbers in several columns come back rounded to seven decimals, which those of the table have.
+#[test]
+fn real_numbers_come_back_to_seven_decimals() {
+    // Millionths between -128 and 128.
+    let number = |word: u64| ((word * 7_919 % 256_000_000) as i64 - 128_000_000) as f64 / 1e6;
+    let values = |row: u32| {
+        let row = u64::from(row);
+        format!(",{},{},{}", number(row * 65_537), number(row + 104_729), row as i64 % 257 - 128)
+    };
+    let mut house = House::new(CKKS);
+    house.service = "values = [\"x\", \"y\", \"whole\"]".to_owned();
+    let rows: String = (0..ROWS).map(|row| format!("{row}{}\n", values(row))).collect();
+    house.write("list.csv", &format!("id,x,y,whole\n{rows}"));
+    house.write("alice.csv", "id\n299\n0\n17\n");
+    let offer = house.prepare();
+    let _server = house.serve();
+    let client = house.client(&offer);
+    for _ in 0..2 {
+        house.ask(&client).wait(LONG).good();
+        let want: String = [299, 0, 17].iter().map(|row| format!("{row}{}\n", values(*row))).collect();
+        assert_eq!(house.read("out.csv"), format!("id,x,y,whole\n{want}"));
+    }
+    let report: Value = serde_json::from_str(&house.read("report.json")).unwrap();
+    assert_eq!((&report["chosen"]["protocol"], &report["outcome"]["matched"]), (&"ckks-pir".into(), &3.into()));
+    let prepare = |house: &House| Running::start(vesica().arg("prepare").arg(house.server())).wait(LONG);
+    for bad in ["many", "128.5", "", "NaN"] {
+        house.write("list.csv", &format!("id,x,y,whole\n0,1,2,3\n1,2,{bad},4\n"));
+        prepare(&house).bad(2, &["row 2", "\"y\"", "bfv-pir"]);
+    }
+    house.kind = Kind { private: "both", ..CKKS };
+    prepare(&house).bad(2, &["service.private", "bfv-pir"]);
+}
+
+#[test]
+fn the_plan_shows_every_scheme_that_serves_the_table() {
+    let house = House::new(BFV);
+    let planned = |house: &House| {
+        let args = [vec!["plan", house.server().to_str().unwrap(), "--queries", "10", "--mbit", "100"]].concat();
+        run(&args).good().stdout
+    };
+    let text = planned(&house);
+    for scheme in ["simple-pir", "piano", "download", "* bfv-pir", "bgv-pir"] {
+        assert!(text.contains(scheme), "{scheme}: {text}");
+    }
+    assert!(!text.contains("ckks-pir"), "{text}");
+    // By key there is no choice of schemes that look rows up by number.
+    let text = planned(&House::new(BOTH));
+    assert!(text.contains("* piano") && !text.contains("bfv-pir"), "{text}");
 }

@@ -189,6 +189,7 @@ fn server(
         by: By::Key,
         private: Private::Both,
         accept: Vec::new(),
+        preset: vesica_spec::service::Preset::default(),
         expected_queries: vesica_spec::service::default_expected(),
         curve: CurveName::FourQ,
         values: Vec::new(),

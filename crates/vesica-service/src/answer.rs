@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::offer::Offer;
 use crate::prepare::Opened;
 use crate::retrieve::records_a_row;
+use crate::retrieve::sessions::Room;
 use crate::stock::Stock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +41,8 @@ pub struct Answers {
     goodbyes: AtomicU64,
     /// For each client's windows of Piano: how many queries of it were answered. Kept while the server runs.
     windows: Mutex<BTreeMap<String, BTreeMap<[u8; 16], u64>>>,
+    /// The memory of clients' keys.
+    keys: Room,
 }
 
 /// Windows of one client that are remembered.
@@ -71,13 +74,28 @@ impl Answers {
         audit: Audit,
         metrics: Arc<Metrics>,
         workers: usize,
+        memory: u64,
     ) -> Self {
         metrics.set_store(stock.parts(), stock.len());
         let (stock, guests) = (RwLock::new(stock), RwLock::default());
         let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
         let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
-        let windows = Mutex::default();
-        Self { function, offer, stock, guests, budget, audit, metrics, at_work, goodbyes, gate, refusals, windows }
+        let (windows, keys) = (Mutex::default(), Room::new(memory));
+        Self {
+            function,
+            offer,
+            stock,
+            guests,
+            budget,
+            audit,
+            metrics,
+            at_work,
+            goodbyes,
+            gate,
+            refusals,
+            windows,
+            keys,
+        }
     }
 
     /// From now on these may ask.
@@ -309,6 +327,11 @@ impl Talk<'_> {
         if let Some(why) = desk.refusal(epoch) {
             return self.refuse(ch, 0, &why);
         }
+        // Before anything is counted: it may come again, and loses nothing.
+        let answers = self.answers;
+        let Some(_room) = answers.keys.take(desk.keys_bytes() as u64) else {
+            return self.refuse(ch, 0, "other clients' keys take all of the server's memory now; ask again later");
+        };
         let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
         let keys = queries.div_ceil(records_a_row(by));
         if self.answers.function.is_some() {

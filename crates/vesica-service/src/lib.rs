@@ -31,7 +31,7 @@ pub use fetch::{Brought, fetch};
 pub use look::{check_client, check_server, plan_client, plan_server};
 pub use offer::{Offer, spelled};
 pub use prepare::{Change, Prepared, Product, prepare};
-pub use retrieve::bench::{Cell, pir as bench_pir};
+pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::Made;
 pub use serve::serve;
 pub use vesica_store::Built;

@@ -180,6 +180,7 @@ mod tests {
             by: By::Key,
             private: Private::Both,
             accept: Vec::new(),
+            preset: vesica_spec::service::Preset::default(),
             expected_queries: vesica_spec::service::default_expected(),
             curve: CurveName::Ristretto255,
             values: vec!["name".into()],

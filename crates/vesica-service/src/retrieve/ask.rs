@@ -1,10 +1,11 @@
 //! Looks rows up: from a client's table to its rows that were found, with their values.
 
 use super::copy::{self, Copied, With};
+use super::epoch::CHUNK;
 use super::reveals;
 use super::scheme::Scheme;
 use super::window::Kept;
-use super::{digest_of_index, input, records_a_row, unpad};
+use super::{digest_of_index, input, reals, records_a_row, unpad};
 use crate::ask::{Facts, Looked, Nothing, function, local, request, rules, sink, target, widened};
 use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES};
@@ -233,6 +234,7 @@ fn retrieve(
     let rows = copied.epoch.rows;
     let absent = wants.replace_absent(rows, &mut rng()?);
     let lookups = wants.padded(plan.batch);
+    room_for_answers(plan, &copied, lookups)?;
     let outputs = match private {
         Private::Client => wants.digests.clone(),
         Private::Both => clock.phase("ask", "keys", Some(lookups), || {
@@ -259,6 +261,19 @@ fn retrieve(
         counter.end()?;
     }
     Ok(Answered { copied, wants, absent, outputs, records, lookups })
+}
+
+/// Fails if the answers to so many lookups do not fit in memory: they are decoded when the server has gone.
+fn room_for_answers(plan: &AskPlan, copied: &Copied, lookups: u64) -> Result<(), Error> {
+    let Scheme::Linear(linear) = Scheme::new(copied.offer.protocol, &copied.epoch)? else { return Ok(()) };
+    let bytes = lookups * records_a_row(plan.by) * linear.sizes().answer as u64;
+    if bytes > plan.memory {
+        let most = plan.memory;
+        return Err(Error::Setup(format!(
+            "mine.memory: the answers to {lookups} lookups have {bytes} bytes, and {most} are allowed; give it more, or ask for fewer rows at a time"
+        )));
+    }
+    Ok(())
 }
 
 /// The function at each want, and at random ones up to `lookups`.
@@ -304,6 +319,12 @@ fn fetch(
                 0 => None,
                 _ => Some(counter.retrieve(name, part.len() as u64)?),
             };
+            let keys = reader.session(&mut rng);
+            for piece in keys.chunks(CHUNK) {
+                if let Some(ch) = &mut ch {
+                    ch.send(piece)?;
+                }
+            }
             for round in part.chunks(scheme.together() as usize) {
                 ctl.check()?;
                 let mut wire = Vec::with_capacity(round.len() * sizes.query);
@@ -438,14 +459,17 @@ fn found(copied: &Copied, outputs: &[[u8; 32]], records: &[Option<Vec<u8>>]) -> 
     let retrieval = copied.offer.retrieval;
     let (by, private) = retrieval.map(|retrieval| (retrieval.by, retrieval.private)).unwrap_or_default();
     let salt = copied.epoch.salt();
-    let unreadable = || Error::Sent("the values of a row that cannot be read".into());
+    let unreadable = || Error::Sent("a row that is not the one that was asked for, or is damaged".into());
     let open = |output: &[u8; 32], body: &[u8]| -> Result<Vec<Option<String>>, Error> {
         if copied.offer.values.is_empty() {
             return Ok(Vec::new());
         }
+        if copied.offer.protocol == ServiceProtocol::CkksPir {
+            return reals::decode(&salt, output, body, copied.offer.values.len()).ok_or_else(unreadable);
+        }
         let value = match private {
             Private::Both => vesica_store::open_value(output, &salt, body),
-            Private::Client => unpad(body).map(<[u8]>::to_vec),
+            Private::Client => unpad(&salt, output, body).map(<[u8]>::to_vec),
         };
         values::decode(&value.ok_or_else(unreadable)?, copied.offer.values.len())
     };

@@ -9,8 +9,9 @@ use vesica_job::Control;
 use vesica_job::rooms::Clock;
 use vesica_pir::Flat;
 use vesica_pir::piano::Builder;
+use vesica_pir::rlwe::{LARGEST_REAL, OFF};
 use vesica_session::SessionRng;
-use vesica_spec::service::{By, Private, Service, ServiceProtocol};
+use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
 
 /// One measurement. Times are medians of several queries, and each answer is compared with the table.
 #[derive(Serialize, Debug)]
@@ -27,6 +28,8 @@ pub struct Cell {
     pub hint_bytes: u64,
     /// Bytes that stream to the client once: the hint, or the table.
     pub stream_bytes: u64,
+    /// Bytes of the keys that the client sends before its first query.
+    pub keys_bytes: usize,
     /// Bytes of a query.
     pub up_bytes: usize,
     /// Bytes of an answer.
@@ -50,24 +53,36 @@ pub struct Cell {
 /// Queries that are measured.
 const QUERIES: usize = 15;
 
-/// Measures `protocol` on `rows` random records of `bytes` bytes. `expected` is how many queries a client is to make, from which the shape
-/// of `simple-pir` follows.
+/// What is measured beside the table's sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// How many queries a client is to make: the shape of `simple-pir` follows from it.
+    pub expected: u32,
+    /// Which rings `bfv-pir` and `bgv-pir` use.
+    pub preset: Preset,
+}
+
+/// Measures `protocol` on `rows` random records of `bytes` bytes, which for `ckks-pir` are real numbers of eight bytes.
 ///
 /// # Errors
 /// If the scheme does not serve such a table, or gives a wrong record.
-pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, expected: u32, ctl: &Control) -> Result<Cell, Error> {
+pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> Result<Cell, Error> {
+    let Choice { expected, preset } = choice;
     let mut clock = Clock::start(ctl);
     let mut rng =
         SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
     let epoch = Epoch::new(
         &crate::offer::Offer::new(&service(protocol, expected), 0, Some(bytes), 0, &[]),
         1,
-        Shape { rows, records: rows, width: bytes as usize, seed: rng.bytes(), salt: rng.bytes(), expected },
+        Shape { rows, records: rows, width: bytes as usize, seed: rng.bytes(), salt: rng.bytes(), expected, preset },
     );
     let scheme = Scheme::new(protocol, &epoch)?;
     let size = usize::try_from(rows * u64::from(bytes)).map_err(|_| Error::Setup("the table is too large".into()))?;
     let mut table = vec![0; size];
     rng.fill(&mut table);
+    if protocol == ServiceProtocol::CkksPir {
+        table.chunks_exact_mut(8).for_each(real);
+    }
     let flat = Flat::new(&table, bytes as usize)?;
     let sizes = scheme.sizes();
     let mut times = Times::default();
@@ -80,18 +95,19 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, expected: u32, ctl:
             (prepare_s, hint_bytes, stream_bytes) =
                 (start.elapsed().as_secs_f64(), hint.len() as u64, hint.len() as u64);
             let mut reads = linear.read(&hint)?;
+            let keys = reads.session(&mut rng);
             for turn in 0..QUERIES {
                 let index = pick(rows, turn, &mut rng);
                 let query = times.query(|| reads.query(index, &mut rng))?;
-                let answer = times.answer(|| serves.answer(&[&query]))?.concat();
+                let answer = times.answer(|| serves.answer(&keys, &[&query]))?.concat();
                 let record = times.decode(|| reads.decode(&answer))?;
-                compare(flat, index, &record)?;
+                compare(protocol, flat, index, &record)?;
             }
             for _ in 0..QUERIES.div_ceil(4).min(3) {
                 let queries = (0..4).map(|_| reads.query(0, &mut rng)).collect::<Result<Vec<_>, _>>()?;
                 let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
-                for answer in times.of_four(|| serves.answer(&queries))? {
-                    compare(flat, 0, &reads.decode(&answer)?)?;
+                for answer in times.of_four(|| serves.answer(&keys, &queries))? {
+                    compare(protocol, flat, 0, &reads.decode(&answer)?)?;
                 }
             }
         }
@@ -107,7 +123,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, expected: u32, ctl:
                 let intent = times.query(|| window.intend(index, &mut rng))?;
                 let answer = times.answer(|| piano.answer(flat, intent.query()))?;
                 times.decode(|| window.settle(&intent, &answer))?;
-                compare(flat, index, window.known(index).unwrap_or_default())?;
+                compare(protocol, flat, index, window.known(index).unwrap_or_default())?;
             }
         }
     }
@@ -120,6 +136,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, expected: u32, ctl:
         prepare_s,
         hint_bytes,
         stream_bytes,
+        keys_bytes: scheme.keys_bytes(),
         up_bytes: sizes.query,
         down_bytes: sizes.answer,
         query_ms: median(times.query),
@@ -140,6 +157,7 @@ fn service(protocol: ServiceProtocol, expected_queries: u32) -> Service {
         by: By::Index,
         private: Private::Client,
         accept: Vec::new(),
+        preset: Preset::default(),
         expected_queries,
         curve: vesica_spec::CurveName::Ristretto255,
         values: vec!["value".to_owned()],
@@ -160,8 +178,23 @@ fn pick(rows: u64, turn: usize, rng: &mut SessionRng) -> u64 {
     }
 }
 
-fn compare(table: Flat<'_>, index: u64, record: &[u8]) -> Result<(), Error> {
-    if table.record(index) == record {
+/// Makes a real number from -128 to 128 of eight random bytes.
+fn real(eight: &mut [u8]) {
+    let bits = u32::from_le_bytes(std::array::from_fn(|i| eight[i]));
+    eight.copy_from_slice(&((f64::from(bits) / f64::from(u32::MAX) * 2.0 - 1.0) * LARGEST_REAL).to_le_bytes());
+}
+
+fn compare(protocol: ServiceProtocol, table: Flat<'_>, index: u64, record: &[u8]) -> Result<(), Error> {
+    let number = |eight: &[u8]| f64::from_le_bytes(std::array::from_fn(|i| eight[i]));
+    let near = |(a, b): (&[u8], &[u8])| (number(a) - number(b)).abs() <= OFF;
+    let wanted = table.record(index);
+    let is_right = match protocol {
+        ServiceProtocol::CkksPir => {
+            wanted.len() == record.len() && wanted.chunks_exact(8).zip(record.chunks_exact(8)).all(near)
+        }
+        _ => wanted == record,
+    };
+    if is_right {
         return Ok(());
     }
     Err(vesica_session::Error::Bug(format!("record {index} was retrieved wrongly")).into())
@@ -212,13 +245,16 @@ mod tests {
 
     #[test]
     fn every_scheme_is_measured_and_compared_with_its_table() {
-        for protocol in [ServiceProtocol::Download, ServiceProtocol::Piano, ServiceProtocol::SimplePir] {
-            let cell = pir(protocol, 1000, 16, 10, &Control::new(())).unwrap();
+        let choice = Choice { expected: 10, preset: Preset::Fast };
+        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, Piano, SimplePir};
+        for protocol in [Download, Piano, SimplePir, BfvPir, BgvPir, CkksPir] {
+            let cell = pir(protocol, 1000, 16, choice, &Control::new(())).unwrap();
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
-            assert_eq!(cell.gb_a_second.is_some(), protocol == ServiceProtocol::SimplePir);
+            assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
         }
-        assert!(pir(ServiceProtocol::EcdhOprf, 10, 1, 1, &Control::new(())).is_err());
-        assert!(pir(ServiceProtocol::Piano, 0, 1, 1, &Control::new(())).is_err());
+        assert!(pir(ServiceProtocol::EcdhOprf, 10, 1, choice, &Control::new(())).is_err());
+        assert!(pir(Piano, 0, 1, choice, &Control::new(())).is_err());
+        assert!(pir(CkksPir, 10, 12, choice, &Control::new(())).is_err());
     }
 }

@@ -63,6 +63,10 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
         )));
     }
     let (with, bytes, is_new) = match &scheme {
+        Scheme::Linear(linear) if epoch.copy == 0 => {
+            let before = Epoch::load(&offer, &plan.cache).ok();
+            (With::Reader(linear.read(&[])?), 0, before.as_ref() != Some(&epoch))
+        }
         Scheme::Linear(linear) => {
             let (hint, bytes) = hint(plan, counter, &epoch, ctl)?;
             (With::Reader(linear.read(&hint)?), bytes, bytes > 0)

@@ -46,6 +46,9 @@ impl Desk {
         let copy_path = folder.join(hint_name(epoch.number));
         let (hint, serves) = match &scheme {
             Scheme::Linear(linear) if linear.sizes().query == 0 => (Vec::new(), None),
+            Scheme::Linear(linear) if linear.sizes().hint == 0 => {
+                (Vec::new(), Some(linear.serve(flat).map_err(shape)?))
+            }
             Scheme::Linear(linear) => (read(copy_path.clone())?, Some(linear.serve(flat).map_err(shape)?)),
             Scheme::Piano(_) => (Vec::new(), None),
         };
@@ -98,18 +101,27 @@ impl Desk {
         self.scheme.sizes().query > 0
     }
 
+    /// Bytes of the keys that a client sends before the queries of a question.
+    pub fn keys_bytes(&self) -> usize {
+        self.scheme.keys_bytes()
+    }
+
     /// Whether clients have windows that are used up query by query.
     pub fn has_windows(&self) -> bool {
         matches!(self.scheme, Scheme::Piano(_))
     }
 
-    /// Answers so many queries, round by round. `turn` is called for each round that came, with how many queries it has, and what it
+    /// Answers so many queries, round by round, after the keys that the scheme has. `turn` is called for each round that came, with how many queries it has, and what it
     /// returns is held while it is worked on.
     ///
     /// # Errors
     /// Those of the channel; the client's, if it sends no queries.
     pub fn answer<T>(&self, queries: u64, ch: &mut dyn Channel, mut turn: impl FnMut(u64) -> T) -> Result<(), Error> {
         let sizes = self.scheme.sizes();
+        let mut keys = Vec::with_capacity(self.keys_bytes());
+        while keys.len() < self.keys_bytes() {
+            keys.extend(ch.recv_exact((self.keys_bytes() - keys.len()).min(CHUNK))?);
+        }
         let mut left = queries;
         while left > 0 {
             let round = left.min(self.scheme.together()) as usize;
@@ -120,11 +132,11 @@ impl Desk {
             let answers = match (&self.scheme, &self.serves) {
                 (Scheme::Piano(piano), _) => Flat::new(&self.table, self.epoch.width as usize)
                     .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect()),
-                (_, Some(serves)) => serves.answer(&asked),
+                (_, Some(serves)) => serves.answer(&keys, &asked),
                 _ => Err(vesica_pir::PirError::Message("a query to a table that is downloaded".into())),
             };
             drop(turn);
-            // What is refused depends on the query's bytes alone.
+            // What is refused depends on the bytes of keys and queries alone.
             let answers = answers.map_err(|_| ch.accuse(Misbehaviour::Malformed("query")))?;
             ch.send(&answers.concat())?;
         }
@@ -145,21 +157,24 @@ pub fn hint_name(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::epoch::{Shape, copy_bytes};
+    use super::super::{body_bytes, digest_of_index, pad, unpad};
     use super::*;
     use crate::offer::hex;
+    use vesica_session::SessionRng;
     use vesica_spec::service::{By, Private, Service, ServiceProtocol};
     use vesica_testkit::two;
 
     const ROWS: u64 = 40;
     const VALUE: u32 = 20;
 
-    fn offer(protocol: ServiceProtocol) -> Offer {
+    fn offer(protocol: ServiceProtocol, value: u32) -> Offer {
         let service = Service {
             id: "list".into(),
             protocol,
             by: By::Index,
             private: Private::Client,
             accept: Vec::new(),
+            preset: vesica_spec::service::Preset::Fast,
             expected_queries: 10,
             curve: vesica_spec::CurveName::Ristretto255,
             values: vec!["name".into()],
@@ -169,20 +184,40 @@ mod tests {
             rules: vesica_spec::Rules::default(),
             insecure: true,
         };
-        Offer::new(&service, 0, Some(VALUE), 0, &[])
+        Offer::new(&service, 0, Some(value), 0, &[])
     }
 
     /// A folder with an epoch in it.
     fn house(protocol: ServiceProtocol) -> (tempfile::TempDir, Offer, Epoch) {
-        let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol));
-        let width = super::super::body_bytes(&offer);
-        let table: Vec<u8> = (0..ROWS as usize * width).map(|i| (i * 7) as u8).collect();
-        let shape = Shape { rows: ROWS, records: ROWS, width, seed: [1; 32], salt: [2; 32], expected: 10 };
+        house_of(protocol, VALUE)
+    }
+
+    /// The value of a row.
+    fn value(row: u64, length: u32) -> Vec<u8> {
+        (0..u64::from(length)).map(|i| (i * 7 + row) as u8).collect()
+    }
+
+    /// The same with values of so many bytes.
+    fn house_of(protocol: ServiceProtocol, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
+        let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol, length));
+        let (width, mut table) = (body_bytes(&offer), Vec::new());
+        for row in 0..ROWS {
+            assert!(pad(&[2; 32], &digest_of_index(row), &value(row, length), length as usize, &mut table));
+        }
+        let shape = Shape {
+            rows: ROWS,
+            records: ROWS,
+            width,
+            seed: [1; 32],
+            salt: [2; 32],
+            expected: 10,
+            preset: Default::default(),
+        };
         let mut epoch = Epoch::new(&offer, 1, shape);
         let scheme = Scheme::new(protocol, &epoch).unwrap();
         epoch.copy = copy_bytes(&scheme, &epoch);
         let hint = match &scheme {
-            Scheme::Linear(linear) if linear.sizes().query > 0 => {
+            Scheme::Linear(linear) if linear.sizes().hint > 0 && linear.sizes().query > 0 => {
                 linear.serve(Flat::new(&table, width).unwrap()).unwrap().hint().unwrap()
             }
             _ => Vec::new(),
@@ -195,7 +230,8 @@ mod tests {
         (dir, offer, epoch)
     }
 
-    const ASKING: [ServiceProtocol; 2] = [ServiceProtocol::Piano, ServiceProtocol::SimplePir];
+    const ASKING: [ServiceProtocol; 4] =
+        [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::BfvPir, ServiceProtocol::BgvPir];
 
     #[test]
     fn a_query_that_is_none_is_the_clients_fault() {
@@ -216,8 +252,88 @@ mod tests {
                 |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
                 |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
             );
-            if protocol == ServiceProtocol::SimplePir {
+            if protocol != ServiceProtocol::Piano {
                 assert!(answered.unwrap_err().to_string().contains("alice"));
+            }
+        }
+    }
+
+    /// Values that are so long that queries are expanded, which takes keys.
+    const LONG: u32 = 2036;
+
+    #[test]
+    fn keys_that_are_none_are_the_clients_fault() {
+        for protocol in [ServiceProtocol::BfvPir, ServiceProtocol::BgvPir] {
+            let (dir, offer, epoch) = house_of(protocol, LONG);
+            let desk = Desk::open(dir.path(), &offer).unwrap();
+            let scheme = Scheme::new(protocol, &epoch).unwrap();
+            let (keys, query) = (scheme.keys_bytes(), scheme.sizes().query);
+            assert!(keys > 0 && keys < CHUNK);
+            // Too few bytes, too many, and residues that are none, in the keys or in the query.
+            let mut late = vec![0; query];
+            late[query - 7..].fill(0xff);
+            for [first, second] in [
+                [vec![0; keys - 1], vec![0; query]],
+                [vec![0; keys + 1], vec![0; query]],
+                [vec![0xff; keys], vec![0; query]],
+                [vec![0; keys], late],
+                [vec![0; query], vec![0; keys]],
+            ] {
+                let (_, answered) = two(
+                    |lines, _| {
+                        let ch = lines.peer().unwrap();
+                        ch.send(&first).unwrap();
+                        drop(ch.send(&second));
+                    },
+                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
+                );
+                let error = answered.unwrap_err();
+                assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
+                assert!(error.to_string().contains("alice"), "{protocol:?}: {error}");
+            }
+        }
+    }
+
+    /// What the server answers from another table or epoch, or computes wrongly, is no row that was asked for. The client finds that when
+    /// it has the record, and so when the server has gone.
+    #[test]
+    fn a_wrong_answer_is_told_by_the_tag() {
+        let mut rng = SessionRng::from_os().unwrap();
+        for (protocol, length) in [
+            (ServiceProtocol::SimplePir, VALUE),
+            (ServiceProtocol::BfvPir, VALUE),
+            (ServiceProtocol::BgvPir, VALUE),
+            (ServiceProtocol::BfvPir, LONG),
+        ] {
+            let (dir, offer, epoch) = house_of(protocol, length);
+            let Scheme::Linear(linear) = Scheme::new(protocol, &epoch).unwrap() else { panic!("{protocol:?}") };
+            let (width, table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
+            let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
+            // The rows of another epoch, and the same rows in other places.
+            let mut other = Vec::new();
+            for row in 0..ROWS {
+                pad(&[3; 32], &digest_of_index(row), &value(row, length), length as usize, &mut other);
+            }
+            let moved = [&table[width..], &table[..width]].concat();
+            let mut ask = |table: &[u8], flip: Option<usize>| {
+                let mut reads = linear.read(&hint).unwrap();
+                let keys = reads.session(&mut rng);
+                let query = reads.query(7, &mut rng).unwrap();
+                let serves = linear.serve(Flat::new(table, width).unwrap()).unwrap();
+                let mut answer = serves.answer(&keys, &[&query]).unwrap().remove(0);
+                if let Some(at) = flip {
+                    // All of a coefficient's high bits are in some of these bytes.
+                    answer[at..at + 8].iter_mut().for_each(|byte| *byte ^= 0xff);
+                }
+                let record = reads.decode(&answer).unwrap();
+                unpad(&epoch.salt(), &digest_of_index(7), &record).map(<[u8]>::to_vec)
+            };
+            assert_eq!(ask(&table, None), Some(value(7, length)), "{protocol:?}");
+            assert_eq!(ask(&other, None), None, "{protocol:?}");
+            assert_eq!(ask(&moved, None), None, "{protocol:?}");
+            // In an answer by polynomials the uniform half stands last, and every coefficient of it counts.
+            if protocol != ServiceProtocol::SimplePir {
+                assert_eq!(ask(&table, Some(linear.sizes().answer - 9)), None, "{protocol:?}");
             }
         }
     }
@@ -253,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_file_that_changed_is_not_served() {
-        for protocol in [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::Download] {
+        for protocol in ASKING.into_iter().chain([ServiceProtocol::Download]) {
             let (dir, offer, _) = house(protocol);
             let name = if protocol == ServiceProtocol::SimplePir { hint_name(1) } else { table_name(1) };
             let path = dir.path().join(name);
@@ -269,7 +385,7 @@ mod tests {
     /// What a server says of an epoch is taken only if its numbers agree: nothing is as large as a server wants it.
     #[test]
     fn an_epoch_that_cannot_be_is_refused() {
-        for protocol in [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::Download] {
+        for protocol in ASKING.into_iter().chain([ServiceProtocol::Download]) {
             let (_dir, offer, epoch) = house(protocol);
             let text = String::from_utf8(epoch.encode()).unwrap();
             assert_eq!(Epoch::decode(&offer, text.as_bytes()).unwrap(), epoch);
@@ -277,20 +393,20 @@ mod tests {
                 ("\"rows\":40", "\"rows\":41"),
                 ("\"records\":40", "\"records\":0"),
                 ("\"records\":40", "\"records\":18446744073709551615"),
-                ("\"width\":24", "\"width\":25"),
+                ("\"width\":32", "\"width\":33"),
                 ("\"copy\":", "\"copy\":1"),
                 ("\"expected\":10", "\"expected\":0"),
                 ("\"seed\":\"01", "\"seed\":\"0"),
                 ("\"salt\":\"02", "\"salt\":\"zz"),
                 ("\"sums\":\"", "\"sums\":\"0"),
-                ("\"version\":2", "\"version\":1"),
+                ("\"version\":3", "\"version\":2"),
                 ("{", "{ "),
             ] {
                 let bad = text.replacen(from, to, 1);
                 assert_ne!(bad, text, "{from}");
                 assert!(Epoch::decode(&offer, bad.as_bytes()).is_err(), "{protocol:?}: {to}");
             }
-            let other = self::offer(ServiceProtocol::EcdhOprf);
+            let other = self::offer(ServiceProtocol::EcdhOprf, VALUE);
             assert!(Epoch::decode(&other, text.as_bytes()).is_err());
             assert!(Epoch::decode(&offer, &[b' '; 10_000]).is_err() && Epoch::decode(&offer, &[]).is_err());
         }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use vesica_pir::Scatter;
 use vesica_pir::bucket::Buckets;
-use vesica_spec::service::{By, ServiceProtocol};
+use vesica_spec::service::{By, Preset, ServiceProtocol};
 
 /// The name of the document in a folder.
 pub const NAME: &str = "epoch.json";
 
-/// 1 had no salt in the inputs of the function.
-const VERSION: u32 = 2;
+/// 1 had no salt in the inputs of the function, and 2 no tags before values that are not sealed.
+const VERSION: u32 = 3;
 
 /// The longest document, in bytes.
 const MOST_BYTES: usize = 4 << 10;
@@ -46,11 +46,14 @@ pub struct Epoch {
     pub salt: String,
     /// How many rows a client is expected to look up: the shape of `simple-pir` follows from it.
     pub expected: u32,
+    /// Which rings `bfv-pir` and `bgv-pir` use.
+    #[serde(default, skip_serializing_if = "Preset::is_fast")]
+    pub preset: Preset,
     /// How many seeds of the matrix of `simple-pir` were drawn before this one, because their hints were rounded badly.
     pub draws: u32,
     /// Bytes of what clients copy before they ask: a hint, or the table.
     pub copy: u64,
-    /// The hash over the sums of the copy's chunks, in hexadecimal.
+    /// The hash over the sums of the copy's chunks, in hexadecimal; where nothing is copied, of the table's chunks.
     pub sums: String,
 }
 
@@ -68,12 +71,14 @@ pub struct Shape {
     pub salt: [u8; 32],
     /// How many rows a client is expected to look up.
     pub expected: u32,
+    /// Which rings are used.
+    pub preset: Preset,
 }
 
 impl Epoch {
     /// The epoch of a table that was made, before it is known what clients copy of it.
     pub fn new(offer: &Offer, number: u64, made: Shape) -> Self {
-        let Shape { rows, records, width, seed, salt, expected } = made;
+        let Shape { rows, records, width, seed, salt, expected, preset } = made;
         Self {
             version: VERSION,
             offer: hex(&offer.hash()),
@@ -84,6 +89,7 @@ impl Epoch {
             seed: hex(&seed),
             salt: hex(&salt),
             expected,
+            preset,
             draws: 0,
             copy: 0,
             sums: String::new(),

@@ -11,6 +11,16 @@ use vesica_job::numbers::{count, size};
 use vesica_pir::bucket::{SLOTS, TAG};
 use vesica_spec::service::{By, Private, ServePlan, ServiceProtocol};
 
+/// The schemes in the order in which they are shown.
+const ALL: [ServiceProtocol; 6] = [
+    ServiceProtocol::SimplePir,
+    ServiceProtocol::Piano,
+    ServiceProtocol::Download,
+    ServiceProtocol::BfvPir,
+    ServiceProtocol::BgvPir,
+    ServiceProtocol::CkksPir,
+];
+
 /// What a client and a server spend by one scheme.
 struct Costs {
     protocol: ServiceProtocol,
@@ -20,8 +30,8 @@ struct Costs {
     kept: u64,
     up: u64,
     down: u64,
-    /// Bytes of the table that the server reads for a row.
-    read: u64,
+    /// Seconds that the server takes for a row.
+    seconds: f64,
     /// Bytes of the server's memory.
     memory: u64,
     /// Queries after which the client copies the table again.
@@ -52,8 +62,15 @@ pub fn in_words(
     let each = records_a_row(service.by);
     let speed = reading_speed();
     let mut all = Vec::new();
-    for protocol in [ServiceProtocol::SimplePir, ServiceProtocol::Piano, ServiceProtocol::Download] {
-        let shape = Shape { rows, records, width, seed: [0; 32], salt: [0; 32], expected };
+    for protocol in ALL {
+        // Rows of real numbers are another table, and approximate: they are compared only where the document asks for them. What looks
+        // rows up by number alone is no choice for keys.
+        let is_other = protocol == ServiceProtocol::CkksPir || service.protocol == ServiceProtocol::CkksPir;
+        if protocol != service.protocol && (is_other || protocol.is_lattice() && service.by == By::Key) {
+            continue;
+        }
+        let preset = service.preset;
+        let shape = Shape { rows, records, width, seed: [0; 32], salt: [0; 32], expected, preset };
         let epoch = Epoch::new(&offer, 1, shape);
         let scheme = match Scheme::new(protocol, &epoch) {
             Err(error) if protocol == service.protocol => return Err(error.into()),
@@ -63,7 +80,7 @@ pub fn in_words(
         if protocol == ServiceProtocol::Download && service.by == By::Key && service.private == Private::Both {
             continue;
         }
-        all.push(costs(protocol, &scheme, &epoch, each));
+        all.push(costs(protocol, &scheme, &epoch, each, speed));
     }
     let table = records * width as u64;
     // Seconds of one client: what it copies, and its queries, over the network and at the server.
@@ -71,7 +88,7 @@ pub fn in_words(
         let windows = costs.window.map_or(1, |window| (queries * each).div_ceil(window)).max(1);
         let network =
             (costs.once * windows + queries * (costs.up + costs.down)) as f64 * 8.0 / (mbit.unwrap_or(100.0) * 1e6);
-        network + queries as f64 * costs.read as f64 / speed
+        network + queries as f64 * costs.seconds
     };
     let mut text = String::new();
     let _ = writeln!(
@@ -86,7 +103,7 @@ pub fn in_words(
     let _ = writeln!(
         text,
         "  {:<11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
-        "protocol", "copied once", "kept", "up a row", "down a row", "server a row", "memory", "in all"
+        "protocol", "once", "kept", "up a row", "down a row", "server a row", "memory", "in all"
     );
     for costs in &all {
         let mark = if costs.protocol == service.protocol { '*' } else { ' ' };
@@ -98,14 +115,14 @@ pub fn in_words(
             size(costs.kept),
             size(costs.up),
             size(costs.down),
-            costs.read as f64 / speed * 1e3,
+            costs.seconds * 1e3,
             size(costs.memory),
             seconds(costs)
         );
     }
     let _ = writeln!(
         text,
-        "\n* is the document's own choice. Memory is the server's. This machine reads {:.1} GB/s on one core.",
+        "\n* is the document's own choice. Once a hint or table is copied, or keys are sent. Memory is the server's. This machine reads {:.1} GB/s on one core.",
         speed / 1e9
     );
     if let Some(window) = all.iter().find_map(|costs| costs.window) {
@@ -122,20 +139,23 @@ pub fn in_words(
     Ok(text)
 }
 
-fn costs(protocol: ServiceProtocol, scheme: &Scheme, epoch: &Epoch, each: u64) -> Costs {
+fn costs(protocol: ServiceProtocol, scheme: &Scheme, epoch: &Epoch, each: u64, speed: f64) -> Costs {
     let sizes = scheme.sizes();
     let table = epoch.records * u64::from(epoch.width);
     let once = copy_bytes(scheme, epoch);
-    let (kept, read, memory, window) = match scheme {
-        Scheme::Linear(_) if sizes.query == 0 => (table, 0, table, None),
-        Scheme::Linear(_) => (once, table, table + once, None),
+    let (kept, seconds, memory, window) = match scheme {
+        Scheme::Linear(_) if sizes.query == 0 => (table, 0.0, table, None),
+        Scheme::Linear(linear) => (once, linear.seconds(table, speed), linear.store_bytes(table) + once, None),
         Scheme::Piano(piano) => {
             let numbers = piano.numbers();
-            (piano.window_bytes(), numbers.chunks * u64::from(epoch.width), table, Some(numbers.queries))
+            let read = (numbers.chunks * u64::from(epoch.width)) as f64;
+            (piano.window_bytes(), read / speed, table, Some(numbers.queries))
         }
     };
     let (up, down) = (each * sizes.query as u64, each * sizes.answer as u64);
-    Costs { protocol, once, kept, up, down, read: read * each, memory, window }
+    // A client sends its keys once, as it copies a hint once.
+    let once = once + scheme.keys_bytes() as u64;
+    Costs { protocol, once, kept, up, down, seconds: seconds * each as f64, memory, window }
 }
 
 /// Bytes a second that one core reads from memory, measured on 64 MiB.

@@ -2,7 +2,7 @@
 
 use super::epoch::{self, Epoch, Shape, copy_bytes};
 use super::scheme::Scheme;
-use super::{body_bytes, desk, digest_of_index, input, pad};
+use super::{body_bytes, desk, digest_of_index, input, pad, reals};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Keyed, Prepared, Product, text, texts};
@@ -50,7 +50,8 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     };
     let function = keyed.as_ref().map(|keyed| keyed.function.clone());
     let public = function.as_ref().map_or(Vec::new(), |function| function.public().to_vec());
-    let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
+    let are_reals = plan.service.protocol == ServiceProtocol::CkksPir;
+    let value_bytes = match (plan.service.values.is_empty() || are_reals, plan.service.value_bytes) {
         (true, _) => None,
         (false, Some(bytes)) => Some(bytes),
         // A longer value makes another offer, so clients are told; a shorter one does not.
@@ -75,6 +76,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         by: plan.service.by,
         rules: vesica_spec::service::rules(&plan.service.rules, plan.keys.len())?,
         padded: value_bytes,
+        reals: are_reals.then(|| plan.service.values.clone()),
         body: body_bytes(&offer),
         salt,
     };
@@ -98,8 +100,8 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
             (buckets.count(), buckets.width(), *buckets.seed(), table)
         }
     };
-    let (rows, expected) = (read.keys.len() as u64, plan.service.expected_queries);
-    let mut epoch = Epoch::new(&offer, number, Shape { rows, records, width, seed, salt, expected });
+    let (rows, expected, preset) = (read.keys.len() as u64, plan.service.expected_queries, plan.service.preset);
+    let mut epoch = Epoch::new(&offer, number, Shape { rows, records, width, seed, salt, expected, preset });
     let flat = Flat::new(&bytes, width)?;
     ctl.event(Event::Phase { name: "hint", of: "", total: None });
     let hint = hint(&offer, &mut epoch, flat)?;
@@ -129,7 +131,7 @@ fn hint(offer: &Offer, epoch: &mut Epoch, table: Flat<'_>) -> Result<Vec<u8>, Er
         let scheme = Scheme::new(offer.protocol, epoch)?;
         epoch.copy = copy_bytes(&scheme, epoch);
         let linear = match &scheme {
-            Scheme::Linear(linear) if linear.sizes().query > 0 => linear,
+            Scheme::Linear(linear) if linear.sizes().query > 0 && linear.sizes().hint > 0 => linear,
             _ => return Ok(Vec::new()),
         };
         match linear.serve(table).and_then(|serves| serves.hint()) {
@@ -208,6 +210,8 @@ struct Maker {
     /// Of each key column; the columns behind them are values.
     rules: Vec<Vec<Rule>>,
     padded: Option<u32>,
+    /// The columns, where they are real numbers.
+    reals: Option<Vec<String>>,
     body: usize,
     salt: [u8; 32],
 }
@@ -308,6 +312,18 @@ impl Maker {
         let (columns, mut value) = (texts(batch, self.rules.len()), Vec::new());
         let mut bodies = Vec::with_capacity(keys.len() * self.body);
         for (key, &place) in keys.iter().zip(&places) {
+            if let Some(names) = &self.reals {
+                let texts = columns.iter().map(|column| text(column, place));
+                reals::encode(&self.salt, key, texts, &mut bodies).map_err(|column| {
+                    Error::Setup(format!(
+                        "row {} of mine.input: its {:?} is no number from -128 to 128, and \"ckks-pir\" takes no others; scale or fill the column, \
+                         or take protocol = \"bfv-pir\"",
+                        from + place as u64 + 1,
+                        names[column]
+                    ))
+                })?;
+                continue;
+            }
             let Some(padded) = self.padded else { continue };
             value.clear();
             values::encode(columns.iter().map(|column| text(column, place)), &mut value);
@@ -316,7 +332,7 @@ impl Maker {
                     vesica_store::seal_value(key, &self.salt, &value, padded, &mut bodies)?;
                     true
                 }
-                None => pad(&value, padded as usize, &mut bodies),
+                None => pad(&self.salt, key, &value, padded as usize, &mut bodies),
             };
             if !fits {
                 return Err(vesica_store::Error::TooLong { length: value.len(), most: padded }.into());

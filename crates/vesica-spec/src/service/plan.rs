@@ -325,7 +325,10 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
 fn retrieval(service: &Service) -> Result<(), SpecError> {
     let refused = |field: &str, why: &str| Err(SpecError::field(field, why.to_owned()));
     let all_rows = service.accept.contains(&Beyond::AllRows);
-    let Service { protocol, by, private, .. } = *service;
+    let Service { protocol, by, private, preset, .. } = *service;
+    if !preset.is_fast() && !matches!(protocol, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir) {
+        return refused("service.preset", "is for \"bfv-pir\" and \"bgv-pir\"; leave it out");
+    }
     if !protocol.is_retrieval() {
         return match (by, private, all_rows) {
             (By::Index, ..) => {
@@ -337,6 +340,23 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
             }
             _ => Ok(()),
         };
+    }
+    if protocol.is_lattice() && by == By::Key {
+        let why = format!(
+            "\"{}\" looks rows up by their number: write by = \"index\", or take protocol = \"simple-pir\" to look them up by key",
+            protocol.name()
+        );
+        return refused("service.by", &why);
+    }
+    if protocol == ServiceProtocol::CkksPir && private == Private::Both {
+        return refused(
+            "service.private",
+            "\"ckks-pir\" gives approximate numbers, which cannot be sealed: write private = \"client\" and accept = [\"all_rows\"] if the \
+             rows are public to all clients, or take protocol = \"bfv-pir\"",
+        );
+    }
+    if protocol == ServiceProtocol::CkksPir && service.value_bytes.is_some() {
+        return refused("service.value_bytes", "the numbers of \"ckks-pir\" have one length; leave it out");
     }
     if service.expected_queries == 0 {
         return refused("service.expected_queries", "0 queries need no service; give 1 or more");
@@ -596,6 +616,28 @@ output = { path = "hits.csv" }
         ] {
             assert_eq!(server(&SERVER.replace(curve, extra)).unwrap_err().field.as_deref(), Some(field));
         }
+    }
+
+    #[test]
+    fn lattice_services_are_by_index_and_real_numbers_are_not_sealed() {
+        let with = |protocol: &str, more: &str| {
+            let text = SERVER
+                .replace("protocol = \"ecdh-oprf\"", &format!("protocol = \"{protocol}\"\n{more}"))
+                .replace("keys = [\"id\"]", "keys = []");
+            server(&text).map_err(|error| error.field.unwrap_or_default())
+        };
+        let open = "by = \"index\"\nprivate = \"client\"\naccept = [\"all_rows\"]";
+        for protocol in ["bfv-pir", "bgv-pir", "ckks-pir"] {
+            assert_eq!(with(protocol, open).unwrap().service.protocol.name(), protocol);
+            assert_eq!(with(protocol, "").unwrap_err(), "service.by");
+            assert_eq!(with(protocol, "by = \"index\"\nprivate = \"client\"").unwrap_err(), "service.accept");
+            let seed = with(protocol, &format!("{open}\npreset = \"seed\""));
+            assert_eq!(seed.is_ok(), protocol != "ckks-pir");
+        }
+        assert_eq!(with("bfv-pir", "by = \"index\"").unwrap().service.private, Private::Both);
+        assert_eq!(with("ckks-pir", "by = \"index\"").unwrap_err(), "service.private");
+        assert_eq!(with("ckks-pir", &format!("{open}\nvalue_bytes = 9")).unwrap_err(), "service.value_bytes");
+        assert_eq!(with("piano", &format!("{open}\npreset = \"seed\"")).unwrap_err(), "service.preset");
     }
 
     /// Who only serves needs no table, and no document says what a SecretFlow configuration may.

@@ -36,6 +36,9 @@ pub struct Service {
     /// What clients may learn beyond the rows that they look up, each by its name. `private = "client"` needs `all_rows`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Beyond>,
+    /// For `bfv-pir` and `bgv-pir`: which rings they use.
+    #[serde(default, skip_serializing_if = "Preset::is_fast")]
+    pub preset: Preset,
     /// For `simple-pir`: how many rows a client is expected to look up in one epoch. More of them make a longer hint and shorter queries.
     #[serde(default = "default_expected", skip_serializing_if = "is_default_expected")]
     pub expected_queries: u32,
@@ -77,6 +80,12 @@ pub enum ServiceProtocol {
     Download,
     /// Retrieval: a client reads the whole table once as it streams by, and then a query costs the server √N records.
     Piano,
+    /// Retrieval: nothing is copied, and a query is an encrypted selection. Messages stand in the high bits of a ciphertext.
+    BfvPir,
+    /// Retrieval as by `bfv-pir`, with messages in the low bits.
+    BgvPir,
+    /// Retrieval as by `bfv-pir`, for rows of real numbers between -128 and 128, which come back rounded to seven decimals.
+    CkksPir,
 }
 
 impl ServiceProtocol {
@@ -87,7 +96,15 @@ impl ServiceProtocol {
             ServiceProtocol::SimplePir => "simple-pir",
             ServiceProtocol::Download => "download",
             ServiceProtocol::Piano => "piano",
+            ServiceProtocol::BfvPir => "bfv-pir",
+            ServiceProtocol::BgvPir => "bgv-pir",
+            ServiceProtocol::CkksPir => "ckks-pir",
         }
+    }
+
+    /// Whether rows are selected by encryption over polynomials.
+    pub fn is_lattice(self) -> bool {
+        matches!(self, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir | ServiceProtocol::CkksPir)
     }
 
     /// Whether it retrieves records, so that the server does not learn which.
@@ -143,6 +160,24 @@ impl Private {
 
     fn is_both(&self) -> bool {
         *self == Private::Both
+    }
+}
+
+/// Which rings `bfv-pir` and `bgv-pir` use. Both reach the same security.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// The smallest that holds the table.
+    #[default]
+    Fast,
+    /// Polynomials of 8192 coefficients modulo up to three primes of 50 bits, and plaintexts modulo 65537.
+    Seed,
+}
+
+impl Preset {
+    /// Whether it is the default.
+    pub fn is_fast(&self) -> bool {
+        *self == Preset::Fast
     }
 }
 
@@ -210,7 +245,8 @@ pub struct ServerMine {
     /// Where `/healthz`, `/readyz` and `/metrics` are served, as `host:port`; nowhere when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
-    /// Memory that `vesica prepare` may take, besides some 100 MiB. What is more is spilled to disk.
+    /// Memory that `vesica prepare` may take, besides some 100 MiB. What is more is spilled to disk. With `bfv-pir`, `bgv-pir` and
+    /// `ckks-pir` also what clients' keys may take together while `vesica serve` runs.
     #[serde(default = "default_memory")]
     pub memory: String,
     /// A folder for what does not fit in memory; the system's temporary folder when absent.

@@ -1,0 +1,369 @@
+"""Draws pages and plots from tables and kept results. The same tables and results give the same bytes.
+
+A page is a template in `pages/` or made here. In a template a line `{{table NAME}}` becomes a table or a plot, and
+`{{result SLUG FIELD UNIT}}` within a sentence becomes a measured figure. A measured figure that is typed into a template is an
+error: `stray` finds it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from . import doubts, jobs, machine, markdown, plots, results, tables
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = Path(__file__).resolve().parent / "pages"
+BOOK = ROOT / "docs" / "src" / "benchmarks"
+MADE = "<!-- Made by `python3 -m bench draw` from bench/. Edit that, and not this. -->\n\n"
+BEGIN, END = "<!-- bench: {} -->", "<!-- bench: end -->"
+
+# A number with a unit of time, memory or rate.
+FIGURE = re.compile(r"(?<![\w.^/-])\d[\d,.]*\s?(?:s|ms|µs|ns|min|h|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)(?:/s| a second)?(?![\w^])")
+
+
+def main(args) -> int:
+    """Writes every page and plot, or, with `--check`, says which are stale."""
+    try:
+        drawn = everything()
+    except LookupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    stale = [path for path, text in drawn.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if args.check:
+        for path in stale:
+            print(f"stale, run `python3 -m bench draw`: {path.relative_to(ROOT)}", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(drawn[path], encoding="utf-8")
+        print(path.relative_to(ROOT))
+    return 0
+
+
+def everything() -> dict[Path, str]:
+    """Every file that is drawn, by its place."""
+    kept = results.load()
+    drawn = {BOOK / name: svg for name, svg in plots.all_of_them(kept).items()}
+    template = (PAGES / "README.md").read_text(encoding="utf-8")
+    for figure in stray(template):
+        raise LookupError(f"pages/README.md: {figure!r} has no kept result behind it; write {{{{result …}}}}")
+    pages = {"README.md": expand(template, kept)}
+    for name in tables.names():
+        pages[f"{name}.md"] = published(tables.load(name), kept)
+    pages["doubts.md"] = "# Figures that cannot be true\n\n" + DOUBTS + doubts.all_of_them()
+    drawn |= {BOOK / name: MADE + text for name, text in pages.items()}
+    drawn[BOOK / "all.html"] = markdown.page("Vesica: benchmarks", pages, {path.name: text for path, text in drawn.items()})
+    readme = ROOT / "README.md"
+    drawn[readme] = within(readme.read_text(encoding="utf-8"), "speed", speed(kept))
+    for figure in stray(outside(drawn[readme])):
+        raise LookupError(f"README.md: {figure!r} has no kept result behind it; it belongs between the marks of `bench`")
+    return drawn
+
+
+DOUBTS = """What a published table says is printed in ours as it stands. Some of it cannot be true, or contradicts itself. Here is the arithmetic,
+with the numbers of the tables.
+
+"""
+
+
+def stray(text: str) -> list[str]:
+    """Measured figures that are typed into a text: numbers with a unit, outside of code and of what a table or a plot replaces."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    text = re.sub(r"`[^`\n]*`|\{\{.*?\}\}|\]\([^)]*\)", "", text)
+    return FIGURE.findall(text)
+
+
+def outside(text: str) -> str:
+    """A text without what is drawn into it."""
+    return re.sub(r"<!-- bench: (?!end).*?<!-- bench: end -->", "", text, flags=re.S)
+
+
+def within(text: str, name: str, drawn: str) -> str:
+    """A text with what stands between its marks replaced."""
+    begin = BEGIN.format(name)
+    if text.count(begin) != 1:
+        raise LookupError(f"README.md: no mark {begin}")
+    head, rest = text.split(begin)
+    _, tail = rest.split(END, 1)
+    return f"{head}{begin}\n{drawn}{END}{tail}"
+
+
+def expand(template: str, kept: list[results.Result]) -> str:
+    """A template with its tables and figures."""
+
+    def block(match: re.Match) -> str:
+        kind, name = match[1].split(maxsplit=1)
+        if kind == "noted":
+            return noted(name)
+        if kind == "plot":
+            title = plots.TITLES[name]
+            return f"![{title}]({name}.svg)\n"
+        return {"house": house, "speed": speed, "published": contents, "retrieval": retrieval}[name](kept)
+
+    def figure(match: re.Match) -> str:
+        slug, field, unit = match[1].split()
+        found = [result for result in kept if result.job.slug == slug]
+        if not found:
+            raise LookupError(f"no kept result of {slug}, which a page quotes")
+        newest = max(found, key=lambda result: result.data["date"])
+        return amount(newest.median(field), unit)
+
+    text = re.sub(r"^\{\{((?:table|plot|noted) .*?)\}\}\n", block, template, flags=re.M)
+    return re.sub(r"\{\{result (.*?)\}\}", figure, text)
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A figure in a unit; nothing for none."""
+    if value is None:
+        return ""
+    by = {"s": 1, "ms": 1e-3, "us": 1e-6, "MiB": 2**20, "MB": 1e6, "KB": 1e3, "": 1}[unit]
+    return f"{digits(value / by)} {unit}".strip()
+
+
+def digits(value: float) -> str:
+    """Three digits, and no exponent."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 0.01 or value == 0 else f"{value:.1g}"
+
+
+def size(rows: int) -> str:
+    """A number of rows as people write it."""
+    power = rows.bit_length() - 1
+    if rows == 1 << power and rows > 1024:
+        return f"2^{power}"
+    zeros = len(str(rows)) - 1
+    if rows == 10**zeros and zeros > 4:
+        return f"10^{zeros}"
+    return f"{rows:,}"
+
+
+def sizes(job: jobs.Job) -> str:
+    """All tables of a job."""
+    return " x ".join(size(rows) for rows in job.rows)
+
+
+def machines(kept: list[results.Result]) -> str:
+    """Where results were measured, a line each."""
+    told: dict[str, set[str]] = {}
+    for result in kept:
+        told.setdefault(machine.in_words(result.data["machine"]), set()).add(result.data["date"])
+    return "".join(f"- {words}: {', '.join(sorted(dates))}\n" for words, dates in sorted(told.items()))
+
+
+def row(cells: list) -> str:
+    return "| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |\n"
+
+
+def head(cells: list[str]) -> str:
+    return row(cells) + "|" + "---|" * len(cells) + "\n"
+
+
+def marks(result: results.Result) -> str:
+    """What has to be known of a figure."""
+    return " (busy)" if result.busy else ""
+
+
+def measured(result: results.Result) -> list:
+    """The columns of a table of what was run here, after the protocol."""
+    job = result.job
+    sent, received = result.median("sent"), result.median("received")
+    both = None if sent is None else f"{(sent + received) / max(job.rows):.1f}"
+    expected, found = result.runs[0]["expected"], {run["found"] for run in result.runs}
+    counts = f"{expected:,} / {', '.join(f'{one:,}' for one in sorted(found))}"
+    walls = amount(result.median("wall_s"), "s").removesuffix(" s") + marks(result)
+    memory = amount(result.median("peak_memory"), "MiB").removesuffix(" MiB")
+    cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
+    return [sizes(job), result.data["network"]["how"], len(result.runs), walls, cpu, memory, both, counts]
+
+
+MEASURED = ["rows", "network", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways", "expected / found"]
+
+
+def name(job: jobs.Job) -> str:
+    """A job's protocol, as a job says it, and whose program it is."""
+    words = f"`{job.protocol}`" + "".join(f", {word}" for word in [job.curve, job.mode, job.security] if word)
+    if job.kind == "peer":
+        return f"SecretFlow, {job.protocol}"
+    return words + {"bench": ", in memory", "service": ", a service"}.get(job.kind, "")
+
+
+def order(result: results.Result):
+    """By protocol, with the peer's after ours, then by size."""
+    job = result.job
+    return (job.kind == "peer", job.protocol, job.words, job.kind, job.network or "", max(job.rows), job.rows)
+
+
+def listed(kept: list[results.Result]) -> str:
+    """A table of results."""
+    if not kept:
+        return "Nothing of this was run yet.\n"
+    rows = "".join(row([name(result.job), *measured(result)]) for result in sorted(kept, key=order))
+    return head(["what", *MEASURED]) + rows
+
+
+def house(kept: list[results.Result]) -> str:
+    """All jobs at sizes of our own, and the peer's."""
+    own = {job for entry in tables.house() for job in jobs.of_house(entry)}
+    own |= {job.peer for job in own if job.peer}
+    return listed([result for result in kept if result.job in own and result.job.kind != "pir"])
+
+
+def retrieval(kept: list[results.Result]) -> str:
+    """What `vesica bench pir` measured."""
+    found = sorted((result for result in kept if result.job.kind == "pir"), key=order)
+    if not found:
+        return "Nothing of this was run yet.\n"
+    columns = ["scheme", "records", "bytes each", "prepare s", "hint KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
+    text = head(columns)
+    for result in found:
+        run = sorted(result.runs, key=lambda run: run["answer_ms"])[len(result.runs) // 2]
+        client = digits(run["query_ms"] + run["decode_ms"])
+        gb = None if run.get("gb_a_second") is None else digits(run["gb_a_second"])
+        kb = [digits(run[field] / 1e3) for field in ["hint_bytes", "up_bytes", "down_bytes"]]
+        checked = f"{run['found']} of {run['expected']}"
+        label, answer = f"`{result.job.protocol}`" + marks(result), digits(run["answer_ms"])
+        text += row([label, size(run["rows"]), run["bytes"], digits(run["prepare_s"]), *kb, client, answer, gb, checked])
+    return text
+
+
+def speed(kept: list[results.Result]) -> str:
+    """The table of the README: 2^20 rows a side, beside SecretFlow where it was run too."""
+    rows, dates, places = "", set(), set()
+    for entry in tables.house():
+        if "kind" in entry or 1 << 20 not in entry["rows"]:
+            continue
+        job = next(job for job in jobs.of_house(entry) if job.rows[0] == 1 << 20)
+        ours = results.find(kept, job)
+        theirs = results.find(kept, job.peer) if job.peer else None
+        if ours is None:
+            continue
+        dates.add(ours.data["date"])
+        places.add(machine.in_words(ours.data["machine"]))
+        ratio = digits(ours.median("wall_s") / theirs.median("wall_s")) if theirs else None
+        rows += row([name(job), three(ours), three(theirs) if theirs else None, ratio])
+    if not rows:
+        return "\n" + noted("2^20") + "\n"
+    where = f"Measured on {'; '.join(sorted(places))}, {', '.join(sorted(dates))}. Medians of three runs.\n"
+    return "\n" + head(["", "Vesica: wall, CPU of both, peak memory", "SecretFlow", "ratio of walls"]) + rows + "\n" + where + "\n"
+
+
+def three(result: results.Result) -> str:
+    wall, cpu = amount(result.median("wall_s"), "s"), amount(result.median("cpu_s"), "s")
+    return f"{wall}, {cpu}, {amount(result.median('peak_memory'), 'MiB')}{marks(result)}"
+
+
+def contents(kept: list[results.Result]) -> str:
+    """The published tables, with how much of each was run here."""
+    text = head(["table", "document", "published cells", "with a result here of the same size"])
+    for one in tables.names():
+        table = tables.load(one)
+        have = sum(here(cell, table, kept) is not None for cell in table.cells)
+        text += row([f"[{table.title}]({one}.md)", table.document, len(table.cells), have])
+    return text
+
+
+def noted(which: str) -> str:
+    """Figures without a report, with what is known of them."""
+    entry = next(entry for entry in results.noted()["entries"] if entry["name"] == which)
+    text = f"**{entry['title']}.** {entry['date']}, {entry['machine']}; from {entry['source']}. {entry['about']}\n\n"
+    return text + head(entry["columns"]) + "".join(row(cells) for cells in entry["rows"])
+
+
+def here(cell: tables.Cell, table: tables.Table, kept: list[results.Result]) -> tuple[float, results.Result] | None:
+    """What was measured here for a published cell, in its unit. None if its job was not run, or measures nothing like it."""
+    job = jobs.of_cell(table, cell)
+    result = results.find(kept, job) if job else None
+    value = None if result is None else comparable(cell, result)
+    return None if value is None else (value, result)
+
+
+def comparable(cell: tables.Cell, result: results.Result) -> float | None:
+    """A result's figure for what a cell is about, in the cell's unit."""
+    def milliseconds(*fields: str) -> float | None:
+        parts = [result.median(field) for field in fields]
+        return None if None in parts else sum(parts) / 1e3
+
+    phases, pir = result.phases(), result.job.kind == "pir"
+    seconds = None
+    if cell.quantity == "time without loading data":
+        # The set-up is not told apart here, and is a part of what stands beside "online".
+        if cell.phase != "offline":
+            seconds = result.median("without_tables_s") or result.median("wall_s")
+    elif cell.quantity == "time" and pir:
+        # Its "query" is the whole of a retrieval.
+        ways = {
+            "query": ["query_ms", "answer_ms", "decode_ms"],
+            "total": ["query_ms", "answer_ms", "decode_ms"],
+            "server": ["answer_ms"],
+            "client": ["query_ms", "decode_ms"],
+            "query generation": ["query_ms"],
+            "decryption": ["decode_ms"],
+        }
+        seconds = milliseconds(*ways[cell.phase]) if cell.phase in ways and cell.m is None else None
+    elif cell.quantity == "time":
+        if cell.phase is None:
+            seconds = result.median("wall_s")
+        elif result.job.kind == "service":
+            seconds = phases["prepare"] + phases["fetch"] if cell.phase == "offline" else phases["ask"]
+    elif cell.quantity == "communication" and cell.unit == "KB":
+        fields = ["up_bytes", "down_bytes"] if pir else ["sent", "received"]
+        both = [result.median(field) for field in fields]
+        return None if None in both or (pir and cell.m) else sum(both) / 1e3
+    elif cell.quantity == "memory" and cell.phase == "total" and cell.unit == "MB" and result.job.kind == "bench":
+        return result.median("peak_memory") / 1e6
+    if seconds is None or cell.unit not in tables.SECONDS:
+        return None
+    return seconds / tables.SECONDS[cell.unit]
+
+
+def published(table: tables.Table, kept: list[results.Result]) -> str:
+    """The page of a published table: theirs beside ours, then all that was run here for its protocols."""
+    known = [here(cell, table, kept) for cell in table.cells]
+    wanted = [job for cell in table.cells if (job := jobs.of_cell(table, cell))]
+    same = {(job.kind, job.words, job.network) for job in wanted}
+    related = [result for result in kept if (result.job.kind, result.job.words, result.job.network) in same]
+    full = {job for job in wanted}
+    scaled = [result for result in related if result.job not in full]
+    text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
+    text += (
+        "Theirs beside ours, with the rows and the units of the document. The column *here* was measured with all parties on one "
+        "machine, which is named below; each published machine held one party. A cell that was not run is empty. Nothing is "
+        "extrapolated.\n\n"
+    )
+    text += beside(table, known) + "\n"
+    text += "## What was run here, at the published sizes\n\n"
+    text += listed([result for result in related if result.job in full]) + "\n"
+    text += "## What was run here at other sizes\n\nThese have a number of rows of their own, and stand beside no published cell.\n\n"
+    text += listed(scaled) + "\n"
+    if related:
+        text += "*Busy* means that other work had more than a quarter of a core while it ran. Measured on:\n\n" + machines(related)
+    return text
+
+
+def beside(table: tables.Table, known: list) -> str:
+    """The published cells: a column for each machine, and one for here."""
+    columns = list(dict.fromkeys(cell.machine for cell in table.cells))
+    lines: dict[tuple, dict] = {}
+    for cell, found in zip(table.cells, known):
+        what = cell.quantity if cell.phase is None else f"{cell.quantity}, {cell.phase}"
+        rows = " x ".join(size(n) for n in [cell.n, cell.m, cell.l] if n is not None)
+        line = lines.setdefault((cell.section, cell.protocol, cell.network or "", rows, what), {"unit": cell.unit, "here": ""})
+        line[cell.machine] = shown(cell) + ("" if cell.unit == line["unit"] else f" {cell.unit}")
+        if found and cell.unit == line["unit"]:
+            line["here"] = f"**{digits(found[0])}**{marks(found[1])}"
+    text = ""
+    for section in dict.fromkeys(key[0] for key in lines):
+        text += f"## {section}\n\n"
+        text += head(["protocol", "network", "rows", "what", "unit", *[str(one or "no machine named") for one in columns], "here"])
+        for key, line in lines.items():
+            if key[0] == section:
+                text += row([*key[1:], line["unit"], *[line.get(one) for one in columns], line["here"]])
+        text += "\n"
+    return text
+
+
+def shown(cell: tables.Cell) -> str:
+    """A published figure, as the document prints it where it prints more than a number."""
+    return cell.printed if cell.printed else f"{cell.value:,.10g}"

@@ -1,0 +1,84 @@
+"""Kept results: `results/*.json`, a file for each job on each machine.
+
+A file holds the job, the machine, the version, how the network was made, and for each run the wall time, the CPU time of all
+parties, the largest peak of memory, bytes, phases, and the expected number of common keys beside the number that was found.
+`results/noted.json` has figures from before reports were kept; they say where they are from.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import jobs, machine
+
+FOLDER = Path(__file__).resolve().parent / "results"
+NOTED = "noted.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A kept result."""
+
+    data: dict
+    file: str
+
+    @property
+    def job(self) -> jobs.Job:
+        return jobs.of_data(self.data["job"])
+
+    @property
+    def runs(self) -> list[dict]:
+        return self.data["runs"]
+
+    @property
+    def busy(self) -> bool:
+        """Whether other work had more than a quarter of a core in some run."""
+        return max(run["others_cores"] for run in self.runs) > 0.25
+
+    def median(self, what: str) -> float | None:
+        """Of all runs."""
+        numbers = [run[what] for run in self.runs if run.get(what) is not None]
+        return statistics.median(numbers) if numbers else None
+
+    def phases(self) -> dict[str, float]:
+        """Wall seconds of each phase of alice, of the run in the middle."""
+        middle = sorted(self.runs, key=lambda run: run["wall_s"])[len(self.runs) // 2]
+        return middle.get("phases", {})
+
+
+def path(job: jobs.Job, of: dict, folder: Path = FOLDER) -> Path:
+    """Where the result of a job on a machine is kept."""
+    return folder / f"{job.slug}.{machine.slug(of)}.json"
+
+
+def keep(job: jobs.Job, of: dict, data: dict, folder: Path = FOLDER) -> Path:
+    """Writes a result: one line for each run, so that a change is seen as one."""
+    folder.mkdir(exist_ok=True)
+    head = {"job": job.as_data(), "machine": of, **data}
+    runs = ",\n  ".join(json.dumps(run) for run in head.pop("runs"))
+    reports = ",\n  ".join(json.dumps(report) for report in head.pop("reports", []))
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines += [f' "runs": [\n  {runs}\n ]', f' "reports": [\n  {reports}\n ]']
+    place = path(job, of, folder)
+    place.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    return place
+
+
+def load(folder: Path = FOLDER) -> list[Result]:
+    """Every kept result, by file name."""
+    files = sorted(file for file in folder.glob("*.json") if file.name != NOTED)
+    return [Result(json.loads(file.read_text(encoding="utf-8")), file.name) for file in files]
+
+
+def noted(folder: Path = FOLDER) -> dict:
+    """Figures that have a source and no report."""
+    return json.loads((folder / NOTED).read_text(encoding="utf-8"))
+
+
+def find(all_of_them: list[Result], job: jobs.Job) -> Result | None:
+    """The result of a job: the newest, if several machines have one."""
+    fitting = [result for result in all_of_them if result.data["job"] == job.as_data()]
+    return max(fitting, key=lambda result: result.data["date"], default=None)

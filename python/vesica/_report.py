@@ -91,6 +91,7 @@ class Chosen:
     rules: list[list[str]] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
     expects: list[str] = field(default_factory=list)
+    lanes: int = 0
     peers: list[Peer] = field(default_factory=list)
 
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+pub mod cluster;
 pub mod compare;
 mod cost;
 pub mod doctor;
@@ -16,6 +17,7 @@ pub mod fuzzing;
 mod input;
 mod invite;
 mod io;
+mod lanes;
 mod local;
 mod meet;
 mod output;

@@ -167,6 +167,10 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
         let why = "a table in memory cannot be read again after a restart: name a file in mine.input.path, or remove mine.resume";
         return Err(SpecError::field("mine.resume", why).into());
     }
+    if plan.lanes > 0 && !io.connections.is_empty() {
+        let why = "lanes are connections of their own, and whoever brings the connections of a run has none for them; remove it";
+        return Err(SpecError::field("mine.lanes", why).into());
+    }
     // Asks for the columns, and reads nothing yet.
     drop(io.table.keys(&plan.keys, 1)?);
     if let Some(column) = &plan.value {

@@ -5,6 +5,7 @@ use crate::input::hash;
 use crate::input::keys::Keys;
 use crate::input::values::ByKey;
 use crate::io::Io;
+use crate::lanes;
 use crate::local::{self, Local};
 use crate::meet::agree::{self, Agreed, Purpose};
 use crate::meet::budget;
@@ -318,8 +319,12 @@ impl<'a> Side<'a> {
             answered: 0,
             version: "not met again".into(),
         });
-        let met =
-            Met { tls: "not connected when it ended".into(), peers: peers.collect(), traffic: Traffic::default() };
+        let met = Met {
+            tls: "not connected when it ended".into(),
+            peers: peers.collect(),
+            traffic: Traffic::default(),
+            lanes: 0,
+        };
         let outcome = outcome(plan, &self.keys, common, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
         self.write_apart(ledger, report, clock)
@@ -358,11 +363,21 @@ impl<'a> Side<'a> {
         let mut drawn_once =
             plan.suite().draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(agreed.coins)));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);
+        if agreed.lanes > 0 && local.endpoint.carried {
+            let why = "the other party asks for lanes, and a run on the caller's connections has none: take mine.lanes out of its job";
+            return Err(JobError::Setup(why.into()));
+        }
+        let mut of_lanes = Traffic::default();
         let meter = clock.follow(peers, "match", of, total, || {
             let values = values.as_ref();
             let (done, left, scratch) = (&agreed.done, &mut *left, &local.scratch);
             let work = Work { units, done, both, values, left, ledger, peers, scratch, ctl };
-            open_and_run(plan, &agreed.terms(), work, rng_of_the_run)
+            if agreed.lanes == 0 {
+                return open_and_run(plan, &agreed.terms(), work, rng_of_the_run);
+            }
+            let (meter, traffic) = lanes::here::run(plan, &agreed, work, &mut control)?;
+            of_lanes = traffic;
+            Ok(meter)
         })?;
         clock.steps("match", &meter);
 
@@ -373,7 +388,7 @@ impl<'a> Side<'a> {
             let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
         }
-        let settle = || settle::settle(plan, keys, common, &agreed.sizes, &mut control);
+        let settle = || settle::settle(plan, keys.kept(), common, &agreed.sizes, &mut control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
@@ -393,7 +408,7 @@ impl<'a> Side<'a> {
         clock.follow(peers, "finish", "", None, || finish(&mut control))?;
         if !stage.has_ended() {
             let output = staged.map(Staged::commit).transpose()?;
-            let met = Met::of(peers, &agreed);
+            let met = Met::of(peers, &agreed, of_lanes);
             let outcome = outcome(plan, keys, common, output);
             stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
@@ -446,7 +461,7 @@ fn values(
 }
 
 /// All say that they are done.
-fn finish(control: &mut Lines) -> Result<(), JobError> {
+pub(crate) fn finish(control: &mut Lines) -> Result<(), JobError> {
     for ch in control.all() {
         ch.step("finish");
         ch.send(&DONE)?;
@@ -488,14 +503,17 @@ fn written(output: vesica_table::Written) -> report::Written {
 }
 
 /// What is known of the peers and of the connections.
-struct Met {
+pub(crate) struct Met {
     tls: String,
     peers: Vec<PeerId>,
     traffic: Traffic,
+    /// Links that the units went over, besides the first one.
+    lanes: u32,
 }
 
 impl Met {
-    fn of(peers: &Peers, agreed: &Agreed) -> Self {
+    /// `of_lanes` went over the lanes.
+    pub(crate) fn of(peers: &Peers, agreed: &Agreed, of_lanes: Traffic) -> Self {
         let tls: Vec<String> = peers.links().iter().map(|link| link.secured().to_string()).collect();
         let each = peers.links().iter().zip(&agreed.versions).map(|(link, version)| PeerId {
             name: link.peer().name().to_owned(),
@@ -507,11 +525,13 @@ impl Met {
             version: version.clone(),
         });
         let tls = if tls.iter().all(|one| *one == tls[0]) { tls[0].clone() } else { tls.join("; ") };
-        Self { tls, peers: each.collect(), traffic: peers.traffic() }
+        let Traffic { sent, received } = peers.traffic();
+        let traffic = Traffic { sent: sent + of_lanes.sent, received: received + of_lanes.received };
+        Self { tls, peers: each.collect(), traffic, lanes: agreed.lanes }
     }
 }
 
-fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
+pub(crate) fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let (cost, times) = clock.close();
     let suite = plan.suite();
@@ -538,6 +558,7 @@ fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut 
             cut: suite.cut().name().to_owned(),
             units: sizes.units,
             in_flight: sizes.in_flight,
+            lanes: met.lanes,
             unit_capacity: sizes.capacity(plan.me.place()),
             tag_bytes: sizes.tag_len.bytes() as u32,
             cpu: vesica_cpu::Backend::chosen().name().to_owned(),

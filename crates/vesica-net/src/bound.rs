@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The most handshakes at once at the port of a meeting, which has few guests.
-const HANDSHAKES: usize = 32;
+pub(crate) const HANDSHAKES: usize = 32;
 
 impl Endpoint {
     /// Finds the faults that can be found without any contact: names, addresses, the certificate's age, the port.

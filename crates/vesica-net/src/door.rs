@@ -5,6 +5,7 @@
 //! connection and 50 of them are at work; a stranger gets as far as TLS's alert, and whoever comes when the service is full
 //! is told to come later.
 
+use crate::bound::HANDSHAKES;
 use crate::greet::{Host, Keeper, Known};
 use crate::heartbeat::Pulse;
 use crate::hello::Verdict;
@@ -83,6 +84,34 @@ impl Endpoint {
             return Err(Error::Setup("a limit of 0 connections lets nobody in; use 1 or more".into()));
         }
         let guests = self.guests(clients)?;
+        self.open(guests, limits, control)
+    }
+
+    /// Opens a port for the lanes of a run, which `peer` dials: up to `seats` of them at once, and of each lane one link. Whoever finds
+    /// no seat is told to come later.
+    ///
+    /// # Errors
+    /// As [`Endpoint::door`].
+    pub fn lane_door(self, peer: Party, trust: Option<Trust>, seats: usize, control: Arc<dyn Control>) -> Result<Door> {
+        if self.lanes.is_empty() || seats == 0 {
+            return Err(Error::Setup(
+                "a door without lanes or without seats lets nobody in; give it one or more".into(),
+            ));
+        }
+        self.examine_with(std::iter::once(peer.name()))?;
+        match &trust {
+            Some(trust) => trust.check(&peer)?,
+            None if matches!(self.security, Security::Tls { .. }) => {
+                return Err(Error::Setup(format!("nothing says how to know the lanes of {peer}")));
+            }
+            None => {}
+        }
+        let limits = Limits { links: seats, links_of_one: seats, handshakes: HANDSHAKES };
+        self.open(Guests::new(vec![(peer, trust)]), limits, control)
+    }
+
+    /// Opens the port for `guests`.
+    fn open(self, guests: Guests, limits: Limits, control: Arc<dyn Control>) -> Result<Door> {
         let expiring = self.examine_with(std::iter::empty())?;
         let Some(address) = &self.listen else {
             return Err(Error::Setup(
@@ -98,6 +127,7 @@ impl Endpoint {
         let lobby = Arc::new(Lobby {
             limits,
             pulse: Pulse::start(control.clone(), endpoint.silence)?,
+            lanes: !endpoint.lanes.is_empty(),
             control,
             register,
             shut: AtomicBool::new(false),
@@ -245,6 +275,8 @@ impl Drop for Door {
 /// A client that has come in, until its link is dropped.
 struct Visit {
     party: Party,
+    /// What it came for.
+    job: [u8; 32],
     /// Its certificate and those behind it; empty in plaintext.
     chain: Vec<CertificateDer<'static>>,
     /// None as long as the client is being let in.
@@ -280,6 +312,8 @@ struct Refusals {
 /// What the threads of a door share.
 struct Lobby {
     limits: Limits,
+    /// Whether each job that is answered here is a lane, which has one link at a time.
+    lanes: bool,
     pulse: Arc<Pulse>,
     control: Arc<dyn Control>,
     register: Arc<Register>,
@@ -358,7 +392,7 @@ impl Host for Lobby {
         if self.shut() {
             return later("this service is being stopped; try again later".into());
         }
-        if lock(&self.visits).inside.len() >= self.limits.links {
+        if self.lanes || lock(&self.visits).inside.len() >= self.limits.links {
             self.sweep();
         }
         let party = guest.party;
@@ -370,6 +404,9 @@ impl Host for Lobby {
         if visits.inside.len() >= self.limits.links {
             return later("this service has as many connections as it takes; try again later".into());
         }
+        if self.lanes && visits.inside.values().any(|visit| visit.job == guest.job) {
+            return later("the link that this lane had before is not gone yet; try again".into());
+        }
         let of_one = visits.inside.values().filter(|visit| visit.party == *party).count();
         if of_one >= self.limits.links_of_one {
             return later(format!(
@@ -378,10 +415,16 @@ impl Host for Lobby {
         }
         let number = visits.next;
         visits.next += 1;
-        let visit = Visit { party: party.clone(), chain: guest.chain.to_vec(), link: None, off_the_list: false };
+        let visit = Visit {
+            party: party.clone(),
+            job: guest.job,
+            chain: guest.chain.to_vec(),
+            link: None,
+            off_the_list: false,
+        };
         visits.inside.insert(number, visit);
         let visits = self.visits.clone();
-        Ok(Pass::new(number, move || drop(lock(&visits).inside.remove(&number))))
+        Ok(Pass::new(number, guest.job, move || drop(lock(&visits).inside.remove(&number))))
     }
 
     fn arrived(&self, link: Link) {

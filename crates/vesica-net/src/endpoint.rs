@@ -50,6 +50,8 @@ pub struct Endpoint {
     pub security: Security,
     /// The name of the job, hashed: parties that run another one are turned away.
     pub job: [u8; 32],
+    /// Further jobs that a door answers: the lanes of a run, each by the hash that names it. [`Link::job`] says which one came.
+    pub lanes: Vec<[u8; 32]>,
     /// How long to wait for everybody.
     pub patience: Duration,
     /// The largest message of a line, in bytes: 64 KiB to 64 MiB, 8 MiB by default. The smaller of both sides' holds. A
@@ -73,6 +75,7 @@ impl Endpoint {
             peers: Vec::new(),
             security,
             job,
+            lanes: Vec::new(),
             patience: Duration::from_secs(60),
             window: 8 << 20,
             unasked: None,

@@ -38,6 +38,8 @@ pub(crate) trait Host: Send + Sync {
 /// A guest of whom it is known who it is.
 pub(crate) struct Known<'a> {
     pub party: &'a Party,
+    /// The job that it came for.
+    pub job: [u8; 32],
     /// Its certificate and those behind it; empty in plaintext.
     pub chain: &'a [CertificateDer<'static>],
     /// The list on which it was found.
@@ -130,7 +132,10 @@ impl Keeper {
         let refused = |hitch| (hitch, known.clone());
         let theirs = Hello::receive(wire);
         // Ours is sent whatever theirs is, so that the other side can name the difference too.
-        let ours = self.endpoint.hello(theirs.as_ref().map_or("", |hello| hello.from.as_str()));
+        let mut ours = self.endpoint.hello(theirs.as_ref().map_or("", |hello| hello.from.as_str()));
+        if let Some(lane) = theirs.as_ref().ok().filter(|hello| self.endpoint.lanes.contains(&hello.job)) {
+            ours.job = lane.job;
+        }
         let said = ours.send(wire);
         let theirs = theirs.map_err(refused)?;
         said.map_err(refused)?;
@@ -138,7 +143,7 @@ impl Keeper {
             let _ = Verdict::Never(hitch.words()).send(wire);
             refused(hitch)
         })?;
-        let pass = host.admit(&Known { party, chain: &chain, list }).map_err(|verdict| {
+        let pass = host.admit(&Known { party, job: ours.job, chain: &chain, list }).map_err(|verdict| {
             let _ = verdict.send(wire);
             (Hitch::Elsewhere(verdict.reason()), Some(party.clone()))
         })?;

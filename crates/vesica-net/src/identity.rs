@@ -24,7 +24,8 @@ const VALID_DAYS: u64 = 3650;
 
 /// A party's private key and certificate chain.
 ///
-/// The key stays inside: it neither prints nor leaves, except into the file that [`Identity::write`] makes.
+/// The key stays inside: it neither prints nor leaves, except into the file that [`Identity::write`] makes, and as the text that
+/// [`Identity::pem`] gives of an identity which is in no file.
 #[derive(Clone)]
 pub struct Identity {
     what: String,
@@ -67,7 +68,10 @@ impl Identity {
     }
 
     /// The identity in a PEM text; `what` names it in errors.
-    fn from_pem(what: &str, pem: &[u8]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If it holds no key with its certificate.
+    pub fn from_pem(what: &str, pem: &[u8]) -> Result<Self> {
         let bad = |why: String, remedy: &str| Error::Identity { what: what.to_owned(), why, remedy: remedy.to_owned() };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
             .collect::<std::result::Result<_, _>>()
@@ -180,6 +184,11 @@ impl Identity {
                 Err(e)
             }
         }
+    }
+
+    /// The private key and the certificate as one PEM text, of an identity that was made here and is in no file.
+    pub fn pem(&self) -> Option<Zeroizing<String>> {
+        self.fresh.as_deref().map(|fresh| fresh.secret.clone())
     }
 
     /// What partners pin: the hash of this party's certificate.

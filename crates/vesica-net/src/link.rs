@@ -91,6 +91,11 @@ impl Link {
         self.pass.as_ref().map(|pass| pass.number)
     }
 
+    /// The job that the peer came for, if it came in through a port: of a door with lanes, which lane.
+    pub fn job(&self) -> Option<[u8; 32]> {
+        self.pass.as_ref().map(|pass| pass.job)
+    }
+
     /// What its threads and lines share, for one who does not keep it.
     pub(crate) fn weak(&self) -> Weak<Shared> {
         Arc::downgrade(&self.shared)

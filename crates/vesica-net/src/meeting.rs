@@ -144,7 +144,7 @@ impl Host for Room {
             return Err(Verdict::Later(format!("{party} is connected already; is its job running twice?")));
         }
         let here = self.here.clone();
-        Ok(Pass::new(place as u64, move || {
+        Ok(Pass::new(place as u64, guest.job, move || {
             if let Some(here) = lock(&here).get_mut(place) {
                 *here = false;
             }

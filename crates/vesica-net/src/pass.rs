@@ -6,13 +6,15 @@ use std::fmt;
 pub(crate) struct Pass {
     /// Which of its host's passes this is.
     pub number: u64,
+    /// The job that the party came for.
+    pub job: [u8; 32],
     leave: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Pass {
-    /// Somebody has been let in; `leave` is called when that is over.
-    pub fn new(number: u64, leave: impl FnOnce() + Send + Sync + 'static) -> Self {
-        Self { number, leave: Some(Box::new(leave)) }
+    /// Somebody has been let in for `job`; `leave` is called when that is over.
+    pub fn new(number: u64, job: [u8; 32], leave: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { number, job, leave: Some(Box::new(leave)) }
     }
 }
 

@@ -122,6 +122,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         memory: default_memory(),
         scratch: None,
         workers: None,
+        lanes: None,
         report: None,
         trace: None,
         resume: None,

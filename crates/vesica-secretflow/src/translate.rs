@@ -70,6 +70,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         memory: default_memory(),
         scratch: None,
         workers: None,
+        lanes: None,
         report: None,
         trace: Some(&psi.debug_options.trace_path).filter(|path| !path.is_empty()).map(PathBuf::from),
         resume: resume(psi)?,

@@ -136,6 +136,7 @@ pub fn report(
             wire_version: WIRE_VERSION,
             cut: "whole".to_owned(),
             units: facts.units as u32,
+            lanes: 0,
             in_flight: facts.lanes as u32,
             unit_capacity: 0,
             tag_bytes: offer.tag_bits.div_ceil(8),

@@ -27,7 +27,7 @@ pub use invitation::{Head, Invitation, OwnTable, Reply};
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};
-pub use plan::{MAX_KEYS, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
+pub use plan::{MAX_KEYS, MAX_LANES, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
     Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,

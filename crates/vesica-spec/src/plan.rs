@@ -14,7 +14,7 @@ use std::time::Duration;
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, ProtocolName, ResultKind, Seat, Sizes, Suite};
+use vesica_suite::{Choice, Cut, ProtocolName, ResultKind, Seat, Sizes, Suite};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -58,6 +58,8 @@ pub struct Plan {
     pub scratch: Option<PathBuf>,
     /// Units that this party is ready to work on at once.
     pub workers: u32,
+    /// Links that this party asks for, for the units; 0 if it asks for none besides the first.
+    pub lanes: u32,
     /// Where finished units are kept, if they are to outlive the process.
     pub resume: Option<ResumePlan>,
     /// What differentially private runs may tell all together; present exactly if this is one.
@@ -112,6 +114,9 @@ impl fmt::Display for TrustPlan {
 
 /// The most that `limits.answers` may be: each of so many salts costs a whole answer then.
 const MOST_ANSWERS: u32 = 64;
+
+/// The most links that units may go over.
+pub const MAX_LANES: u32 = 1024;
 
 /// The most distinct keys a party may bring.
 pub const MAX_KEYS: u64 = 1 << 36;
@@ -220,19 +225,43 @@ impl Plan {
         ))
     }
 
-    /// The sizes for these numbers of distinct keys, by place, when every party is ready for `workers` units at once and has
-    /// `memory` bytes.
-    pub fn sizes(&self, keys: &[u64], workers: u32, memory: u64) -> Sizes {
-        let suite = self.suite();
-        let in_flight = workers.max(1);
-        let largest = keys.iter().copied().max().unwrap_or(0);
-        let units = match self.shared.unit {
+    /// Why the units of this job go over the first connection, if they must.
+    pub fn refuses_lanes(&self) -> Option<&'static str> {
+        match () {
+            () if self.parties.len() > 2 => Some("lanes are for two parties, and this job has more"),
+            () if self.suite().cut() != Cut::Units => {
+                Some("lanes share out the units of a job, and this one works on all keys together")
+            }
+            () if self.suite().draws_once() => {
+                Some("lanes draw chance of their own, and the noise of this job is drawn once")
+            }
+            () => None,
+        }
+    }
+
+    /// The units of a job in which a party has at most `largest` distinct keys, when every party is ready for `workers` units at once and
+    /// has `memory` bytes.
+    pub fn units(&self, largest: u64, workers: u32, memory: u64) -> u32 {
+        match self.shared.unit {
             None => {
-                let fit = Share::InFlight.of(memory) as u64 / (u64::from(in_flight) * 2 * suite.memory());
+                let in_flight = workers.max(1);
+                let fit = Share::InFlight.of(memory) as u64 / (u64::from(in_flight) * 2 * self.suite().memory());
                 vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
-        };
+        }
+    }
+
+    /// The sizes for these numbers of distinct keys, by place, when every party is ready for `workers` units at once and has
+    /// `memory` bytes.
+    pub fn sizes(&self, keys: &[u64], workers: u32, memory: u64) -> Sizes {
+        let largest = keys.iter().copied().max().unwrap_or(0);
+        self.sizes_in(self.units(largest, workers, memory), keys, workers.max(1))
+    }
+
+    /// The sizes for these numbers of distinct keys, by place, in so many units of which `in_flight` are under way at once.
+    pub fn sizes_in(&self, units: u32, keys: &[u64], in_flight: u32) -> Sizes {
+        let suite = self.suite();
         let parties = self.parties.len() as u32;
         let capacity = |&keys: &u64| vesica_params::unit_capacity(keys, units, parties, Level::STANDARD);
         let capacities: Vec<u64> = keys.iter().map(capacity).collect();
@@ -401,6 +430,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         scratch: mine.scratch.clone(),
         // Two for each core: one computes while the other waits for the network.
         workers: workers(mine.workers, |cores| 2 * cores.clamp(1, 32))?,
+        lanes: mine.lanes.unwrap_or(0),
         patience: patience(&mine.patience)?,
         report: mine.report.clone(),
         trace: mine.trace.clone(),
@@ -410,7 +440,21 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         learners,
     };
     plan.accepted()?;
+    lanes(mine.lanes, &plan)?;
     Ok(plan)
+}
+
+/// Refuses lanes where a job has no use for them.
+fn lanes(given: Option<u32>, plan: &Plan) -> Result<(), SpecError> {
+    let why = match (given, plan.refuses_lanes()) {
+        (None, _) => return Ok(()),
+        (Some(n), _) if !(1..=MAX_LANES).contains(&n) => {
+            format!("{n} lanes; give 1 to {MAX_LANES}, or leave it out for units that go over the first connection")
+        }
+        (Some(_), Some(why)) => format!("{why}; remove it"),
+        (Some(_), None) => return Ok(()),
+    };
+    Err(SpecError::field("mine.lanes", why))
 }
 
 fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
@@ -634,6 +678,7 @@ output = { path = "out.csv" }
             ("name = \"alice\"", "name = \"alice\"\nmemory = \"lots\"", "mine.memory"),
             ("name = \"alice\"", "name = \"alice\"\nmemory = \"1 MiB\"", "mine.memory"),
             ("name = \"alice\"", "name = \"alice\"\nworkers = 0", "mine.workers"),
+            ("name = \"alice\"", "name = \"alice\"\nlanes = 0", "mine.lanes"),
             ("name = \"alice\"", "name = \"alice\"\npatience = \"soon\"", "mine.patience"),
             ("name = \"alice\"", "name = \"alice\"\npatience = \"0s\"", "mine.patience"),
         ];

@@ -154,6 +154,11 @@ pub struct Mine {
     /// Units worked on at once; twice the number of cores when absent, as some wait for the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
+    /// Connections that the units go over, besides the one on which the parties agree: 1 to 1024. More than one is of use where a single
+    /// connection does not fill a fast network. The larger of both parties' numbers holds. When absent, and where the other party says
+    /// none either, the units go over the first connection. For two parties and a result of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u32>,
     /// Where the report goes, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<PathBuf>,

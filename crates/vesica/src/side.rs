@@ -56,6 +56,7 @@ impl Side {
             memory: vesica_spec::default_memory(),
             scratch: None,
             workers: None,
+            lanes: None,
             report: None,
             trace: None,
             resume: None,

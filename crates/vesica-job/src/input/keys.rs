@@ -269,12 +269,10 @@ impl Keys {
         salt: &[u8; 32],
         mut each: impl FnMut(Salted) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        let salt = blake3::derive_key("vesica 2026 salted key", salt);
-        let mut hashes = Hashes::new(&salt);
+        let mut hashes = Hashes::new(&blake3::derive_key(SALTED, salt));
         let mut give = |hash: &[u8; 32], (key, rows): (KeyId, u64)| {
-            let (digest, rest) = hash.split_first_chunk::<16>().expect("a hash has 32 bytes");
-            let spread = u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left"));
-            each(Salted { digest: Digest(*digest), spread, key, rows })
+            let (digest, spread) = parts(hash);
+            each(Salted { digest, spread, key, rows })
         };
         self.distinct(part, |digest, key, rows| hashes.push(digest, (key, rows), &mut give))?;
         hashes.flush(&mut give)
@@ -341,6 +339,36 @@ pub fn digests(rules: &[Vec<Rule>], batch: &RecordBatch, mut each: impl FnMut(&[
     let Digested { records, empties, .. } = Digester::new(rules, false).digest(0, batch);
     records.iter().for_each(|record| each(digest(record), row(record) as usize));
     empties.len() as u64
+}
+
+/// The same digests, hashed with a run's salt: what a protocol works on, and 64 bits more that say which unit a key belongs to.
+pub fn salted_digests(
+    rules: &[Vec<Rule>],
+    salt: &[u8; 32],
+    batch: &RecordBatch,
+    mut each: impl FnMut(Digest, u64, usize),
+) -> u64 {
+    let mut hashes = Hashes::new(&blake3::derive_key(SALTED, salt));
+    let mut give = |hash: &[u8; 32], place: usize| {
+        let (digest, spread) = parts(hash);
+        each(digest, spread, place);
+        Ok::<_, Infallible>(())
+    };
+    let Digested { records, empties, .. } = Digester::new(rules, false).digest(0, batch);
+    for record in &records {
+        let Ok(()) = hashes.push(digest(record), row(record) as usize, &mut give);
+    }
+    let Ok(()) = hashes.flush(&mut give);
+    empties.len() as u64
+}
+
+/// What digests are hashed with, derived from a run's salt.
+const SALTED: &str = "vesica 2026 salted key";
+
+/// The digest and the number in a salted hash.
+fn parts(hash: &[u8; 32]) -> (Digest, u64) {
+    let (digest, rest) = hash.split_first_chunk::<16>().expect("a hash has 32 bytes");
+    (Digest(*digest), u64::from_le_bytes(*rest.first_chunk().expect("16 bytes are left")))
 }
 
 /// Makes records of the keys of batches.

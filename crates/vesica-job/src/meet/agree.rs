@@ -3,6 +3,11 @@
 //! 1. Each says what it holds: `Hello` as JSON, the shared document and this party's key count in it.
 //! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes and of the job. A party's keys
 //!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
+//! 3. A cluster counts its keys only when it has cut them, for which it needs the salt. Where a party is one, its hello has no count:
+//!    the number of units follows from `limits.max_keys`, and each says its count behind the coins.
+//!
+//! The first two are [`meet`], the third is [`size`]. A run on one machine does them back to back ([`agree`]), a cluster around its
+//! reading.
 //!
 //! More than two parties also tell each other a hash of all that they were shown in each step, so that nobody can show them
 //! different things.
@@ -15,9 +20,9 @@ use crate::seal::record::Start;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
-use vesica_spec::{MAX_KEYS, Plan};
-use vesica_suite::{ResultKind, Sizes, Terms};
-use vesica_types::{Party, UnitId};
+use vesica_spec::{MAX_KEYS, MAX_LANES, Plan};
+use vesica_suite::{ResultKind, Security, Sizes, Terms};
+use vesica_types::{Party, TagLen, UnitId};
 
 /// The longest hello: a shared document is a page of text.
 const HELLO_LIMIT: usize = 1 << 20;
@@ -37,6 +42,34 @@ pub struct Agreed {
     pub done: Vec<bool>,
     /// The place of the party that has values to add up, if one has.
     pub values: Option<u8>,
+    /// Links that the units go over; 0 if they go over the one on which this was agreed.
+    pub lanes: u32,
+}
+
+/// When a party says how many keys it has.
+#[derive(Clone, Copy, Debug)]
+pub enum Counted<'a> {
+    /// At once: it has so many.
+    Now(u64),
+    /// When it has cut them. Of the run that it would go on with it has finished these units.
+    Later(&'a [bool]),
+}
+
+/// What the parties hold in common before they need to have counted their keys.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// The jointly tossed salt, from which units follow, and this party's own chance.
+    pub start: Start,
+    /// As in [`Agreed`].
+    pub done: Vec<bool>,
+    /// As in [`Agreed`].
+    pub lanes: u32,
+    versions: Vec<String>,
+    values: Option<u8>,
+    /// Key counts by place, where everybody has said one.
+    told: Option<Vec<u64>>,
+    /// Those of a run before this one.
+    before: Vec<u64>,
 }
 
 impl Agreed {
@@ -62,7 +95,9 @@ pub(crate) struct Hello {
     version: String,
     purpose: Purpose,
     shared: Value,
-    keys: u64,
+    /// None as long as they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keys: Option<u64>,
     key_columns: usize,
     /// Of the protocol, by their ids: builds may differ in them.
     parameters: Vec<String>,
@@ -71,8 +106,15 @@ pub(crate) struct Hello {
     /// Whether this party has values that are to be added up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     values: bool,
+    /// Links that this party asks for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    lanes: u32,
     #[serde(default)]
     resume: Option<Resume>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// The run that a party would go on with.
@@ -89,24 +131,32 @@ pub(crate) struct Resume {
 ///
 /// Where some parties alone learn, their word is enough: they have all that there is to have of the unit. And their word must be
 /// enough, for the others could ask for the unit again with other keys, and see from how the run goes on whether they are common.
-fn settled<'a>(plan: &Plan, has: impl IntoIterator<Item = (&'a Party, bool)>) -> bool {
+pub(crate) fn settled<'a>(plan: &Plan, has: impl IntoIterator<Item = (&'a Party, bool)>) -> bool {
     has.into_iter().filter(|(party, _)| plan.learns(party)).all(|(_, has)| has)
 }
 
 impl Resume {
-    fn of(ledger: &Ledger) -> Option<Self> {
+    fn of(ledger: &Ledger, counted: Counted<'_>) -> Option<Self> {
         let start = ledger.started()?;
-        let run = blake3::derive_key("vesica 2026 name of a run", &start.salt);
-        let done = (0..start.sizes.units).map(|id| if ledger.has(UnitId(id)) { '1' } else { '0' });
-        Some(Self { run: run.iter().map(|b| format!("{b:02x}")).collect(), done: done.collect() })
+        let has = |id: u32| match counted {
+            Counted::Now(_) => ledger.has(UnitId(id)),
+            Counted::Later(finished) => finished.get(id as usize).is_some_and(|done| *done),
+        };
+        let done = (0..start.sizes.units).map(|id| if has(id) { '1' } else { '0' });
+        Some(Self { run: name(&start.salt), done: done.collect() })
     }
 }
 
-/// Agrees with the peers on the job, the sizes and the salt: those of `ledger`'s run if every peer holds the same run, else
-/// new ones, with which the ledger begins anew.
+/// The name of the run with this salt.
+pub(crate) fn name(salt: &[u8; 32]) -> String {
+    let name = blake3::derive_key("vesica 2026 name of a run", salt);
+    name.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Agrees with the peers on the job, the salt and the sizes, as [`meet`] and [`size`] do.
 ///
 /// # Errors
-/// [`JobError::Disagree`] with every differing field; a session error if a peer breaks the protocol.
+/// Those of both.
 pub fn agree(
     plan: &Plan,
     purpose: Purpose,
@@ -115,7 +165,24 @@ pub fn agree(
     lines: &mut Lines,
     rng: &mut SessionRng,
 ) -> Result<Agreed, JobError> {
-    let mine = hello(plan, purpose, keys, ledger);
+    let met = meet(plan, purpose, Counted::Now(keys), ledger, lines, rng)?;
+    size(plan, met, keys, ledger, lines)
+}
+
+/// Agrees with the peers on the job, the salt and the number of units: those of `ledger`'s run if every peer holds the same run, else
+/// new ones, with which the ledger begins anew.
+///
+/// # Errors
+/// [`JobError::Disagree`] with every differing field; a session error if a peer breaks the protocol.
+pub fn meet(
+    plan: &Plan,
+    purpose: Purpose,
+    counted: Counted<'_>,
+    ledger: &mut Ledger,
+    lines: &mut Lines,
+    rng: &mut SessionRng,
+) -> Result<Met, JobError> {
+    let mine = hello(plan, purpose, counted, ledger);
     let words = serde_json::to_vec(&mine).expect("a hello is plain data");
     let mut heard = vec![Vec::new(); plan.parties.len()];
     for ch in lines.all() {
@@ -143,31 +210,36 @@ pub fn agree(
     })?;
     examined?;
 
-    let mut by_place = vec![keys; plan.parties.len()];
+    let mut by_place = vec![mine.keys; plan.parties.len()];
     peers.iter().for_each(|(peer, theirs)| by_place[usize::from(peer.place())] = theirs.keys);
+    let told: Option<Vec<u64>> = by_place.into_iter().collect();
+    let asked_for = peers.iter().map(|(_, theirs)| theirs.lanes).fold(mine.lanes, u32::max);
     let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     let versions = peers.iter().map(|(_, theirs)| version(theirs)).collect();
     let have = peers.iter().map(|(peer, theirs)| (peer, theirs.values)).chain([(&plan.me, mine.values)]);
     let asked = plan.shared.result.has_values();
     let values = have.filter(|(_, values)| asked && *values).map(|(party, _)| party.place()).next();
-    let agreed = |start: Start, done| {
-        let Start { salt, coins, sizes } = start;
-        Agreed { salt, coins, sizes, versions, done, values }
+    let met = |start: Start, done, told, before| {
+        let lanes = asked_for.min(start.sizes.units);
+        Met { start, done, lanes, versions, values, told, before }
     };
+    let mine_keys = mine.keys;
     if let (Some(start), Some(mine), Some(theirs)) = (ledger.started().cloned(), mine.resume, same_run(&peers))
         && theirs.iter().all(|theirs| theirs.run == mine.run)
     {
         let alike = |theirs: &&Resume| theirs.done.len() == mine.done.len();
-        if start.sizes.keys != by_place || !theirs.iter().all(alike) {
+        let before = |place: usize| start.sizes.keys.get(place).copied();
+        let another =
+            |place: usize, now: Option<u64>| before(place).zip(now).is_some_and(|(before, now)| before != now);
+        let differs = |(peer, theirs): &(Party, Hello)| another(usize::from(peer.place()), theirs.keys);
+        let ours = another(usize::from(plan.me.place()), mine_keys);
+        if ours || peers.iter().any(differs) || !theirs.iter().all(alike) {
             let other = |(peer, theirs): &&(Party, Hello)| {
-                start.sizes.keys[usize::from(peer.place())] != theirs.keys
+                another(usize::from(peer.place()), theirs.keys)
                     || theirs.resume.as_ref().is_none_or(|theirs| theirs.done.len() != mine.done.len())
             };
             let place = peers.iter().find(other).map_or(plan.peers[0].party.place(), |(peer, _)| peer.place());
-            let fault = Misbehaviour::Contradiction(
-                "it goes on with this run, but says another number of keys or of units than when the run began",
-            );
-            return Err(lines.at(place)?.accuse(fault).into());
+            return Err(lines.at(place)?.accuse(ANOTHER_TABLE).into());
         }
         let done = |id: usize| {
             let has = |resume: &Resume| resume.done.as_bytes()[id] == b'1';
@@ -181,7 +253,7 @@ pub fn agree(
             done.fill(whole);
         }
         for (id, _) in (0..).map(UnitId).zip(&done).filter(|(_, done)| **done) {
-            if !ledger.has(id) {
+            if !ledger.has(id) && matches!(counted, Counted::Now(_)) {
                 // A learner has the unit; this side has nothing to keep of it.
                 ledger.commit(id, &NOTHING, &[])?;
             }
@@ -190,30 +262,108 @@ pub fn agree(
         if missing > 0 && ledger.is_over() {
             return Err(JobError::Over { peer: others(plan) });
         }
-        begin(plan, &start.sizes, missing, start.sizes.in_flight.into(), ledger)?;
-        return Ok(agreed(start, done));
+        begin(plan, start.sizes.units, missing, start.sizes.in_flight.into(), ledger)?;
+        return Ok(met(start, done, told, Vec::new()));
     }
     if ledger.is_over() || (plan.learns_alone() && ledger.is_whole()) {
         return Err(JobError::Over { peer: others(plan) });
     }
-    if let Some(start) = ledger.started() {
-        for (peer, theirs) in &peers {
-            let before = start.sizes.keys[usize::from(peer.place())];
-            if before != theirs.keys {
-                return Err(JobError::OtherKeys { peer: peer.to_string(), before, now: theirs.keys });
-            }
-        }
+    let before = ledger.started().map(|start| start.sizes.keys.clone()).unwrap_or_default();
+    if let Some(told) = &told {
+        same_keys(plan, &before, told)?;
     }
     let workers = peers.iter().map(|(_, theirs)| theirs.workers).fold(plan.workers, u32::min);
     let memory = peers.iter().map(|(_, theirs)| theirs.memory).fold(plan.memory, u64::min);
-    let sizes = plan.sizes(&by_place, workers, memory);
+    let sizes = match &told {
+        Some(keys) => plan.sizes(keys, workers, memory),
+        None => Sizes {
+            units: plan.units(plan.shared.limits.max_keys.unwrap_or(MAX_KEYS), workers, memory),
+            in_flight: workers.max(1),
+            keys: Vec::new(),
+            capacities: Vec::new(),
+            tag_len: TagLen::new(16).expect("a digest's length"),
+        },
+    };
     // Before the coins: a peer that does not like the salt and drops the connection has had its attempt.
     let share = u64::from(sizes.units).saturating_mul(plan.shared.limits.answers.into()).div_ceil(SALTS);
-    begin(plan, &sizes, sizes.units.into(), share.max(sizes.in_flight.into()), ledger)?;
+    begin(plan, sizes.units, sizes.units.into(), share.max(sizes.in_flight.into()), ledger)?;
     let start = Start { salt: toss(plan, lines, rng)?, coins: rng.bytes(), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
-    Ok(agreed(start, done))
+    Ok(met(start, done, told, before))
+}
+
+/// Agrees with the peers on the sizes: this party has `keys` distinct keys. Says something only where somebody had not counted when
+/// the parties met.
+///
+/// # Errors
+/// [`JobError::TooManyKeys`], [`JobError::OtherKeys`]; a session error if a peer breaks the protocol.
+pub fn size(plan: &Plan, met: Met, keys: u64, ledger: &mut Ledger, lines: &mut Lines) -> Result<Agreed, JobError> {
+    let Met { mut start, done, lanes, versions, values, told, before } = met;
+    let by_place = match told {
+        Some(told) => told,
+        None => {
+            let mut by_place = vec![keys; plan.parties.len()];
+            lines.all().try_for_each(|ch| ch.send(&keys.to_le_bytes()))?;
+            for ch in lines.all() {
+                let theirs = u64::from_le_bytes(ch.recv_exact(8)?.try_into().expect("it has 8 bytes"));
+                by_place[usize::from(ch.peer().place())] = theirs;
+            }
+            by_place
+        }
+    };
+    // What was said at once was examined then. Both sides see the same here.
+    let most = plan.shared.limits.max_keys.unwrap_or(MAX_KEYS).min(MAX_KEYS);
+    for (party, &keys) in plan.parties.iter().zip(&by_place) {
+        if keys > most {
+            return Err(JobError::TooManyKeys { party: party.to_string(), keys, most });
+        }
+    }
+    if start.sizes.keys.is_empty() {
+        same_keys(plan, &before, &by_place)?;
+        start.sizes = plan.sizes_in(start.sizes.units, &by_place, start.sizes.in_flight);
+        ledger.start(start.clone())?;
+    } else if start.sizes.keys != by_place {
+        return Err(lines.peer()?.accuse(ANOTHER_TABLE).into());
+    }
+    let Start { salt, coins, sizes } = start;
+    Ok(Agreed { salt, coins, sizes, versions, done, values, lanes })
+}
+
+/// What a peer did that goes on with a run, and not with its table.
+const ANOTHER_TABLE: Misbehaviour = Misbehaviour::Contradiction(
+    "it goes on with this run, but says another number of keys or of units than when the run began",
+);
+
+/// Sees that the peers have as many keys as `before`, where that is known of a run that they have forgotten.
+fn same_keys(plan: &Plan, before: &[u64], now: &[u64]) -> Result<(), JobError> {
+    for peer in &plan.peers {
+        let place = usize::from(peer.party.place());
+        if let (Some(&before), Some(&now)) = (before.get(place), now.get(place))
+            && before != now
+        {
+            return Err(JobError::OtherKeys { peer: peer.party.to_string(), before, now });
+        }
+    }
+    Ok(())
+}
+
+/// Why no party of this job may count its keys after the coins are tossed, if none may.
+pub fn refuses_late_counts(plan: &Plan) -> Option<(&'static str, &'static str)> {
+    if let Some(why) = plan.refuses_lanes() {
+        return Some(("shared.protocol", why));
+    }
+    if plan.shared.limits.max_keys.is_none() {
+        let why =
+            "is missing: where a party counts its keys after they are cut, the number of units follows from this limit";
+        return Some(("shared.limits.max_keys", why));
+    }
+    if plan.shared.security == Security::Malicious {
+        let why = "a party that may deviate says its number of keys before the coins are tossed; take \"semi-honest\", or run on one \
+                   machine";
+        return Some(("shared.security", why));
+    }
+    None
 }
 
 /// Sees that `theirs` and this side's hello go together.
@@ -245,11 +395,20 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
             Purpose::Check => format!("{peer} runs the job, this side only checks it; run it here too"),
         }));
     }
-    if theirs.keys > MAX_KEYS {
+    if theirs.keys.is_none() && refuses_late_counts(plan).is_some() {
+        let fault = "it has not counted its keys, and in this job they are counted before the coins are tossed";
+        return Err(ch.accuse(Misbehaviour::Contradiction(fault)).into());
+    }
+    if theirs.lanes > MAX_LANES || (theirs.lanes > 0 && plan.refuses_lanes().is_some()) {
+        return Err(ch.accuse(Misbehaviour::Contradiction("it asks for lanes that this job cannot have")).into());
+    }
+    if theirs.keys.is_some_and(|keys| keys > MAX_KEYS) {
         return Err(ch.accuse(Misbehaviour::Contradiction("it claims more keys than Vesica takes")).into());
     }
     for (party, keys) in [(&plan.me, mine.keys), (peer, theirs.keys)] {
-        if let Some(most) = plan.shared.limits.max_keys.filter(|&most| keys > most) {
+        if let (Some(keys), Some(most)) = (keys, plan.shared.limits.max_keys)
+            && keys > most
+        {
             return Err(JobError::TooManyKeys { party: party.to_string(), keys, most });
         }
     }
@@ -292,23 +451,27 @@ fn others(plan: &Plan) -> String {
 }
 
 /// What this party says first.
-pub(crate) fn hello(plan: &Plan, purpose: Purpose, keys: u64, ledger: &Ledger) -> Hello {
+pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger: &Ledger) -> Hello {
     Hello {
         version: env!("CARGO_PKG_VERSION").into(),
         purpose,
         shared: plan.shared.canonical(),
-        keys,
+        keys: match counted {
+            Counted::Now(keys) => Some(keys),
+            Counted::Later(_) => None,
+        },
         key_columns: plan.keys.len(),
         parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
         values: plan.value.is_some(),
-        resume: Resume::of(ledger),
+        lanes: plan.lanes,
+        resume: Resume::of(ledger, counted),
     }
 }
 
 /// The digest of a unit of which this side learns nothing.
-const NOTHING: [u8; 32] = [0; 32];
+pub(crate) const NOTHING: [u8; 32] = [0; 32];
 
 /// Salts that are tossed for a job at most. A peer that opens its coins last can see the salt, drop the connection and try again:
 /// by 64 salts it gains six of the forty bits that chance protects. So each salt costs it this part of all that is answered.
@@ -316,10 +479,10 @@ const SALTS: u64 = 64;
 
 /// Begins an attempt at `missing` units of which `at_once` are under way at once, if the peers may still be answered for all
 /// of them.
-fn begin(plan: &Plan, sizes: &Sizes, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
+pub(crate) fn begin(plan: &Plan, units: u32, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
     let limit = plan.shared.limits.answers;
     let at_once = if plan.suite().cut().begins_anew() { missing } else { at_once };
-    let most = u64::from(sizes.units).saturating_mul(limit.into());
+    let most = u64::from(units).saturating_mul(limit.into());
     if missing > 0 && ledger.answers().at_most().saturating_add(missing) > most {
         return Err(JobError::Answers { peer: others(plan), limit });
     }
@@ -528,7 +691,7 @@ mod tests {
     }
 
     fn says(plan: &Plan, keys: u64) -> Vec<u8> {
-        serde_json::to_vec(&hello(plan, Purpose::Run, keys, &ledger())).unwrap()
+        serde_json::to_vec(&hello(plan, Purpose::Run, Counted::Now(keys), &ledger())).unwrap()
     }
 
     /// Alice and Bob each see that somebody showed them different things, and do not take each other for it.

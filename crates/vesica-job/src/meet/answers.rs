@@ -43,6 +43,11 @@ impl Answers {
         self.now.missing = self.now.missing.saturating_sub(1);
     }
 
+    /// Units that are missing in the present attempt.
+    pub fn missing(&self) -> u64 {
+        self.now.missing
+    }
+
     /// The units that were answered, if the present attempt is over.
     pub fn units(&self) -> u64 {
         self.units

@@ -11,7 +11,7 @@ use vesica_spec::{Plan, TrustPlan};
 use vesica_types::Party;
 
 /// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
-const WINDOW: u32 = 40 << 20;
+pub const WINDOW: u32 = 40 << 20;
 
 /// The plan's endpoint; `carried` if the caller brings the connections. Nothing is contacted.
 ///
@@ -80,7 +80,8 @@ impl Peers {
         Ok(Self::of(endpoint.carry(connections, Arc::new(Listening(ctl.clone())))?))
     }
 
-    fn of(mut links: Vec<Link>) -> Self {
+    /// These connections.
+    pub fn of(mut links: Vec<Link>) -> Self {
         links.sort_by_key(|link| link.peer().place());
         Self(links)
     }

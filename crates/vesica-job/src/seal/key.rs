@@ -157,6 +157,12 @@ pub struct Secret {
 }
 
 impl Secret {
+    /// Of 32 random bytes that the machines of a cluster share.
+    pub fn of_cluster(bytes: &[u8; 32]) -> Self {
+        let bytes = Zeroizing::new(blake3::derive_key("vesica 2026 secret of a cluster", bytes));
+        Self { bytes, is_secret: true }
+    }
+
     /// Whether it is anybody's secret.
     pub fn is_secret(&self) -> bool {
         self.is_secret

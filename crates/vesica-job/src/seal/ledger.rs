@@ -113,7 +113,10 @@ impl Ledger {
                     ledger.answers.begin(attempt);
                     Ok(())
                 }
-                (1.., Record::Start(start)) if start.sizes.keys.len() == plan.parties.len() => ledger.begin(start),
+                // Without key counts, where a party counts later and the connection broke before it had.
+                (1.., Record::Start(start)) if [0, plan.parties.len()].contains(&start.sizes.keys.len()) => {
+                    ledger.begin(start)
+                }
                 (1.., Record::Count(keys)) if ledger.start.is_some() => {
                     ledger.total = Some(keys);
                     Ok(())

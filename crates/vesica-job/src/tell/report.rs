@@ -139,6 +139,9 @@ pub struct Chosen {
     pub units: u32,
     /// Units in flight at once.
     pub in_flight: u32,
+    /// Links that the units went over; absent if they went over the one on which the parties agreed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub lanes: u32,
     /// Keys a unit that this party padded to.
     pub unit_capacity: u64,
     /// Bytes of a comparison tag.
@@ -149,6 +152,10 @@ pub struct Chosen {
     pub tls: String,
     /// The peers.
     pub peers: Vec<PeerId>,
+}
+
+fn is_none(lanes: &u32) -> bool {
+    *lanes == 0
 }
 
 /// A peer as it was recognised.

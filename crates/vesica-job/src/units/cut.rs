@@ -18,6 +18,11 @@ pub const RECORD: usize = 32;
 /// Records that a thread cuts before it gives them away.
 const BLOCK: usize = 1 << 11;
 
+/// The unit of `units` that a key belongs to. Multiply and shift: the top bits of a uniform number, evenly over the units.
+pub fn unit_of(spread: u64, units: u32) -> u32 {
+    ((u128::from(spread) * u128::from(units)) >> 64) as u32
+}
+
 /// The keys of a job, unit by unit.
 pub struct Units {
     /// What the parties agreed on.
@@ -54,8 +59,7 @@ impl Units {
                 let next = parts.lock().expect("no worker panics").next();
                 let Some(part) = next else { return Ok(put(&mut cut)?) };
                 keys.salted(part, salt, |s| {
-                    // Multiply and shift: the top bits of a uniform number, evenly over the units.
-                    let unit = ((u128::from(s.spread) * u128::from(sizes.units)) >> 64) as usize;
+                    let unit = unit_of(s.spread, sizes.units) as usize;
                     let mut record = [0; RECORD];
                     record[..16].copy_from_slice(&s.digest.0);
                     record[16..24].copy_from_slice(&s.key.0.to_le_bytes());

@@ -1,13 +1,14 @@
 //! The loop that runs units, many at once.
 
 use crate::error::JobError;
+use crate::input::keys::KeyId;
 use crate::meet::peers::Peers;
 use crate::tell::control::{Control, Event};
-use crate::units::cut::Units;
-use crate::units::found::matches;
+use crate::units::compare::Both;
+use crate::units::found::{Match, matches};
 use crate::units::work::Work;
 use std::sync::Mutex;
-use vesica_session::{Fault, Lines, Meter, Protocol, SessionRng};
+use vesica_session::{Fault, Lines, Meter, Protocol, SessionRng, Unit};
 use vesica_types::UnitId;
 
 /// Runs the units, `in_flight` at a time, each on a line of its own. Returns what they cost.
@@ -16,34 +17,59 @@ use vesica_types::UnitId;
 /// The first that a unit met. The link is shut then, so that no other unit waits for the peer.
 pub fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Meter, JobError> {
     let Work { units, done, both, ledger, peers, ctl, .. } = work;
-    let one = |id: UnitId, lines: &mut Lines| {
-        let (unit, rows) = units.unit(id)?;
-        // One generator for the protocol and the comparison of its results.
-        let mut chance = rng.unit(id)?;
-        let mut places = protocol.unit(&unit, lines, &mut chance)?;
-        match both {
-            Some(both) => both.compare(&unit, &rows, &mut places, lines, &mut chance),
-            None => Ok((matches(&rows, &places).collect(), [0; 32])),
-        }
-    };
-    all(units, done, peers, ctl, one, |id, (matches, digest)| ledger.commit(id, &digest, &matches))
+    let total = done.len() as u64;
+    let missing = missing(done);
+    let mut finished = total - missing.len() as u64;
+    let one = |id: UnitId, lines: &mut Lines| matched(protocol, units.unit(id)?, both, lines, rng);
+    all(missing, units.sizes.in_flight, peers, ctl, one, |id, (matches, digest)| {
+        ledger.commit(id, &digest, &matches)?;
+        finished += 1;
+        peers.set_progress("match", finished, Some(total));
+        Ok(finished)
+    })
 }
 
-/// Runs `one` for every unit that is not done, as above, and gives what it returned to `keep`, one at a time and in any order.
+/// The units that are not done, in ascending order.
+pub fn missing(done: &[bool]) -> Vec<UnitId> {
+    (0..).zip(done).filter(|(_, done)| !**done).map(|(id, _)| UnitId(id)).collect()
+}
+
+/// The matches of a unit, given the number and row count of each of its keys, and a digest of them.
+///
+/// # Errors
+/// Those of the protocol and of comparing its results.
+pub fn matched(
+    protocol: &dyn Protocol,
+    (unit, rows): (Unit, Vec<(KeyId, u64)>),
+    both: Option<Both>,
+    lines: &mut Lines,
+    rng: &SessionRng,
+) -> Result<(Vec<Match>, [u8; 32]), JobError> {
+    // One generator for the protocol and the comparison of its results.
+    let mut chance = rng.unit(unit.id)?;
+    let mut places = protocol.unit(&unit, lines, &mut chance)?;
+    match both {
+        Some(both) => both.compare(&unit, &rows, &mut places, lines, &mut chance),
+        None => Ok((matches(&rows, &places).collect(), [0; 32])),
+    }
+}
+
+/// Runs `one` for each unit of `missing`, as above and `at_once` at a time, and gives what it returned to `keep`, one at a time and in
+/// any order. That says how many units of the run are finished.
 ///
 /// # Errors
 /// As [`run`].
 pub fn all<T>(
-    units: &Units,
-    done: &[bool],
+    missing: Vec<UnitId>,
+    at_once: u32,
     peers: &Peers,
     ctl: &Control,
     one: impl Fn(UnitId, &mut Lines) -> Result<T, JobError> + Sync,
-    keep: impl FnMut(UnitId, T) -> Result<(), JobError> + Send,
+    keep: impl FnMut(UnitId, T) -> Result<u64, JobError> + Send,
 ) -> Result<Meter, JobError> {
-    let missing = Mutex::new((0..).zip(done).filter(|(_, done)| !**done).map(|(id, _)| UnitId(id)));
-    let total = done.len() as u64;
-    let finished = Mutex::new((keep, Meter::default(), done.iter().filter(|done| **done).count() as u64));
+    let threads = missing.len().min(at_once.max(1) as usize);
+    let missing = Mutex::new(missing.into_iter());
+    let finished = Mutex::new((keep, Meter::default()));
     let failure = Mutex::new(None);
     let worker = || -> Result<(), JobError> {
         loop {
@@ -55,18 +81,16 @@ pub fn all<T>(
             let mut cost = Meter::default();
             lines.all().for_each(|ch| cost.merge(&ch.meter()));
             let mut finished = finished.lock().expect("no worker panics");
-            let (keep, meter, count) = &mut *finished;
-            keep(id, made)?;
+            let (keep, meter) = &mut *finished;
+            let count = keep(id, made)?;
             meter.merge(&cost);
-            *count += 1;
-            peers.set_progress("match", *count, Some(total));
-            ctl.event(Event::Done(*count));
+            ctl.event(Event::Done(count));
             let wall = cost.steps.iter().map(|step| step.wall).sum();
             ctl.event(Event::Unit { id: id.0, wall, bytes: cost.bytes() });
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..units.sizes.in_flight.min(units.sizes.units) {
+        for _ in 0..threads {
             scope.spawn(|| {
                 if let Err(error) = worker() {
                     let mut failure = failure.lock().expect("no worker panics");

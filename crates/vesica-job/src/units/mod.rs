@@ -2,7 +2,7 @@
 
 pub mod compare;
 pub mod cut;
-mod each;
+pub mod each;
 pub mod found;
 mod shares;
 mod whole;

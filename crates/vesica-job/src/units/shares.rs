@@ -30,11 +30,13 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
         let shares = protocol.unit(&unit, &values.unwrap_or_default(), lines, &mut chance.unit(id)?)?;
         Ok((shares, rows))
     };
-    let mut meter = each::all(units, &vec![false; total as usize], peers, ctl, one, |id, (mut of_unit, rows)| {
+    let all = (0..total).map(UnitId).collect();
+    let mut meter = each::all(all, units.sizes.in_flight, peers, ctl, one, |id, (mut of_unit, rows)| {
         let bins = std::mem::take(&mut of_unit.bins);
         leaving.as_mut().map_or(Ok(()), |leaving| leaving.take(id, &bins, &rows))?;
         shares.push(of_unit);
-        Ok(())
+        peers.set_progress("match", shares.len() as u64, Some(total.into()));
+        Ok(shares.len() as u64)
     })?;
     shares.sort_by_key(|shares| shares.unit);
     let mut lines = peers.line("open")?;

@@ -1,0 +1,53 @@
+//! What a unit found: rows, and which key of the unit each has.
+
+use crate::cluster::reading::piece;
+use crate::cluster::secret::{FOUND, Secret, damaged};
+use crate::error::JobError;
+use arrow_array::builder::UInt64Builder;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use std::sync::Arc;
+
+/// A row whose key is common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Its number.
+    pub row: u64,
+    /// Names the common key, with the same number on both sides: the unit, and the place among the unit's common keys.
+    pub pair: u64,
+    /// How often it stands in the join.
+    pub times: u64,
+}
+
+/// Bytes of a row.
+const BYTES: usize = 24;
+
+/// The rows that a unit found, sealed.
+///
+/// # Errors
+/// If the system has no randomness.
+pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[Row]) -> Result<Vec<u8>, JobError> {
+    let bytes = rows.iter().flat_map(|row| [row.row, row.pair, row.times]).flat_map(u64::to_le_bytes).collect();
+    secret.seal(FOUND, &piece(salt, unit), bytes)
+}
+
+/// The rows as a table: `row`, `pair` and `times`, all UInt64.
+///
+/// # Errors
+/// Bytes that [`seal`] does not make.
+pub fn open(secret: &Secret, salt: &[u8; 32], unit: u32, found: &[u8]) -> Result<RecordBatch, JobError> {
+    let name = format!("what unit {unit} found");
+    let bytes = secret.open(FOUND, &piece(salt, unit), &name, found)?;
+    let (words, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() || bytes.len() % BYTES != 0 {
+        return Err(damaged(&name));
+    }
+    let column = |i: usize| -> Arc<dyn Array> {
+        let mut column = UInt64Builder::with_capacity(words.len() / 3);
+        words.iter().skip(i).step_by(3).for_each(|word| column.append_value(u64::from_le_bytes(*word)));
+        Arc::new(column.finish())
+    };
+    let schema = Schema::new(["row", "pair", "times"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());
+    let columns = [0, 1, 2].map(column).to_vec();
+    Ok(RecordBatch::try_new(Arc::new(schema), columns).expect("three columns of one length"))
+}

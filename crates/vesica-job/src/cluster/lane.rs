@@ -1,0 +1,244 @@
+//! A lane of a cluster: one link, a share of the units, and a worker that brings them one by one.
+
+use crate::cluster::found::{self, Row};
+use crate::cluster::reading::unpack;
+use crate::cluster::terms::Terms;
+use crate::error::JobError;
+use crate::input::keys::KeyId;
+use crate::lanes::hello::finished;
+use crate::lanes::links::Watcher;
+use crate::lanes::{share, terms};
+use crate::meet::peers::Peers;
+use crate::tell::control::Control;
+use crate::tell::report::{Costs, StepCost};
+use crate::units::compare::Both;
+use crate::units::each;
+use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
+use std::time::Instant;
+use vesica_session::{Error, Meter, Protocol, SessionRng, Unit};
+use vesica_suite::Opened;
+use vesica_types::UnitId;
+
+/// A lane, from its link on.
+pub struct Lane {
+    terms: Terms,
+    number: u32,
+    peers: Peers,
+    ctl: Control,
+    /// What the lane's set-up left; none before it, and where nothing is missing.
+    protocol: Option<(Box<dyn Protocol>, SessionRng)>,
+    meter: Mutex<Meter>,
+    began: Instant,
+}
+
+/// What a lane has to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// The units to match, in this order.
+    pub units: Vec<u32>,
+    /// Units that this side had not finished, and that are not to be done again: the other side learns alone and has them. Of these
+    /// this side has found nothing.
+    pub settled: Vec<u32>,
+}
+
+/// What a unit found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Matched {
+    /// The rows, sealed: for [`Terms::rows`], when it is settled that they may be learned.
+    pub found: Vec<u8>,
+    /// What is compared in the end, where both sides learn.
+    pub digest: [u8; 32],
+    /// Common keys.
+    pub keys: u64,
+    /// Rows of this side that have one of them.
+    pub rows: u64,
+}
+
+/// What a lane cost, as it is added up for the report.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LaneCost {
+    pub sent: u64,
+    pub received: u64,
+    pub wall_s: f64,
+    pub steps: Vec<StepCost>,
+}
+
+impl Lane {
+    /// Dials lane `number` at the door that is at `address`. Waits while that has no seat, at most as long as the job's patience.
+    ///
+    /// # Errors
+    /// Those of [`vesica_net::connect`]; a number that no lane has.
+    pub fn dial(terms: &Terms, number: u32, address: &str, ctl: Control) -> Result<Self, JobError> {
+        if number >= terms.lanes() {
+            let lanes = terms.lanes();
+            return Err(JobError::Setup(format!(
+                "there is no lane {number}; lanes are numbered from 0 to {}",
+                lanes - 1
+            )));
+        }
+        let watcher = Watcher { ctl: ctl.clone(), over: Default::default() };
+        let peers = terms.meeting().dial(number, address, watcher)?;
+        Ok(Self::over(terms.clone(), number, peers, ctl))
+    }
+
+    fn over(terms: Terms, number: u32, peers: Peers, ctl: Control) -> Self {
+        Self { terms, number, peers, ctl, protocol: None, meter: Mutex::default(), began: Instant::now() }
+    }
+
+    /// Which lane this is.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The first words of the lane: both sides say which of its units they have finished, and set up the protocol if any is missing. `done`
+    /// are the units that are finished here; those of other lanes are passed over.
+    ///
+    /// # Errors
+    /// Those of the link, of the peer, and of setting up.
+    pub fn missing(&mut self, done: &[u32]) -> Result<Missing, JobError> {
+        let missing = self.hello(done);
+        missing.inspect_err(|error| self.peers.leave(error))
+    }
+
+    fn hello(&mut self, done: &[u32]) -> Result<Missing, JobError> {
+        let (plan, sizes) = (self.terms.plan(), self.terms.sizes());
+        let share: Vec<UnitId> = share(self.number, self.terms.lanes(), sizes.units).collect();
+        let has: Vec<bool> = share.iter().map(|id| done.contains(&id.0)).collect();
+        let mut lines = self.peers.line("lane")?;
+        let settled = finished(plan, &has, &mut lines)?;
+        let pick = |wanted: &dyn Fn(bool, bool) -> bool| -> Vec<u32> {
+            let each = share.iter().zip(has.iter().zip(&settled));
+            each.filter(|(_, (has, settled))| wanted(**has, **settled)).map(|(id, _)| id.0).collect()
+        };
+        let missing = Missing { units: pick(&|_, settled| !settled), settled: pick(&|has, settled| settled && !has) };
+        self.add(&lines.peer()?.meter());
+        if missing.units.is_empty() {
+            return Ok(missing);
+        }
+        let mut rng =
+            SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let of_run = vesica_suite::Terms { salt: *self.terms.salt(), sizes: sizes.clone(), values: None };
+        let mut base = self.peers.line("base")?;
+        base.all().for_each(|ch| ch.step("base"));
+        let opened = plan.suite().open(&plan.seat(), &terms(&of_run, self.number), &mut base, &mut rng)?;
+        self.add(&base.peer()?.meter());
+        let Opened::Units(protocol) = opened else {
+            return Err(Error::Bug("lanes of a protocol that does not work by units".into()).into());
+        };
+        self.protocol = Some((protocol, rng));
+        Ok(missing)
+    }
+
+    fn add(&self, meter: &Meter) {
+        self.meter.lock().expect("no worker panics").merge(meter);
+    }
+
+    /// Matches a unit that is missing, whose keys are in `blob`; none if it has no keys. Several threads may match units of a lane at
+    /// once, if they take them in ascending order. This unit was begun `begun` times before, over all links: the caller keeps that count, and
+    /// writes it down before this call.
+    ///
+    /// # Errors
+    /// [`JobError::Answers`]; a blob that cannot be opened; those of the link, of the peer and of the protocol. The link is shut then.
+    pub fn match_unit(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
+        self.matched(unit, blob, begun).inspect_err(|error| self.peers.leave(error))
+    }
+
+    fn matched(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
+        let (plan, sizes, salt) = (self.terms.plan(), self.terms.sizes(), self.terms.salt());
+        let limit = plan.shared.limits.answers;
+        if begun >= limit {
+            return Err(JobError::Answers { peer: plan.peers[0].party.name().to_owned(), limit });
+        }
+        if unit >= sizes.units || unit % self.terms.lanes() != self.number {
+            return Err(JobError::Setup(format!("unit {unit} is not one of lane {}", self.number)));
+        }
+        let Some((protocol, rng)) = &self.protocol else {
+            return Err(JobError::Setup(format!("lane {} has no unit to match, or was not asked which", self.number)));
+        };
+        self.ctl.check()?;
+        let keys = blob.map_or(Ok(Vec::new()), |blob| unpack(self.terms.secret(), salt, unit, blob))?;
+        let capacity = sizes.capacity(plan.me.place());
+        if keys.len() as u64 > capacity {
+            return Err(Error::Overflow { unit: UnitId(unit), capacity }.into());
+        }
+        let of_unit = Unit {
+            id: UnitId(unit),
+            keys: keys.iter().map(|(digest, _)| *digest).collect(),
+            place: plan.me.place(),
+            capacities: sizes.capacities.iter().map(|&keys| keys as usize).collect(),
+        };
+        let counted = (0..).zip(&keys).map(|(place, (_, rows))| (KeyId(place), rows.len() as u64)).collect();
+        let several = plan.i_learn() && plan.several_learn();
+        let both = several.then(|| Both { salt: *salt, place: plan.me.place(), multiply: plan.multiplies() });
+        let mut lines = self.peers.line(&format!("unit {}", UnitId(unit)))?;
+        let (mut matches, digest) = each::matched(&**protocol, (of_unit, counted), both, &mut lines, rng)?;
+        self.add(&lines.peer()?.meter());
+        // By place among the keys, in the order of their digests: the same on both sides.
+        matches.sort_unstable_by_key(|m| m.key);
+        let pairs = matches.iter().zip(u64::from(unit) << 32..);
+        let rows: Vec<Row> = pairs
+            .flat_map(|(m, pair)| keys[m.key.0 as usize].1.iter().map(move |&row| Row { row, pair, times: m.times }))
+            .collect();
+        let found = found::seal(self.terms.secret(), salt, unit, &rows)?;
+        Ok(Matched { found, digest, keys: matches.len() as u64, rows: rows.len() as u64 })
+    }
+
+    /// The end of the lane, when everything that it found is in its place: waits until the other side is as far. Returns what it cost, for
+    /// [`Meeting::close`](crate::cluster::Meeting::close).
+    ///
+    /// # Errors
+    /// A link that broke before both sides had said goodbye: the lane is to be dialled again, or awaited.
+    pub fn close(self) -> Result<String, JobError> {
+        self.peers.close()?;
+        let traffic = self.peers.traffic();
+        let mut costs = Costs::default();
+        costs.steps("match", &self.meter.into_inner().expect("no worker panics"));
+        let cost = LaneCost {
+            sent: traffic.sent,
+            received: traffic.received,
+            wall_s: self.began.elapsed().as_secs_f64(),
+            steps: costs.close(),
+        };
+        Ok(serde_json::to_string(&cost).expect("it is plain data"))
+    }
+}
+
+/// Where the other side's lanes come in.
+pub struct Door {
+    terms: Terms,
+    door: vesica_net::Door,
+    ctl: Control,
+}
+
+impl Door {
+    /// Opens a door at `listen`, as `host:port`, for any lane of the run, and for `seats` of them at once.
+    ///
+    /// # Errors
+    /// Those of [`vesica_net::Endpoint::lane_door`].
+    pub fn open(terms: &Terms, listen: &str, seats: u32, ctl: Control) -> Result<Self, JobError> {
+        let watcher = Watcher { ctl: ctl.clone(), over: Default::default() };
+        let door = terms.meeting().door(terms.lanes(), listen, seats, watcher)?;
+        Ok(Self { terms: terms.clone(), door, ctl })
+    }
+
+    /// Where the door is: with port 0, the port that the system chose.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.door.address()
+    }
+
+    /// The next lane that comes; none when the door was stopped. Any number of threads may wait here.
+    ///
+    /// # Errors
+    /// If the run was cancelled.
+    pub fn next(&self) -> Result<Option<Lane>, JobError> {
+        let Some(link) = self.door.next()? else { return Ok(None) };
+        let number = self.terms.meeting().number(self.terms.lanes(), &link)?;
+        Ok(Some(Lane::over(self.terms.clone(), number, Peers::of(vec![link]), self.ctl.clone())))
+    }
+
+    /// Lets nobody in any more. Lanes that are in go on.
+    pub fn stop(&self) {
+        self.door.shut();
+    }
+}

@@ -1,0 +1,377 @@
+//! The driver's link: all that the parties say outside of units.
+
+use crate::cluster::lane::LaneCost;
+use crate::cluster::reading::Start;
+use crate::cluster::secret::Secret;
+use crate::cluster::terms::{Terms, Words};
+use crate::error::JobError;
+use crate::lanes::hello::Ends;
+use crate::lanes::here::DONE;
+use crate::lanes::links::Certificates;
+use crate::meet::agree::{self, Agreed, Counted, Met, Purpose};
+use crate::meet::peers::{self, Peers};
+use crate::meet::settle;
+use crate::run::{self, finish, reported};
+use crate::seal::ledger::Ledger;
+use crate::tell::clock::Clock;
+use crate::tell::control::Control;
+use crate::tell::report::{Outcome, Report};
+use crate::units::compare::Both;
+use crate::units::found::Common;
+use std::time::Instant;
+use vesica_net::{Endpoint, Traffic};
+use vesica_session::{Error, Fault, Lines, Misbehaviour, SessionRng};
+use vesica_spec::{Plan, Spec, SpecError};
+use vesica_types::UnitId;
+
+/// What a unit found, without its rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unit {
+    /// Its number.
+    pub id: u32,
+    /// Its digest, as [`Matched`](crate::cluster::Matched) has it; zeros for one that was settled without being matched.
+    pub digest: [u8; 32],
+    /// Common keys.
+    pub keys: u64,
+    /// Rows of this side that have one of them.
+    pub rows: u64,
+}
+
+/// The driver's side of a run.
+pub struct Meeting {
+    spec: Spec,
+    plan: Plan,
+    secret: Secret,
+    endpoint: Endpoint,
+    ledger: Ledger,
+    ctl: Control,
+    began: Instant,
+    link: Option<(Peers, Lines)>,
+    stage: Stage,
+    /// Rows of the table, and those without a key.
+    rows: (u64, u64),
+    common: Common,
+}
+
+/// How far the parties are.
+enum Stage {
+    Apart,
+    Met(Met),
+    Sized(Box<Agreed>),
+}
+
+/// Why a cluster cannot run this job, if it cannot.
+fn refused(plan: &Plan) -> Result<(), SpecError> {
+    if let Some((field, why)) = agree::refuses_late_counts(plan) {
+        return Err(SpecError::field(field, why));
+    }
+    if plan.lanes == 0 {
+        let why =
+            "is missing: the units of a cluster go over lanes; give about four times the workers of the smaller side";
+        return Err(SpecError::field("mine.lanes", why));
+    }
+    let half = plan.half();
+    if half.mine || half.theirs {
+        let name = plan.shared.join.name();
+        let why = format!(
+            "\"{name}\" shows rows without a partner, which no worker of a cluster knows; take \"inner\" or \"semi\""
+        );
+        return Err(SpecError::field("shared.join", why));
+    }
+    Ok(())
+}
+
+impl Meeting {
+    /// Prepares the run of a job. `storage` is a hash that names the input: of its files, their sizes and whatever tells one version of them
+    /// from another. With `mine.resume` the run survives this process. Nothing is contacted.
+    ///
+    /// # Errors
+    /// A job that is not valid or not for a cluster, named by its field; certificates, a port or a ledger that cannot be used.
+    pub fn open(spec: &Spec, storage: [u8; 32], secret: &Secret, ctl: Control) -> Result<Self, JobError> {
+        vesica_cpu::requested().map_err(JobError::Setup)?;
+        let plan = vesica_spec::plan(spec)?;
+        refused(&plan)?;
+        let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
+        let endpoint = peers::endpoint(&plan, identity.as_ref(), false)?;
+        let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let mut ledger = Ledger::open(&plan, &scratch)?;
+        ledger.identify(&storage.into())?;
+        Ok(Self {
+            spec: spec.clone(),
+            plan,
+            secret: secret.clone(),
+            endpoint,
+            ledger,
+            ctl,
+            began: Instant::now(),
+            link: None,
+            stage: Stage::Apart,
+            rows: (0, 0),
+            common: Common { keys: 0, rows: 0 },
+        })
+    }
+
+    /// Names the run that this side would go on with, if it has one.
+    pub fn run(&self) -> Option<String> {
+        self.ledger.started().map(|start| agree::name(&start.salt))
+    }
+
+    /// Whether this side dials its lanes. If not, it has doors.
+    pub fn dials(&self) -> bool {
+        self.plan.peers[0].connect.is_some()
+    }
+
+    /// Connects to the other party, sees that it has the same job, and tosses the coins of a new run, unless both go on with one. Of that
+    /// the units `finished` are done here. After a link that broke this is called again, on the same meeting, and so is all that follows.
+    ///
+    /// # Errors
+    /// Those of connecting and of agreeing.
+    pub fn meet(&mut self, finished: &[u32]) -> Result<Start, JobError> {
+        (self.link, self.stage) = (None, Stage::Apart);
+        let peers = Peers::connect(self.endpoint.clone(), &self.ctl)?;
+        let units = self.ledger.started().map_or(0, |start| start.sizes.units);
+        let done: Vec<bool> = (0..units).map(|unit| finished.contains(&unit)).collect();
+        let mut meet = || -> Result<(Lines, Met), JobError> {
+            let mut control = peers.line("control")?;
+            let mut rng = chance()?;
+            let counted = Counted::Later(&done);
+            let met = agree::meet(&self.plan, Purpose::Run, counted, &mut self.ledger, &mut control, &mut rng)?;
+            Ok((control, met))
+        };
+        let (control, met) = meet().inspect_err(|error| peers.leave(error))?;
+        let (salt, units) = (met.start.salt, met.start.sizes.units);
+        let start = Start::new(self.spec.clone(), self.plan.clone(), salt, units, met.lanes, self.secret.clone());
+        (self.link, self.stage) = (Some((peers, control)), Stage::Met(met));
+        Ok(start)
+    }
+
+    /// Says how many distinct keys there are in how many rows, of which `empty` have no key, and hears how many the other party has.
+    /// `largest` is the unit with the most keys, and their number.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], before any lane begins; those of agreeing.
+    pub fn size(&mut self, keys: u64, empty: u64, rows: u64, largest: (u32, u64)) -> Result<(), JobError> {
+        let Stage::Met(met) = std::mem::replace(&mut self.stage, Stage::Apart) else { return Err(order("size")) };
+        self.rows = (rows, empty);
+        let place = self.plan.me.place();
+        let Self { plan, ledger, .. } = self;
+        let agreed = told(&mut self.link, |_, control| {
+            let agreed = agree::size(plan, met, keys, ledger, control)?;
+            let capacity = agreed.sizes.capacity(place);
+            match largest {
+                (unit, most) if most > capacity => Err(Error::Overflow { unit: UnitId(unit), capacity }.into()),
+                _ => Ok(agreed),
+            }
+        })?;
+        self.stage = Stage::Sized(Box::new(agreed));
+        Ok(())
+    }
+
+    /// Tells the other side where this side's doors are, and how many lanes it works on at once, and hears the same. Without doors the other
+    /// side's lanes come to where its first link came. What workers need is in the terms, with a certificate that is made here.
+    ///
+    /// # Errors
+    /// Those of the link, and of the peer.
+    pub fn lanes(&mut self, doors: &[String], seats: u32) -> Result<Terms, JobError> {
+        let agreed = self.agreed("lanes")?;
+        let Agreed { salt, sizes, lanes, done, .. } = agreed;
+        let whole = done.iter().all(|done| *done);
+        let seats = seats.clamp(1, lanes.max(1)).min(sizes.in_flight);
+        let mut words = Words {
+            job: self.spec.clone(),
+            salt,
+            keys: sizes.keys.clone(),
+            capacities: sizes.capacities.clone(),
+            units: sizes.units,
+            in_flight: sizes.in_flight,
+            tag: sizes.tag_len.bytes(),
+            lanes,
+            at_once: seats,
+            doors: Vec::new(),
+            whole,
+            identity: None,
+            theirs: None,
+        };
+        if !whole {
+            let mine = Certificates::fresh(&self.plan)?;
+            let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
+            let ends = Ends { doors: doors.to_vec(), seats, certificate };
+            let theirs = told(&mut self.link, |_, control| ends.swap(control))?;
+            words.at_once = seats.min(theirs.seats);
+            words.doors = match &self.plan.peers[0].connect {
+                Some(address) if theirs.doors.is_empty() => vec![address.clone()],
+                Some(_) => theirs.doors,
+                None => Vec::new(),
+            };
+            words.identity = mine.and_then(|identity| identity.pem()).map(|pem| (*pem).clone());
+            words.theirs = theirs.certificate;
+        }
+        Terms::new(words, &self.secret)
+    }
+
+    /// What ended the link, if something did. To be looked at while lanes are under way: without this link they are to end.
+    pub fn lost(&self) -> Option<JobError> {
+        let (peers, _) = self.link.as_ref()?;
+        peers.links().iter().find_map(|link| link.ended()).map(JobError::from)
+    }
+
+    /// Says how far this side is, to people over there. `phase` is a word that says nothing of the table.
+    pub fn progress(&self, phase: &str, done: u64, total: Option<u64>) {
+        if let Some((peers, _)) = &self.link {
+            peers.set_progress(phase, done, total);
+        }
+    }
+
+    /// Every lane is over. A side that dials says so; a side with doors waits until the other says so, and stops its doors then.
+    ///
+    /// # Errors
+    /// Those of the link, and of the peer.
+    pub fn finished(&mut self) -> Result<(), JobError> {
+        let agreed = self.agreed("finished")?;
+        let dials = self.dials();
+        told(&mut self.link, |_, control| {
+            if agreed.done.iter().all(|done| *done) {
+                return Ok(());
+            }
+            let ch = control.peer()?;
+            if dials {
+                return Ok(ch.send(DONE)?);
+            }
+            match ch.recv_exact(DONE.len())? == DONE {
+                true => Ok(()),
+                false => Err(ch.accuse(Misbehaviour::Malformed("end of the lanes")).into()),
+            }
+        })
+    }
+
+    /// Sees that both sides found the same, where both learn, and that the result may be learned. `units` has every unit once.
+    ///
+    /// # Errors
+    /// [`JobError::TooSmall`]: what was found is to be removed then, unopened. A unit that is missing. Those of the peer.
+    pub fn settle(&mut self, units: &[Unit]) -> Result<(), JobError> {
+        let agreed = self.agreed("settle")?;
+        let mut units = units.to_vec();
+        units.sort_by_key(|unit| unit.id);
+        let every = units.iter().map(|unit| unit.id).eq(0..agreed.sizes.units);
+        let mut hash = blake3::Hasher::new();
+        units.iter().for_each(|unit| _ = hash.update(&unit.digest));
+        // As the ledger of a run on one machine has it, which has a total where nothing else is learned.
+        hash.update(&0u64.to_le_bytes());
+        let sum = |what: fn(&Unit) -> u64| units.iter().map(what).fold(0, u64::saturating_add);
+        self.common = Common { keys: sum(|unit| unit.keys), rows: sum(|unit| unit.rows) };
+        let (plan, common, rows) = (&self.plan, self.common, self.rows.0);
+        told(&mut self.link, |peers, control| {
+            if !every {
+                let units = agreed.sizes.units;
+                return Err(JobError::Setup(format!(
+                    "not every one of the {units} units is there once; match those first"
+                )));
+            }
+            if plan.i_learn() && plan.several_learn() {
+                let both = Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() };
+                both.same_as_learners("job", hash.finalize().as_bytes(), plan, peers, &mut chance()?)?;
+            }
+            settle::settle(plan, rows, common, &agreed.sizes, control).map(drop)
+        })
+    }
+
+    /// Says that this side has done what it is to, and hears it of the other. Where both learn, an output is written beside its place
+    /// before, and put there after.
+    ///
+    /// # Errors
+    /// Those of the link, and of the peer.
+    pub fn finish(&mut self) -> Result<(), JobError> {
+        self.agreed("finish")?;
+        told(&mut self.link, |_, control| finish(control))?;
+        self.ledger.end();
+        Ok(())
+    }
+
+    /// Ends the run, and tells the other side whose fault it was.
+    pub fn abort(&self, fault: Fault) {
+        if let Some((peers, _)) = &self.link {
+            peers
+                .links()
+                .iter()
+                .for_each(|link| link.abort(fault, "its cluster stopped the run; it shows why on its own screen"));
+        }
+    }
+
+    /// Says goodbye and gives the report. `lanes` is what [`Lane::close`](crate::cluster::Lane::close) gave for each link, and `begun` how
+    /// many units were begun, all attempts together.
+    ///
+    /// # Errors
+    /// A ledger that cannot be removed. That the other side's goodbye did not come is told as a note: it had said that it is done.
+    pub fn close(mut self, lanes: &[String], begun: u64) -> Result<Report, JobError> {
+        let agreed = self.agreed("close")?;
+        let Some((peers, control)) = self.link.take() else { return Err(order("close")) };
+        drop(control);
+        if let Err(error) = peers.close() {
+            self.ctl.note(format!(
+                "this side is done; if {} is not, run it again on both sides: {error}",
+                self.plan.peers[0].party
+            ));
+        }
+        let lanes: Vec<LaneCost> = lanes.iter().filter_map(|cost| serde_json::from_str(cost).ok()).collect();
+        let sum = |what: fn(&LaneCost) -> u64| lanes.iter().map(what).sum::<u64>();
+        let of_lanes = Traffic { sent: sum(|lane| lane.sent), received: sum(|lane| lane.received) };
+        let met = run::Met::of(&peers, &agreed, of_lanes);
+        let (common, learns, (rows, empty)) = (self.common, self.plan.i_learn(), self.rows);
+        let keys = agreed.sizes.keys[usize::from(self.plan.me.place())];
+        let outcome = Outcome {
+            rows,
+            keys,
+            empty,
+            duplicates: rows.saturating_sub(empty + keys),
+            matched: learns.then_some(common.keys),
+            sum: None,
+            matched_rows: learns.then_some(common.rows),
+            output: None,
+        };
+        let mut report = reported(&self.plan, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));
+        for step in lanes.into_iter().flat_map(|lane| lane.steps) {
+            match report.cost.iter_mut().find(|cost| (&cost.phase, &cost.step) == (&step.phase, &step.step)) {
+                Some(cost) => {
+                    cost.wall_s += step.wall_s;
+                    cost.cpu_s += step.cpu_s;
+                    cost.sent += step.sent;
+                    cost.received += step.received;
+                    cost.rounds += step.rounds;
+                }
+                None => report.cost.push(step),
+            }
+        }
+        report.total.wall_s = self.began.elapsed().as_secs_f64();
+        for peer in &mut report.chosen.peers {
+            peer.attempts = self.ledger.answers().attempts;
+            peer.answered = begun.saturating_mul(peer.unit_capacity);
+        }
+        self.ledger.remove()?;
+        Ok(report)
+    }
+
+    fn agreed(&self, what: &str) -> Result<Agreed, JobError> {
+        match &self.stage {
+            Stage::Sized(agreed) => Ok((**agreed).clone()),
+            _ => Err(order(what)),
+        }
+    }
+}
+
+/// A call at a time at which it means nothing.
+fn order(what: &str) -> JobError {
+    JobError::Setup(format!("{what} was called before the parties had met and counted: call meet and size first"))
+}
+
+fn chance() -> Result<SessionRng, JobError> {
+    SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))
+}
+
+/// Does `work` on the link, and tells the other side if that was the end of the run.
+fn told<T>(
+    link: &mut Option<(Peers, Lines)>,
+    work: impl FnOnce(&Peers, &mut Lines) -> Result<T, JobError>,
+) -> Result<T, JobError> {
+    let Some((peers, control)) = link else { return Err(order("this")) };
+    work(peers, control).inspect_err(|error| peers.leave(error))
+}

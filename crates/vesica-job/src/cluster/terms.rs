@@ -1,0 +1,151 @@
+//! What a worker needs for lanes, sealed: with it, and with its units, it can be any lane of the run.
+
+use crate::cluster::found;
+use crate::cluster::secret::{Secret, TERMS, damaged};
+use crate::error::JobError;
+use crate::lanes::links::{Certificates, Meeting};
+use crate::meet::agree;
+use arrow_array::RecordBatch;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use vesica_net::Identity;
+use vesica_spec::{Plan, Spec};
+use vesica_suite::Sizes;
+use vesica_types::TagLen;
+
+/// What a worker needs for lanes.
+#[derive(Clone)]
+pub struct Terms(Arc<Inner>);
+
+struct Inner {
+    words: Words,
+    plan: Plan,
+    sizes: Sizes,
+    certificates: Certificates,
+    secret: Secret,
+}
+
+/// As they travel, sealed.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Words {
+    pub job: Spec,
+    pub salt: [u8; 32],
+    pub keys: Vec<u64>,
+    pub capacities: Vec<u64>,
+    pub units: u32,
+    pub in_flight: u32,
+    pub tag: usize,
+    pub lanes: u32,
+    pub at_once: u32,
+    pub doors: Vec<String>,
+    /// Whether every unit was finished when the parties met.
+    pub whole: bool,
+    /// The private key and certificate of this side's lanes.
+    pub identity: Option<String>,
+    /// The fingerprint of the other side's.
+    pub theirs: Option<String>,
+}
+
+impl Terms {
+    pub(crate) fn new(words: Words, secret: &Secret) -> Result<Self, JobError> {
+        let plan = vesica_spec::plan(&words.job)?;
+        let tag_len = TagLen::new(words.tag).ok_or_else(|| damaged("the terms of the lanes"))?;
+        let sizes = Sizes {
+            keys: words.keys.clone(),
+            units: words.units,
+            in_flight: words.in_flight,
+            capacities: words.capacities.clone(),
+            tag_len,
+        };
+        let mine = words.identity.as_ref().map(|pem| Identity::from_pem("certificate of the lanes", pem.as_bytes()));
+        let theirs = words
+            .theirs
+            .as_ref()
+            .map(|text| text.parse::<vesica_net::Fingerprint>().map_err(|_| damaged("the terms of the lanes")));
+        let certificates = Certificates { mine: mine.transpose()?, theirs: theirs.transpose()? };
+        Ok(Self(Arc::new(Inner { words, plan, sizes, certificates, secret: secret.clone() })))
+    }
+
+    /// For the workers, sealed. The private key of the lanes' certificate is among it.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, JobError> {
+        let words = serde_json::to_vec(&self.0.words).expect("it is plain data");
+        self.0.secret.seal(TERMS, b"", words)
+    }
+
+    /// What [`Terms::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// Bytes that cannot be opened under `secret`.
+    pub fn from_bytes(bytes: &[u8], secret: &Secret) -> Result<Self, JobError> {
+        let name = "the terms of the lanes";
+        let words = secret.open(TERMS, b"", name, bytes)?;
+        Self::new(serde_json::from_slice(&words).map_err(|_| damaged(name))?, secret)
+    }
+
+    /// Names the run.
+    pub fn run(&self) -> String {
+        agree::name(self.salt())
+    }
+
+    /// How many units there are.
+    pub fn units(&self) -> u32 {
+        self.0.words.units
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> u32 {
+        self.0.words.lanes
+    }
+
+    /// Lanes that are under way at once: the smaller of what both sides said.
+    pub fn at_once(&self) -> u32 {
+        self.0.words.at_once
+    }
+
+    /// Units of a lane that are to be under way at once.
+    pub fn in_lane(&self) -> u32 {
+        (self.0.words.in_flight / self.0.words.at_once.max(1)).max(1)
+    }
+
+    /// Where the other side's doors are, if this side dials: lane k goes to number k modulo their number.
+    pub fn addresses(&self) -> &[String] {
+        &self.0.words.doors
+    }
+
+    /// Whether every unit was finished on both sides when they met: then there is nothing for lanes to do, and neither side opens one.
+    pub fn is_whole(&self) -> bool {
+        self.0.words.whole
+    }
+
+    /// What a unit found, as a table with the columns `row`, `pair` and `times`, all UInt64. `pair` is the same number for the same key
+    /// on both sides. A row stands `times` times in the join.
+    ///
+    /// # Errors
+    /// Bytes that cannot be opened, or belong to another unit.
+    pub fn rows(&self, unit: u32, found: &[u8]) -> Result<RecordBatch, JobError> {
+        found::open(&self.0.secret, self.salt(), unit, found)
+    }
+
+    pub(crate) fn salt(&self) -> &[u8; 32] {
+        &self.0.words.salt
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.0.plan
+    }
+
+    pub(crate) fn sizes(&self) -> &Sizes {
+        &self.0.sizes
+    }
+
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.0.secret
+    }
+
+    pub(crate) fn meeting(&self) -> Meeting<'_> {
+        Meeting { plan: &self.0.plan, salt: &self.0.words.salt, certificates: &self.0.certificates }
+    }
+}

@@ -1,0 +1,338 @@
+//! Clusters of threads: with each other and with a run on one machine, in both directions, against that run's result.
+
+use super::*;
+use crate::JobError;
+use crate::io::Io;
+use crate::lanes::tests::Two;
+use crate::run::run;
+use crate::tell::control::Control;
+use crate::tell::report::Report;
+use arrow_array::builder::{FixedSizeBinaryBuilder, UInt64Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, UInt64Type};
+use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use vesica_spec::Spec;
+
+/// `(digest, row)` pairs as a table.
+fn of_pairs(pairs: &[([u8; 16], u64)]) -> RecordBatch {
+    let mut digests = FixedSizeBinaryBuilder::new(16);
+    let mut rows = UInt64Builder::new();
+    for (digest, row) in pairs {
+        digests.append_value(digest).unwrap();
+        rows.append_value(*row);
+    }
+    let fields =
+        vec![Field::new("digest", DataType::FixedSizeBinary(16), false), Field::new("row", DataType::UInt64, false)];
+    let columns: Vec<Arc<dyn Array>> = vec![Arc::new(digests.finish()), Arc::new(rows.finish())];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+const SHARED: &str = "limits.max_keys = 400\nunit = 40";
+const BOTH: &str = "learns = [\"alice\", \"bob\"]";
+const ALICE: &str = "learns = [\"alice\"]";
+
+/// What a unit's files hold.
+type Files<T> = BTreeMap<u32, T>;
+
+/// A cluster whose storage is these maps.
+#[derive(Default)]
+struct Cluster {
+    blobs: Files<Vec<u8>>,
+    found: Mutex<Files<Matched>>,
+    begun: Mutex<Files<u32>>,
+    /// Links that are dropped after one unit.
+    breaks: Mutex<u32>,
+}
+
+fn secret() -> Secret {
+    Secret::new([9; 32])
+}
+
+/// The rows of a party's table, as strings: keys, in the order of the file.
+fn table(two: &Two, name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(two.path(&format!("{name}.csv"))).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect()
+}
+
+impl Cluster {
+    /// Cuts a table in pieces of 70 rows, brings units together and packs them. Gives keys, rows without one, rows, the largest unit.
+    fn read(&mut self, start: &Start, keys: &[String]) -> (u64, u64, u64, (u32, u64)) {
+        let start = Start::from_bytes(&start.to_bytes().unwrap(), &secret()).unwrap();
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, true)]));
+        let (mut shuffled, mut empty, mut rows) = (BTreeMap::<i32, Vec<([u8; 16], u64)>>::new(), 0, 0);
+        for (piece, first) in keys.chunks(70).zip((0u64..).step_by(70)) {
+            let column = StringArray::from_iter(piece.iter().map(|key| (!key.is_empty()).then_some(key)));
+            let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap();
+            let cut = start.cut(schema.clone(), vec![batch], first).unwrap();
+            let (units, digests) =
+                (cut.keys.column(0).as_primitive::<Int32Type>(), cut.keys.column(1).as_fixed_size_binary());
+            let numbers = cut.keys.column(2).as_primitive::<UInt64Type>();
+            for place in 0..cut.keys.num_rows() {
+                let pair = (digests.value(place).try_into().unwrap(), numbers.value(place));
+                shuffled.entry(units.value(place)).or_default().push(pair);
+            }
+            (empty, rows) = (empty + cut.empty, rows + cut.rows);
+        }
+        let packed: Vec<Packed> =
+            shuffled.iter().map(|(unit, pairs)| start.pack(*unit, &of_pairs(pairs)).unwrap()).collect();
+        let largest = packed.iter().map(|packed| (packed.unit, packed.keys)).max_by_key(|(_, keys)| *keys).unwrap();
+        let distinct = packed.iter().map(|packed| packed.keys).sum();
+        self.blobs = packed.into_iter().map(|packed| (packed.unit, packed.blob)).collect();
+        (distinct, empty, rows, largest)
+    }
+
+    /// One link of a lane, to its end. Breaks off after a unit, as long as breaks are left.
+    fn lane(&self, mut lane: Lane) -> Result<Option<String>, JobError> {
+        let done: Vec<u32> = self.found.lock().unwrap().keys().copied().collect();
+        let missing = lane.missing(&done)?;
+        for unit in missing.units {
+            let begun = {
+                let mut begun = self.begun.lock().unwrap();
+                let begun = begun.entry(unit).or_default();
+                *begun += 1;
+                *begun - 1
+            };
+            let matched = lane.match_unit(unit, self.blobs.get(&unit).map(Vec::as_slice), begun)?;
+            let mut breaks = self.breaks.lock().unwrap();
+            if *breaks > 0 {
+                // Before what was found is in its place.
+                *breaks -= 1;
+                return Ok(None);
+            }
+            // The first stands.
+            self.found.lock().unwrap().entry(unit).or_insert(matched);
+        }
+        let nothing = Matched { found: Vec::new(), digest: [0; 32], keys: 0, rows: 0 };
+        missing
+            .settled
+            .into_iter()
+            .for_each(|unit| _ = self.found.lock().unwrap().entry(unit).or_insert(nothing.clone()));
+        lane.close().map(Some)
+    }
+
+    /// All lanes of this side; gives what they cost.
+    fn lanes(&self, meeting: &mut Meeting, terms: &Terms, listen: &str) -> Vec<String> {
+        let costs = Mutex::new(Vec::new());
+        let terms = Terms::from_bytes(&terms.to_bytes().unwrap(), &secret()).unwrap();
+        let ctl = Control::new(());
+        let keep = |cost: Option<String>| cost.into_iter().for_each(|cost| costs.lock().unwrap().push(cost));
+        if meeting.dials() {
+            let next = Mutex::new(0..terms.lanes());
+            thread::scope(|scope| {
+                for _ in 0..terms.at_once() {
+                    scope.spawn(|| {
+                        loop {
+                            let Some(number) = next.lock().unwrap().next() else { return };
+                            let address = &terms.addresses()[number as usize % terms.addresses().len()];
+                            loop {
+                                let lane = Lane::dial(&terms, number, address, ctl.clone()).unwrap();
+                                match self.lane(lane) {
+                                    Ok(Some(cost)) => break keep(Some(cost)),
+                                    Ok(None) => {}
+                                    Err(error) => assert!(is_a_break(&error), "{error}"),
+                                }
+                            }
+                        }
+                    });
+                }
+            });
+            meeting.finished().unwrap();
+        } else {
+            let door = Door::open(&terms, listen, terms.at_once(), ctl).unwrap();
+            thread::scope(|scope| {
+                for _ in 0..terms.at_once() {
+                    scope.spawn(|| {
+                        while let Some(lane) = door.next().unwrap() {
+                            match self.lane(lane) {
+                                Ok(cost) => keep(cost),
+                                Err(error) => assert!(is_a_break(&error), "{error}"),
+                            }
+                        }
+                    });
+                }
+                meeting.finished().unwrap();
+                door.stop();
+            });
+        }
+        costs.into_inner().unwrap()
+    }
+
+    /// A whole run. Gives the report and the rows that matched: number, pair, times.
+    fn run(&mut self, spec: &Spec, keys: &[String]) -> (Report, Vec<(u64, u64, u64)>) {
+        let mut meeting = Meeting::open(spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let start = meeting.meet(&[]).unwrap();
+        assert_eq!(meeting.run(), Some(start.run()));
+        let (distinct, empty, rows, largest) = self.read(&start, keys);
+        meeting.size(distinct, empty, rows, largest).unwrap();
+        let terms = meeting.lanes(&[], 3).unwrap();
+        let listen = spec.mine.listen.clone().unwrap_or_default();
+        let costs = self.lanes(&mut meeting, &terms, &listen);
+        let found = self.found.lock().unwrap();
+        let units: Vec<Unit> = found
+            .iter()
+            .map(|(&id, matched)| Unit { id, digest: matched.digest, keys: matched.keys, rows: matched.rows })
+            .collect();
+        meeting.settle(&units).unwrap();
+        meeting.finish().unwrap();
+        let begun = self.begun.lock().unwrap().values().map(|n| u64::from(*n)).sum();
+        let report = meeting.close(&costs, begun).unwrap();
+        let mut all = Vec::new();
+        for (unit, matched) in found.iter().filter(|(_, matched)| !matched.found.is_empty()) {
+            let table = terms.rows(*unit, &matched.found).unwrap();
+            let column =
+                |name: &str| table.column_by_name(name).unwrap().as_primitive::<UInt64Type>().values().to_vec();
+            let (rows, pairs, times) = (column("row"), column("pair"), column("times"));
+            all.extend(rows.into_iter().zip(pairs).zip(times).map(|((row, pair), times)| (row, pair, times)));
+        }
+        all.sort_unstable();
+        (report, all)
+    }
+}
+
+/// The rows of a table whose keys are common: 50..200 (see [`Two`]).
+fn common(keys: &[String]) -> Vec<u64> {
+    let is = |key: &String| key.parse::<u32>().is_ok_and(|key| (50..200).contains(&key));
+    (0..).zip(keys).filter(|(_, key)| is(key)).map(|(row, _)| row).collect()
+}
+
+fn numbers(rows: &[(u64, u64, u64)]) -> Vec<u64> {
+    rows.iter().map(|(row, ..)| *row).collect()
+}
+
+/// Two clusters, one of which loses links in the middle; pairs name the same keys on both sides.
+#[test]
+fn two_clusters_find_the_common_rows() {
+    for protocol in ["rr22", "ecdh"] {
+        let two = Two::new(&format!("protocol = \"{protocol}\"\n{BOTH}\n{SHARED}"));
+        let specs = [two.job("alice", two.port, "lanes = 4"), two.job("bob", two.port, "lanes = 2")];
+        let tables = [table(&two, "alice"), table(&two, "bob")];
+        let [a, b] = thread::scope(|scope| {
+            let sides = [0, 2].into_iter().zip(specs.iter().zip(&tables)).map(|(breaks, (spec, keys))| {
+                scope.spawn(move || Cluster { breaks: Mutex::new(breaks), ..Cluster::default() }.run(spec, keys))
+            });
+            let sides: Vec<_> = sides.collect();
+            let ended: Vec<_> = sides.into_iter().map(|side| side.join().unwrap()).collect();
+            <[_; 2]>::try_from(ended).map_err(|_| "two sides").unwrap()
+        });
+        let mut by_pair: [BTreeMap<u64, Vec<&str>>; 2] = Default::default();
+        for ((report, rows), (keys, by_pair)) in [&a, &b].into_iter().zip(tables.iter().zip(&mut by_pair)) {
+            assert_eq!(numbers(rows), common(keys));
+            assert_eq!((report.outcome.matched, report.outcome.empty, report.chosen.lanes), (Some(150), 1, 4));
+            rows.iter().for_each(|(row, pair, _)| by_pair.entry(*pair).or_default().push(&keys[*row as usize]));
+        }
+        assert_eq!(by_pair[0].len(), 150);
+        for ((pair, here), (same, there)) in by_pair[0].iter().zip(&by_pair[1]) {
+            assert_eq!((pair, here[0]), (same, there[0]));
+        }
+        // As often as the other side has rows of the key.
+        assert!(a.1.iter().any(|(.., times)| *times == 2) && a.1.iter().any(|(.., times)| *times == 1));
+        // Bob's lost links cost him units that were begun twice, and no more.
+        let (answered, padded) = (b.0.chosen.peers[0].answered, b.0.chosen.peers[0].unit_capacity);
+        assert!(
+            (u64::from(b.0.chosen.units) * padded..=(u64::from(b.0.chosen.units) + 4) * padded).contains(&answered)
+        );
+    }
+}
+
+/// A run on one machine that knows nothing of clusters, as the side that dials and as the one that listens, and whoever learns.
+#[test]
+fn a_cluster_and_one_machine_find_the_same() {
+    for (learns, of_cluster) in [(BOTH, "alice"), (BOTH, "bob"), (ALICE, "alice"), (ALICE, "bob")] {
+        let two = Two::secure(&format!("protocol = \"rr22\"\n{learns}\n{SHARED}"));
+        let one = if of_cluster == "alice" { "bob" } else { "alice" };
+        let plain = two.plan(one, two.port, "");
+        let spec = two.job(of_cluster, two.port, "lanes = 3");
+        let keys = table(&two, of_cluster);
+        let (plain, (report, rows)) = thread::scope(|scope| {
+            let plain = scope.spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())).unwrap());
+            let cluster = Cluster { breaks: Mutex::new(1), ..Cluster::default() }.run(&spec, &keys);
+            (plain.join().unwrap(), cluster)
+        });
+        let learns = |name: &str| learns == BOTH || name == "alice";
+        assert_eq!(plain.outcome.matched, learns(one).then_some(150));
+        assert_eq!(report.outcome.matched, learns(of_cluster).then_some(150));
+        assert_eq!(numbers(&rows), if learns(of_cluster) { common(&keys) } else { Vec::new() });
+        assert_eq!((plain.chosen.lanes, report.chosen.lanes), (3, 3));
+        assert_eq!(plain.chosen.units, report.chosen.units);
+    }
+}
+
+#[test]
+fn what_a_cluster_cannot_run_is_refused_by_name() {
+    let opened = |shared: &str, mine: &str| {
+        let two = Two::new(shared);
+        Meeting::open(&two.job("alice", two.port, mine), [3; 32], &secret(), Control::new(())).map(drop)
+    };
+    let rr22 = format!("protocol = \"rr22\"\n{ALICE}");
+    opened(&format!("{rr22}\n{SHARED}"), "lanes = 3").unwrap();
+    for (shared, mine, field) in [
+        (rr22.clone(), "lanes = 3", "shared.limits.max_keys"),
+        (format!("{rr22}\n{SHARED}"), "", "mine.lanes"),
+        (format!("{rr22}\n{SHARED}\nsecurity = \"malicious\""), "lanes = 3", "shared.security"),
+        (
+            format!("protocol = \"rr22\"\n{BOTH}\n{SHARED}\njoin = \"left\"\naccept = \"all\""),
+            "lanes = 3",
+            "shared.join",
+        ),
+        (format!("{rr22}\n{SHARED}\nresult = \"count\"\naccept = \"all\""), "", "shared.protocol"),
+    ] {
+        match opened(&shared, mine).unwrap_err() {
+            JobError::Spec(error) => assert_eq!(error.field.as_deref(), Some(field), "{error}"),
+            error => panic!("{error}"),
+        }
+    }
+}
+
+/// What a store of objects holds between the calls says nothing without the secret: no key's digest, no unit's number, nothing twice.
+#[test]
+fn what_lies_about_says_nothing_without_the_secret() {
+    let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, "lanes = 3");
+    let plan = vesica_spec::plan(&spec).unwrap();
+    let salt = [5; 32];
+    let start = |secret| Start::new(spec.clone(), plan.clone(), salt, 64, 3, secret);
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
+    let keys = StringArray::from_iter_values((0..100).map(|key| key.to_string()));
+    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(keys)]).unwrap();
+    let cut = |start: &Start| start.cut(schema.clone(), vec![batch.clone()], 0).unwrap().keys;
+    let (mine, again, other) = (cut(&start(secret())), cut(&start(secret())), cut(&start(Secret::new([1; 32]))));
+    assert_eq!(mine, again);
+    for place in 0..100 {
+        let digest = |keys: &RecordBatch| keys.column(1).as_fixed_size_binary().value(place).to_vec();
+        assert_ne!(digest(&mine), digest(&other));
+    }
+    assert_ne!(mine.column(0), other.column(0));
+    // The salt is not in the start's bytes, and the same start is sealed anew each time.
+    let (one, two) = (start(secret()).to_bytes().unwrap(), start(secret()).to_bytes().unwrap());
+    assert_ne!(one, two);
+    assert!(!one.windows(5).any(|bytes| bytes == b"alice" || bytes == [5; 5]));
+    let error = Start::from_bytes(&one, &Secret::new([1; 32])).map(drop).unwrap_err();
+    assert!(error.to_string().starts_with("the start of the run cannot be opened"), "{error}");
+}
+
+/// A unit is answered so often and no more, whatever the links: the caller's count rules.
+#[test]
+fn a_unit_that_was_begun_too_often_is_not_answered_again() {
+    let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}\nlimits.answers = 2"));
+    let spec = two.job("alice", two.port, "lanes = 1");
+    let plain = two.plan("bob", two.port, "patience = \"1s\"");
+    let plain = thread::spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())));
+    let mut cluster = Cluster::default();
+    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    let start = meeting.meet(&[]).unwrap();
+    let (distinct, empty, rows, largest) = cluster.read(&start, &table(&two, "alice"));
+    meeting.size(distinct, empty, rows, largest).unwrap();
+    let terms = meeting.lanes(&[], 1).unwrap();
+    let door = Door::open(&terms, &spec.mine.listen.clone().unwrap(), 1, Control::new(())).unwrap();
+    let mut lane = door.next().unwrap().unwrap();
+    let missing = lane.missing(&[]).unwrap();
+    let unit = missing.units[0];
+    let error = lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), 2).unwrap_err();
+    assert!(matches!(error, JobError::Answers { limit: 2, .. }), "{error}");
+    meeting.abort(error.fault_for_peer());
+    assert!(plain.join().unwrap().is_err());
+}

@@ -1,0 +1,299 @@
+//! Lanes on one machine: some are under way at once, each on threads of its own, and what they find goes to one ledger.
+//!
+//! Of the two sides one dials, as it did for the first link. It takes the lanes in ascending order, and dials a lane again whose link broke. The
+//! other side opens a door and takes whichever lane knocks. So neither side waits for a lane that the other has not begun. A lane is
+//! over for the one that dials when both have said goodbye in it. When all are, it says so over the first link.
+
+use crate::error::JobError;
+use crate::lanes::hello::{Ends, finished};
+use crate::lanes::links::{Certificates, Meeting, Watcher};
+use crate::lanes::{is_a_break, share, terms};
+use crate::meet::agree::{Agreed, NOTHING, begin};
+use crate::meet::peers::Peers;
+use crate::seal::ledger::Ledger;
+use crate::tell::control::Control;
+use crate::units::compare::Both;
+use crate::units::cut::Units;
+use crate::units::each;
+use crate::units::found::Match;
+use crate::units::work::Work;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use vesica_net::{Door, Traffic};
+use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, SessionRng};
+use vesica_spec::Plan;
+use vesica_suite::Opened;
+use vesica_types::UnitId;
+
+/// Breaks of a lane without a finished unit after which the run gives up.
+const MOST: u32 = 5;
+
+/// What the side that dials says when both sides have finished every lane.
+pub const DONE: &[u8; 18] = b"all lanes are done";
+
+/// Runs the units that are missing over the lanes that were agreed on. Returns what they cost, and how many bytes the lanes took.
+///
+/// # Errors
+/// The first that a lane met and that another link does not mend; what ended the first link.
+pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) -> Result<(Meter, Traffic), JobError> {
+    let Work { units, done, both, ledger, peers, ctl, .. } = work;
+    if done.iter().all(|done| *done) {
+        return Ok((Meter::default(), Traffic::default()));
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let watcher = Watcher { ctl: ctl.clone(), over };
+    let mine = Certificates::fresh(plan)?;
+    let seats = agreed.lanes.min(agreed.sizes.in_flight);
+    let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
+    let theirs = Ends { doors: Vec::new(), seats, certificate }.swap(control)?;
+    let at_once = seats.min(theirs.seats);
+    let state = State {
+        ledger,
+        failure: None,
+        broken: false,
+        counted: done.iter().map(|done| !done).collect(),
+        finished: done.iter().filter(|done| **done).count() as u64,
+        cost: (Meter::default(), Traffic::default()),
+    };
+    let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
+    let meeting = Meeting { plan, salt: &agreed.salt, certificates: &certificates };
+    let in_lane = (agreed.sizes.in_flight / at_once).max(1);
+    let state = Mutex::new(state);
+    let lanes = Lanes { agreed, units, both, peers, ctl, meeting, in_lane, watcher, state };
+    match &plan.peers[0].connect {
+        Some(address) => {
+            let doors = if theirs.doors.is_empty() { vec![address.clone()] } else { theirs.doors };
+            lanes.dial(&doors, at_once, control);
+        }
+        None => lanes.answer(plan.listen.as_deref().unwrap_or_default(), at_once, control)?,
+    }
+    let State { failure, cost, .. } = lanes.state.into_inner().expect("no worker panics");
+    failure.map_or(Ok(cost), Err)
+}
+
+/// What the threads of the lanes share.
+struct Lanes<'a> {
+    agreed: &'a Agreed,
+    units: &'a Units,
+    both: Option<Both>,
+    /// The first link.
+    peers: &'a Peers,
+    ctl: &'a Control,
+    meeting: Meeting<'a>,
+    /// Units of a lane that are under way at once.
+    in_lane: u32,
+    watcher: Watcher,
+    state: Mutex<State<'a>>,
+}
+
+/// What they change.
+struct State<'a> {
+    ledger: &'a mut Ledger,
+    /// What ends the run.
+    failure: Option<JobError>,
+    /// Whether a lane broke since units were counted as answered.
+    broken: bool,
+    /// The units that count as missing in the present attempt.
+    counted: Vec<bool>,
+    /// Units that are finished.
+    finished: u64,
+    cost: (Meter, Traffic),
+}
+
+impl<'a> Lanes<'a> {
+    fn state(&self) -> MutexGuard<'_, State<'a>> {
+        self.state.lock().expect("no worker panics")
+    }
+
+    fn over(&self) -> bool {
+        self.watcher.over.load(Ordering::SeqCst)
+    }
+
+    /// Ends the run: all lanes, and the first link, so that nobody waits for anything.
+    fn fail(&self, error: JobError) {
+        let mut state = self.state();
+        // What the peer did wrong is not forgotten because a connection broke at the same moment.
+        let worse = |before: &JobError| before.fault() == Fault::Network && error.fault() == Fault::Peer;
+        if state.failure.as_ref().is_none_or(worse) {
+            self.watcher.over.store(true, Ordering::SeqCst);
+            self.peers.abort(&error);
+            state.failure = Some(error);
+        }
+    }
+
+    /// Dials every lane, `at_once` at a time.
+    fn dial(&self, doors: &[String], at_once: u32, control: &mut Lines) {
+        let next = Mutex::new(0..self.agreed.lanes);
+        let (alive, all_gone) = channel::<()>();
+        std::thread::scope(|scope| {
+            for _ in 0..at_once {
+                let (alive, next) = (alive.clone(), &next);
+                scope.spawn(move || {
+                    let _alive = alive;
+                    if let Err(error) = self.dial_each(next, doors) {
+                        self.fail(error);
+                    }
+                });
+            }
+            drop(alive);
+            // Whether the peer is there is seen on the first link, whose heart beats.
+            while all_gone.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+                if let Some(error) = self.peers.links().iter().find_map(|link| link.ended()) {
+                    self.fail(error.into());
+                }
+            }
+        });
+        let failed = self.state().failure.is_some();
+        if !failed && let Err(error) = control.peer().and_then(|ch| ch.send(DONE)) {
+            self.fail(error.into());
+        }
+    }
+
+    fn dial_each(&self, next: &Mutex<Range<u32>>, doors: &[String]) -> Result<(), JobError> {
+        loop {
+            let lane = next.lock().expect("no worker panics").next();
+            let Some(lane) = lane.filter(|_| !self.over()) else { return Ok(()) };
+            let address = &doors[lane as usize % doors.len()];
+            let (mut breaks, mut most) = (0, 0);
+            loop {
+                let peers = self.meeting.dial(lane, address, self.watcher.clone())?;
+                let Err(error) = self.lane(lane, &peers) else { break };
+                let has = share(lane, self.agreed.lanes, self.agreed.sizes.units);
+                let now = has.filter(|id| self.state().ledger.has(*id)).count();
+                breaks = if now > most { 1 } else { breaks + 1 };
+                most = most.max(now);
+                if !is_a_break(&error) || breaks >= MOST {
+                    return Err(error);
+                }
+                self.ctl.note(format!("lane {lane} broke and is dialled again: {error}"));
+            }
+        }
+    }
+
+    /// Takes whichever lane knocks, `at_once` at a time, until the peer says that all are done.
+    fn answer(&self, listen: &str, at_once: u32, control: &mut Lines) -> Result<(), JobError> {
+        let door = self.meeting.door(self.agreed.lanes, listen, at_once, self.watcher.clone())?;
+        std::thread::scope(|scope| {
+            for _ in 0..at_once {
+                scope.spawn(|| {
+                    if let Err(error) = self.answer_each(&door) {
+                        self.fail(error);
+                    }
+                });
+            }
+            match control.peer().and_then(|ch| ch.recv_exact(DONE.len()).map(|words| (ch, words))) {
+                Ok((ch, words)) => {
+                    let missing = self.state().ledger.len() < u64::from(self.agreed.sizes.units);
+                    if words != DONE || missing {
+                        let fault = "it says that all lanes are done, and they are not";
+                        self.fail(ch.accuse(Misbehaviour::Contradiction(fault)).into());
+                    }
+                }
+                Err(error) => self.fail(error.into()),
+            }
+            door.shut();
+        });
+        Ok(())
+    }
+
+    fn answer_each(&self, door: &Door) -> Result<(), JobError> {
+        while let Some(link) = door.next()? {
+            let lane = self.meeting.number(self.agreed.lanes, &link)?;
+            match self.lane(lane, &Peers::of(vec![link])) {
+                Ok(()) => {}
+                Err(error) if is_a_break(&error) => {
+                    self.ctl.note(format!("lane {lane} broke and is awaited again: {error}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A lane over one link, to its end.
+    fn lane(&self, lane: u32, peers: &Peers) -> Result<(), JobError> {
+        let ended = self.units(lane, peers).and_then(|meter| {
+            self.state().cost.0.merge(&meter);
+            Ok(peers.close()?)
+        });
+        let Traffic { sent, received } = peers.traffic();
+        let mut state = self.state();
+        state.cost.1.sent += sent;
+        state.cost.1.received += received;
+        let Err(error) = ended else { return Ok(()) };
+        state.broken = true;
+        drop(state);
+        if !is_a_break(&error) {
+            peers.leave(&error);
+        }
+        Err(error)
+    }
+
+    /// The units of a lane that are missing.
+    fn units(&self, lane: u32, peers: &Peers) -> Result<Meter, JobError> {
+        let (plan, agreed) = (self.meeting.plan, self.agreed);
+        let share: Vec<UnitId> = share(lane, agreed.lanes, agreed.sizes.units).collect();
+        let has: Vec<bool> = share.iter().map(|id| self.state().ledger.has(*id)).collect();
+        let mut lines = peers.line("lane")?;
+        let done = finished(plan, &has, &mut lines)?;
+        let missing: Vec<UnitId> = share.iter().zip(&done).filter(|(_, done)| !**done).map(|(id, _)| *id).collect();
+        for (id, _) in share.iter().zip(&done).filter(|(_, done)| **done) {
+            let mut state = self.state();
+            if !state.ledger.has(*id) {
+                // A learner has the unit; this side has nothing to keep of it.
+                state.ledger.commit(*id, &NOTHING, &[])?;
+            }
+        }
+        let mut meter = lines.peer()?.meter();
+        if missing.is_empty() {
+            return Ok(meter);
+        }
+        self.count(&missing)?;
+        let mut rng =
+            SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let mut base = peers.line("base")?;
+        base.all().for_each(|ch| ch.step("base"));
+        let opened = plan.suite().open(&plan.seat(), &terms(&agreed.terms(), lane), &mut base, &mut rng)?;
+        meter.merge(&base.peer()?.meter());
+        drop(base);
+        let Opened::Units(protocol) = opened else {
+            return Err(Error::Bug("lanes of a protocol that does not work by units".into()).into());
+        };
+        let one =
+            |id: UnitId, lines: &mut Lines| each::matched(&*protocol, self.units.unit(id)?, self.both, lines, &rng);
+        let keep = |id, (matches, digest): (Vec<Match>, [u8; 32])| self.keep(id, &digest, &matches);
+        meter.merge(&each::all(missing, self.in_lane, peers, self.ctl, one, keep)?);
+        Ok(meter)
+    }
+
+    /// A lane sets out to do the units of `missing`. What was under way in lanes that broke counts as answered, by the rule of a whole run
+    /// that broke: as many units as are under way at once in all lanes together.
+    fn count(&self, missing: &[UnitId]) -> Result<(), JobError> {
+        let mut state = self.state();
+        let State { ledger, broken, counted, .. } = &mut *state;
+        let again = missing.iter().filter(|id| !counted[id.0 as usize]).count() as u64;
+        if *broken || again > 0 {
+            let sizes = &self.agreed.sizes;
+            let all = ledger.answers().missing() + again;
+            begin(self.meeting.plan, sizes.units, all, sizes.in_flight.into(), ledger)?;
+            *broken = false;
+            missing.iter().for_each(|id| counted[id.0 as usize] = true);
+        }
+        Ok(())
+    }
+
+    /// A unit is finished. Says how many are.
+    fn keep(&self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<u64, JobError> {
+        let mut state = self.state();
+        let again = state.ledger.has(id);
+        state.ledger.commit(id, digest, matches)?;
+        state.counted[id.0 as usize] = false;
+        state.finished += u64::from(!again);
+        let total = u64::from(self.agreed.sizes.units);
+        self.peers.set_progress("match", state.finished, Some(total));
+        Ok(state.finished)
+    }
+}

@@ -1,0 +1,116 @@
+//! The links of lanes: dialled, or taken in at a door. Both ends show certificates that were made for this meeting, and whose
+//! fingerprints the parties told each other over their first link. So a machine that works on lanes never holds the party's own key.
+
+use crate::error::JobError;
+use crate::lanes::name;
+use crate::meet::peers::{Peers, WINDOW};
+use crate::tell::control::Control;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vesica_net::{Door, Endpoint, Event, Fingerprint, Identity, Link, PeerSpec, Security, Trust};
+use vesica_spec::Plan;
+
+/// What the name in a lane's certificate is: nobody looks at it, for the certificate is known by its fingerprint.
+const CERTIFICATE: &str = "vesica-lane";
+
+/// How the lanes of a meeting are known: nothing in an insecure job.
+#[derive(Clone)]
+pub struct Certificates {
+    /// This side's.
+    pub mine: Option<Identity>,
+    /// The other side's.
+    pub theirs: Option<Fingerprint>,
+}
+
+impl Certificates {
+    /// A new certificate for this side, unless the job is insecure.
+    ///
+    /// # Errors
+    /// If there is no randomness.
+    pub fn fresh(plan: &Plan) -> Result<Option<Identity>, JobError> {
+        Ok(plan.identity.as_ref().map(|_| Identity::generate(CERTIFICATE)).transpose()?)
+    }
+}
+
+/// Listens for the lanes of a run, which are over when it is.
+#[derive(Clone)]
+pub struct Watcher {
+    /// Whoever watches the run.
+    pub ctl: Control,
+    /// Whether the lanes are to end.
+    pub over: Arc<AtomicBool>,
+}
+
+impl vesica_net::Control for Watcher {
+    fn event(&self, event: &Event) {
+        // Lanes come and go, which is not worth a line each; that one is waited for is.
+        if !matches!(event, Event::Connected { .. } | Event::Listening { .. }) {
+            self.ctl.note(format!("lanes: {event}"));
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.ctl.is_cancelled() || self.over.load(Ordering::SeqCst)
+    }
+}
+
+/// Where lanes are met, and how.
+pub struct Meeting<'a> {
+    /// The plan of the run.
+    pub plan: &'a Plan,
+    /// Its salt.
+    pub salt: &'a [u8; 32],
+    /// How the lanes are known.
+    pub certificates: &'a Certificates,
+}
+
+impl Meeting<'_> {
+    fn endpoint(&self) -> Endpoint {
+        let security = match &self.certificates.mine {
+            Some(identity) => Security::Tls { identity: identity.clone() },
+            None => Security::Insecure,
+        };
+        let mut endpoint = Endpoint::new(self.plan.me.clone(), [0; 32], security);
+        endpoint.window = WINDOW;
+        endpoint.patience = self.plan.patience;
+        endpoint
+    }
+
+    fn trust(&self) -> Option<Trust> {
+        self.certificates.theirs.map(Trust::Pinned)
+    }
+
+    /// The link of lane `number`, whose door is at `address`.
+    ///
+    /// # Errors
+    /// Those of [`vesica_net::connect`].
+    pub fn dial(&self, number: u32, address: &str, watcher: Watcher) -> Result<Peers, JobError> {
+        let mut endpoint = self.endpoint();
+        endpoint.job = name(self.salt, number);
+        let party = self.plan.peers[0].party.clone();
+        endpoint.peers.push(PeerSpec { party, connect: Some(address.to_owned()), trust: self.trust() });
+        Ok(Peers::of(vesica_net::connect(endpoint, Arc::new(watcher))?))
+    }
+
+    /// A door at `listen` for all of `lanes`, up to `seats` at once.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::lane_door`].
+    pub fn door(&self, lanes: u32, listen: &str, seats: u32, watcher: Watcher) -> Result<Door, JobError> {
+        let mut endpoint = self.endpoint();
+        endpoint.lanes = (0..lanes).map(|number| name(self.salt, number)).collect();
+        endpoint.listen = Some(listen.to_owned());
+        let party = self.plan.peers[0].party.clone();
+        Ok(endpoint.lane_door(party, self.trust(), seats as usize, Arc::new(watcher))?)
+    }
+
+    /// Which lane came to the door.
+    ///
+    /// # Errors
+    /// None that a peer can cause: a door lets nothing else in.
+    pub fn number(&self, lanes: u32, link: &Link) -> Result<u32, JobError> {
+        let job = link.job();
+        let number = (0..lanes).find(|number| Some(name(self.salt, *number)) == job);
+        number.ok_or_else(|| vesica_session::Error::Bug("something came to a door that is no lane".into()).into())
+    }
+}

@@ -1,0 +1,382 @@
+//! Runs over several lanes against runs over one link; lanes that break; partners on a lane that do not follow the protocol.
+
+use super::hello::Ends;
+use super::here::DONE;
+use super::links::{Certificates, Meeting, Watcher};
+use crate::io::Io;
+use crate::meet::agree::{self, Agreed, Purpose};
+use crate::meet::peers::{self, Peers};
+use crate::run::run;
+use crate::seal::ledger::Ledger;
+use crate::tell::control::Control;
+use crate::tell::report::Report;
+use crate::{Fault, JobError};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::thread;
+use vesica_session::{Lines, SessionRng};
+use vesica_spec::Plan;
+
+/// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
+pub fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Two parties with tables of their own. Alice listens.
+pub struct Two {
+    pub dir: tempfile::TempDir,
+    pub port: u16,
+    shared: String,
+    tls: bool,
+}
+
+impl Two {
+    /// `shared` are lines of the shared document.
+    pub fn new(shared: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let two = Self { dir, port: port(), shared: format!("{shared}\ninsecure = true"), tls: false };
+        // Keys 50..200 are common; some stand in several rows, and some rows have none.
+        two.write("alice", (0..200).chain(60..70));
+        two.write("bob", (50..260).chain(100..105));
+        two
+    }
+
+    /// The same, over TLS.
+    pub fn secure(shared: &str) -> Self {
+        let mut two = Self::new(shared);
+        (two.shared, two.tls) = (shared.to_owned(), true);
+        ["alice", "bob"].map(|name| vesica_net::Identity::generate(name).unwrap().write(two.dir.path()).unwrap());
+        two
+    }
+
+    pub fn write(&self, name: &str, keys: impl Iterator<Item = u32>) {
+        let rows: String = keys.enumerate().map(|(row, key)| format!("{key},{name} {row}\n")).collect();
+        std::fs::write(self.path(&format!("{name}.csv")), format!("id,v\n{rows},none\n")).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn pin(&self, name: &str) -> String {
+        vesica_net::Fingerprint::of_file(self.path(&format!("{name}.cert.pem"))).unwrap().to_string()
+    }
+
+    /// The job of one party, who meets the other at `port` if it is bob.
+    pub fn job(&self, me: &str, port: u16, mine: &str) -> vesica_spec::Spec {
+        let contact = match me {
+            "alice" => format!("listen = \"127.0.0.1:{port}\""),
+            _ => format!("connect = {{ alice = \"127.0.0.1:{port}\" }}"),
+        };
+        let peer = if me == "alice" { "bob" } else { "alice" };
+        let tls = match self.tls {
+            false => String::new(),
+            true => {
+                let identity = self.path(&format!("{me}.pem")).display().to_string();
+                format!("tls = {{ identity = \"{identity}\", peers = {{ {peer} = \"{}\" }} }}", self.pin(peer))
+            }
+        };
+        let learns = self.shared.contains(&format!("learns = [\"{me}\"")) || self.shared.contains("\"bob\"]");
+        let output = match learns {
+            true => format!("output = {{ path = \"{}\" }}", self.path(&format!("{me}.out.csv")).display()),
+            false => String::new(),
+        };
+        let patience = if mine.contains("patience") { "" } else { "patience = \"30s\"" };
+        let text = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\n{}\n[mine]\nname = \"{me}\"\n{contact}\n{patience}\n{tls}\n\
+             input = {{ path = \"{}\", keys = [\"id\"] }}\n{output}\nworkers = 4\n{mine}\n",
+            self.shared,
+            self.path(&format!("{me}.csv")).display(),
+        );
+        vesica_spec::parse(&text).unwrap()
+    }
+
+    pub fn plan(&self, me: &str, port: u16, mine: &str) -> Plan {
+        vesica_spec::plan(&self.job(me, port, mine)).unwrap()
+    }
+
+    /// Both run, with `mine` in their documents; bob dials `port`.
+    fn run_at(&self, port: u16, mine: [&str; 2]) -> [Result<Report, JobError>; 2] {
+        let [alice, bob] = [self.plan("alice", self.port, mine[0]), self.plan("bob", port, mine[1])];
+        let bob = thread::spawn(move || whole(&bob));
+        [whole(&alice), bob.join().unwrap()]
+    }
+
+    pub fn run(&self, mine: [&str; 2]) -> [Report; 2] {
+        self.run_at(self.port, mine).map(Result::unwrap)
+    }
+
+    /// The outputs that there are, which are taken away.
+    pub fn outputs(&self) -> [Option<String>; 2] {
+        ["alice", "bob"].map(|name| {
+            let path = self.path(&format!("{name}.out.csv"));
+            let text = std::fs::read_to_string(&path).ok();
+            let _ = std::fs::remove_file(path);
+            text
+        })
+    }
+}
+
+fn whole(plan: &Plan) -> Result<Report, JobError> {
+    run(plan, Io::files(plan).unwrap(), &Control::new(()))
+}
+
+const BOTH: &str = "learns = [\"alice\", \"bob\"]\nunit = 20";
+const ALICE: &str = "learns = [\"alice\"]\nunit = 20";
+
+/// The same rows in the same order as without lanes, whoever asks for them and whoever learns.
+#[test]
+fn lanes_find_what_one_link_finds() {
+    for (shared, mine) in [
+        (format!("protocol = \"rr22\"\n{BOTH}"), ["lanes = 3", ""]),
+        (format!("protocol = \"rr22\"\n{ALICE}"), ["", "lanes = 2"]),
+        (format!("protocol = \"ecdh\"\n{BOTH}"), ["lanes = 2", "lanes = 5"]),
+        (format!("protocol = \"ecdh\"\n{ALICE}"), ["lanes = 1", "lanes = 1"]),
+    ] {
+        let two = Two::new(&shared);
+        let [alice, _] = two.run(["", ""]);
+        assert_eq!(alice.chosen.lanes, 0);
+        let plain = two.outputs();
+        assert!(plain[0].as_ref().unwrap().lines().count() > 150);
+        let reports = two.run(mine);
+        assert_eq!(two.outputs(), plain, "{shared}");
+        let asked = mine.map(|mine| mine.strip_prefix("lanes = ").map_or(0, |n| n.parse::<u32>().unwrap()));
+        for report in reports {
+            assert_eq!(report.chosen.lanes, asked[0].max(asked[1]).min(report.chosen.units));
+            assert_eq!(report.chosen.peers[0].attempts, 1);
+            assert!(report.total.sent > 5_000 && report.total.received > 5_000, "{:?}", report.total);
+        }
+    }
+}
+
+/// Certificates of lanes are made for the run, and known over the first link.
+#[test]
+fn lanes_are_as_secure_as_the_first_link() {
+    let two = Two::secure(&format!("protocol = \"rr22\"\n{ALICE}"));
+    let [alice, _] = two.run(["lanes = 3", ""]);
+    assert_eq!((alice.outcome.matched, alice.chosen.lanes), (Some(150), 3));
+    assert!(alice.chosen.tls.contains("TLS 1.3"), "{}", alice.chosen.tls);
+}
+
+/// Passes connections on to `to`, and cuts each but the first after so many bytes, `times` in all.
+fn cutting(to: u16, after: usize, times: usize) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let cuts = Arc::new(AtomicUsize::new(0));
+    let made = cuts.clone();
+    thread::spawn(move || {
+        for (number, here) in listener.incoming().enumerate() {
+            let (Ok(here), Ok(there)) = (here, TcpStream::connect((Ipv4Addr::LOCALHOST, to))) else { continue };
+            for (mut from, mut into, counts) in
+                [(here.try_clone().unwrap(), there.try_clone().unwrap(), true), (there, here, false)]
+            {
+                let cuts = cuts.clone();
+                thread::spawn(move || {
+                    let (mut passed, mut chunk) = (0, [0; 4096]);
+                    while let Ok(n @ 1..) = from.read(&mut chunk) {
+                        passed += n;
+                        let due = counts && number > 0 && passed > after;
+                        if due
+                            && cuts
+                                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < times).then_some(n + 1))
+                                .is_ok()
+                        {
+                            break;
+                        }
+                        if into.write_all(&chunk[..n]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = from.shutdown(Shutdown::Both);
+                    let _ = into.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    (port, made)
+}
+
+/// Links of lanes break in their first words, in their set-up and in their units; only the lane is done again, and the answers are
+/// counted.
+#[test]
+fn a_lane_that_breaks_is_dialled_again() {
+    for shared in [format!("protocol = \"rr22\"\n{BOTH}"), format!("protocol = \"ecdh\"\n{ALICE}")] {
+        let two = Two::new(&shared);
+        two.run(["", ""]);
+        let plain = two.outputs();
+        for after in [200, 20_000] {
+            let (port, cuts) = cutting(two.port, after, 2);
+            let reports = two.run_at(port, ["lanes = 3", ""]).map(Result::unwrap);
+            assert_eq!(two.outputs(), plain, "{shared}, after {after}");
+            let cuts = cuts.load(Ordering::SeqCst) as u64;
+            assert!(after > 3_000 || cuts == 2, "{cuts} cuts after {after}");
+            for report in reports {
+                let attempts = report.chosen.peers[0].attempts;
+                assert!(attempts <= 1 + cuts, "{attempts} attempts after {cuts} cuts");
+            }
+        }
+    }
+}
+
+/// A lane that never holds ends the run, and not in a loop.
+#[test]
+fn a_lane_that_breaks_for_ever_ends_the_run() {
+    let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}"));
+    let (port, _) = cutting(two.port, 100, usize::MAX);
+    let ended = two.run_at(port, ["lanes = 2\npatience = \"2s\"", "patience = \"2s\""]);
+    assert!(
+        ended
+            .iter()
+            .all(|ended| ended.as_ref().is_err_and(|error| matches!(error.fault(), Fault::Network | Fault::Peer)))
+    );
+}
+
+/// What a party receives depends on its input, its result and the sizes: here on the sizes alone, for bob learns nothing.
+#[test]
+fn lanes_tell_no_more_than_their_sizes() {
+    let seen = |alice: std::ops::Range<u32>| {
+        let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}"));
+        two.write("alice", alice);
+        two.write("bob", 1000..1200);
+        let [alice, bob] = two.run(["lanes = 3", "lanes = 3"]);
+        let steps = |report: &Report| {
+            let of_match = report.cost.iter().filter(|step| step.phase == "match" && step.step != "match");
+            of_match.map(|step| (step.step.clone(), step.sent, step.received)).collect::<BTreeSet<_>>()
+        };
+        (alice.outcome.matched, steps(&alice), steps(&bob))
+    };
+    let (none, all) = (seen(0..200), seen(1000..1200));
+    assert_eq!((none.0, all.0), (Some(0), Some(200)));
+    assert_eq!((none.1, none.2), (all.1, all.2));
+}
+
+/// Bob by hand: he has met alice, who runs, and agreed on lanes.
+struct Bob {
+    plan: Plan,
+    _first: Peers,
+    control: Lines,
+    agreed: Agreed,
+}
+
+impl Bob {
+    fn meet(two: &Two, seats: u32) -> Self {
+        let plan = two.plan("bob", two.port, "lanes = 2");
+        let endpoint = peers::endpoint(&plan, None, false).unwrap();
+        let first = Peers::connect(endpoint, &Control::new(())).unwrap();
+        let mut control = first.line("control").unwrap();
+        let mut ledger = Ledger::new(1 << 20, two.dir.path());
+        let mut rng = SessionRng::from_os().unwrap();
+        let agreed = agree::agree(&plan, Purpose::Run, 210, &mut ledger, &mut control, &mut rng).unwrap();
+        assert_eq!(agreed.lanes, 2);
+        Ends { doors: Vec::new(), seats, certificate: None }.swap(&mut control).unwrap();
+        Self { plan, _first: first, control, agreed }
+    }
+
+    fn dial(&self, two: &Two, lane: u32) -> Result<Peers, JobError> {
+        let certificates = Certificates { mine: None, theirs: None };
+        let meeting = Meeting { plan: &self.plan, salt: &self.agreed.salt, certificates: &certificates };
+        let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
+        meeting.dial(lane, &format!("127.0.0.1:{}", two.port), watcher)
+    }
+
+    fn units(&self, lane: u32) -> usize {
+        super::share(lane, 2, self.agreed.sizes.units).count()
+    }
+}
+
+/// How alice's run ends, where bob does this once they have agreed.
+fn alice_with(shared: &str, bob: impl FnOnce(&Two, Bob)) -> Result<Report, JobError> {
+    let two = Two::new(shared);
+    let alice = two.plan("alice", two.port, "lanes = 2");
+    let alice = thread::spawn(move || whole(&alice));
+    bob(&two, Bob::meet(&two, 2));
+    alice.join().unwrap()
+}
+
+#[test]
+fn first_words_of_a_lane_that_cannot_be_are_the_peers_fault() {
+    type Words = fn(usize) -> Vec<u8>;
+    let cases: [Words; 4] =
+        [|units| vec![b'2'; units], |units| vec![b'0'; units + 1], |_| Vec::new(), |_| vec![0xff; 9]];
+    for words in cases {
+        let error = alice_with(&format!("protocol = \"rr22\"\n{BOTH}"), |two, bob| {
+            let lane = bob.dial(two, 1).unwrap();
+            let mut line = lane.line("lane").unwrap();
+            line.peer().unwrap().send(&words(bob.units(1))).unwrap();
+            let _ = line.peer().unwrap().recv(1 << 16);
+            let _ = line.peer().unwrap().recv(1 << 16);
+        });
+        let error = error.unwrap_err();
+        assert_eq!(error.fault(), Fault::Peer, "{error}");
+        assert!(error.to_string().starts_with("bob broke the protocol"), "{error}");
+    }
+}
+
+#[test]
+fn who_says_that_lanes_are_done_that_are_not_is_accused() {
+    let error = alice_with(&format!("protocol = \"rr22\"\n{BOTH}"), |_, mut bob| {
+        bob.control.peer().unwrap().send(DONE).unwrap();
+        let _ = bob.control.peer().unwrap().recv(1 << 16);
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.to_string(), "bob broke the protocol: it says that all lanes are done, and they are not");
+}
+
+/// Alice alone learns, so her word rules (H1 of the design page): bob's "finished" neither spares him a unit nor gets him another.
+#[test]
+fn in_a_lane_too_the_learners_word_rules() {
+    let error = alice_with(&format!("protocol = \"rr22\"\n{ALICE}"), |two, bob| {
+        let lane = bob.dial(two, 0).unwrap();
+        let mut line = lane.line("lane").unwrap();
+        let theirs = line.peer().unwrap().swap_exact(&vec![b'1'; bob.units(0)], bob.units(0)).unwrap();
+        assert_eq!(theirs, vec![b'0'; bob.units(0)]);
+        // She begins with the set-up all the same, and bob leaves.
+        let mut base = lane.line("base").unwrap();
+        let _ = base.peer().unwrap().recv(1 << 20);
+        lane.abort(&JobError::Setup("bob".into()));
+        drop(lane);
+        bob._first.abort(&JobError::Setup("bob".into()));
+    });
+    assert!(matches!(error.unwrap_err(), JobError::Session(vesica_session::Error::Stopped { .. })));
+}
+
+/// A lane has one link at a time, a door has so many seats, and a run has lanes of its own.
+#[test]
+fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
+    let ended = alice_with(&format!("protocol = \"rr22\"\n{ALICE}"), |two, mut bob| {
+        let lane = bob.dial(two, 0).unwrap();
+        bob.plan.patience = std::time::Duration::from_secs(1);
+        let error = bob.dial(two, 0).unwrap_err();
+        assert!(error.to_string().contains("the link that this lane had before is not gone yet"), "{error}");
+        bob.agreed.salt[0] ^= 1;
+        let error = bob.dial(two, 1).unwrap_err();
+        assert!(error.to_string().contains("another job"), "{error}");
+        drop(lane);
+        bob._first.abort(&JobError::Setup("bob".into()));
+    });
+    assert!(ended.is_err());
+}
+
+#[test]
+fn lanes_where_a_job_has_no_use_for_them_are_refused_by_name() {
+    let two = Two::new("protocol = \"ecdh\"\nlearns = [\"alice\"]\nresult = \"count\"");
+    let error = vesica_spec::plan(&two.job("bob", 1, "lanes = 2")).unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("mine.lanes"));
+    assert!(error.to_string().contains("works on all keys together"), "{error}");
+    let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}"));
+    for lanes in ["lanes = 0", "lanes = 1025"] {
+        let error = vesica_spec::plan(&two.job("alice", 1, lanes)).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("mine.lanes"));
+    }
+}

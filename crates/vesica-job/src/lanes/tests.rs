@@ -56,7 +56,9 @@ impl Two {
     pub fn secure(shared: &str) -> Self {
         let mut two = Self::new(shared);
         (two.shared, two.tls) = (shared.to_owned(), true);
-        ["alice", "bob"].map(|name| vesica_net::Identity::generate(name).unwrap().write(two.dir.path()).unwrap());
+        for name in ["alice", "bob"] {
+            vesica_net::Identity::generate(name).unwrap().write(two.dir.path()).unwrap();
+        }
         two
     }
 
@@ -357,10 +359,10 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
     let ended = alice_with(&format!("protocol = \"rr22\"\n{ALICE}"), |two, mut bob| {
         let lane = bob.dial(two, 0).unwrap();
         bob.plan.patience = std::time::Duration::from_secs(1);
-        let error = bob.dial(two, 0).unwrap_err();
+        let error = bob.dial(two, 0).map(drop).unwrap_err();
         assert!(error.to_string().contains("the link that this lane had before is not gone yet"), "{error}");
         bob.agreed.salt[0] ^= 1;
-        let error = bob.dial(two, 1).unwrap_err();
+        let error = bob.dial(two, 1).map(drop).unwrap_err();
         assert!(error.to_string().contains("another job"), "{error}");
         drop(lane);
         bob._first.abort(&JobError::Setup("bob".into()));

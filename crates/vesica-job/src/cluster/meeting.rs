@@ -323,6 +323,8 @@ impl Meeting {
             keys,
             empty,
             duplicates: rows.saturating_sub(empty + keys),
+            // The workers that cut the rows do not count it.
+            ruled: None,
             matched: learns.then_some(common.keys),
             sum: None,
             matched_rows: learns.then_some(common.rows),
@@ -334,6 +336,7 @@ impl Meeting {
                 Some(cost) => {
                     cost.wall_s += step.wall_s;
                     cost.cpu_s += step.cpu_s;
+                    cost.waited_s += step.waited_s;
                     cost.sent += step.sent;
                     cost.received += step.received;
                     cost.rounds += step.rounds;

@@ -54,6 +54,7 @@ fn report(party: &str) -> Report {
             cut: "units".into(),
             units: 1,
             in_flight: 2,
+            lanes: 0,
             unit_capacity: 1_234,
             tag_bytes: 9,
             cpu: "avx512".into(),

@@ -489,6 +489,9 @@ pub struct BenchPir {
     /// The scheme
     #[arg(long, value_parser = ["simple-pir", "piano", "download", "bfv-pir", "bgv-pir", "ckks-pir"])]
     pub protocol: String,
+    /// Ask by row number or by key; with a key, `prepare_s` has the filter in it
+    #[arg(long, value_parser = ["index", "key"], default_value = "index")]
+    pub by: String,
     /// Records of the table
     #[arg(long, value_name = "N", value_parser = number)]
     pub rows: u64,

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use vesica_job::JobError;
 use vesica_job::numbers::{count, size};
 use vesica_secretflow::{Client, Server};
-use vesica_service::{Brought, Built, Change, Offer, Prepared, Product, spelled};
+use vesica_service::{Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
 use vesica_spec::{Document, SpecError};
 
@@ -29,14 +29,15 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
     let mut text = match &prepared.product {
         Product::Store(built) => store_in_words(plan, prepared, built),
         Product::Table(made) => format!(
-            "{}: {}: {} rows in {} records of {} bytes, {}; clients copy {} first. Read {} rows{}.\n",
+            "{}: {}: {} rows in {} records of {} bytes, {}; clients copy {} first. {}Read {} rows{}.\n",
             plan.store.display(),
             made.epoch.spelled(),
             count(made.epoch.rows),
             count(made.epoch.records),
             count(made.epoch.width.into()),
             size(made.epoch.records * u64::from(made.epoch.width)),
-            size(made.epoch.copy),
+            size(made.epoch.copy + made.epoch.log),
+            made.changed.as_ref().map_or(String::new(), changed_in_words),
             count(prepared.rows),
             without_key(prepared.empty)
         ),
@@ -52,6 +53,22 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
         );
     }
     format!("{text}offer {}\n", spelled(&prepared.offer.hash()))
+}
+
+/// What changed in a table of records.
+fn changed_in_words(changed: &Changed) -> String {
+    let Changed { rows, replaced, removed, absent, patch } = *changed;
+    let follow = match patch {
+        Some(bytes) => format!("clients with the epoch before copy {}", size(bytes)),
+        None => "clients copy everything anew".to_owned(),
+    };
+    format!(
+        "Added {}, changed {}, removed {}; {} to be removed were not there; {follow}. ",
+        count(rows - replaced),
+        count(replaced),
+        count(removed),
+        count(absent)
+    )
 }
 
 fn without_key(rows: u64) -> String {

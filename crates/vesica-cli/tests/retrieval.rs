@@ -3,24 +3,13 @@
 mod two;
 
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use two::{LONG, Running, port, run, vesica};
+use two::house::House;
+use two::{LONG, Running, vesica};
 
 /// Rows of the server's table.
 const ROWS: u32 = 300;
-
-/// A server, bob, and a client, alice, in a folder.
-struct House {
-    dir: tempfile::TempDir,
-    port: u16,
-    kind: Kind,
-    /// Lines of `[service]` and alice's `[mine]` beside the usual ones.
-    service: String,
-    mine: String,
-    prints: BTreeMap<&'static str, String>,
-}
 
 /// What kind of service it is.
 #[derive(Clone, Copy, Debug)]
@@ -81,111 +70,31 @@ fn expected(kind: Kind, version: u32) -> String {
     format!("id, what,name,score\r\n{rows}{},again{}\r\n", 255 * factor, values(255, version))
 }
 
-impl House {
-    fn new(kind: Kind) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().to_str().unwrap().to_owned();
-        let print = |name| (name, run(&["cert", name, "--out", &folder]).good().stdout.trim().to_owned());
-        let prints = ["alice", "bob"].into_iter().map(print).collect();
-        let (service, mine) = ("values = [\"name\", \"score\"]".to_owned(), String::new());
-        let house = Self { dir, port: port(), kind, service, mine, prints };
-        house.write("list.csv", &list(ROWS, 1));
-        house.write("alice.csv", &asked(kind));
-        house
-    }
+/// A service of this kind with the table, and alice, who asks.
+fn house(kind: Kind) -> House {
+    let mut house = House::new(&[("alice", 100_000)]);
+    house.limits = ", requests_a_minute = 6000".into();
+    make(&mut house, kind);
+    house.write("list.csv", list(ROWS, 1));
+    house.write("alice.csv", asked(kind));
+    house
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
-    }
-
-    fn server(&self) -> PathBuf {
-        let Kind { protocol, by, private } = self.kind;
-        let accept = if private == "client" { "accept = [\"all_rows\"]" } else { "" };
-        let keys = if by == "key" { "\"id\"" } else { "" };
-        let (print, port, service) = (&self.prints["alice"], self.port, &self.service);
-        self.write(
-            "bob.toml",
-            &format!(
-                r#"[service]
-id = "list"
-protocol = "{protocol}"
-by = "{by}"
-private = "{private}"
-{accept}
-{service}
-
-[mine]
-name = "bob"
-listen = "127.0.0.1:{port}"
-tls = {{ identity = "bob.pem" }}
-input = {{ path = "list.csv", keys = [{keys}] }}
-store = "list.store"
-clients = {{ alice = {{ fingerprint = "{print}", keys_a_day = 100000, requests_a_minute = 6000 }} }}
-"#
-            ),
-        );
-        self.path("bob.toml")
-    }
-
-    fn client(&self, offer: &str) -> PathBuf {
-        let Kind { protocol, by, .. } = self.kind;
-        let (print, port, mine) = (&self.prints["bob"], self.port, &self.mine);
-        self.write(
-            "alice.toml",
-            &format!(
-                r#"[service]
-id = "list"
-protocol = "{protocol}"
-by = "{by}"
-offer = "{offer}"
-
-[mine]
-name = "alice"
-connect = {{ bob = "127.0.0.1:{port}" }}
-patience = "5s"
-tls = {{ identity = "alice.pem", peers = {{ bob = "{print}" }} }}
-input = {{ path = "alice.csv", keys = ["id"] }}
-cache = "alice.cache"
-output = {{ path = "out.csv" }}
-report = "report.json"
-{mine}
-"#
-            ),
-        );
-        self.path("alice.toml")
-    }
-
-    fn prepare(&self) -> String {
-        let done = Running::start(vesica().arg("prepare").arg(self.server())).wait(LONG).good();
-        done.stdout.lines().last().unwrap().strip_prefix("offer ").unwrap().to_owned()
-    }
-
-    fn serve(&self) -> Running {
-        let server = Running::start(vesica().args(["serve", "--log", "text"]).arg(self.server()));
-        server.until("serving");
-        server
-    }
-
-    fn ask(&self, file: &Path) -> Running {
-        Running::start(vesica().arg("ask").arg(file).arg("--quiet"))
-    }
+/// Makes the service one of this kind.
+fn make(house: &mut House, Kind { protocol, by, private }: Kind) {
+    let accept = if private == "client" { "accept = [\"all_rows\"]" } else { "" };
+    house.protocol = format!("protocol = \"{protocol}\"\nby = \"{by}\"");
+    house.service = format!("private = \"{private}\"\n{accept}\nvalues = [\"name\", \"score\"]");
+    house.keys = if by == "key" { "\"id\"".into() } else { String::new() };
 }
 
 #[test]
 fn every_kind_gives_the_rows_of_the_plain_table() {
     for &kind in KINDS {
-        let house = House::new(kind);
-        let offer = house.prepare();
+        let house = house(kind);
+        let offer = house.prepare(&[]);
         let _server = house.serve();
-        let client = house.client(&offer);
+        let client = house.client("alice", &offer, "");
         Running::start(vesica().arg("check").arg(house.path("bob.toml"))).wait(LONG);
         let brought = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
         assert!(
@@ -197,9 +106,9 @@ fn every_kind_gives_the_rows_of_the_plain_table() {
         for _ in 0..2 {
             let done = house.ask(&client).wait(LONG).good();
             assert!(done.stdout.contains("51 of your"), "{kind:?}: {}", done.stdout);
-            assert_eq!(house.read("out.csv"), expected(kind, 1), "{kind:?}");
+            assert_eq!(house.read("alice.out.csv"), expected(kind, 1), "{kind:?}");
         }
-        let report: Value = serde_json::from_str(&house.read("report.json")).unwrap();
+        let report = house.report("alice");
         assert_eq!(report["outcome"]["matched"], 50, "{kind:?}");
         assert_eq!(report["chosen"]["protocol"], kind.protocol);
         // Values that are protected stand nowhere in the clear but in the output.
@@ -215,18 +124,18 @@ fn every_kind_gives_the_rows_of_the_plain_table() {
 #[test]
 fn the_server_sees_a_multiple_of_the_batch() {
     for kind in [INDEX, BOTH, BFV] {
-        let mut house = House::new(kind);
-        house.mine = "batch = 64".to_owned();
-        let offer = house.prepare();
+        let mut house = house(kind);
+        house.asks = "batch = 64".to_owned();
+        let offer = house.prepare(&[]);
         let _server = house.serve();
-        house.ask(&house.client(&offer)).wait(LONG).good();
-        assert_eq!(house.read("out.csv"), expected(kind, 1));
+        house.ask(&house.client("alice", &offer, "")).wait(LONG).good();
+        assert_eq!(house.read("alice.out.csv"), expected(kind, 1));
         let audit = house.read("list.store.audit");
         let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let sum = |what: &str, number: &str| {
             lines.iter().filter(|line| line["what"] == what).filter_map(|line| line[number].as_u64()).sum::<u64>()
         };
-        // By key two records are fetched for a lookup.
+        // By key two records are fetched for a lookup with "piano".
         let records = if kind.by == "key" { 128 } else { 64 };
         assert_eq!((sum("asked", "keys"), sum("retrieved", "records")), (64, records), "{audit}");
     }
@@ -235,16 +144,16 @@ fn the_server_sees_a_multiple_of_the_batch() {
 #[test]
 fn a_new_epoch_is_fetched_and_old_hints_are_not_used() {
     for &kind in KINDS {
-        let house = House::new(kind);
-        let offer = house.prepare();
+        let house = house(kind);
+        let offer = house.prepare(&[]);
         let server = house.serve();
-        let client = house.client(&offer);
+        let client = house.client("alice", &offer, "");
         house.ask(&client).wait(LONG).good();
         house.write("list.csv", &list(ROWS, 2));
-        assert_eq!(house.prepare(), offer, "{kind:?}");
+        assert_eq!(house.prepare(&[]), offer, "{kind:?}");
         server.until("a new state of the store is served");
         house.ask(&client).wait(LONG).good();
-        assert_eq!(house.read("out.csv"), expected(kind, 2), "{kind:?}");
+        assert_eq!(house.read("alice.out.csv"), expected(kind, 2), "{kind:?}");
         // One epoch is kept, at the server and at the client.
         let tables = two::names(&house.path("list.store"));
         assert_eq!(tables.iter().filter(|name| name.ends_with(".table")).count(), 1, "{tables:?}");
@@ -260,14 +169,14 @@ fn a_new_epoch_is_fetched_and_old_hints_are_not_used() {
 /// with other bytes: the window is not found older than its queries.
 #[test]
 fn a_client_that_is_killed_goes_on_with_its_window() {
-    let mut house = House::new(BOTH);
+    let mut house = house(BOTH);
     house.write("list.csv", &list(3000, 1));
     let keys: String = (0..400u32).map(|row| format!("{}\n", row * 3)).collect();
     house.write("alice.csv", &format!("id\n{keys}"));
     house.service += "\nvalue_bytes = 200";
-    let offer = house.prepare();
+    let offer = house.prepare(&[]);
     let _server = house.serve();
-    let client = house.client(&offer);
+    let client = house.client("alice", &offer, "");
     Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
     for wait in (0..24u64).map(|turn| 4 * turn * (turn % 4 + 1)) {
         let asking = house.ask(&client);
@@ -279,15 +188,15 @@ fn a_client_that_is_killed_goes_on_with_its_window() {
     }
     house.ask(&client).wait(LONG).good();
     let want: String = (0..400).map(|row| format!("{}{}\n", row * 3, values(row, 1))).collect();
-    assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"));
+    assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{want}"));
 }
 
 #[test]
 fn a_window_that_was_restored_from_a_copy_is_thrown_away() {
-    let house = House::new(INDEX);
-    let offer = house.prepare();
+    let house = house(INDEX);
+    let offer = house.prepare(&[]);
     let _server = house.serve();
-    let client = house.client(&offer);
+    let client = house.client("alice", &offer, "");
     Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
     let copies: Vec<(PathBuf, Vec<u8>)> = two::names(&house.path("alice.cache"))
         .into_iter()
@@ -300,30 +209,30 @@ fn a_window_that_was_restored_from_a_copy_is_thrown_away() {
     }
     house.ask(&client).wait(LONG).bad(2, &["restored from a copy", "thrown away"]);
     house.ask(&client).wait(LONG).good();
-    assert_eq!(house.read("out.csv"), expected(INDEX, 1));
+    assert_eq!(house.read("alice.out.csv"), expected(INDEX, 1));
 }
 
 /// A window has so many queries; a client that needs more makes another one in between.
 #[test]
 fn a_window_that_is_used_up_is_followed_by_another() {
-    let house = House::new(INDEX);
+    let house = house(INDEX);
     let numbers: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
     house.write("alice.csv", &format!("id\n{numbers}"));
-    let offer = house.prepare();
+    let offer = house.prepare(&[]);
     let _server = house.serve();
-    house.ask(&house.client(&offer)).wait(LONG).good();
+    house.ask(&house.client("alice", &offer, "")).wait(LONG).good();
     let want: String = (0..ROWS).map(|row| format!("{row}{}\n", values(row, 1))).collect();
-    assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"));
+    assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{want}"));
 }
 
 /// More rows of one part of the server's table than a window has spares for. Those that came are written and the others named, and the
 /// window is kept: a new one would show the server that some were missed.
 #[test]
 fn rows_that_cannot_be_fetched_are_named_and_the_window_is_kept() {
-    let house = House::new(INDEX);
-    let offer = house.prepare();
+    let house = house(INDEX);
+    let offer = house.prepare(&[]);
     let _server = house.serve();
-    let client = house.client(&offer);
+    let client = house.client("alice", &offer, "");
     Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
     let epoch: Value = serde_json::from_str(&house.read("alice.cache/epoch.json")).unwrap();
     let seed = epoch["seed"].as_str().unwrap();
@@ -340,20 +249,20 @@ fn rows_that_cannot_be_fetched_are_named_and_the_window_is_kept() {
     let first = format!("rows {}, ", there.len() + 1);
     house.ask(&client).wait(LONG).bad(2, &[&first, "could not be fetched", "queries left"]);
     let want = |rows: &[u32]| rows.iter().map(|&row| format!("{row}{}\n", values(row, 1))).collect::<String>();
-    assert_eq!(house.read("out.csv"), format!("id,name,score\n{}", want(there)));
+    assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{}", want(there)));
     // Other rows come from the same window.
     let others: Vec<u32> = (0..ROWS).filter(|row| !rows.contains(row)).take(10).collect();
     house.write("alice.csv", &format!("id\n{}", table(&others)));
     house.ask(&client).wait(LONG).good();
-    assert_eq!(house.read("out.csv"), format!("id,name,score\n{}", want(&others)));
+    assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{}", want(&others)));
     assert_eq!(window(), before);
 }
 
 #[test]
 fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
-    let house = House::new(BOTH);
-    let offer = house.prepare();
-    let client = house.client(&offer);
+    let house = house(BOTH);
+    let offer = house.prepare(&[]);
+    let client = house.client("alice", &offer, "");
     for wait in [0, 10, 40, 80] {
         let server = house.serve();
         let asking = house.ask(&client);
@@ -361,24 +270,24 @@ fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
         server.signal("KILL");
         let ended = asking.wait(LONG);
         match ended.code {
-            Some(0) => assert_eq!(house.read("out.csv"), expected(BOTH, 1)),
+            Some(0) => assert_eq!(house.read("alice.out.csv"), expected(BOTH, 1)),
             _ => assert!(matches!(ended.code, Some(4 | 5)), "{ended:?}"),
         }
     }
     // What is left of the window serves the next one.
     let _server = house.serve();
     house.ask(&client).wait(LONG).good();
-    assert_eq!(house.read("out.csv"), expected(BOTH, 1));
+    assert_eq!(house.read("alice.out.csv"), expected(BOTH, 1));
 }
 
 /// The server chooses how many rows it has. It does not see how a client's row numbers compare with that.
 #[test]
 fn a_row_number_that_is_not_there_looks_like_one_that_is() {
     for kind in [INDEX, Kind { private: "both", ..INDEX }, Kind { protocol: "simple-pir", ..INDEX }, BFV] {
-        let house = House::new(kind);
-        let offer = house.prepare();
+        let house = house(kind);
+        let offer = house.prepare(&[]);
         let _server = house.serve();
-        let client = house.client(&offer);
+        let client = house.client("alice", &offer, "");
         Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
         // What is noted of a conversation, without its times; the copy that was fetched is noted before.
         let mut seen = house.read("list.store.audit").lines().count();
@@ -405,17 +314,17 @@ fn a_row_number_that_is_not_there_looks_like_one_that_is() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let mut house = House::new(INDEX);
-    let offer = house.prepare();
+    let mut house = house(INDEX);
+    let offer = house.prepare(&[]);
     let server = house.serve();
-    let client = house.client(&offer);
+    let client = house.client("alice", &offer, "");
     house.write("alice.csv", "id\n3\n300\n");
     house.ask(&client).wait(LONG).bad(2, &["1 row numbers are not below 300"]);
     house.write("alice.csv", "id\n3\nseven\n");
     let ended = house.ask(&client).wait(LONG);
     ended.bad(2, &["row 2", "no row number"]);
     assert!(!ended.stderr.contains("seven"), "{}", ended.stderr);
-    assert!(!house.path("out.csv").exists());
+    assert!(!house.path("alice.out.csv").exists());
     let text = house.read("alice.toml").replace("by = \"index\"", "by = \"key\"");
     house.write("other.toml", &text);
     house.ask(&house.path("other.toml")).wait(LONG).bad(2, &["service.by", "index", "key"]);
@@ -423,20 +332,19 @@ fn what_cannot_be_is_refused() {
         Running::start(vesica().arg("prepare").arg(house.server()).args(more)).wait(LONG)
     };
     let list = house.path("list.csv").to_str().unwrap().to_owned();
-    prepare(&house, &["--append", &list]).bad(2, &["run `vesica prepare` again"]);
+    prepare(&house, &["--append", &list]).bad(2, &["by = \"index\"", "run `vesica prepare` without them"]);
     prepare(&house, &["--rotate"]).bad(2, &["--rotate"]);
-    house.service = String::new();
+    house.service = house.service.replace("values = [\"name\", \"score\"]", "");
     prepare(&house, &[]).bad(2, &["service.values"]);
-    house.kind = Kind { protocol: "download", by: "key", private: "both" };
+    make(&mut house, Kind { protocol: "download", by: "key", private: "both" });
     prepare(&house, &[]).bad(2, &["ecdh-oprf"]);
-    house.kind = Kind { protocol: "seal-pir", by: "index", private: "both" };
+    make(&mut house, Kind { protocol: "seal-pir", by: "index", private: "both" });
     prepare(&house, &[]).bad(2, &["seal-pir", "bfv-pir", "piano"]);
-    house.kind = Kind { protocol: "bfv-pir", by: "key", private: "both" };
+    make(&mut house, Kind { protocol: "bfv-pir", by: "key", private: "both" });
     prepare(&house, &[]).bad(2, &["service.by", "bfv-pir", "simple-pir"]);
     drop(server);
     // Two rows with one key and different values.
-    house.kind = BOTH;
-    house.service = "values = [\"name\", \"score\"]".to_owned();
+    make(&mut house, BOTH);
     house.write("list.csv", &format!("{}3,other,1\n", self::list(ROWS, 1)));
     prepare(&house, &[]).bad(3, &["rows 2 and 301"]);
 }
@@ -446,22 +354,22 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn queries_that_are_expanded_take_keys_once() {
     for (preset, protocol) in [("seed", "bgv-pir"), ("fast", "bfv-pir")] {
-        let mut house = House::new(Kind { protocol, ..BFV });
+        let mut house = house(Kind { protocol, ..BFV });
         house.service += &format!("\nvalue_bytes = 3000\npreset = \"{preset}\"");
         house.write("list.csv", &list(100, 1));
         house.write("alice.csv", "id\n99\n0\n42\n42\n7\n8\n");
-        let offer = house.prepare();
+        let offer = house.prepare(&[]);
         let server = house.serve();
-        let client = house.client(&offer);
+        let client = house.client("alice", &offer, "");
         house.ask(&client).wait(LONG).good();
         let want: String = [99, 0, 42, 42, 7, 8].iter().map(|row| format!("{row}{}\n", values(*row, 1))).collect();
-        assert_eq!(house.read("out.csv"), format!("id,name,score\n{want}"), "{preset}");
+        assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{want}"), "{preset}");
         // An old table is not asked about a new one.
         house.write("list.csv", &list(100, 2));
-        house.prepare();
+        house.prepare(&[]);
         server.until("a new state of the store is served");
         house.ask(&client).wait(LONG).good();
-        assert!(house.read("out.csv").contains("v2"));
+        assert!(house.read("alice.out.csv").contains("v2"));
     }
 }
 
@@ -474,43 +382,240 @@ fn real_numbers_come_back_to_seven_decimals() {
         let row = u64::from(row);
         format!(",{},{},{}", number(row * 65_537), number(row + 104_729), row as i64 % 257 - 128)
     };
-    let mut house = House::new(CKKS);
-    house.service = "values = [\"x\", \"y\", \"whole\"]".to_owned();
+    let mut house = house(CKKS);
+    house.service = house.service.replace("[\"name\", \"score\"]", "[\"x\", \"y\", \"whole\"]");
     let rows: String = (0..ROWS).map(|row| format!("{row}{}\n", values(row))).collect();
     house.write("list.csv", &format!("id,x,y,whole\n{rows}"));
     house.write("alice.csv", "id\n299\n0\n17\n");
-    let offer = house.prepare();
+    let offer = house.prepare(&[]);
     let _server = house.serve();
-    let client = house.client(&offer);
+    let client = house.client("alice", &offer, "");
     for _ in 0..2 {
         house.ask(&client).wait(LONG).good();
         let want: String = [299, 0, 17].iter().map(|row| format!("{row}{}\n", values(*row))).collect();
-        assert_eq!(house.read("out.csv"), format!("id,x,y,whole\n{want}"));
+        assert_eq!(house.read("alice.out.csv"), format!("id,x,y,whole\n{want}"));
     }
-    let report: Value = serde_json::from_str(&house.read("report.json")).unwrap();
+    let report = house.report("alice");
     assert_eq!((&report["chosen"]["protocol"], &report["outcome"]["matched"]), (&"ckks-pir".into(), &3.into()));
     let prepare = |house: &House| Running::start(vesica().arg("prepare").arg(house.server())).wait(LONG);
     for bad in ["many", "128.5", "", "NaN"] {
         house.write("list.csv", &format!("id,x,y,whole\n0,1,2,3\n1,2,{bad},4\n"));
         prepare(&house).bad(2, &["row 2", "\"y\"", "bfv-pir"]);
     }
-    house.kind = Kind { private: "both", ..CKKS };
+    make(&mut house, Kind { private: "both", ..CKKS });
     prepare(&house).bad(2, &["service.private", "bfv-pir"]);
 }
 
 #[test]
 fn the_plan_shows_every_scheme_that_serves_the_table() {
-    let house = House::new(BFV);
+    let of_bfv = house(BFV);
     let planned = |house: &House| {
-        let args = [vec!["plan", house.server().to_str().unwrap(), "--queries", "10", "--mbit", "100"]].concat();
-        run(&args).good().stdout
+        let file = house.server();
+        two::run(&["plan", file.to_str().unwrap(), "--queries", "10", "--mbit", "100"]).good().stdout
     };
-    let text = planned(&house);
+    let text = planned(&of_bfv);
     for scheme in ["simple-pir", "piano", "download", "* bfv-pir", "bgv-pir"] {
         assert!(text.contains(scheme), "{scheme}: {text}");
     }
     assert!(!text.contains("ckks-pir"), "{text}");
     // By key there is no choice of schemes that look rows up by number.
-    let text = planned(&House::new(BOTH));
+    let text = planned(&house(BOTH));
     assert!(text.contains("* piano") && !text.contains("bfv-pir"), "{text}");
+}
+
+/// What alice finds of these keys, as lines behind the header.
+fn found(house: &House, client: &std::path::Path, keys: &[u32]) -> Vec<String> {
+    let keys: String = keys.iter().map(|key| format!("{key}\n")).collect();
+    house.write("alice.csv", format!("id\n{keys}"));
+    house.ask(client).wait(LONG).good();
+    house.read("alice.out.csv").lines().skip(1).map(str::to_owned).collect()
+}
+
+/// Bytes that the server sent of each part since `seen` lines of its audit.
+fn fetched(house: &House, seen: usize) -> Vec<(u64, u64)> {
+    let audit = house.read("list.store.audit");
+    let lines = audit.lines().skip(seen).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let fetched = lines.filter(|line| line["what"] == "fetched");
+    fetched.map(|line| (line["part"].as_u64().unwrap(), line["bytes"].as_u64().unwrap())).collect()
+}
+
+/// Rows are changed, added and removed. A client with the hint of the epoch before copies the patch and no hint, and so does a client that
+/// comes later; what they find is what the table has then.
+#[test]
+fn a_client_follows_changes_by_patches() {
+    for private in ["client", "both"] {
+        let mut house = house(Kind { protocol: "simple-pir", by: "key", private });
+        // Many groups of few keys: one column's worth of slots each.
+        house.service += "\nexpected_queries = 1000000";
+        house.write("list.csv", list(3000, 1));
+        let offer = house.prepare(&[]);
+        let server = house.serve();
+        let client = house.client("alice", &offer, "");
+        let line = |row: u32, version| format!("{}{}", row * 3, values(row, version));
+        assert_eq!(found(&house, &client, &[0, 3, 9000]), [line(0, 1), line(1, 1)]);
+        for (epoch, (change, want)) in [
+            (("--append", format!("id,name,score\n{}\n", line(1, 2))), vec![line(0, 1), line(1, 2)]),
+            (("--append", format!("id,name,score\n{}\n", line(3000, 7))), vec![line(0, 1), line(1, 2), line(3000, 7)]),
+            (("--remove", "id\n0\n77777\n".to_owned()), vec![line(1, 2), line(3000, 7)]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            house.write("change.csv", change.1);
+            let path = house.path("change.csv");
+            let said = house.prepared(&[change.0, path.to_str().unwrap()]);
+            assert!(said.contains("clients with the epoch before copy"), "{said}");
+            assert!(said.ends_with(&format!("offer {offer}\n")), "{said}");
+            server.until("a new state of the store is served");
+            let seen = house.read("list.store.audit").lines().count();
+            assert_eq!(found(&house, &client, &[0, 3, 9000]), want, "{private}: change {epoch}");
+            let parts = fetched(&house, seen);
+            assert!(matches!(parts[..], [(1, _)]), "{private}: {parts:?}");
+        }
+        // A client that has nothing copies the hint of the base, and the log.
+        std::fs::remove_dir_all(house.path("alice.cache")).unwrap();
+        let seen = house.read("list.store.audit").lines().count();
+        assert_eq!(found(&house, &client, &[0, 3, 9000, 30]), [line(1, 2), line(3000, 7), line(10, 1)]);
+        let parts = fetched(&house, seen);
+        assert!(matches!(parts[..], [(0, hint), (1, log)] if log < hint), "{private}: {parts:?}");
+        // A server that starts again serves the same epoch.
+        drop(server);
+        let server = house.serve();
+        assert_eq!(found(&house, &client, &[3, 30]), [line(1, 2), line(10, 1)]);
+        // So many rows that everything is made anew: it is the same service, and what is there is what there was, and more.
+        let many: String = (3000..6000).map(|row| line(row, 3) + "\n").collect();
+        house.write("change.csv", format!("id,name,score\n{many}"));
+        let path = house.path("change.csv");
+        let said = house.prepared(&["--append", path.to_str().unwrap()]);
+        assert!(said.contains("clients copy everything anew") && said.ends_with(&format!("offer {offer}\n")), "{said}");
+        server.until("a new state of the store is served");
+        let want = [line(1, 2), line(3000, 3), line(5999, 3), line(10, 1)];
+        assert_eq!(found(&house, &client, &[0, 3, 9000, 17_997, 30]), want, "{private}");
+        let left: Vec<String> =
+            two::names(&house.path("list.store")).into_iter().filter(|name| name.starts_with("epoch-")).collect();
+        assert_eq!(left, ["epoch-5.hint", "epoch-5.keys", "epoch-5.table"]);
+    }
+}
+
+/// By row number, a table that every client may see is prepared anew as a whole, and clients copy the difference all the same.
+#[test]
+fn a_table_by_number_is_patched_where_all_may_see_it() {
+    let house = house(Kind { protocol: "simple-pir", ..INDEX });
+    let offer = house.prepare(&[]);
+    let server = house.serve();
+    let client = house.client("alice", &offer, "");
+    let line = |row: u32, version| format!("{row}{}", values(row, version));
+    assert_eq!(found(&house, &client, &[7, 8]), [line(7, 1), line(8, 1)]);
+    let mut rows: Vec<String> = list(ROWS, 1).lines().map(str::to_owned).collect();
+    rows[8] = format!("21{}", values(7, 2));
+    house.write("list.csv", rows.join("\n") + "\n");
+    let said = house.prepared(&[]);
+    assert!(said.contains("changed 1,") && said.contains("clients with the epoch before copy"), "{said}");
+    server.until("a new state of the store is served");
+    let seen = house.read("list.store.audit").lines().count();
+    assert_eq!(found(&house, &client, &[7, 8]), [line(7, 2), line(8, 1)]);
+    let parts = fetched(&house, seen);
+    assert!(matches!(parts[..], [(1, bytes)] if bytes < 1000), "{parts:?}");
+}
+
+#[test]
+fn what_cannot_be_patched_is_refused_by_name() {
+    for &kind in KINDS.iter().filter(|kind| (kind.protocol, kind.by) != ("simple-pir", "key")) {
+        let house = house(kind);
+        house.prepare(&[]);
+        let before = two::names(&house.path("list.store"));
+        let name = if kind.protocol == "simple-pir" { "by = \"index\"" } else { kind.protocol };
+        for change in ["--append", "--remove"] {
+            let path = house.path("list.csv");
+            Running::start(vesica().arg("prepare").arg(house.server()).arg(change).arg(path))
+                .wait(LONG)
+                .bad(2, &[name, "run `vesica prepare` without them"]);
+        }
+        assert_eq!(two::names(&house.path("list.store")), before, "{kind:?}");
+    }
+    let house = house(Kind { protocol: "simple-pir", by: "key", private: "both" });
+    house.prepare(&[]);
+    // Everything is taken out; the file of keys is another one.
+    let path = house.path("list.csv");
+    let remove = || Running::start(vesica().arg("prepare").arg(house.server()).arg("--remove").arg(&path)).wait(LONG);
+    remove().bad(2, &["no row that can be looked up"]);
+    let keys = house.path("list.store/epoch-1.keys");
+    let mut bytes = std::fs::read(&keys).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&keys, bytes).unwrap();
+    remove().bad(3, &["epoch-1.keys is damaged"]);
+}
+
+/// Several clients at once: each gets its own rows.
+#[test]
+fn clients_that_come_together_get_their_own_rows() {
+    let kind = Kind { protocol: "simple-pir", by: "key", private: "client" };
+    let mut house = house(kind);
+    let names: Vec<String> = (0..4).map(|i| format!("client{i}")).collect();
+    for name in &names {
+        let folder = house.dir.path().to_str().unwrap().to_owned();
+        let print = two::run(&["cert", name, "--out", &folder]).good().stdout.trim().to_owned();
+        house.prints.insert(name.clone(), print);
+        house.clients.push((name.clone(), 1000));
+    }
+    let offer = house.prepare(&[]);
+    let _server = house.serve();
+    let asking: Vec<Running> = names
+        .iter()
+        .zip(0u32..)
+        .map(|(name, number)| {
+            let keys: String = (0..20).map(|i| format!("{}\n", (number * 20 + i) * 3)).collect();
+            house.write(&format!("{name}.csv"), format!("id\n{keys}"));
+            house.ask(&house.client(name, &offer, ""))
+        })
+        .collect();
+    asking.into_iter().for_each(|asking| drop(asking.wait(LONG).good()));
+    for (name, number) in names.iter().zip(0u32..) {
+        let rows = number * 20..number * 20 + 20;
+        let want: String = rows.map(|row| format!("{}{}\n", row * 3, values(row, 1))).collect();
+        assert_eq!(house.read(&format!("{name}.out.csv")), format!("id,name,score\n{want}"));
+    }
+}
+
+/// Columns of several types in Parquet come as the text that they have in CSV.
+#[test]
+fn parquet_with_columns_of_several_types_is_served() {
+    for kind in [BOTH, Kind { protocol: "simple-pir", ..BOTH }, Kind { protocol: "download", ..INDEX }] {
+        let mut house = house(kind);
+        house.list = "list.parquet".into();
+        house.service =
+            house.service.replace("[\"name\", \"score\"]", "[\"name\", \"price\", \"day\", \"sold\", \"score\"]");
+        two::parquet::typed(&house.path("list.parquet"), ROWS);
+        let offer = house.prepare(&[]);
+        let _server = house.serve();
+        house.ask(&house.client("alice", &offer, "")).wait(LONG).good();
+        let out = house.read("alice.out.csv");
+        let factor = if kind.by == "key" { 3 } else { 1 };
+        let row = |row: u32| format!("{}, \"x{row}\"{}\r\n", row * factor, two::parquet::text(row));
+        let want: String = (250..ROWS).map(row).collect();
+        let again = format!("{},again{}\r\n", 255 * factor, two::parquet::text(255));
+        assert_eq!(out, format!("id, what,name,price,day,sold,score\r\n{want}{again}"), "{kind:?}");
+    }
+}
+
+/// A record of 64 KiB, beside one that is short.
+#[test]
+fn records_of_64_kib_come_whole() {
+    let long: String = (0..65_536u32).map(|i| char::from(b'a' + (i * i % 26) as u8)).collect();
+    for kind in [
+        Kind { protocol: "simple-pir", by: "key", private: "both" },
+        Kind { protocol: "simple-pir", by: "index", private: "client" },
+        Kind { protocol: "download", by: "index", private: "client" },
+    ] {
+        let mut house = house(kind);
+        house.service = house.service.replace("[\"name\", \"score\"]", "[\"text\"]");
+        house.write("list.csv", format!("id,text\n0,short\n3,{long}\n6,\n"));
+        house.write("alice.csv", if kind.by == "key" { "id\n3\n0\n" } else { "id\n1\n0\n" });
+        let offer = house.prepare(&[]);
+        let _server = house.serve();
+        house.ask(&house.client("alice", &offer, "")).wait(LONG).good();
+        let keys = if kind.by == "key" { ["3", "0"] } else { ["1", "0"] };
+        let want = format!("id,text\n{},{long}\n{},short\n", keys[0], keys[1]);
+        assert!(house.read("alice.out.csv") == want, "{kind:?}");
+    }
 }

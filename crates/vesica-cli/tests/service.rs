@@ -6,18 +6,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use two::house::House;
 use two::{LONG, Proxy, Running, port, run, vesica};
-
-/// A server, bob, and its clients in a folder.
-struct House {
-    dir: tempfile::TempDir,
-    port: u16,
-    /// Lines of `[service]` and `[mine]` beside the usual ones.
-    service: String,
-    mine: String,
-    clients: Vec<(String, u64)>,
-    prints: BTreeMap<String, String>,
-}
 
 /// The server's table: keys 0 to 299, of which some stand twice with one value, some have none, and values need quotes.
 fn list() -> String {
@@ -38,118 +28,15 @@ fn expected(more: impl Fn(u32) -> String) -> String {
     format!("{rows}205,again{}\r\n", more(205))
 }
 
-impl House {
-    fn new(clients: &[(&str, u64)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().to_str().unwrap().to_owned();
-        let names = clients.iter().map(|(name, _)| *name).chain(["bob"]);
-        let print = |name: &str| run(&["cert", name, "--out", &folder]).good().stdout.trim().to_owned();
-        let prints = names.map(|name| (name.to_owned(), print(name))).collect();
-        let clients = clients.iter().map(|(name, keys)| ((*name).to_owned(), *keys)).collect();
-        let house = Self { dir, port: port(), service: String::new(), mine: String::new(), clients, prints };
-        house.write("list.csv", &list());
-        house
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
-    }
-
-    /// Writes the server's document.
-    fn server(&self) -> PathBuf {
-        let client = |(name, keys): &(String, u64)| {
-            format!("{name} = {{ fingerprint = \"{}\", keys_a_day = {keys} }}", self.prints[name])
-        };
-        let clients: Vec<String> = self.clients.iter().map(client).collect();
-        self.write(
-            "bob.toml",
-            &format!(
-                r#"[service]
-id = "list"
-protocol = "ecdh-oprf"
-{}
-
-[mine]
-name = "bob"
-listen = "127.0.0.1:{}"
-tls = {{ identity = "bob.pem" }}
-input = {{ path = "list.csv", keys = ["id"] }}
-store = "list.store"
-clients = {{ {} }}
-{}
-"#,
-                self.service,
-                self.port,
-                clients.join(", "),
-                self.mine
-            ),
-        );
-        self.path("bob.toml")
-    }
-
-    /// Writes a client's document.
-    fn client(&self, name: &str, offer: &str, curve: &str) -> PathBuf {
-        let file = format!("{name}.toml");
-        self.write(
-            &file,
-            &format!(
-                r#"[service]
-id = "list"
-protocol = "ecdh-oprf"
-{curve}
-offer = "{offer}"
-
-[mine]
-name = "{name}"
-connect = {{ bob = "127.0.0.1:{}" }}
-patience = "20s"
-tls = {{ identity = "{name}.pem", peers = {{ bob = "{}" }} }}
-input = {{ path = "{name}.csv", keys = ["id"] }}
-cache = "{name}.cache"
-output = {{ path = "{name}.out.csv" }}
-report = "{name}.json"
-"#,
-                self.port, self.prints["bob"]
-            ),
-        );
-        self.path(&file)
-    }
-
-    /// Prepares, and returns the offer.
-    fn prepare(&self, more: &[&str]) -> String {
-        let file = self.server();
-        let done = Running::start(vesica().arg("prepare").arg(&file).args(more)).wait(LONG).good();
-        let offer = done.stdout.lines().last().unwrap().strip_prefix("offer ").unwrap();
-        assert!(offer.starts_with("sha256:") && offer.len() == 71, "{offer}");
-        offer.to_owned()
-    }
-
-    fn serve(&self) -> Running {
-        let server = Running::start(vesica().args(["serve", "--log", "text"]).arg(self.server()));
-        server.until("serving");
-        server
-    }
-
-    fn ask(&self, file: &Path) -> Running {
-        Running::start(vesica().arg("ask").arg(file).arg("--quiet"))
-    }
-
-    fn matched(&self, name: &str) -> u64 {
-        let report: Value = serde_json::from_str(&self.read(&format!("{name}.json"))).unwrap();
-        report["outcome"]["matched"].as_u64().unwrap()
-    }
+/// A server with the table, and these clients.
+fn house(clients: &[(&str, u64)]) -> House {
+    let house = House::new(clients);
+    house.write("list.csv", list());
+    house
 }
 
 fn with_values() -> House {
-    let mut house = House::new(&[("alice", 1000)]);
+    let mut house = house(&[("alice", 1000)]);
     house.service = "values = [\"name\", \"score\"]".into();
     house.write("alice.csv", &asked());
     house
@@ -196,7 +83,7 @@ fn every_curve_answers_whether_a_key_is_there() {
         ("sm2", false),
         ("secp256k1", false),
     ] {
-        let mut house = House::new(&[("alice", 1000)]);
+        let mut house = house(&[("alice", 1000)]);
         house.service = format!("curve = \"{curve}\"\nverifiable = {verifiable}");
         house.write("alice.csv", &asked());
         let offer = house.prepare(&[]);
@@ -348,7 +235,7 @@ fn a_server_sees_the_same_whether_the_search_meets_a_spoiled_block_or_not() {
 fn many_ask_at_once() {
     let names: Vec<String> = (0..50).map(|n| format!("c{n}")).collect();
     let clients: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1000)).collect();
-    let house = House::new(&clients);
+    let house = house(&clients);
     let offer = house.prepare(&[]);
     let _server = house.serve();
     let running: Vec<Running> = (0u32..)

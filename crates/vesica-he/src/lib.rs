@@ -14,4 +14,4 @@ pub mod rlwe;
 pub mod sample;
 mod wire;
 
-pub use wire::{HeError, pack, packed_bytes, unpack};
+pub use wire::HeError;

@@ -12,9 +12,10 @@
 //! Key switching assumes that encryptions of functions of the secret under itself are safe, as all of these schemes do.
 
 use crate::sample::{PublicStream, errors, ternary};
-use crate::wire::{HeError, pack, packed_bytes, unpack};
+use crate::wire::HeError;
 use vesica_params::rlwe::RlweSet;
 use vesica_ring::Basis;
+use vesica_ring::bits::{pack, packed_bytes, unpack};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
@@ -121,7 +122,7 @@ impl Rlwe {
 
     /// Appends a polynomial.
     pub fn write(&self, words: &[u64], out: &mut Vec<u8>) {
-        pack(words, RESIDUE_BITS, out);
+        pack(words.iter().copied(), RESIDUE_BITS, out);
     }
 
     /// A polynomial over the first `limbs` primes of the basis.
@@ -132,7 +133,7 @@ impl Rlwe {
         if bytes.len() != self.bytes(limbs) {
             return Err(HeError::Length { got: bytes.len(), expected: self.bytes(limbs) });
         }
-        let mut words = unpack(bytes, RESIDUE_BITS, limbs * self.n());
+        let mut words: Vec<u64> = unpack(bytes, RESIDUE_BITS, limbs * self.n()).collect();
         for (ntt, limb) in self.basis.each(&mut words) {
             let modulus = ntt.modulus().p();
             if limb.iter().any(|&word| word >= modulus) {
@@ -317,9 +318,8 @@ impl Rlwe {
         // A double holds a residue exactly. The product is off by 2^-52 of itself, which moves the result only where it is
         // within that of the middle between two integers.
         let ratio = (1_u64 << bits) as f64 / ntt.modulus().p() as f64;
-        let mask = (1 << bits) - 1;
-        let short: Vec<u64> = words[..count].iter().map(|&c| (c as f64 * ratio + 0.5) as u64 & mask).collect();
-        pack(&short, bits, out);
+        // A coefficient that rounds up to 2^bits is 0: only the low bits are packed.
+        pack(words[..count].iter().map(|&c| (c as f64 * ratio + 0.5) as u64), bits, out);
     }
 
     /// The first coefficients of b·2^(bits of a - bits of b) + a·s modulo 2^`a_bits`, of a pair as [`Rlwe::shorten`] made it.

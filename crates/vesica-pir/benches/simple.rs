@@ -14,8 +14,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use vesica_block::large;
 use vesica_he::lwe::{PublicSeed, ServerMatrix};
-use vesica_pir::keyword::{Key, Keyword, Rows, Table};
-use vesica_pir::{Flat, Linear, Pir, Records, Shape, SimplePir};
+use vesica_pir::keyword::{Filter, TAG};
+use vesica_pir::{Flat, Pir, Shape, SimplePir};
 use vesica_ring::matrix::{Line, Matrix};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
@@ -102,7 +102,6 @@ fn keyword(c: &mut Criterion) {
     let mut bytes = large::zeroed(count * WIDTH);
     rng().fill(&mut bytes);
     let values = Flat::new(&bytes, WIDTH).expect("values");
-    let key = |i: usize| Key::new(blake3::hash(&i.to_le_bytes()).as_bytes()).expect("32 bytes");
     let mut group = c.benchmark_group("answer");
     brief(&mut group);
 
@@ -119,30 +118,61 @@ fn keyword(c: &mut Criterion) {
     group.bench_function("number", |b| b.iter(|| numbers.answer(&store, &[&query]).expect("an answer")));
     let answer = numbers.answer(&store, &[&query]).expect("an answer").remove(0);
     assert_eq!(numbers.decode(&hint, secret, &answer).expect("a record"), values.record(77));
+    group.finish();
+    clients(c, &numbers, &store, &query);
+    let mut group = c.benchmark_group("answer");
+    brief(&mut group);
     drop((store, hint));
 
     let start = Instant::now();
-    let keys: Vec<Key> = (0..count).map(key).collect();
-    let table = Table::build(&keys, &values, Rows::Public, 1 << 17, 1024, &mut rng()).expect("a table");
-    let (built, layout) = (start.elapsed(), table.layout().clone());
-    let shape = Shape::new(table.len(), table.width() as u32, layout.slots as u32, 1).expect("a shape");
+    let keys: Vec<[u8; 32]> = (0..count).map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes()).collect();
+    let shape = Filter::shape(count as u64, (TAG + WIDTH) as u32, 100).expect("a shape");
+    let (mut filter, members) = Filter::spread(&shape, WIDTH, &keys, &mut rng()).expect("a filter");
+    let size = filter.slots() * filter.width();
+    let mut table = large::zeroed(filter.groups().len() * size);
+    for (group, members) in members.into_iter().enumerate() {
+        let bodies: Vec<u8> = members.iter().flat_map(|&i| values.record(i.into()).iter().copied()).collect();
+        let members: Vec<&[u8; 32]> = members.iter().map(|&i| &keys[i as usize]).collect();
+        let slots = &mut table[group * size..][..size];
+        filter.fill(group, [1; 32], &members, &bodies, &mut rng(), slots).expect("it goes in");
+    }
+    let built = start.elapsed();
     let scheme = SimplePir::new(shape, PublicSeed([3; 32]));
-    assert_eq!(scheme.group(), layout.slots as u64);
-    let store = scheme.store(&table).expect("a store");
+    let store = scheme.store(&Flat::new(&table, filter.width()).expect("records")).expect("a store");
     drop(table);
     let stored = start.elapsed();
     let hint = scheme.hint(&store).expect("a hint");
     tell(&format!(
-        "by key: table {built:?}, with store {stored:?}, with hint {:?}, {} bytes",
+        "by key: table {built:?}, with store {stored:?}, with hint {:?}, {} bytes, {shape:?}",
         start.elapsed(),
         hint.len()
     ));
     let hint = scheme.take_hint(&hint).expect("it is one");
-    let client = Keyword::new(scheme, layout).expect("it fits");
-    let (asked, query) = client.query(&hint, Some(key(77)), &mut rng()).expect("a query");
-    group.bench_function("key", |b| b.iter(|| client.scheme().answer(&store, &[&query]).expect("an answer")));
-    let answer = client.scheme().answer(&store, &[&query]).expect("an answer").remove(0);
-    assert_eq!(client.decode(&hint, asked, &answer).expect("an answer").as_deref(), Some(values.record(77)));
+    let (secret, query) = scheme.query_sum(&hint, &filter.places(&keys[77]), &mut rng()).expect("a query");
+    group.bench_function("key", |b| b.iter(|| scheme.answer(&store, &[&query]).expect("an answer")));
+    let answer = scheme.answer(&store, &[&query]).expect("an answer").remove(0);
+    let record = scheme.decode(&hint, secret, &answer).expect("a record");
+    assert_eq!(filter.open(&keys[77], &record), Some(values.record(77)));
+    group.finish();
+}
+
+/// Queries a second for one client and for many, with two cores: each client by itself on a core, and all of them in passes that share the
+/// cores.
+fn clients(c: &mut Criterion, scheme: &SimplePir, store: &<SimplePir as Pir>::Store, query: &[u8]) {
+    let mut group = c.benchmark_group("clients");
+    brief(&mut group);
+    let alone = || scheme.answer_on(1, store, &[query]).expect("an answer");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("one, on one core", |b| b.iter(alone));
+    group.bench_function("one, on two cores", |b| b.iter(|| scheme.answer_on(2, store, &[query]).expect("an answer")));
+    group.throughput(Throughput::Elements(2));
+    group.bench_function("many, a core each", |b| {
+        b.iter(|| std::thread::scope(|scope| (scope.spawn(alone), alone()).0.join().expect("an answer")))
+    });
+    group.throughput(Throughput::Elements(4));
+    group.bench_function("many, four in a pass on two cores", |b| {
+        b.iter(|| scheme.answer_on(2, store, &[query; 4]).expect("answers"))
+    });
     group.finish();
 }
 

@@ -111,7 +111,11 @@ mod tests {
 
     #[test]
     fn what_is_no_download_is_refused() {
-        assert!(Download::new(0, 1).is_err() && Download::new(1, 0).is_err() && Download::new(1, 65_537).is_err());
+        assert!(
+            Download::new(0, 1).is_err()
+                && Download::new(1, 0).is_err()
+                && Download::new(1, crate::MOST_WIDTH + 1).is_err()
+        );
         let scheme = Download::new(2, 3).unwrap();
         assert!(scheme.take_hint(&[0; 5]).unwrap_err().to_string().contains("5 bytes"));
         assert!(scheme.answer(&vec![0; 6], &[&[], &[1]]).is_err());

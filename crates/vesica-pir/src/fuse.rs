@@ -1,13 +1,13 @@
 //! Binary fuse tables: every key has four places in a table, and its value is the sum of what stands there.
 //!
 //! [GL22] Graf, Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters", ACM Journal of Experimental Algorithmics 2022, algorithm 1,
-//! with four places and whole values in place of fingerprints, and addition byte by byte modulo 256 in place of exclusive or: a query of a
-//! [`crate::Linear`] scheme adds.
+//! with four places and whole values in place of fingerprints, and addition byte by byte modulo 256 in place of exclusive or: a query of
+//! [`crate::SimplePir`] adds.
 //!
 //! The four places lie in four consecutive segments, and where these begin depends on the key. A table is built by peeling. A place that only
 //! one key has can take whatever that key needs, so the key is set aside. That goes on until no key is left. Then the keys come back in
-//! reverse order, and each gives its own place the one value that makes its sum right. If a rest cannot be peeled another seed is drawn; a seed
-//! tells nothing, because whether it works depends on hashes of keys alone.
+//! reverse order, and each gives its own place the one value that makes its sum right. If a rest cannot be peeled, the caller hashes its keys
+//! under another seed; a seed tells nothing, because whether it works depends on hashes of keys alone.
 
 /// How full tables of so many slots and more can be, from small ones to large ones: slots, slots a key, and log2 of a segment's length. One
 /// build works in three of four cases at least, as own simulation of 12 to 400 builds a row says; `docs/src/protocols/simple-pir.md` has the counts.
@@ -28,12 +28,11 @@ const FILL: [(usize, f64, u32); 11] = [
 /// The fewest slots of a table.
 pub const LEAST: usize = FILL[0].0;
 
-/// A table's shape under a seed.
+/// A table's shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fuse {
     slots: usize,
     log_segment: u32,
-    seed: u64,
 }
 
 /// The row of [`FILL`] for a table of so many slots.
@@ -43,9 +42,9 @@ fn fill(slots: usize) -> (f64, u32) {
 }
 
 impl Fuse {
-    /// The table of `slots` slots, at least [`LEAST`], under a seed.
-    pub fn new(slots: usize, seed: u64) -> Self {
-        Self { slots, log_segment: fill(slots).1, seed }
+    /// The table of `slots` slots, at least [`LEAST`].
+    pub fn new(slots: usize) -> Self {
+        Self { slots, log_segment: fill(slots).1 }
     }
 
     /// How many keys a table of so many slots is built for.
@@ -57,12 +56,11 @@ impl Fuse {
     pub fn places(&self, hash: [u64; 2]) -> [usize; 4] {
         let segment = 1 << self.log_segment;
         let starts = (self.slots / segment - 3) * segment;
-        let (where_to, within) = (mix(hash[0] ^ self.seed), mix(hash[1].wrapping_add(self.seed)));
-        let first = ((u128::from(where_to) * starts as u128) >> 64) as usize;
+        let first = ((u128::from(hash[0]) * starts as u128) >> 64) as usize;
         // The place within a segment is changed by bits of its own, so keys that begin at one place part again.
         std::array::from_fn(|i| match i {
             0 => first,
-            _ => (first + i * segment) ^ ((within >> (16 * i)) as usize & (segment - 1)),
+            _ => (first + i * segment) ^ ((hash[1] >> (16 * i)) as usize & (segment - 1)),
         })
     }
 
@@ -108,7 +106,8 @@ impl Fuse {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// Words that look random, for tests: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#[cfg(test)]
 pub fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -127,11 +126,12 @@ mod tests {
     fn sums_are_the_values() {
         for slots in [8, 100, 1000, 1024, 5000, 1 << 14] {
             let n = Fuse::capacity(slots);
-            let hashes = hashes(n, 7);
-            let (fuse, order) = (0..64)
-                .find_map(|seed| {
-                    let fuse = Fuse::new(slots, mix(seed));
-                    Some((fuse, fuse.order(&hashes)?))
+            let fuse = Fuse::new(slots);
+            let (hashes, order) = (0..64)
+                .find_map(|salt| {
+                    let hashes = hashes(n, mix(salt + 1));
+                    let order = fuse.order(&hashes)?;
+                    Some((hashes, order))
                 })
                 .expect("one of 64 seeds");
             let value = |key: usize| [key as u8, (key >> 8) as u8, 0xff];
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn places_are_four_and_inside() {
         for slots in [8, 64, 300, 1024, 14848] {
-            let fuse = Fuse::new(slots, 3);
+            let fuse = Fuse::new(slots);
             for hash in hashes(2000, 1) {
                 let mut places = fuse.places(hash).to_vec();
                 places.sort_unstable();
@@ -167,7 +167,7 @@ mod tests {
     fn tables_can_be_filled_as_stated() {
         for (slots, tries) in [(64, 60), (256, 60), (1 << 10, 40), (1 << 12, 30), (1 << 13, 30), (1 << 15, 12)] {
             let works = |n: usize| {
-                (0..tries).filter(|&seed| Fuse::new(slots, mix(seed)).order(&hashes(n, mix(seed))).is_some()).count()
+                (0..tries).filter(|&salt| Fuse::new(slots).order(&hashes(n, mix(salt + 1))).is_some()).count()
             };
             let n = Fuse::capacity(slots);
             assert!(works(n) * 3 >= tries as usize * 2, "{slots}: {}", works(n));
@@ -179,6 +179,6 @@ mod tests {
 
     #[test]
     fn equal_hashes_cannot_be_peeled() {
-        assert!(Fuse::new(1024, 1).order(&[[5, 5], [5, 5]]).is_none());
+        assert!(Fuse::new(1024).order(&[[5, 5], [5, 5]]).is_none());
     }
 }

@@ -1,361 +1,289 @@
-//! Retrieval by key instead of by number: one query a key, over every [`Linear`] scheme.
+//! Retrieval by key instead of by number: one query a key, over [`crate::SimplePir`].
 //!
 //! [CD24] Celi, Davidson, "Call Me By My Name: Simple, Practical Private Information Retrieval for Keyword Queries", CCS 2024, eprint 2024/092,
 //! Figure 3, with four places instead of three, and groups.
 //!
-//! The value of a key is the sum of four records of a table ([`crate::fuse`]), and a query for the sum of four records costs what a query for one
-//! costs. Records of different groups of the scheme cannot be added up. So a hash first sends each key to a group, and each group is a table of
-//! its own.
+//! The record of a key is the *sum* of four slots of a table ([`crate::fuse`]), and a query for the sum of four records costs what a query for
+//! one costs. Records that stand in different rows of the scheme's matrix cannot be added up. So a hash first sends each key to a *group* of
+//! slots, and each group is a table of its own. The server sees neither the group nor the places.
 //!
-//! A record is a tag and a value. A key that is not there gives random bytes, whose tag is wrong: with probability 2^-64 it is right by chance,
-//! so among 2^24 queries with 2^-40. Whether the tag is right is known to the client alone: it asks once for a key, whatever comes back, and
-//! its errors depend on the length and the epoch of an answer, never on what it holds.
+//! A record is a tag and a body. A key that is not there gives bytes that look random, and its tag is wrong. With tags of 96 bits, one of
+//! 2^50 lookups in a service's life finds what is not there with probability 2^50 · 2^-96 = 2^-46. Whether the tag is right is known to
+//! the client alone: it asks once for a key, whatever comes back.
 //!
-//! **Rows that are not public.** What a client of SimplePIR sees besides its record is a whole column, and 1024 equations about each row. If
-//! a client must not see other rows, [`Rows::Sealed`] is needed: keys come from an oblivious function of the caller's, and each value is
-//! encrypted under a key from the same output. The cipher is SIV (Rogaway, Shrimpton, EUROCRYPT 2006, section 4) with keyed BLAKE3 as its two
-//! functions: its tag is a pseudorandom function of the value, so nothing is lost if a key's value changes, and a value that was not changed
-//! has the same bytes in the next table.
+//! **A group that changes** is drawn anew: under another salt, with other random bytes in its free slots. So whoever compares the two states
+//! sees that the group changed, and not which of its keys did. That holds as long as the caller seals bodies under another key each time, which
+//! may follow from the salt. It does so where rows are not public, because a client of SimplePIR sees a whole column with each record, and 1024 equations about each
+//! row of the matrix.
 
-use crate::fuse::{self, Fuse, mix};
-use crate::{Linear, PirError, Records};
+use crate::PirError;
+use crate::fuse::{self, Fuse};
 use subtle::ConstantTimeEq;
-use vesica_block::{Block, large, prg::Prg};
+use vesica_block::{Block, prg::Prg};
+use vesica_params::lwe::Shape;
 use vesica_session::SessionRng;
-use zeroize::{Zeroize, Zeroizing};
 
-/// Seeds that are tried for one table of keys before it is given up.
-const TRIES: usize = 64;
+/// Bytes of a tag.
+pub const TAG: usize = 12;
 
-/// Whether values may be seen by every client.
+/// Seeds that are tried before a table is given up. One works with probability 2/3 and more, so all fail with probability 3^-64.
+const TRIES: u8 = 64;
+
+/// What a group's table was last drawn by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rows {
-    /// Every client may see every row: a value stands in the clear behind a tag of 8 bytes.
-    Public,
-    /// A client may see the rows whose keys it knows the function of: a value is encrypted behind a tag of 16 bytes.
-    Sealed,
+pub struct Drawn {
+    /// What was drawn at random for it, once for all groups that were drawn together. It is public.
+    pub salt: [u8; 32],
+    /// How many seeds failed with this salt.
+    pub tries: u8,
 }
 
-impl Rows {
-    /// Bytes of the tag.
-    pub fn tag_bytes(self) -> usize {
-        match self {
-            Rows::Public => 8,
-            Rows::Sealed => 16,
-        }
-    }
-}
-
-/// A key as both sides know it: where it stands, and how its value is marked and sealed.
-pub struct Key {
-    group: u64,
-    hash: [u64; 2],
-    tag: [u8; 8],
-    seal: Zeroizing<[u8; 32]>,
-}
-
-impl Key {
-    /// The key of an oblivious function's output. Where rows are public, a hash of the key itself may stand in its place.
-    ///
-    /// # Errors
-    /// If the output has not 32 or 64 bytes.
-    pub fn new(output: &[u8]) -> Result<Self, PirError> {
-        if !matches!(output.len(), 32 | 64) {
-            return Err(PirError::Shape(format!(
-                "a key of {} bytes; the function's output has 32 or 64",
-                output.len()
-            )));
-        }
-        let mut bytes = Zeroizing::new([0; 64]);
-        blake3::Hasher::new_derive_key("vesica 2026 keyword retrieval")
-            .update(output)
-            .finalize_xof()
-            .fill(bytes.as_mut());
-        let word = |i: usize| u64::from_le_bytes(bytes.as_chunks().0[i]);
-        let mut seal = Zeroizing::new([0; 32]);
-        seal.copy_from_slice(&bytes[32..]);
-        Ok(Self { group: word(0), hash: [word(1), word(2)], tag: word(3).to_le_bytes(), seal })
-    }
-
-    /// The functions of SIV: a tag of the value, and a stream of bytes for that tag.
-    fn siv(&self, value: &[u8]) -> [u8; 16] {
-        let key = Zeroizing::new(blake3::derive_key("vesica 2026 keyword retrieval tag", self.seal.as_ref()));
-        blake3::keyed_hash(&key, value).as_bytes()[..16].try_into().expect("16 bytes of 32")
-    }
-
-    fn mask(&self, tag: &[u8], value: &mut [u8]) {
-        let key = Zeroizing::new(blake3::derive_key("vesica 2026 keyword retrieval stream", self.seal.as_ref()));
-        let mut stream = Zeroizing::new(vec![0; value.len()]);
-        blake3::Hasher::new_keyed(&key).update(tag).finalize_xof().fill(&mut stream);
-        value.iter_mut().zip(stream.iter()).for_each(|(byte, mask)| *byte ^= mask);
-    }
-
-    /// Tag and value as they stand in a record.
-    fn close(&self, rows: Rows, value: &[u8], record: &mut [u8]) {
-        let (tag, body) = record.split_at_mut(rows.tag_bytes());
-        body.copy_from_slice(value);
-        match rows {
-            Rows::Public => tag.copy_from_slice(&self.tag),
-            Rows::Sealed => {
-                tag.copy_from_slice(&self.siv(value));
-                self.mask(tag, body);
-            }
-        }
-    }
-
-    /// The value, if the record is this key's. The same work is done whether it is or not.
-    fn open(&self, rows: Rows, record: &[u8]) -> Option<Vec<u8>> {
-        let (tag, body) = record.split_at(rows.tag_bytes());
-        let mut value = body.to_vec();
-        let right = match rows {
-            Rows::Public => tag.ct_eq(&self.tag),
-            Rows::Sealed => {
-                self.mask(tag, &mut value);
-                self.siv(&value).ct_eq(tag)
-            }
-        };
-        let right = bool::from(right);
-        if !right {
-            value.zeroize();
-        }
-        right.then_some(value)
-    }
-}
-
-/// What both sides know of a table of keys; it is public.
+/// Where keys stand. All of it is public. Keys are 32 bytes that look random: an oblivious function's output, or a hash.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
-    /// Whether values are sealed.
-    pub rows: Rows,
-    /// Bytes of a value.
-    pub value: usize,
-    /// Slots of each group's table.
-    pub slots: usize,
-    /// What sends keys to groups.
-    pub spread: u64,
-    /// The seed of each group's table.
-    pub seeds: Vec<u64>,
+pub struct Filter {
+    slots: usize,
+    body: usize,
+    seed: [u8; 32],
+    groups: Vec<Drawn>,
 }
 
-impl Layout {
-    /// The fewest groups of at most `slots` slots each that hold so many keys, and how many slots each then needs, a multiple of `step`.
-    /// Groups have room for four standard deviations more than their share of the keys.
-    pub fn plan(keys: u64, slots: usize, step: usize) -> (usize, usize) {
-        let step = step.max(1) * fuse::LEAST.div_ceil(step.max(1));
-        let most = (slots / step * step).max(step);
-        let share = |groups: usize| {
-            let share = keys as f64 / groups as f64;
-            let room = if groups == 1 { 0.0 } else { 4.0 * share.sqrt() };
-            (share + room).ceil() as usize
+/// A key as its group's seed shows it.
+struct Inside {
+    hash: [u64; 2],
+    tag: [u8; TAG],
+}
+
+impl Filter {
+    /// The shape with the fewest bytes in all for a client that asks `queries` times a table of `keys` keys, with records of `width`
+    /// bytes; none if no shape holds it. A group has the slots of [`Shape::group`].
+    pub fn shape(keys: u64, width: u32, queries: u64) -> Option<Shape> {
+        let all = (10..=18u32).flat_map(|columns| (0..=6u32).map(move |chunks| (columns, chunks)));
+        let shapes = all.filter_map(|(columns, chunks)| {
+            // Columns are a multiple of 1024, which the chunks of a record share.
+            let (groups, slots) = plan(keys, 1 << (columns - chunks), 1 << (10 - chunks));
+            Shape::new(groups * slots, width, (slots << chunks) as u32, 1 << chunks).ok()
+        });
+        let cost = |shape: &Shape| {
+            let query = (shape.query_bytes() + shape.answer_bytes()) as u128;
+            shape.hint_bytes() as u128 + u128::from(queries) * query
         };
-        let groups = (1..).find(|&groups| share(groups) <= Fuse::capacity(most).max(1)).expect("one key fits a group");
-        let slots = (step..=most).step_by(step).find(|&slots| Fuse::capacity(slots) >= share(groups)).unwrap_or(most);
-        (groups, slots)
+        shapes.min_by_key(cost)
     }
 
-    /// Bytes of a record.
-    pub fn width(&self) -> usize {
-        self.rows.tag_bytes() + self.value
-    }
-
-    /// Records of the table.
-    pub fn records(&self) -> u64 {
-        (self.seeds.len() * self.slots) as u64
-    }
-
-    fn group(&self, key: &Key) -> usize {
-        ((u128::from(mix(key.group ^ self.spread)) * self.seeds.len() as u128) >> 64) as usize
-    }
-
-    fn fuse(&self, group: usize) -> Fuse {
-        Fuse::new(self.slots, self.seeds[group])
-    }
-
-    /// As it travels.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = vec![(self.rows == Rows::Sealed).into()];
-        let numbers = [self.value as u64, self.slots as u64, self.spread, self.seeds.len() as u64];
-        numbers.iter().chain(&self.seeds).for_each(|number| out.extend(number.to_le_bytes()));
-        out
-    }
-
-    /// The layout as it came, for tables of at most 2^20 groups.
+    /// The filter whose records have this shape, with bodies of `body` bytes, under a public `seed`. `tries` says for each group how many
+    /// seeds failed when it was drawn with `salt`.
     ///
     /// # Errors
-    /// If it is none.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PirError> {
-        let bad = || PirError::Message(format!("a table's layout of {} bytes that is none", bytes.len()));
-        let (&sealed, numbers) = bytes.split_first().ok_or_else(bad)?;
-        let (numbers, rest) = numbers.as_chunks();
-        let numbers: Vec<u64> = numbers.iter().map(|&number| u64::from_le_bytes(number)).collect();
-        let [value, slots, spread, groups, seeds @ ..] = numbers.as_slice() else { return Err(bad()) };
-        let bounded = (1..=1 << 17).contains(value) && (fuse::LEAST as u64..=1 << 24).contains(slots);
-        if sealed > 1
-            || !rest.is_empty()
-            || !bounded
-            || !(1..=1 << 20).contains(groups)
-            || seeds.len() as u64 != *groups
+    /// [`PirError::Message`] if these do not belong together.
+    pub fn new(shape: &Shape, body: usize, seed: [u8; 32], salt: [u8; 32], tries: &[u8]) -> Result<Self, PirError> {
+        let slots = shape.group() as usize;
+        if shape.records != (tries.len() * slots) as u64
+            || slots < fuse::LEAST
+            || shape.width as usize != TAG + body
+            || tries.iter().any(|&tries| tries >= TRIES)
         {
-            return Err(bad());
-        }
-        let rows = if sealed == 1 { Rows::Sealed } else { Rows::Public };
-        Ok(Self { rows, value: *value as usize, slots: *slots as usize, spread: *spread, seeds: seeds.to_vec() })
-    }
-}
-
-/// A table of keys as records for a scheme.
-pub struct Table {
-    layout: Layout,
-    bytes: Vec<u8>,
-}
-
-impl Table {
-    /// The table of some keys. Record i of `values` is the value of key i. `slots` is how many slots a group may have, a multiple of `step`.
-    ///
-    /// # Errors
-    /// If there are no keys, their number is not that of the values, or one stands there twice.
-    pub fn build(
-        keys: &[Key],
-        values: &dyn Records,
-        rows: Rows,
-        slots: usize,
-        step: usize,
-        rng: &mut SessionRng,
-    ) -> Result<Self, PirError> {
-        if keys.is_empty() || keys.len() as u64 != values.len() || keys.len() > u32::MAX as usize {
-            return Err(PirError::Shape(format!(
-                "{} keys with {} values; a table takes 1 to 2^32 of each",
-                keys.len(),
-                values.len()
+            let (records, width, groups) = (shape.records, shape.width, tries.len());
+            return Err(PirError::Message(format!(
+                "a filter of {groups} groups with bodies of {body} bytes, over {records} records of {width} bytes, which cannot be"
             )));
         }
-        let (groups, slots) = Layout::plan(keys.len() as u64, slots, step);
-        let mut layout = Layout { rows, value: values.width(), slots, spread: 0, seeds: vec![0; groups] };
-        // 1. Keys to groups, until no group has more than fits.
-        let members = (0..TRIES)
-            .find_map(|_| {
-                layout.spread = u64::from_le_bytes(rng.bytes());
-                let mut members = vec![Vec::new(); groups];
-                keys.iter().enumerate().for_each(|(i, key)| members[layout.group(key)].push(i));
-                members.iter().all(|m| m.len() <= Fuse::capacity(slots).max(1)).then_some(members)
-            })
-            .ok_or_else(|| {
-                PirError::Shape(format!("{} keys do not spread over {groups} groups of {slots} slots: some are equal, or a group needs more slots", keys.len()))
-            })?;
-        // 2. Free slots look like full ones.
-        let width = layout.width();
-        let mut bytes = large::filled(0u8, layout.records() as usize * width);
-        Prg::new(Block::from_le_bytes(rng.bytes())).fill_bytes(&mut bytes);
-        let mut table = Self { layout, bytes };
-        for (group, members) in members.into_iter().enumerate() {
-            table.fill(group, &members, keys, values, rng)?;
-        }
-        Ok(table)
+        let groups = tries.iter().map(|&tries| Drawn { salt, tries }).collect();
+        Ok(Self { slots, body, seed, groups })
     }
 
-    /// One group: a seed under which its keys can be peeled, and their values.
-    fn fill(
-        &mut self,
-        group: usize,
-        members: &[usize],
-        keys: &[Key],
-        values: &dyn Records,
-        rng: &mut SessionRng,
-    ) -> Result<(), PirError> {
-        let hashes: Vec<[u64; 2]> = members.iter().map(|&i| keys[i].hash).collect();
-        let mut tries = (0..TRIES).filter_map(|_| {
-            self.layout.seeds[group] = u64::from_le_bytes(rng.bytes());
-            self.layout.fuse(group).order(&hashes)
-        });
-        let order = tries
-            .next()
-            .ok_or_else(|| PirError::Shape("some keys are equal: remove those that stand in the table twice".into()))?;
-        let (rows, width, size) = (self.layout.rows, self.layout.width(), self.layout.slots * self.layout.width());
-        let (mut value, mut record) = (vec![0; self.layout.value], vec![0; width]);
-        let table = &mut self.bytes[group * size..][..size];
-        for (member, place) in order {
-            let i = members[member as usize];
-            values.read(i as u64, &mut value);
-            keys[i].close(rows, &value, &mut record);
-            self.layout.fuse(group).set(keys[i].hash, place as usize, &record, table);
+    /// Takes over that a group was drawn anew.
+    ///
+    /// # Errors
+    /// [`PirError::Message`] if there is no such group, or it cannot have been drawn so.
+    pub fn follow(&mut self, group: usize, drawn: Drawn) -> Result<(), PirError> {
+        let groups = self.groups.len();
+        match self.groups.get_mut(group) {
+            Some(place) if drawn.tries < TRIES => *place = drawn,
+            _ => {
+                let tries = drawn.tries;
+                return Err(PirError::Message(format!(
+                    "group {group} of {groups}, drawn {tries} times, which cannot be"
+                )));
+            }
         }
         Ok(())
     }
 
-    /// What a client must know of it.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-}
-
-impl Records for Table {
-    fn len(&self) -> u64 {
-        self.layout.records()
+    /// What each group was drawn by.
+    pub fn groups(&self) -> &[Drawn] {
+        &self.groups
     }
 
-    fn width(&self) -> usize {
-        self.layout.width()
+    /// Slots of a group.
+    pub fn slots(&self) -> usize {
+        self.slots
     }
 
-    fn read(&self, index: u64, out: &mut [u8]) {
-        out.copy_from_slice(&self.bytes[index as usize * out.len()..][..out.len()]);
+    /// The public seed.
+    pub fn seed(&self) -> &[u8; 32] {
+        &self.seed
     }
-}
 
-/// A client's view: a scheme, and how the table that it serves is laid out.
-pub struct Keyword<P> {
-    scheme: P,
-    layout: Layout,
-}
+    /// How many keys a group takes.
+    pub fn capacity(&self) -> usize {
+        Fuse::capacity(self.slots).max(1)
+    }
 
-/// What the client must remember of one query.
-pub struct Asked<P: Linear> {
-    secret: P::Secret,
-    key: Option<Key>,
-}
+    /// Bytes of a record.
+    pub fn width(&self) -> usize {
+        TAG + self.body
+    }
 
-impl<P: Linear> Keyword<P> {
-    /// The layout over a scheme.
-    ///
-    /// # Errors
-    /// If a group's table is not within a group of the scheme.
-    pub fn new(scheme: P, layout: Layout) -> Result<Self, PirError> {
-        if layout.slots < fuse::LEAST || !scheme.group().is_multiple_of(layout.slots as u64) {
-            let (slots, group) = (layout.slots, scheme.group());
-            return Err(PirError::Shape(format!("tables of {slots} slots over a scheme that adds up {group} records")));
+    /// The group of a key. It stays the same when groups are drawn anew.
+    pub fn group(&self, key: &[u8; 32]) -> usize {
+        let hash = blake3::keyed_hash(&self.seed, key);
+        let number = u64::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]));
+        ((u128::from(number) * self.groups.len() as u128) >> 64) as usize
+    }
+
+    /// The four records whose sum is the key's.
+    pub fn places(&self, key: &[u8; 32]) -> [u64; 4] {
+        let group = self.group(key);
+        let places = Fuse::new(self.slots).places(self.inside(&self.group_seed(group), key).hash);
+        places.map(|place| (group * self.slots + place) as u64)
+    }
+
+    /// The body of a key in what came for it, if the key is in the table. The tag is compared in constant time.
+    pub fn open<'a>(&self, key: &[u8; 32], record: &'a [u8]) -> Option<&'a [u8]> {
+        let (tag, body) = record.split_at_checked(TAG)?;
+        let right = self.inside(&self.group_seed(self.group(key)), key).tag.ct_eq(tag);
+        bool::from(right).then_some(body)
+    }
+
+    /// The body of a key in its group's slots, if the key is there.
+    pub fn find(&self, key: &[u8; 32], slots: &[u8]) -> Option<Vec<u8>> {
+        let (width, first) = (self.width(), self.group(key) * self.slots);
+        let mut sum = vec![0u8; width];
+        for place in self.places(key) {
+            let record = &slots[(place as usize - first) * width..][..width];
+            sum.iter_mut().zip(record).for_each(|(sum, byte)| *sum = sum.wrapping_add(*byte));
         }
-        Ok(Self { scheme, layout })
+        self.open(key, &sum).map(<[u8]>::to_vec)
     }
 
-    /// The scheme.
-    pub fn scheme(&self) -> &P {
-        &self.scheme
-    }
-
-    /// A query for a key, or one for nothing, which fills a batch up to a public size. They look alike.
+    /// Draws a group with a fresh `salt`, and writes its slots. `bodies` has the bodies of `keys`, one behind the other. Free slots look like
+    /// others.
     ///
     /// # Errors
-    /// Those of the scheme.
-    pub fn query(
-        &self,
-        hint: &P::Hint,
-        key: Option<Key>,
+    /// [`PirError::Shape`] if a key stands there twice, or there are too many.
+    pub fn fill(
+        &mut self,
+        group: usize,
+        salt: [u8; 32],
+        keys: &[&[u8; 32]],
+        bodies: &[u8],
         rng: &mut SessionRng,
-    ) -> Result<(Asked<P>, Vec<u8>), PirError> {
-        let indices = key.as_ref().map_or([0; 4], |key| {
-            let group = self.layout.group(key);
-            self.layout.fuse(group).places(key.hash).map(|place| (group * self.layout.slots + place) as u64)
-        });
-        let (secret, query) = self.scheme.query_sum(hint, if key.is_some() { &indices } else { &indices[..1] }, rng)?;
-        Ok((Asked { secret, key }, query))
+        slots: &mut [u8],
+    ) -> Result<(), PirError> {
+        let (fuse, width) = (Fuse::new(self.slots), self.width());
+        for tries in 0..TRIES {
+            self.groups[group] = Drawn { salt, tries };
+            let seed = self.group_seed(group);
+            let inside: Vec<Inside> = keys.iter().map(|key| self.inside(&seed, key)).collect();
+            let hashes: Vec<[u64; 2]> = inside.iter().map(|inside| inside.hash).collect();
+            let Some(order) = fuse.order(&hashes) else { continue };
+            Prg::new(Block::from_le_bytes(rng.bytes())).fill_bytes(slots);
+            let mut record = vec![0; width];
+            for (key, place) in order {
+                let key = key as usize;
+                record[..TAG].copy_from_slice(&inside[key].tag);
+                record[TAG..].copy_from_slice(&bodies[key * self.body..][..self.body]);
+                fuse.set(hashes[key], place as usize, &record, slots);
+            }
+            return Ok(());
+        }
+        Err(PirError::Shape(format!(
+            "{} keys do not go into a group of {} slots: some stand in the table twice, or there are too many",
+            keys.len(),
+            self.slots
+        )))
     }
 
-    /// The value of the key, or none if it is not in the table.
+    /// A filter of this shape in which no group has more keys than it takes, and the keys of each group, which are still to be drawn by
+    /// [`Filter::fill`].
     ///
     /// # Errors
-    /// Those of the scheme, for an answer of another length or epoch.
-    pub fn decode(&self, hint: &P::Hint, asked: Asked<P>, answer: &[u8]) -> Result<Option<Vec<u8>>, PirError> {
-        let record = Zeroizing::new(self.scheme.decode(hint, asked.secret, answer)?);
-        Ok(asked.key.and_then(|key| key.open(self.layout.rows, &record)))
+    /// [`PirError::Shape`] if no seed spreads them so.
+    pub fn spread(
+        shape: &Shape,
+        body: usize,
+        keys: &[[u8; 32]],
+        rng: &mut SessionRng,
+    ) -> Result<(Self, Vec<Vec<u32>>), PirError> {
+        let undrawn = vec![0; (shape.records / shape.group()) as usize];
+        for _ in 0..TRIES {
+            let filter = Self::new(shape, body, rng.bytes(), [0; 32], &undrawn)?;
+            let mut members = vec![Vec::new(); filter.groups.len()];
+            keys.iter().zip(0..).for_each(|(key, number)| members[filter.group(key)].push(number));
+            if members.iter().all(|members| members.len() <= filter.capacity()) {
+                return Ok((filter, members));
+            }
+        }
+        Err(PirError::Shape(format!(
+            "{} keys do not spread over {} records: some stand in the table several times",
+            keys.len(),
+            shape.records
+        )))
+    }
+
+    fn group_seed(&self, group: usize) -> [u8; 32] {
+        let Drawn { salt, tries } = self.groups[group];
+        let numbers = [group as u64, tries.into()].map(u64::to_le_bytes);
+        *blake3::keyed_hash(&self.seed, &[&salt, numbers.as_flattened()].concat()).as_bytes()
+    }
+
+    fn inside(&self, seed: &[u8; 32], key: &[u8; 32]) -> Inside {
+        let mut bytes = [0; 16 + TAG];
+        blake3::Hasher::new_keyed(seed).update(key).finalize_xof().fill(&mut bytes);
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Inside { hash: [word(0), word(8)], tag: std::array::from_fn(|i| bytes[16 + i]) }
+    }
+}
+
+/// The fewest groups of at most `most` slots each that hold so many keys, and how many slots each then needs, a multiple of `step`. Groups
+/// have room for four standard deviations more than their share of the keys.
+fn plan(keys: u64, most: u64, step: u64) -> (u64, u64) {
+    let holds = |slots: u64, groups: u64| {
+        let share = keys as f64 / groups as f64;
+        let room = if groups == 1 { 0.0 } else { 4.0 * share.sqrt() };
+        share + room <= Fuse::capacity(slots as usize).max(1) as f64
+    };
+    // The fewest groups are few more than the keys' share of what a group takes: they are looked for from there.
+    let least = keys.div_ceil(Fuse::capacity(most as usize).max(1) as u64).max(1);
+    let groups = (least..).find(|&groups| holds(most, groups) || groups >= keys).unwrap_or(least);
+    let slots = (1..=most / step).map(|i| i * step).find(|&slots| holds(slots, groups)).unwrap_or(most);
+    (groups, slots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2^20 keys of 1000 bytes cost a server at most 1.15 times what as many records by number cost.
+    #[test]
+    fn a_key_costs_little_more_than_a_number() {
+        let (keys, value) = (1u64 << 20, 1000);
+        let number = Shape::cheapest(keys, value + 4, 100).expect("a shape");
+        let key = Filter::shape(keys, TAG as u32 + value + 4, 100).expect("a shape");
+        assert_eq!((key.chunks, number.chunks), (1, 1));
+        let ratio = key.bytes() as f64 / number.bytes() as f64;
+        assert!(ratio <= 1.15, "{ratio}: {key:?}, {number:?}");
+    }
+
+    #[test]
+    fn planned_groups_hold_their_share() {
+        for keys in [1, 2, 15, 700, 731, 732, 100_000, 1 << 20, 3_000_000] {
+            for log in [4, 10, 14, 17] {
+                let (groups, slots) = plan(keys, 1 << log, 1 << log.min(10));
+                let capacity = Fuse::capacity(slots as usize).max(1) as u64;
+                assert!(groups * capacity >= keys, "{keys}: {groups} of {slots}");
+                assert!(slots <= 1 << log && slots.is_multiple_of(1 << log.min(10)));
+            }
+        }
     }
 }

@@ -7,7 +7,8 @@
 //! - [`piano`]: the client reads the whole table once as it streams by, keeps a small summary of it, and then a query costs the server
 //!   √N records. The summary is used up query by query, so it is no [`Pir`]: it has a life of its own.
 //!
-//! [`bucket`] turns numbers into keys: it works over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
+//! Two layers turn numbers into keys. [`keyword`] sends one query a key, over [`SimplePir`], which can be asked for sums of records.
+//! [`bucket`] fetches two records a key, over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
 //! can host it, and the files are the caller's.
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,8 @@ mod download;
 mod epoch;
 mod error;
 mod fuse;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod keyword;
 mod patch;
 pub mod piano;
@@ -89,8 +92,8 @@ impl Records for Flat<'_> {
     }
 }
 
-/// The longest record, in bytes.
-pub const MOST_WIDTH: usize = 64 << 10;
+/// The longest record, in bytes: values of 64 KiB, with room for a length, a tag and a seal.
+pub const MOST_WIDTH: usize = 65 << 10;
 
 /// How long a scheme's messages are. They follow from the public shape alone, so each side knows what to expect before it comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,23 +134,6 @@ pub trait Pir: Sync {
     fn answer(&self, store: &Self::Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError>;
     /// The record, or an error. Whether it could be decoded is not to be told to the server.
     fn decode(&self, hint: &Self::Hint, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
-}
-
-/// A scheme that can be asked for a sum of records, byte by byte modulo 256, as cheaply as for one. [`keyword`] works over every such
-/// scheme.
-pub trait Linear: Pir {
-    /// Records `0..group`, `group..2·group`, … can be added up among themselves. Records of different groups cannot.
-    fn group(&self) -> u64;
-    /// A query for the sum of some records of one group. It looks like every other query.
-    ///
-    /// # Errors
-    /// If a record is not in the table, or they are not of one group.
-    fn query_sum(
-        &self,
-        hint: &Self::Hint,
-        indices: &[u64],
-        rng: &mut SessionRng,
-    ) -> Result<(Self::Secret, Vec<u8>), PirError>;
 }
 
 /// Fails for a shape that no scheme serves.

@@ -129,8 +129,8 @@ impl SimplePir {
         for (kind, row, column, entry) in checked {
             let words = &mut hint.words[row * DEGREE..];
             if kind == ROW {
-                let new = bits::unpack(&entry[5..], DEGREE, SIMPLE.hint_bits);
-                words.iter_mut().zip(new).for_each(|(word, new)| *word = new << (32 - SIMPLE.hint_bits));
+                let new = bits::unpack(&entry[5..], SIMPLE.hint_bits, DEGREE);
+                words.iter_mut().zip(new).for_each(|(word, new)| *word = (new as u32) << (32 - SIMPLE.hint_bits));
                 continue;
             }
             let a = self.seed.element(column / DEGREE);

@@ -43,7 +43,8 @@ use encode::Encoding;
 use query::{Selectors, due, fold, wrong};
 use shape::Shape;
 use vesica_he::rlwe::{Ciphertext, Rlwe as Ring, Secret as Key, SwitchKey};
-use vesica_he::{HeError, bfv, bgv, unpack};
+use vesica_he::{HeError, bfv, bgv};
+use vesica_ring::bits::unpack;
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
@@ -236,7 +237,8 @@ impl RlwePir {
         }
         let [b_bits, a_bits] = shape.set.answer_bits;
         let part = |(b, a)| {
-            let (b, a) = (unpack(b, b_bits, shape.b_words()), unpack(a, a_bits, shape.set.n));
+            let b: Vec<u64> = unpack(b, b_bits, shape.b_words()).collect();
+            let a: Vec<u64> = unpack(a, a_bits, shape.set.n).collect();
             let phase = ring.short_phase(&key, &b, &a, shape.set.answer_bits);
             phase.iter().map(|&phase| encode::coefficient(shape, phase)).collect()
         };

@@ -22,12 +22,13 @@
 //! half up is wrong by a half on average, and a row of equal bytes would add that up to a wrong byte.
 
 use crate::epoch::Epoch;
-use crate::{Linear, Pir, PirError, Records, Sizes};
+use crate::{Pir, PirError, Records, Sizes};
+use std::ops::Range;
 use vesica_block::large;
 use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
 use vesica_params::lwe::{LweSet, SIMPLE, Shape};
 use vesica_ring::bits;
-use vesica_ring::matrix::{BATCH, Line, Matrix};
+use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
 use vesica_session::SessionRng;
 
 /// The scheme for one shape and seed, which are public. The seed is drawn anew whenever a table is prepared from the beginning: an epoch
@@ -50,9 +51,9 @@ impl Store {
         self.epoch
     }
 
-    /// Says in which epoch the records are: for a server that starts again after changes, and has changed its records as well.
-    pub fn resume(&mut self, epoch: Epoch) {
-        self.epoch = epoch;
+    /// Says that the records have the changes of a patch already: for a server that starts again with the changed records.
+    pub fn follow(&mut self, patch: &[u8]) {
+        self.epoch = self.epoch.after(patch);
     }
 }
 
@@ -132,6 +133,86 @@ impl SimplePir {
         32 - SIMPLE.query_bits(self.shape.columns).expect("a shape has no more columns")
     }
 
+    /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
+    ///
+    /// # Errors
+    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
+    pub fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let group = self.shape.group();
+        let first = indices.first().copied().unwrap_or(u64::MAX);
+        if let Some(bad) =
+            indices.iter().chain([&first]).find(|&&i| i >= self.shape.records || i / group != first / group)
+        {
+            return Err(PirError::Shape(format!(
+                "record {bad} beside {first}, of {} in groups of {group}",
+                self.shape.records
+            )));
+        }
+        let mut out = Vec::with_capacity(self.sizes().query);
+        out.extend(hint.epoch.to_bytes());
+        let chunks = (0..self.shape.chunks as usize).map(|k| {
+            let columns: Vec<usize> = indices.iter().map(|&i| self.place(i).1 + k * group as usize).collect();
+            self.ask(hint, &columns, rng, &mut out)
+        });
+        let chunks = chunks.collect();
+        Ok((Secret { chunks, row: self.place(first).0, epoch: hint.epoch }, out))
+    }
+
+    /// How many queries are answered in one pass over the database.
+    pub fn together(&self) -> usize {
+        (BATCH / self.shape.chunks as usize).max(1)
+    }
+
+    /// The packed vectors of a query, if it is one of this epoch.
+    ///
+    /// # Errors
+    /// If it has another length, or is of another epoch.
+    pub fn vectors<'a>(&self, store: &Store, query: &'a [u8]) -> Result<impl Iterator<Item = &'a [u8]>, PirError> {
+        let (epoch, packed) = message("a query", query, self.sizes().query)?;
+        store.epoch.expect(&epoch)?;
+        Ok(packed.chunks_exact(packed.len() / self.shape.chunks as usize))
+    }
+
+    /// [`Pir::answer`] on up to so many threads, which share the rows of the database.
+    ///
+    /// # Errors
+    /// As [`Pir::answer`].
+    pub fn answer_on(&self, workers: usize, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let columns = self.shape.columns as usize;
+        let mut vectors = Vec::with_capacity(queries.len() * self.shape.chunks as usize);
+        for query in queries {
+            for packed in self.vectors(store, query)? {
+                let words = bits::unpack(packed, 32 - self.lost(), columns);
+                vectors.push(words.map(|word| (word as u32) << self.lost()).collect::<Vec<u32>>());
+            }
+        }
+        let panels = self.shape.rows() / PANEL;
+        let workers = workers.clamp(1, (self.shape.bytes() / WORTH_A_THREAD) as usize + 1).min(panels);
+        let each = panels.div_ceil(workers);
+        // 2. y = D·b, for up to four vectors in one pass
+        let mut answers = Vec::with_capacity(vectors.len());
+        for batch in vectors.chunks(BATCH) {
+            let mut batch_answers =
+                vec![Vec::with_capacity(self.shape.rows() * SIMPLE.answer_bits as usize / 8); batch.len()];
+            let ranges = (0..panels).step_by(each).map(|from| from..(from + each).min(panels));
+            let parts: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
+                let mut ranges = ranges.collect::<Vec<_>>().into_iter();
+                let first = ranges.next();
+                let others: Vec<_> = ranges.map(|range| scope.spawn(|| multiplied(store, range, batch))).collect();
+                let first = first.map(|range| multiplied(store, range, batch));
+                let joined =
+                    others.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                first.into_iter().chain(joined.collect::<Vec<_>>()).collect()
+            });
+            for part in parts {
+                batch_answers.iter_mut().zip(part).for_each(|(answer, part)| answer.extend(part));
+            }
+            answers.extend(batch_answers);
+        }
+        let of_query = |answers: &[Vec<u8>]| [&store.epoch.to_bytes()[..], &answers.concat()].concat();
+        Ok(answers.chunks(self.shape.chunks as usize).map(of_query).collect())
+    }
+
     /// 1. One query for the sum of some columns.
     fn ask(&self, hint: &Hint, columns: &[usize], rng: &mut SessionRng, out: &mut Vec<u8>) -> LweSecret {
         // b = A·s + e; 2^24 is added to b[c]
@@ -142,6 +223,21 @@ impl SimplePir {
         bits::pack(words.into_iter().map(|word| round(word, lost)), 32 - lost, out);
         secret
     }
+}
+
+/// Bytes of the database for which another thread is worth its start.
+const WORTH_A_THREAD: u64 = 4 << 20;
+
+/// 2. Some panels of y = D·b for up to four vectors, as they travel: the top 12 bits of each word, rounded. A panel fills whole bytes.
+fn multiplied(store: &Store, panels: Range<usize>, vectors: &[Vec<u32>]) -> Vec<Vec<u8>> {
+    let vectors: Vec<&[u32]> = vectors.iter().map(Vec::as_slice).collect();
+    let products = store.matrix.multiply(panels, &vectors);
+    let packed = products.into_iter().map(|product| {
+        let mut out = Vec::new();
+        bits::pack(product.into_iter().map(|word| round(word, 32 - SIMPLE.answer_bits)), SIMPLE.answer_bits, &mut out);
+        out
+    });
+    packed.collect()
 }
 
 /// The epoch of a message, and the packed words behind it, if it is as long as it must be.
@@ -197,8 +293,8 @@ impl Pir for SimplePir {
 
     fn take_hint(&self, bytes: &[u8]) -> Result<Hint, PirError> {
         let (epoch, packed) = message("a hint", bytes, self.sizes().hint as usize)?;
-        let words = bits::unpack(packed, self.shape.rows() * DEGREE, SIMPLE.hint_bits)
-            .map(|word| word << (32 - SIMPLE.hint_bits));
+        let words = bits::unpack(packed, SIMPLE.hint_bits, self.shape.rows() * DEGREE)
+            .map(|word| (word as u32) << (32 - SIMPLE.hint_bits));
         Ok(Hint { words: words.collect(), epoch, matrix: ClientMatrix::new(&self.seed, self.shape.columns as usize) })
     }
 
@@ -207,32 +303,7 @@ impl Pir for SimplePir {
     }
 
     fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
-        let (columns, chunks) = (self.shape.columns as usize, self.shape.chunks as usize);
-        let mut vectors = Vec::with_capacity(queries.len() * chunks);
-        for query in queries {
-            let (epoch, packed) = message("a query", query, self.sizes().query)?;
-            store.epoch.expect(&epoch)?;
-            for packed in packed.chunks_exact(packed.len() / chunks) {
-                vectors.push(
-                    bits::unpack(packed, columns, 32 - self.lost())
-                        .map(|word| word << self.lost())
-                        .collect::<Vec<u32>>(),
-                );
-            }
-        }
-        // 2. y = D·b, for up to four vectors in one pass
-        let mut answers = vec![store.epoch.to_bytes().to_vec(); queries.len()];
-        for (first, batch) in vectors.chunks(BATCH).enumerate() {
-            let batch: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
-            let products = store.matrix.multiply(0..self.shape.rows() / 64, &batch);
-            // -> the top bits
-            let lost = 32 - SIMPLE.answer_bits;
-            for (k, product) in products.into_iter().enumerate() {
-                let rounded = product.into_iter().map(|word| round(word, lost));
-                bits::pack(rounded, SIMPLE.answer_bits, &mut answers[(first * BATCH + k) / chunks]);
-            }
-        }
-        Ok(answers)
+        self.answer_on(1, store, queries)
     }
 
     fn decode(&self, hint: &Hint, secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
@@ -242,7 +313,8 @@ impl Pir for SimplePir {
         let (rows, lost) = (self.shape.rows(), 32 - SIMPLE.answer_bits);
         let mut record = Vec::with_capacity(self.shape.width as usize);
         for (packed, s) in packed.chunks_exact(packed.len() / secret.chunks.len()).zip(&secret.chunks) {
-            let y: Vec<u32> = bits::unpack(packed, rows, SIMPLE.answer_bits).map(|word| word << lost).collect();
+            let y: Vec<u32> =
+                bits::unpack(packed, SIMPLE.answer_bits, rows).map(|word| (word as u32) << lost).collect();
             // 3. (y - H·s) / 2^24, rounded
             for row in secret.row..secret.row + self.shape.chunk_bytes() as usize {
                 let v = y[row].wrapping_sub(s.times(&hint.words[row * DEGREE..][..DEGREE]));
@@ -251,31 +323,6 @@ impl Pir for SimplePir {
         }
         record.truncate(self.shape.width as usize);
         Ok(record)
-    }
-}
-
-impl Linear for SimplePir {
-    fn group(&self) -> u64 {
-        self.shape.group()
-    }
-
-    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
-        let group = self.shape.group();
-        let first = indices.first().copied().unwrap_or(0);
-        if let Some(bad) = indices.iter().find(|&&i| i >= self.shape.records || i / group != first / group) {
-            return Err(PirError::Shape(format!(
-                "record {bad} beside {first}, of {} in groups of {group}",
-                self.shape.records
-            )));
-        }
-        let mut out = Vec::with_capacity(self.sizes().query);
-        out.extend(hint.epoch.to_bytes());
-        let chunks = (0..self.shape.chunks as usize).map(|k| {
-            let columns: Vec<usize> = indices.iter().map(|&i| self.place(i).1 + k * group as usize).collect();
-            self.ask(hint, &columns, rng, &mut out)
-        });
-        let chunks = chunks.collect();
-        Ok((Secret { chunks, row: self.place(first).0, epoch: hint.epoch }, out))
     }
 }
 

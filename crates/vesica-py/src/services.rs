@@ -38,16 +38,18 @@ pub fn prepare(
                 "removed": built.part.removed,
                 "absent": built.absent,
             }),
-            // An epoch is made anew as a whole.
-            Product::Table(made) => json!({
-                "keys": made.epoch.rows,
-                "parts": 1,
-                "bytes": made.epoch.records * u64::from(made.epoch.width),
-                "added": made.epoch.rows,
-                "replaced": 0,
-                "removed": 0,
-                "absent": 0,
-            }),
+            Product::Table(made) => {
+                let changed = made.changed.unwrap_or_default();
+                json!({
+                    "keys": made.epoch.rows,
+                    "parts": if made.epoch.log > 0 { 2 } else { 1 },
+                    "bytes": made.epoch.records * u64::from(made.epoch.width),
+                    "added": made.rows,
+                    "replaced": changed.replaced,
+                    "removed": changed.removed,
+                    "absent": changed.absent,
+                })
+            }
         };
         made["rows"] = prepared.rows.into();
         made["empty"] = prepared.empty.into();

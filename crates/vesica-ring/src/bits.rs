@@ -1,50 +1,54 @@
 //! Words of a few bits each, one behind the other, as bytes: the lowest bit of the first word is the lowest of the first byte.
 
 /// Bytes that so many words take. The last byte is filled up with zeros.
-pub fn bytes(count: usize, bits: u32) -> usize {
+pub fn packed_bytes(count: usize, bits: u32) -> usize {
     (count as u64 * u64::from(bits)).div_ceil(8) as usize
 }
 
 /// Appends the low `bits` bits of each word.
 ///
 /// # Panics
-/// If `bits` is not 1 to 32.
-pub fn pack(words: impl IntoIterator<Item = u32>, bits: u32, out: &mut Vec<u8>) {
-    assert!((1..=32).contains(&bits));
-    let (mut held, mut filled) = (0u64, 0);
+/// If `bits` is not 1 to 64.
+pub fn pack<W: Into<u64>>(words: impl IntoIterator<Item = W>, bits: u32, out: &mut Vec<u8>) {
+    assert!((1..=64).contains(&bits));
+    let (mut held, mut filled) = (0u128, 0);
     for word in words {
-        held |= (u64::from(word) & ((1 << bits) - 1)) << filled;
+        held |= (u128::from(word.into()) & mask(bits)) << filled;
         filled += bits;
-        if filled >= 32 {
-            out.extend_from_slice(&(held as u32).to_le_bytes());
-            held >>= 32;
-            filled -= 32;
+        if filled >= 64 {
+            out.extend_from_slice(&(held as u64).to_le_bytes());
+            held >>= 64;
+            filled -= 64;
         }
     }
     out.extend_from_slice(&held.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// `count` words of `bits` bits each. What stands behind them is not read.
+/// `count` words of `bits` bits each from the front of `packed`; bytes that are missing are taken for zeros.
 ///
 /// # Panics
-/// If `bits` is not 1 to 32, or `packed` is shorter than [`bytes`] says.
-pub fn unpack(packed: &[u8], count: usize, bits: u32) -> impl Iterator<Item = u32> {
-    assert!((1..=32).contains(&bits) && packed.len() >= bytes(count, bits));
-    let (mut held, mut filled) = (0u64, 0);
-    let mut packed = packed.chunks(4);
+/// If `bits` is not 1 to 64.
+pub fn unpack(packed: &[u8], bits: u32, count: usize) -> impl Iterator<Item = u64> {
+    assert!((1..=64).contains(&bits));
+    let (mut held, mut filled) = (0u128, 0);
+    let mut packed = packed.chunks(8);
     (0..count).map(move |_| {
         if filled < bits {
-            let mut next = [0; 4];
-            let part = packed.next().expect("the length was checked");
+            let mut next = [0; 8];
+            let part = packed.next().unwrap_or_default();
             next[..part.len()].copy_from_slice(part);
-            held |= u64::from(u32::from_le_bytes(next)) << filled;
-            filled += 32;
+            held |= u128::from(u64::from_le_bytes(next)) << filled;
+            filled += 64;
         }
-        let word = held & ((1 << bits) - 1);
+        let word = held & mask(bits);
         held >>= bits;
         filled -= bits;
-        word as u32
+        word as u64
     })
+}
+
+fn mask(bits: u32) -> u128 {
+    (1 << bits) - 1
 }
 
 #[cfg(test)]
@@ -53,13 +57,15 @@ mod tests {
 
     #[test]
     fn words_come_back_at_every_width() {
-        for bits in 1..=32 {
-            for count in [0, 1, 7, 64, 65] {
-                let words: Vec<u32> = (0..count as u32).map(|i| i.wrapping_mul(2_654_435_761) >> (32 - bits)).collect();
+        for bits in 1..=64 {
+            for count in [0, 1, 3, 7, 64, 65] {
+                let word = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits);
+                let words: Vec<u64> = (1..=count).map(word).collect();
                 let mut packed = vec![9];
                 pack(words.iter().copied(), bits, &mut packed);
-                assert_eq!(packed.len(), 1 + bytes(count, bits));
-                assert_eq!(unpack(&packed[1..], count, bits).collect::<Vec<_>>(), words, "{count} of {bits} bits");
+                assert_eq!(packed.len(), 1 + packed_bytes(words.len(), bits));
+                let back: Vec<u64> = unpack(&packed[1..], bits, words.len()).collect();
+                assert_eq!(back, words, "{count} of {bits} bits");
             }
         }
     }
@@ -67,7 +73,8 @@ mod tests {
     #[test]
     fn bits_stand_in_order() {
         let mut packed = Vec::new();
-        pack([0x5, 0xfff3, 0x1], 3, &mut packed);
+        pack([0x5u32, 0xfff3, 0x1], 3, &mut packed);
         assert_eq!(packed, [0b0101_1101, 0]);
+        assert_eq!(unpack(&[255], 12, 2).collect::<Vec<_>>(), [255, 0]);
     }
 }

@@ -294,7 +294,7 @@ impl Talk<'_> {
         let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
         self.evaluate(&*function, keys, lines)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
-            self.allowed.0 += keys * records_a_row(retrieval.by);
+            self.allowed.0 += keys * records_a_row(self.answers.offer.protocol, retrieval.by);
         }
         self.answers.metrics.asked(keys, start.elapsed());
         self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
@@ -333,7 +333,7 @@ impl Talk<'_> {
             return self.refuse(ch, 0, "other clients' keys take all of the server's memory now; ask again later");
         };
         let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
-        let keys = queries.div_ceil(records_a_row(by));
+        let keys = queries.div_ceil(records_a_row(self.answers.offer.protocol, by));
         if self.answers.function.is_some() {
             if let Err(why) = self.leave(ch.peer().name(), 0)? {
                 return self.refuse(ch, keys, &why);
@@ -349,13 +349,13 @@ impl Talk<'_> {
         }
         messages::accept(ch)?;
         let mut window = desk.has_windows().then(|| self.tell_of_window(ch)).transpose()?;
-        desk.answer(queries, ch, |round| {
+        let came = |round| {
             if let Some((window, next)) = &mut window {
                 *next = next.saturating_add(round);
                 self.note_of_window(*window, *next);
             }
-            self.answers.gate.enter()
-        })?;
+        };
+        desk.answer(queries, ch, came, || self.answers.gate.enter())?;
         let counted = if self.answers.function.is_some() { 0 } else { keys };
         self.answers.metrics.asked(counted, start.elapsed());
         self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })

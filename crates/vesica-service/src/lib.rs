@@ -12,6 +12,8 @@ mod audit;
 mod budget;
 mod error;
 mod fetch;
+#[doc(hidden)]
+pub mod fuzzing;
 mod link;
 mod look;
 mod messages;
@@ -32,6 +34,6 @@ pub use look::{check_client, check_server, plan_client, plan_server};
 pub use offer::{Offer, spelled};
 pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
-pub use retrieve::make::Made;
+pub use retrieve::make::{Changed, Made};
 pub use serve::serve;
 pub use vesica_store::Built;

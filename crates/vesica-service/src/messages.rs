@@ -79,7 +79,8 @@ pub enum Question {
 }
 
 impl Question {
-    fn encode(self) -> [u8; QUESTION] {
+    /// As it travels.
+    pub fn encode(self) -> [u8; QUESTION] {
         let (kind, a, b) = match self {
             Question::Describe => (1u8, 0, 0),
             Question::Sums { part } => (2, part, 0),

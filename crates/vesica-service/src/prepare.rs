@@ -64,11 +64,7 @@ pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepa
         Change { rotate, append: None, remove: None } if plan.service.protocol.is_retrieval() => {
             retrieve::make::make(plan, *rotate, ctl)
         }
-        _ if plan.service.protocol.is_retrieval() => Err(Error::Setup(format!(
-            "--append and --remove change a store of \"ecdh-oprf\"; for \"{}\" change the table of mine.input and run `vesica prepare` again: \
-             it makes the next epoch, and clients fetch it",
-            plan.service.protocol.name()
-        ))),
+        _ if plan.service.protocol.is_retrieval() => retrieve::change::change(plan, change, ctl),
         Change { rotate, append: None, remove: None } => whole(plan, *rotate, ctl),
         Change { rotate: false, .. } => delta(plan, change, ctl),
         _ => Err(Error::Setup(
@@ -118,6 +114,8 @@ pub struct Keyed<'a> {
     pub function: Arc<dyn ServerFunction>,
     /// Whether the file with the key is sealed.
     pub sealed: bool,
+    /// The seed of the key, under which files are sealed that only the server reads.
+    pub lock: secret::Seed,
     is_new: bool,
     plan: &'a ServePlan,
     /// Held until the end.
@@ -145,7 +143,7 @@ impl<'a> Keyed<'a> {
         let seed = given.or(known).map_or_else(secret::fresh, Ok)?;
         let function = secret::function_of(plan, &seed)?;
         let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
-        Ok(Self { function, sealed, is_new, plan, _locked })
+        Ok(Self { function, sealed, lock: seed, is_new, plan, _locked })
     }
 
     /// What was made with the key stands: the key becomes the service's.

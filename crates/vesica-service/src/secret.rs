@@ -180,11 +180,19 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
 /// # Errors
 /// As [`load`]; if no key is that of the store.
 pub fn function(plan: &ServePlan, public: &[u8]) -> Result<Arc<dyn ServerFunction>, Error> {
+    Ok(opened(plan, public)?.0)
+}
+
+/// [`function`], and its seed.
+///
+/// # Errors
+/// As [`function`].
+pub fn opened(plan: &ServePlan, public: &[u8]) -> Result<(Arc<dyn ServerFunction>, Seed), Error> {
     for place in [plan.secret.clone(), next(&plan.secret)] {
         let Some(seed) = load(&place)? else { continue };
         let function = function_of(plan, &seed)?;
         if function.public() == public {
-            return Ok(function);
+            return Ok((function, seed));
         }
     }
     Err(Error::Setup(format!(

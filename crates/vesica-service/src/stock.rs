@@ -23,7 +23,7 @@ impl Stock {
     /// If it is not there, or is not what the offer is about.
     pub fn open(plan: &ServePlan, offer: &Offer) -> Result<Self, Error> {
         if offer.retrieval.is_some() {
-            return Ok(Stock::Records(Arc::new(Desk::open(&plan.store, offer)?)));
+            return Ok(Stock::Records(Arc::new(Desk::open(&plan.store, offer, plan.workers)?)));
         }
         let store = Store::open(&plan.store)?;
         crate::fetch::belongs(offer, store.manifest()).map_err(|_| {
@@ -79,7 +79,7 @@ impl Stock {
     pub fn parts(&self) -> u64 {
         match self {
             Stock::Tags(store) => store.manifest().parts.len() as u64,
-            Stock::Records(_) => 1,
+            Stock::Records(desk) => desk.parts() as u64,
         }
     }
 
@@ -87,7 +87,7 @@ impl Stock {
     pub fn bytes(&self) -> u64 {
         match self {
             Stock::Tags(store) => store.manifest().bytes(),
-            Stock::Records(desk) => desk.epoch().copy,
+            Stock::Records(desk) => desk.epoch().copy + desk.epoch().log,
         }
     }
 
@@ -95,7 +95,7 @@ impl Stock {
     pub fn sums(&self, part: usize) -> Option<&[u8]> {
         match self {
             Stock::Tags(store) => store.sums(part),
-            Stock::Records(desk) => (part == 0).then(|| desk.sums()),
+            Stock::Records(desk) => desk.sums(part),
         }
     }
 
@@ -103,13 +103,7 @@ impl Stock {
     pub fn chunk(&self, part: usize, number: u64) -> Option<&[u8]> {
         match self {
             Stock::Tags(store) => store.chunk(part, number),
-            Stock::Records(desk) => {
-                if part == 0 {
-                    desk.chunk(number)
-                } else {
-                    None
-                }
-            }
+            Stock::Records(desk) => desk.chunk(part, number),
         }
     }
 }

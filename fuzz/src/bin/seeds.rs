@@ -39,6 +39,7 @@ fn main() -> Made {
         ("parquet", parquet()?),
         ("arrow", arrow()?),
         ("store", stores()?),
+        ("retrieval", retrieval()),
         ("job-file", job_files()?),
         ("secretflow", secretflow()?),
         ("rules", rules()),
@@ -242,6 +243,18 @@ fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
         }
     }
     Ok(seeds)
+}
+
+/// Honest messages of retrieval, behind the number of the function that takes them.
+fn retrieval() -> Vec<Vec<u8>> {
+    let targets =
+        ["question", "offer", "epoch", "changes", "values", "simple", "filter", "piano", "rlwe", "buckets"];
+    let seeds = vesica_service::fuzzing::seeds().into_iter().chain(vesica_pir::fuzzing::seeds());
+    let numbered = seeds.map(|(name, bytes)| {
+        let number = targets.iter().position(|target| *target == name).expect("a target has this name");
+        [&[number as u8][..], &bytes].concat()
+    });
+    numbered.collect()
 }
 
 fn job_files() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {

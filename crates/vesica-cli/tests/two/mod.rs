@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod house;
+pub mod parquet;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

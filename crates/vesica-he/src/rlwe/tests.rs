@@ -235,7 +235,7 @@ fn noise_of_an_expanded_query_is_within_its_bound() {
         let (mut b, mut a) = (vec![], vec![]);
         setting.ring.shorten(answer.b, b_bits, set.n, &mut b);
         setting.ring.shorten(answer.a, a_bits, set.n, &mut a);
-        let (b, a) = (unpack(&b, b_bits, set.n), unpack(&a, a_bits, set.n));
+        let [b, a] = [(&b, b_bits), (&a, a_bits)].map(|(packed, bits)| unpack(packed, bits, set.n).collect::<Vec<_>>());
         let phase = setting.ring.short_phase(&setting.key, &b, &a, set.answer_bits);
         assert!(phase.iter().all(|&p| bfv::decode(p, a_bits, set.plain) == set.plain / 2));
     }
@@ -306,8 +306,8 @@ fn cut_answers_fail_within_the_bound() {
         let (mut b, mut a) = (vec![], vec![]);
         setting.ring.shorten(fresh.b, 18, set.n, &mut b);
         setting.ring.shorten(fresh.a, 22, set.n, &mut a);
-        let phase =
-            setting.ring.short_phase(&setting.key, &unpack(&b, 18, set.n), &unpack(&a, 22, set.n), set.answer_bits);
+        let [b, a] = [(&b, 18), (&a, 22)].map(|(packed, bits)| unpack(packed, bits, set.n).collect::<Vec<_>>());
+        let phase = setting.ring.short_phase(&setting.key, &b, &a, set.answer_bits);
         wrong += phase.iter().zip(&x).filter(|&(&p, &m)| bfv::decode(p, 22, set.plain) != m).count();
         all += set.n;
     }

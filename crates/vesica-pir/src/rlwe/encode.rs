@@ -5,7 +5,7 @@ use super::shape::{Plan, Shape};
 use crate::{PirError, Records};
 use vesica_he::bfv::{Slots, centred, decode};
 use vesica_he::ckks::{Complex, Embedding};
-use vesica_he::{pack, unpack};
+use vesica_ring::bits::{pack, unpack};
 use zeroize::Zeroizing;
 
 /// The largest real number that a row may hold, without its sign. The phase of an answer then stays below half of its prime.
@@ -58,7 +58,7 @@ impl Encoding {
                     reals[at..at + cut.len()].copy_from_slice(&row[cut]);
                 }
                 _ => {
-                    let row = unpack(&bytes, shape.set.plain.ilog2(), shape.words);
+                    let row: Vec<u64> = unpack(&bytes, shape.set.plain.ilog2(), shape.words).collect();
                     words[at..at + cut.len()].copy_from_slice(&row[cut]);
                 }
             }
@@ -119,9 +119,8 @@ impl Encoding {
             .collect();
         words.truncate(shape.words);
         // A slot may hold 65536, which no honest table does. It is cut like any other, so that nobody can tell.
-        words.iter_mut().for_each(|word| *word &= (1 << bits) - 1);
         let mut bytes = vec![];
-        pack(&words, bits, &mut bytes);
+        pack(words, bits, &mut bytes);
         bytes.truncate(shape.width);
         bytes
     }

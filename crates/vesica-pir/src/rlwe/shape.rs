@@ -2,8 +2,9 @@
 
 use super::{Preset, Scheme, encode};
 use crate::{PirError, check_shape};
-use vesica_he::{packed_bytes, sample::SEED_BYTES};
+use vesica_he::sample::SEED_BYTES;
 use vesica_params::rlwe::{CKKS_8192, DIGITS, RLWE_2048, RLWE_4096, RLWE_8192, RlweSet};
+use vesica_ring::bits::packed_bytes;
 
 /// Up to how many blocks a query has a ciphertext for each. An expanded query for six blocks is shorter.
 const FEW: u64 = 5;

@@ -17,7 +17,6 @@ use vesica_job::report::Report;
 use vesica_job::rooms::{Clock, KeyId, Share, digests};
 use vesica_job::{Control, Event, Io};
 use vesica_net::Link;
-use vesica_pir::bucket::Place;
 use vesica_pir::piano::Intent;
 use vesica_psi::unbalanced::BATCH;
 use vesica_session::{Misbehaviour, SessionRng};
@@ -241,22 +240,17 @@ fn retrieve(
             evaluate(plan, &copied, &wants.digests, lookups, &mut counter, ctl)
         })?,
     };
-    let mut indexes: Vec<Option<u64>> = match plan.by {
-        By::Index => wants
-            .numbers
-            .iter()
-            .map(|&number| (number < rows).then(|| copied.epoch.place(copied.offer.protocol, number)).transpose())
-            .collect::<Result<_, _>>()?,
-        By::Key => {
-            let buckets = copied.epoch.buckets(&copied.offer)?;
-            outputs.iter().flat_map(|output| buckets.place(output).buckets.map(Some)).collect()
-        }
-    };
-    indexes.resize((lookups * records_a_row(plan.by)) as usize, None);
-    let total = Some(indexes.len() as u64);
+    let each = records_a_row(protocol, plan.by);
+    let mut places = places(plan, &copied, &wants, &outputs)?;
+    // What fills the batch up asks as a row does that is looked up: for one record, or by a filter for the sum of four.
+    let mut rng = rng()?;
+    places.resize_with((lookups * each) as usize, || {
+        copied.filter.as_ref().map(|filter| filter.places(&rng.bytes()).to_vec())
+    });
+    let total = Some(places.len() as u64);
     let mut records =
-        clock.phase("retrieve", "records", total, || fetch(plan, &mut copied, &indexes, &mut counter, ctl))?;
-    records.truncate(outputs.len() * records_a_row(plan.by) as usize);
+        clock.phase("retrieve", "records", total, || fetch(plan, &mut copied, &places, &mut counter, ctl))?;
+    records.truncate(outputs.len() * each as usize);
     if !is_silent {
         counter.end()?;
     }
@@ -265,8 +259,9 @@ fn retrieve(
 
 /// Fails if the answers to so many lookups do not fit in memory: they are decoded when the server has gone.
 fn room_for_answers(plan: &AskPlan, copied: &Copied, lookups: u64) -> Result<(), Error> {
-    let Scheme::Linear(linear) = Scheme::new(copied.offer.protocol, &copied.epoch)? else { return Ok(()) };
-    let bytes = lookups * records_a_row(plan.by) * linear.sizes().answer as u64;
+    let With::Reader(_) = copied.with else { return Ok(()) };
+    let answer = Scheme::new(copied.offer.protocol, plan.by, &copied.epoch)?.sizes().answer as u64;
+    let bytes = lookups * records_a_row(copied.offer.protocol, plan.by) * answer;
     if bytes > plan.memory {
         let most = plan.memory;
         return Err(Error::Setup(format!(
@@ -274,6 +269,31 @@ fn room_for_answers(plan: &AskPlan, copied: &Copied, lookups: u64) -> Result<(),
         )));
     }
     Ok(())
+}
+
+/// What is asked for: a sum of records, or anything, where nothing is wanted.
+type Place = Option<Vec<u64>>;
+
+/// The records of each want.
+fn places(plan: &AskPlan, copied: &Copied, wants: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Place>, Error> {
+    let (protocol, rows) = (copied.offer.protocol, copied.epoch.rows);
+    match (plan.by, &copied.filter) {
+        (By::Index, _) => {
+            let place = |&number: &u64| {
+                let there = number < rows;
+                there.then(|| copied.epoch.place(protocol, number).map(|place| vec![place])).transpose()
+            };
+            wants.numbers.iter().map(place).collect()
+        }
+        (By::Key, Some(filter)) => Ok(outputs.iter().map(|output| Some(filter.places(output).to_vec())).collect()),
+        (By::Key, None) => {
+            let buckets = copied.epoch.buckets(&copied.offer)?;
+            Ok(outputs
+                .iter()
+                .flat_map(|output| buckets.place(output).buckets.map(|bucket| Some(vec![bucket])))
+                .collect())
+        }
+    }
 }
 
 /// The function at each want, and at random ones up to `lookups`.
@@ -302,19 +322,19 @@ fn evaluate(
     Ok(outputs)
 }
 
-/// What came for `indexes`, of which those that are none are asked for for the looks alone: records, or answers that [`decoded`] takes.
+/// What came for `places`, of which those that are none are asked for for the looks alone: records, or answers that [`decoded`] takes.
 fn fetch(
     plan: &AskPlan,
     copied: &mut Copied,
-    indexes: &[Option<u64>],
+    places: &[Place],
     counter: &mut Counter<'_>,
     ctl: &Control,
 ) -> Result<Records, Error> {
-    let scheme = Scheme::new(copied.offer.protocol, &copied.epoch)?;
+    let scheme = Scheme::new(copied.offer.protocol, plan.by, &copied.epoch)?;
     let (name, sizes, mut rng) = (copied.epoch.name(), scheme.sizes(), rng()?);
-    let mut records = Vec::with_capacity(indexes.len());
+    let mut records = Vec::with_capacity(places.len());
     if let With::Reader(reader) = &mut copied.with {
-        for part in indexes.chunks(MOST_KEYS as usize) {
+        for part in places.chunks(MOST_KEYS as usize) {
             let mut ch = match sizes.query {
                 0 => None,
                 _ => Some(counter.retrieve(name, part.len() as u64)?),
@@ -328,8 +348,8 @@ fn fetch(
             for round in part.chunks(scheme.together() as usize) {
                 ctl.check()?;
                 let mut wire = Vec::with_capacity(round.len() * sizes.query);
-                for index in round {
-                    wire.extend_from_slice(&reader.query(index.unwrap_or(0), &mut rng)?);
+                for place in round {
+                    wire.extend_from_slice(&reader.query(place.as_deref().unwrap_or(&[0]), &mut rng)?);
                 }
                 let answers = match &mut ch {
                     None => Vec::new(),
@@ -348,7 +368,9 @@ fn fetch(
     }
     let Scheme::Piano(shape) = scheme else { return Err(Error::Setup("a window of a scheme that has none".into())) };
     let round = scheme.together() as usize;
-    let mut left = indexes;
+    // Piano asks for one record at a time.
+    let indexes: Vec<Option<u64>> = places.iter().map(|place| place.as_ref()?.first().copied()).collect();
+    let mut left = &indexes[..];
     loop {
         let With::Window(kept) = &mut copied.with else { return Err(Error::Setup("no window to ask with".into())) };
         let waiting = kept.take_waiting();
@@ -458,34 +480,39 @@ type Texts = Vec<Option<Vec<Option<String>>>>;
 fn found(copied: &Copied, outputs: &[[u8; 32]], records: &[Option<Vec<u8>>]) -> Result<(Texts, Vec<bool>), Error> {
     let retrieval = copied.offer.retrieval;
     let (by, private) = retrieval.map(|retrieval| (retrieval.by, retrieval.private)).unwrap_or_default();
-    let salt = copied.epoch.salt();
     let unreadable = || Error::Sent("a row that is not the one that was asked for, or is damaged".into());
     let open = |output: &[u8; 32], body: &[u8]| -> Result<Vec<Option<String>>, Error> {
+        let salt = match &copied.filter {
+            Some(filter) => filter.groups()[filter.group(output)].salt,
+            None => copied.epoch.sealed(),
+        };
         if copied.offer.values.is_empty() {
             return Ok(Vec::new());
         }
         if copied.offer.protocol == ServiceProtocol::CkksPir {
-            return reals::decode(&salt, output, body, copied.offer.values.len()).ok_or_else(unreadable);
+            return reals::decode(&copied.epoch.salt(), output, body, copied.offer.values.len()).ok_or_else(unreadable);
         }
         let value = match private {
             Private::Both => vesica_store::open_value(output, &salt, body),
-            Private::Client => unpad(&salt, output, body).map(<[u8]>::to_vec),
+            Private::Client => unpad(&copied.epoch.salt(), output, body).map(<[u8]>::to_vec),
         };
         values::decode(&value.ok_or_else(unreadable)?, copied.offer.values.len())
     };
     let (mut texts, mut missed) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
-    let buckets = match by {
-        By::Key => Some(copied.epoch.buckets(&copied.offer)?),
-        By::Index => None,
+    let buckets = match (by, &copied.filter) {
+        (By::Key, None) => Some(copied.epoch.buckets(&copied.offer)?),
+        _ => None,
     };
-    for (output, records) in outputs.iter().zip(records.chunks_exact(records_a_row(by) as usize)) {
+    let each = records_a_row(copied.offer.protocol, by) as usize;
+    for (output, records) in outputs.iter().zip(records.chunks_exact(each)) {
         let mut came = records.iter().flatten();
-        let body = match &buckets {
-            None => came.next().map(Vec::as_slice),
-            Some(buckets) => {
-                let place: Place = buckets.place(output);
+        let body = match (&buckets, &copied.filter) {
+            (Some(buckets), _) => {
+                let place = buckets.place(output);
                 came.find_map(|bucket| buckets.find(bucket, &place))
             }
+            (None, Some(filter)) => came.next().and_then(|record| filter.open(output, record)),
+            (None, None) => came.next().map(Vec::as_slice),
         };
         missed.push(body.is_none() && records.iter().any(Option::is_none));
         texts.push(body.map(|body| open(output, body)).transpose()?);

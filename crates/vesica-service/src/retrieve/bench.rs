@@ -1,15 +1,17 @@
 //! What a scheme costs on this machine: both sides in one process, no connection. `vesica bench pir` prints it.
 
 use super::epoch::{Epoch, Shape};
-use super::scheme::Scheme;
+use super::scheme::{self, Reader, Scheme};
 use crate::error::Error;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::time::Instant;
 use vesica_job::Control;
 use vesica_job::rooms::Clock;
-use vesica_pir::Flat;
+use vesica_pir::keyword::{Filter, TAG};
 use vesica_pir::piano::Builder;
 use vesica_pir::rlwe::{LARGEST_REAL, OFF};
+use vesica_pir::{Flat, Pir};
 use vesica_session::SessionRng;
 use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
 
@@ -18,6 +20,8 @@ use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
 pub struct Cell {
     /// The scheme.
     pub protocol: &'static str,
+    /// What a record is asked for by.
+    pub by: &'static str,
     /// Records.
     pub rows: u64,
     /// Bytes of each.
@@ -60,6 +64,9 @@ pub struct Choice {
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
     pub preset: Preset,
+    /// What records are asked for by. By key there is "simple-pir" alone, and what is prepared has the filter in it: with the other protocols
+    /// a key is two records, or none.
+    pub by: By,
 }
 
 /// Measures `protocol` on `rows` random records of `bytes` bytes, which for `ckks-pir` are real numbers of eight bytes.
@@ -67,54 +74,108 @@ pub struct Choice {
 /// # Errors
 /// If the scheme does not serve such a table, or gives a wrong record.
 pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> Result<Cell, Error> {
-    let Choice { expected, preset } = choice;
+    let Choice { expected, preset, by } = choice;
+    if by == By::Key && protocol != ServiceProtocol::SimplePir {
+        return Err(Error::Setup(format!(
+            "--by key: \"{}\" is not measured so, as it fetches two records for a key or none; measure it by index",
+            protocol.name()
+        )));
+    }
     let mut clock = Clock::start(ctl);
     let mut rng =
         SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
+    let size = usize::try_from(rows * u64::from(bytes)).map_err(|_| Error::Setup("the table is too large".into()))?;
+    let mut values = vec![0; size];
+    rng.fill(&mut values);
+    if protocol == ServiceProtocol::CkksPir {
+        values.chunks_exact_mut(8).for_each(real);
+    }
+    let start = Instant::now();
+    let keyed = match by {
+        By::Index => None,
+        By::Key => Some(Keyed::new(&values, bytes as usize, expected, &mut rng)?),
+    };
+    let (records, width, table) = match &keyed {
+        None => (rows, bytes as usize, &values),
+        Some(keyed) => (keyed.records, keyed.filter.width(), &keyed.table),
+    };
     let epoch = Epoch::new(
         &crate::offer::Offer::new(&service(protocol, expected), 0, Some(bytes), 0, &[]),
         1,
-        Shape { rows, records: rows, width: bytes as usize, seed: rng.bytes(), salt: rng.bytes(), expected, preset },
+        Shape { rows, records, width, seed: rng.bytes(), salt: rng.bytes(), sealed: rng.bytes(), expected, preset },
     );
-    let scheme = Scheme::new(protocol, &epoch)?;
-    let size = usize::try_from(rows * u64::from(bytes)).map_err(|_| Error::Setup("the table is too large".into()))?;
-    let mut table = vec![0; size];
-    rng.fill(&mut table);
-    if protocol == ServiceProtocol::CkksPir {
-        table.chunks_exact_mut(8).for_each(real);
-    }
-    let flat = Flat::new(&table, bytes as usize)?;
+    let scheme = Scheme::new(protocol, by, &epoch)?;
+    let flat = Flat::new(table, width)?;
+    let wanted = Flat::new(&values, bytes as usize)?;
     let sizes = scheme.sizes();
     let mut times = Times::default();
     let (prepare_s, hint_bytes, stream_bytes);
     match &scheme {
-        Scheme::Linear(linear) => {
-            let serves = linear.serve(flat)?;
-            let start = Instant::now();
-            let hint = serves.hint()?;
+        Scheme::Simple(simple) => {
+            let store = simple.store(&flat)?;
+            // By key, the filter and the layout are part of what is prepared.
+            let start = if by == By::Key { start } else { Instant::now() };
+            let hint = simple.hint(&store)?;
             (prepare_s, hint_bytes, stream_bytes) =
                 (start.elapsed().as_secs_f64(), hint.len() as u64, hint.len() as u64);
-            let mut reads = linear.read(&hint)?;
-            let keys = reads.session(&mut rng);
+            let mut reader = Reader::Simple(*simple, Box::new(simple.take_hint(&hint)?), VecDeque::new());
+            let places = |index: u64| keyed.as_ref().map_or(vec![index], |keyed| keyed.places(index));
+            let open = |index: u64, record: &[u8]| match &keyed {
+                None => record.to_vec(),
+                Some(keyed) => keyed.filter.open(&keyed.keys[index as usize], record).unwrap_or_default().to_vec(),
+            };
             for turn in 0..QUERIES {
                 let index = pick(rows, turn, &mut rng);
-                let query = times.query(|| reads.query(index, &mut rng))?;
-                let answer = times.answer(|| serves.answer(&keys, &[&query]))?.concat();
-                let record = times.decode(|| reads.decode(&answer))?;
-                compare(protocol, flat, index, &record)?;
+                let query = times.query(|| reader.query(&places(index), &mut rng))?;
+                let answer = times.answer(|| simple.answer(&store, &[&query]))?.concat();
+                let record = times.decode(|| Ok::<_, Error>(open(index, &reader.decode(&answer)?)))?;
+                compare(protocol, wanted, index, &record)?;
             }
             for _ in 0..QUERIES.div_ceil(4).min(3) {
-                let queries = (0..4).map(|_| reads.query(0, &mut rng)).collect::<Result<Vec<_>, _>>()?;
+                let queries = (0..4).map(|_| reader.query(&places(0), &mut rng)).collect::<Result<Vec<_>, _>>()?;
                 let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
-                for answer in times.of_four(|| serves.answer(&keys, &queries))? {
-                    compare(protocol, flat, 0, &reads.decode(&answer)?)?;
+                for answer in times.of_four(|| simple.answer(&store, &queries))? {
+                    compare(protocol, wanted, 0, &open(0, &reader.decode(&answer)?))?;
+                }
+            }
+        }
+        Scheme::Download(download) => {
+            (prepare_s, hint_bytes, stream_bytes) = (0.0, table.len() as u64, table.len() as u64);
+            let table = download.take_hint(table)?;
+            let mut reader = Reader::Download(*download, table, VecDeque::new());
+            for turn in 0..QUERIES {
+                let index = pick(rows, turn, &mut rng);
+                times.query(|| reader.query(&[index], &mut rng))?;
+                times.answer(|| ());
+                compare(protocol, wanted, index, &times.decode(|| reader.decode(&[]))?)?;
+            }
+        }
+        Scheme::Lattice(_) => {
+            let start = Instant::now();
+            let store = scheme.store(&flat)?;
+            (prepare_s, hint_bytes, stream_bytes) = (start.elapsed().as_secs_f64(), 0, 0);
+            let none = || Error::Setup("a scheme without a client".into());
+            let mut reader = scheme.reader(&[])?.ok_or_else(none)?;
+            let keys = reader.session(&mut rng);
+            for turn in 0..QUERIES {
+                let index = pick(rows, turn, &mut rng);
+                let query = times.query(|| reader.query(&[index], &mut rng))?;
+                let answer = times.answer(|| scheme.answer(&store, &keys, &[&query]))?.concat();
+                let record = times.decode(|| reader.decode(&answer))?;
+                compare(protocol, wanted, index, &record)?;
+            }
+            for _ in 0..QUERIES.div_ceil(4).min(3) {
+                let queries = (0..4).map(|_| reader.query(&[0], &mut rng)).collect::<Result<Vec<_>, _>>()?;
+                let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
+                for answer in times.of_four(|| scheme.answer(&store, &keys, &queries))? {
+                    compare(protocol, wanted, 0, &reader.decode(&answer)?)?;
                 }
             }
         }
         Scheme::Piano(piano) => {
             let start = Instant::now();
             let mut builder = Builder::new(*piano, &mut rng);
-            builder.push(&table)?;
+            builder.push(table)?;
             let mut window = builder.finish()?;
             (prepare_s, hint_bytes, stream_bytes) =
                 (start.elapsed().as_secs_f64(), piano.window_bytes(), table.len() as u64);
@@ -128,9 +189,10 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
         }
     }
     let answer_ms = median(times.answer);
-    let reads_all = matches!(scheme, Scheme::Linear(_)) && sizes.query > 0;
+    let reads_all = matches!(scheme, Scheme::Simple(_) | Scheme::Lattice(_));
     Ok(Cell {
         protocol: protocol.name(),
+        by: by.name(),
         rows,
         bytes,
         prepare_s,
@@ -143,10 +205,40 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
         answer_ms,
         answer_of_four_ms: reads_all.then(|| median(times.of_four) / 4.0),
         decode_ms: median(times.decode),
-        gb_a_second: reads_all.then(|| size as f64 / (answer_ms * 1e6)),
+        gb_a_second: reads_all.then(|| table.len() as f64 / (answer_ms * 1e6)),
         peak_memory: clock.close().1.peak_memory.into(),
         queries: QUERIES,
     })
+}
+
+/// A table of keys.
+struct Keyed {
+    keys: Vec<[u8; 32]>,
+    filter: Filter,
+    records: u64,
+    table: Vec<u8>,
+}
+
+impl Keyed {
+    /// Keys for these values.
+    fn new(values: &[u8], bytes: usize, expected: u32, rng: &mut SessionRng) -> Result<Self, Error> {
+        let keys: Vec<[u8; 32]> = values.chunks_exact(bytes).map(|_| rng.bytes()).collect();
+        let shape = scheme::shape(By::Key, keys.len() as u64, (TAG + bytes) as u32, expected)?;
+        let (mut filter, members) = Filter::spread(&shape, bytes, &keys, rng)?;
+        let size = filter.slots() * filter.width();
+        let mut table = vec![0; members.len() * size];
+        for (group, members) in members.iter().enumerate() {
+            let of_group: Vec<&[u8; 32]> = members.iter().map(|&key| &keys[key as usize]).collect();
+            let bodies: Vec<u8> =
+                members.iter().flat_map(|&key| &values[key as usize * bytes..][..bytes]).copied().collect();
+            filter.fill(group, [0; 32], &of_group, &bodies, rng, &mut table[group * size..][..size])?;
+        }
+        Ok(Self { keys, filter, records: shape.records, table })
+    }
+
+    fn places(&self, index: u64) -> Vec<u64> {
+        self.filter.places(&self.keys[index as usize]).to_vec()
+    }
 }
 
 /// A service of this protocol whose rows are public.
@@ -245,16 +337,20 @@ mod tests {
 
     #[test]
     fn every_scheme_is_measured_and_compared_with_its_table() {
-        let choice = Choice { expected: 10, preset: Preset::Fast };
         use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, Piano, SimplePir};
+        let choice = Choice { expected: 10, preset: Preset::Fast, by: By::Index };
         for protocol in [Download, Piano, SimplePir, BfvPir, BgvPir, CkksPir] {
             let cell = pir(protocol, 1000, 16, choice, &Control::new(())).unwrap();
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
             assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
         }
+        let by_key = Choice { by: By::Key, ..choice };
+        let cell = pir(SimplePir, 1000, 16, by_key, &Control::new(())).unwrap();
+        assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));
         assert!(pir(ServiceProtocol::EcdhOprf, 10, 1, choice, &Control::new(())).is_err());
         assert!(pir(Piano, 0, 1, choice, &Control::new(())).is_err());
+        assert!(pir(Piano, 10, 1, by_key, &Control::new(())).is_err());
         assert!(pir(CkksPir, 10, 12, choice, &Control::new(())).is_err());
     }
 }

@@ -1,21 +1,24 @@
 //! What a client has of a service before it asks: a hint, the whole table, or a window that it made while the table streamed by.
 
+use super::changes;
 use super::epoch::{self, CHUNK, Epoch};
-use super::scheme::{Reads, Scheme};
+use super::scheme::{Reader, Scheme};
 use super::window::Kept;
 use crate::error::Error;
 use crate::fetch::{pinned, room_for};
 use crate::messages::Counter;
 use crate::offer::{Offer, hex};
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use vesica_job::{Control, Event};
-use vesica_pir::Piano;
+use vesica_pir::keyword::Filter;
 use vesica_pir::piano::Builder;
+use vesica_pir::{Piano, Pir, PirError};
 use vesica_session::SessionRng;
-use vesica_spec::service::AskPlan;
+use vesica_spec::service::{AskPlan, By};
 
 /// What a client has of an epoch.
 pub struct Copied {
@@ -25,6 +28,8 @@ pub struct Copied {
     pub epoch: Epoch,
     /// What the client asks with.
     pub with: With,
+    /// Where keys stand, with "simple-pir".
+    pub filter: Option<Filter>,
     /// Bytes that were copied now.
     pub bytes: u64,
     /// Whether anything was copied now.
@@ -36,7 +41,7 @@ pub struct Copied {
 /// What a client asks with.
 pub enum With {
     /// A hint, or a table.
-    Reader(Box<dyn Reads>),
+    Reader(Box<Reader>),
     /// A window.
     Window(Box<Kept>),
 }
@@ -49,12 +54,14 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
     let (offer, said) = counter.describe()?;
     let offer = pinned(plan, &counter.server(), &offer)?;
     let epoch = Epoch::decode(&offer, &said).map_err(Error::Sent)?;
-    let scheme = Scheme::new(offer.protocol, &epoch)?;
+    let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+    let scheme = Scheme::new(offer.protocol, by, &epoch)?;
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = lock(&plan.cache)?;
     let size = match &scheme {
-        Scheme::Linear(_) => epoch.copy,
+        Scheme::Simple(_) | Scheme::Download(_) => epoch.copy + epoch.log,
         Scheme::Piano(piano) => piano.window_bytes(),
+        Scheme::Lattice(_) => 0,
     };
     if size > plan.cache_size {
         return Err(Error::Setup(format!(
@@ -62,23 +69,64 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
             plan.cache_size
         )));
     }
-    let (with, bytes, is_new) = match &scheme {
-        Scheme::Linear(linear) if epoch.copy == 0 => {
+    let mut filter = None;
+    let (with, bytes, is_new) = match scheme {
+        Scheme::Lattice(lattice) => {
             let before = Epoch::load(&offer, &plan.cache).ok();
-            (With::Reader(linear.read(&[])?), 0, before.as_ref() != Some(&epoch))
+            let reader = Reader::Lattice(lattice, None, VecDeque::new());
+            (With::Reader(Box::new(reader)), 0, before.as_ref() != Some(&epoch))
         }
-        Scheme::Linear(linear) => {
-            let (hint, bytes) = hint(plan, counter, &epoch, ctl)?;
-            (With::Reader(linear.read(&hint)?), bytes, bytes > 0)
+        Scheme::Simple(simple) => {
+            let (copy, mut bytes) = part(plan, counter, &Part::copy(&epoch), ctl)?;
+            let mut log = Vec::new();
+            if epoch.log > 0 {
+                let (came, more) = part(plan, counter, &Part::log(&epoch), ctl)?;
+                (log, bytes) = (came, bytes + more);
+            }
+            remove_others(&plan.cache, &epoch)?;
+            let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
+            let short = || Error::Sent("a hint that is shorter than its epoch says".into());
+            let (packed, tries) = copy.split_at_checked(simple.sizes().hint as usize).ok_or_else(short)?;
+            let mut hint = simple.take_hint(packed)?;
+            let wrong = |error: PirError| Error::Sent(format!("changes that cannot be ({error})"));
+            changes.iter().try_for_each(|entry| simple.patch(&mut hint, entry.patch)).map_err(wrong)?;
+            filter =
+                (by == By::Key).then(|| epoch.filter(&offer, &simple, tries, &changes)).transpose().map_err(wrong)?;
+            (With::Reader(Box::new(Reader::Simple(simple, Box::new(hint), VecDeque::new()))), bytes, bytes > 0)
         }
-        Scheme::Piano(piano) => match Kept::open(&plan.cache, epoch.name(), *piano)? {
+        Scheme::Download(download) => {
+            let (table, bytes) = part(plan, counter, &Part::copy(&epoch), ctl)?;
+            remove_others(&plan.cache, &epoch)?;
+            let table = download.take_hint(&table)?;
+            (With::Reader(Box::new(Reader::Download(download, table, VecDeque::new()))), bytes, bytes > 0)
+        }
+        Scheme::Piano(piano) => match Kept::open(&plan.cache, epoch.name(), piano)? {
             Some(kept) => (With::Window(Box::new(kept)), 0, false),
-            None => (With::Window(Box::new(window(plan, counter, &epoch, *piano, ctl)?)), epoch.copy, true),
+            None => (With::Window(Box::new(window(plan, counter, &epoch, piano, ctl)?)), epoch.copy, true),
         },
     };
     offer.save(&plan.cache)?;
     vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
-    Ok(Copied { offer, epoch, with, bytes, is_new, _lock: lock })
+    Ok(Copied { offer, epoch, with, filter, bytes, is_new, _lock: lock })
+}
+
+/// A part of an epoch that clients copy, and its file in their cache. Epochs of one base share both files: the log of a later one begins with
+/// that of an earlier one.
+struct Part<'a> {
+    number: usize,
+    bytes: u64,
+    sums: &'a str,
+    name: String,
+}
+
+impl<'a> Part<'a> {
+    fn copy(epoch: &'a Epoch) -> Self {
+        Self { number: 0, bytes: epoch.copy, sums: &epoch.sums, name: format!("copy-{}", &epoch.sums[..16]) }
+    }
+
+    fn log(epoch: &'a Epoch) -> Self {
+        Self { number: 1, bytes: epoch.log, sums: &epoch.log_sums, name: format!("changes-{}", &epoch.sums[..16]) }
+    }
 }
 
 /// Keeps another process from using the cache: two that used one window would send two sets for one hint.
@@ -94,10 +142,10 @@ fn lock(cache: &Path) -> Result<File, Error> {
     }
 }
 
-/// The sums of the copy's chunks, which are those of the epoch.
-fn sums(counter: &mut Counter<'_>, epoch: &Epoch) -> Result<Vec<u8>, Error> {
-    let sums = counter.sums(0, epoch.copy.div_ceil(CHUNK as u64) * 32)?;
-    if hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
+/// The sums of a part's chunks, which are those of the epoch.
+fn sums(counter: &mut Counter<'_>, part: &Part<'_>) -> Result<Vec<u8>, Error> {
+    let sums = counter.sums(part.number, part.bytes.div_ceil(CHUNK as u64) * 32)?;
+    if hex(blake3::hash(&sums).as_bytes()) != part.sums {
         return Err(Error::Sent("sums that are not those of its epoch".into()));
     }
     Ok(sums)
@@ -111,17 +159,21 @@ fn check(chunk: &[u8], sum: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// The hint of an epoch, from the cache or from the server, and how many bytes were copied. A copy that was cut goes on behind its last
-/// whole chunk.
-fn hint(plan: &AskPlan, counter: &mut Counter<'_>, epoch: &Epoch, ctl: &Control) -> Result<(Vec<u8>, u64), Error> {
-    let path = plan.cache.join(format!("copy-{:016x}", epoch.name()));
+/// A part of an epoch, from the cache or from the server, and how many bytes were copied. A copy that was cut, and a log that has grown, go
+/// on behind the last whole chunk that is right.
+fn part(plan: &AskPlan, counter: &mut Counter<'_>, wanted: &Part<'_>, ctl: &Control) -> Result<(Vec<u8>, u64), Error> {
+    let path = plan.cache.join(&wanted.name);
     if let Ok(bytes) = std::fs::read(&path)
-        && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == epoch.sums
+        && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
     {
         return Ok((bytes, 0));
     }
-    let sums = sums(counter, epoch)?;
+    let sums = sums(counter, wanted)?;
     let part = path.with_extension("part");
+    // A log that was whole is the beginning of the one that is wanted.
+    if !part.exists() && path.exists() {
+        std::fs::rename(&path, &part).map_err(Error::file("cannot write", &part))?;
+    }
     let failed = |what: &'static str| Error::file(what, &part);
     let mut file = OpenOptions::new()
         .read(true)
@@ -133,7 +185,7 @@ fn hint(plan: &AskPlan, counter: &mut Counter<'_>, epoch: &Epoch, ctl: &Control)
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
     let mut from = 0;
     for sum in sums.chunks_exact(32) {
-        let length = (epoch.copy - bytes.len() as u64).min(CHUNK as u64) as usize;
+        let length = (wanted.bytes - bytes.len() as u64).min(CHUNK as u64) as usize;
         let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
         if whole.is_err() || check(&chunk[..length], sum).is_err() {
             break;
@@ -142,13 +194,13 @@ fn hint(plan: &AskPlan, counter: &mut Counter<'_>, epoch: &Epoch, ctl: &Control)
         from += 1;
     }
     let before = bytes.len() as u64;
-    room_for(plan, epoch.copy - before)?;
-    ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(epoch.copy) });
+    room_for(plan, wanted.bytes - before)?;
+    ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(wanted.bytes) });
     let start = std::time::Instant::now();
     file.set_len(before).map_err(failed("cannot write"))?;
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
     let mut next = from as usize;
-    counter.chunks(0, from, sums.len() as u64 / 32, |chunk| {
+    counter.chunks(wanted.number, from, sums.len() as u64 / 32, |chunk| {
         ctl.check()?;
         check(chunk, &sums[32 * next..][..32])?;
         next += 1;
@@ -159,18 +211,18 @@ fn hint(plan: &AskPlan, counter: &mut Counter<'_>, epoch: &Epoch, ctl: &Control)
     })?;
     file.sync_all().map_err(failed("cannot write"))?;
     std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
-    remove_others(&plan.cache, &path)?;
-    ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, epoch.copy - before) });
+    ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, wanted.bytes - before) });
     let copied = bytes.len() as u64 - before;
     Ok((bytes, copied.max(1)))
 }
 
-/// Removes the copies of other epochs.
-fn remove_others(cache: &Path, path: &PathBuf) -> Result<(), Error> {
+/// Removes the copies of other bases.
+fn remove_others(cache: &Path, epoch: &Epoch) -> Result<(), Error> {
+    let kept: [PathBuf; 2] = [Part::copy(epoch), Part::log(epoch)].map(|part| cache.join(part.name));
     for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
         let other = entry.map_err(Error::file("cannot read", cache))?.path();
         let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("copy-") && other != *path {
+        if (name.starts_with("copy-") || name.starts_with("changes-")) && !kept.contains(&other) {
             std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
         }
     }
@@ -191,7 +243,7 @@ pub fn window(
     let mut rng =
         SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
     room_for(plan, shape.window_bytes())?;
-    let sums = sums(counter, epoch)?;
+    let sums = sums(counter, &Part::copy(epoch))?;
     ctl.event(Event::Phase { name: "stream", of: "bytes", total: Some(epoch.copy) });
     let start = std::time::Instant::now();
     let mut builder = Builder::new(shape, &mut rng);

@@ -1,7 +1,9 @@
 //! The server's side: an epoch in memory, and answers to queries about it.
 
+use super::changes;
 use super::epoch::{self, CHUNK, Epoch};
-use super::scheme::{Scheme, Serves};
+use super::pass::Line;
+use super::scheme::{Scheme, Stored};
 use crate::error::Error;
 use crate::offer::Offer;
 use std::path::{Path, PathBuf};
@@ -14,51 +16,71 @@ pub struct Desk {
     epoch: Epoch,
     name: u64,
     scheme: Scheme,
-    /// The table, for Piano.
+    /// The table; empty where `store` has laid it out anew.
     table: Vec<u8>,
+    /// What it answers from, where that is not the table.
+    store: Stored,
     /// What clients copy; empty where it is the table.
-    hint: Vec<u8>,
-    sums: Vec<u8>,
-    serves: Option<Box<dyn Serves>>,
+    copy: Vec<u8>,
+    /// The changes since that was made.
+    log: Vec<u8>,
+    /// The sums of the chunks of both.
+    sums: [Vec<u8>; 2],
+    /// Clients of "simple-pir" whose queries wait for a pass over the table.
+    line: Line,
+    /// Threads of a pass.
+    workers: usize,
 }
 
 impl Desk {
-    /// The epoch in `folder`.
+    /// The epoch in `folder`, which is served with so many threads.
     ///
     /// # Errors
     /// If its files are not there, or damaged, or not of this offer.
-    pub fn open(folder: &Path, offer: &Offer) -> Result<Self, Error> {
+    pub fn open(folder: &Path, offer: &Offer, workers: usize) -> Result<Self, Error> {
         let epoch = Epoch::load(offer, folder)?;
         let damaged =
             |path: PathBuf, why: &str| Error::Damaged { path, why: format!("{why}; run `vesica prepare` again") };
-        let read = |path: PathBuf| match std::fs::read(&path) {
+        let read = |path: &PathBuf| match std::fs::read(path) {
             Ok(bytes) => Ok(bytes),
-            Err(error) => Err(Error::file("cannot read", &path)(error)),
+            Err(error) => Err(Error::file("cannot read", path)(error)),
         };
-        let path = folder.join(table_name(epoch.number));
-        let table = read(path.clone())?;
+        let mut path = folder.join(table_name(epoch.number));
+        let mut table = read(&path)?;
         if table.len() as u64 != epoch.records * u64::from(epoch.width) {
             return Err(damaged(path, "it has not the length of its table"));
         }
         let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
-        let scheme = Scheme::new(offer.protocol, &epoch).map_err(shape)?;
-        let flat = Flat::new(&table, epoch.width as usize).map_err(shape)?;
-        let copy_path = folder.join(hint_name(epoch.number));
-        let (hint, serves) = match &scheme {
-            Scheme::Linear(linear) if linear.sizes().query == 0 => (Vec::new(), None),
-            Scheme::Linear(linear) if linear.sizes().hint == 0 => {
-                (Vec::new(), Some(linear.serve(flat).map_err(shape)?))
-            }
-            Scheme::Linear(linear) => (read(copy_path.clone())?, Some(linear.serve(flat).map_err(shape)?)),
-            Scheme::Piano(_) => (Vec::new(), None),
-        };
-        let sums = epoch::sums(if hint.is_empty() { &table } else { &hint });
-        if crate::offer::hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
-            return Err(damaged(if hint.is_empty() { path } else { copy_path }, "its sum is not that of its epoch"));
+        let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+        let scheme = Scheme::new(offer.protocol, by, &epoch).map_err(shape)?;
+        let (mut copy, mut log) = (Vec::new(), Vec::new());
+        if matches!(scheme, Scheme::Simple(_)) {
+            path = folder.join(hint_name(epoch.base));
+            copy = read(&path)?;
         }
-        // A linear scheme has laid the table out anew.
-        let table = if serves.is_some() { Vec::new() } else { table };
-        Ok(Self { folder: folder.to_owned(), name: epoch.name(), epoch, scheme, table, hint, sums, serves })
+        let sums = epoch::sums(if copy.is_empty() { &table } else { &copy });
+        if crate::offer::hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
+            return Err(damaged(path, "its sum is not that of its epoch"));
+        }
+        if epoch.log > 0 {
+            path = folder.join(log_name(epoch.number));
+            log = read(&path)?;
+        }
+        let log_sums = epoch::sums(&log);
+        if epoch.log > 0 && crate::offer::hex(blake3::hash(&log_sums).as_bytes()) != epoch.log_sums {
+            return Err(damaged(path, "its sum is not that of its epoch"));
+        }
+        let flat = Flat::new(&table, epoch.width as usize).map_err(shape)?;
+        let mut store = scheme.store(&flat).map_err(shape)?;
+        if let Stored::Simple(laid_out) = &mut store {
+            let changes = changes::entries(&log).ok_or_else(|| damaged(path, "it is no log of changes"))?;
+            changes.iter().for_each(|entry| laid_out.follow(entry.patch));
+        }
+        if !matches!(store, Stored::Plain) {
+            table = Vec::new();
+        }
+        let (folder, name, line) = (folder.to_owned(), epoch.name(), Line::default());
+        Ok(Self { folder, name, epoch, scheme, table, store, copy, log, sums: [sums, log_sums], line, workers })
     }
 
     /// The epoch that the folder has now, if it is another one.
@@ -67,7 +89,7 @@ impl Desk {
     /// As [`Desk::open`].
     pub fn reload(&self, offer: &Offer) -> Result<Option<Self>, Error> {
         let now = Epoch::load(offer, &self.folder)?;
-        if now == self.epoch { Ok(None) } else { Self::open(&self.folder, offer).map(Some) }
+        if now == self.epoch { Ok(None) } else { Self::open(&self.folder, offer, self.workers).map(Some) }
     }
 
     /// What it serves.
@@ -75,15 +97,24 @@ impl Desk {
         &self.epoch
     }
 
-    /// The sums of what clients copy.
-    pub fn sums(&self) -> &[u8] {
-        &self.sums
+    /// Parts that clients copy: part 0 is a hint or a table, part 1 the log of changes since then.
+    pub fn parts(&self) -> usize {
+        if self.log.is_empty() { 1 } else { 2 }
     }
 
-    /// A chunk of what clients copy.
-    pub fn chunk(&self, number: u64) -> Option<&[u8]> {
-        let copy = if self.hint.is_empty() { &self.table } else { &self.hint };
-        copy.chunks(CHUNK).nth(usize::try_from(number).ok()?)
+    /// The sums of a part.
+    pub fn sums(&self, part: usize) -> Option<&[u8]> {
+        self.sums[..self.parts()].get(part).map(Vec::as_slice)
+    }
+
+    /// A chunk of a part.
+    pub fn chunk(&self, part: usize, number: u64) -> Option<&[u8]> {
+        let bytes = match part {
+            0 if self.copy.is_empty() => &self.table,
+            0 => &self.copy,
+            _ => &self.log,
+        };
+        bytes.chunks(CHUNK).nth(usize::try_from(number).ok()?)
     }
 
     /// Why a question about the epoch of this name is not answered, if it is not.
@@ -111,12 +142,18 @@ impl Desk {
         matches!(self.scheme, Scheme::Piano(_))
     }
 
-    /// Answers so many queries, round by round, after the keys that the scheme has. `turn` is called for each round that came, with how many queries it has, and what it
-    /// returns is held while it is worked on.
+    /// Answers so many queries, round by round, after the keys that the scheme has. `came` is called for each round, with how many queries it
+    /// has. `turn` is called before anything is worked on, and what it returns is held meanwhile.
     ///
     /// # Errors
     /// Those of the channel; the client's, if it sends no queries.
-    pub fn answer<T>(&self, queries: u64, ch: &mut dyn Channel, mut turn: impl FnMut(u64) -> T) -> Result<(), Error> {
+    pub fn answer<T>(
+        &self,
+        queries: u64,
+        ch: &mut dyn Channel,
+        mut came: impl FnMut(u64),
+        turn: impl Fn() -> T,
+    ) -> Result<(), Error> {
         let sizes = self.scheme.sizes();
         let mut keys = Vec::with_capacity(self.keys_bytes());
         while keys.len() < self.keys_bytes() {
@@ -128,16 +165,34 @@ impl Desk {
             left -= round as u64;
             let wire = ch.recv_exact(round * sizes.query)?;
             let asked: Vec<&[u8]> = wire.chunks_exact(sizes.query).collect();
-            let turn = turn(round as u64);
-            let answers = match (&self.scheme, &self.serves) {
-                (Scheme::Piano(piano), _) => Flat::new(&self.table, self.epoch.width as usize)
-                    .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect()),
-                (_, Some(serves)) => serves.answer(&keys, &asked),
-                _ => Err(vesica_pir::PirError::Message("a query to a table that is downloaded".into())),
-            };
-            drop(turn);
+            came(round as u64);
             // What is refused depends on the bytes of keys and queries alone.
-            let answers = answers.map_err(|_| ch.accuse(Misbehaviour::Malformed("query")))?;
+            let malformed = || ch.accuse(Misbehaviour::Malformed("query"));
+            let answers: Vec<Vec<u8>> = match (&self.scheme, &self.store) {
+                (Scheme::Simple(simple), Stored::Simple(store)) => {
+                    // A query that is none is refused before it gets into the line.
+                    if asked.iter().any(|query| simple.vectors(store, query).is_err()) {
+                        return Err(malformed().into());
+                    }
+                    let pass = |queries: &[&[u8]]| {
+                        let _turn = turn();
+                        simple.answer_on(self.workers, store, queries).ok()
+                    };
+                    let round = asked.iter().map(|query| query.to_vec()).collect();
+                    let answers = self.line.answer(round, simple.together(), pass);
+                    answers.ok_or_else(|| vesica_session::Error::Bug("a pass over the table failed".into()))?
+                }
+                (Scheme::Piano(piano), _) => {
+                    let _turn = turn();
+                    Flat::new(&self.table, self.epoch.width as usize)
+                        .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect())
+                        .map_err(|_| malformed())?
+                }
+                (scheme, store) => {
+                    let _turn = turn();
+                    scheme.answer(store, &keys, &asked).map_err(|_| malformed())?
+                }
+            };
             ch.send(&answers.concat())?;
         }
         Ok(())
@@ -154,12 +209,18 @@ pub fn hint_name(number: u64) -> String {
     format!("epoch-{number}.hint")
 }
 
+/// The file with the changes that led to an epoch, since its base.
+pub fn log_name(number: u64) -> String {
+    format!("epoch-{number}.log")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::epoch::{Shape, copy_bytes};
     use super::super::{body_bytes, digest_of_index, pad, unpad};
     use super::*;
     use crate::offer::hex;
+    use vesica_pir::Pir;
     use vesica_session::SessionRng;
     use vesica_spec::service::{By, Private, Service, ServiceProtocol};
     use vesica_testkit::two;
@@ -210,16 +271,15 @@ mod tests {
             width,
             seed: [1; 32],
             salt: [2; 32],
+            sealed: [3; 32],
             expected: 10,
             preset: Default::default(),
         };
         let mut epoch = Epoch::new(&offer, 1, shape);
-        let scheme = Scheme::new(protocol, &epoch).unwrap();
-        epoch.copy = copy_bytes(&scheme, &epoch);
+        let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
+        epoch.copy = copy_bytes(&scheme, By::Index, &epoch);
         let hint = match &scheme {
-            Scheme::Linear(linear) if linear.sizes().hint > 0 && linear.sizes().query > 0 => {
-                linear.serve(Flat::new(&table, width).unwrap()).unwrap().hint().unwrap()
-            }
+            Scheme::Simple(simple) => simple.hint(&simple.store(&Flat::new(&table, width).unwrap()).unwrap()).unwrap(),
             _ => Vec::new(),
         };
         let copy = if hint.is_empty() { &table } else { &hint };
@@ -237,12 +297,12 @@ mod tests {
     fn a_query_that_is_none_is_the_clients_fault() {
         for protocol in ASKING {
             let (dir, offer, epoch) = house(protocol);
-            let desk = Desk::open(dir.path(), &offer).unwrap();
-            let query = Scheme::new(protocol, &epoch).unwrap().sizes().query;
+            let desk = Desk::open(dir.path(), &offer, 2).unwrap();
+            let query = Scheme::new(protocol, By::Index, &epoch).unwrap().sizes().query;
             for bad in [vec![], vec![0xff; query - 1], vec![0xff; query + 1], vec![0; 3 * query]] {
                 let (_, answered) = two(
                     |lines, _| lines.peer().unwrap().send(&bad).unwrap(),
-                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
+                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| (), || ()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -250,7 +310,7 @@ mod tests {
             // Bits that no query has.
             let (_, answered) = two(
                 |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
-                |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
+                |lines, _| desk.answer(1, lines.peer().unwrap(), |_| (), || ()),
             );
             if protocol != ServiceProtocol::Piano {
                 assert!(answered.unwrap_err().to_string().contains("alice"));
@@ -265,8 +325,8 @@ mod tests {
     fn keys_that_are_none_are_the_clients_fault() {
         for protocol in [ServiceProtocol::BfvPir, ServiceProtocol::BgvPir] {
             let (dir, offer, epoch) = house_of(protocol, LONG);
-            let desk = Desk::open(dir.path(), &offer).unwrap();
-            let scheme = Scheme::new(protocol, &epoch).unwrap();
+            let desk = Desk::open(dir.path(), &offer, 2).unwrap();
+            let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
             let (keys, query) = (scheme.keys_bytes(), scheme.sizes().query);
             assert!(keys > 0 && keys < CHUNK);
             // Too few bytes, too many, and residues that are none, in the keys or in the query.
@@ -285,7 +345,7 @@ mod tests {
                         ch.send(&first).unwrap();
                         drop(ch.send(&second));
                     },
-                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| ()),
+                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| (), || ()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -306,7 +366,7 @@ mod tests {
             (ServiceProtocol::BfvPir, LONG),
         ] {
             let (dir, offer, epoch) = house_of(protocol, length);
-            let Scheme::Linear(linear) = Scheme::new(protocol, &epoch).unwrap() else { panic!("{protocol:?}") };
+            let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
             let (width, table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
             let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
             // The rows of another epoch, and the same rows in other places.
@@ -316,11 +376,11 @@ mod tests {
             }
             let moved = [&table[width..], &table[..width]].concat();
             let mut ask = |table: &[u8], flip: Option<usize>| {
-                let mut reads = linear.read(&hint).unwrap();
+                let mut reads = scheme.reader(&hint).unwrap().unwrap();
                 let keys = reads.session(&mut rng);
-                let query = reads.query(7, &mut rng).unwrap();
-                let serves = linear.serve(Flat::new(table, width).unwrap()).unwrap();
-                let mut answer = serves.answer(&keys, &[&query]).unwrap().remove(0);
+                let query = reads.query(&[7], &mut rng).unwrap();
+                let store = scheme.store(&Flat::new(table, width).unwrap()).unwrap();
+                let mut answer = scheme.answer(&store, &keys, &[&query]).unwrap().remove(0);
                 if let Some(at) = flip {
                     // All of a coefficient's high bits are in some of these bytes.
                     answer[at..at + 8].iter_mut().for_each(|byte| *byte ^= 0xff);
@@ -333,7 +393,7 @@ mod tests {
             assert_eq!(ask(&moved, None), None, "{protocol:?}");
             // In an answer by polynomials the uniform half stands last, and every coefficient of it counts.
             if protocol != ServiceProtocol::SimplePir {
-                assert_eq!(ask(&table, Some(linear.sizes().answer - 9)), None, "{protocol:?}");
+                assert_eq!(ask(&table, Some(scheme.sizes().answer - 9)), None, "{protocol:?}");
             }
         }
     }
@@ -342,8 +402,8 @@ mod tests {
     #[test]
     fn only_rounds_that_came_are_counted() {
         let (dir, offer, epoch) = house(ServiceProtocol::Piano);
-        let desk = Desk::open(dir.path(), &offer).unwrap();
-        let scheme = Scheme::new(ServiceProtocol::Piano, &epoch).unwrap();
+        let desk = Desk::open(dir.path(), &offer, 2).unwrap();
+        let scheme = Scheme::new(ServiceProtocol::Piano, By::Index, &epoch).unwrap();
         let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
         let (_, answered) = two(
             |lines, _| {
@@ -351,7 +411,7 @@ mod tests {
                 ch.send(&vec![0; round as usize * sizes.query]).unwrap();
                 ch.recv_exact(round as usize * sizes.answer).unwrap();
             },
-            |lines, _| desk.answer(3 * round, lines.peer().unwrap(), |queries| came += queries),
+            |lines, _| desk.answer(3 * round, lines.peer().unwrap(), |queries| came += queries, || ()),
         );
         assert!(answered.is_err());
         assert_eq!(came, round);
@@ -360,7 +420,7 @@ mod tests {
     #[test]
     fn another_epoch_is_refused_by_its_name() {
         let (dir, offer, epoch) = house(ServiceProtocol::Piano);
-        let desk = Desk::open(dir.path(), &offer).unwrap();
+        let desk = Desk::open(dir.path(), &offer, 2).unwrap();
         assert!(desk.refusal(epoch.name()).is_none());
         let why = desk.refusal(epoch.name() ^ 1).unwrap();
         assert!(why.contains("epoch 1") && why.contains("vesica ask"), "{why}");
@@ -376,9 +436,9 @@ mod tests {
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[7] ^= 1;
             std::fs::write(&path, &bytes).unwrap();
-            assert!(Desk::open(dir.path(), &offer).err().unwrap().to_string().contains("damaged"), "{protocol:?}");
+            assert!(Desk::open(dir.path(), &offer, 2).err().unwrap().to_string().contains("damaged"), "{protocol:?}");
             std::fs::remove_file(&path).unwrap();
-            assert!(Desk::open(dir.path(), &offer).is_err());
+            assert!(Desk::open(dir.path(), &offer, 2).is_err());
         }
     }
 
@@ -400,6 +460,13 @@ mod tests {
                 ("\"salt\":\"02", "\"salt\":\"zz"),
                 ("\"sums\":\"", "\"sums\":\"0"),
                 ("\"version\":3", "\"version\":2"),
+                ("\"planned\":40", "\"planned\":41"),
+                ("\"number\":1", "\"number\":2"),
+                ("\"base\":1", "\"base\":2"),
+                ("\"base\":1", "\"base\":0"),
+                ("\"log\":0", "\"log\":1"),
+                ("\"log_sums\":\"", "\"log_sums\":\"0"),
+                ("\"sealed\":\"03", "\"sealed\":\"3"),
                 ("{", "{ "),
             ] {
                 let bad = text.replacen(from, to, 1);

@@ -1,19 +1,24 @@
 //! An epoch: one state of a service's records, as its server describes it.
+//!
+//! Clients copy a hint or a table before they ask. A *base* is an epoch for which that was made as a whole. The epochs after it have a log of
+//! changes beside it ([`super::changes`]), until the next base.
 
 use super::body_bytes;
+use super::changes::Entry;
 use super::scheme::Scheme;
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use vesica_pir::Scatter;
 use vesica_pir::bucket::Buckets;
+use vesica_pir::keyword::{Drawn, Filter, TAG};
+use vesica_pir::{PirError, Scatter, SimplePir};
 use vesica_spec::service::{By, Preset, ServiceProtocol};
 
 /// The name of the document in a folder.
 pub const NAME: &str = "epoch.json";
 
-/// 1 had no salt in the inputs of the function, and 2 no tags before values that are not sealed.
+/// 1 had no salt in the inputs of the function, and 2 no log of changes and no tags before values that are not sealed.
 const VERSION: u32 = 3;
 
 /// The longest document, in bytes.
@@ -36,14 +41,18 @@ pub struct Epoch {
     pub number: u64,
     /// Rows that can be looked up: rows of the table, or different keys.
     pub rows: u64,
+    /// Rows that the table was laid out for when its base was made.
+    pub planned: u64,
     /// Records of the table, each with `width` bytes.
     pub records: u64,
     /// Bytes of a record.
     pub width: u32,
     /// The seed of the records' places, in hexadecimal.
     pub seed: String,
-    /// The salt of the function's inputs, and of the keys that values are sealed under, in hexadecimal.
+    /// The salt of the function's inputs, in hexadecimal. It is a new one when the whole table is prepared.
     pub salt: String,
+    /// The salt of the keys that values were sealed under in the base, in hexadecimal.
+    pub sealed: String,
     /// How many rows a client is expected to look up: the shape of `simple-pir` follows from it.
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
@@ -51,10 +60,16 @@ pub struct Epoch {
     pub preset: Preset,
     /// How many seeds of the matrix of `simple-pir` were drawn before this one, because their hints were rounded badly.
     pub draws: u32,
-    /// Bytes of what clients copy before they ask: a hint, or the table.
+    /// The epoch that the copy is of.
+    pub base: u64,
+    /// Bytes of what clients copy before they ask: the table; or a hint, and behind it how many seeds failed for each group of keys.
     pub copy: u64,
     /// The hash over the sums of the copy's chunks, in hexadecimal; where nothing is copied, of the table's chunks.
     pub sums: String,
+    /// Bytes of the log of changes since the base.
+    pub log: u64,
+    /// The hash over the sums of the log's chunks, in hexadecimal; empty if there is no log.
+    pub log_sums: String,
 }
 
 /// What was made of a table.
@@ -67,8 +82,10 @@ pub struct Shape {
     pub width: usize,
     /// The seed of the records' places.
     pub seed: [u8; 32],
-    /// The salt of the keys that values are sealed under.
+    /// The salt of the function's inputs.
     pub salt: [u8; 32],
+    /// The salt of the keys that values are sealed under.
+    pub sealed: [u8; 32],
     /// How many rows a client is expected to look up.
     pub expected: u32,
     /// Which rings are used.
@@ -76,29 +93,36 @@ pub struct Shape {
 }
 
 impl Epoch {
-    /// The epoch of a table that was made, before it is known what clients copy of it.
+    /// The epoch of a table that was made as a whole, before it is known what clients copy of it.
     pub fn new(offer: &Offer, number: u64, made: Shape) -> Self {
-        let Shape { rows, records, width, seed, salt, expected, preset } = made;
+        let Shape { rows, records, width, seed, salt, sealed, expected, preset } = made;
         Self {
             version: VERSION,
             offer: hex(&offer.hash()),
             number,
             rows,
+            planned: rows,
             records,
             width: width as u32,
             seed: hex(&seed),
             salt: hex(&salt),
+            sealed: hex(&sealed),
             expected,
             preset,
             draws: 0,
+            base: number,
             copy: 0,
             sums: String::new(),
+            log: 0,
+            log_sums: String::new(),
         }
     }
 
     /// The seed of the matrix of `simple-pir`.
     pub fn matrix_seed(&self) -> [u8; 32] {
-        blake3::derive_key("vesica 2026 matrix of an epoch", &[&self.salt()[..], &self.draws.to_le_bytes()].concat())
+        // The seed of the places is drawn anew for every base, and the salt is not.
+        let drawn = [&self.salt()[..], &self.seed(), &self.draws.to_le_bytes()].concat();
+        blake3::derive_key("vesica 2026 matrix of an epoch", &drawn)
     }
 
     /// The document. One epoch has one spelling.
@@ -131,16 +155,32 @@ impl Epoch {
         {
             return wrong("its numbers are out of range");
         }
-        if epoch.bytes32(&epoch.salt).is_none() {
-            return wrong("its salt has not 32 bytes");
+        if epoch.bytes32(&epoch.salt).is_none() || epoch.bytes32(&epoch.sealed).is_none() {
+            return wrong("its salts have not 32 bytes");
         }
-        let width = match offer.retrieval.map(|retrieval| retrieval.by) {
-            None => return wrong("its offer is no retrieval"),
-            Some(By::Index) if epoch.rows != epoch.records => {
+        let (has_log, is_simple) = (epoch.log > 0, offer.protocol == ServiceProtocol::SimplePir);
+        if !(1..=epoch.number).contains(&epoch.base)
+            || has_log != (epoch.base < epoch.number)
+            || has_log && !is_simple
+            || epoch.log > epoch.copy
+            || epoch.log_sums.len() != if has_log { 64 } else { 0 }
+        {
+            return wrong("its log of changes does not belong to its base");
+        }
+        if !(1..=MOST_RECORDS).contains(&epoch.planned) || !has_log && epoch.planned != epoch.rows {
+            return wrong("it was laid out for another number of rows");
+        }
+        let Some(by) = offer.retrieval.map(|retrieval| retrieval.by) else {
+            return wrong("its offer is no retrieval");
+        };
+        let width = match by {
+            By::Index if epoch.rows != epoch.records || epoch.planned != epoch.rows => {
                 return wrong("it has another number of rows than of records");
             }
-            Some(By::Index) => body_bytes(offer),
-            Some(By::Key) => match epoch.buckets(offer) {
+            By::Index => body_bytes(offer),
+            By::Key if is_simple && epoch.rows > epoch.records => return wrong("it has more keys than slots"),
+            By::Key if is_simple => TAG + body_bytes(offer),
+            By::Key => match epoch.buckets(offer) {
                 Err(why) => return wrong(&why.to_string()),
                 Ok(buckets) if epoch.rows > vesica_pir::bucket::SLOTS as u64 * buckets.count() => {
                     return wrong("it has more keys than slots");
@@ -152,8 +192,8 @@ impl Epoch {
             return wrong("its records are not as long as the values of its offer");
         }
         let scheme =
-            Scheme::new(offer.protocol, &epoch).map_err(|error| format!("an epoch that cannot be: {error}"))?;
-        if epoch.copy != copy_bytes(&scheme, &epoch) {
+            Scheme::new(offer.protocol, by, &epoch).map_err(|error| format!("an epoch that cannot be: {error}"))?;
+        if epoch.copy != copy_bytes(&scheme, by, &epoch) {
             return wrong("what is to be copied has not the size of its scheme");
         }
         Ok(epoch)
@@ -192,7 +232,27 @@ impl Epoch {
         place.map_err(|error| Error::Setup(error.to_string()))
     }
 
-    /// The table of buckets, where rows are looked up by key.
+    /// The filter, where rows are looked up by key with "simple-pir". `tries` stands behind the hint of the base.
+    ///
+    /// # Errors
+    /// If these do not belong together.
+    pub fn filter(
+        &self,
+        offer: &Offer,
+        simple: &SimplePir,
+        tries: &[u8],
+        changes: &[Entry<'_>],
+    ) -> Result<Filter, PirError> {
+        let mut filter = Filter::new(simple.shape(), body_bytes(offer), self.seed(), self.sealed(), tries)?;
+        for Entry { salt, drawn, .. } in changes {
+            for &(group, tries) in drawn {
+                filter.follow(group as usize, Drawn { salt: *salt, tries })?;
+            }
+        }
+        Ok(filter)
+    }
+
+    /// The table of buckets, where rows are looked up by key with the other protocols.
     ///
     /// # Errors
     /// If no table of buckets has these sizes.
@@ -205,9 +265,14 @@ impl Epoch {
         self.bytes32(&self.seed).unwrap_or_default()
     }
 
-    /// The salt of the keys that values are sealed under.
+    /// The salt of the function's inputs.
     pub fn salt(&self) -> [u8; 32] {
         self.bytes32(&self.salt).unwrap_or_default()
+    }
+
+    /// The salt of the keys that values were sealed under in the base.
+    pub fn sealed(&self) -> [u8; 32] {
+        self.bytes32(&self.sealed).unwrap_or_default()
     }
 
     fn bytes32(&self, text: &str) -> Option<[u8; 32]> {
@@ -225,10 +290,12 @@ impl Epoch {
 }
 
 /// Bytes that a client copies before it asks: the hint, or for Piano the table, which it reads and does not keep.
-pub fn copy_bytes(scheme: &Scheme, epoch: &Epoch) -> u64 {
-    match scheme {
-        Scheme::Linear(linear) => linear.sizes().hint,
-        Scheme::Piano(_) => epoch.records * u64::from(epoch.width),
+pub fn copy_bytes(scheme: &Scheme, by: By, epoch: &Epoch) -> u64 {
+    match (scheme, by) {
+        (Scheme::Simple(simple), By::Key) => scheme.sizes().hint + epoch.records / simple.shape().group(),
+        (Scheme::Simple(_) | Scheme::Download(_), _) => scheme.sizes().hint,
+        (Scheme::Piano(_), _) => epoch.records * u64::from(epoch.width),
+        (Scheme::Lattice(_), _) => 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a retrieval will cost, before anything is prepared: every scheme side by side.
 
 use super::epoch::{Epoch, Shape, copy_bytes};
-use super::scheme::Scheme;
+use super::scheme::{self, Scheme};
 use super::{body_bytes, records_a_row};
 use crate::error::Error;
 use crate::offer::Offer;
@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::time::Instant;
 use vesica_job::numbers::{count, size};
 use vesica_pir::bucket::{SLOTS, TAG};
+use vesica_pir::keyword;
 use vesica_spec::service::{By, Private, ServePlan, ServiceProtocol};
 
 /// The schemes in the order in which they are shown.
@@ -24,6 +25,8 @@ const ALL: [ServiceProtocol; 6] = [
 /// What a client and a server spend by one scheme.
 struct Costs {
     protocol: ServiceProtocol,
+    /// Records that are fetched for a row.
+    each: u64,
     /// Bytes that reach a client before it asks.
     once: u64,
     /// Bytes that it keeps.
@@ -54,12 +57,7 @@ pub fn in_words(
     let queries = queries.unwrap_or(service.expected_queries.into()).max(1);
     let expected = u32::try_from(queries).unwrap_or(u32::MAX);
     let offer = Offer::new(service, plan.keys.len(), value_bytes, 0, &[]);
-    let (records, width) = match service.by {
-        By::Index => (rows, body_bytes(&offer)),
-        // As full as a table of buckets is built.
-        By::Key => ((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body_bytes(&offer))),
-    };
-    let each = records_a_row(service.by);
+    let body = body_bytes(&offer);
     let speed = reading_speed();
     let mut all = Vec::new();
     for protocol in ALL {
@@ -69,23 +67,37 @@ pub fn in_words(
         if protocol != service.protocol && (is_other || protocol.is_lattice() && service.by == By::Key) {
             continue;
         }
-        let preset = service.preset;
-        let shape = Shape { rows, records, width, seed: [0; 32], salt: [0; 32], expected, preset };
-        let epoch = Epoch::new(&offer, 1, shape);
-        let scheme = match Scheme::new(protocol, &epoch) {
+        let laid_out = match (service.by, protocol) {
+            (By::Index, _) => Ok((rows, body)),
+            (By::Key, ServiceProtocol::SimplePir) => {
+                let width = keyword::TAG + body;
+                scheme::shape(service.by, rows, width as u32, expected).map(|shape| (shape.records, width))
+            }
+            // As full as a table of buckets is built.
+            (By::Key, _) => Ok(((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body))),
+        };
+        let scheme = laid_out.and_then(|(records, width)| {
+            let (seed, salt, sealed) = ([0; 32], [0; 32], [0; 32]);
+            let epoch = Epoch::new(
+                &offer,
+                1,
+                Shape { rows, records, width, seed, salt, sealed, expected, preset: service.preset },
+            );
+            Ok((Scheme::new(protocol, service.by, &epoch)?, epoch))
+        });
+        let (scheme, epoch) = match scheme {
             Err(error) if protocol == service.protocol => return Err(error.into()),
             Err(_) => continue,
-            Ok(scheme) => scheme,
+            Ok(made) => made,
         };
         if protocol == ServiceProtocol::Download && service.by == By::Key && service.private == Private::Both {
             continue;
         }
-        all.push(costs(protocol, &scheme, &epoch, each, speed));
+        all.push(costs(protocol, service.by, &scheme, &epoch, speed));
     }
-    let table = records * width as u64;
     // Seconds of one client: what it copies, and its queries, over the network and at the server.
     let seconds = |costs: &Costs| {
-        let windows = costs.window.map_or(1, |window| (queries * each).div_ceil(window)).max(1);
+        let windows = costs.window.map_or(1, |window| (queries * costs.each).div_ceil(window)).max(1);
         let network =
             (costs.once * windows + queries * (costs.up + costs.down)) as f64 * 8.0 / (mbit.unwrap_or(100.0) * 1e6);
         network + queries as f64 * costs.seconds
@@ -93,10 +105,9 @@ pub fn in_words(
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "Table: {} records of {} bytes, {}. A client that looks up {} rows over {} Mbit/s:\n",
-        count(records),
-        count(width as u64),
-        size(table),
+        "Table: {} rows of {} bytes. A client that looks up {} of them over {} Mbit/s:\n",
+        count(rows),
+        count(body as u64),
         count(queries),
         mbit.unwrap_or(100.0)
     );
@@ -125,7 +136,7 @@ pub fn in_words(
         "\n* is the document's own choice. Once a hint or table is copied, or keys are sent. Memory is the server's. This machine reads {:.1} GB/s on one core.",
         speed / 1e9
     );
-    if let Some(window) = all.iter().find_map(|costs| costs.window) {
+    if let Some((window, each)) = all.iter().find_map(|costs| Some((costs.window?, costs.each))) {
         let _ = writeln!(text, "With \"piano\" a client copies the table again after {} rows.", count(window / each));
     }
     if let Some(best) = all.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))) {
@@ -139,13 +150,15 @@ pub fn in_words(
     Ok(text)
 }
 
-fn costs(protocol: ServiceProtocol, scheme: &Scheme, epoch: &Epoch, each: u64, speed: f64) -> Costs {
-    let sizes = scheme.sizes();
+fn costs(protocol: ServiceProtocol, by: By, scheme: &Scheme, epoch: &Epoch, speed: f64) -> Costs {
+    let (sizes, each) = (scheme.sizes(), records_a_row(protocol, by));
     let table = epoch.records * u64::from(epoch.width);
-    let once = copy_bytes(scheme, epoch);
+    let once = copy_bytes(scheme, by, epoch);
     let (kept, seconds, memory, window) = match scheme {
-        Scheme::Linear(_) if sizes.query == 0 => (table, 0.0, table, None),
-        Scheme::Linear(linear) => (once, linear.seconds(table, speed), linear.store_bytes(table) + once, None),
+        Scheme::Download(_) => (table, 0.0, table, None),
+        Scheme::Simple(_) | Scheme::Lattice(_) => {
+            (once, scheme.seconds(table, speed), scheme.store_bytes(table) + once, None)
+        }
         Scheme::Piano(piano) => {
             let numbers = piano.numbers();
             let read = (numbers.chunks * u64::from(epoch.width)) as f64;
@@ -155,7 +168,7 @@ fn costs(protocol: ServiceProtocol, scheme: &Scheme, epoch: &Epoch, each: u64, s
     let (up, down) = (each * sizes.query as u64, each * sizes.answer as u64);
     // A client sends its keys once, as it copies a hint once.
     let once = once + scheme.keys_bytes() as u64;
-    Costs { protocol, once, kept, up, down, seconds: seconds * each as f64, memory, window }
+    Costs { protocol, each, once, kept, up, down, seconds: seconds * each as f64, memory, window }
 }
 
 /// Bytes a second that one core reads from memory, measured on 64 MiB.

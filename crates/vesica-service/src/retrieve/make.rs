@@ -1,8 +1,8 @@
 //! From a table to the records of an epoch; no network.
 
 use super::epoch::{self, Epoch, Shape, copy_bytes};
-use super::scheme::Scheme;
-use super::{body_bytes, desk, digest_of_index, input, pad, reals};
+use super::scheme::{self, Scheme};
+use super::{body_bytes, change, desk, digest_of_index, input, pad, reals};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Keyed, Prepared, Product, text, texts};
@@ -15,21 +15,41 @@ use vesica_job::rooms::digests;
 use vesica_job::{Control, Event};
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
-use vesica_pir::{Flat, Scatter};
+use vesica_pir::keyword::{Filter, TAG};
+use vesica_pir::{Flat, Pir, Scatter};
 use vesica_session::SessionRng;
 use vesica_spec::Rule;
-use vesica_spec::service::{By, Private, ServePlan, ServiceProtocol};
+use vesica_spec::service::{By, Preset, Private, ServePlan, ServiceProtocol};
 use vesica_table::{InOrder, Table};
 use vesica_types::KeyDigest;
 
-/// The longest that the values of a row may be: a record has at most 64 KiB with their length and seal.
-const MOST_VALUES: u32 = 1 << 16;
+/// The longest that the values of a row may be: 64 KiB, and the lengths of a hundred columns.
+const MOST_VALUES: u32 = (64 << 10) + 400;
 
 /// What became of a table.
 #[derive(Debug)]
 pub struct Made {
     /// The epoch that stands in the folder now.
     pub epoch: Epoch,
+    /// Rows that were added, with new values for those that were there.
+    pub rows: u64,
+    /// What changed; none if the table was made as a whole.
+    pub changed: Option<Changed>,
+}
+
+/// What changed in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Changed {
+    /// Rows that were added, or got values.
+    pub rows: u64,
+    /// How many of them were there before.
+    pub replaced: u64,
+    /// Rows that were removed.
+    pub removed: u64,
+    /// Rows that were to be removed and were not there.
+    pub absent: u64,
+    /// Bytes by which clients follow; none if they copy everything anew.
+    pub patch: Option<u64>,
 }
 
 /// Makes the next epoch of the plan's table.
@@ -67,59 +87,157 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         return Err(Error::Setup(format!("service.values: {why}. Name fewer columns, or cut them into several rows")));
     }
     let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
-    let number = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).map_or(1, |epoch| epoch.number + 1);
-    let mut rng =
-        SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
-    let salt = rng.bytes();
-    let maker = Maker {
-        function,
-        by: plan.service.by,
-        rules: vesica_spec::service::rules(&plan.service.rules, plan.keys.len())?,
-        padded: value_bytes,
-        reals: are_reals.then(|| plan.service.values.clone()),
-        body: body_bytes(&offer),
-        salt,
+    let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
+    let mut rng = rng()?;
+    // Tags follow from the salt: rows that did not change have the same bytes under the same one.
+    let same = last.as_ref().filter(|_| before.as_ref() == Some(&offer) && change::follows(&plan.service));
+    let whole = Whole {
+        offer: &offer,
+        number: last.as_ref().map_or(1, |epoch| epoch.number + 1),
+        salt: same.map_or_else(|| rng.bytes(), Epoch::salt),
+        sealed: rng.bytes(),
+        expected: plan.service.expected_queries,
+        preset: plan.service.preset,
     };
-    let read = read(plan, &*table, maker, ctl)?;
+    let maker = Maker::new(plan, function, &offer, whole.salt, whole.sealed)?;
+    let read = read(plan, &*table, &plan.service.values, maker, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
-    let (records, width, seed, bytes) = match plan.service.by {
-        By::Index => {
-            let (rows, seed) = (read.keys.len() as u64, rng.bytes());
-            (
-                rows,
-                body_bytes(&offer),
-                seed,
-                scattered(plan.service.protocol, rows, &seed, read.bodies, body_bytes(&offer))?,
-            )
-        }
-        By::Key => {
-            let body = body_bytes(&offer);
-            let (buckets, slots) = Buckets::build(&read.keys, body, &mut rng)?;
-            let of = |key: u32| &read.bodies[key as usize * body..][..body];
-            let table = buckets.write(&read.keys, &slots, &mut rng, |key, out| out.extend_from_slice(of(key)));
-            (buckets.count(), buckets.width(), *buckets.seed(), table)
+    let last = last.filter(|_| before.as_ref() == Some(&offer));
+    let state = match last.map(|last| super::change::rows(plan, &offer, last, &read.bodies)).transpose()?.flatten() {
+        Some(state) => state,
+        None => {
+            let lock = keyed.as_ref().map(|keyed| &keyed.lock);
+            whole.state(&read.keys, &read.bodies, lock.map(|lock| &**lock), &mut rng, ctl)?
         }
     };
-    let (rows, expected, preset) = (read.keys.len() as u64, plan.service.expected_queries, plan.service.preset);
-    let mut epoch = Epoch::new(&offer, number, Shape { rows, records, width, seed, salt, expected, preset });
-    let flat = Flat::new(&bytes, width)?;
-    ctl.event(Event::Phase { name: "hint", of: "", total: None });
-    let hint = hint(&offer, &mut epoch, flat)?;
-    epoch.sums = hex(blake3::hash(&epoch::sums(if hint.is_empty() { &bytes } else { &hint })).as_bytes());
-    // A server takes the epoch up when its document is there, and then its files are there too.
-    std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
-    vesica_job::rooms::replace(&plan.store.join(desk::table_name(number)), &bytes)?;
-    if !hint.is_empty() {
-        vesica_job::rooms::replace(&plan.store.join(desk::hint_name(number)), &hint)?;
-    }
-    vesica_job::rooms::replace(&plan.store.join(epoch::NAME), &epoch.encode())?;
-    offer.save(&plan.store)?;
+    state.write(plan, &offer)?;
     let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
     keyed.map_or(Ok(()), Keyed::keep)?;
-    remove_others(plan, number)?;
+    remove_others(plan, &state.epoch)?;
     let offer_changed = before.is_some_and(|before| before != offer);
     let (rows, empty) = (read.rows, read.empty);
-    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(Made { epoch }), sealed })
+    let made = Made {
+        rows: state.changed.map_or(read.keys.len() as u64, |changed| changed.rows),
+        changed: state.changed,
+        epoch: state.epoch,
+    };
+    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(made), sealed })
+}
+
+/// What an epoch is that is made as a whole, besides its rows.
+pub struct Whole<'a> {
+    /// What the service is.
+    pub offer: &'a Offer,
+    /// Which epoch it becomes.
+    pub number: u64,
+    /// The salt of the function's inputs.
+    pub salt: [u8; 32],
+    /// The salt of the keys that values were sealed under.
+    pub sealed: [u8; 32],
+    /// How many rows a client is expected to look up.
+    pub expected: u32,
+    /// Which rings are used.
+    pub preset: Preset,
+}
+
+impl Whole<'_> {
+    /// The epoch of these rows: what the place of each follows from, and its body.
+    pub fn state(
+        self,
+        keys: &[[u8; 32]],
+        bodies: &[u8],
+        lock: Option<&[u8; 32]>,
+        rng: &mut SessionRng,
+        ctl: &Control,
+    ) -> Result<State, Error> {
+        let Self { offer, number, salt, sealed, expected, preset } = self;
+        let (rows, body) = (keys.len() as u64, body_bytes(offer));
+        if rows == 0 {
+            return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
+        }
+        let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+        let mut tries = Vec::new();
+        let (records, width, seed, table) = match (by, offer.protocol) {
+            (By::Index, protocol) => {
+                let seed = rng.bytes();
+                (rows, body, seed, scattered(protocol, rows, &seed, bodies, body)?)
+            }
+            (By::Key, ServiceProtocol::SimplePir) => {
+                let shape = scheme::shape(by, rows, (TAG + body) as u32, expected)?;
+                let (mut filter, members) = Filter::spread(&shape, body, keys, rng)?;
+                let size = filter.slots() * filter.width();
+                let mut table = vec![0; members.len() * size];
+                for (group, members) in members.iter().enumerate() {
+                    ctl.check()?;
+                    let of_group: Vec<&[u8; 32]> = members.iter().map(|&key| &keys[key as usize]).collect();
+                    let bodies: Vec<u8> =
+                        members.iter().flat_map(|&key| &bodies[key as usize * body..][..body]).copied().collect();
+                    filter.fill(group, sealed, &of_group, &bodies, rng, &mut table[group * size..][..size])?;
+                }
+                tries = filter.groups().iter().map(|drawn| drawn.tries).collect();
+                (shape.records, filter.width(), *filter.seed(), table)
+            }
+            (By::Key, _) => {
+                let (buckets, slots) = Buckets::build(keys, body, rng)?;
+                let of = |key: u32| &bodies[key as usize * body..][..body];
+                let table = buckets.write(keys, &slots, rng, |key, out| out.extend_from_slice(of(key)));
+                (buckets.count(), buckets.width(), *buckets.seed(), table)
+            }
+        };
+        let made = Shape { rows, records, width, seed, salt, sealed, expected, preset };
+        let mut epoch = Epoch::new(offer, number, made);
+        ctl.event(Event::Phase { name: "hint", of: "", total: None });
+        let mut copy = hint(offer, &mut epoch, Flat::new(&table, width)?)?;
+        copy.extend_from_slice(&tries);
+        epoch.sums = hex(blake3::hash(&epoch::sums(if copy.is_empty() { &table } else { &copy })).as_bytes());
+        let keys = (by == By::Key && offer.protocol == ServiceProtocol::SimplePir)
+            .then(|| change::lock_keys(lock, keys, rng))
+            .transpose()?;
+        Ok(State {
+            epoch,
+            table,
+            copy: Some(copy).filter(|copy| !copy.is_empty()),
+            log: Vec::new(),
+            keys,
+            changed: None,
+        })
+    }
+}
+
+/// An epoch and its files.
+pub struct State {
+    /// What clients are told.
+    pub epoch: Epoch,
+    /// The records.
+    pub table: Vec<u8>,
+    /// What clients copy, if it is not the table and was made for this epoch.
+    pub copy: Option<Vec<u8>>,
+    /// The changes since the base.
+    pub log: Vec<u8>,
+    /// The keys of the rows, which later changes need.
+    pub keys: Option<Vec<u8>>,
+    /// What changed, if not everything is new.
+    pub changed: Option<Changed>,
+}
+
+impl State {
+    /// Writes the files. A server takes the epoch up when its document is there, and then its files are there too.
+    pub fn write(&self, plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
+        let (store, number) = (&plan.store, self.epoch.number);
+        std::fs::create_dir_all(store).map_err(Error::file("cannot make the folder", store))?;
+        vesica_job::rooms::replace(&store.join(desk::table_name(number)), &self.table)?;
+        if let Some(copy) = &self.copy {
+            vesica_job::rooms::replace(&store.join(desk::hint_name(number)), copy)?;
+        }
+        if !self.log.is_empty() {
+            vesica_job::rooms::replace(&store.join(desk::log_name(number)), &self.log)?;
+        }
+        if let Some(keys) = &self.keys {
+            vesica_job::rooms::replace_privately(&store.join(change::keys_name(number)), keys)?;
+        }
+        vesica_job::rooms::replace(&store.join(epoch::NAME), &self.epoch.encode())?;
+        offer.save(store)
+    }
 }
 
 /// Matrices that are drawn before it is given up. One is drawn badly with a probability far below one half.
@@ -127,14 +245,12 @@ const DRAWS: u32 = 8;
 
 /// The hint of the epoch's table, empty if there is none; sets what the epoch says of it.
 fn hint(offer: &Offer, epoch: &mut Epoch, table: Flat<'_>) -> Result<Vec<u8>, Error> {
+    let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
     loop {
-        let scheme = Scheme::new(offer.protocol, epoch)?;
-        epoch.copy = copy_bytes(&scheme, epoch);
-        let linear = match &scheme {
-            Scheme::Linear(linear) if linear.sizes().query > 0 && linear.sizes().hint > 0 => linear,
-            _ => return Ok(Vec::new()),
-        };
-        match linear.serve(table).and_then(|serves| serves.hint()) {
+        let scheme = Scheme::new(offer.protocol, by, epoch)?;
+        epoch.copy = copy_bytes(&scheme, by, epoch);
+        let Scheme::Simple(simple) = &scheme else { return Ok(Vec::new()) };
+        match simple.store(&table).and_then(|store| simple.hint(&store)) {
             Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,
             hint => return Ok(hint?),
         }
@@ -142,18 +258,26 @@ fn hint(offer: &Offer, epoch: &mut Epoch, table: Flat<'_>) -> Result<Vec<u8>, Er
 }
 
 /// Removes the files of other epochs. A server that serves one of them has it in memory.
-fn remove_others(plan: &ServePlan, number: u64) -> Result<(), Error> {
+pub fn remove_others(plan: &ServePlan, epoch: &Epoch) -> Result<(), Error> {
+    let (number, base) = (epoch.number, epoch.base);
+    let kept = [desk::table_name(number), desk::hint_name(base), desk::log_name(number), change::keys_name(number)];
     let listed = std::fs::read_dir(&plan.store).map_err(Error::file("cannot read", &plan.store))?;
     for entry in listed {
         let entry = entry.map_err(Error::file("cannot read", &plan.store))?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        let of_epochs = name.starts_with("epoch-") && (name.ends_with(".table") || name.ends_with(".hint"));
-        if of_epochs && name != desk::table_name(number) && name != desk::hint_name(number) {
+        let ends = [".table", ".hint", ".log", ".keys"];
+        let of_epochs = name.starts_with("epoch-") && ends.iter().any(|end| name.ends_with(end));
+        if of_epochs && !kept.iter().any(|kept| kept == name) {
             std::fs::remove_file(entry.path()).map_err(Error::file("cannot remove", &entry.path()))?;
         }
     }
     Ok(())
+}
+
+/// Randomness of the system's.
+pub fn rng() -> Result<SessionRng, Error> {
+    SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))
 }
 
 /// The records of rows, each in its place.
@@ -161,11 +285,11 @@ fn scattered(
     protocol: ServiceProtocol,
     rows: u64,
     seed: &[u8; 32],
-    bodies: Vec<u8>,
+    bodies: &[u8],
     width: usize,
 ) -> Result<Vec<u8>, Error> {
     if protocol != ServiceProtocol::Piano {
-        return Ok(bodies);
+        return Ok(bodies.to_vec());
     }
     let (scatter, mut table) = (Scatter::new(rows, seed), vec![0; bodies.len()]);
     for (body, index) in bodies.chunks_exact(width).zip(0..) {
@@ -194,16 +318,20 @@ fn longest(plan: &ServePlan, table: &dyn Table, ctl: &Control) -> Result<u32, Er
 
 /// What was read of a table: for each row that can be looked up what its place follows from, and its body.
 #[derive(Default)]
-struct Read {
-    keys: Vec<[u8; 32]>,
-    bodies: Vec<u8>,
-    rows: u64,
-    empty: u64,
+pub struct Read {
+    /// What the place of each follows from.
+    pub keys: Vec<[u8; 32]>,
+    /// Their bodies, one behind the other.
+    pub bodies: Vec<u8>,
+    /// Rows that were read.
+    pub rows: u64,
+    /// Rows without a key.
+    pub empty: u64,
 }
 
 /// What a thread needs to make bodies of rows.
 #[derive(Clone)]
-struct Maker {
+pub struct Maker {
     /// What protects the server's rows, if anything does.
     function: Option<Arc<dyn ServerFunction>>,
     by: By,
@@ -213,7 +341,10 @@ struct Maker {
     /// The columns, where they are real numbers.
     reals: Option<Vec<String>>,
     body: usize,
+    /// Of the function's inputs, and of tags.
     salt: [u8; 32],
+    /// Of the keys that values are sealed under.
+    sealed: [u8; 32],
 }
 
 /// What a thread makes of a batch.
@@ -226,13 +357,19 @@ struct Part {
     empty: u64,
 }
 
-/// All rows of the table. A key that stands in several rows with the same values counts once.
-fn read(plan: &ServePlan, table: &dyn Table, maker: Maker, ctl: &Control) -> Result<Read, Error> {
+/// All rows of the table, with the values in these columns. A key that stands in several rows with the same values counts once.
+pub fn read(
+    plan: &ServePlan,
+    table: &dyn Table,
+    values: &[String],
+    maker: Maker,
+    ctl: &Control,
+) -> Result<Read, Error> {
     ctl.event(Event::Phase { name: "evaluate", of: "rows", total: table.rows() });
     let start = std::time::Instant::now();
     let (by, body) = (maker.by, maker.body);
     let mut next = 0;
-    let batches = table.texts(&plan.keys, &plan.service.values, plan.workers)?.map(move |batch| {
+    let batches = table.texts(&plan.keys, values, plan.workers)?.map(move |batch| {
         let from = next;
         next += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
         (from, batch)
@@ -282,6 +419,25 @@ fn read(plan: &ServePlan, table: &dyn Table, maker: Maker, ctl: &Control) -> Res
 }
 
 impl Maker {
+    /// Makes bodies for `offer`. None are made, and only keys, if its values are taken away.
+    pub fn new(
+        plan: &ServePlan,
+        function: Option<Arc<dyn ServerFunction>>,
+        offer: &Offer,
+        salt: [u8; 32],
+        sealed: [u8; 32],
+    ) -> Result<Self, Error> {
+        let rules = vesica_spec::service::rules(&plan.service.rules, plan.keys.len())?;
+        let (padded, body) = (offer.value_bytes, body_bytes(offer));
+        let reals = (plan.service.protocol == ServiceProtocol::CkksPir).then(|| plan.service.values.clone());
+        Ok(Self { function, by: plan.service.by, rules, padded, reals, body, salt, sealed })
+    }
+
+    /// The same, without values.
+    pub fn without_values(self) -> Self {
+        Self { padded: None, reals: None, body: 0, ..self }
+    }
+
     /// What is made of a batch whose first row has the number `from`.
     fn make(&self, from: u64, batch: &RecordBatch) -> Result<Part, Error> {
         let rows = batch.num_rows() as u64;
@@ -329,7 +485,7 @@ impl Maker {
             values::encode(columns.iter().map(|column| text(column, place)), &mut value);
             let fits = match self.function {
                 Some(_) => {
-                    vesica_store::seal_value(key, &self.salt, &value, padded, &mut bodies)?;
+                    vesica_store::seal_value(key, &self.sealed, &value, padded, &mut bodies)?;
                     true
                 }
                 None => pad(&self.salt, key, &value, padded as usize, &mut bodies),

@@ -1,7 +1,7 @@
 //! Services that retrieve: a client gets the rows that it looks up, and the server does not learn which.
 //!
-//! The files stand in the order in which a row goes through them. [`make`] turns the server's table into records of one length. [`desk`]
-//! serves them. [`copy`] is what a client keeps: a hint, a table, or a window of Piano. [`window`] is the file of such a window, in which
+//! The files stand in the order in which a row goes through them. [`make`] turns the server's table into records of one length, and
+//! [`change`] changes some of them. [`desk`] serves them, many clients in one [`pass`]. [`copy`] is what a client keeps: a hint, a table, or a window of Piano. [`window`] is the file of such a window, in which
 //! every query is written down before it is sent. [`ask`] looks rows up.
 //!
 //! By `ckks-pir` rows are real numbers, which [`reals`] reads and writes. [`sessions`] bounds what clients' keys take of a server's memory.
@@ -12,11 +12,14 @@
 
 pub mod ask;
 pub mod bench;
+pub mod change;
+pub mod changes;
 pub mod copy;
 pub mod desk;
 pub mod epoch;
 pub mod look;
 pub mod make;
+pub mod pass;
 pub mod reals;
 pub mod reveals;
 pub mod scheme;
@@ -42,10 +45,10 @@ pub fn body_bytes(offer: &Offer) -> usize {
 }
 
 /// How many records a client fetches for one row that it looks up.
-pub fn records_a_row(by: By) -> u64 {
-    match by {
-        By::Key => 2,
-        By::Index => 1,
+pub fn records_a_row(protocol: ServiceProtocol, by: By) -> u64 {
+    match (protocol, by) {
+        (ServiceProtocol::SimplePir, _) | (_, By::Index) => 1,
+        (_, By::Key) => 2,
     }
 }
 

@@ -16,15 +16,16 @@ const LOOKUPS: Reveal = Reveal {
 const TABLE_SIZE: Reveal = Reveal {
     name: "table_size",
     to: Learner::Place(1),
-    what: "how many rows {0}'s table has, how long values are padded to, and when there is a new epoch of it",
+    what: "how many rows {0}'s table has, how long values are padded to, when there is a new epoch of it, and which groups of keys changed if \
+           clients follow by a patch",
 };
 
 /// The rows that were asked for.
 const VALUES: Reveal = Reveal {
     name: "values",
     to: Learner::Place(1),
-    what: "the values of the rows that it looked up and that {0}'s table has, as they are in this epoch; to open them in a \
-           later one it must look them up again",
+    what: "the values of the rows that it looked up and that {0}'s table has, as they are until {0} prepares the whole table again; to open \
+           them after that it must look them up again",
 };
 
 /// All rows.

@@ -1,0 +1,147 @@
+//! What `fuzz/` reaches of this crate's decoders. Nothing that a run uses.
+
+use crate::messages::Question;
+use crate::offer::Offer;
+use crate::retrieve::changes::{self, Entry};
+use crate::retrieve::epoch::{Epoch, Shape, copy_bytes};
+use crate::retrieve::scheme::{self, Scheme};
+use crate::retrieve::{body_bytes, reals, unpad};
+use crate::values;
+use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
+
+/// A client's question.
+pub fn question(bytes: &[u8]) {
+    let _ = Question::decode(bytes);
+}
+
+/// A server's offer.
+///
+/// # Panics
+/// If it is taken, and is not the one text of what it says.
+pub fn offer(bytes: &[u8]) {
+    if let Ok(offer) = Offer::decode(bytes) {
+        assert_eq!(offer.encode(), bytes);
+        let _ = offer.public();
+    }
+}
+
+/// Services by their number.
+fn service(number: u8) -> Offer {
+    let protocols =
+        [ServiceProtocol::SimplePir, ServiceProtocol::Piano, ServiceProtocol::Download, ServiceProtocol::BfvPir];
+    let service = Service {
+        id: "list".into(),
+        protocol: protocols[usize::from(number / 4 % 4)],
+        by: if number & 1 == 0 { By::Index } else { By::Key },
+        private: if number & 2 == 0 { Private::Client } else { Private::Both },
+        accept: Vec::new(),
+        preset: Preset::Fast,
+        expected_queries: 10,
+        curve: vesica_spec::CurveName::Ristretto255,
+        values: vec!["name".into()],
+        value_bytes: None,
+        verifiable: false,
+        lifetime_keys: 1,
+        rules: vesica_spec::Rules::default(),
+        insecure: true,
+    };
+    Offer::new(&service, 1, Some(20), 0, &[])
+}
+
+/// The description of an epoch of one of the services.
+///
+/// # Panics
+/// If it is taken, and nothing can be made of it.
+pub fn epoch(bytes: &[u8]) {
+    let Some((&number, text)) = bytes.split_first() else { return };
+    let offer = service(number);
+    if let Ok(epoch) = Epoch::decode(&offer, text) {
+        let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+        let scheme = Scheme::new(offer.protocol, by, &epoch).expect("it was checked");
+        assert_eq!(epoch.copy, copy_bytes(&scheme, by, &epoch));
+        assert!(scheme.together() > 0);
+    }
+}
+
+/// A log of changes, and the filter that follows them.
+pub fn changes(bytes: &[u8]) {
+    let Some(entries) = changes::entries(bytes) else { return };
+    let (offer, epoch) = honest(1);
+    if let Ok(Scheme::Simple(simple)) = Scheme::new(offer.protocol, By::Key, &epoch) {
+        let tries = vec![0; (epoch.records / simple.shape().group()) as usize];
+        drop(epoch.filter(&offer, &simple, &tries, &entries));
+    }
+}
+
+/// The values of a row.
+pub fn values(bytes: &[u8]) {
+    for columns in 0..4 {
+        drop(values::decode(unpad(&[1; 32], &[2; 32], bytes).unwrap_or(bytes), columns));
+        drop(reals::decode(&[1; 32], &[2; 32], bytes, columns));
+    }
+    let _ = vesica_store::open_value(&[1; 32], &[2; 32], bytes);
+}
+
+/// A service, and an epoch of it.
+fn honest(number: u8) -> (Offer, Epoch) {
+    let (offer, rows) = (service(number), 40);
+    let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+    let body = body_bytes(&offer);
+    let (records, width) = match (by, offer.protocol) {
+        (By::Index, _) => (rows, body),
+        (By::Key, ServiceProtocol::SimplePir) => {
+            let width = vesica_pir::keyword::TAG + body;
+            (scheme::shape(by, rows, width as u32, 10).map_or(0, |shape| shape.records), width)
+        }
+        (By::Key, _) => (12, vesica_pir::bucket::SLOTS * (vesica_pir::bucket::TAG + body)),
+    };
+    let (seed, salt, sealed, expected) = ([1; 32], [2; 32], [3; 32], 10);
+    let mut epoch =
+        Epoch::new(&offer, 1, Shape { rows, records, width, seed, salt, sealed, expected, preset: Preset::Fast });
+    if let Ok(scheme) = Scheme::new(offer.protocol, by, &epoch) {
+        epoch.copy = copy_bytes(&scheme, by, &epoch);
+    }
+    epoch.sums = "0".repeat(64);
+    (offer, epoch)
+}
+
+/// Honest messages, each as its target takes it: the name of the target's function, and bytes.
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let mut seeds = vec![("question", Question::Retrieve { epoch: 7, queries: 3 }.encode().to_vec())];
+    for number in 0..12 {
+        let (offer, epoch) = honest(number);
+        seeds.push(("offer", offer.encode()));
+        seeds.push(("epoch", [&[number][..], &epoch.encode()].concat()));
+    }
+    let mut log = Vec::new();
+    Entry { salt: [4; 32], drawn: vec![(0, 1)], patch: b"patch" }.append(&mut log);
+    seeds.push(("changes", log));
+    let mut text = Vec::new();
+    values::encode([Some("one"), None].into_iter(), &mut text);
+    seeds.push(("values", text));
+    seeds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn honest_messages_go_through() {
+        for (name, bytes) in seeds() {
+            let target = match name {
+                "question" => question,
+                "offer" => offer,
+                "epoch" => epoch,
+                "changes" => changes,
+                _ => values,
+            };
+            target(&bytes);
+            target(&bytes[..bytes.len() / 2]);
+        }
+        for number in 0..12 {
+            let (offer, epoch) = honest(number);
+            assert_eq!(Epoch::decode(&offer, &epoch.encode()).unwrap(), epoch, "{number}");
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Changes of a table that is prepared already: a few rows are added, changed or removed, and clients follow by a patch of their hint.
+//!
+//! By key, a body is the sum of four slots that other keys share. So the *group* of a key that changes is drawn anew as a whole, and clients get
+//! its rows of the hint. They see which groups changed, and by nothing in them which of their keys did ([`vesica_pir::keyword`]). Where rows
+//! are protected, that is the least that a patch can tell.
+//!
+//! By row number, only what every client may see is patched: records stand at their numbers, so a patch tells which rows changed. Where rows
+//! are protected, and for Piano and `download`, the whole table is prepared anew. Piano's hints are sums of records under sets that its client
+//! chose; to follow, it would have to look for each changed record in all of them.
+//!
+//! The server keeps the key of each row beside the table: what comes out of the function, or the hash of the key. They are sealed under a key
+//! from the service's secret where there is one, because they open the rows.
+
+use super::changes::{self, Entry};
+use super::epoch::{self, Epoch};
+use super::make::{Changed, Made, Maker, Read, State, Whole, read, remove_others, rng};
+use super::scheme::Scheme;
+use super::{body_bytes, desk};
+use crate::error::Error;
+use crate::offer::{Offer, hex};
+use crate::prepare::{Change, Prepared, Product, agrees};
+use crate::secret;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use vesica_job::{Control, Event};
+use vesica_pir::keyword::Filter;
+use vesica_pir::{Flat, Pir, SimplePir, simple};
+use vesica_session::SessionRng;
+use vesica_spec::service::{By, Private, ServePlan, Service, ServiceProtocol};
+use vesica_table::Input;
+
+/// The file with the keys of an epoch.
+pub fn keys_name(number: u64) -> String {
+    format!("epoch-{number}.keys")
+}
+
+/// What seals the keys.
+fn keys_key(lock: Option<&[u8; 32]>) -> [u8; 32] {
+    blake3::derive_key("vesica 2026 keys of a table", lock.map_or(&[][..], |lock| lock))
+}
+
+/// The file with these keys: a salt, and they. Without a `lock` the seal keeps nothing secret, and finds damage alone.
+pub fn lock_keys(lock: Option<&[u8; 32]>, keys: &[[u8; 32]], rng: &mut SessionRng) -> Result<Vec<u8>, Error> {
+    let (bytes, salt) = (keys.as_flattened(), rng.bytes::<32>());
+    let mut file = salt.to_vec();
+    let length = u32::try_from(bytes.len())
+        .map_err(|_| Error::Setup(format!("{} rows; a table that is looked up by key has up to 2^27", keys.len())))?;
+    vesica_store::seal_value(&keys_key(lock), &salt, bytes, length, &mut file)?;
+    Ok(file)
+}
+
+/// The keys in a file.
+fn unlock_keys(path: &Path, lock: Option<&[u8; 32]>, rows: u64) -> Result<Vec<[u8; 32]>, Error> {
+    let file = std::fs::read(path).map_err(Error::file("cannot read", path))?;
+    let keys = file
+        .split_first_chunk::<32>()
+        .and_then(|(salt, sealed)| vesica_store::open_value(&keys_key(lock), salt, sealed))
+        .filter(|keys| keys.len() as u64 == 32 * rows);
+    let damaged = || Error::Damaged {
+        path: path.to_owned(),
+        why: "it does not hold the keys of its table; run `vesica prepare` without --append and --remove".into(),
+    };
+    Ok(keys.ok_or_else(damaged)?.as_chunks().0.to_vec())
+}
+
+/// What stands in the folder of a service of "simple-pir".
+struct Before {
+    offer: Offer,
+    epoch: Epoch,
+    simple: SimplePir,
+    table: Vec<u8>,
+    log: Vec<u8>,
+}
+
+impl Before {
+    fn load(plan: &ServePlan, offer: Offer, epoch: Epoch) -> Result<Self, Error> {
+        let read = |name: String| {
+            let path = plan.store.join(name);
+            std::fs::read(&path).map_err(Error::file("cannot read", &path))
+        };
+        let table = read(desk::table_name(epoch.number))?;
+        let log = if epoch.log > 0 { read(desk::log_name(epoch.number))? } else { Vec::new() };
+        let Scheme::Simple(simple) = Scheme::new(offer.protocol, plan.service.by, &epoch)? else {
+            return Err(Error::Setup("a table of another protocol cannot be changed".into()));
+        };
+        Ok(Self { offer, epoch, simple, table, log })
+    }
+
+    /// What the server answers from.
+    fn store(&self, entries: &[Entry<'_>]) -> Result<simple::Store, Error> {
+        let mut store = self.simple.store(&Flat::new(&self.table, self.epoch.width as usize)?)?;
+        entries.iter().for_each(|entry| store.follow(entry.patch));
+        Ok(store)
+    }
+
+    fn entries(&self, plan: &ServePlan) -> Result<Vec<Entry<'_>>, Error> {
+        changes::entries(&self.log).ok_or_else(|| Error::Damaged {
+            path: plan.store.join(desk::log_name(self.epoch.number)),
+            why: "it is no log of changes; run `vesica prepare` without --append and --remove".into(),
+        })
+    }
+
+    /// The next epoch, with the log that leads to it; none if the log would be no shorter than what clients copy otherwise.
+    fn followed(&self, rows: u64, entry: &Entry<'_>) -> Option<(Epoch, Vec<u8>)> {
+        let mut log = self.log.clone();
+        entry.append(&mut log);
+        let mut epoch = self.epoch.clone();
+        epoch.number += 1;
+        epoch.rows = rows;
+        epoch.log = log.len() as u64;
+        epoch.log_sums = hex(blake3::hash(&epoch::sums(&log)).as_bytes());
+        (epoch.log < epoch.copy).then_some((epoch, log))
+    }
+}
+
+/// Whether [`rows`] finds what changed in a table of this service.
+pub fn follows(service: &Service) -> bool {
+    (service.protocol, service.by, service.private) == (ServiceProtocol::SimplePir, By::Index, Private::Client)
+}
+
+/// The next epoch of a table by row number that every client may see, if it has as many rows as before and few of them changed.
+///
+/// # Errors
+/// Those of the service's files.
+pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Result<Option<State>, Error> {
+    let (service, width) = (&plan.service, last.width as usize);
+    if !follows(service)
+        || last.expected != service.expected_queries
+        || bodies.len() as u64 != last.records * u64::from(last.width)
+    {
+        return Ok(None);
+    }
+    // Files that are damaged are made anew.
+    let Ok(before) = Before::load(plan, offer.clone(), last) else { return Ok(None) };
+    if before.table.len() != bodies.len() {
+        return Ok(None);
+    }
+    let differ = before.table.chunks_exact(width).zip(bodies.chunks_exact(width)).zip(0..);
+    let changed: Vec<(u64, &[u8])> =
+        differ.filter(|((old, new), _)| old != new).map(|((_, new), index)| (index, new)).collect();
+    let Ok(entries) = before.entries(plan) else { return Ok(None) };
+    let mut store = before.store(&entries)?;
+    // A row of the hint that is rounded badly takes another matrix.
+    let Ok(patch) = before.simple.change(&mut store, &changed) else { return Ok(None) };
+    let count = changed.len() as u64;
+    let entry = Entry { salt: [0; 32], drawn: Vec::new(), patch: &patch };
+    let Some((epoch, log)) = before.followed(before.epoch.rows, &entry) else { return Ok(None) };
+    let changed =
+        Changed { rows: count, replaced: count, patch: Some(epoch.log - before.epoch.log), ..Changed::default() };
+    Ok(Some(State { epoch, table: bodies.to_vec(), copy: None, log, keys: None, changed: Some(changed) }))
+}
+
+/// Adds the rows of one table to the service's, or takes the keys of another one out of it.
+///
+/// # Errors
+/// Faults of the plan, its files and the tables. Then the service's files are what they were. A service whose rows cannot be changed so is
+/// refused by name.
+pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+    let service = &plan.service;
+    let refused = match (service.protocol, service.by) {
+        (ServiceProtocol::SimplePir, By::Key) => None,
+        (ServiceProtocol::SimplePir, By::Index) => {
+            Some("by = \"index\": rows are known by their numbers in the table of mine.input".to_owned())
+        }
+        (ServiceProtocol::Piano, _) => Some(
+            "protocol = \"piano\": a client makes its hints while the whole table streams by, and they cannot follow"
+                .to_owned(),
+        ),
+        (protocol, _) if protocol.is_lattice() => Some(format!(
+            "protocol = \"{}\": its rows are known by their numbers in the table of mine.input",
+            protocol.name()
+        )),
+        (protocol, _) => Some(format!("protocol = \"{}\": clients have a copy of the whole table", protocol.name())),
+    };
+    if let Some(why) = refused {
+        return Err(Error::Setup(format!(
+            "--append and --remove: {why}. Change that table and run `vesica prepare` without them: it makes the next epoch, and clients fetch it"
+        )));
+    }
+    if change.rotate {
+        let why = "--rotate makes a whole new table of mine.input, and --append and --remove change the one that is there: give one or the other";
+        return Err(Error::Setup(why.into()));
+    }
+    let _locked = (service.private == Private::Both).then(|| secret::lock(&plan.secret)).transpose()?;
+    let offer = Offer::load(&plan.store)?;
+    agrees(plan, &offer)?;
+    let epoch = Epoch::load(&offer, &plan.store)?;
+    let before = Before::load(plan, offer, epoch)?;
+    let public = before.offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
+    let opened = (service.private == Private::Both).then(|| secret::opened(plan, &public)).transpose()?;
+    let (function, lock) = opened.unzip();
+    let lock = lock.as_deref();
+    let path = plan.store.join(keys_name(before.epoch.number));
+    let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, before.epoch.rows)?)?;
+    let mut rng = rng()?;
+    let salt = rng.bytes();
+    let maker = Maker::new(plan, function, &before.offer, before.epoch.salt(), salt)?;
+    let (mut rows, mut empty) = (0, 0);
+    let mut count = |read: &Read| (rows, empty) = (rows + read.rows, empty + read.empty);
+    if let Some(path) = &change.append {
+        let added = read(plan, &*open(plan, path, &service.values)?, &service.values, maker.clone(), ctl)?;
+        count(&added);
+        changing.add(added);
+    }
+    if let Some(path) = &change.remove {
+        let removed = read(plan, &*open(plan, path, &[])?, &[], maker.without_values(), ctl)?;
+        count(&removed);
+        changing.remove(&removed.keys);
+    }
+    ctl.event(Event::Phase { name: "place", of: "", total: None });
+    let state = match changing.patched(salt, lock, &mut rng)? {
+        Some(state) => state,
+        None => changing.whole(salt, lock, &mut rng, ctl)?,
+    };
+    state.write(plan, &before.offer)?;
+    remove_others(plan, &state.epoch)?;
+    let sealed = service.private == Private::Client || secret::is_sealed(&plan.secret)?;
+    let changed = state.changed.unwrap_or_default();
+    let product = Product::Table(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed });
+    Ok(Prepared { offer: before.offer, offer_changed: false, rows, empty, product, sealed })
+}
+
+/// Opens a table, and finds its columns.
+fn open(plan: &ServePlan, path: &Path, values: &[String]) -> Result<Box<dyn vesica_table::Table>, Error> {
+    // Its key columns are those of the table of mine.input, too.
+    crate::prepare::table(plan)?;
+    let table = vesica_table::open(&Input { format: None, ..Input::new(path) })?;
+    drop(table.texts(&plan.keys, values, 1)?);
+    Ok(table)
+}
+
+/// A change that is being made.
+struct Changing<'a> {
+    before: &'a Before,
+    entries: Vec<Entry<'a>>,
+    filter: Filter,
+    /// The keys that there will be. Those that have a number got a body anew.
+    keys: BTreeMap<[u8; 32], Option<usize>>,
+    /// The bodies that were made for this change.
+    bodies: Vec<u8>,
+    /// The groups of keys that come, go, or get another body.
+    touched: BTreeSet<usize>,
+    changed: Changed,
+}
+
+impl<'a> Changing<'a> {
+    fn new(plan: &ServePlan, before: &'a Before, keys: Vec<[u8; 32]>) -> Result<Self, Error> {
+        let entries = before.entries(plan)?;
+        let path = plan.store.join(desk::hint_name(before.epoch.base));
+        let copy = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
+        let tries = copy.get(before.simple.sizes().hint as usize..).unwrap_or_default();
+        let filter = before.epoch.filter(&before.offer, &before.simple, tries, &entries)?;
+        let keys = keys.into_iter().map(|key| (key, None)).collect();
+        let (bodies, touched, changed) = (Vec::new(), BTreeSet::new(), Changed::default());
+        Ok(Self { before, entries, filter, keys, bodies, touched, changed })
+    }
+
+    fn add(&mut self, read: Read) {
+        for (number, key) in read.keys.into_iter().enumerate() {
+            self.touched.insert(self.filter.group(&key));
+            self.changed.rows += 1;
+            self.changed.replaced += u64::from(self.keys.insert(key, Some(number)).is_some());
+        }
+        self.bodies = read.bodies;
+    }
+
+    fn remove(&mut self, keys: &[[u8; 32]]) {
+        for key in keys {
+            match self.keys.remove(key) {
+                Some(_) => {
+                    self.touched.insert(self.filter.group(key));
+                    self.changed.removed += 1;
+                }
+                None => self.changed.absent += 1,
+            }
+        }
+    }
+
+    /// The body of a key: the one that was made for this change, or the one that it had, sealed anew.
+    fn body(&self, key: &[u8; 32], number: Option<usize>, salt: &[u8; 32], out: &mut Vec<u8>) -> Result<(), Error> {
+        let (offer, width) = (&self.before.offer, body_bytes(&self.before.offer));
+        if let Some(number) = number {
+            out.extend_from_slice(&self.bodies[number * width..][..width]);
+            return Ok(());
+        }
+        let (group, size) = (self.filter.group(key), self.filter.slots() * self.filter.width());
+        let damaged = || {
+            Error::Setup(format!(
+                "{}: a row that is not what it was; run `vesica prepare` without --append and --remove",
+                desk::table_name(self.before.epoch.number)
+            ))
+        };
+        let slots = self.before.table.get(group * size..(group + 1) * size).ok_or_else(damaged)?;
+        let body = self.filter.find(key, slots).ok_or_else(damaged)?;
+        match (offer.value_bytes, offer.retrieval.map(|retrieval| retrieval.private)) {
+            (Some(padded), Some(Private::Both)) => {
+                let old = &self.filter.groups()[group].salt;
+                let value = vesica_store::open_value(key, old, &body).ok_or_else(damaged)?;
+                vesica_store::seal_value(key, salt, &value, padded, out)?;
+            }
+            _ => out.extend_from_slice(&body),
+        }
+        Ok(())
+    }
+
+    /// The next epoch, which clients reach by a patch; none if they are better off with everything anew.
+    fn patched(&self, salt: [u8; 32], lock: Option<&[u8; 32]>, rng: &mut SessionRng) -> Result<Option<State>, Error> {
+        let mut members: HashMap<usize, Vec<(&[u8; 32], Option<usize>)>> = HashMap::new();
+        for (key, number) in &self.keys {
+            let group = self.filter.group(key);
+            if self.touched.contains(&group) {
+                members.entry(group).or_default().push((key, *number));
+            }
+        }
+        let full = members.values().any(|members| members.len() > self.filter.capacity());
+        // Where more than half of the groups change, the next change would make the log longer than the hint.
+        if full || self.keys.is_empty() || 2 * self.touched.len() > self.filter.groups().len().max(2) {
+            return Ok(None);
+        }
+        let (mut filter, mut table) = (self.filter.clone(), self.before.table.clone());
+        let (size, width) = (filter.slots() * filter.width(), filter.width());
+        let mut drawn = Vec::new();
+        for &group in &self.touched {
+            let members = members.remove(&group).unwrap_or_default();
+            let (mut keys, mut bodies) = (Vec::with_capacity(members.len()), Vec::new());
+            for (key, number) in members {
+                self.body(key, number, &salt, &mut bodies)?;
+                keys.push(key);
+            }
+            filter.fill(group, salt, &keys, &bodies, rng, &mut table[group * size..][..size])?;
+            drawn.push((group as u32, filter.groups()[group].tries));
+        }
+        let slots = self.touched.iter().flat_map(|&group| (group * filter.slots()..).take(filter.slots()));
+        let changes: Vec<(u64, &[u8])> = slots.map(|slot| (slot as u64, &table[slot * width..][..width])).collect();
+        let mut store = self.before.store(&self.entries)?;
+        // A row of the hint that is rounded badly takes another matrix.
+        let Ok(patch) = self.before.simple.change(&mut store, &changes) else { return Ok(None) };
+        let entry = Entry { salt, drawn, patch: &patch };
+        let Some((epoch, log)) = self.before.followed(self.keys.len() as u64, &entry) else { return Ok(None) };
+        let keys: Vec<[u8; 32]> = self.keys.keys().copied().collect();
+        let changed = Changed { patch: Some(epoch.log - self.before.epoch.log), ..self.changed };
+        let keys = Some(lock_keys(lock, &keys, rng)?);
+        Ok(Some(State { epoch, table, copy: None, log, keys, changed: Some(changed) }))
+    }
+
+    /// The next epoch, of which clients copy everything anew. What opened a row opens it on.
+    fn whole(
+        &self,
+        sealed: [u8; 32],
+        lock: Option<&[u8; 32]>,
+        rng: &mut SessionRng,
+        ctl: &Control,
+    ) -> Result<State, Error> {
+        let Epoch { number, expected, preset, .. } = self.before.epoch;
+        let (mut keys, mut bodies) = (Vec::with_capacity(self.keys.len()), Vec::new());
+        for (key, made) in &self.keys {
+            self.body(key, *made, &sealed, &mut bodies)?;
+            keys.push(*key);
+        }
+        let salt = self.before.epoch.salt();
+        let whole = Whole { offer: &self.before.offer, number: number + 1, salt, sealed, expected, preset };
+        let state = whole.state(&keys, &bodies, lock, rng, ctl)?;
+        Ok(State { changed: Some(self.changed), ..state })
+    }
+}

@@ -56,7 +56,7 @@ pub struct Meeting {
 /// How far the parties are.
 enum Stage {
     Apart,
-    Met(Met),
+    Met(Box<Met>),
     Sized(Box<Agreed>),
 }
 
@@ -141,7 +141,7 @@ impl Meeting {
         let (control, met) = meet().inspect_err(|error| peers.leave(error))?;
         let (salt, units) = (met.start.salt, met.start.sizes.units);
         let start = Start::new(self.spec.clone(), self.plan.clone(), salt, units, met.lanes, self.secret.clone());
-        (self.link, self.stage) = (Some((peers, control)), Stage::Met(met));
+        (self.link, self.stage) = (Some((peers, control)), Stage::Met(Box::new(met)));
         Ok(start)
     }
 
@@ -156,7 +156,7 @@ impl Meeting {
         let place = self.plan.me.place();
         let Self { plan, ledger, .. } = self;
         let agreed = told(&mut self.link, |_, control| {
-            let agreed = agree::size(plan, met, keys, ledger, control)?;
+            let agreed = agree::size(plan, *met, keys, ledger, control)?;
             let capacity = agreed.sizes.capacity(place);
             match largest {
                 (unit, most) if most > capacity => Err(Error::Overflow { unit: UnitId(unit), capacity }.into()),

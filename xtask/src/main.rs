@@ -20,6 +20,7 @@ cargo xtask CHORE
   headers        the headers of the protocol files
   claims         the tables of SECURITY.md: every claim names tests, and they are there
   journey        the map, the journey and the glossary: the files and functions that they name are there
+  bench          the pages of benchmarks: as their kept results draw them; and the tests of what runs and draws them
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
   fuzz [TARGET] [SECONDS]
                  fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["headers"] => headers::check(&root()),
         ["claims"] => claims::check(&root()),
         ["journey"] => journey::check(&root()),
+        ["bench"] => bench(),
         ["gen"] => reference::generate(&root(), false),
         ["fuzz", which @ ..] => fuzz::run(which),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
@@ -65,9 +67,16 @@ fn ci(long: bool) -> Chore {
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
     test(long)?;
+    bench()?;
     // A wheel of what was just built, tested in virtual environments of its own.
     run("python3", &["python/build.py", "--test"], &[])?;
     if long { fuzz::run(&[]) } else { Ok(()) }
+}
+
+/// Needs Python 3.11 or later, and the command that `cargo test` has built.
+fn bench() -> Chore {
+    run("cargo", &["build", "--quiet", "--package", "vesica-cli"], &[])?;
+    run("python3", &["-m", "unittest", "--quiet", "bench.tests"], &[])
 }
 
 /// The whole suite on the best instruction set, then what depends on the set on each of the others.

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use vesica_spec::{CurveName, Mode, ProtocolName, Security};
 
 /// Which rows do we have in common? Finds out without showing the other rows to anyone.
 #[derive(Parser, Debug)]
@@ -469,6 +470,8 @@ pub enum Log {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  vesica bench psi --protocol rr22 --rows 1e6
+  vesica bench psi --protocol ecdh --curve fourq --rows 1e6,1e4 --bytes 32
   vesica bench pir --protocol simple-pir --rows 1e6 --bytes 256
   vesica bench pir --protocol piano --rows 1048576 --bytes 8")]
 pub struct Bench {
@@ -479,8 +482,42 @@ pub struct Bench {
 /// What is measured.
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchOf {
+    /// Intersection: a line of JSON, with time, bytes and memory, and whether the result is right
+    Psi(BenchPsi),
     /// Retrieval: a line of JSON, with bytes and times of a query
     Pir(BenchPir),
+}
+
+/// An intersection of made-up keys, which alice learns.
+///
+/// Time, CPU and memory are those of both parties together. Keys are in memory and there is no TLS: `vesica gen` and `vesica run`
+/// measure a job as it is in earnest.
+#[derive(Args, Debug)]
+pub struct BenchPsi {
+    /// The protocol
+    #[arg(long, value_name = "P", value_parser = named(ProtocolName::ALL, ProtocolName::name))]
+    pub protocol: ProtocolName,
+    /// Rows of alice's table and of bob's; one number for two tables of that many
+    #[arg(long, value_name = "N[,M]", value_parser = rows_of_two)]
+    pub rows: RowsOfTables,
+    /// Bytes of a key, 1 to 1024; the published benchmarks have 18
+    #[arg(long, value_name = "W", default_value = "18", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub bytes: u32,
+    /// Keys that both tables hold; half of the smaller table by default
+    #[arg(long, value_name = "K", value_parser = number)]
+    pub overlap: Option<u64>,
+    /// The curve, for protocols that have one
+    #[arg(long, value_name = "C", default_value = "curve25519", value_parser = named(CurveName::ALL, CurveName::name))]
+    pub curve: CurveName,
+    /// What `rr22` saves
+    #[arg(long, value_name = "M", default_value = "fast", value_parser = named(&[Mode::Fast, Mode::LowComm], Mode::name))]
+    pub mode: Mode,
+    /// Against whom the protocol protects
+    #[arg(long, value_name = "S", default_value = "semi-honest", value_parser = named(&[Security::SemiHonest, Security::Malicious], Security::name))]
+    pub security: Security,
+    /// Both parties learn the result
+    #[arg(long)]
+    pub both: bool,
 }
 
 /// Retrieval of random records.
@@ -643,6 +680,18 @@ fn rows_of_tables(text: &str) -> Result<RowsOfTables, String> {
     }
 }
 
+impl RowsOfTables {
+    /// Those of the first two tables.
+    pub fn both(&self) -> [u64; 2] {
+        [0, 1].map(|table| self.0.get(table).copied().unwrap_or_default())
+    }
+}
+
+fn rows_of_two(text: &str) -> Result<RowsOfTables, String> {
+    let rows = rows_of_tables(text)?;
+    if rows.0.len() == 2 { Ok(rows) } else { Err("two tables, and no more".to_owned()) }
+}
+
 /// The demo compares the outputs in memory, so it has a limit that runs have not.
 fn rows_of_demo(text: &str) -> Result<u64, String> {
     match number(text)? {
@@ -663,6 +712,18 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
+/// A parser of the names of `all`, that lists them in help and errors.
+fn named<T>(all: &'static [T], name: fn(T) -> &'static str) -> impl clap::builder::TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    let names = PossibleValuesParser::new(all.iter().map(|&one| name(one)));
+    names.try_map(move |text| {
+        all.iter().copied().find(|&one| name(one) == text).ok_or_else(|| format!("{text:?} is not in the list"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -679,6 +740,8 @@ mod tests {
         let tables = |text| rows_of_tables(text).map(|rows| rows.0);
         assert_eq!(["9", "9,1e3", "1,2,3"].map(tables), [Ok(vec![9, 9]), Ok(vec![9, 1000]), Ok(vec![1, 2, 3])]);
         assert!(tables("1,2,3,4").is_err() && tables("1,").is_err());
+        assert_eq!(rows_of_two("1e3,7").map(|rows| rows.both()), Ok([1000, 7]));
+        assert!(rows_of_two("1,2,3").is_err());
         for text in ["", "-1", "1.5", "1e", "e5", "1e20", "x"] {
             assert!(number(text).is_err(), "{text}");
         }

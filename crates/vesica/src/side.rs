@@ -8,7 +8,7 @@ use arrow_schema::SchemaRef;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vesica_spec::{Input, Mine, Order, Output, Plan, Spec, Tls};
+use vesica_spec::{Budget, Input, Mine, Order, Output, Plan, Spec, Tls};
 use vesica_table::{Memory, Rows, Table, spool};
 
 /// What messages call a table that stands in no file.
@@ -77,6 +77,13 @@ impl Side {
     /// Spills to this folder, and not to the system's temporary one.
     pub fn scratch(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spec.mine.scratch = Some(folder.into());
+        self
+    }
+
+    /// Adds up in this file what noisy runs tell, of all jobs that name it, and refuses a run that would bring it above `epsilon`.
+    /// Without it no job with `dp` runs.
+    pub fn budget(mut self, path: impl Into<PathBuf>, epsilon: f64) -> Self {
+        self.spec.mine.budget = Some(Budget { path: path.into(), epsilon });
         self
     }
 

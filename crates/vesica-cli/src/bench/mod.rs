@@ -1,13 +1,21 @@
 //! `vesica bench`: what a protocol costs on this machine, as a line of JSON.
 
+mod psi;
+
 use crate::failure::{Failure, Outcome};
-use crate::flags::{Bench, BenchOf};
+use crate::flags::{Bench, BenchOf, BenchPir};
 use crate::{output, progress};
 use vesica_service::BenchChoice;
 use vesica_spec::service::{By, Preset, ServiceProtocol};
 
 pub fn run(args: Bench) -> Outcome {
-    let BenchOf::Pir(args) = args.what;
+    match args.what {
+        BenchOf::Psi(args) => print(&psi::measure(args)?),
+        BenchOf::Pir(args) => print(&pir(args)?),
+    }
+}
+
+fn pir(args: BenchPir) -> Result<impl serde::Serialize, Failure> {
     let all = [
         ServiceProtocol::SimplePir,
         ServiceProtocol::Piano,
@@ -22,8 +30,10 @@ pub fn run(args: Bench) -> Outcome {
     let preset = if args.preset == "seed" { Preset::Seed } else { Preset::Fast };
     let by = if args.by == "key" { By::Key } else { By::Index };
     let choice = BenchChoice { expected: args.queries, preset, by };
-    let cell = vesica_service::bench_pir(protocol, args.rows, args.bytes, choice, screen.control())?;
-    drop(screen);
-    let line = serde_json::to_string(&cell).expect("plain data");
+    Ok(vesica_service::bench_pir(protocol, args.rows, args.bytes, choice, screen.control())?)
+}
+
+fn print(cell: &impl serde::Serialize) -> Outcome {
+    let line = serde_json::to_string(cell).expect("plain data");
     output::result(&format!("{line}\n"))
 }

@@ -145,12 +145,19 @@ def make(name: str | None, parties: list[str], ways: tuple[str, ...] = ("namespa
     return Relay(parties, mbit, delay)
 
 
+# Ports that were handed out: whoever got one may not listen yet.
+GIVEN: set[int] = set()
+
+
 def free_port() -> int:
-    """A port below the range that the system gives to callers."""
+    """A port below the range that the system gives to callers, another one each time."""
     for port in range(20000 + os.getpid() % 5000, 32000):
+        if port in GIVEN:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
+                GIVEN.add(port)
                 return port
             except OSError:
                 continue

@@ -1,7 +1,7 @@
 """Runs cells: makes tables, runs both parties on this machine, compares the result with what must come out, keeps it.
 
-A cell whose job has a kept result of the same version on the same machine is not run again, unless `--again` is given: so a run
-that was interrupted goes on where it stopped.
+A cell whose job has a kept result of the same version on the same machine is not run again, unless other work disturbed it or
+`--again` is given: so a run that was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ class Runner:
         self.data.mkdir(parents=True, exist_ok=True)
 
     def done(self, job: jobs.Job) -> bool:
-        """Whether the job has a kept result of this version."""
+        """Whether the job has a kept result of this version, on a machine that did nothing else."""
         file = results.path(job, self.machine, self.folder)
-        return file.exists() and json.loads(file.read_text(encoding="utf-8"))["version"] == self.version
+        if not file.exists():
+            return False
+        kept = results.Result(json.loads(file.read_text(encoding="utf-8")), file.name)
+        return kept.data["version"] == self.version and not kept.busy
 
     def run(self, job: jobs.Job) -> None:
         """Runs a job as often as asked for and keeps the result."""
@@ -74,9 +77,13 @@ class Runner:
         }
         print(f"  kept {results.keep(job, self.machine, data, self.folder).name}", flush=True)
 
+    def place_of(self, job: jobs.Job) -> Path:
+        """The folder for the job's tables."""
+        return self.data / f"{'x'.join(map(str, job.rows))}-{job.common}"
+
     def tables_of(self, job: jobs.Job) -> Path:
         """The folder with the job's tables; made if need be."""
-        folder = self.data / f"{'x'.join(map(str, job.rows))}-{job.common}"
+        folder = self.place_of(job)
         if not (folder / "made").exists():
             shutil.rmtree(folder, ignore_errors=True)
             rows = ",".join(map(str, job.rows))
@@ -87,7 +94,7 @@ class Runner:
     def forget(self, job: jobs.Job) -> None:
         """Removes the job's tables."""
         if not self.keep_tables and job.kind in ("job", "service", "peer"):
-            shutil.rmtree(self.tables_of(job), ignore_errors=True)
+            shutil.rmtree(self.place_of(job), ignore_errors=True)
 
     def identities(self, folder: Path, parties: list[str]) -> dict[str, str]:
         """Fingerprints of the parties, whose keys are made if need be."""
@@ -105,7 +112,7 @@ class Runner:
         with network.make(job.network, parties, self.ways) as between:
             ports: dict[str, int] = {}
             for party in parties[:-1]:
-                ports[party] = network.free_port() + len(ports)
+                ports[party] = network.free_port()
             for party in parties:
                 text = job_file(job, party, parties, prints, between, ports)
                 (folder / f"{party}.toml").write_text(text, encoding="utf-8")
@@ -242,6 +249,9 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
     mine.append(f'input = {{ path = "{party}.csv", keys = ["id"] }}')
     if party == "alice":
         mine.append('output = { path = "alice.out.csv" }')
+    if job.protocol == "dp":
+        # What noisy runs tell is added up in a file, and these tables are nobody's.
+        mine.append(f'budget = {{ path = "{party}.budget.json", epsilon = 1000.0 }}')
     # What is spilled stays beside the tables: the system's temporary folder may be memory.
     mine.append('scratch = "."')
     return "[shared]\n" + "\n".join(shared) + "\n\n[mine]\n" + "\n".join(mine) + "\n"
@@ -277,22 +287,24 @@ cache = "copy.cache"
 def together(commands: dict[str, list[str]], folder: Path) -> tuple[float, dict[str, resource.struct_rusage]]:
     """Runs commands side by side: seconds until the last has ended, and what each has used. What one prints is in NAME.log."""
     start = time.monotonic()
-    pids = {}
+    # They are held until the end: Python waits for a process that it holds no more, and what that has used would be lost.
+    running = {}
     for name, command in commands.items():
         with (folder / f"{name}.log").open("w", encoding="utf-8") as log:
-            pids[name] = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log).pid
+            running[name] = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
     used, failed = {}, []
-    with ThreadPoolExecutor(len(pids)) as pool:
-        waiting = {pool.submit(os.wait4, pid, 0): name for name, pid in pids.items()}
+    with ThreadPoolExecutor(len(running)) as pool:
+        waiting = {pool.submit(os.wait4, process.pid, 0): name for name, process in running.items()}
         try:
             for one in as_completed(waiting):
                 _, status, used[waiting[one]] = one.result()
+                running[waiting[one]].returncode = status
                 if status != 0:
                     failed.append(waiting[one])
                     wait(waiting, timeout=GRACE)
-                    kill(waiting, pids)
+                    kill(waiting, running)
         except BaseException:
-            kill(waiting, pids)
+            kill(waiting, running)
             raise
     wall = time.monotonic() - start
     if failed:
@@ -301,11 +313,11 @@ def together(commands: dict[str, list[str]], folder: Path) -> tuple[float, dict[
     return wall, used
 
 
-def kill(waiting: dict, pids: dict[str, int]) -> None:
+def kill(waiting: dict, running: dict[str, subprocess.Popen]) -> None:
     """Ends those that still run."""
     for one, name in waiting.items():
         if not one.done():
-            os.kill(pids[name], signal.SIGKILL)
+            os.kill(running[name].pid, signal.SIGKILL)
 
 
 def listening(log: Path, process: subprocess.Popen, patience: float = 120.0) -> None:

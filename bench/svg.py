@@ -114,9 +114,17 @@ def apart(ends: list, gap: float = 17) -> list:
     return [(point, name, colour, at) for (point, name, colour), at in zip(ordered, heights)]
 
 
-def bars(title: str, unit: str, rows: list[tuple[str, dict[str, float]]], note: str = "", marks: dict[str, float] = {}, mark: str = "") -> str:
-    """Stacked horizontal bars. Parts have the same colour in every row and are named above. A row in `marks` has a black tick there,
-    and `mark` says what it is."""
+def bars(
+    title: str,
+    unit: str,
+    rows: list[tuple[str, dict[str, float]]],
+    note: str = "",
+    marks: dict[str, float] | None = None,
+    mark: str = "",
+) -> str:
+    """Stacked horizontal bars. Parts have the same colour in every row and are named above. A row in `marks` has a tick there, and
+    `mark` says what the tick is."""
+    marks = marks or {}
     kinds = list(dict.fromkeys(kind for _, parts in rows for kind in parts))
     colour = {kind: COLOURS[place % len(COLOURS)] for place, kind in enumerate(kinds)}
     left, high, top = 190, 30, 92

@@ -174,6 +174,9 @@ class Drawing(unittest.TestCase):
         for name, text in {**plots.all_of_them(kept), **plots.all_of_them([])}.items():
             xml.fromstring(text)
             self.assertNotIn("nan", text, name)
+        for one in kept:
+            one.runs[0]["others_cores"] = 1.0
+        self.assertIn("Not measured yet", plots.all_of_them(kept)["time.svg"], "what was disturbed is not drawn")
         ends = [((0.0, 200.0 + i % 3), f"line {i}", "") for i in range(12)]
         heights = sorted(at for *_, at in svg.apart(ends))
         self.assertGreaterEqual(min(b - a for a, b in zip(heights, heights[1:])), 16.9)

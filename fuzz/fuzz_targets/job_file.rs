@@ -1,7 +1,7 @@
-//! Job files, as TOML and as JSON, up to the plan that they mean.
+//! Job files, as TOML and as JSON, up to the plan that they mean; and invitations to jobs.
 #![no_main]
 
-use vesica_spec::{parse, parse_json, plan};
+use vesica_spec::{Invitation, parse, parse_json, plan};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     for spec in [parse(text), parse_json(text)].into_iter().flatten() {
@@ -9,5 +9,8 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
             // What is written again means the same.
             assert_eq!(parse(&spec.text()).as_ref(), Ok(&spec));
         }
+    }
+    if let Ok(invitation) = Invitation::parse(text) {
+        assert!(Invitation::parse(&invitation.text()).is_ok());
     }
 });

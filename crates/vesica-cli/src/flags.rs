@@ -138,47 +138,66 @@ pub struct Cert {
 ///
 /// Makes your identity if there is none, your job file, and NAME.invite for the partner, in which nothing is secret: what is
 /// proposed, your address and your fingerprint. The partner types `vesica accept NAME.invite` and sends you a line, which you
-/// give to `vesica confirm`. Never replaces a file.
+/// paste into `vesica confirm`. Never replaces a file.
+///
+/// With --service the partner is invited to ask a service that you have prepared. Your document is not changed before you confirm.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
-  vesica invite --as alice --to bob --table customers.csv --key id --listen alice.example:5300 --protocol rr22")]
+Examples:
+  vesica invite --as alice --to bob --table customers.csv --key id --listen alice.example:5300 --protocol rr22
+  vesica invite --service server.toml --to alice --keys-a-day 100000 --listen bob.example:5400")]
 pub struct Invite {
     /// Your name in the job
-    #[arg(long = "as", value_name = "NAME")]
-    pub from: String,
-    /// The partner's name in the job
+    #[arg(long = "as", value_name = "NAME", required_unless_present = "service", conflicts_with = "service")]
+    pub from: Option<String>,
+    /// The partner's name
     #[arg(long, value_name = "NAME")]
     pub to: String,
-    #[command(flatten)]
-    pub table: OwnTable,
+    /// Your table: CSV, Parquet or Arrow
+    #[arg(long, value_name = "FILE", required_unless_present = "service", conflicts_with = "service")]
+    pub table: Option<PathBuf>,
+    /// A key column of your table; give it again for further ones
+    #[arg(long, value_name = "COLUMN", required_unless_present = "service", conflicts_with = "service")]
+    pub key: Vec<String>,
+    /// Folder for the files
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
     /// Where the partner reaches you
-    #[arg(long, value_name = "HOST:PORT")]
-    pub listen: String,
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "service")]
+    pub listen: Option<String>,
     /// The protocol
-    #[arg(long, value_name = "P", default_value = "rr22")]
+    #[arg(long, value_name = "P", default_value = "rr22", conflicts_with = "service")]
     pub protocol: String,
     /// The curve, for protocols that have one
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "C", conflicts_with = "service")]
     pub curve: Option<String>,
     /// Against whom the protocol protects: semi-honest or malicious
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", conflicts_with = "service")]
     pub security: Option<String>,
     /// Who gets the result; both, where it is not given
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "service")]
     pub learns: Vec<String>,
     /// What may be told beyond the intersection, by its name
-    #[arg(long, value_name = "REVEAL")]
+    #[arg(long, value_name = "REVEAL", conflicts_with = "service")]
     pub accept: Vec<String>,
     /// What the job is called; both names, where it is not given
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "service")]
     pub id: Option<String>,
+    /// To ask a service: the server's document, of what `vesica prepare` has made
+    #[arg(long, value_name = "FILE", requires = "keys_a_day", help_heading = SERVICE)]
+    pub service: Option<PathBuf>,
+    /// Keys that the partner may ask for a day; each is a guess at your table, if the partner is dishonest
+    #[arg(long, value_name = "N", value_parser = keys_a_day, requires = "service", help_heading = SERVICE)]
+    pub keys_a_day: Option<u64>,
 }
 
-/// Accept an invitation: your job file, and a line for whoever invites.
+const SERVICE: &str = "Service";
+
+/// Accept an invitation: your document, and a line for whoever invites.
 ///
 /// Says in plain words what you would agree to and who would learn what, makes your identity if there is none and your job
-/// file, and prints a line to send back. Six words are shown on both sides: compare them by telephone. Never replaces a file.
+/// file, or a client's document for a service, and prints a line to send back. Six words are shown on both sides: compare them by
+/// telephone, at a number that you had before. Never replaces a file.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  vesica accept bob.invite --table clients.parquet --key client_id")]
 pub struct Accept {
@@ -189,18 +208,32 @@ pub struct Accept {
     pub table: OwnTable,
 }
 
-/// Confirm a partner's reply: whom to trust goes into your job file.
+/// Confirm a partner's reply: whom to trust goes into your document.
 ///
-/// Shows the six words that the partner was shown. Compare them by telephone: if one differs, somebody stands between you.
+/// Asks for the line that the partner sent: paste it there, and not behind the command, where what a stranger wrote could be another
+/// command. Shows the six words that the partner was shown. Compare them by telephone, at a number that you had before and not at one that came
+/// with the reply: if one differs, somebody stands between you.
+///
+/// A service lets the partner in at once, so with --service nothing is written before you say --compared.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  vesica confirm bob/sha256:12ab…")]
+#[command(after_help = "\
+Examples:
+  vesica confirm
+  vesica confirm --service server.toml
+  vesica confirm --service server.toml --compared")]
 pub struct Confirm {
-    /// The line that the partner sent
+    /// The line that the partner sent; asked for, where it is not given
     #[arg(value_name = "LINE")]
-    pub line: String,
+    pub line: Option<String>,
     /// Folder with the invitation and the job
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+    /// The server's document, where the invitation was to a service
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    pub service: Option<PathBuf>,
+    /// The six words were compared, and are the same: let the partner in
+    #[arg(long, requires = "service", help_heading = SERVICE)]
+    pub compared: bool,
 }
 
 /// Your table, and where the files go.
@@ -659,6 +692,12 @@ fn number(text: &str) -> Result<u64, String> {
             .and_then(|(digits, power)| digits.checked_mul(power)),
     };
     parsed.ok_or_else(|| "not a count; write 1000000, 1_000_000 or 1e6".to_owned())
+}
+
+/// Keys that a client may ask for a day.
+fn keys_a_day(text: &str) -> Result<u64, String> {
+    let most = vesica_spec::Terms::MOST_KEYS;
+    Some(number(text)?).filter(|keys| (1..=most).contains(keys)).ok_or_else(|| "give 1 to 2^48".to_owned())
 }
 
 /// A rate, which is more than nothing.

@@ -223,7 +223,7 @@ fn result(format: ReportFormat, text: String, rows: u64) -> Outcome {
 }
 
 /// The plan of a server's document.
-fn server(path: &Path) -> Result<ServePlan, Failure> {
+pub fn server(path: &Path) -> Result<ServePlan, Failure> {
     Ok(read_server(path)?)
 }
 

@@ -69,6 +69,8 @@ fn two_people_find_their_common_rows_in_four_commands() {
     two.send();
     let accepted = two.accept().good();
     assert!(accepted.stderr.contains("alice and bob: which of their own keys"), "{}", accepted.stderr);
+    assert!(accepted.stderr.contains("protocol = \"ecdh\""), "what is proposed is shown: {}", accepted.stderr);
+    assert!(read(&two.of("bob").join("bob.toml")).contains(words(&accepted.stderr)), "the words are kept");
     let line = accepted.stdout.trim();
     assert_eq!(line.lines().count(), 1, "the line stands alone: {line}");
     let confirmed = two.confirm(line).good();
@@ -122,6 +124,11 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     two.invite(&["--protocol", "hash"]).bad(2, &["shared.accept", "guessable_keys"]);
     two.invite(&["--learns", "carol"]).bad(2, &["shared.learns", "carol"]);
     two.invite(&["--key", "nothing"]).bad(2, &["nothing"]);
+    for name in [".bob", "-bob"] {
+        let to = format!("--to={name}");
+        let args = ["invite", "--as", "alice", &to, "--table", "table.csv", "--key", "id", "--listen", "127.0.0.1:1"];
+        two.start("alice", &args).wait(LONG).bad(2, &[name, "is not a name"]);
+    }
     assert_eq!(names(&two.of("alice")), ["table.csv"], "what failed left nothing");
     two.invite(&[]).good();
     let job = read(&two.of("alice").join("alice.toml"));
@@ -133,7 +140,14 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     assert_eq!(names(&two.of("bob")), ["bob.invite", "table.csv"]);
     let line = two.accept().good().stdout.trim().to_owned();
     two.accept().bad(2, &["bob.toml", "is there already"]);
+    // What a run would replace is found before anything is agreed.
+    std::fs::write(two.of("bob").join("bob.matched.csv"), "precious").unwrap();
+    std::fs::rename(two.of("bob").join("bob.toml"), two.of("bob").join("old.toml")).unwrap();
+    two.accept().bad(2, &["bob.matched.csv", "is there already"]);
+    std::fs::remove_file(two.of("bob").join("bob.matched.csv")).unwrap();
+    let second = two.accept().good().stdout.trim().to_owned();
     two.confirm(&line[..line.len() - 3]).bad(2, &["paste the whole line"]);
+    two.start("alice", &["confirm"]).wait(LONG).bad(2, &["LINE", "is not a name"]);
     two.confirm("nobody/at/all/x").bad(3, &["nobody.invite"]);
     assert_eq!(read(&two.of("alice").join("alice.toml")), job, "what failed changed nothing");
     // Words are about what will run: a letter that was replaced since is not believed.
@@ -146,8 +160,169 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     assert_eq!(read(&letter), text);
     two.confirm(&line).good();
     two.confirm(&line).good();
+    // bob replied twice, with one identity: the words of the second reply are not those of the job.
+    two.confirm(&second).bad(2, &["waits for no reply of bob", "replied twice"]);
+    two.start("alice", &["confirm", &line, "--service", "alice.toml"]).wait(LONG).bad(2, &["service"]);
     // The identity that was made first is taken again for another partner.
     let listen = format!("127.0.0.1:{}", two.port);
     let again = ["invite", "--as", "alice", "--to", "dave", "--table", "table.csv", "--key", "id", "--listen", &listen];
     two.start("alice", &again).wait(LONG).bad(2, &["alice.toml", "--out"]);
+}
+
+/// A server, bob, with what he prepared, and alice with a table, each in a folder.
+struct Service {
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Service {
+    /// A service with these lines in its document.
+    fn new(lines: &str) -> Self {
+        let service = Self { dir: tempfile::tempdir().unwrap(), port: port() };
+        for (name, table) in [("alice", "id,w\n3,x\n40,y\n1,z\n"), ("bob", "id,score\n1,10\n2,20\n3,30\n4,40\n")] {
+            std::fs::create_dir(service.of(name)).unwrap();
+            std::fs::write(service.of(name).join("table.csv"), table).unwrap();
+        }
+        service.start("bob", &["cert", "bob"]).wait(LONG).good();
+        let document = format!(
+            "[service]\nid = \"list\"\nvalues = [\"score\"]\n{lines}\n\n[mine]\nname = \"bob\"\nlisten = \"0.0.0.0:{}\"\n\
+             tls = {{ identity = \"bob.pem\" }} # ours\ninput = {{ path = \"table.csv\", keys = [\"id\"] }}\n\
+             store = \"list.store\"\n",
+            service.port
+        );
+        std::fs::write(service.of("bob").join("server.toml"), document).unwrap();
+        service
+    }
+
+    fn of(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn start(&self, name: &str, args: &[&str]) -> Running {
+        Running::start(vesica().args(args).current_dir(self.of(name)))
+    }
+
+    fn invite(&self, more: &[&str]) -> two::Ended {
+        let listen = format!("127.0.0.1:{}", self.port);
+        let usual =
+            ["invite", "--service", "server.toml", "--to", "alice", "--keys-a-day", "1000", "--listen", &listen];
+        self.start("bob", &[&usual, more].concat()).wait(LONG)
+    }
+
+    fn accept(&self) -> two::Ended {
+        self.start("alice", &["accept", "alice.invite", "--table", "table.csv", "--key", "id"]).wait(LONG)
+    }
+
+    fn confirm(&self, line: &str, more: &[&str]) -> two::Ended {
+        self.start("bob", &[&["confirm", line, "--service", "server.toml"], more].concat()).wait(LONG)
+    }
+
+    fn server(&self) -> String {
+        read(&self.of("bob").join("server.toml"))
+    }
+}
+
+#[test]
+fn a_client_who_was_invited_asks_a_service() {
+    for lines in [
+        "protocol = \"ecdh-oprf\"",
+        "protocol = \"simple-pir\"",
+        "protocol = \"piano\"\nprivate = \"client\"\naccept = [\"all_rows\"]",
+    ] {
+        let service = Service::new(lines);
+        service.invite(&[]).bad(2, &["nothing is prepared", "vesica prepare"]);
+        service.start("bob", &["prepare", "server.toml", "--quiet"]).wait(LONG).good();
+        let before = service.server();
+        service.invite(&[]).good();
+        let letter = read(&service.of("bob").join("alice.invite"));
+        for own in ["PRIVATE", "table.csv", "list.store", "bob.pem", "[mine]"] {
+            assert!(!letter.contains(own), "{own} is in the letter: {letter}");
+        }
+        std::fs::copy(service.of("bob").join("alice.invite"), service.of("alice").join("alice.invite")).unwrap();
+        let accepted = service.accept().good();
+        for told in ["ask the service list, for 1,000 keys a day", "score", "If you run this, this is who learns what"]
+        {
+            assert!(accepted.stderr.contains(told), "{told} is not in {}", accepted.stderr);
+        }
+        let all_rows = accepted.stderr.contains("whatever of bob's table it wants");
+        assert_eq!(all_rows, lines.contains("client"), "{}", accepted.stderr);
+        let line = accepted.stdout.trim();
+
+        // A server that runs lets in whoever stands in its document, so nothing stands there before the words were compared.
+        let server = service.start("bob", &["serve", "server.toml", "--log", "text"]);
+        server.until("serving");
+        let shown = service.confirm(line, &[]).good();
+        assert_eq!(words(&shown.stderr), words(&accepted.stderr));
+        assert_eq!(service.server(), before);
+        service.confirm(line, &["--compared"]).good();
+        assert!(service.server().contains("# ours") && service.server().contains("keys_a_day = 1000"));
+        service.confirm(line, &["--compared"]).good();
+        service.invite(&["--out", ".."]).bad(2, &["alice is there already"]);
+        server.until("the list of clients has 1 names now");
+        service.start("alice", &["ask", "alice.toml", "--quiet"]).wait(LONG).good();
+        assert_eq!(read(&service.of("alice").join("alice.found.csv")), "id,w,score\n3,x,30\n1,z,10\n");
+    }
+}
+
+#[test]
+fn one_who_stands_between_a_service_and_its_client_is_heard_in_the_words() {
+    let (service, hers) = (Service::new("protocol = \"ecdh-oprf\""), Service::new("protocol = \"ecdh-oprf\""));
+    for one in [&service, &hers] {
+        one.start("bob", &["prepare", "server.toml", "--quiet"]).wait(LONG).good();
+        one.invite(&[]).good();
+    }
+    let before = service.server();
+    // mallory passes on an invitation to a service of her own, under bob's name.
+    std::fs::copy(hers.of("bob").join("alice.invite"), service.of("alice").join("alice.invite")).unwrap();
+    let accepted = service.accept().good();
+    service.confirm(accepted.stdout.trim(), &[]).bad(2, &["answers another invitation"]);
+    // And answers bob's in alice's name.
+    std::fs::copy(service.of("bob").join("alice.invite"), hers.of("alice").join("alice.invite")).unwrap();
+    let forged = hers.accept().good();
+    let shown = service.confirm(forged.stdout.trim(), &[]).good();
+    assert_ne!(words(&shown.stderr), words(&accepted.stderr), "the telephone call finds it");
+    assert_eq!(service.server(), before, "and nobody is let in before it");
+    // A service that was prepared anew since is not the one of the letter.
+    service.start("bob", &["prepare", "server.toml", "--rotate", "--quiet"]).wait(LONG).good();
+    service.confirm(forged.stdout.trim(), &["--compared"]).bad(2, &["as it is prepared now"]);
+    assert_eq!(service.server(), before);
+    service.start("bob", &["confirm", forged.stdout.trim()]).wait(LONG).bad(2, &["--service FILE"]);
+}
+
+/// The first commands that the README shows, as the two people type them who stand in front of `$`.
+#[test]
+fn the_commands_of_the_readme_lead_to_a_match() {
+    let page = include_str!("../../../README.md");
+    let (_, page) = page.split_once("## A first match with a partner").expect("the README begins with it");
+    let (_, block) = page.split_once("```sh\n").expect("commands");
+    let (block, _) = block.split_once("```").expect("their end");
+    let two = Two::new();
+    std::fs::write(two.of("alice").join("customers.csv"), "email\nann@a.example\neva@e.example\n").unwrap();
+    std::fs::write(two.of("bob").join("clients.csv"), "mail,since\neva@e.example,1999\nlou@l.example,2001\n").unwrap();
+    let address = format!("127.0.0.1:{}", two.port);
+    let (pasted, mut running) = (two.dir.path().join("pasted"), Vec::new());
+    std::fs::write(&pasted, "").unwrap();
+    for typed in block.lines().filter(|typed| !typed.starts_with('#')) {
+        let (who, command) = typed.split_once('$').expect("who types it");
+        let args = command.trim().strip_prefix("vesica ").expect("a command of vesica");
+        let args = args.replace("alice.example:5300", &address);
+        let args: Vec<&str> = args.split(' ').collect();
+        // What is on standard input is what somebody pastes.
+        let mut command = vesica();
+        command.args(&args).current_dir(two.of(who)).stdin(std::fs::File::open(&pasted).unwrap());
+        let started = Running::start(&mut command);
+        match args[0] {
+            "invite" => {
+                started.wait(LONG).good();
+                two.send();
+            }
+            "accept" => std::fs::write(&pasted, started.wait(LONG).good().stdout).unwrap(),
+            "confirm" => _ = started.wait(LONG).good(),
+            _ => running.push(started),
+        }
+    }
+    assert_eq!(running.len(), 2, "both run");
+    running.into_iter().for_each(|one| _ = one.wait(LONG).good());
+    assert_eq!(read(&two.of("alice").join("alice.matched.csv")), "email\neva@e.example\n");
+    assert_eq!(read(&two.of("bob").join("bob.matched.csv")), "mail,since\neva@e.example,1999\n");
 }

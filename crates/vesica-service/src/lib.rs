@@ -14,6 +14,7 @@ mod error;
 mod fetch;
 #[doc(hidden)]
 pub mod fuzzing;
+mod invite;
 mod link;
 mod look;
 mod messages;
@@ -30,6 +31,7 @@ mod values;
 pub use ask::{ask, files};
 pub use error::Error;
 pub use fetch::{Brought, fetch};
+pub use invite::{has_keys, offered, would_learn};
 pub use look::{check_client, check_server, plan_client, plan_server};
 pub use offer::{Offer, spelled};
 pub use prepare::{Change, Prepared, Product, prepare};

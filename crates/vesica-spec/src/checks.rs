@@ -21,11 +21,11 @@ pub fn table_format(format: Format) -> vesica_table::Format {
 /// With what a name may be.
 pub fn check_name(field: &str, name: &str) -> Result<(), SpecError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
-        return Err(SpecError::field(
-            field,
-            format!("{name:?} is not a name: use 1 to 64 letters, digits, '.', '-' and '_'"),
-        ));
+    // A name becomes the name of files and a word of commands: it neither hides a file nor looks like a flag.
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) || name.starts_with(['.', '-']) {
+        let why = "use 1 to 64 letters, digits, '.', '-' and '_', with neither '.' nor '-' in front";
+        let begins: String = name.chars().take(80).collect();
+        return Err(SpecError::field(field, format!("{begins:?} is not a name: {why}")));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ mod words;
 pub use accept::{Accept, All, Extra};
 pub use checks::check_name;
 pub use error::SpecError;
-pub use invitation::{Head, Invitation, OwnTable, Reply};
+pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms};
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};

@@ -1,0 +1,123 @@
+//! An invitation to match two tables.
+
+use super::{Meant, Own, compare, new_files, number, rewrite, write_new};
+use crate::failure::{Failure, Outcome};
+use crate::flags::{Invite, OwnTable};
+use crate::output;
+use std::path::{Path, PathBuf};
+use vesica_job::JobError;
+use vesica_job::identity::Identity;
+use vesica_spec::{Head, Invitation, Plan, Proposal, Reply, Shared, SpecError};
+
+/// alice proposes: her identity if there is none, her job, and a file for bob.
+pub fn invite(args: &Invite) -> Outcome {
+    let (Some(from), Some(table), Some(address)) = (&args.from, &args.table, &args.listen) else {
+        return Err(Failure::usage("give --as, --table and --listen, or --service"));
+    };
+    let table = OwnTable { table: table.clone(), key: args.key.clone(), out: args.out.clone() };
+    let to = &args.to;
+    let listen = listening(address)?;
+    let identity = Own::of(from, &args.out)?;
+    let invitation = Invitation {
+        head: Head {
+            from: from.clone(),
+            to: to.clone(),
+            address: address.clone(),
+            fingerprint: identity.fingerprint.to_string(),
+            number: number()?,
+        },
+        proposal: Proposal::Match(shared(from, args)?),
+    };
+    // What the other side could not accept is not proposed, nor what could not be confirmed.
+    let invitation = Invitation::parse(&invitation.text())?;
+    let job = table.document(|table| invitation.inviting_job(&listen, table))?;
+    let someone = Reply { fingerprint: identity.fingerprint, number: invitation.head.number.clone() };
+    let meant = Meant::of(&invitation, &invitation.confirmed(&job, &someone)?, &args.out)?;
+
+    let (job_file, letter) = (args.out.join(format!("{from}.toml")), args.out.join(format!("{to}.invite")));
+    let makes = meant.makes.iter().chain([&job_file, &letter]);
+    new_files(&makes.map(PathBuf::as_path).collect::<Vec<_>>())?;
+    identity.write(&args.out)?;
+    write_new(&job_file, &job)?;
+    write_new(&letter, &invitation.text())?;
+    output::result(&format!(
+        "{letter}: send it to {to}; nothing in it is secret.\n\
+         {job_file}: your side of the match. It waits for {to}'s reply.\n\n\
+         {to} types:  vesica accept {to}.invite --table FILE --key COLUMN\n\
+         and sends you a line. Then you type:  vesica confirm\nand paste the line.\n",
+        letter = letter.display(),
+        job_file = job_file.display(),
+    ))
+}
+
+/// alice puts bob's reply into her job.
+pub fn confirm(folder: &Path, invitation: &Invitation, reply: &Reply) -> Outcome {
+    let Head { from, to, .. } = &invitation.head;
+    let job_file = folder.join(format!("{from}.toml"));
+    let job = std::fs::read_to_string(&job_file).map_err(Failure::file("cannot read the job", &job_file))?;
+    let confirmed = invitation.confirmed(&job, reply)?;
+    ours(invitation, &job, folder)?;
+    if confirmed != job {
+        rewrite(&job_file, &confirmed)?;
+    }
+    output::tell(&compare(to, &invitation.words(reply)));
+    output::result(&format!("{} trusts {to} now. On both machines: vesica run FILE.toml\n", job_file.display()))
+}
+
+/// The files that running a job makes.
+pub fn makes(plan: &Plan) -> Vec<PathBuf> {
+    let output = plan.output.as_ref().map(|output| output.path.clone());
+    [output, plan.report.clone()].into_iter().flatten().collect()
+}
+
+/// Fails if the words would be about something else than what will run: a letter that was replaced since, or another identity.
+fn ours(invitation: &Invitation, job: &str, folder: &Path) -> Outcome {
+    let mut spec = vesica_spec::parse(job)?;
+    spec.mine.anchor(folder);
+    let head = &invitation.head;
+    let identity =
+        spec.mine.tls.as_ref().map(|tls| Identity::load(&tls.identity)).transpose().map_err(JobError::from)?;
+    let is_mine = identity.is_some_and(|identity| identity.fingerprint().to_string() == head.fingerprint);
+    if Proposal::Match(spec.shared) == invitation.proposal && spec.mine.name == head.from && is_mine {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}.invite is not the invitation that {}.toml and its identity were made with; invite {} anew, in another folder",
+        head.to, head.from, head.to
+    )))
+}
+
+/// What both would agree on.
+fn shared(from: &str, args: &Invite) -> Result<Shared, SpecError> {
+    let parties = [from.to_owned(), args.to.clone()];
+    let learns = if args.learns.is_empty() { parties.to_vec() } else { args.learns.clone() };
+    let id = args.id.clone().unwrap_or_else(|| format!("{from}-{}", args.to));
+    let quoted = |names: &[String]| serde_json::to_string(names).expect("names");
+    let mut text = format!(
+        "[shared]\nid = {id:?}\nparties = {}\nprotocol = {:?}\nlearns = {}\naccept = {}\n",
+        quoted(&parties),
+        args.protocol,
+        quoted(&learns),
+        quoted(&args.accept),
+    );
+    if let Some(curve) = &args.curve {
+        text += &format!("curve = {curve:?}\n");
+    }
+    if let Some(security) = &args.security {
+        text += &format!("security = {security:?}\n");
+    }
+    // The rest of a job, so that errors are those of a job's fields.
+    text += &format!("[mine]\nname = {from:?}\ninput = {{ path = \"-\", keys = [\"-\"] }}\n");
+    // The text was made here, so a place in it says nothing to whoever typed the flags.
+    let spec = vesica_spec::parse(&text).map_err(|error| SpecError { place: None, ..error })?;
+    Ok(spec.shared)
+}
+
+/// Where to listen, of an address that the other party calls: on every interface, but for this machine alone.
+fn listening(address: &str) -> Result<String, Failure> {
+    let wrong = || Failure::usage(format!("--listen {address:?} is not HOST:PORT, such as alice.example:5300"));
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty()).ok_or_else(wrong)?;
+    let local = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    Ok(if local { address.to_owned() } else { format!("0.0.0.0:{port}") })
+}

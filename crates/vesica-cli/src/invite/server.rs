@@ -1,0 +1,126 @@
+//! An invitation to ask a service that was prepared. The server's document is the operator's: it changes only when they have compared
+//! the six words, for a running server lets a client in as soon as it stands there.
+
+use super::{compare, new_files, number, rewrite, write_new};
+use crate::failure::{Failure, Outcome};
+use crate::flags::Invite;
+use crate::{output, service};
+use std::path::Path;
+use vesica_job::JobError;
+use vesica_job::identity::Fingerprint;
+use vesica_job::numbers::count;
+use vesica_service::spelled;
+use vesica_spec::service::ServePlan;
+use vesica_spec::{Head, Invitation, Proposal, Reply, SpecError, Terms};
+
+/// The server proposes: a file for the client.
+pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
+    let (plan, text) = read(document)?;
+    let (own, to) = (fingerprint(&plan)?, &args.to);
+    let invitation = Invitation {
+        head: Head {
+            from: plan.me.name().to_owned(),
+            to: to.clone(),
+            address: address(args.listen.as_deref(), plan.listen.as_deref())?,
+            fingerprint: own.to_string(),
+            number: number()?,
+        },
+        proposal: proposal(&plan, keys_a_day)?,
+    };
+    // What the client could not accept is not proposed, nor what could not be confirmed.
+    let invitation = Invitation::parse(&invitation.text())?;
+    invitation.admitted(&text, &Reply { fingerprint: own, number: invitation.head.number.clone() })?;
+
+    let letter = args.out.join(format!("{to}.invite"));
+    new_files(&[&letter])?;
+    write_new(&letter, &invitation.text())?;
+    output::result(&format!(
+        "{letter}: send it to {to}; nothing in it is secret.\n\n\
+         {to} types:  vesica accept {to}.invite --table FILE --key COLUMN\n\
+         and sends you a line. Then you type:  vesica confirm --service {document}\nand paste the line.\n",
+        letter = letter.display(),
+        document = document.display(),
+    ))
+}
+
+/// The server shows the six words, and lets the client in once they were compared.
+pub fn confirm(document: &Path, compared: bool, invitation: &Invitation, reply: &Reply) -> Outcome {
+    let (plan, text) = read(document)?;
+    let admitted = invitation.admitted(&text, reply)?;
+    ours(invitation, &plan, document)?;
+    let (to, shown) = (&invitation.head.to, document.display());
+    if !compared {
+        output::tell(&compare(to, &invitation.words(reply)));
+    }
+    if admitted == text {
+        return output::result(&format!("{shown} lets {to} in already, by this very reply.\n"));
+    }
+    if !compared {
+        return output::result(&format!(
+            "Nothing is written yet. When all six are the same:\n  vesica confirm {} --service {shown} --compared\n",
+            invitation.reply_line(reply)
+        ));
+    }
+    rewrite(document, &admitted)?;
+    let keys = match &invitation.proposal {
+        Proposal::Ask(_, terms) => terms.keys_a_day,
+        Proposal::Match(_) => 0,
+    };
+    output::result(&format!(
+        "{shown} lets {to} in now, for {} keys a day. A server that is running has heard of it within a second.\n",
+        count(keys)
+    ))
+}
+
+/// The plan of the server's document, and its text.
+fn read(document: &Path) -> Result<(ServePlan, String), Failure> {
+    let plan = service::server(document)?;
+    let text = std::fs::read_to_string(document).map_err(Failure::file("cannot read the document", document))?;
+    Ok((plan, text))
+}
+
+/// The fingerprint of the server's certificate.
+fn fingerprint(plan: &ServePlan) -> Result<Fingerprint, Failure> {
+    let Some((certificate, _)) = &plan.identity else {
+        let why = "is true, so that the six words would protect nothing; take it out";
+        return Err(SpecError::field("service.insecure", why).into());
+    };
+    Ok(Fingerprint::of_file(certificate).map_err(JobError::from)?)
+}
+
+fn proposal(plan: &ServePlan, keys_a_day: u64) -> Result<Proposal, Failure> {
+    let offer = vesica_service::offered(plan)?;
+    Ok(Proposal::Ask(plan.service.clone(), Terms { offer: spelled(&offer.hash()), keys_a_day }))
+}
+
+/// Fails if the words would be about another service than the one of the document, or about another identity.
+fn ours(invitation: &Invitation, plan: &ServePlan, document: &Path) -> Outcome {
+    let head = &invitation.head;
+    // How much may be asked stands in no document before: the words are about it, and the client's line of the document has it.
+    let Proposal::Ask(_, Terms { keys_a_day, .. }) = invitation.proposal else { return Ok(()) };
+    let same = proposal(plan, keys_a_day)? == invitation.proposal;
+    if same && plan.me.name() == head.from && fingerprint(plan)?.to_string() == head.fingerprint {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}.invite is not an invitation to the service of {} as it is prepared now, and to its identity; invite {} anew, in another folder",
+        head.to,
+        document.display(),
+        head.to
+    )))
+}
+
+/// Where clients reach the server: what was typed, or where it listens if that is an address and not every interface.
+fn address(given: Option<&str>, listen: Option<&str>) -> Result<String, Failure> {
+    let every = |address: &str| {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_unspecified())
+    };
+    match (given, listen) {
+        (Some(given), _) => Ok(given.to_owned()),
+        (None, Some(listen)) if !every(listen) => Ok(listen.to_owned()),
+        _ => {
+            Err(Failure::usage("say with --listen HOST:PORT where clients reach the server, such as bob.example:5400"))
+        }
+    }
+}

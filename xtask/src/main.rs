@@ -1,6 +1,7 @@
 //! Every chore of the repository: `cargo xtask CHORE`.
 
 mod claims;
+mod dist;
 mod fuzz;
 mod headers;
 mod journey;
@@ -22,6 +23,8 @@ cargo xtask CHORE
   journey        the map, the journey and the glossary: the files and functions that they name are there
   bench          the pages of benchmarks: as their kept results draw them; and the tests of what runs and draws them
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
+  dist [TARGET]  what is published, in target/dist: an archive with a static program, a container image, a list of parts, sums;
+                 needs `rustup target add x86_64-unknown-linux-musl` and musl-gcc
   fuzz [TARGET] [SECONDS]
                  fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
   shaped LISTEN TARGET MBIT MS
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
         ["journey"] => journey::check(&root()),
         ["bench"] => bench(),
         ["gen"] => reference::generate(&root(), false),
+        ["dist"] => dist::run(None),
+        ["dist", target] => dist::run(Some(target)),
         ["fuzz", which @ ..] => fuzz::run(which),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
@@ -70,7 +75,11 @@ fn ci(long: bool) -> Chore {
     bench()?;
     // A wheel of what was just built, tested in virtual environments of its own.
     run("python3", &["python/build.py", "--test"], &[])?;
-    if long { fuzz::run(&[]) } else { Ok(()) }
+    if !long {
+        return Ok(());
+    }
+    dist::run(None)?;
+    fuzz::run(&[])
 }
 
 /// Needs Python 3.11 or later, and the command that `cargo test` has built.

@@ -266,7 +266,8 @@ fn without_defaults<T: Serialize + DeserializeOwned>(value: &T, needed: &[&str])
     all
 }
 
-fn in_table(name: &str, value: &impl Serialize) -> String {
+/// `value` as the table `name` of a document.
+pub(crate) fn in_table(name: &str, value: &impl Serialize) -> String {
     let mut table = toml::Table::new();
     table.insert(name.to_owned(), toml::Value::try_from(value).expect("plain data"));
     toml::to_string(&table).expect("plain data")

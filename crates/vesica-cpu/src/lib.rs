@@ -16,8 +16,8 @@ pub enum Backend {
     /// Four 64-bit lanes: AVX2 with FMA, AES-NI and PCLMULQDQ. Every x86 CPU with AVX2 has the rest, except in a virtual
     /// machine that hides them.
     Avx2,
-    /// Eight 64-bit lanes: AVX-512 F, DQ, BW, VL, IFMA and VNNI, with VAES and VPCLMULQDQ: Intel's since Ice Lake, AMD's
-    /// since Zen 4.
+    /// Eight 64-bit lanes: AVX-512 F, DQ, BW, VL, IFMA, VBMI and VNNI, with VAES, VPCLMULQDQ and GFNI: Intel's since Ice
+    /// Lake, AMD's since Zen 4.
     Ifma,
 }
 
@@ -58,9 +58,11 @@ impl Backend {
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512ifma")
+                    && is_x86_feature_detected!("avx512vbmi")
                     && is_x86_feature_detected!("avx512vnni")
                     && is_x86_feature_detected!("vaes")
                     && is_x86_feature_detected!("vpclmulqdq")
+                    && is_x86_feature_detected!("gfni")
             }
             #[cfg(not(target_arch = "x86_64"))]
             Backend::Avx2 | Backend::Ifma => false,

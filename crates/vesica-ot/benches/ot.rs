@@ -5,7 +5,7 @@ use std::hint::black_box;
 use vesica_block::Block;
 use vesica_block::prg::Prg;
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
-use vesica_ot::{Security, base, code, vole};
+use vesica_ot::{Security, base, code, cot, vole};
 use vesica_params::{Level, lpn};
 use vesica_testkit::two;
 use vesica_types::UnitId;
@@ -104,15 +104,44 @@ fn silent(c: &mut Criterion) {
             let mut out = vec![[Block::ZERO; 2]; n];
             b.iter(|| {
                 let mut place = out.iter_mut();
-                code::Matrix::new(code, &SESSION, UnitId(0)).encode::<Block, 2>(&mut noisy, n, |pair| {
-                    if let Some(place) = place.next() {
-                        *place = pair;
-                    }
+                code::Matrix::new(code, &SESSION, UnitId(0)).encode::<Block, 2>(&mut noisy, n, |pairs| {
+                    place.by_ref().zip(pairs).for_each(|(place, pair)| *place = *pair);
                 });
             });
         });
     }
 }
 
-criterion_group!(benches, transfers, silent);
+fn bits(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cot");
+    group.sample_size(10);
+    group.bench_function("2^20", |b| {
+        b.iter_batched_ref(
+            || {
+                two(
+                    |lines, rng| Sender::open_odd(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap(),
+                    |lines, rng| Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap(),
+                )
+            },
+            |(sender, receiver)| {
+                let unit = UnitId(0);
+                two(
+                    |lines, rng| {
+                        let ch = lines.peer().unwrap();
+                        let each = |start, keys: [&[Block]; 2]| _ = black_box((start, keys));
+                        cot::send(sender, &SESSION, unit, 1 << 20, ch, rng, each).unwrap();
+                    },
+                    |lines, _| {
+                        let ch = lines.peer().unwrap();
+                        let each = |start, choices: &[u64], keys: &[Block]| _ = black_box((start, choices, keys));
+                        cot::receive(receiver, &SESSION, unit, 1 << 20, ch, each).unwrap();
+                    },
+                )
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+criterion_group!(benches, transfers, silent, bits);
 criterion_main!(benches);

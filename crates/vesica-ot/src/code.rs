@@ -14,9 +14,10 @@
 //! serves for another; `docs/src/design/08-silent-vole.md` says what that is worth.
 //!
 //! Both arrays of a receiver are one array of pairs here, which share the cache miss. Sums of four symbols are looked up in
-//! tables (Arlazarov, Dinic, Kronrod, Faradzhev 1970): eleven additions a symbol instead of twenty-seven masked ones.
+//! tables (Arlazarov, Dinic, Kronrod, Faradzhev 1970): eleven additions a symbol instead of twenty-seven masked ones. Where the CPU
+//! multiplies matrices of 8 × 8 bits, a step is four of these (`backend/ifma.rs`).
 
-use crate::backend::{self, Kernel, Symbol};
+use crate::backend::{self, Kernel, Memory, Symbol};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 use vesica_block::{Block, gf64, gf128, large, prg::Prg};
@@ -80,7 +81,7 @@ impl Base for bool {
 }
 
 /// Symbols in a step of the convolution.
-const STEP: usize = 8;
+pub(crate) const STEP: usize = 8;
 
 /// Steps that the convolution remembers: 24 symbols.
 const MEMORY: usize = 3;
@@ -182,11 +183,11 @@ impl<'a> Matrix<'a> {
         Self { set, seed: *hash.finalize().as_bytes() }
     }
 
-    /// Hands over the n outputs on W vectors at once, in order. `noisy` is overwritten; its length is a multiple of eight.
+    /// Hands over the n outputs on W vectors at once, in order, some at a time. `noisy` is overwritten; its length is a multiple of eight.
     ///
     /// # Panics
     /// If the length is not, or the set is none of `vesica_params::lpn::SETS`.
-    pub fn encode<B: Base, const W: usize>(&self, noisy: &mut [[Block; W]], n: usize, out: impl FnMut([Block; W])) {
+    pub fn encode<B: Base, const W: usize>(&self, noisy: &mut [[Block; W]], n: usize, out: impl FnMut(&[[Block; W]])) {
         self.encode_on::<B, W>(Backend::chosen(), noisy, n, out);
     }
 
@@ -195,7 +196,7 @@ impl<'a> Matrix<'a> {
         backend: Backend,
         noisy: &mut [[Block; W]],
         n: usize,
-        out: impl FnMut([Block; W]),
+        out: impl FnMut(&[[Block; W]]),
     ) {
         // Over GF(2) the only element that takes nothing away is 1.
         let scale_each: Option<Scale> = if B::BITS > 1 { Some(B::scale_each) } else { None };
@@ -224,20 +225,14 @@ impl<const W: usize> Kernel<W> for Convolute<'_, W> {
     #[inline(always)]
     fn run<S: Symbol<W>>(mut self) {
         assert!(self.symbols.len().is_multiple_of(STEP), "steps of {STEP} symbols");
-        let mut window = Window::<S>::new();
+        let mut memory = S::Memory::new();
         let mut taps = [Block::ZERO; 2 * CHUNK / STEP];
         let mut factors = [[Block::ZERO; W]; CHUNK];
         let mut drawn = [Block::ZERO; CHUNK];
         for chunk in self.symbols.chunks_mut(CHUNK) {
             let taps = &mut taps[..2 * chunk.len() / STEP];
             self.prg.fill(taps);
-            for (step, taps) in chunk.as_chunks_mut::<STEP>().0.iter_mut().zip(taps.as_chunks().0) {
-                let mut y: [S; STEP] = std::array::from_fn(|d| S::load(&step[d]));
-                window.step::<W>(&mut y, taps);
-                for (to, y) in step.iter_mut().zip(&y) {
-                    y.store(to);
-                }
-            }
+            memory.steps(chunk.as_chunks_mut().0, taps.as_chunks().0);
             let Some(scale_each) = self.scale_each else { continue };
             let drawn = &mut drawn[..chunk.len()];
             self.prg.fill(drawn);
@@ -251,47 +246,81 @@ impl<const W: usize> Kernel<W> for Convolute<'_, W> {
 /// All sums of four symbols: entry i is the sum of those whose bit in i is set.
 type Sums<S> = [S; 16];
 
+/// Taps of a step, a byte for each new symbol: of the step that is about to be forgotten, of the one after, of the newest, and of the
+/// step itself. Of the first, each new symbol takes its own counterpart, and random ones of those before it; of the step itself, random ones
+/// of those before it.
+#[inline(always)]
+pub(crate) fn taps_of(taps: &[Block; 2]) -> [u64; 4] {
+    let [oldest, middle] = [taps[0].low(), taps[0].high()];
+    let [newest, own] = [taps[1].low(), taps[1].high()];
+    [oldest & BEFORE | COUNTERPARTS, middle, newest, own & BEFORE]
+}
+
+/// In byte d: the bits below bit d, and bit d.
+const BEFORE: u64 = 0x7f3f_1f0f_0703_0100;
+const COUNTERPARTS: u64 = 0x8040_2010_0804_0201;
+
+/// What a step comes to by its own taps: each symbol as a sum of what the symbols were before the step looked at itself. The inverse of the
+/// matrix 1 + T, where row d of T is byte d of `own`, which has bits below bit d only.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "a back end's"))]
+#[inline(always)]
+pub(crate) fn solved(own: u64) -> u64 {
+    let mut rows = COUNTERPARTS;
+    for s in 0..STEP - 1 {
+        // Row s takes part in those below that have its bit, and is final: it has none of a later row.
+        let has = own >> s & 0x0101_0101_0101_0101;
+        rows ^= has.wrapping_mul(rows >> (8 * s) & 0xff);
+    }
+    rows
+}
+
 /// What the convolution remembers: the sums of the first and of the last four symbols of each step, the oldest at `oldest`.
-struct Window<S> {
+pub(crate) struct Window<S> {
     sums: [[Sums<S>; 2]; MEMORY],
     oldest: usize,
 }
 
-impl<S: Copy> Window<S> {
+impl<const W: usize, S: Symbol<W>> Memory<W> for Window<S> {
     #[inline(always)]
-    fn new<const W: usize>() -> Self
-    where
-        S: Symbol<W>,
-    {
+    fn new() -> Self {
         Self { sums: [[[S::ZERO; 16]; 2]; MEMORY], oldest: 0 }
     }
 
-    /// One step; `taps` has a byte for each new symbol and each of: the oldest step, the one after, the newest, this one.
+    #[inline(always)]
+    fn steps(&mut self, steps: &mut [[[Block; W]; STEP]], taps: &[[Block; 2]]) {
+        for (step, taps) in steps.iter_mut().zip(taps) {
+            let mut y: [S; STEP] = std::array::from_fn(|d| S::load(&step[d]));
+            self.step::<W>(&mut y, taps);
+            step.iter_mut().zip(&y).for_each(|(to, y)| y.store(to));
+        }
+    }
+}
+
+impl<S: Copy> Window<S> {
+    /// One step.
     #[inline(always)]
     fn step<const W: usize>(&mut self, y: &mut [S; STEP], taps: &[Block; 2])
     where
         S: Symbol<W>,
     {
-        let bytes = [taps[0].low(), taps[0].high(), taps[1].low(), taps[1].high()];
+        let taps = taps_of(taps);
         let ages = [0, 1, 2].map(|age| &self.sums[(self.oldest + age) % MEMORY]);
         for d in 0..STEP {
-            // Of the oldest, its own counterpart and random ones of those before.
-            let oldest = (bytes[0] >> (8 * d)) as usize & ((1 << d) - 1) | 1 << d;
-            let [middle, newest] = [1, 2].map(|age: usize| (bytes[age] >> (8 * d)) as usize & 255);
-            for (sums, byte) in ages.iter().zip([oldest, middle, newest]) {
+            for (sums, taps) in ages.iter().zip(taps) {
+                let byte = (taps >> (8 * d)) as usize & 255;
                 y[d] = y[d].add(sums[0][byte & 15]).add(sums[1][byte >> 4]);
             }
         }
         // Of this step, those before.
         let sums = &mut self.sums[self.oldest];
-        own::<W, 0, S>(y, bytes[3], sums);
-        own::<W, 1, S>(y, bytes[3], sums);
-        own::<W, 2, S>(y, bytes[3], sums);
-        own::<W, 3, S>(y, bytes[3], sums);
-        own::<W, 4, S>(y, bytes[3], sums);
-        own::<W, 5, S>(y, bytes[3], sums);
-        own::<W, 6, S>(y, bytes[3], sums);
-        own::<W, 7, S>(y, bytes[3], sums);
+        own::<W, 0, S>(y, taps[3], sums);
+        own::<W, 1, S>(y, taps[3], sums);
+        own::<W, 2, S>(y, taps[3], sums);
+        own::<W, 3, S>(y, taps[3], sums);
+        own::<W, 4, S>(y, taps[3], sums);
+        own::<W, 5, S>(y, taps[3], sums);
+        own::<W, 6, S>(y, taps[3], sums);
+        own::<W, 7, S>(y, taps[3], sums);
         self.oldest = (self.oldest + 1) % MEMORY;
     }
 }
@@ -300,7 +329,7 @@ impl<S: Copy> Window<S> {
 /// that all places but one are.
 #[inline(always)]
 fn own<const W: usize, const D: usize, S: Symbol<W>>(y: &mut [S; STEP], taps: u64, sums: &mut [Sums<S>; 2]) {
-    let taken = (taps >> (8 * D)) as usize & ((1 << D) - 1);
+    let taken = (taps >> (8 * D)) as usize & 255;
     let [first, last] = sums;
     if D < 4 {
         y[D] = y[D].add(first[taken]);
@@ -328,7 +357,7 @@ struct Expand<'a, const W: usize, const L: usize, F> {
     out: F,
 }
 
-impl<const W: usize, const L: usize, F: FnMut([Block; W])> Kernel<W> for Expand<'_, W, L, F> {
+impl<const W: usize, const L: usize, F: FnMut(&[[Block; W]])> Kernel<W> for Expand<'_, W, L, F> {
     #[inline(always)]
     fn run<S: Symbol<W>>(self) {
         let Self { mut prg, symbols, n, mut out } = self;
@@ -349,18 +378,8 @@ impl<const W: usize, const L: usize, F: FnMut([Block; W])> Kernel<W> for Expand<
                 if let Some(soon) = places.get(i + AHEAD) {
                     soon.iter().zip(&parts).for_each(|(&place, part)| S::prefetch(&part[place as usize]));
                 }
-                let mut sums = [S::ZERO; RUN];
-                for (part, &place) in parts.iter().zip(&places[i]) {
-                    for (sum, symbol) in sums.iter_mut().zip(&part[place as usize]) {
-                        *sum = sum.add(S::load(symbol));
-                    }
-                }
                 let left = n.saturating_sub(start + RUN * i).min(RUN);
-                for sum in &sums[..left] {
-                    let mut symbol = [Block::ZERO; W];
-                    sum.store(&mut symbol);
-                    out(symbol);
-                }
+                out(&S::gather(&parts, &places[i])[..left]);
                 if left < RUN {
                     return;
                 }
@@ -381,7 +400,7 @@ mod tests {
 
     fn encoded<B: Base, const W: usize>(set: &CodeSet, noisy: &[[Block; W]], n: usize) -> Vec<[Block; W]> {
         let mut out = Vec::new();
-        matrix(set).encode::<B, W>(&mut noisy.to_vec(), n, |symbol| out.push(symbol));
+        matrix(set).encode::<B, W>(&mut noisy.to_vec(), n, |symbols| out.extend_from_slice(symbols));
         out
     }
 
@@ -422,6 +441,23 @@ mod tests {
         assert_eq!(y, want);
     }
 
+    /// Symbols one after the other, as the table's back ends take them, and all at once.
+    #[test]
+    fn a_step_is_solved() {
+        let mut prg = Prg::new(Block(8));
+        for _ in 0..1000 {
+            let [.., own] = taps_of(&[prg.block(), prg.block()]);
+            let rows = solved(own).to_le_bytes();
+            let mut y: [u8; STEP] = std::array::from_fn(|d| 1 << d);
+            for d in 0..STEP {
+                for s in (0..d).filter(|s| own >> (8 * d + s) & 1 == 1) {
+                    y[d] ^= y[s];
+                }
+            }
+            assert_eq!(rows, y);
+        }
+    }
+
     #[test]
     fn it_is_linear_over_the_base_field_and_the_same_on_every_vector() {
         for set in SETS {
@@ -454,10 +490,12 @@ mod tests {
                 let run = |backend| {
                     let (mut single, mut pairs) = (Vec::new(), Vec::new());
                     let matrix = matrix(set);
-                    matrix.encode_on::<Block, 1>(backend, &mut noisy(6400, 16), n, |symbol| single.push(symbol));
+                    matrix.encode_on::<Block, 1>(backend, &mut noisy(6400, 16), n, |symbols| {
+                        single.extend_from_slice(symbols)
+                    });
                     let mut both: Vec<_> =
                         noisy(6400, 16).into_iter().zip(noisy(6400, 5)).map(|([a], [b])| [a, b]).collect();
-                    matrix.encode_on::<Block, 2>(backend, &mut both, n, |symbol| pairs.push(symbol));
+                    matrix.encode_on::<Block, 2>(backend, &mut both, n, |symbols| pairs.extend_from_slice(symbols));
                     assert_eq!([single.len(), pairs.len()], [n; 2]);
                     assert!(single.iter().zip(&pairs).all(|(single, pair)| single[0] == pair[0]));
                     pairs
@@ -553,7 +591,7 @@ mod tests {
             let outputs = [([7; 32], 3), ([7; 32], 4), ([8; 32], 3)].map(|(session, unit)| {
                 let mut out = Vec::new();
                 let matrix = Matrix::new(set, &session, UnitId(unit));
-                matrix.encode::<Block, 1>(&mut noisy(8192, 32), 4096, |symbol| out.push(symbol));
+                matrix.encode::<Block, 1>(&mut noisy(8192, 32), 4096, |symbols| out.extend_from_slice(symbols));
                 out
             });
             let equal = |a: usize, b: usize| outputs[a].iter().zip(&outputs[b]).filter(|(a, b)| a == b).count();

@@ -93,7 +93,8 @@ pub fn send(
         // 3.
         let mut batches = Batches::new(chunk * plan.outputs, &mut hand_over);
         let seed = seed(session, &base.session(), chunk);
-        Matrix::new(&BINARY, &seed, unit).encode::<bool, 1>(&mut b, plan.outputs_of(chunk, n), |[b]| batches.push(b));
+        Matrix::new(&BINARY, &seed, unit)
+            .encode::<bool, 1>(&mut b, plan.outputs_of(chunk, n), |b| batches.push(b.as_flattened()));
         batches.end();
         base.bits.give(b);
     }
@@ -155,7 +156,7 @@ pub fn receive(
         // 3.
         let mut batches = Batches::new(chunk * plan.outputs, &mut hand_over);
         let (seed, outputs) = (seed(session, &base.session(), chunk), plan.outputs_of(chunk, n));
-        Matrix::new(&BINARY, &seed, unit).encode::<bool, 1>(&mut noisy, outputs, |[c]| batches.push(c));
+        Matrix::new(&BINARY, &seed, unit).encode::<bool, 1>(&mut noisy, outputs, |c| batches.push(c.as_flattened()));
         batches.end();
         base.bits.give(noisy);
     }
@@ -200,9 +201,10 @@ impl<F: FnMut(usize, &mut [Block])> Batches<F> {
         Self { start, blocks: Zeroizing::new(Vec::with_capacity(BATCH)), hand_over }
     }
 
+    /// Takes as many as divide [`BATCH`], and fewer the last time.
     #[inline]
-    fn push(&mut self, block: Block) {
-        self.blocks.push(block);
+    fn push(&mut self, blocks: &[Block]) {
+        self.blocks.extend_from_slice(blocks);
         if self.blocks.len() == BATCH {
             self.end();
         }

@@ -105,10 +105,8 @@ pub fn send<B: Shares>(
     // 4.
     let mut out = Vec::new();
     large::reserve(&mut out, n);
-    Matrix::new(code, session, unit).encode::<B, 1>(&mut b, plan.outputs, |[b]| {
-        if out.len() < n {
-            out.push(b);
-        }
+    Matrix::new(code, session, unit).encode::<B, 1>(&mut b, plan.outputs, |b| {
+        out.extend(b.as_flattened().iter().take(n - out.len()));
     });
     base.pool.give(b);
     Ok(out)
@@ -169,8 +167,8 @@ pub fn receive<B: Shares>(
     let (mut a, mut c) = (Vec::new(), Vec::new());
     large::reserve(&mut a, n);
     large::reserve(&mut c, n);
-    Matrix::new(code, session, unit).encode::<B, 2>(&mut noisy, plan.outputs, |[a_j, c_j]| {
-        if a.len() < n {
+    Matrix::new(code, session, unit).encode::<B, 2>(&mut noisy, plan.outputs, |pairs| {
+        for &[a_j, c_j] in &pairs[..pairs.len().min(n - a.len())] {
             a.push(B::from_block(a_j));
             c.push(c_j);
         }

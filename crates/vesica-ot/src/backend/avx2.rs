@@ -1,12 +1,13 @@
-//! AVX2: a symbol of one or of two blocks in one register. AVX-512 has nothing to add: tables are looked up one by one.
+//! AVX2: a symbol of one or of two blocks in one register.
 
 use super::{Kernel, Symbol};
+use crate::code::Window;
 use std::arch::x86_64::*;
 use vesica_block::Block;
 
 /// A symbol of one block or two, as W says; the upper half is zero if there is one.
 #[derive(Clone, Copy)]
-struct Register<const W: usize>(__m256i);
+pub(super) struct Register<const W: usize>(__m256i);
 
 // SAFETY of every block below: only [`super::run_on`] calls `run`, after it asked whether the CPU has AVX2; all other code is
 // called from there, with W of 1 or 2. Loads and stores are of exactly the W blocks that they borrow.
@@ -28,6 +29,7 @@ pub(super) fn run<const W: usize>(kernel: impl Kernel<W>) {
 impl<const W: usize> Symbol<W> for Register<W> {
     // All zero bits are a valid vector.
     const ZERO: Self = Self(intrinsic!(std::mem::zeroed()));
+    type Memory = Window<Self>;
 
     #[inline(always)]
     fn load(blocks: &[Block; W]) -> Self {

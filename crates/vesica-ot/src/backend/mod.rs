@@ -8,7 +8,10 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 
+use crate::code::{STEP, Window};
 use vesica_block::Block;
 use vesica_cpu::Backend;
 
@@ -16,6 +19,8 @@ use vesica_cpu::Backend;
 pub(crate) trait Symbol<const W: usize>: Copy {
     /// Every bit zero.
     const ZERO: Self;
+    /// What a convolution remembers.
+    type Memory: Memory<W>;
     /// Reads one.
     fn load(blocks: &[Block; W]) -> Self;
     /// Writes one.
@@ -24,11 +29,33 @@ pub(crate) trait Symbol<const W: usize>: Copy {
     fn add(self, other: Self) -> Self;
     /// Asks for the cache lines of some, which will be read soon.
     fn prefetch(symbols: &[[Block; W]; 4]);
+    /// The sums of four neighbouring symbols at a place of each part.
+    #[inline(always)]
+    fn gather<const L: usize>(parts: &[&[[[Block; W]; 4]]; L], places: &[u32; L]) -> [[Block; W]; 4] {
+        let mut sums = [Self::ZERO; 4];
+        for (part, &place) in parts.iter().zip(places) {
+            for (sum, symbol) in sums.iter_mut().zip(&part[place as usize]) {
+                *sum = sum.add(Self::load(symbol));
+            }
+        }
+        let mut run = [[Block::ZERO; W]; 4];
+        run.iter_mut().zip(sums).for_each(|(symbol, sum)| sum.store(symbol));
+        run
+    }
+}
+
+/// What a convolution remembers, in the form that suits a back end.
+pub(crate) trait Memory<const W: usize> {
+    /// Nothing yet.
+    fn new() -> Self;
+    /// Some steps, in place, each with its taps ([`crate::code::taps_of`]).
+    fn steps(&mut self, steps: &mut [[[Block; W]; STEP]], taps: &[[Block; 2]]);
 }
 
 /// The portable symbols, for any CPU.
 impl<const W: usize> Symbol<W> for [Block; W] {
     const ZERO: Self = [Block::ZERO; W];
+    type Memory = Window<Self>;
     #[inline(always)]
     fn load(blocks: &[Block; W]) -> Self {
         *blocks
@@ -54,6 +81,8 @@ pub(crate) trait Kernel<const W: usize> {
 /// Runs a kernel on a given back end, or on the portable one if this CPU lacks it or it has no symbols of W blocks.
 pub(crate) fn run_on<const W: usize>(backend: Backend, kernel: impl Kernel<W>) {
     match W {
+        #[cfg(target_arch = "x86_64")]
+        1 | 2 if backend >= Backend::Ifma && Backend::Ifma.is_available() => ifma::run(kernel),
         #[cfg(target_arch = "x86_64")]
         1 | 2 if backend >= Backend::Avx2 && Backend::Avx2.is_available() => avx2::run(kernel),
         _ => kernel.run::<[Block; W]>(),

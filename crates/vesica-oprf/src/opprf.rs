@@ -51,10 +51,10 @@ const TOGETHER: usize = 128;
 /// Slots of the hint in a message.
 const MESSAGE: usize = 1 << 20;
 
-/// What each side ends with: in the lowest l bits of a block, a target or what looks like one, for each bin.
+/// In the lowest l bits of a block, a target or what looks like one, for each bin.
 pub type Targets = Zeroizing<Vec<Block>>;
 
-/// The sender's side of a unit: the target of each bin. `ys` are distinct, and as many as the store was shaped for.
+/// The sender's side of a unit. `targets` are random, one a bin; `ys` are distinct, and as many as the store was shaped for.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol.
@@ -62,10 +62,11 @@ pub fn send<B: Field>(
     params: &Params,
     base: &softspoken::Sender,
     unit: UnitId,
+    targets: &[Block],
     ys: &[Digest],
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
-) -> Result<Targets> {
+) -> Result<()> {
     let own = Own::new(params, unit);
     let bins = params.bins as usize;
     // 2. B;  <- d;  K := B + Δ·d
@@ -76,8 +77,6 @@ pub fn send<B: Field>(
     let delta = Zeroizing::new(base.delta());
     B::mul_add(&mut k, &d, *delta);
     // 3. and 4. { (y‖j, r_b + F_b(y‖j)) }
-    let mut targets: Targets = Zeroizing::new(vec![Block::ZERO; bins]);
-    targets.iter_mut().for_each(|r| *r = Block(u128::from_le_bytes(rng.bytes()) & params.mask()));
     let mut entries = Vec::with_capacity(3 * ys.len());
     let mut values = Zeroizing::new(Vec::with_capacity(3 * ys.len()));
     for ys in ys.chunks(TOGETHER) {
@@ -95,11 +94,10 @@ pub fn send<B: Field>(
     }
     // -> the hint
     if params.bits <= 64 {
-        params.send_hint::<u64>(&entries, &values, ch, rng)?;
+        params.send_hint::<u64>(&entries, &values, ch, rng)
     } else {
-        params.send_hint::<Block>(&entries, &values, ch, rng)?;
+        params.send_hint::<Block>(&entries, &values, ch, rng)
     }
-    Ok(targets)
 }
 
 /// The receiver's side of a unit: what is in each bin, by its place in `xs`, and what the function gives there. `xs` are distinct, and no
@@ -303,10 +301,14 @@ mod tests {
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
-                send::<B>(&params, &base, UNIT, ys, ch, rng).unwrap()
+                let mask = u128::MAX >> (128 - params.bits);
+                let targets: Vec<Block> =
+                    (0..params.bins).map(|_| Block(u128::from_le_bytes(rng.bytes()) & mask)).collect();
+                send::<B>(&params, &base, UNIT, &targets, ys, ch, rng).unwrap();
+                targets
             },
         );
-        (table, z.to_vec(), r.to_vec())
+        (table, z.to_vec(), r)
     }
 
     #[test]
@@ -369,7 +371,8 @@ mod tests {
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
-                send::<B>(&params, &base, UNIT, ys, ch, rng).map(drop)
+                let targets = vec![Block(5); params.bins as usize];
+                send::<B>(&params, &base, UNIT, &targets, ys, ch, rng)
             },
         );
         receiver.0.unwrap();

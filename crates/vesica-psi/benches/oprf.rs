@@ -38,6 +38,8 @@ fn main() {
         bench.finish();
     }
     // The set-up of a job and one unit.
+    let job = Job::new(256, 1, 0);
+    c.bench_function("2^8/mini-psi", |b| b.iter(|| job.run(job.mini())));
     for rows in [100, 1_000, 10_000] {
         let job = Job::new(rows, 1, 0);
         let mut bench = c.benchmark_group(format!("{rows}"));

@@ -9,22 +9,23 @@
 //!   v_b    R's number for its key in bin b   numbers     f_b       1 if that key is S's, in shares        flags
 //!   m0, m1 both keys of a transfer to S      pads.both   x, m_x    S's choice and its key                 choices, one
 //!
-//! 1. R's keys into bins, one at most into each; S's targets r_b;  z_b = r_b exactly if the key in bin b is S's (`opprf`).
-//! 2. Transfers both ways, for triples and pads (`gmw`).
-//! 3. f_b := the product of all l bits of not (z_b + r_b).
+//! 1. Transfers both ways, for triples and pads (`gmw`). l of S's choices are the random bits of each of its targets r_b.
+//! 2. R's keys into bins, one at most into each;  z_b = r_b exactly if the key in bin b is S's (`opprf`).
+//! 3. h_b := the number of bits in which z_b and r_b differ, modulo a power of two above l, from a transfer a bit;  R -> S: a number of log l
+//!    bits for each bit.   f_b := whether h_b is 0: the product of log l bits.
 //! 4. S -> R: e_b := f_S + x_b.   R -> S: d_b := s - s' + v_b·(1 - 2·f_R) mod 2^64, where (s, s') is (m0, m1) or, if e_b = 1, (m1, m0).
 //!    R's share of f_b·v_b is f_R·v_b - s;  S's is m_x + f_S·d_b: that is s, or s + v_b·(1 - 2·f_R).
 //! 5. Each adds its shares over all bins, and over all units when these are done. Both compare names of the attempt.
 //! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
 //! 7. Each sends its share of the total to whoever learns.
 //!
-//! Reveals: key_count to everyone, the total to the learners.   Rounds: VOLE + 1 + COT + log l + 1 a unit, 2 at the end.
-//! Bytes: |B| + l/2 + 8 for each sum, and those of 2·l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
+//! Reveals: key_count to everyone, the total to the learners.   Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 2 at the end.
+//! Bytes: |B| + l·(log l)/8 + 8 for each sum, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
 //! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.
 
-use crate::gmw::{self, Base, NEGATIVE};
+use crate::gmw::{Base, NEGATIVE, Needs};
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -98,22 +99,22 @@ impl<B: Field> Shared for Circuit<B> {
         let Self { params, base, .. } = self;
         let ch = lines.peer()?;
         let bins = params.opprf.bins as usize;
-        // 1. z and r
-        let (table, targets) = if params.puts {
+        // 1. Triples, pads and r
+        ch.step("transfers");
+        let pads = if self.columns() > 0 { bins } else { 0 };
+        let mut made = base.make(unit.id, Needs::of_targets(bins, params.opprf.bits as usize, pads), ch, rng)?;
+        // 2. z
+        let (table, z) = if params.puts {
             opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, ch, rng)?
         } else {
             let mut ys = unit.keys.clone();
             ys.resize_with(unit.capacity(), || Digest(rng.bytes()));
-            (Vec::new(), opprf::send::<B>(&params.opprf, &base.sends, unit.id, &ys, ch, rng)?)
+            opprf::send::<B>(&params.opprf, &base.sends, unit.id, &made.targets(), &ys, ch, rng)?;
+            Default::default()
         };
-        // 2. Triples and pads
-        ch.step("transfers");
-        let products = (params.opprf.bits as usize - 1) * gmw::words(bins);
-        let pads = if self.columns() > 0 { bins } else { 0 };
-        let mut made = base.make(unit.id, products, pads, ch, rng)?;
         // 3. f
         ch.step("equality");
-        let flags = made.equal(&targets, params.opprf.bits as usize, ch)?;
+        let flags = made.meets(&z, ch)?;
         // 4. f·v
         ch.step("values");
         let key = |b: usize| table.get(b).copied().flatten().map(|entry| entry.key());
@@ -153,11 +154,11 @@ impl<B: Field> Shared for Circuit<B> {
         if ch.swap_exact(names.as_bytes(), 32)? != names.as_bytes() {
             return Err(ch.accuse(Misbehaviour::Contradiction("its shares are of another attempt than this side's")));
         }
-        let [sum, count] =
-            shares.iter().fold([0u64; 2], |all, shares| [0, 1].map(|i| all[i].wrapping_add(shares.sums[i])));
+        let add = |all: [u64; 2], shares: &Shares| [0, 1].map(|i| all[i].wrapping_add(shares.sums[i]));
+        let [sum, count] = shares.iter().fold([0; 2], add);
         // 6. Whether the count is less than the least
         if let Some(least) = params.least {
-            let mut made = self.base.make(END, NEGATIVE, 0, ch, rng)?;
+            let mut made = self.base.make(END, Needs { words: NEGATIVE, ..Needs::default() }, ch, rng)?;
             // No job has 2^62 keys, so that a larger limit means the same and the difference is a number with a sign.
             let number = if params.puts { count.wrapping_sub(least.min(1 << 62)) } else { count };
             let mine = made.negative(number, ch)?;
@@ -184,11 +185,9 @@ impl<B: Field> Shared for Circuit<B> {
         let theirs = ch.recv_exact(8)?;
         let total = mine.wrapping_add(u64::from_le_bytes(theirs.try_into().expect("its length was checked")));
         match params.total {
-            Total::Count if total > params.fewer => {
-                Err(ch.accuse(Misbehaviour::Contradiction("by its share, more keys are common than there are")))
-            }
-            Total::Count => Ok(Found::Count(total)),
-            _ => Ok(Found::Sum(total as i64)),
+            Total::Sum => Ok(Found::Sum(total as i64)),
+            _ if total <= params.fewer => Ok(Found::Count(total)),
+            _ => Err(ch.accuse(Misbehaviour::Contradiction("by its share, more keys are common than there are"))),
         }
     }
 }

@@ -11,6 +11,11 @@
 //!
 //! Bits stand in words of 64, and a word is one operation. Beside the triples a unit gets *pads*: transfers of random blocks in one
 //! direction, from which a bit is multiplied by a number.
+//!
+//! Whether two numbers of l bits are the same takes l - 1 products, of two transfers each. One transfer a bit is enough to add up in how many
+//! bits they differ, modulo a power of two above l, and then it is asked whether that number of 6 or 7 bits is zero ([Couteau18] Couteau, ACNS
+//! 2018, eprint 2016/544, section 4.1). Differs from the paper: one of the two numbers is random, so its owner takes the choices of its
+//! transfers for it, and need not say how they differ.
 
 use vesica_block::{Block, transpose::transpose};
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
@@ -31,14 +36,43 @@ pub struct Base {
     session: [u8; 32],
 }
 
-/// What a unit uses up: triples, word by word, and pads.
+/// What a unit is made for.
+#[derive(Clone, Copy, Default)]
+pub struct Needs {
+    /// Words of products.
+    pub words: usize,
+    /// Random numbers that the party which receives pads compares with the peer's: as many as there are bins.
+    pub targets: usize,
+    /// Bits of each of them, at most 128.
+    pub bits: usize,
+    /// Pads.
+    pub pads: usize,
+}
+
+impl Needs {
+    /// What it takes to compare so many targets, and so many pads.
+    pub fn of_targets(targets: usize, bits: usize, pads: usize) -> Self {
+        Self { words: (width(bits) - 1) * words(targets), targets, bits, pads }
+    }
+}
+
+/// What a unit uses up: triples, word by word, transfers for the bits of targets, and pads.
 pub struct Made {
     first: bool,
+    needs: Needs,
     a: Zeroizing<Vec<u64>>,
     b: Zeroizing<Vec<u64>>,
     c: Zeroizing<Vec<u64>>,
     /// Words of triples that were used.
     used: usize,
+    /// A byte for each target: of the party that receives pads the sum of the bytes that it received for the bits of the target, and of
+    /// the other one minus the sum of those that it would have sent for zeros.
+    sums: Zeroizing<Vec<u8>>,
+    /// Of the party that sends pads: by how much its byte for a zero exceeds that for a one. The lowest bits of all targets come first, then
+    /// the next ones, each in [`words`].
+    steps: Zeroizing<Vec<u8>>,
+    /// Of the other one: the bits of its targets, in the same order.
+    targets: Zeroizing<Vec<u64>>,
     /// What was opened: the same on both sides, and other in each attempt.
     opened: blake3::Hasher,
     /// Of the party that sends pads: both keys of each.
@@ -66,34 +100,35 @@ impl Base {
         Ok(Self { first, sends, receives, session })
     }
 
-    /// Triples for so many words of products, and so many pads, for a unit.
+    /// What a unit needs.
     ///
     /// # Errors
     /// Those of the channel; the peer's if it breaks the protocol; a bug if the unit was made before.
-    pub fn make(
-        &self,
-        unit: UnitId,
-        words: usize,
-        pads: usize,
-        ch: &mut dyn Channel,
-        rng: &mut SessionRng,
-    ) -> Result<Made> {
+    pub fn make(&self, unit: UnitId, needs: Needs, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Made> {
+        let word = || Zeroizing::new(vec![0; needs.words]);
+        let planes = needs.bits * words(needs.targets);
+        let [steps, targets] = if self.first { [64 * planes, 0] } else { [0, planes] };
         let mut made = Made {
             first: self.first,
-            a: Zeroizing::new(vec![0; words]),
-            b: Zeroizing::new(vec![0; words]),
-            c: Zeroizing::new(vec![0; words]),
+            needs,
+            a: word(),
+            b: word(),
+            c: word(),
             used: 0,
+            sums: Zeroizing::new(vec![0; 64 * words(needs.targets)]),
+            steps: Zeroizing::new(vec![0; steps]),
+            targets: Zeroizing::new(vec![0; targets]),
             opened: blake3::Hasher::new_derive_key("vesica 2026 what a circuit opened"),
             both: Zeroizing::default(),
             one: Zeroizing::default(),
             choices: Zeroizing::default(),
         };
+        // Triples take as many transfers each way. Bits of targets and pads take transfers in one direction only.
         if self.first {
-            self.send(&mut made, unit, pads, ch, rng)?;
+            self.send(&mut made, unit, 64 * planes + needs.pads, ch, rng)?;
             self.receive(&mut made, unit, 0, ch)?;
         } else {
-            self.receive(&mut made, unit, pads, ch)?;
+            self.receive(&mut made, unit, 64 * planes + needs.pads, ch)?;
             self.send(&mut made, unit, 0, ch, rng)?;
         }
         for ((c, a), b) in made.c.iter_mut().zip(&*made.a).zip(&*made.b) {
@@ -102,42 +137,61 @@ impl Base {
         Ok(made)
     }
 
+    /// Sends the transfers for the triples, and `more`.
     fn send(
         &self,
         made: &mut Made,
         unit: UnitId,
-        pads: usize,
+        more: usize,
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<()> {
-        let Made { a, c, both, .. } = made;
-        both.reserve_exact(pads);
-        cot::send(&self.sends, &self.session, unit, 64 * a.len() + pads, ch, rng, |start, [zero, one]| {
+        let Made { a, c, both, sums, steps, needs, .. } = made;
+        both.reserve_exact(if more > 0 { needs.pads } else { 0 });
+        let (row, steps) = (sums.len(), &mut **steps);
+        cot::send(&self.sends, &self.session, unit, 64 * a.len() + more, ch, rng, |start, [zero, one]| {
             for (word, (zero, one)) in (start / 64..).zip(zero.chunks(64).zip(one.chunks(64))) {
-                if word < a.len() {
+                let Some(place) = word.checked_sub(a.len()).map(|word| 64 * word) else {
                     let m0 = lowest(zero);
                     a[word] = m0 ^ lowest(one);
                     c[word] ^= m0;
-                } else {
+                    continue;
+                };
+                let Some(steps) = steps.get_mut(place..place + 64) else {
                     both.extend(zero.iter().zip(one).map(|(&zero, &one)| [zero, one]));
+                    continue;
+                };
+                let sums = &mut sums[place % row..][..64];
+                for (((sum, step), zero), one) in sums.iter_mut().zip(steps).zip(zero).zip(one) {
+                    *sum = sum.wrapping_sub(zero.0 as u8);
+                    *step = (zero.0 as u8).wrapping_sub(one.0 as u8);
                 }
             }
         })
     }
 
-    fn receive(&self, made: &mut Made, unit: UnitId, pads: usize, ch: &mut dyn Channel) -> Result<()> {
-        let Made { b, c, one, choices, .. } = made;
+    /// Receives the transfers for the triples, and `more`.
+    fn receive(&self, made: &mut Made, unit: UnitId, more: usize, ch: &mut dyn Channel) -> Result<()> {
+        let Made { b, c, one, choices, sums, targets, needs, .. } = made;
+        let pads = if more > 0 { needs.pads } else { 0 };
         one.reserve_exact(pads);
         choices.reserve_exact(pads.div_ceil(64));
-        cot::receive(&self.receives, &self.session, unit, 64 * b.len() + pads, ch, |start, chosen, keys| {
+        let (row, targets) = (sums.len(), &mut **targets);
+        cot::receive(&self.receives, &self.session, unit, 64 * b.len() + more, ch, |start, chosen, keys| {
             for (word, (&chosen, keys)) in (start / 64..).zip(chosen.iter().zip(keys.chunks(64))) {
-                if word < b.len() {
+                let Some(place) = word.checked_sub(b.len()) else {
                     b[word] = chosen;
                     c[word] ^= lowest(keys);
-                } else {
+                    continue;
+                };
+                let Some(target) = targets.get_mut(place) else {
                     choices.push(chosen);
                     one.extend_from_slice(keys);
-                }
+                    continue;
+                };
+                *target = chosen;
+                let sums = &mut sums[64 * place % row..][..64];
+                sums.iter_mut().zip(keys).for_each(|(sum, key)| *sum = sum.wrapping_add(key.0 as u8));
             }
         })
     }
@@ -198,18 +252,73 @@ impl Made {
     pub fn equal(&mut self, blocks: &[Block], bits: usize, ch: &mut dyn Channel) -> Result<Vec<u64>> {
         // Bits are the same where their sum is 0.
         let flip = Block::mask(self.first);
-        let words = words(blocks.len());
-        let mut planes = vec![0; bits * words];
-        let mut columns = Zeroizing::new([Block::ZERO; 128]);
-        for (tile, blocks) in blocks.chunks(128).enumerate() {
+        let flipped: Zeroizing<Vec<Block>> = Zeroizing::new(blocks.iter().map(|&block| block ^ flip).collect());
+        self.all(planes(&flipped, bits), words(blocks.len()), ch)
+    }
+
+    /// The targets of the party that receives pads: random numbers in the lowest bits of blocks.
+    pub fn targets(&self) -> Zeroizing<Vec<Block>> {
+        let row = words(self.needs.targets);
+        let mut blocks = Zeroizing::new(Vec::with_capacity(64 * row));
+        for tile in 0..row / 2 {
+            let mut columns = Zeroizing::new([Block::ZERO; 128]);
+            for (column, plane) in columns.iter_mut().zip(self.targets.chunks_exact(row)) {
+                *column = Block(u128::from(plane[2 * tile]) | u128::from(plane[2 * tile + 1]) << 64);
+            }
             let mut rows = Zeroizing::new([Block::ZERO; 128]);
-            rows.iter_mut().zip(blocks).for_each(|(row, &block)| *row = block ^ flip);
-            transpose(&*rows, &mut *columns);
-            for (plane, column) in planes.chunks_exact_mut(words).zip(&*columns) {
-                plane[2 * tile..2 * tile + 2].copy_from_slice(&[column.low(), column.high()]);
+            transpose(&*columns, &mut *rows);
+            blocks.extend_from_slice(&*rows);
+        }
+        blocks.truncate(self.needs.targets);
+        blocks
+    }
+
+    /// Where the peer's targets are, whether they are the same as the blocks of the party that sends pads, which the other one has none of:
+    /// shared bits, in [`words`]. It takes [`width`] - 1 words for each of these.
+    ///
+    /// # Errors
+    /// As [`Made::and`].
+    pub fn meets(&mut self, blocks: &[Block], ch: &mut dyn Channel) -> Result<Vec<u64>> {
+        let Needs { targets, bits, .. } = self.needs;
+        let (width, row) = (width(bits), self.sums.len());
+        // Eight numbers of some bits are as many bytes.
+        let plane = row / 8 * width;
+        let at_once = (MESSAGE / plane.max(1)).clamp(1, bits);
+        if self.first {
+            // With d = m0 - m1 + 1 - 2·z the peer has m0 if its bit x is 0, and else m1 + d = m0 + 1 - 2·z. With z - m0 on this side that
+            // is z or 1 - z in shares, which is 1 exactly if x and z differ.
+            let bits_of = planes(blocks, bits);
+            let both = bits_of.chunks(at_once * row / 64).zip(self.steps.chunks(at_once * row));
+            for (bits_of, steps) in both {
+                let mut wire = Vec::with_capacity(steps.len() / 8 * width);
+                for (i, (steps, z)) in steps.as_chunks::<8>().0.iter().zip(bytes(bits_of)).enumerate() {
+                    let (z, sums) = (spread(z), &mut self.sums[8 * i % row..][..8]);
+                    let mut d = [0; 8];
+                    for j in 0..8 {
+                        d[j] = steps[j].wrapping_add(1).wrapping_sub(2 * z[j]);
+                        sums[j] = sums[j].wrapping_add(z[j]);
+                    }
+                    wire.extend_from_slice(&squeeze(d, width)[..width]);
+                }
+                ch.send(&wire)?;
+            }
+        } else {
+            for x in self.targets.chunks(at_once * row / 64) {
+                let wire = ch.recv_exact(8 * x.len() * width)?;
+                for (i, (d, x)) in wire.chunks_exact(width).zip(bytes(x)).enumerate() {
+                    let (d, x, sums) = (stretch(d), spread(x), &mut self.sums[8 * i % row..][..8]);
+                    for j in 0..8 {
+                        sums[j] = sums[j].wrapping_add(d[j] & x[j].wrapping_neg());
+                    }
+                }
             }
         }
-        self.all(planes, words, ch)
+        // The sum of both is zero where one is minus the other.
+        let share = |&sum: &u8| if self.first { sum } else { sum.wrapping_neg() };
+        let shares: Zeroizing<Vec<Block>> = Zeroizing::new(
+            self.sums[..targets].iter().map(|sum| Block(u128::from(share(sum)) & ((1 << width) - 1))).collect(),
+        );
+        self.equal(&shares, width, ch)
     }
 
     /// Shares modulo 2^64 of f·v for each of `n` shared bits f and some columns of numbers v, which the party has that sends pads. Step 4 of
@@ -301,6 +410,65 @@ pub fn words(bits: usize) -> usize {
     2 * bits.div_ceil(128)
 }
 
+/// Bits of a number from 0 to `bits`.
+pub fn width(bits: usize) -> usize {
+    (bits + 1).next_power_of_two().ilog2() as usize
+}
+
+/// The most bytes of a message about the bits of targets, if those of one bit are fewer.
+const MESSAGE: usize = 1 << 20;
+
+/// Some lowest bits of blocks: those of all lowest ones first, in [`words`].
+fn planes(blocks: &[Block], bits: usize) -> Vec<u64> {
+    let row = words(blocks.len());
+    let mut planes = vec![0; bits * row];
+    let mut columns = Zeroizing::new([Block::ZERO; 128]);
+    for (tile, blocks) in blocks.chunks(128).enumerate() {
+        let mut rows = Zeroizing::new([Block::ZERO; 128]);
+        rows[..blocks.len()].copy_from_slice(blocks);
+        transpose(&*rows, &mut *columns);
+        for (plane, column) in planes.chunks_exact_mut(row).zip(&*columns) {
+            plane[2 * tile..2 * tile + 2].copy_from_slice(&[column.low(), column.high()]);
+        }
+    }
+    planes
+}
+
+/// The bytes of words.
+fn bytes(words: &[u64]) -> impl Iterator<Item = u8> {
+    words.iter().flat_map(|word| word.to_le_bytes())
+}
+
+/// A byte of 0 or 1 for each bit.
+fn spread(bits: u8) -> [u8; 8] {
+    let each = u64::from_le_bytes([bits; 8]) & 0x8040_2010_0804_0201;
+    // What is not zero carries into the highest bit of its byte, and not beyond.
+    ((each + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101).to_le_bytes()
+}
+
+/// The lowest `width` bits of eight bytes, one after the other: `width` bytes.
+fn squeeze(each: [u8; 8], width: usize) -> [u8; 8] {
+    let gap = 8 - width;
+    let mut word = u64::from_le_bytes(each) & u64::from_le_bytes([u8::MAX >> gap; 8]);
+    // Neighbours close up: bytes, then pairs of them, then fours.
+    for (size, lower) in [(1, 0x00ff_00ff_00ff_00ff), (2, 0x0000_ffff_0000_ffff), (4, 0x0000_0000_ffff_ffff)] {
+        word = word & lower | (word & !lower) >> (gap * size);
+    }
+    word.to_le_bytes()
+}
+
+/// What [`squeeze`] made of eight numbers of as many bits as there are bytes.
+fn stretch(squeezed: &[u8]) -> [u8; 8] {
+    let (width, mut all) = (squeezed.len(), [0; 8]);
+    all[..width].copy_from_slice(squeezed);
+    let mut word = u64::from_le_bytes(all);
+    for (size, lanes) in [(4, 1), (2, 0x0000_0001_0000_0001), (1, 0x0001_0001_0001_0001)] {
+        let lower = ((1 << (size * width)) - 1) * lanes;
+        word = word & lower | (word & !lower) << ((8 - width) * size);
+    }
+    word.to_le_bytes()
+}
+
 /// Words of products that [`Made::negative`] takes.
 pub const NEGATIVE: usize = 1 + 2 * 6;
 
@@ -328,7 +496,7 @@ mod tests {
             move |lines: &mut Lines, rng: &mut SessionRng| {
                 let ch = lines.peer().unwrap();
                 let base = Base::open(first, SESSION, ch, rng).unwrap();
-                let mut made = base.make(UnitId(0), words, pads, ch, rng).unwrap();
+                let mut made = base.make(UnitId(0), Needs { words, pads, ..Needs::default() }, ch, rng).unwrap();
                 then(&mut made, ch).unwrap()
             }
         };
@@ -458,6 +626,61 @@ mod tests {
         }
     }
 
+    /// Targets and blocks that are the same, that differ in one bit, in all, and in random ones.
+    #[test]
+    fn targets_meet_blocks_that_are_the_same() {
+        for (n, bits) in [(1, 41), (300, 57), (129, 63), (200, 64), (70, 127), (140, 128)] {
+            let mask = u128::MAX >> (128 - bits);
+            let needs = Needs::of_targets(n, bits, 3);
+            let side = |first: bool| {
+                move |lines: &mut Lines, rng: &mut SessionRng| {
+                    let ch = lines.peer().unwrap();
+                    let base = Base::open(first, SESSION, ch, rng).unwrap();
+                    let mut made = base.make(UnitId(0), needs, ch, rng).unwrap();
+                    // The peer gets the targets for this test only.
+                    if first {
+                        let targets = ch.recv_exact(16 * n).unwrap();
+                        let block = |(j, bytes): (usize, &[u8; 16])| {
+                            let other = match j % 4 {
+                                0 => 0,
+                                1 => 1 << (j % bits),
+                                2 => u128::MAX,
+                                _ => u128::from(blake3_word(j)) << (j % 64),
+                            };
+                            Block((u128::from_le_bytes(*bytes) ^ other) & mask)
+                        };
+                        let blocks: Vec<Block> = targets.as_chunks().0.iter().enumerate().map(block).collect();
+                        (blocks.clone(), made.meets(&blocks, ch).unwrap(), made.both.len())
+                    } else {
+                        let targets = made.targets().to_vec();
+                        assert!(targets.iter().all(|target| target.0 & !mask == 0));
+                        ch.send(&targets.iter().flat_map(|target| target.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+                        (targets, made.meets(&[], ch).unwrap(), made.one.len())
+                    }
+                }
+            };
+            let (x, y) = two(side(true), side(false));
+            assert_eq!([x.2, y.2], [3; 2]);
+            for j in 0..n {
+                assert_eq!((x.1[j / 64] ^ y.1[j / 64]) >> (j % 64) & 1 == 1, x.0[j] == y.0[j], "{bits} {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_some_bits_are_packed_and_unpacked() {
+        let each = [0x12, 0xff, 0x00, 0x8c, 0x3f, 0x40, 0x7e, 0xa5];
+        for width in 1..=8 {
+            let squeezed = squeeze(each, width);
+            assert!(squeezed[width..].iter().all(|byte| *byte == 0));
+            assert_eq!(stretch(&squeezed[..width]), each.map(|byte| byte & u8::MAX >> (8 - width)), "{width}");
+        }
+        for bits in 0..=255u8 {
+            assert_eq!(spread(bits), std::array::from_fn(|j| bits >> j & 1));
+        }
+        assert_eq!([40, 57, 63, 64, 77, 127, 128].map(width), [6, 6, 6, 7, 7, 7, 8]);
+    }
+
     fn blake3_word(j: usize) -> u64 {
         u64::from_le_bytes(*blake3::hash(&j.to_le_bytes()).as_bytes().first_chunk().unwrap())
     }
@@ -482,7 +705,7 @@ mod tests {
                     move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
                         let ch = lines.peer()?;
                         let base = Base::open(first, SESSION, ch, rng)?;
-                        let mut made = base.make(UnitId(0), 2, 0, ch, rng)?;
+                        let mut made = base.make(UnitId(0), Needs { words: 2, ..Needs::default() }, ch, rng)?;
                         made.and(&[1, 2], &[3, 4], ch).map(drop)
                     }
                 };

@@ -246,7 +246,7 @@ fn what_shares_are_not_for_is_refused() {
         ("result = \"shares\"", "result = \"sum\"\nsecurity = \"malicious\"", "shared.security"),
         ("result = \"shares\"", "result = \"sum\"\nmode = \"low-comm\"", "shared.mode"),
         ("result = \"shares\"", "result = \"sum\"\njoin = \"left\"", "shared.join"),
-        ("result = \"shares\"", "result = \"sum\"\ndp = { epsilon = 1.0 }", "shared.dp"),
+        ("result = \"shares\"", "result = \"shares\"\ndp = { epsilon = 1.0 }", "shared.dp"),
         ("protocol = \"rr22\"", "protocol = \"kkrt\"", "shared.result"),
     ] {
         let mut two = job("shares");
@@ -263,4 +263,100 @@ fn a_plan_and_a_check_know_totals() {
     assert!(text.contains("sum of the values") && text.contains("targets-"), "{text}");
     let text = two::run(&["check", file.to_str().unwrap()]).good().stdout;
     assert!(text.contains("every sum of them fits"), "{text}");
+}
+
+/// A job with noise on its total, and so much to spend on each side.
+fn noisy(result: &str, noise: &str, most: f64) -> Two {
+    let mut two = job(result);
+    two.change("unit = 25", &format!("unit = 25\ndp = {noise}"));
+    for job in [&mut two.alice, &mut two.bob] {
+        let name = job.name.clone();
+        let budget = format!("budget = {{ path = \"{name}.budget\", epsilon = {most} }}\npatience =");
+        job.change("patience =", &budget);
+    }
+    two
+}
+
+/// With so large an epsilon a count has no noise in a million runs, and a sum less than twice what one key may have.
+#[test]
+fn a_noisy_total_is_near_the_true_one() {
+    let two = noisy("count", "{ epsilon = 16.0 }", 16.0);
+    for ended in two.run_well() {
+        assert!(ended.stdout.contains("About 40 of your"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("19 times in 20 the two differ by no more than 0"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("each key of alice is hidden from bob by (16, 0)"), "{}", ended.stdout);
+    }
+    assert_eq!(outcome(&two, "alice")["matched"], 40);
+    assert!(two.read("alice.budget").contains("\"peer\":\"bob\",\"epsilon\":16.0"));
+    for ended in two.run() {
+        ended.bad(2, &["16 are spent"]);
+    }
+
+    let mut two = noisy("sum", "{ epsilon = 16.0, largest = 200000 }", 100.0);
+    two.only("bob");
+    let [alice, _] = two.run_well();
+    assert!(alice.stdout.contains("noise that the party that does not learn it adds unseen"), "{}", alice.stdout);
+    assert!(alice.stdout.contains("of the keys of bob alice is told nothing but how many"), "{}", alice.stdout);
+    assert!(
+        alice.stdout.contains("intersection_sum_noisy") || alice.stdout.contains("give or take"),
+        "{}",
+        alice.stdout
+    );
+    let first = outcome(&two, "bob")["sum"].as_i64().unwrap();
+    assert!((first - plain_sum()).abs() < 400_000, "{first}");
+    assert_eq!(outcome(&two, "alice")["sum"], Value::Null);
+    // Another run draws other noise.
+    two.run_well();
+    assert_ne!(outcome(&two, "bob")["sum"], first);
+}
+
+#[test]
+fn a_least_number_is_asked_of_a_noisy_count() {
+    for (result, noise) in [("count", "{ epsilon = 16.0 }"), ("sum", "{ epsilon = 16.0, largest = 200000 }")] {
+        let mut two = noisy(result, noise, 100.0);
+        two.change("unit = 25", "unit = 25\nlimits.min_intersection = 50");
+        for ended in two.run() {
+            ended.bad(3, &["fewer keys are common", "50"]);
+        }
+        two.change("min_intersection = 50", "min_intersection = 30");
+        let [alice, _] = two.run_well();
+        assert!(
+            alice.stdout.contains("whether there are 30 common keys or more is asked of a noisy count"),
+            "{}",
+            alice.stdout
+        );
+    }
+}
+
+#[test]
+fn noise_that_means_nothing_is_refused_before_contact() {
+    for (result, from, to, code, words) in [
+        ("sum", ", largest = 200000", "", 2, &["shared.dp.largest", "largest = 500"][..]),
+        ("sum", "largest = 200000", "largest = 100000", 3, &["row", "amount", "shared.dp.largest"]),
+        ("count", "epsilon = 1 }", "epsilon = 17 }", 2, &["shared.dp.epsilon", "0.01 to 16"]),
+        ("count", "epsilon = 1 }", "epsilon = 1, largest = 5 }", 2, &["shared.dp.largest", "remove it"]),
+        ("count", "budget = { path = \"alice.budget\", epsilon = 5 }", "", 2, &["mine.budget", "averages out"]),
+    ] {
+        let noise = if result == "sum" { "{ epsilon = 1, largest = 200000 }" } else { "{ epsilon = 1 }" };
+        let mut two = noisy(result, noise, 5.0);
+        two.alice.change(from, to);
+        two.alice.start().wait(LONG).bad(code, words);
+    }
+    let mut two = job("count");
+    two.alice.change("patience =", "budget = { path = \"alice.budget\", epsilon = 1.0 }\npatience =");
+    two.alice.start().wait(LONG).bad(2, &["mine.budget", "shared.dp"]);
+}
+
+/// The connection breaks while a noisy total is made: all units are done again, and the run is paid for once.
+#[test]
+fn a_broken_connection_is_paid_for_once() {
+    let mut two = noisy("count", "{ epsilon = 16.0 }", 16.0);
+    let relay = Proxy::before(two.port);
+    two.bob.change(&two.port.to_string(), &relay.port.to_string());
+    relay.cut_after(300_000);
+    let (alice, bob) = (two.alice.start(), two.bob.start());
+    let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+    assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
+    assert_eq!(outcome(&two, "bob")["matched"], 40);
+    assert_eq!(["alice.budget", "bob.budget"].map(|name| two.read(name).lines().count()), [1, 1]);
 }

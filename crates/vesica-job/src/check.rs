@@ -108,7 +108,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         ),
     );
     if let Some(column) = &plan.value {
-        ByKey::values(column, &*local.io.table, &keys, plan.memory, ctl)?;
+        ByKey::values(column, plan.largest(), &*local.io.table, &keys, plan.memory, ctl)?;
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {

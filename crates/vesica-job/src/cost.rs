@@ -96,7 +96,7 @@ fn try_out(
         None if plan.shared.result == ResultKind::Sum => plan.peers.first().map(|peer| peer.party.place()),
         None => None,
     };
-    let terms = &Terms { salt: [0; 32], sizes, values };
+    let terms = &Terms { salt: [0; 32], sizes, values, coins: [0; 32] };
     let copies = match suite.cut() {
         Cut::Units | Cut::Shares => cores(terms.sizes.in_flight.min(terms.sizes.units)),
         Cut::Whole => 1,

@@ -457,7 +457,11 @@ fn values(
 ) -> Result<Option<ByKey>, JobError> {
     let Some(column) = &plan.value else { return Ok(None) };
     let table = &*local.io.table;
-    clock.phase("values", "rows", Some(keys.rows), || ByKey::values(column, table, keys, plan.memory, ctl)).map(Some)
+    clock
+        .phase("values", "rows", Some(keys.rows), || {
+            ByKey::values(column, plan.largest(), table, keys, plan.memory, ctl)
+        })
+        .map(Some)
 }
 
 /// All say that they are done.

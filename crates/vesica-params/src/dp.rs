@@ -1,5 +1,5 @@
 //! The numbers of differentially private intersection: how often an answer is untrue, how many dummies a pool has and how many of
-//! them match, and what both guarantee.
+//! them match, how much noise a total has, and what all of these guarantee.
 //!
 //! A mechanism is (ε, δ)-private if no output set has more than e^ε times the probability, plus δ, for one of two tables that differ in
 //! one key than for the other (Dwork, Roth, "The Algorithmic Foundations of Differential Privacy", 2014, definition 2.4). What is drawn
@@ -76,6 +76,66 @@ impl Pool {
     /// What the weights add up to.
     pub fn total(&self) -> u128 {
         self.weights.iter().sum()
+    }
+}
+
+/// What the largest absolute value of a key may be said to be, for a noisy sum. With ε = 0.01 and the largest of these, noise is beyond 2^60
+/// with probability less than 2^-40.
+pub const LARGEST: std::ops::RangeInclusive<u64> = 1..=1 << 48;
+
+/// The discrete Laplace distribution: k and -k have probabilities in proportion to e^(-k·s/t), for all whole numbers k.
+///
+/// Noise of it on a number hides a change of the number by up to t/s·ε: no outcome is more than e^ε times as probable with the change as
+/// without it, and δ is 0 (Ghosh, Roughgarden, Sundararajan, STOC 2009; Canonne, Kamath, Steinke, NeurIPS 2020, arXiv 2004.00010, section 2).
+/// That holds modulo 2^64 too, as does for whatever is computed from what is private.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Laplace {
+    /// s.
+    pub s: u64,
+    /// t.
+    pub t: u128,
+}
+
+impl Laplace {
+    /// Noise that hides changes by up to `sensitivity`: s/t is ε over that, with ε rounded down to a multiple of 2^-20.
+    pub fn new(epsilon: f64, sensitivity: u64) -> Self {
+        Self { s: (epsilon * 2f64.powi(20)) as u64, t: u128::from(sensitivity) << 20 }
+    }
+
+    fn rate(&self) -> f64 {
+        self.s as f64 / self.t as f64
+    }
+
+    /// The standard deviation of the sum of this many draws: of one draw the variance is 2q/(1 - q)², q = e^(-s/t).
+    pub fn deviation(&self, draws: u32) -> f64 {
+        let rate = self.rate();
+        libm::sqrt(f64::from(draws) * 2.0 * libm::exp(-rate)) / -libm::expm1(-rate)
+    }
+
+    /// The probability that one draw, or the sum of two, is beyond ±`width`.
+    ///
+    /// Of one draw it is 2·q^(w + 1)/(1 + q). Two draws add up to k with probability ((1 - q)/(1 + q))²·q^k·(k + (1 + q²)/(1 - q²)).
+    pub fn beyond(&self, width: u64, draws: u32) -> f64 {
+        let rate = self.rate();
+        let (q, rest) = (libm::exp(-rate), -libm::expm1(-rate));
+        let first = width as f64 + 1.0;
+        let tail = libm::exp(-rate * first);
+        if draws == 1 {
+            return 2.0 * tail / (1.0 + q);
+        }
+        // Σ (k + c)·q^k for k from w + 1 on, times what is in front.
+        let c = (1.0 + q * q) / (rest * (1.0 + q));
+        2.0 * tail * rest * (first + c + q / rest) / ((1.0 + q) * (1.0 + q))
+    }
+
+    /// The least w so that one draw, or the sum of two, is within ±w at least 19 times in 20.
+    pub fn width(&self, draws: u32) -> u64 {
+        let (mut below, mut within) = (0, 1 << 62);
+        while below < within {
+            let middle = below + (within - below) / 2;
+            if self.beyond(middle, draws) <= 0.05 { within = middle } else { below = middle + 1 }
+        }
+        within
     }
 }
 
@@ -159,6 +219,44 @@ mod tests {
         for p in [0.9, 1e-3, 1e-9, 0.999_999] {
             assert!(near(probability(fraction(p)), p, 1e-15), "{p}");
         }
+    }
+
+    /// Widths and deviations by summation, of one draw and of two.
+    #[test]
+    fn noise_is_as_wide_as_it_is_said_to_be() {
+        for (epsilon, sensitivity) in [(1.0, 1), (0.3, 1), (3.0, 4), (0.01, 1), (16.0, 1), (2.0, 50)] {
+            let noise = Laplace::new(epsilon, sensitivity);
+            let rate = noise.rate();
+            assert!(near(rate, epsilon / sensitivity as f64, 1e-4) && rate <= epsilon / sensitivity as f64);
+            let most = (60.0 / rate) as i64 + 10;
+            let weights: Vec<f64> = (-most..=most).map(|k| libm::exp(-rate * k.abs() as f64)).collect();
+            let total: f64 = weights.iter().sum();
+            let at = |k: i64| weights.get((k + most) as usize).map_or(0.0, |weight| weight / total);
+            let two = |k: i64| (-most..=most).map(|j| at(j) * at(k - j)).sum::<f64>();
+            let variance: f64 = (-most..=most).map(|k| (k * k) as f64 * at(k)).sum();
+            assert!(
+                near(noise.deviation(1), variance.sqrt(), 1e-4)
+                    && near(noise.deviation(2), (2.0 * variance).sqrt(), 1e-4)
+            );
+            for (draws, at) in [(1, &at as &dyn Fn(i64) -> f64), (2, &two)] {
+                // A sum of two is summed up where that takes no minute.
+                if draws == 2 && most > 1000 {
+                    continue;
+                }
+                let width = noise.width(draws) as i64;
+                let beyond = |width: i64| 1.0 - (-width..=width).map(at).sum::<f64>();
+                assert!(
+                    beyond(width) <= 0.05 + 1e-6 && (width == 0 || beyond(width - 1) > 0.05 - 1e-6),
+                    "{epsilon} {draws} {width}"
+                );
+                assert!((noise.beyond(width as u64, draws) - beyond(width)).abs() < 1e-6, "{epsilon} {draws}");
+            }
+        }
+        // What the page says of ε = 1.
+        assert_eq!([1, 2].map(|draws| Laplace::new(1.0, 1).width(draws)), [3, 4]);
+        let most = Laplace::new(*EPSILONS.start(), *LARGEST.end());
+        assert!([1, 2].iter().all(|&draws| most.beyond(1 << 60, draws) < 2f64.powi(-40)));
+        assert!(most.s > 10_000, "ε is rounded by less than a ten-thousandth of it");
     }
 
     /// Sizes of pools, and deviations, from the closed form δ = e^{-εc}·(1 - e^{-ε})/(1 + e^{-ε} - 2e^{-ε(c+1)}).

@@ -15,7 +15,8 @@
 //!    bits for each bit.   f_b := whether h_b is 0: the product of log l bits.
 //! 4. S -> R: e_b := f_S + x_b.   R -> S: d_b := s - s' + v_b·(1 - 2·f_R) mod 2^64, where (s, s') is (m0, m1) or, if e_b = 1, (m1, m0).
 //!    R's share of f_b·v_b is f_R·v_b - s;  S's is m_x + f_S·d_b: that is s, or s + v_b·(1 - 2·f_R).
-//! 5. Each adds its shares over all bins, and over all units when these are done. Both compare names of the attempt.
+//! 5. Each adds its shares over all bins, and over all units when these are done, and its noise if the job asks for any. Both compare names
+//!    of the attempt.
 //! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
 //! 7. Each sends its share of the total to whoever learns.
 //!
@@ -69,6 +70,8 @@ pub struct Params {
     pub peer_learns: bool,
     /// Keys of the party with fewer.
     pub fewer: u64,
+    /// Where a job hides single keys: what this party adds to its shares of the sum of values and of the number of keys.
+    pub noise: Option<[u64; 2]>,
 }
 
 /// Names the transfers that are made when all units are done: no unit has this number.
@@ -155,7 +158,7 @@ impl<B: Field> Shared for Circuit<B> {
             return Err(ch.accuse(Misbehaviour::Contradiction("its shares are of another attempt than this side's")));
         }
         let add = |all: [u64; 2], shares: &Shares| [0, 1].map(|i| all[i].wrapping_add(shares.sums[i]));
-        let [sum, count] = shares.iter().fold([0; 2], add);
+        let [sum, count] = shares.iter().fold(params.noise.unwrap_or_default(), add);
         // 6. Whether the count is less than the least
         if let Some(least) = params.least {
             let mut made = self.base.make(END, Needs { words: NEGATIVE, ..Needs::default() }, ch, rng)?;
@@ -186,6 +189,8 @@ impl<B: Field> Shared for Circuit<B> {
         let total = mine.wrapping_add(u64::from_le_bytes(theirs.try_into().expect("its length was checked")));
         match params.total {
             Total::Sum => Ok(Found::Sum(total as i64)),
+            // With noise, a number that no count can be is told as the nearest that one can.
+            _ if params.noise.is_some() => Ok(Found::Count((total as i64).clamp(0, params.fewer as i64) as u64)),
             _ if total <= params.fewer => Ok(Found::Count(total)),
             _ => Err(ch.accuse(Misbehaviour::Contradiction("by its share, more keys are common than there are"))),
         }

@@ -17,7 +17,7 @@ pub mod kmprt17;
 pub mod many;
 mod marks;
 mod masked;
-mod noise;
+pub mod noise;
 pub mod nty21;
 pub mod oprf;
 mod ordered;

@@ -1,5 +1,5 @@
-//! Chance with given probabilities, from integers: nothing here is a floating-point number, and no branch depends on what is drawn but
-//! on whether a draw has to be repeated.
+//! Chance with given probabilities, from integers: nothing here is a floating-point number. But for [`laplace`], no branch depends on what is
+//! drawn but on whether a draw has to be repeated.
 
 use vesica_session::SessionRng;
 
@@ -23,6 +23,47 @@ pub fn number(weights: &[u128], rng: &mut SessionRng) -> u64 {
         }
         if drawn < total {
             return number;
+        }
+    }
+}
+
+/// A number k with a probability in proportion to e^(-|k|·s/t), modulo 2^64, exactly: Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS
+/// 2020, arXiv 2004.00010, Algorithm 2. How long it takes depends on the number, so it is drawn before anything is sent.
+pub fn laplace(s: u64, t: u128, rng: &mut SessionRng) -> u64 {
+    loop {
+        let u = below(t, rng);
+        if !decays(u, t, rng) {
+            continue;
+        }
+        let mut v = 0;
+        while decays(1, 1, rng) {
+            v += 1;
+        }
+        let (size, negative) = (((u + t * v) / u128::from(s)) as u64, below(2, rng) == 1);
+        // Zero has one sign.
+        if !(negative && size == 0) {
+            return if negative { size.wrapping_neg() } else { size };
+        }
+    }
+}
+
+/// Whether something happens that does so with probability e^(-u/t), for u <= t: Algorithm 1 there.
+fn decays(u: u128, t: u128, rng: &mut SessionRng) -> bool {
+    let mut k = 1;
+    while below(t * k, rng) < u {
+        k += 1;
+    }
+    k % 2 == 1
+}
+
+/// A number below n, each as often.
+fn below(n: u128, rng: &mut SessionRng) -> u128 {
+    // As many bits as the largest has: more than half of the draws are below n.
+    let mask = u128::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0);
+    loop {
+        let drawn = u128::from_le_bytes(rng.bytes()) & mask;
+        if drawn < n {
+            return drawn;
         }
     }
 }
@@ -80,6 +121,102 @@ mod tests {
             assert!(statistic(&counted, &expected) < TWO, "{epsilon}: {counted:?} {expected:?}");
             let off = [expected[0] * 0.9, 1.0 - (expected[0] + expected[2]) * 0.9, expected[2] * 0.9];
             assert!(statistic(&counted, &off) > TWO, "{epsilon}");
+        }
+    }
+
+    /// What e^(-u/t) is, for the whole range of u.
+    #[test]
+    fn what_decays_does_so_as_an_exponential() {
+        for (seed, u, t) in [(30, 0, 5), (31, 1, 1), (32, 3, 10), (33, 7, 8)] {
+            let mut rng = fixed_rng(seed);
+            let yes = (0..DRAWS).filter(|_| decays(u, t, &mut rng)).count() as u64;
+            let p = (-(u as f64) / t as f64).exp();
+            if u == 0 {
+                assert_eq!(yes, DRAWS);
+                continue;
+            }
+            let at = |p: f64| statistic(&[DRAWS - yes, yes], &[1.0 - p, p]);
+            assert!(at(p) < ONE && at(p * 0.9) > ONE && at((p * 1.1).min(0.999)) > ONE, "{u}/{t}: {}", at(p));
+        }
+    }
+
+    #[test]
+    fn a_number_below_another_is_uniform() {
+        let mut rng = fixed_rng(34);
+        assert!((0..100).all(|_| below(1, &mut rng) == 0));
+        let mut counted = [0u64; 3];
+        (0..DRAWS).for_each(|_| counted[below(3, &mut rng) as usize] += 1);
+        assert!(statistic(&counted, &[1.0 / 3.0; 3]) < TWO, "{counted:?}");
+        assert!((0..100).all(|_| below((1 << 100) + 1, &mut rng) <= 1 << 100));
+    }
+
+    /// The algorithm's own probabilities, added up over all that it may draw, are those of the distribution: Y = y comes from X with
+    /// y·s <= X < (y + 1)·s, and X has a probability in proportion to e^(-X/t).
+    #[test]
+    fn the_algorithm_has_the_distribution_exactly() {
+        for (s, t) in [(1u64, 1u128), (3, 2), (2, 7), (5, 4)] {
+            // X = U + t·V, where U is below t and kept with probability e^(-U/t), and V is v with probability (1 - 1/e)·e^(-v).
+            let of_x = |x: u64| {
+                let (u, v) = (x % t as u64, x / t as u64);
+                (-(u as f64) / t as f64).exp() * (-(v as f64)).exp()
+            };
+            let of_y = |y: u64| (y * s..(y + 1) * s).map(of_x).sum::<f64>();
+            let rate = s as f64 / t as f64;
+            for y in 0..20 {
+                assert!((of_y(y + 1) / of_y(y) - (-rate).exp()).abs() < 1e-9, "{s}/{t} {y}");
+            }
+        }
+    }
+
+    /// Noise as it is drawn, against the distribution; and a distribution that is off by a tenth is noticed.
+    #[test]
+    fn noise_has_its_distribution() {
+        for (seed, epsilon, sensitivity) in [(40, 1.0, 1), (41, 0.5, 1), (42, 3.0, 2), (43, 1.0, 3)] {
+            let (of, mut rng) = (dp::Laplace::new(epsilon, sensitivity), fixed_rng(seed));
+            let drawn: Vec<i64> = (0..DRAWS).map(|_| laplace(of.s, of.t, &mut rng) as i64).collect();
+            // Every number from -3 to 3, and what is beyond, below and above.
+            let mut counted = [0u64; 9];
+            drawn.iter().for_each(|&k| counted[(k.clamp(-4, 4) + 4) as usize] += 1);
+            let probabilities = |rate: f64| -> [f64; 9] {
+                let q = (-rate).exp();
+                let zero = (1.0 - q) / (1.0 + q);
+                std::array::from_fn(|i| match (i as i32 - 4).abs() {
+                    4 => q.powi(4) / (1.0 + q),
+                    k => zero * q.powi(k),
+                })
+            };
+            let rate = epsilon / sensitivity as f64;
+            // 8 degrees of freedom: above 31.8 once in 10^4.
+            assert!(statistic(&counted, &probabilities(rate)) < 31.8, "{epsilon}: {counted:?}");
+            for off in [0.9, 1.1] {
+                assert!(statistic(&counted, &probabilities(rate * off)) > 31.8, "{epsilon} {off}");
+            }
+            // A single probability that is off by a tenth, with 10^4 draws of it or more.
+            let mut off = probabilities(rate);
+            off.iter_mut().for_each(|p| *p *= (1.0 - 0.9 * off_by(rate)) / (1.0 - off_by(rate)));
+            off[4] = 0.9 * off_by(rate);
+            assert!(statistic(&counted, &off) > 31.8, "{epsilon}");
+        }
+    }
+
+    /// The probability of no noise.
+    fn off_by(rate: f64) -> f64 {
+        let q = (-rate).exp();
+        (1.0 - q) / (1.0 + q)
+    }
+
+    /// Where one key more is common the number is one higher, and what is told of it is at most e^ε times as probable, and e^-ε at least: for
+    /// every outcome, from the distributions of both. The noise of two draws, of which one is known, is that of the other.
+    #[test]
+    fn a_noisy_count_hides_one_key() {
+        for epsilon in [0.1, 1.0, 3.0] {
+            let of = dp::Laplace::new(epsilon, 1);
+            let rate = of.s as f64 / of.t as f64;
+            assert!(rate <= epsilon && rate > 0.999 * epsilon);
+            for told in -20i32..20 {
+                let weight = |common: i32| (-rate * f64::from((told - common).abs())).exp();
+                assert!((weight(7) / weight(8)).ln().abs() <= epsilon + 1e-9);
+            }
         }
     }
 

@@ -21,6 +21,21 @@ pub const INTERSECTION_SUM: Reveal = Reveal {
     what: "the sum of the values of the rows of one party whose keys the other holds, and not which these are",
 };
 
+/// The output, where noise is added to a number.
+pub const INTERSECTION_SIZE_NOISY: Reveal = Reveal {
+    name: "intersection_size_noisy",
+    to: Learner::Learners,
+    what: "how many keys are common, give or take some that the job's epsilon hides each key among, and not which",
+};
+
+/// The output, where noise is added to a sum.
+pub const INTERSECTION_SUM_NOISY: Reveal = Reveal {
+    name: "intersection_sum_noisy",
+    to: Learner::Learners,
+    what: "the sum of the values of the rows of one party whose keys the other holds, give or take as much as the job's epsilon hides each key \
+           among, and not which these are",
+};
+
 /// The output of a differentially private job.
 pub const INTERSECTION_NOISY: Reveal = Reveal {
     name: "intersection_noisy",

@@ -11,7 +11,7 @@ use vesica_session::{Fault, Lines, Result, SessionRng, Shared, Shares};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
-const COUNT: Asks = Asks { total: Total::Count, puts: true, learns: (true, false), least: None };
+const COUNT: Asks = Asks { total: Total::Count, puts: true, learns: (true, false), least: None, noise: None };
 const SUM: Asks = Asks { total: Total::Sum, ..COUNT };
 const SHARES: Asks = Asks { total: Total::Shares, learns: (true, true), ..COUNT };
 
@@ -62,6 +62,33 @@ fn nothing_is_told_below_the_least_number() {
             assert_eq!(want == "too few", least > 7);
             assert_eq!(found::<u64>(&xs, &ys, asks), [want, other], "{least}");
         }
+    }
+}
+
+/// What both add is in what is told and in what is compared; a count stays one that can be.
+#[test]
+fn noise_is_in_what_is_told() {
+    let (xs, ys) = (digests(0, 20), digests(13, 40));
+    let minus = |n: u64| n.wrapping_neg();
+    for (count, told) in
+        [([2, 3], "12 keys"), ([minus(4), 1], "4 keys"), ([minus(9), 1], "0 keys"), ([3000, 1], "1000 keys")]
+    {
+        let noise = Some(count.map(|n| [99, n]));
+        assert_eq!(found::<u64>(&xs, &ys, Asks { noise, ..COUNT }), [told.to_owned(), String::new()]);
+    }
+    let noise = Some([[minus(50), 0], [7, 0]]);
+    let asks = Asks { noise, learns: (true, true), ..SUM };
+    let sum = |plain: String| plain.rsplit(' ').next().unwrap().parse::<i64>().unwrap();
+    let want = sum(total(&xs, &ys, SUM)) - 43;
+    assert_eq!(found::<u64>(&xs, &ys, asks).map(sum), [want; 2]);
+    // Seven are common.
+    for (count, enough) in [([1, 0], true), ([0, 0], false), ([minus(3), 4], true), ([5, minus(5)], false)] {
+        let noise = Some(count.map(|n| [0, n]));
+        let got = found::<u64>(&xs, &ys, Asks { noise, least: Some(8), ..COUNT });
+        assert_eq!(
+            got,
+            if enough { ["8 keys".to_owned(), String::new()] } else { ["too few".to_owned(), "too few".to_owned()] }
+        );
     }
 }
 

@@ -27,6 +27,7 @@ fn sum(rows: usize, units: u32, pad: usize) -> (i64, u64) {
                 i_learn: !puts,
                 peer_learns: puts,
                 fewer: rows as u64,
+                noise: None,
             };
             let circuit = Circuit::<u64>::open(params, lines.peer()?, rng)?;
             let mut shares = Vec::new();

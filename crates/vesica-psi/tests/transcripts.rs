@@ -149,12 +149,12 @@ fn circuit_sends_these_messages() {
         ("sum, 16 at least", Total::Sum, Some(16)),
         ("shares", Total::Shares, None),
     ] {
-        let asks = sides::Asks { total, puts: true, learns: (true, total == Total::Shares), least };
+        let asks = sides::Asks { total, puts: true, learns: (true, total == Total::Shares), least, noise: None };
         let (xs, ys) = (xs.clone(), ys.clone());
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let asks = sides::Asks { total: Total::Count, puts: false, learns: (true, true), least: None };
+    let asks = sides::Asks { total: Total::Count, puts: false, learns: (true, true), least: None, noise: None };
     let case = transcript(sides::circuit::<Block>(xs, (n, m), asks), sides::circuit::<Block>(ys, (m, n), asks.other()));
     cases.insert("count, 128 bits, both learn".to_owned(), case);
     check("circuit", cases);

@@ -140,6 +140,11 @@ impl Plan {
         told.map(|text| self.parties.iter().fold(text, named)).collect()
     }
 
+    /// What a key's value may be at most, in absolute value, where the job says so.
+    pub fn largest(&self) -> Option<u64> {
+        self.shared.dp.and_then(|noise| noise.largest)
+    }
+
     /// This party, to its protocol.
     pub fn seat(&self) -> Seat {
         Seat { place: self.me.place(), learns: self.i_learn() }
@@ -541,13 +546,10 @@ fn peers(
 }
 
 fn budget(shared: &Shared, mine: &Mine) -> Result<Option<Budget>, SpecError> {
-    match (&mine.budget, shared.protocol == ProtocolName::Dp) {
+    match (&mine.budget, shared.dp.is_some()) {
         (Some(_), false) => Err(SpecError::field(
             "mine.budget",
-            format!(
-                "is of use only with protocol = \"dp\", and \"{}\" adds no noise; remove it",
-                shared.protocol.name()
-            ),
+            "is of use only with shared.dp, and without it there is no noise that could average out; remove it",
         )),
         (None, true) => Err(SpecError::field(
             "mine.budget",

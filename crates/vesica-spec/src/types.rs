@@ -46,7 +46,7 @@ pub struct Shared {
     /// shares of that.
     #[serde(default)]
     pub result: ResultKind,
-    /// How much noise the result of `dp` has.
+    /// How much noise the result of `dp` has, or a count or a sum by `rr22`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dp: Option<Noise>,
     /// What `rr22` saves: time or traffic.
@@ -173,7 +173,7 @@ pub struct Mine {
     /// variable `VESICA_RESUME_PASSPHRASE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_key: Option<PathBuf>,
-    /// What `dp` may tell each other party about a key of this table, over all runs. Needed with `dp`, for noise that is drawn anew in many
+    /// What noisy runs may tell each other party about a key of this table, all together. Needed with `shared.dp`, for noise that is drawn anew in many
     /// runs averages out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,

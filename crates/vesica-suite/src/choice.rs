@@ -184,12 +184,34 @@ impl ProtocolName {
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     /// What a run may tell about one key of either party: no outcome is more than e^epsilon times as probable with the key as without it.
-    /// From 0.01 to 16; an answer is untrue with probability 1/(1 + e^epsilon), which is 4.7 % for 3.
+    /// From 0.01 to 16. With `protocol = "dp"` an answer is untrue with probability 1/(1 + e^epsilon), which is 4.7 % for 3. A count by `rr22`
+    /// with 1 is right within 3, 19 times in 20.
     pub epsilon: f64,
     /// The part of its keys that the party which learns takes, at random, as the published protocol does. That hides nothing where few
     /// keys are common. When absent, a pool of dummies hides how many are, and no key is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<f64>,
+    /// For `result = "sum"`: the most that one key may add to the sum or take from it, from 1 to 2^48. A table in which the rows of a key come
+    /// to more is refused. Noise grows with this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest: Option<u64>,
+}
+
+impl Noise {
+    /// Whether there is noise for this epsilon.
+    ///
+    /// # Errors
+    /// A refusal of `shared.dp.epsilon`.
+    pub(crate) fn check(&self) -> Result<(), crate::Refusal> {
+        let range = vesica_params::dp::EPSILONS;
+        if range.contains(&self.epsilon) {
+            return Ok(());
+        }
+        let (least, most) = range.into_inner();
+        let why =
+            format!("{} is no epsilon that there is noise for; give a number from {least} to {most}", self.epsilon);
+        Err(crate::Refusal { field: "shared.dp.epsilon", why })
+    }
 }
 
 /// A curve's name.

@@ -10,6 +10,9 @@ use vesica_psi::dp::{self, Hide};
 use vesica_psi::{FRAME, reveals};
 use vesica_session::{Lines, Reveal, SessionRng};
 
+/// What epsilon does not say by itself.
+pub const KEYS_ARE_NOT_PEOPLE: &str = "keys of one person count one by one: who has g of them is protected by g times epsilon; numbers of keys are told as they are";
+
 /// The noise of a job that asks for this protocol.
 ///
 /// # Errors
@@ -20,11 +23,10 @@ pub fn noise(choice: &Choice) -> Result<Noise, Refusal> {
         let why = "is missing: say how much may be told of one key, such as dp = { epsilon = 3.0 }".to_owned();
         return refusal("shared.dp", why);
     };
-    if !numbers::EPSILONS.contains(&noise.epsilon) {
-        let (least, most) = numbers::EPSILONS.into_inner();
-        let why =
-            format!("{} is no epsilon that there is noise for; give a number from {least} to {most}", noise.epsilon);
-        return refusal("shared.dp.epsilon", why);
+    noise.check()?;
+    if noise.largest.is_some() {
+        let why = "bounds the values that a sum adds up, and protocol = \"dp\" adds up none; remove it";
+        return refusal("shared.dp.largest", why.to_owned());
     }
     if let Some(part) = noise.sampling.filter(|part| !(0.01..=0.99).contains(part)) {
         let why = format!(
@@ -137,7 +139,7 @@ impl<G: Blind> Suite for Dp<G> {
     }
 
     fn expects(&self, sizes: &Sizes) -> Vec<String> {
-        let Noise { epsilon, sampling } = self.noise;
+        let Noise { epsilon, sampling, .. } = self.noise;
         let keys = sizes.keys[usize::from(self.learner())];
         let most = keys.min(sizes.keys[usize::from(self.other())]);
         let untrue = numbers::probability(numbers::flip(epsilon));
@@ -177,10 +179,7 @@ impl<G: Blind> Suite for Dp<G> {
                 )
             }
         });
-        told.push(
-            "keys of one person count one by one: who has g of them is protected by g times epsilon; numbers of keys are told as they are"
-                .to_owned(),
-        );
+        told.push(KEYS_ARE_NOT_PEOPLE.to_owned());
         told
     }
 

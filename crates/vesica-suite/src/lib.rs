@@ -214,6 +214,8 @@ pub struct Terms {
     pub sizes: Sizes,
     /// The place of the party that has values, where one has.
     pub values: Option<u8>,
+    /// This party's own secret, from which noise is drawn: another in each run, and after a break the same.
+    pub coins: [u8; 32],
 }
 
 /// Why a side could not be opened.
@@ -253,7 +255,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
         ProtocolName::Rr22 if choice.parties > 2 => Box::new(many::Many::new(choice)),
-        ProtocolName::Rr22 if choice.result != ResultKind::Rows => Box::new(circuit::Circuit::new(choice)),
+        ProtocolName::Rr22 if choice.result != ResultKind::Rows => Box::new(circuit::Circuit::new(choice)?),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
         ProtocolName::Ot => Box::new(ot::Ot::new(choice)),
@@ -307,8 +309,12 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         );
         return refusal("shared.curve", why);
     }
-    if choice.dp.is_some() && choice.protocol != ProtocolName::Dp {
-        let why = format!("is of use only with protocol = \"dp\", and \"{name}\" adds no noise; remove it");
+    let noisy_total = rr22 && choice.parties == 2 && matches!(choice.result, ResultKind::Count | ResultKind::Sum);
+    if choice.dp.is_some() && choice.protocol != ProtocolName::Dp && !noisy_total {
+        let why = format!(
+            "is of use only with protocol = \"dp\", and with protocol = \"rr22\" for a count or a sum of two parties; what \"{name}\" is asked \
+             for here has no noise: remove it"
+        );
         return refusal("shared.dp", why);
     }
     if choice.pivot.is_some() && !(rr22 && choice.parties > 2) {
@@ -411,7 +417,7 @@ mod tests {
             security: Security::default(),
             curve: CurveName::default(),
             least: None,
-            dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None }),
+            dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None, largest: None }),
             learners: learners.to_vec(),
             parties,
             pivot: None,
@@ -457,6 +463,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn noise_on_a_total_needs_an_epsilon_and_a_sum_a_bound() {
+        let noisy = |result, epsilon, sampling, largest| Choice {
+            result,
+            dp: Some(Noise { epsilon, sampling, largest }),
+            ..choice(ProtocolName::Rr22, 2, &[0, 1])
+        };
+        let (count, sum) = (ResultKind::Count, ResultKind::Sum);
+        assert!(find(&noisy(count, 1.0, None, None)).is_ok() && find(&noisy(sum, 1.0, None, Some(500))).is_ok());
+        assert_eq!(refused(&noisy(count, 17.0, None, None), "0.01 to 16"), "shared.dp.epsilon");
+        assert_eq!(refused(&noisy(count, 1.0, Some(0.5), None), "remove it"), "shared.dp.sampling");
+        assert_eq!(refused(&noisy(count, 1.0, None, Some(9)), "remove it"), "shared.dp.largest");
+        assert_eq!(refused(&noisy(sum, 1.0, None, None), "largest = "), "shared.dp.largest");
+        assert_eq!(refused(&noisy(sum, 1.0, None, Some(0)), "from 1 to"), "shared.dp.largest");
+        assert_eq!(refused(&noisy(sum, 1.0, None, Some((1 << 48) + 1)), "from 1 to"), "shared.dp.largest");
+        assert_eq!(refused(&noisy(ResultKind::Shares, 1.0, None, None), "remove it"), "shared.dp");
+        assert_eq!(refused(&noisy(ResultKind::Rows, 1.0, None, None), "remove it"), "shared.dp");
+        let by_points = Choice { protocol: ProtocolName::Ecdh, ..noisy(count, 1.0, None, None) };
+        assert_eq!(refused(&by_points, "protocol = \"rr22\" for a count"), "shared.dp");
+        let with_sum = Noise { epsilon: 1.0, sampling: None, largest: Some(3) };
+        let dp = Choice { dp: Some(with_sum), ..choice(ProtocolName::Dp, 2, &[0]) };
+        assert_eq!(refused(&dp, "remove it"), "shared.dp.largest");
+    }
+
     /// What each party of a job finds by the suite that it asks for.
     fn found(choice: &Choice, keys: &[Vec<Digest>]) -> Vec<Found> {
         let suite = find(choice).expect("it is not refused");
@@ -464,7 +494,7 @@ mod tests {
         let lens: Vec<u64> = keys.iter().map(|keys| keys.len() as u64).collect();
         let tag_len = TagLen::new(suite.tag_bytes(&lens)).expect("a length of tags");
         let sizes = Sizes { keys: lens.clone(), units: 1, in_flight: 1, capacities: lens, tag_len };
-        let terms = Terms { salt: [9; 32], sizes, values: None };
+        let terms = Terms { salt: [9; 32], sizes, values: None, coins: [1; 32] };
         let names = ["alice", "bob", "carol"];
         let parties: Vec<Party> =
             (0..).zip(&names[..keys.len()]).map(|(place, name)| Party::new(place, name)).collect();

@@ -16,9 +16,16 @@ impl ByKey {
     /// The value of each key of `table`, whose keys are `keys`: what the rows that have it and take part add up to in `column`, modulo 2^64.
     ///
     /// # Errors
-    /// [`JobError::Value`] with the row; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
+    /// [`JobError::Value`] with the row, for what is no number, and for a key whose value is beyond ±`largest` if there is such a bound; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
     /// [`JobError::Setup`] if they do not fit into their share of `memory`; those of reading; being cancelled.
-    pub fn values(column: &str, table: &dyn Table, keys: &Keys, memory: u64, ctl: &Control) -> Result<Self, JobError> {
+    pub fn values(
+        column: &str,
+        largest: Option<u64>,
+        table: &dyn Table,
+        keys: &Keys,
+        memory: u64,
+        ctl: &Control,
+    ) -> Result<Self, JobError> {
         let path = || table.path().to_owned();
         // Once by row while they are read, and once by key.
         let need = keys.rows.saturating_add(keys.distinct).saturating_mul(8);
@@ -41,12 +48,23 @@ impl ByKey {
             ctl.event(Event::Done(by_row.len() as u64));
         }
         let (mut by_key, mut total) = (Vec::with_capacity(PARTS), 0u128);
+        let within = |value: Option<&u64>, row: u64| match (value, largest) {
+            (Some(&value), Some(largest)) if (value as i64).unsigned_abs() > largest => Err(JobError::Value {
+                path: path(),
+                row: row + 1,
+                column: column.to_owned(),
+                why: "one of a key whose rows come to more than shared.dp.largest allows; agree on a larger number, or lower the values",
+            }),
+            _ => Ok(()),
+        };
         for part in 0..PARTS {
-            let mut of_part: Vec<u64> = Vec::new();
+            let (mut of_part, mut first_row): (Vec<u64>, u64) = (Vec::new(), 0);
             keys.each(part, |first, row| {
                 let value = by_row.get(row as usize).copied().unwrap_or(0);
                 total += u128::from(value.unsigned_abs());
                 if first {
+                    within(of_part.last(), first_row)?;
+                    first_row = row;
                     of_part.push(0);
                 }
                 if let Some(sum) = of_part.last_mut() {
@@ -54,10 +72,12 @@ impl ByKey {
                 }
                 Ok(())
             })?;
+            within(of_part.last(), first_row)?;
             by_key.push(of_part);
         }
-        // Then every sum of some of them is one, whatever is common.
-        if total > i64::MAX as u128 {
+        // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
+        let most = if largest.is_some() { i64::MAX >> 1 } else { i64::MAX };
+        if total > most as u128 {
             return Err(JobError::Overflow { path: path(), column: column.to_owned() });
         }
         Ok(Self(by_key))

@@ -75,7 +75,7 @@ pub struct Met {
 impl Agreed {
     /// What a protocol needs of it.
     pub fn terms(&self) -> Terms {
-        Terms { salt: self.salt, sizes: self.sizes.clone(), values: self.values }
+        Terms { salt: self.salt, sizes: self.sizes.clone(), values: self.values, coins: self.coins }
     }
 }
 

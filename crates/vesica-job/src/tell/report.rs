@@ -331,7 +331,8 @@ impl Report {
         let (held, holds) = (peers.join(" and "), if peers.len() == 1 { "holds" } else { "hold" });
         match (o.matched, o.matched_rows) {
             _ if o.sum.is_some() => format!(
-                "The values of the rows whose keys both you and {held} hold add up to {}; which rows these are, nobody learned.",
+                "The values of the rows whose keys both you and {held} hold add up to {}{}; which rows these are, nobody learned.",
+                if self.chosen.expects.is_empty() { "" } else { "about " },
                 o.sum.unwrap_or_default()
             ),
             (None, None) if o.output.is_some() => format!(
@@ -353,7 +354,8 @@ impl Report {
                 )
             }
             (Some(keys), None) => format!(
-                "{} of your {} distinct keys are held by {held} too; which of them, nobody learned.",
+                "{}{} of your {} distinct keys are held by {held} too; which of them, nobody learned.",
+                if self.chosen.expects.is_empty() { "" } else { "About " },
                 count(keys),
                 count(o.keys)
             ),

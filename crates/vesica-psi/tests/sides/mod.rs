@@ -409,12 +409,15 @@ pub struct Asks {
     pub puts: bool,
     pub learns: (bool, bool),
     pub least: Option<u64>,
+    /// What this party adds to its shares of the sum and of the count, and the other one to its own.
+    pub noise: Option<[[u64; 2]; 2]>,
 }
 
 impl Asks {
     /// The other party's side of it.
     pub fn other(self) -> Self {
-        Self { puts: !self.puts, learns: (self.learns.1, self.learns.0), ..self }
+        let noise = self.noise.map(|[mine, theirs]| [theirs, mine]);
+        Self { puts: !self.puts, learns: (self.learns.1, self.learns.0), noise, ..self }
     }
 }
 
@@ -451,6 +454,7 @@ pub fn open_circuit<B: Field>(
         peer_learns: asks.learns.1,
         // The keys of all units.
         fewer: 1000,
+        noise: asks.noise.map(|[mine, _]| mine),
     };
     Circuit::open(params, lines.peer()?, rng)
 }

@@ -170,3 +170,22 @@ def test_nothing_is_left_open(port: int) -> None:
         vesica.intersect(T, T, on="id")
     time.sleep(0.3)
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_ctrl_c_while_a_table_is_read() -> None:
+    code = """
+import pyarrow as pa, vesica
+def endless():
+    print("reading", flush=True)
+    while True:
+        yield pa.record_batch({"id": ["a"]})
+table = pa.RecordBatchReader.from_batches(pa.schema({"id": pa.string()}), endless())
+try:
+    vesica.intersect(table, pa.table({"id": ["a"]}), on="id")
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stdout.readline() == "reading\n"
+        running.send_signal(signal.SIGINT)
+        assert running.communicate(timeout=60)[0] == "stopped\n"

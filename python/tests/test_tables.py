@@ -112,3 +112,11 @@ def test_duckdb() -> None:
 def test_what_is_no_table_is_named() -> None:
     with pytest.raises(TypeError, match="right is a builtins.dict"):
         vesica.intersect(OTHER, {"id": [1]}, on="id")
+
+
+def test_text_that_is_not_utf8_is_refused_by_column() -> None:
+    # pyarrow does not look at what it reads from a Parquet file, and gives such columns.
+    buffers = [None, pa.array([0, 2, 4], pa.int32()).buffers()[1], pa.py_buffer(b"ok\xff\xfe")]
+    broken = pa.table({"id": pa.array(["a", "b"]), "text": pa.Array.from_buffers(pa.string(), 2, buffers)})
+    with pytest.raises(vesica.InputError, match="the right table: .*column text: .*UTF8"):
+        vesica.intersect(pa.table({"id": ["a"]}), broken, on="id")

@@ -27,7 +27,7 @@ pub fn run(
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
         let meant = document::job(&document, is_json, table.is_some())?;
         let plan = vesica_spec::plan(&meant.spec)?;
-        let table = table.map(|table| Table::read(NAME, table)).transpose()?;
+        let table = table.map(|table| Table::read(NAME, table, ctl)).transpose()?;
         let given = Given { table, keep: meant.keep, ..Given::default() };
         let Ran { rows, report } = vesica::run(plan, given, ctl)?;
         Ok((report.to_json(), rows.map(Table::of).transpose()?))
@@ -51,7 +51,7 @@ pub fn intersect(
     // One after the other: two relations of one DuckDB connection cannot be read at once.
     let read = |name, table: &Bound<'_, PyAny>| {
         let reader = backend::import(table)?;
-        py.detach(|| Table::read(name, reader)).map_err(|failure| failure.raised(py))
+        work(py, None, stop.as_ref().map(Bound::get), move |ctl| Table::read(name, reader, ctl))
     };
     let (left, right) = (read("the left table", &left)?, read("the right table", &right)?);
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
@@ -105,7 +105,7 @@ pub fn check(
             None => Io::files(&plan)?,
             Some(table) => {
                 let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn vesica_job::Target>);
-                Io { table: Table::read(NAME, table)?, target, connections: Vec::new() }
+                Io { table: Table::read(NAME, table, ctl)?, target, connections: Vec::new() }
             }
         };
         let checked = vesica_job::check(&plan, io, ctl, peer)?;

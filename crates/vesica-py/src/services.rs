@@ -117,7 +117,7 @@ pub fn ask(
             plan.output = None;
         }
         let table = match (table, &plan.input) {
-            (Some(table), _) => Table::read(NAME, table)?,
+            (Some(table), _) => Table::read(NAME, table, ctl)?,
             (None, Some((input, _))) => vesica_table::open(input)?,
             (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
         };

@@ -2,11 +2,11 @@
 
 use crate::backend;
 use crate::failure::Failure;
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::SchemaRef;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use vesica::Rows;
+use vesica::{Control, Rows};
 
 /// What messages call a table that came from Python.
 pub const NAME: &str = "the table given as input";
@@ -27,11 +27,34 @@ impl Table {
     }
 
     /// The rows that `reader` gives, as a table to match that messages call `name`.
-    pub fn read(name: &str, reader: impl RecordBatchReader) -> Result<Box<dyn vesica::Table>, Failure> {
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<_, _>>().map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    pub fn read(name: &str, reader: impl RecordBatchReader, ctl: &Control) -> Result<Box<dyn vesica::Table>, Failure> {
+        let (schema, batches) = Self::batches(name, reader, ctl)?;
         Ok(Box::new(vesica::Memory::new(name, schema, batches)?))
     }
+
+    /// The batches that `reader` gives, and their schema.
+    pub fn batches(
+        name: &str,
+        reader: impl RecordBatchReader,
+        ctl: &Control,
+    ) -> Result<(SchemaRef, Vec<RecordBatch>), Failure> {
+        let schema = reader.schema();
+        let batches = reader.map(|batch| {
+            ctl.check().map_err(vesica::Error::from)?;
+            batch.and_then(checked).map_err(|error| Failure::input(format!("{name}: {error}")))
+        });
+        Ok((schema, batches.collect::<Result<_, _>>()?))
+    }
+}
+
+/// `batch`, if its values are what its types promise. Other libraries do not check all that they hand out: pyarrow reads a column of
+/// text from a Parquet file without looking whether it is UTF-8, and Rust must not see such text.
+fn checked(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let wrong = |error| ArrowError::InvalidArgumentError(format!("column {}: {error}", field.name()));
+        column.to_data().validate_full().map_err(wrong)?;
+    }
+    Ok(batch)
 }
 
 #[pymethods]

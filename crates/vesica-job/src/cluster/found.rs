@@ -4,6 +4,8 @@ use crate::cluster::reading::piece;
 use crate::cluster::secret::{FOUND, Secret, damaged};
 use crate::error::JobError;
 use arrow_array::builder::UInt64Builder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
@@ -29,6 +31,34 @@ const BYTES: usize = 24;
 pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[Row]) -> Result<Vec<u8>, JobError> {
     let bytes = rows.iter().flat_map(|row| [row.row, row.pair, row.times]).flat_map(u64::to_le_bytes).collect();
     secret.seal(FOUND, &piece(salt, unit), bytes)
+}
+
+/// What rows of several units belong to.
+const SEVERAL: u32 = u32::MAX;
+
+/// Rows of any units, as [`open`] gave them, sealed again.
+///
+/// # Errors
+/// Another table; if the system has no randomness.
+pub fn seal_again(secret: &Secret, salt: &[u8; 32], rows: &RecordBatch) -> Result<Vec<u8>, JobError> {
+    let column = |name: &str| {
+        let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
+        let column = column.filter(|column| column.null_count() == 0);
+        column.ok_or_else(|| {
+            JobError::Setup(format!("found rows have no column {name} of UInt64; give them as they were opened"))
+        })
+    };
+    let [row, pair, times] = [column("row")?, column("pair")?, column("times")?].map(|column| column.values());
+    let rows = row.iter().zip(pair).zip(times).map(|((&row, &pair), &times)| Row { row, pair, times });
+    seal(secret, salt, SEVERAL, &rows.collect::<Vec<_>>())
+}
+
+/// What [`seal_again`] sealed.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_again(secret: &Secret, salt: &[u8; 32], sealed: &[u8]) -> Result<RecordBatch, JobError> {
+    open(secret, salt, SEVERAL, sealed)
 }
 
 /// The rows as a table: `row`, `pair` and `times`, all UInt64.

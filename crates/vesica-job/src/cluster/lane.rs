@@ -42,8 +42,8 @@ pub struct Missing {
     pub settled: Vec<u32>,
 }
 
-/// What a unit found.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What a unit found; by default that of one that was settled without being matched.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Matched {
     /// The rows, sealed: for [`Terms::rows`], when it is settled that they may be learned.
     pub found: Vec<u8>,

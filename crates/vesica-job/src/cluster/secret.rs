@@ -27,6 +27,9 @@ pub const TERMS: &[u8; 15] = b"vesica terms 1\n";
 /// The keys of a unit.
 pub const PACKED: &[u8; 15] = b"vesica packed 1";
 
+/// What is settled of a unit.
+pub const KEPT: &[u8; 15] = b"vesica kept 1\n\n";
+
 /// What a unit found.
 pub const FOUND: &[u8; 15] = b"vesica found 1\n";
 

@@ -1,10 +1,14 @@
 //! What a worker needs for lanes, sealed: with it, and with its units, it can be any lane of the run.
 
 use crate::cluster::found;
-use crate::cluster::secret::{Secret, TERMS, damaged};
+use crate::cluster::lane::Matched;
+use crate::cluster::meeting::Unit;
+use crate::cluster::reading::piece;
+use crate::cluster::secret::{KEPT, Secret, TERMS, damaged};
 use crate::error::JobError;
 use crate::lanes::links::{Certificates, Meeting};
 use crate::meet::agree;
+use crate::seal::key::{Front, TAG};
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -12,6 +16,9 @@ use vesica_net::Identity;
 use vesica_spec::{Plan, Spec};
 use vesica_suite::Sizes;
 use vesica_types::TagLen;
+
+/// Bytes of what is settled of a unit, sealed: a digest, the number of keys and that of rows.
+const HEAD: usize = Front::BYTES + 48 + TAG;
 
 /// What a worker needs for lanes.
 #[derive(Clone)]
@@ -127,6 +134,47 @@ impl Terms {
     /// Bytes that cannot be opened, or belong to another unit.
     pub fn rows(&self, unit: u32, found: &[u8]) -> Result<RecordBatch, JobError> {
         found::open(&self.0.secret, self.salt(), unit, found)
+    }
+
+    /// What is to be kept of a unit: the driver settles the run with it, after a restart too, and it holds the rows.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn keep(&self, unit: u32, matched: &Matched) -> Result<Vec<u8>, JobError> {
+        let Matched { found, digest, keys, rows } = matched;
+        let head = [&digest[..], &keys.to_le_bytes(), &rows.to_le_bytes()].concat();
+        let head = self.0.secret.seal(KEPT, &piece(self.salt(), unit), head)?;
+        Ok([&head[..], found].concat())
+    }
+
+    /// What is settled of a unit that was kept, and the rows for [`Terms::rows`], still sealed.
+    ///
+    /// # Errors
+    /// Bytes that [`Terms::keep`] does not give for this unit.
+    pub fn kept<'a>(&self, unit: u32, kept: &'a [u8]) -> Result<(Unit, &'a [u8]), JobError> {
+        let name = format!("what was kept of unit {unit}");
+        let (head, found) = kept.split_at_checked(HEAD).ok_or_else(|| damaged(&name))?;
+        let head = self.0.secret.open(KEPT, &piece(self.salt(), unit), &name, head)?;
+        let (digest, numbers) = head.split_first_chunk::<32>().ok_or_else(|| damaged(&name))?;
+        let [keys, rows] = *numbers.as_chunks::<8>().0 else { return Err(damaged(&name)) };
+        let [keys, rows] = [keys, rows].map(u64::from_le_bytes);
+        Ok((Unit { id: unit, digest: *digest, keys, rows }, found))
+    }
+
+    /// Rows of any units, as [`Terms::rows`] gave them, sealed: for whoever brings them together by something else than units.
+    ///
+    /// # Errors
+    /// Another table; if the system has no randomness.
+    pub fn seal_rows(&self, rows: &RecordBatch) -> Result<Vec<u8>, JobError> {
+        found::seal_again(&self.0.secret, self.salt(), rows)
+    }
+
+    /// What [`Terms::seal_rows`] sealed.
+    ///
+    /// # Errors
+    /// Bytes that cannot be opened.
+    pub fn open_rows(&self, sealed: &[u8]) -> Result<RecordBatch, JobError> {
+        found::open_again(&self.0.secret, self.salt(), sealed)
     }
 
     pub(crate) fn salt(&self) -> &[u8; 32] {

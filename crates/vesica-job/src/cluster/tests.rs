@@ -174,7 +174,13 @@ impl Cluster {
         let found = self.found.lock().unwrap();
         let units: Vec<Unit> = found
             .iter()
-            .map(|(&id, matched)| Unit { id, digest: matched.digest, keys: matched.keys, rows: matched.rows })
+            .map(|(&id, matched)| {
+                let kept = terms.keep(id, matched).unwrap();
+                let (unit, rows) = terms.kept(id, &kept).unwrap();
+                assert_eq!(rows, matched.found);
+                assert!(terms.kept(id + 1, &kept).is_err() && terms.kept(id, &kept[..100]).is_err());
+                unit
+            })
             .collect();
         meeting.settle(&units).unwrap();
         meeting.finish().unwrap();
@@ -183,6 +189,9 @@ impl Cluster {
         let mut all = Vec::new();
         for (unit, matched) in found.iter().filter(|(_, matched)| !matched.found.is_empty()) {
             let table = terms.rows(*unit, &matched.found).unwrap();
+            let again = terms.seal_rows(&table).unwrap();
+            assert_eq!(terms.open_rows(&again).unwrap(), table);
+            assert!(terms.rows(*unit, &again).is_err());
             let column =
                 |name: &str| table.column_by_name(name).unwrap().as_primitive::<UInt64Type>().values().to_vec();
             let (rows, pairs, times) = (column("row"), column("pair"), column("times"));

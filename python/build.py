@@ -59,7 +59,12 @@ def test(wheel: Path, offline: bool) -> None:
     tests = environment("tests", [] if offline else wanted)
     call([tests / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
     # Away from the sources, so that the package of the wheel is the one that is imported.
-    call([tests / "pytest", "-p", "no:cacheprovider", "-c", HERE / "pyproject.toml", HERE / "tests"], cwd=WORK)
+    suite = ["-p", "no:cacheprovider", "-c", HERE / "pyproject.toml"]
+    call([tests / "pytest", *suite, HERE / "tests"], cwd=WORK)
+    # Ray is an extra, and large: only the test of clusters has it.
+    ray = environment("ray", [] if offline else ["pytest>=8", "ray[data]>=2.60,<3", "pyarrow>=15"])
+    call([ray / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
+    call([ray / "pytest", *suite, HERE / "tests" / "test_ray.py"], cwd=WORK)
 
 
 def environment(name: str, packages: list[str], clear: bool = False) -> Path:

@@ -13,7 +13,7 @@ const TESTED: &str = "tested in";
 const NO_CLAIM: &str = "no bound is claimed";
 
 /// Where a path in the document may begin.
-const ROOTS: [&str; 3] = ["crates/", "docs/", "xtask/"];
+const ROOTS: [&str; 4] = ["crates/", "docs/", "python/", "xtask/"];
 
 /// Fails with every claim that names no test, and with every path that is named and not there.
 pub fn check(root: &Path) -> Chore {

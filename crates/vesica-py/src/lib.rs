@@ -6,6 +6,7 @@
 #![allow(clippy::too_many_arguments)] // keyword arguments of Python's, each with its name
 
 mod backend;
+mod cluster;
 mod document;
 mod failure;
 mod jobs;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 /// The native half of `vesica`. What people call is in the modules of the package.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::cluster::{Door, Lane, Meeting, Secret, Start, Terms, read_job};
     #[pymodule_export]
     use crate::jobs::{cert, check, command, r#gen, intersect, plan, run};
     #[pymodule_export]

@@ -45,6 +45,11 @@ impl Table {
         });
         Ok((schema, batches.collect::<Result<_, _>>()?))
     }
+
+    /// A table of one batch.
+    pub fn one(batch: RecordBatch) -> Self {
+        Self { schema: batch.schema(), batches: vec![batch] }
+    }
 }
 
 /// `batch`, if its values are what its types promise. Other libraries do not check all that they hand out: pyarrow reads a column of

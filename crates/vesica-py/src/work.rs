@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use vesica::{Control, Event, Watch};
@@ -36,13 +36,15 @@ impl Stop {
 }
 
 /// What the working thread tells the caller's.
-enum Told {
+pub enum Told {
+    /// Something happened.
     Event(Event),
+    /// The work is over.
     Over,
 }
 
 /// Passes events on.
-struct Tell(Mutex<Sender<Told>>);
+pub struct Tell(pub Mutex<Sender<Told>>);
 
 impl Watch for Tell {
     fn event(&self, event: Event) {
@@ -73,13 +75,29 @@ pub fn work<T: Send>(
         Some(_) => Control::new(Tell(Mutex::new(sender.clone()))),
         None => Control::new(()),
     };
-    let told = Mutex::new(told);
+    wait(py, &ctl, (sender, &Mutex::new(told)), watch.as_ref(), stop, || work(&ctl))
+}
+
+/// Does one piece of work of something that lasts longer than this call, under its `ctl`, and tells nobody.
+pub fn piece<T: Send>(py: Python<'_>, ctl: &Control, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
+    let (sender, told) = channel();
+    wait(py, ctl, (sender, &Mutex::new(told)), None, None, work)
+}
+
+/// Does `work`, which `ctl` stops, on a thread of its own. `told` is where its events come out, and its end through the sender.
+pub fn wait<T: Send>(
+    py: Python<'_>,
+    ctl: &Control,
+    (over, told): (Sender<Told>, &Mutex<Receiver<Told>>),
+    watch: Option<&Bound<'_, PyAny>>,
+    stop: Option<&Stop>,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> PyResult<T> {
     let mut raised = None;
     let done = std::thread::scope(|scope| {
-        let ctl = &ctl;
         let working = scope.spawn(move || {
-            let _over = Over(sender);
-            work(ctl)
+            let _over = Over(over);
+            work()
         });
         let mut over = false;
         let waited = || {
@@ -90,7 +108,7 @@ pub fn work<T: Send>(
             let all = py.detach(waited);
             over = all.iter().any(|told| matches!(told, Told::Over));
             if raised.is_none() {
-                raised = py.check_signals().and_then(|()| tell(py, watch.as_ref(), all)).err();
+                raised = py.check_signals().and_then(|()| tell(py, watch, all)).err();
             }
             if raised.is_some() || stop.is_some_and(Stop::is_set) {
                 ctl.cancel();

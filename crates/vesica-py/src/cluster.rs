@@ -1,0 +1,431 @@
+//! A run of a cluster, whose rows and workers are on several machines: what its driver, its tasks and its lanes call. What is decided
+//! where is in `python/vesica/ray`.
+
+use crate::failure::Failure;
+use crate::table::{NAME, Table};
+use crate::work::{Tell, Told, piece, wait, work};
+use crate::{backend, document};
+use arrow_select::concat::concat_batches;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use vesica::{Control, Fault};
+use vesica_job::cluster;
+
+/// What the digests, the units and the files of a run are sealed with. It tells nobody what it is.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Secret(cluster::Secret);
+
+#[pymethods]
+impl Secret {
+    #[new]
+    fn new(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let bytes: Result<[u8; 32], _> = bytes.try_into();
+        bytes.map(|bytes| Self(cluster::Secret::new(bytes))).map_err(|_| {
+            Failure::config("the secret of a run on a cluster has another length than 32 bytes").raised(py)
+        })
+    }
+}
+
+/// What rows are cut by: the salt and the number of units.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Start(cluster::Start);
+
+#[pymethods]
+impl Start {
+    /// What `to_bytes` gave.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8], secret: &Secret) -> PyResult<Self> {
+        piece(py, &Control::new(()), || Ok(Self(cluster::Start::from_bytes(bytes, &secret.0)?)))
+    }
+
+    /// Itself, sealed.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let sealed = self.0.to_bytes().map_err(|error| Failure::from(error).raised(py))?;
+        Ok(PyBytes::new(py, &sealed))
+    }
+
+    /// The name of the run: files of another run are of no use.
+    #[getter]
+    fn run(&self) -> String {
+        self.0.run()
+    }
+
+    #[getter]
+    fn units(&self) -> u32 {
+        self.0.units()
+    }
+
+    #[getter]
+    fn lanes(&self) -> u32 {
+        self.0.lanes()
+    }
+
+    /// The rows of `table` that have a key, as `unit`, `digest` and `row`. The first row has the number `first`.
+    fn cut(&self, py: Python<'_>, table: Bound<'_, PyAny>, first: u64) -> PyResult<Table> {
+        let reader = backend::import(&table)?;
+        work(py, None, None, move |ctl| {
+            let (schema, batches) = Table::batches(NAME, reader, ctl)?;
+            Ok(Table::one(self.0.cut(schema, batches, first)?.keys))
+        })
+    }
+
+    /// All rows of one unit, which `cut` called `hidden`: the unit's number, its distinct keys, the rows that take part, and all of it
+    /// sealed.
+    fn pack<'py>(
+        &self,
+        py: Python<'py>,
+        hidden: i32,
+        rows: Bound<'py, PyAny>,
+    ) -> PyResult<(u32, u64, u64, Bound<'py, PyBytes>)> {
+        let reader = backend::import(&rows)?;
+        let packed = work(py, None, None, move |ctl| {
+            let (schema, batches) = Table::batches("the rows of a unit", reader, ctl)?;
+            let rows = concat_batches(&schema, &batches).map_err(|error| Failure::bug(error.to_string()))?;
+            Ok(self.0.pack(hidden, &rows)?)
+        })?;
+        Ok((packed.unit, packed.keys, packed.rows, PyBytes::new(py, &packed.blob)))
+    }
+}
+
+/// What lanes need to know.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Terms(cluster::Terms);
+
+#[pymethods]
+impl Terms {
+    /// What `to_bytes` gave.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8], secret: &Secret) -> PyResult<Self> {
+        piece(py, &Control::new(()), || Ok(Self(cluster::Terms::from_bytes(bytes, &secret.0)?)))
+    }
+
+    /// Itself, sealed.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let sealed = self.0.to_bytes().map_err(|error| Failure::from(error).raised(py))?;
+        Ok(PyBytes::new(py, &sealed))
+    }
+
+    #[getter]
+    fn units(&self) -> u32 {
+        self.0.units()
+    }
+
+    #[getter]
+    fn lanes(&self) -> u32 {
+        self.0.lanes()
+    }
+
+    /// Lanes at once.
+    #[getter]
+    fn at_once(&self) -> u32 {
+        self.0.at_once()
+    }
+
+    /// Units of a lane at once.
+    #[getter]
+    fn in_lane(&self) -> u32 {
+        self.0.in_lane()
+    }
+
+    /// Where the other side's doors are.
+    #[getter]
+    fn addresses(&self) -> Vec<String> {
+        self.0.addresses().to_vec()
+    }
+
+    /// Whether everything was finished when the parties met, so that there is nothing for lanes to do.
+    #[getter]
+    fn is_whole(&self) -> bool {
+        self.0.is_whole()
+    }
+
+    /// What is kept of a unit that the other side's word has settled.
+    fn settled<'py>(&self, py: Python<'py>, unit: u32) -> PyResult<Bound<'py, PyBytes>> {
+        let kept = self.0.keep(unit, &cluster::Matched::default());
+        Ok(PyBytes::new(py, &kept.map_err(|error| Failure::from(error).raised(py))?))
+    }
+
+    /// What `settle` wants to know of a unit, of which `kept` is what was kept: its number, digest, keys and rows.
+    fn unit(&self, py: Python<'_>, unit: u32, kept: &[u8]) -> PyResult<(u32, [u8; 32], u64, u64)> {
+        let (unit, _) = self.0.kept(unit, kept).map_err(|error| Failure::from(error).raised(py))?;
+        Ok((unit.id, unit.digest, unit.keys, unit.rows))
+    }
+
+    /// What a unit found: `row`, `pair` and `times`.
+    fn rows(&self, py: Python<'_>, unit: u32, kept: &[u8]) -> PyResult<Table> {
+        piece(py, &Control::new(()), || Ok(Table::one(self.0.rows(unit, self.0.kept(unit, kept)?.1)?)))
+    }
+
+    /// Rows as `rows` gives them, of any units, sealed.
+    fn seal_rows<'py>(&self, py: Python<'py>, rows: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let reader = backend::import(&rows)?;
+        let sealed = work(py, None, None, move |ctl| {
+            let (schema, batches) = Table::batches("found rows", reader, ctl)?;
+            let rows = concat_batches(&schema, &batches).map_err(|error| Failure::bug(error.to_string()))?;
+            Ok(self.0.seal_rows(&rows)?)
+        })?;
+        Ok(PyBytes::new(py, &sealed))
+    }
+
+    /// What `seal_rows` sealed.
+    fn open_rows(&self, py: Python<'_>, sealed: &[u8]) -> PyResult<Table> {
+        piece(py, &Control::new(()), || Ok(Table::one(self.0.open_rows(sealed)?)))
+    }
+}
+
+/// A job as it is understood, as JSON, and whether it names no file for the rows. With a table `given`, it needs to name no file to read.
+#[pyfunction]
+pub fn read_job(py: Python<'_>, document: &str, is_json: bool, given: bool) -> PyResult<(String, bool)> {
+    let meant = document::job(document, is_json, given).map_err(|failure| failure.raised(py))?;
+    let spec = serde_json::to_string(&meant.spec).map_err(|error| Failure::bug(error.to_string()).raised(py))?;
+    Ok((spec, meant.keep))
+}
+
+/// The driver's part: it meets the other side, and says what has to be said once for the whole run.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Meeting {
+    meeting: Mutex<Option<cluster::Meeting>>,
+    ctl: Control,
+    told: Mutex<Receiver<Told>>,
+    over: Sender<Told>,
+    watch: Option<Py<PyAny>>,
+}
+
+impl Meeting {
+    /// What one thread does at a time. A call that waits on another thread is told so.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut cluster::Meeting) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        let watch = self.watch.as_ref().map(|watch| watch.bind(py));
+        wait(py, &self.ctl, (self.over.clone(), &self.told), watch, None, || match self.held()?.as_mut() {
+            Some(meeting) => work(meeting),
+            None => Err(Failure::bug("a call of a meeting that is closed")),
+        })
+    }
+
+    fn held(&self) -> Result<MutexGuard<'_, Option<cluster::Meeting>>, Failure> {
+        self.meeting.try_lock().map_err(|_| Failure::bug("two calls of a meeting at once"))
+    }
+}
+
+#[pymethods]
+impl Meeting {
+    /// `storage` are 32 bytes that name the input. Nobody is contacted.
+    #[new]
+    #[pyo3(signature = (document, is_json, storage, secret, watch=None))]
+    fn new(
+        py: Python<'_>,
+        document: String,
+        is_json: bool,
+        storage: &[u8],
+        secret: &Secret,
+        watch: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let (over, told) = channel();
+        let ctl = match &watch {
+            Some(_) => Control::new(Tell(Mutex::new(over.clone()))),
+            None => Control::new(()),
+        };
+        let meeting = piece(py, &ctl, || {
+            let spec = document::job(&document, is_json, true)?.spec;
+            let storage: Result<[u8; 32], _> = storage.try_into();
+            let storage = storage.map_err(|_| Failure::bug("the input's name has another length than 32 bytes"))?;
+            Ok(cluster::Meeting::open(&spec, storage, &secret.0, ctl.clone())?)
+        })?;
+        Ok(Self { meeting: Mutex::new(Some(meeting)), ctl, told: Mutex::new(told), over, watch })
+    }
+
+    /// Whether this side dials its lanes, rather than has doors for them.
+    fn dials(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |meeting| Ok(meeting.dials()))
+    }
+
+    /// Names the run that this side would go on with, if it has one.
+    fn run(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.with(py, |meeting| Ok(meeting.run()))
+    }
+
+    /// Meets the other side, for the first time or once more. `finished` are the units that are done on this side.
+    fn meet(&self, py: Python<'_>, finished: Vec<u32>) -> PyResult<Start> {
+        self.with(py, |meeting| Ok(Start(meeting.meet(&finished)?)))
+    }
+
+    /// Tells what was counted, and waits until the other side has counted too. `largest` is the unit with the most keys, and their
+    /// number.
+    fn size(&self, py: Python<'_>, keys: u64, empty: u64, rows: u64, largest: (u32, u64)) -> PyResult<()> {
+        self.with(py, |meeting| Ok(meeting.size(keys, empty, rows, largest)?))
+    }
+
+    /// Tells where this side's doors are and how many lanes it works on at once; gives what lanes need.
+    fn lanes(&self, py: Python<'_>, doors: Vec<String>, seats: u32) -> PyResult<Terms> {
+        self.with(py, |meeting| Ok(Terms(meeting.lanes(&doors, seats)?)))
+    }
+
+    /// Tells the other side how many units are finished. Raises what broke the link, if anything did.
+    fn progress(&self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
+        self.with(py, |meeting| {
+            meeting.progress("match", done, Some(total));
+            meeting.lost().map_or(Ok(()), |error| Err(error.into()))
+        })
+    }
+
+    /// All lanes of this side are finished, or on the side with the doors: waits for that word.
+    fn finished(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |meeting| Ok(meeting.finished()?))
+    }
+
+    /// Compares what the units found: number, digest, keys and rows of each. If it raises, nothing that was found may be looked at.
+    fn settle(&self, py: Python<'_>, units: Vec<(u32, [u8; 32], u64, u64)>) -> PyResult<()> {
+        let unit = |(id, digest, keys, rows)| cluster::Unit { id, digest, keys, rows };
+        let units: Vec<_> = units.into_iter().map(unit).collect();
+        self.with(py, |meeting| Ok(meeting.settle(&units)?))
+    }
+
+    /// Says that this side is done, and hears the same.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |meeting| Ok(meeting.finish()?))
+    }
+
+    /// Tells the other side that this one stops, and whose fault it is.
+    fn abort(&self, py: Python<'_>, fault: &str) -> PyResult<()> {
+        let fault = match fault {
+            "config" => Fault::Config,
+            "input" => Fault::Input,
+            "network" => Fault::Network,
+            "peer" => Fault::Peer,
+            "interrupted" => Fault::Interrupted,
+            _ => Fault::Bug,
+        };
+        self.with(py, |meeting| {
+            meeting.abort(fault);
+            Ok(())
+        })
+    }
+
+    /// Says goodbye; gives the report as JSON. `lanes` are the costs that closed lanes gave, and `begun` is how many units were begun,
+    /// those that were begun again included.
+    fn close(&self, py: Python<'_>, lanes: Vec<String>, begun: u64) -> PyResult<String> {
+        wait(py, &self.ctl, (self.over.clone(), &self.told), None, None, || match self.held()?.take() {
+            Some(meeting) => Ok(meeting.close(&lanes, begun)?.to_json()),
+            None => Err(Failure::bug("a meeting was closed twice")),
+        })
+    }
+
+    /// Stops whatever is under way, for good.
+    fn cancel(&self) {
+        self.ctl.cancel();
+    }
+}
+
+/// A link of one of a run's lanes, and the units on it.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Lane {
+    /// None once it is closed.
+    lane: RwLock<Option<cluster::Lane>>,
+    number: u32,
+    terms: cluster::Terms,
+    ctl: Control,
+}
+
+impl Lane {
+    fn of(lane: cluster::Lane, terms: cluster::Terms, ctl: Control) -> Self {
+        Self { number: lane.number(), lane: RwLock::new(Some(lane)), terms, ctl }
+    }
+}
+
+#[pymethods]
+impl Lane {
+    /// Dials one of the other side's doors; waits while it is told to come later.
+    #[staticmethod]
+    fn dial(py: Python<'_>, terms: Bound<'_, Terms>, number: u32, address: &str) -> PyResult<Self> {
+        let (terms, ctl) = (&terms.get().0, Control::new(()));
+        let lane = piece(py, &ctl, || Ok(cluster::Lane::dial(terms, number, address, ctl.clone())?))?;
+        Ok(Self::of(lane, terms.clone(), ctl))
+    }
+
+    #[getter]
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What is to be done, ascending, where `done` is finished here; and what the other side's word alone has settled.
+    fn missing(&self, py: Python<'_>, done: Vec<u32>) -> PyResult<(Vec<u32>, Vec<u32>)> {
+        let missing = piece(py, &self.ctl, || {
+            let mut lane = self.lane.write().unwrap_or_else(PoisonError::into_inner);
+            let lane = lane.as_mut().ok_or_else(|| Failure::bug("a call of a lane that is closed"))?;
+            Ok(lane.missing(&done)?)
+        })?;
+        Ok((missing.units, missing.settled))
+    }
+
+    /// Matches a unit, from any thread. `blob` is what `pack` gave, or None if no row is in the unit; `begun` says how often it was begun
+    /// before. Gives what is to be kept, sealed.
+    #[pyo3(signature = (unit, blob, begun))]
+    fn match_unit<'py>(
+        &self,
+        py: Python<'py>,
+        unit: u32,
+        blob: Option<Bound<'py, PyBytes>>,
+        begun: u32,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let blob = blob.as_ref().map(|blob| blob.as_bytes());
+        let kept = piece(py, &self.ctl, || {
+            let lane = self.lane.read().unwrap_or_else(PoisonError::into_inner);
+            let lane = lane.as_ref().ok_or_else(|| Failure::bug("a call of a lane that is closed"))?;
+            Ok(self.terms.keep(unit, &lane.match_unit(unit, blob, begun)?)?)
+        })?;
+        Ok(PyBytes::new(py, &kept))
+    }
+
+    /// Ends the lane when the other side has finished it too; gives what it cost, as JSON.
+    fn close(&self, py: Python<'_>) -> PyResult<String> {
+        piece(py, &self.ctl, || {
+            let lane = self.lane.write().unwrap_or_else(PoisonError::into_inner).take();
+            Ok(lane.ok_or_else(|| Failure::bug("a lane was closed twice"))?.close()?)
+        })
+    }
+
+    /// Stops whatever is under way, for good. On the side with the doors that is the door, too.
+    fn cancel(&self) {
+        self.ctl.cancel();
+    }
+}
+
+/// Where lanes of the other side come in.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Door {
+    door: cluster::Door,
+    terms: cluster::Terms,
+    ctl: Control,
+}
+
+#[pymethods]
+impl Door {
+    /// Listens at `listen`, for `seats` lanes at once.
+    #[new]
+    fn new(py: Python<'_>, terms: Bound<'_, Terms>, listen: &str, seats: u32) -> PyResult<Self> {
+        let (terms, ctl) = (&terms.get().0, Control::new(()));
+        let door = piece(py, &ctl, || Ok(cluster::Door::open(terms, listen, seats, ctl.clone())?))?;
+        Ok(Self { door, terms: terms.clone(), ctl })
+    }
+
+    /// The next lane that comes, on any number of threads; None once the door was stopped.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Lane>> {
+        let lane = piece(py, &self.ctl, || Ok(self.door.next()?))?;
+        Ok(lane.map(|lane| Lane::of(lane, self.terms.clone(), self.ctl.clone())))
+    }
+
+    /// Lets nobody in any more.
+    fn stop(&self) {
+        self.door.stop();
+    }
+
+    /// Stops whatever is under way behind the door, for good.
+    fn cancel(&self) {
+        self.ctl.cancel();
+    }
+}

@@ -1,0 +1,179 @@
+"""Lanes: a fixed share of a run's units each, over a link of its own.
+
+On the side that dials, a lane is a task that Ray starts again if its worker dies. On the side that listens, an actor on a node is a
+door, which takes whichever lane knocks. Neither keeps anything: what is finished stands in files, so to start again is to read which.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Thread
+
+
+import ray
+from ray.util.metrics import Counter
+
+from .. import _core
+from .._errors import NetworkError, VesicaError
+from . import _keeper, _storage
+from ._rows import Units
+
+#: How often a lane dials again without having finished a unit in between.
+DIALS = 5
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every lane of an attempt is told. Nothing of it is secret: the terms are sealed."""
+
+    #: The keeper's name.
+    keeper: str
+    #: The run's folder on the storage.
+    folder: Path
+    terms: bytes
+
+    def opened(self) -> _core.Terms:
+        """The terms, opened."""
+        return _keeper.terms(self.keeper, self.terms)
+
+
+def finished(folder: Path) -> list[int]:
+    """The units whose found files stand in a run's folder."""
+    return sorted(int(name.removeprefix("unit-")) for name in _storage.names(folder / "found"))
+
+
+def found_file(folder: Path, unit: int) -> Path:
+    """Where it is put what a unit found. That the file is there is the record that the unit is finished."""
+    return folder / "found" / f"unit-{unit}"
+
+
+def _begin(folder: Path, unit: int) -> int:
+    """Writes down that the unit is begun, before anything of it is answered; says how often it was begun before."""
+    times = 0
+    while (folder / "begun" / f"unit-{unit}.{times}").exists() or not _storage.put(folder / "begun" / f"unit-{unit}.{times}", b""):
+        times += 1
+    return times
+
+
+@functools.cache
+def _counter() -> Counter:
+    """Ray shows it as `ray_vesica_units_total`."""
+    return Counter("vesica_units", description="Units that Vesica finished.")
+
+
+def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms) -> str:
+    """Does what is missing of a lane's units; gives what it cost, as JSON."""
+    keeper = ray.get_actor(work.keeper)
+    units = Units.read(work.folder / "index")
+    missing, settled = lane.missing(finished(work.folder))
+
+    def put(unit: int, data: bytes) -> None:
+        _storage.put(found_file(work.folder, unit), data)
+        keeper.add.remote()
+        _counter().inc(1)
+
+    def match(unit: int) -> None:
+        put(unit, lane.match_unit(unit, units.load(unit), _begin(work.folder, unit)))
+
+    for unit in settled:
+        put(unit, terms.settled(unit))
+    todo, lock = iter(missing), Lock()
+
+    def take_turns() -> None:
+        # Both sides begin units in the same order, so the next one is taken by whoever is free.
+        while (unit := _next(todo, lock)) is not None:
+            match(unit)
+
+    with ThreadPoolExecutor(terms.in_lane) as pool:
+        turns = [pool.submit(take_turns) for _ in range(terms.in_lane)]
+        try:
+            ended, _ = wait(turns, return_when=FIRST_EXCEPTION)
+            for turn in ended:
+                turn.result()
+        except NetworkError:
+            # The link is broken, so the other units end by themselves.
+            raise
+        except BaseException:
+            lane.cancel()
+            raise
+    return lane.close()
+
+
+def _next(todo: Iterator[int], lock: Lock) -> int | None:
+    with lock:
+        return next(todo, None)
+
+
+@ray.remote(num_cpus=1, max_retries=-1)
+def dial(work: Work, number: int) -> str:
+    """A lane, on the side that dials. Ray starts it again if its worker dies; it dials again by itself if its link breaks."""
+    terms = work.opened()
+    failures, before = 0, -1
+    while True:
+        try:
+            # Any door takes any lane: after a break another one is tried, for the last may be gone with its node.
+            address = terms.addresses[(number + failures) % len(terms.addresses)]
+            return run_lane(_core.Lane.dial(terms, number, address), work, terms)
+        except NetworkError:
+            now = sum(unit % terms.lanes == number for unit in finished(work.folder))
+            failures, before = (1 if now > before else failures + 1), now
+            if failures >= DIALS:
+                raise
+            time.sleep(0.5 * failures)
+
+
+@ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=4)
+class Door:
+    """A door, on the side that listens: one port, and so many lanes at once as it has seats. It is the same wherever it stands, so
+    Ray starts it anew if its worker or its node dies, and the lanes that it had come again."""
+
+    def __init__(self) -> None:
+        self._door: _core.Door | None = None
+        self._stopped = False
+
+    def address(self) -> str:
+        """The address of the node, inside the cluster."""
+        return ray.util.get_node_ip_address()
+
+    def serve(self, work: Work, listen: str, seats: int) -> list[str]:
+        """Takes lanes until it is stopped; gives what they cost."""
+        terms = work.opened()
+        self._door = door = _core.Door(terms, listen, seats)
+        costs: list[str] = []
+        failed: list[BaseException] = []
+
+        def seat() -> None:
+            try:
+                while (lane := door.next()) is not None:
+                    try:
+                        costs.append(run_lane(lane, work, terms))
+                    except NetworkError:
+                        continue  # the lane comes again
+            except BaseException as error:
+                failed.append(error)
+                door.stop()
+
+        if self._stopped:
+            door.stop()
+        threads = [Thread(target=seat, name=f"seat {i}", daemon=True) for i in range(seats)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for error in failed:
+            if not (self._stopped and isinstance(error, VesicaError) and error.fault == "interrupted"):
+                raise error
+        return costs
+
+    def stop(self, now: bool = False) -> None:
+        """Lets nobody in any more; `now` ends the lanes that are in, too."""
+        self._stopped = True
+        if self._door is not None:
+            self._door.stop()
+            if now:
+                self._door.cancel()

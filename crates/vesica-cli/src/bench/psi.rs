@@ -11,7 +11,7 @@ use vesica_job::rooms::Clock;
 use vesica_spec::Noise;
 
 /// The noise of `dp`, where it is measured: what an answer may tell, and no key left out.
-const NOISE: Noise = Noise { epsilon: 3.0, sampling: None };
+const NOISE: Noise = Noise { epsilon: 3.0, sampling: None, largest: None };
 
 /// The most bytes that the keys of both parties may take, which are in memory, with the places of each.
 const MOST: u64 = 32 << 30;

@@ -2,12 +2,9 @@
 
 mod two;
 
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use two::house::House;
-use two::{LONG, Proxy, Running, port, run, vesica};
+use two::{LONG, Proxy, Running, run, vesica};
 
 /// The server's table: keys 0 to 299, of which some stand twice with one value, some have none, and values need quotes.
 fn list() -> String {

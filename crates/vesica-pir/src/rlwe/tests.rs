@@ -345,7 +345,7 @@ fn hostile_messages_are_refused_or_harmless() {
 #[test]
 fn tables_that_cannot_be_served_are_refused_with_a_remedy() {
     for kind in exact().chain([CKKS]) {
-        for (rows, width) in [(0, 8), (1, 0), (1, 65_544)] {
+        for (rows, width) in [(0, 8), (1, 0), (1, crate::MOST_WIDTH + 8)] {
             assert!(matches!(open(kind, rows, width), Err(PirError::Shape(_))));
         }
         assert!(matches!(open(kind, 1 << 40, 8), Err(PirError::Shape(why)) if why.contains("simple-pir")));

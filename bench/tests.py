@@ -94,7 +94,7 @@ class Results(unittest.TestCase):
         for file in results.FOLDER.glob("*.json"):
             text = file.read_text(encoding="utf-8")
             self.assertLess(len(text), 40_000, file.name)
-            self.assertNotRegex(text, r"sha256:|/home/|/root/|/tmp/|/work/|\.toml", file.name)
+            self.assertNotRegex(text, r'sha256:|"/|\.toml', file.name)
         for one in results.load():
             self.assertEqual(one.file, results.path(one.job, one.data["machine"]).name)
             for run_ in one.runs:

@@ -246,7 +246,7 @@ mod tests {
             pivot: None,
             insecure: false,
         };
-        Circuit::new(&choice).ok().expect("there is noise for it")
+        Circuit::new(&choice).expect("there is noise for it")
     }
 
     /// Whoever is told something gets noise of the other party in it, and a learner adds none for itself alone.

@@ -151,7 +151,7 @@ fn a_new_epoch_is_fetched_and_old_hints_are_not_used() {
         let server = house.serve();
         let client = house.client("alice", &offer, "");
         house.ask(&client).wait(LONG).good();
-        house.write("list.csv", &list(ROWS, 2));
+        house.write("list.csv", list(ROWS, 2));
         assert_eq!(house.prepare(&[]), offer, "{kind:?}");
         server.until("a new state of the store is served");
         house.ask(&client).wait(LONG).good();
@@ -172,9 +172,9 @@ fn a_new_epoch_is_fetched_and_old_hints_are_not_used() {
 #[test]
 fn a_client_that_is_killed_goes_on_with_its_window() {
     let mut house = house(BOTH);
-    house.write("list.csv", &list(3000, 1));
+    house.write("list.csv", list(3000, 1));
     let keys: String = (0..400u32).map(|row| format!("{}\n", row * 3)).collect();
-    house.write("alice.csv", &format!("id\n{keys}"));
+    house.write("alice.csv", format!("id\n{keys}"));
     house.service += "\nvalue_bytes = 200";
     let offer = house.prepare(&[]);
     let _server = house.serve();
@@ -219,7 +219,7 @@ fn a_window_that_was_restored_from_a_copy_is_thrown_away() {
 fn a_window_that_is_used_up_is_followed_by_another() {
     let house = house(INDEX);
     let numbers: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
-    house.write("alice.csv", &format!("id\n{numbers}"));
+    house.write("alice.csv", format!("id\n{numbers}"));
     let offer = house.prepare(&[]);
     let _server = house.serve();
     house.ask(&house.client("alice", &offer, "")).wait(LONG).good();
@@ -245,7 +245,7 @@ fn rows_that_cannot_be_fetched_are_named_and_the_window_is_kept() {
     let (there, missed) = rows.split_at(numbers.spares as usize);
     assert!(!missed.is_empty() && rows.len() as u64 <= numbers.queries);
     let table = |rows: &[u32]| rows.iter().map(|row| format!("{row}\n")).collect::<String>();
-    house.write("alice.csv", &format!("id\n{}", table(&rows)));
+    house.write("alice.csv", format!("id\n{}", table(&rows)));
     let window = || two::names(&house.path("alice.cache")).into_iter().find(|name| name.ends_with(".log")).unwrap();
     let before = window();
     let first = format!("rows {}, ", there.len() + 1);
@@ -254,7 +254,7 @@ fn rows_that_cannot_be_fetched_are_named_and_the_window_is_kept() {
     assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{}", want(there)));
     // Other rows come from the same window.
     let others: Vec<u32> = (0..ROWS).filter(|row| !rows.contains(row)).take(10).collect();
-    house.write("alice.csv", &format!("id\n{}", table(&others)));
+    house.write("alice.csv", format!("id\n{}", table(&others)));
     house.ask(&client).wait(LONG).good();
     assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{}", want(&others)));
     assert_eq!(window(), before);
@@ -347,7 +347,7 @@ fn what_cannot_be_is_refused() {
     drop(server);
     // Two rows with one key and different values.
     make(&mut house, BOTH);
-    house.write("list.csv", &format!("{}3,other,1\n", self::list(ROWS, 1)));
+    house.write("list.csv", format!("{}3,other,1\n", self::list(ROWS, 1)));
     prepare(&house, &[]).bad(3, &["rows 2 and 301"]);
 }
 
@@ -358,7 +358,7 @@ fn queries_that_are_expanded_take_keys_once() {
     for (preset, protocol) in [("seed", "bgv-pir"), ("fast", "bfv-pir")] {
         let mut house = house(Kind { protocol, ..BFV });
         house.service += &format!("\nvalue_bytes = 3000\npreset = \"{preset}\"");
-        house.write("list.csv", &list(100, 1));
+        house.write("list.csv", list(100, 1));
         house.write("alice.csv", "id\n99\n0\n42\n42\n7\n8\n");
         let offer = house.prepare(&[]);
         let server = house.serve();
@@ -367,7 +367,7 @@ fn queries_that_are_expanded_take_keys_once() {
         let want: String = [99, 0, 42, 42, 7, 8].iter().map(|row| format!("{row}{}\n", values(*row, 1))).collect();
         assert_eq!(house.read("alice.out.csv"), format!("id,name,score\n{want}"), "{preset}");
         // An old table is not asked about a new one.
-        house.write("list.csv", &list(100, 2));
+        house.write("list.csv", list(100, 2));
         house.prepare(&[]);
         server.until("a new state of the store is served");
         house.ask(&client).wait(LONG).good();
@@ -387,7 +387,7 @@ fn real_numbers_come_back_to_seven_decimals() {
     let mut house = house(CKKS);
     house.service = house.service.replace("[\"name\", \"score\"]", "[\"x\", \"y\", \"whole\"]");
     let rows: String = (0..ROWS).map(|row| format!("{row}{}\n", values(row))).collect();
-    house.write("list.csv", &format!("id,x,y,whole\n{rows}"));
+    house.write("list.csv", format!("id,x,y,whole\n{rows}"));
     house.write("alice.csv", "id\n299\n0\n17\n");
     let offer = house.prepare(&[]);
     let _server = house.serve();
@@ -401,7 +401,7 @@ fn real_numbers_come_back_to_seven_decimals() {
     assert_eq!((&report["chosen"]["protocol"], &report["outcome"]["matched"]), (&"ckks-pir".into(), &3.into()));
     let prepare = |house: &House| Running::start(vesica().arg("prepare").arg(house.server())).wait(LONG);
     for bad in ["many", "128.5", "", "NaN"] {
-        house.write("list.csv", &format!("id,x,y,whole\n0,1,2,3\n1,2,{bad},4\n"));
+        house.write("list.csv", format!("id,x,y,whole\n0,1,2,3\n1,2,{bad},4\n"));
         prepare(&house).bad(2, &["row 2", "\"y\"", "bfv-pir"]);
     }
     make(&mut house, Kind { private: "both", ..CKKS });

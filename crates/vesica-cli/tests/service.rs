@@ -35,7 +35,7 @@ fn house(clients: &[(&str, u64)]) -> House {
 fn with_values() -> House {
     let mut house = house(&[("alice", 1000)]);
     house.service = "values = [\"name\", \"score\"]".into();
-    house.write("alice.csv", &asked());
+    house.write("alice.csv", asked());
     house
 }
 
@@ -82,7 +82,7 @@ fn every_curve_answers_whether_a_key_is_there() {
     ] {
         let mut house = house(&[("alice", 1000)]);
         house.service = format!("curve = \"{curve}\"\nverifiable = {verifiable}");
-        house.write("alice.csv", &asked());
+        house.write("alice.csv", asked());
         let offer = house.prepare(&[]);
         let _server = house.serve();
         let client = house.client("alice", &offer, &format!("curve = \"{curve}\""));
@@ -152,7 +152,7 @@ fn who_is_not_on_the_list_is_not_answered() {
         run(&["cert", "carol", "--out", folder]).good().stdout.trim().to_owned()
     });
     let _server = house.serve();
-    house.write("carol.csv", &asked());
+    house.write("carol.csv", asked());
     let client = house.client("carol", &offer, "");
     let text = house.read("carol.toml").replace("20s", "2s");
     house.write("carol.toml", &text);
@@ -165,7 +165,7 @@ fn who_is_not_on_the_list_is_not_answered() {
 fn a_fetch_that_is_cut_goes_on() {
     let mut house = with_values();
     let rows: String = (0..20_000).map(|key| format!("{key},name of {key},{key}\n")).collect();
-    house.write("list.csv", &format!("id,name,score\n{rows}"));
+    house.write("list.csv", format!("id,name,score\n{rows}"));
     house.service += "\nvalue_bytes = 300";
     let offer = house.prepare(&[]);
     let _server = house.serve();
@@ -193,7 +193,7 @@ fn a_fetch_that_is_cut_goes_on() {
 fn a_server_sees_the_same_whether_the_search_meets_a_spoiled_block_or_not() {
     let mut house = with_values();
     let rows: String = (0..20_000).map(|key| format!("{key},name of {key},{key}\n")).collect();
-    house.write("list.csv", &format!("id,name,score\n{rows}"));
+    house.write("list.csv", format!("id,name,score\n{rows}"));
     house.service += "\nvalue_bytes = 300";
     let offer = house.prepare(&[]);
     let server = house.serve();
@@ -239,7 +239,7 @@ fn many_ask_at_once() {
         .zip(&names)
         .map(|(n, name)| {
             let rows: String = (0..200).map(|i| format!("{}\n", 10 * i + n)).collect();
-            house.write(&format!("{name}.csv"), &format!("id\n{rows}"));
+            house.write(&format!("{name}.csv"), format!("id\n{rows}"));
             house.ask(&house.client(name, &offer, ""))
         })
         .collect();
@@ -260,7 +260,7 @@ fn the_server_is_killed_while_it_answers_and_the_client_says_so() {
     let offer = house.prepare(&[]);
     let server = house.serve();
     let rows: String = (0..900).map(|key| format!("{key}\n")).collect();
-    house.write("alice.csv", &format!("id\n{rows}"));
+    house.write("alice.csv", format!("id\n{rows}"));
     let client = house.client("alice", &offer, "");
     let text = house.read("alice.toml").replace("20s", "3s");
     house.write("alice.toml", &text);

@@ -25,6 +25,6 @@ pub fn typed(path: &Path, rows: u32) {
 /// The values of a row as they are written in CSV.
 pub fn text(row: u32) -> String {
     let name = if row == 255 { String::new() } else { format!("n{row}") };
-    let (day, sold) = if row % 2 == 0 { ("2026-05-01", "true") } else { ("2026-05-02", "false") };
+    let (day, sold) = if row.is_multiple_of(2) { ("2026-05-01", "true") } else { ("2026-05-02", "false") };
     format!(",{name},{row}.5,{day},{sold},{}", 7 * row)
 }

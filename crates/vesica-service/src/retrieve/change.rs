@@ -229,6 +229,9 @@ fn open(plan: &ServePlan, path: &Path, values: &[String]) -> Result<Box<dyn vesi
     Ok(table)
 }
 
+/// A key, and the number of its body if that was made anew.
+type Member<'a> = (&'a [u8; 32], Option<usize>);
+
 /// A change that is being made.
 struct Changing<'a> {
     before: &'a Before,
@@ -305,7 +308,7 @@ impl<'a> Changing<'a> {
 
     /// The next epoch, which clients reach by a patch; none if they are better off with everything anew.
     fn patched(&self, salt: [u8; 32], lock: Option<&[u8; 32]>, rng: &mut SessionRng) -> Result<Option<State>, Error> {
-        let mut members: HashMap<usize, Vec<(&[u8; 32], Option<usize>)>> = HashMap::new();
+        let mut members: HashMap<usize, Vec<Member<'_>>> = HashMap::new();
         for (key, number) in &self.keys {
             let group = self.filter.group(key);
             if self.touched.contains(&group) {

@@ -99,6 +99,8 @@ impl Meeting<'_> {
     pub fn door(&self, lanes: u32, listen: &str, seats: u32, watcher: Watcher) -> Result<Door, JobError> {
         let mut endpoint = self.endpoint();
         endpoint.lanes = (0..lanes).map(|number| name(self.salt, number)).collect();
+        // The name of no lane: what comes for a meeting of parties, whose job has no name, is not let in either.
+        endpoint.job = name(self.salt, u32::MAX);
         endpoint.listen = Some(listen.to_owned());
         let party = self.plan.peers[0].party.clone();
         Ok(endpoint.lane_door(party, self.trust(), seats as usize, Arc::new(watcher))?)

@@ -1,8 +1,9 @@
 //! The first words between parties: the same job, the sizes, and coins that nobody could choose.
 //!
 //! 1. Each says what it holds: `Hello` as JSON, the shared document and this party's key count in it.
-//! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes and of the job. A party's keys
-//!    are fixed by then (their count is in the hello), so no choice of keys can depend on the salt (psi.md, rule 0.2).
+//! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes and of the job. A party that follows the
+//!    protocol has its keys by then, and has said how many they are. Which keys they are is bound by nothing: a party that deviates
+//!    may choose them when it has seen the salt.
 //! 3. A cluster counts its keys only when it has cut them, for which it needs the salt. Where a party is one, its hello has no count:
 //!    the number of units follows from `limits.max_keys`, and each says its count behind the coins.
 //!
@@ -68,7 +69,7 @@ pub struct Met {
     values: Option<u8>,
     /// Key counts by place, where everybody has said one.
     told: Option<Vec<u64>>,
-    /// Those of a run before this one.
+    /// Those that were said last, in this run or in one before it.
     before: Vec<u64>,
 }
 
@@ -263,12 +264,12 @@ pub fn meet(
             return Err(JobError::Over { peer: others(plan) });
         }
         begin(plan, start.sizes.units, missing, start.sizes.in_flight.into(), ledger)?;
-        return Ok(met(start, done, told, Vec::new()));
+        return Ok(met(start, done, told, ledger.keys().to_vec()));
     }
     if ledger.is_over() || (plan.learns_alone() && ledger.is_whole()) {
         return Err(JobError::Over { peer: others(plan) });
     }
-    let before = ledger.started().map(|start| start.sizes.keys.clone()).unwrap_or_default();
+    let before = ledger.keys().to_vec();
     if let Some(told) = &told {
         same_keys(plan, &before, told)?;
     }

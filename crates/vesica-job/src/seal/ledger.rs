@@ -50,6 +50,8 @@ struct Disk {
 /// The finished units of a run.
 pub struct Ledger {
     start: Option<Start>,
+    /// The parties' key counts, by place, of the last run that had come as far as to say them.
+    keys: Vec<u64>,
     /// How many keys are common, where that is all that is learned; or what their values add up to, modulo 2^64.
     total: Option<u64>,
     /// A hash of what a peer was answered to with the run's noise.
@@ -77,6 +79,7 @@ impl Ledger {
     pub fn new(memory: u64, scratch: &Path) -> Self {
         Self {
             start: None,
+            keys: Vec::new(),
             total: None,
             asked: None,
             over: false,
@@ -163,6 +166,11 @@ impl Ledger {
         self.start.as_ref()
     }
 
+    /// The key counts that the parties said last, by place: of this run, or of one that broke before; none if they never said any.
+    pub fn keys(&self) -> &[u64] {
+        &self.keys
+    }
+
     /// Attempts at the job, and what the peers were answered in them.
     pub fn answers(&self) -> &Answers {
         &self.answers
@@ -194,6 +202,9 @@ impl Ledger {
     fn begin(&mut self, start: Start) -> Result<(), JobError> {
         self.matches = Matches::Growing(Box::new(Spill::new(PARTS, Match::BYTES, self.memory, &self.scratch)?));
         self.pairs = vec![0; PARTS];
+        if !start.sizes.keys.is_empty() {
+            self.keys.clone_from(&start.sizes.keys);
+        }
         self.start = Some(start);
         self.total = None;
         self.asked = None;
@@ -412,6 +423,18 @@ mod tests {
         open(&plan).unwrap().start(again.clone()).unwrap();
         let ledger = open(&plan).unwrap();
         assert_eq!((ledger.started(), ledger.len()), (Some(&again), 0));
+    }
+
+    /// A run that breaks between its coins and its counts does not make this side forget what was said before.
+    #[test]
+    fn a_start_without_key_counts_leaves_those_that_were_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        written(&plan);
+        let sizes = Sizes { keys: Vec::new(), capacities: Vec::new(), ..start().sizes };
+        open(&plan).unwrap().start(Start { salt: [8; 32], sizes, ..start() }).unwrap();
+        let ledger = open(&plan).unwrap();
+        assert_eq!((ledger.started().unwrap().sizes.keys.len(), ledger.keys()), (0, &[30, 60][..]));
     }
 
     /// Of one run's noise there is one answer, in however many attempts. Another run has other noise.

@@ -385,6 +385,10 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
         bob.agreed.salt[0] ^= 1;
         let error = bob.dial(two, 1).map(drop).unwrap_err();
         assert!(error.to_string().contains("another job"), "{error}");
+        // Nor is there room for a party that comes to meet.
+        let endpoint = peers::endpoint(&bob.plan, None, false).unwrap();
+        let error = Peers::connect(endpoint, &Control::new(())).map(drop).unwrap_err();
+        assert!(error.to_string().contains("another job"), "{error}");
         drop(lane);
         bob._first.abort(&JobError::Setup("bob".into()));
     });

@@ -266,7 +266,12 @@ pub fn meet(
         begin(plan, start.sizes.units, missing, start.sizes.in_flight.into(), ledger)?;
         return Ok(met(start, done, told, ledger.keys().to_vec()));
     }
-    if ledger.is_over() || (plan.learns_alone() && ledger.is_whole()) {
+    // The ledger of a cluster hears of no unit: what is finished stands in files.
+    let is_whole = match counted {
+        Counted::Now(_) => ledger.is_whole(),
+        Counted::Later(finished) => !finished.is_empty() && finished.iter().all(|done| *done),
+    };
+    if ledger.is_over() || (plan.learns_alone() && is_whole) {
         return Err(JobError::Over { peer: others(plan) });
     }
     let before = ledger.keys().to_vec();
@@ -287,7 +292,12 @@ pub fn meet(
     };
     // Before the coins: a peer that does not like the salt and drops the connection has had its attempt.
     let share = u64::from(sizes.units).saturating_mul(plan.shared.limits.answers.into()).div_ceil(SALTS);
-    begin(plan, sizes.units, sizes.units.into(), share.max(sizes.in_flight.into()), ledger)?;
+    let at_once = match counted {
+        Counted::Now(_) => share.max(sizes.in_flight.into()),
+        // Of a cluster's run no unit is counted later, so all of them count from the start.
+        Counted::Later(_) => sizes.units.into(),
+    };
+    begin(plan, sizes.units, sizes.units.into(), at_once, ledger)?;
     let start = Start { salt: toss(plan, lines, rng)?, coins: rng.bytes(), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
@@ -565,6 +575,37 @@ mod tests {
         assert_eq!(a.salt, b.salt);
         assert_eq!(a.sizes.keys, [1000, 5_000_000]);
         assert_eq!(a.sizes, b.sizes);
+    }
+
+    /// Its ledger hears of no unit. So what it has is told here, and each run of it counts as answered from the start.
+    #[test]
+    fn a_cluster_that_alone_learns_and_has_everything_begins_no_other_run() {
+        let of = |name: &str| {
+            let text = format!(
+                "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\"]\ninsecure = true\n\
+                 unit = 7\nlimits.max_keys = 100\n[mine]\nname = \"{name}\"\nlisten = \"h:1\"\n\
+                 input = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\n"
+            );
+            vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
+        };
+        let (alice, bob) = (of("alice"), of("bob"));
+        let tag_len = TagLen::new(9).unwrap();
+        let sizes = Sizes { units: 2, in_flight: 1, keys: vec![10, 20], capacities: vec![10, 20], tag_len };
+        for (finished, is_over) in [([true, true], true), ([true, false], false)] {
+            let mut held = ledger();
+            held.start(Start { salt: [7; 32], coins: [0; 32], sizes: sizes.clone() }).unwrap();
+            let (mut a, mut b) = pair(&alice.me, &bob.me);
+            let met = std::thread::scope(|scope| {
+                // Bob has forgotten the run.
+                scope.spawn(|| drop(agree(&bob, Purpose::Run, 20, &mut ledger(), &mut b, &mut rng(2))));
+                let later = Counted::Later(&finished);
+                let met = super::meet(&alice, Purpose::Run, later, &mut held, &mut a, &mut rng(1));
+                drop(a);
+                met
+            });
+            assert_eq!(matches!(met, Err(JobError::Over { .. })), is_over);
+            assert_eq!(held.answers().at_most(), if is_over { 0 } else { 15 });
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::units::found::Common;
 use crate::units::open_and_run;
 use crate::units::work::Work;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Fault, Lines, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
@@ -36,6 +36,9 @@ use vesica_types::Party;
 /// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
 /// that the connection broke, and then dials or listens at once.
 const STAY: Duration = Duration::from_secs(30);
+
+/// How long a side waits that was refused where the peer's door still stands.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
 /// made again, and only the units that were under way are redone.
@@ -189,6 +192,8 @@ struct Side<'a> {
     /// The shares of the attempt, where these are the result.
     left: Option<Left>,
     stage: Stage,
+    /// Whether the last attempt had lanes.
+    had_lanes: bool,
 }
 
 impl<'a> Side<'a> {
@@ -208,13 +213,13 @@ impl<'a> Side<'a> {
             if let Some((keys, units)) = loaded {
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
                 let values = values(plan, &local, &keys, clock, ctl)?;
-                return Ok(Self { plan, local, keys, values, left: None, stage });
+                return Ok(Self { plan, local, keys, values, left: None, stage, had_lanes: false });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
         let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
         let values = values(plan, &local, &keys, clock, ctl)?;
-        Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read })
+        Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read, had_lanes: false })
     }
 
     /// Meets the peers, as often as a connection breaks, until each knows that the others are done.
@@ -223,6 +228,7 @@ impl<'a> Side<'a> {
     /// Whatever ends the run; after the output is in its place, whatever keeps a peer from saying that it is done.
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
+        let mut broke: Option<Instant> = None;
         loop {
             let patience = self.patience(ledger);
             let endpoint = Endpoint { patience, ..self.local.endpoint.clone() };
@@ -236,6 +242,14 @@ impl<'a> Side<'a> {
                 Ok(peers) => peers,
                 Err(error) if error.fault() == Fault::Network => {
                     return Err(lost.map_or(error, |lost| lost.for_good(patience)));
+                }
+                Err(error)
+                    if lanes::is_refused(&error)
+                        && self.had_lanes
+                        && broke.is_some_and(|at| at.elapsed() < patience.min(STAY)) =>
+                {
+                    std::thread::sleep(AGAIN);
+                    continue;
                 }
                 Err(error) => return Err(error),
             };
@@ -252,7 +266,7 @@ impl<'a> Side<'a> {
                 1 => format!("{done}lost {}; waiting up to {wait} for it to come back", now.peer),
                 _ => format!("{done}lost {} ({}); waiting up to {wait} for all to come back", now.peer, now.why),
             });
-            lost = Some(now);
+            (lost, broke) = (Some(now), Some(Instant::now()));
         }
     }
 
@@ -346,6 +360,7 @@ impl<'a> Side<'a> {
         let agreed = clock.follow(peers, "agree", "", None, || {
             agree::agree(plan, Purpose::Run, distinct, ledger, &mut control, &mut rng)
         })?;
+        self.had_lanes = agreed.lanes > 0;
         self.cut(&agreed, ledger, peers, clock, ctl)?;
         let Self { local, keys, values, left, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {

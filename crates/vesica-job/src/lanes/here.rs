@@ -7,7 +7,7 @@
 use crate::error::JobError;
 use crate::lanes::hello::{Ends, finished};
 use crate::lanes::links::{Certificates, Meeting, Watcher};
-use crate::lanes::{is_a_break, share, terms};
+use crate::lanes::{is_a_break, is_refused, share, terms};
 use crate::meet::agree::{Agreed, NOTHING, begin};
 use crate::meet::peers::Peers;
 use crate::seal::ledger::Ledger;
@@ -30,6 +30,9 @@ use vesica_types::UnitId;
 
 /// Breaks of a lane without a finished unit after which the run gives up.
 const MOST: u32 = 5;
+
+/// How often the side that dials looks whether the first link is there.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What the side that dials says when both sides have finished every lane.
 pub const DONE: &[u8; 18] = b"all lanes are done";
@@ -140,7 +143,7 @@ impl<'a> Lanes<'a> {
             }
             drop(alive);
             // Whether the peer is there is seen on the first link, whose heart beats.
-            while all_gone.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+            while all_gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 if let Some(error) = self.peers.links().iter().find_map(|link| link.ended()) {
                     self.fail(error.into());
                 }
@@ -159,14 +162,17 @@ impl<'a> Lanes<'a> {
             let address = &doors[lane as usize % doors.len()];
             let (mut breaks, mut most) = (0, 0);
             loop {
-                let peers = self.meeting.dial(lane, address, self.watcher.clone())?;
-                let Err(error) = self.lane(lane, &peers) else { break };
+                let dialled = self.meeting.dial(lane, address, self.watcher.clone());
+                let Err(error) = dialled.and_then(|peers| self.lane(lane, &peers)) else { break };
                 let has = share(lane, self.agreed.lanes, self.agreed.sizes.units);
                 let now = has.filter(|id| self.state().ledger.has(*id)).count();
                 breaks = if now > most { 1 } else { breaks + 1 };
                 most = most.max(now);
-                if !is_a_break(&error) || breaks >= MOST {
+                if !(is_a_break(&error) || is_refused(&error)) || breaks >= MOST {
                     return Err(error);
+                }
+                if is_refused(&error) {
+                    std::thread::sleep(LOOK);
                 }
                 self.ctl.note(format!("lane {lane} broke and is dialled again: {error}"));
             }

@@ -38,6 +38,12 @@ pub fn is_a_break(error: &JobError) -> bool {
     matches!(error, JobError::Session(Error::Net { .. } | Error::Stopped { .. }))
 }
 
+/// Whether whoever listens there did not take this side in. While one side has noticed that the first link broke and the other has not, a door
+/// stands where parties are to meet, or parties are awaited where a lane comes.
+pub fn is_refused(error: &JobError) -> bool {
+    matches!(error, JobError::Net(vesica_net::Error::Refused { .. }))
+}
+
 fn of(salt: &[u8; 32], number: u32) -> [u8; 36] {
     let mut of = [0; 36];
     of[..32].copy_from_slice(salt);

@@ -395,6 +395,35 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
     assert!(ended.is_err());
 }
 
+/// Alice by hand: her first link breaks, and she notices it late, so that bob comes to her door in place of a meeting.
+#[test]
+fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
+    let two = Two::new(&format!("protocol = \"rr22\"\n{BOTH}"));
+    let [alice, bob] = ["alice", "bob"].map(|name| two.plan(name, two.port, "lanes = 2"));
+    let bob = thread::spawn(move || whole(&bob));
+    let mut ledger = Ledger::new(1 << 20, two.dir.path());
+    let mut meet = || {
+        let first = Peers::connect(peers::endpoint(&alice, None, false).unwrap(), &Control::new(())).unwrap();
+        let mut control = first.line("control").unwrap();
+        let mut rng = SessionRng::from_os().unwrap();
+        let agreed = agree::agree(&alice, Purpose::Run, 200, &mut ledger, &mut control, &mut rng).unwrap();
+        (first, control, agreed)
+    };
+    let (first, mut control, agreed) = meet();
+    Ends { doors: Vec::new(), seats: 2, certificate: None }.swap(&mut control).unwrap();
+    let certificates = Certificates { mine: None, theirs: None };
+    let meeting = Meeting { plan: &alice, salt: &agreed.salt, certificates: &certificates };
+    let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
+    let door = meeting.door(2, alice.listen.as_deref().unwrap(), 2, watcher).unwrap();
+    drop((first, control));
+    thread::sleep(std::time::Duration::from_millis(1200));
+    drop(door);
+    let (first, _control, again) = meet();
+    assert_eq!(again.salt, agreed.salt);
+    first.abort(&JobError::Setup("alice".into()));
+    assert!(bob.join().unwrap().is_err());
+}
+
 #[test]
 fn lanes_where_a_job_has_no_use_for_them_are_refused_by_name() {
     let two = Two::new("protocol = \"ecdh\"\nlearns = [\"alice\"]\nresult = \"count\"");

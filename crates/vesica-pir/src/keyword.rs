@@ -255,7 +255,13 @@ fn plan(keys: u64, most: u64, step: u64) -> (u64, u64) {
     };
     // The fewest groups are few more than the keys' share of what a group takes: they are looked for from there.
     let least = keys.div_ceil(Fuse::capacity(most as usize).max(1) as u64).max(1);
-    let groups = (least..).find(|&groups| holds(most, groups) || groups >= keys).unwrap_or(least);
+    let (mut low, mut high) = (least, if holds(most, least) { least } else { keys.max(least) });
+    // More groups have smaller shares, so that what holds for a number of groups holds for more: it is found by halving.
+    while low < high {
+        let middle = low.midpoint(high);
+        (low, high) = if holds(most, middle) { (low, middle) } else { (middle + 1, high) };
+    }
+    let groups = low;
     let slots = (1..=most / step).map(|i| i * step).find(|&slots| holds(slots, groups)).unwrap_or(most);
     (groups, slots)
 }

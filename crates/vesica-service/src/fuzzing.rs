@@ -102,6 +102,7 @@ fn honest(number: u8) -> (Offer, Epoch) {
         epoch.copy = copy_bytes(&scheme, by, &epoch);
     }
     epoch.sums = "0".repeat(64);
+    epoch.table = "0".repeat(64);
     (offer, epoch)
 }
 

@@ -365,7 +365,14 @@ class _Run:
                 rows = self.source.cut(self.name)
                 if rows is not None:
                     _rows.shuffle(rows, self.name, self.source.rows(), packed)
-                _storage.put(index, _rows.Units.index(packed).to_json())
+                units = _rows.Units.index(packed)
+                read, given = ray.get(self.keeper.counted.remote())
+                if (read, given) != (self.source.rows(), units.given):
+                    raise InternalError(
+                        f"{self.source.rows()} rows: {read} were read, {given} of them have a key, and {units.given} came out of the shuffle; "
+                        "a block was lost, or two rows of a Dataset have one id"
+                    )
+                _storage.put(index, units.to_json())
         return _rows.Units.read(index)
 
     def _match(self) -> _core.Terms:

@@ -19,11 +19,12 @@ from .. import _core
 
 @ray.remote(num_cpus=0, max_restarts=0)
 class Keeper:
-    """Holds a run's secret, and counts its finished units for the driver's progress."""
+    """Holds a run's secret, and counts: what was cut, so that no row gets lost unseen, and finished units for the driver's progress."""
 
     def __init__(self) -> None:
         self._kit = (b"", b"")
         self._units = 0
+        self._parts: dict[int, tuple[int, int]] = {}
 
     def hold(self, start: bytes, secret: bytes) -> None:
         """Takes the start, which is sealed, and the secret."""
@@ -32,6 +33,14 @@ class Keeper:
     def kit(self) -> tuple[bytes, bytes]:
         """Gives both."""
         return self._kit
+
+    def count(self, part: int, rows: int, given: int) -> None:
+        """A part of the table was read: so many rows, of which so many have a key. A part that is read again counts once."""
+        self._parts[part] = (rows, given)
+
+    def counted(self) -> tuple[int, int]:
+        """How many rows were read in all, and how many have a key."""
+        return sum(rows for rows, _ in self._parts.values()), sum(given for _, given in self._parts.values())
 
     def add(self) -> None:
         """A unit was finished."""
@@ -49,6 +58,11 @@ def keep(start: bytes, secret: bytes) -> tuple[str, Any]:
     keeper = Keeper.options(name=name, scheduling_strategy=here).remote()
     ray.get(keeper.hold.remote(start, secret))
     return name, keeper
+
+
+def count(run: str, part: int, rows: int, given: int) -> None:
+    """Tells the keeper called `run` what was read of a part of the table."""
+    ray.get(ray.get_actor(run).count.remote(part, rows, given))
 
 
 @functools.lru_cache(maxsize=2)

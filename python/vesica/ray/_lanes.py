@@ -73,9 +73,10 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms) -> str:
     missing, settled = lane.missing(finished(work.folder))
 
     def put(unit: int, data: bytes) -> None:
-        _storage.put(found_file(work.folder, unit), data)
-        keeper.add.remote()
-        _counter().inc(1)
+        # Another copy of this worker may have been first: then its file stands, and the unit was counted.
+        if _storage.put(found_file(work.folder, unit), data):
+            keeper.add.remote()
+            _counter().inc(1)
 
     def match(unit: int) -> None:
         put(unit, lane.match_unit(unit, units.load(unit), _begin(work.folder, unit)))

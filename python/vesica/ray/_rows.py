@@ -84,6 +84,9 @@ def files(paths: Paths) -> Files:
 def _listed(paths: Paths) -> Iterator[str]:
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         name = os.fspath(path)
+        if "@" in name.partition("://")[2].partition("/")[0]:
+            # The address stands in Ray's object store and in errors.
+            raise InputError("a path has a user or a password in its address; give them to the file system by its environment instead")
         name = name if "://" in name else os.path.abspath(name)
         system, inside = _system(name)
         info = system.get_file_info(inside)
@@ -150,7 +153,9 @@ def _cut_groups(run: str, keys: list[str]) -> Callable[[pa.Table], Iterator[pa.T
         for item in items.to_pylist():
             with _opened(item["path"]) as file:
                 table = file.read_row_group(item["group"], columns=keys)
-            yield cut(run, table, item["first"])
+            rows = cut(run, table, item["first"])
+            _keeper.count(run, item["first"], table.num_rows, rows.num_rows)
+            yield rows
 
     return cut_groups
 
@@ -163,6 +168,9 @@ def from_dataset(dataset: Any, run: str, keys: list[str], id: str) -> Any:
         if numbers.null_count:
             raise InputError(f"column {id!r}: has a null; every row needs a number of its own")
         rows = cut(run, table.select(keys), 0)
+        if table.num_rows:
+            # No two rows have one number, so the least one names the block.
+            _keeper.count(run, pa.compute.min(numbers).as_py(), table.num_rows, rows.num_rows)
         return rows.set_column(2, "row", numbers.take(rows["row"]).cast(pa.uint64(), safe=False))
 
     columns = list(dict.fromkeys([*keys, id]))
@@ -273,6 +281,8 @@ def gather(work: Work, units: list[int], table: Files, folder: Path, columns: li
     def take(found: pa.Table) -> pa.Table:
         terms, number = work.opened(), found["file"][0].as_py()
         rows = pa.concat_tables([pa.table(terms.open_rows(blob.as_py())) for blob in found["rows"]]).sort_by("row")
+        if numpy.any(rows["row"].to_numpy() >> numpy.uint64(ROW_BITS) != number):
+            raise InternalError(f"{paths[number]}: rows of another file came for it; what Ray keeps was changed, or please report it")
         out = folder / f"part-{number:06}.parquet"
         written = take_rows(paths[number], groups[number], rows, columns, with_pair, out)
         return pa.table({"file": pa.array([number], pa.int32()), "rows": pa.array([written], pa.uint64())})

@@ -40,22 +40,29 @@ fn keys_key(lock: Option<&[u8; 32]>) -> [u8; 32] {
 }
 
 /// The file with these keys: a salt, and they. Without a `lock` the seal keeps nothing secret, and finds damage alone.
-pub fn lock_keys(lock: Option<&[u8; 32]>, keys: &[[u8; 32]], rng: &mut SessionRng) -> Result<Vec<u8>, Error> {
-    let (bytes, salt) = (keys.as_flattened(), rng.bytes::<32>());
+/// `table` is the sum of the table that they are of.
+pub fn lock_keys(
+    lock: Option<&[u8; 32]>,
+    table: &str,
+    keys: &[[u8; 32]],
+    rng: &mut SessionRng,
+) -> Result<Vec<u8>, Error> {
+    let (bytes, salt) = ([table.as_bytes(), keys.as_flattened()].concat(), rng.bytes::<32>());
     let mut file = salt.to_vec();
     let length = u32::try_from(bytes.len())
         .map_err(|_| Error::Setup(format!("{} rows; a table that is looked up by key has up to 2^27", keys.len())))?;
-    vesica_store::seal_value(&keys_key(lock), &salt, bytes, length, &mut file)?;
+    vesica_store::seal_value(&keys_key(lock), &salt, &bytes, length, &mut file)?;
     Ok(file)
 }
 
 /// The keys in a file.
-fn unlock_keys(path: &Path, lock: Option<&[u8; 32]>, rows: u64) -> Result<Vec<[u8; 32]>, Error> {
+fn unlock_keys(path: &Path, lock: Option<&[u8; 32]>, epoch: &Epoch) -> Result<Vec<[u8; 32]>, Error> {
     let file = std::fs::read(path).map_err(Error::file("cannot read", path))?;
     let keys = file
         .split_first_chunk::<32>()
         .and_then(|(salt, sealed)| vesica_store::open_value(&keys_key(lock), salt, sealed))
-        .filter(|keys| keys.len() as u64 == 32 * rows);
+        .and_then(|bytes| bytes.strip_prefix(epoch.table.as_bytes()).map(<[u8]>::to_vec))
+        .filter(|keys| keys.len() as u64 == 32 * epoch.rows);
     let damaged = || Error::Damaged {
         path: path.to_owned(),
         why: "it does not hold the keys of its table; run `vesica prepare` without --append and --remove".into(),
@@ -80,6 +87,16 @@ impl Before {
         };
         let table = read(desk::table_name(epoch.number))?;
         let log = if epoch.log > 0 { read(desk::log_name(epoch.number))? } else { Vec::new() };
+        // What follows from damaged files would be signed with sums of its own.
+        let log_sums = hex(blake3::hash(&epoch::sums(&log)).as_bytes());
+        let damaged = [
+            (epoch::table_sum(&table) != epoch.table, desk::table_name(epoch.number)),
+            (epoch.log > 0 && log_sums != epoch.log_sums, desk::log_name(epoch.number)),
+        ];
+        if let Some((_, name)) = damaged.into_iter().find(|(is_damaged, _)| *is_damaged) {
+            let why = "its sum is not that of its epoch; run `vesica prepare` without --append and --remove".into();
+            return Err(Error::Damaged { path: plan.store.join(name), why });
+        }
         let Scheme::Simple(simple) = Scheme::new(offer.protocol, plan.service.by, &epoch)? else {
             return Err(Error::Setup("a table of another protocol cannot be changed".into()));
         };
@@ -101,12 +118,13 @@ impl Before {
     }
 
     /// The next epoch, with the log that leads to it; none if the log would be no shorter than what clients copy otherwise.
-    fn followed(&self, rows: u64, entry: &Entry<'_>) -> Option<(Epoch, Vec<u8>)> {
+    fn followed(&self, rows: u64, table: &[u8], entry: &Entry<'_>) -> Option<(Epoch, Vec<u8>)> {
         let mut log = self.log.clone();
         entry.append(&mut log);
         let mut epoch = self.epoch.clone();
         epoch.number += 1;
         epoch.rows = rows;
+        epoch.table = epoch::table_sum(table);
         epoch.log = log.len() as u64;
         epoch.log_sums = hex(blake3::hash(&epoch::sums(&log)).as_bytes());
         (epoch.log < epoch.copy).then_some((epoch, log))
@@ -144,7 +162,7 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
     let Ok(patch) = before.simple.change(&mut store, &changed) else { return Ok(None) };
     let count = changed.len() as u64;
     let entry = Entry { salt: [0; 32], drawn: Vec::new(), patch: &patch };
-    let Some((epoch, log)) = before.followed(before.epoch.rows, &entry) else { return Ok(None) };
+    let Some((epoch, log)) = before.followed(before.epoch.rows, bodies, &entry) else { return Ok(None) };
     let changed =
         Changed { rows: count, replaced: count, patch: Some(epoch.log - before.epoch.log), ..Changed::default() };
     Ok(Some(State { epoch, table: bodies.to_vec(), copy: None, log, keys: None, changed: Some(changed) }))
@@ -181,7 +199,7 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
         let why = "--rotate makes a whole new table of mine.input, and --append and --remove change the one that is there: give one or the other";
         return Err(Error::Setup(why.into()));
     }
-    let _locked = (service.private == Private::Both).then(|| secret::lock(&plan.secret)).transpose()?;
+    let _locked = super::make::locked(plan)?;
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let epoch = Epoch::load(&offer, &plan.store)?;
@@ -191,7 +209,7 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let (function, lock) = opened.unzip();
     let lock = lock.as_deref();
     let path = plan.store.join(keys_name(before.epoch.number));
-    let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, before.epoch.rows)?)?;
+    let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, &before.epoch)?)?;
     let mut rng = rng()?;
     let salt = rng.bytes();
     let maker = Maker::new(plan, function, &before.offer, before.epoch.salt(), salt)?;
@@ -339,10 +357,10 @@ impl<'a> Changing<'a> {
         // A row of the hint that is rounded badly takes another matrix.
         let Ok(patch) = self.before.simple.change(&mut store, &changes) else { return Ok(None) };
         let entry = Entry { salt, drawn, patch: &patch };
-        let Some((epoch, log)) = self.before.followed(self.keys.len() as u64, &entry) else { return Ok(None) };
+        let Some((epoch, log)) = self.before.followed(self.keys.len() as u64, &table, &entry) else { return Ok(None) };
         let keys: Vec<[u8; 32]> = self.keys.keys().copied().collect();
         let changed = Changed { patch: Some(epoch.log - self.before.epoch.log), ..self.changed };
-        let keys = Some(lock_keys(lock, &keys, rng)?);
+        let keys = Some(lock_keys(lock, &epoch.table, &keys, rng)?);
         Ok(Some(State { epoch, table, copy: None, log, keys, changed: Some(changed) }))
     }
 

@@ -50,6 +50,9 @@ impl Desk {
         if table.len() as u64 != epoch.records * u64::from(epoch.width) {
             return Err(damaged(path, "it has not the length of its table"));
         }
+        if epoch::table_sum(&table) != epoch.table {
+            return Err(damaged(path, "its sum is not that of its epoch"));
+        }
         let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
         let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
         let scheme = Scheme::new(offer.protocol, by, &epoch).map_err(shape)?;
@@ -284,6 +287,7 @@ mod tests {
         };
         let copy = if hint.is_empty() { &table } else { &hint };
         epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
+        epoch.table = epoch::table_sum(&table);
         std::fs::write(dir.path().join(table_name(1)), &table).unwrap();
         std::fs::write(dir.path().join(hint_name(1)), &hint).unwrap();
         std::fs::write(dir.path().join(epoch::NAME), epoch.encode()).unwrap();

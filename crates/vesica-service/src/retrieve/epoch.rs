@@ -27,6 +27,9 @@ const MOST_BYTES: usize = 4 << 10;
 /// Bytes of a chunk of what clients copy.
 pub const CHUNK: usize = vesica_store::CHUNK;
 
+/// The most keys of a table of "simple-pir": so many fit in the file that later changes need.
+const MOST_KEYS: u64 = 1 << 27;
+
 /// The most records of a table.
 const MOST_RECORDS: u64 = 1 << 32;
 
@@ -66,6 +69,8 @@ pub struct Epoch {
     pub copy: u64,
     /// The hash over the sums of the copy's chunks, in hexadecimal; where nothing is copied, of the table's chunks.
     pub sums: String,
+    /// The hash of the table, in hexadecimal: what a server reads is what this epoch was made of.
+    pub table: String,
     /// Bytes of the log of changes since the base.
     pub log: u64,
     /// The hash over the sums of the log's chunks, in hexadecimal; empty if there is no log.
@@ -113,6 +118,7 @@ impl Epoch {
             base: number,
             copy: 0,
             sums: String::new(),
+            table: String::new(),
             log: 0,
             log_sums: String::new(),
         }
@@ -147,7 +153,8 @@ impl Epoch {
         if epoch.offer != hex(&offer.hash()) {
             return wrong("it is of another offer");
         }
-        let right_sums = epoch.sums.len() == 64 && epoch.copy <= CHUNK as u64 * MOST_CHUNKS;
+        let is_hash = |text: &String| epoch.bytes32(text).is_some();
+        let right_sums = is_hash(&epoch.sums) && is_hash(&epoch.table) && epoch.copy <= CHUNK as u64 * MOST_CHUNKS;
         if !(1..=MOST_RECORDS).contains(&epoch.records)
             || epoch.bytes32(&epoch.seed).is_none()
             || !right_sums
@@ -163,7 +170,7 @@ impl Epoch {
             || has_log != (epoch.base < epoch.number)
             || has_log && !is_simple
             || epoch.log > epoch.copy
-            || epoch.log_sums.len() != if has_log { 64 } else { 0 }
+            || if has_log { !is_hash(&epoch.log_sums) } else { !epoch.log_sums.is_empty() }
         {
             return wrong("its log of changes does not belong to its base");
         }
@@ -179,6 +186,7 @@ impl Epoch {
             }
             By::Index => body_bytes(offer),
             By::Key if is_simple && epoch.rows > epoch.records => return wrong("it has more keys than slots"),
+            By::Key if is_simple && epoch.planned > MOST_KEYS => return wrong("it was laid out for too many keys"),
             By::Key if is_simple => TAG + body_bytes(offer),
             By::Key => match epoch.buckets(offer) {
                 Err(why) => return wrong(&why.to_string()),
@@ -297,6 +305,11 @@ pub fn copy_bytes(scheme: &Scheme, by: By, epoch: &Epoch) -> u64 {
         (Scheme::Piano(_), _) => epoch.records * u64::from(epoch.width),
         (Scheme::Lattice(_), _) => 0,
     }
+}
+
+/// What an epoch says of its table.
+pub fn table_sum(table: &[u8]) -> String {
+    hex(blake3::hash(table).as_bytes())
 }
 
 /// The most chunks of a copy: their sums fit in one message.

@@ -52,6 +52,17 @@ pub struct Changed {
     pub patch: Option<u64>,
 }
 
+/// Keeps another `vesica prepare` from the same store.
+///
+/// # Errors
+/// If one is at work.
+pub fn locked(plan: &ServePlan) -> Result<std::fs::File, Error> {
+    if let Some(folder) = plan.secret.path.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
+    }
+    crate::secret::lock(&plan.secret)
+}
+
 /// Makes the next epoch of the plan's table.
 ///
 /// # Errors
@@ -59,6 +70,8 @@ pub struct Changed {
 pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
     let table = vesica_table::open(crate::prepare::table(plan)?)?;
     drop(table.texts(&plan.keys, &plan.service.values, 1)?);
+    // Two at once would put the table of one beside the hint of the other. With a key, `Keyed` holds the lock.
+    let _locked = (plan.service.private == Private::Client).then(|| locked(plan)).transpose()?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref())?),
@@ -190,8 +203,9 @@ impl Whole<'_> {
         let mut copy = hint(offer, &mut epoch, Flat::new(&table, width)?)?;
         copy.extend_from_slice(&tries);
         epoch.sums = hex(blake3::hash(&epoch::sums(if copy.is_empty() { &table } else { &copy })).as_bytes());
+        epoch.table = epoch::table_sum(&table);
         let keys = (by == By::Key && offer.protocol == ServiceProtocol::SimplePir)
-            .then(|| change::lock_keys(lock, keys, rng))
+            .then(|| change::lock_keys(lock, &epoch.table, keys, rng))
             .transpose()?;
         Ok(State {
             epoch,

@@ -231,24 +231,26 @@ fn what_is_received_is_random_and_as_long_whatever_the_keys() {
                 assert_eq!(a.0.unwrap(), format!("{common} keys"));
             }
             for messages in [&a.1, &b.1] {
-                // The first messages are of base transfers, and have no business with keys. Short ones tell little each: those that are
-                // looked at are of both vector OLEs, the hint, the first products and the numbers.
-                let received = messages.iter().filter(|message| !message.sent).skip(OF_BASE);
-                let long: Vec<&Message> = received.filter(|message| message.bytes.len() >= 1024).collect();
-                assert!(long.len() >= 7, "{:?}", shape(messages));
-                for message in long {
+                // The first messages are of base transfers, and have no business with keys. Those that are looked at one by one are of
+                // both vector OLEs, the hint, the padded products and the numbers. Openings are short: they are looked at together.
+                let all = messages.iter().filter(|message| !message.sent).skip(OF_BASE);
+                let (long, short): (Vec<&Message>, Vec<&Message>) =
+                    all.filter(|message| message.bytes.len() >= 200).partition(|message| message.bytes.len() >= 1024);
+                assert!(long.len() >= 4 && short.len() >= 3, "{:?}", shape(messages));
+                let openings: Vec<u8> = short.iter().flat_map(|message| message.bytes.iter().copied()).collect();
+                for received in long.iter().map(|message| &message.bytes[..]).chain([&openings[..]]) {
                     // A slot of the hint has 57 bits in eight bytes: of the last byte only one bit may be set.
                     let is_hint =
-                        message.bytes.chunks(8).all(|slot| slot.len() == 8 && slot[7] >> (sides::TARGET - 56) == 0);
+                        received.chunks(8).all(|slot| slot.len() == 8 && slot[7] >> (sides::TARGET - 56) == 0);
                     let whole = if is_hint { 7 } else { 8 };
                     let bytes: Vec<u8> =
-                        message.bytes.chunks(8).flat_map(|eight| eight.iter().take(whole)).copied().collect();
+                        received.chunks(8).flat_map(|eight| eight.iter().take(whole)).copied().collect();
                     hints += usize::from(is_hint);
                     let expected = bytes.len() as f64 / 256.0;
                     let mut counted = [0f64; 256];
                     bytes.iter().for_each(|&byte| counted[usize::from(byte)] += 1.0);
                     let chi: f64 = counted.iter().map(|c| (c - expected).powi(2) / expected).sum();
-                    assert!((150.0..385.0).contains(&chi), "{chi} in a message of {}", message.bytes.len());
+                    assert!((150.0..385.0).contains(&chi), "{chi} in a message of {}", received.len());
                 }
             }
             shapes.push((shape(&a.1), shape(&b.1)));

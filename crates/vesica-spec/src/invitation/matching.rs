@@ -25,14 +25,15 @@ impl Invitation {
         let to = &self.head.to;
         let lines = format!("{}\n{}", trust(to, &reply.fingerprint.to_string()), said_by(to, reply));
         let has = |wanted: &str| job.lines().any(|line| line == wanted);
-        if lines.lines().all(has) {
-            return Ok(job.to_owned());
-        }
+        // First, for the words that are shown are about the invitation.
         if !has(made_with(&self.head).trim_end()) {
             let why = format!(
                 "the job was made with another invitation to {to}, or edited; invite {to} anew, in another folder"
             );
             return Err(SpecError::field("invitation.number", why));
+        }
+        if lines.lines().all(has) {
+            return Ok(job.to_owned());
         }
         if !has(&waiting(to)) {
             let why = format!(

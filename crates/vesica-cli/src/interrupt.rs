@@ -13,7 +13,7 @@ pub fn stops(control: &Control) -> Outcome {
         if control.is_cancelled() {
             std::process::exit(EXIT.into());
         }
-        let note = "interrupted: stopping both sides; once more stops this one at once";
+        let note = "interrupted: ending in order; once more ends at once";
         tracing::info!("{note}");
         control.event(Event::Note(note.to_owned()));
         control.cancel();

@@ -3,6 +3,7 @@
 
 use crate::failure::{Failure, Outcome};
 use std::io::{ErrorKind, Write, stderr, stdout};
+use std::path::{Display, Path};
 
 /// Writes a result.
 pub fn result(text: &str) -> Outcome {
@@ -11,6 +12,11 @@ pub fn result(text: &str) -> Outcome {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::file("cannot write to", "standard output")(e)),
         _ => Ok(()),
     }
+}
+
+/// A path as people type it: in the folder where they are, a name alone.
+pub fn shown(path: &Path) -> Display<'_> {
+    path.strip_prefix(".").unwrap_or(path).display()
 }
 
 /// Writes a line to standard error; if that is closed, nobody wants to know.

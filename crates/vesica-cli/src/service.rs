@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 use vesica_job::JobError;
-use vesica_job::numbers::{count, size};
+use vesica_job::numbers::{count, counted, size};
 use vesica_secretflow::{Client, Server};
 use vesica_service::{Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
@@ -81,10 +81,10 @@ fn without_key(rows: u64) -> String {
 fn store_in_words(plan: &ServePlan, prepared: &Prepared, built: &Built) -> String {
     let (part, manifest) = (&built.part, &built.manifest);
     let mut text = format!(
-        "{}: {} keys in {} parts, {}; read {} rows{}.\n",
+        "{}: {} keys in {}, {}; read {} rows{}.\n",
         plan.store.display(),
         count(manifest.entries()),
-        manifest.parts.len(),
+        counted(manifest.parts.len() as u64, "parts"),
         size(manifest.bytes()),
         count(prepared.rows),
         without_key(prepared.empty),

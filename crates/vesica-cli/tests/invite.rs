@@ -76,6 +76,8 @@ fn two_people_find_their_common_rows_in_four_commands() {
     let confirmed = two.confirm(line).good();
     assert_eq!(words(&confirmed.stderr), words(&accepted.stderr));
     assert_eq!(words(&confirmed.stderr).split(' ').count(), 6);
+    assert!(confirmed.stdout.contains("you type:  vesica run alice.toml"), "{}", confirmed.stdout);
+    assert!(accepted.stderr.contains("type:  vesica run bob.toml"), "{}", accepted.stderr);
     let running = ["alice", "bob"].map(|name| two.start(name, &["run", &format!("{name}.toml"), "--quiet"]));
     running.into_iter().for_each(|one| _ = one.wait(LONG).good());
     assert_eq!(read(&two.of("alice").join("alice.matched.csv")), "id,v\n1,a\n3,c\n");
@@ -147,7 +149,7 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     std::fs::remove_file(two.of("bob").join("bob.matched.csv")).unwrap();
     let second = two.accept().good().stdout.trim().to_owned();
     two.confirm(&line[..line.len() - 3]).bad(2, &["paste the whole line"]);
-    two.start("alice", &["confirm"]).wait(LONG).bad(2, &["LINE", "is not a name"]);
+    two.start("alice", &["confirm"]).wait(LONG).bad(2, &["\"\" is no reply", "vesica accept"]);
     two.confirm("nobody/at/all/x").bad(3, &["nobody.invite"]);
     assert_eq!(read(&two.of("alice").join("alice.toml")), job, "what failed changed nothing");
     // Words are about what will run: a letter that was replaced since is not believed.
@@ -240,8 +242,13 @@ fn a_client_who_was_invited_asks_a_service() {
         }
         std::fs::copy(service.of("bob").join("alice.invite"), service.of("alice").join("alice.invite")).unwrap();
         let accepted = service.accept().good();
-        for told in ["ask the service list, for 1,000 keys a day", "score", "If you run this, this is who learns what"]
-        {
+        for told in [
+            "ask the service list, for 1,000 keys a day",
+            "score",
+            "If you run this, this is who learns what",
+            "type:  vesica ask alice.toml",
+            "`vesica confirm --service FILE`",
+        ] {
             assert!(accepted.stderr.contains(told), "{told} is not in {}", accepted.stderr);
         }
         let all_rows = accepted.stderr.contains("whatever of bob's table it wants");
@@ -258,7 +265,7 @@ fn a_client_who_was_invited_asks_a_service() {
         assert!(service.server().contains("# ours") && service.server().contains("keys_a_day = 1000"));
         service.confirm(line, &["--compared"]).good();
         service.invite(&["--out", ".."]).bad(2, &["alice is there already"]);
-        server.until("the list of clients has 1 names now");
+        server.until("the list of clients has 1 name now");
         service.start("alice", &["ask", "alice.toml", "--quiet"]).wait(LONG).good();
         assert_eq!(read(&service.of("alice").join("alice.found.csv")), "id,w,score\n3,x,30\n1,z,10\n");
     }

@@ -108,7 +108,7 @@ fn a_client_that_has_asked_enough_is_refused_also_after_the_server_was_killed() 
     // The list of clients is read again while the server runs.
     house.clients = vec![("alice".into(), 5000)];
     house.server();
-    _server.until("the list of clients has 1 names now");
+    _server.until("the list of clients has 1 name now");
     house.ask(&client).wait(LONG).good();
 }
 
@@ -125,7 +125,7 @@ fn rows_are_added_and_removed_and_the_key_is_changed() {
     assert_eq!(house.prepare(&["--append", &path("more.csv"), "--remove", &path("gone.csv")]), offer);
     server.until("a new state of the store is served, with 299 keys");
     let fetched = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good();
-    assert!(fetched.stdout.contains("299 keys") && fetched.stdout.contains("fetched 1 parts"), "{}", fetched.stdout);
+    assert!(fetched.stdout.contains("299 keys") && fetched.stdout.contains("fetched 1 part,"), "{}", fetched.stdout);
     house.ask(&client).wait(LONG).good();
     let mut want: Vec<String> = expected(values).split_inclusive("\r\n").map(str::to_owned).collect();
     want.retain(|row| !row.starts_with("201,") && !row.starts_with("202,"));

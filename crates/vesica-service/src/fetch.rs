@@ -5,7 +5,7 @@ use crate::link;
 use crate::messages::Counter;
 use crate::offer::{Offer, spelled};
 use crate::retrieve;
-use vesica_job::numbers::size;
+use vesica_job::numbers::{counted, size};
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event};
 use vesica_spec::service::{AskPlan, By, Private};
@@ -47,7 +47,7 @@ pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Brought, Error> {
             Brought { rows: copied.epoch.rows, new: copied.is_new.then(|| format!("fetched {epoch}, {bytes}")) }
         } else {
             let fetched = update(plan, &mut counter, ctl)?;
-            let new = format!("fetched {} parts, {}", fetched.parts, size(fetched.bytes));
+            let new = format!("fetched {}, {}", counted(fetched.parts as u64, "parts"), size(fetched.bytes));
             Brought { rows: fetched.store.len(), new: (fetched.parts > 0).then_some(new) }
         };
         counter.end().map(|()| brought)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vesica_job::Control;
+use vesica_job::numbers::counted;
 use vesica_net::{Client, Door, Endpoint, Limits};
 use vesica_spec::SpecError;
 use vesica_spec::service::{GuestPlan, ServePlan};
@@ -60,7 +61,7 @@ pub fn serve(
         ctl.note(format!("health and metrics at http://{address}/metrics"));
     }
     let what = if answers.offer().retrieval.is_some() { "rows" } else { "keys" };
-    ctl.note(format!("serving {} {what}; offer {}", answers.stock().len(), spelled(&answers.offer().hash())));
+    ctl.note(format!("serving {}; offer {}", counted(answers.stock().len(), what), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {
         scope.spawn(|| watch(door, answers, plan.once, again, &hard, ctl));
@@ -111,9 +112,10 @@ fn watch(
                 Ok(plan.guests.len())
             });
             ctl.note(match taken {
-                Ok(clients) => {
-                    format!("the list of clients has {clients} names now; whatever else the file says takes a restart")
-                }
+                Ok(clients) => format!(
+                    "the list of clients has {} now; whatever else the file says takes a restart",
+                    counted(clients as u64, "names")
+                ),
                 Err(error) => format!("the list of clients stays as it was: {error}"),
             });
         }

@@ -536,7 +536,10 @@ fn peers(
                 (None, None) => {
                     return Err(SpecError::field(
                         &field,
-                        format!("is missing: ask {party} for the fingerprint that `vesica cert` printed, and write peers = {{ {party} = \"sha256:…\" }}"),
+                        format!(
+                            "is missing: if you invited {party}, `vesica confirm` writes it from {party}'s reply; else ask {party} for the \
+                             fingerprint that `vesica cert` printed, and write peers = {{ {party} = \"sha256:…\" }}"
+                        ),
                     ));
                 }
             };

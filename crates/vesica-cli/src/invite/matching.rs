@@ -1,6 +1,6 @@
 //! An invitation to match two tables.
 
-use super::{Meant, Own, compare, new_files, number, rewrite, write_new};
+use super::{Meant, Own, compare, in_folder, new_files, number, rewrite, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Invite, OwnTable};
 use crate::output;
@@ -44,9 +44,10 @@ pub fn invite(args: &Invite) -> Outcome {
         "{letter}: send it to {to}; nothing in it is secret.\n\
          {job_file}: your side of the match. It waits for {to}'s reply.\n\n\
          {to} types:  vesica accept {to}.invite --table FILE --key COLUMN\n\
-         and sends you a line. Then you type:  vesica confirm\nand paste the line.\n",
-        letter = letter.display(),
-        job_file = job_file.display(),
+         and sends you a line. Then you type:  vesica confirm{dir}\nand paste the line.\n",
+        letter = output::shown(&letter),
+        job_file = output::shown(&job_file),
+        dir = in_folder(&args.out),
     ))
 }
 
@@ -61,7 +62,11 @@ pub fn confirm(folder: &Path, invitation: &Invitation, reply: &Reply) -> Outcome
         rewrite(&job_file, &confirmed)?;
     }
     output::tell(&compare(to, &invitation.words(reply)));
-    output::result(&format!("{} trusts {to} now. On both machines: vesica run FILE.toml\n", job_file.display()))
+    output::result(&format!(
+        "{job_file} is ready. When all six words are the same, you type:  vesica run {job_file}\n\
+         and {to} types:  vesica run {to}.toml\n",
+        job_file = output::shown(&job_file),
+    ))
 }
 
 /// The files that running a job makes.

@@ -40,9 +40,16 @@ pub fn accept(args: Accept) -> Outcome {
     output::tell(&format!("{from} invites you, {to}, to {what}, at {address}. What {from} proposes:"));
     output::tell(&indented(&invitation.proposed()));
     output::tell(&format!("If you run this, this is who learns what:\n{learns}"));
-    output::tell(&format!("{}: your side, and the six words once more.\n", file.display()));
+    let (then, confirm) = match &invitation.proposal {
+        Proposal::Match(_) => ("run", "vesica confirm"),
+        Proposal::Ask(..) => ("ask", "vesica confirm --service FILE"),
+    };
+    output::tell(&format!(
+        "{file}: your side. Once {from} has the line below, and the words are the same, type:  vesica {then} {file}\n",
+        file = output::shown(&file)
+    ));
     output::tell(&compare(&from, &invitation.words(&reply)));
-    output::tell(&format!("Send this line to {from}, who types `vesica confirm` and pastes it there:"));
+    output::tell(&format!("Send this line to {from}, who types `{confirm}` and pastes it there:"));
     output::result(&format!("{}\n", invitation.reply_line(&reply)))
 }
 
@@ -50,11 +57,16 @@ pub fn accept(args: Accept) -> Outcome {
 pub fn confirm(args: Confirm) -> Outcome {
     let line = args.line.map_or_else(pasted, Ok)?;
     let to = line.trim().split('/').next().unwrap_or_default();
-    vesica_spec::check_name("LINE", to)?;
+    if vesica_spec::check_name("LINE", to).is_err() {
+        let begins: String = to.chars().take(80).collect();
+        return Err(Failure::usage(format!(
+            "{begins:?} is no reply: paste the last line that your partner's `vesica accept` printed; it begins with the partner's name"
+        )));
+    }
     let invitation = read_invitation(&args.dir.join(format!("{to}.invite")))?;
     let reply = invitation.reply(&line)?;
     match (&args.service, &invitation.proposal) {
-        (Some(document), _) => server::confirm(document, args.compared, &invitation, &reply),
+        (Some(document), _) => server::confirm(document, &args.dir, args.compared, &invitation, &reply),
         (None, Proposal::Match(_)) => matching::confirm(&args.dir, &invitation, &reply),
         (None, Proposal::Ask(service, _)) => Err(Failure::usage(format!(
             "{to} was invited to the service {}; name the server's document with --service FILE",
@@ -95,7 +107,7 @@ impl Meant {
                 let plan = vesica_spec::plan(&spec)?;
                 vesica_job::has_keys(&plan)?;
                 Ok(Self {
-                    what: format!("match tables by {}", shared.protocol.name()),
+                    what: format!("match tables, with the protocol {}", shared.protocol.name()),
                     learns: vesica_job::would_learn(&plan),
                     makes: matching::makes(&plan),
                 })
@@ -126,6 +138,11 @@ fn compare(other: &str, words: &[&str]) -> String {
     )
 }
 
+/// What `vesica confirm` must be told of the folder that the invitation stands in.
+fn in_folder(folder: &Path) -> String {
+    if folder == Path::new(".") { String::new() } else { format!(" --dir {}", folder.display()) }
+}
+
 /// The text of a proposal, in characters that show what they are.
 fn indented(text: &str) -> String {
     let plain = |line: &str| -> String { line.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).collect() };
@@ -152,7 +169,7 @@ impl Own {
     fn write(&self, folder: &Path) -> Outcome {
         if let Some(identity) = &self.fresh {
             let (secret, _) = identity.write(folder).map_err(JobError::from)?;
-            output::tell(&format!("{}: your private key; give it to nobody", secret.display()));
+            output::tell(&format!("{}: your private key; give it to nobody", output::shown(&secret)));
         }
         Ok(())
     }
@@ -185,7 +202,7 @@ fn new_files(files: &[&Path]) -> Outcome {
     match files.iter().find(|file| file.symlink_metadata().is_ok()) {
         Some(file) => Err(Failure::usage(format!(
             "{} is there already, and is not replaced; move it away, or name another folder with --out",
-            file.display()
+            output::shown(file)
         ))),
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! An invitation to ask a service that was prepared. The server's document is the operator's: it changes only when they have compared
 //! the six words, for a running server lets a client in as soon as it stands there.
 
-use super::{compare, new_files, number, rewrite, write_new};
+use super::{compare, in_folder, new_files, number, rewrite, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Invite;
 use crate::{output, service};
@@ -37,14 +37,15 @@ pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
     output::result(&format!(
         "{letter}: send it to {to}; nothing in it is secret.\n\n\
          {to} types:  vesica accept {to}.invite --table FILE --key COLUMN\n\
-         and sends you a line. Then you type:  vesica confirm --service {document}\nand paste the line.\n",
-        letter = letter.display(),
+         and sends you a line. Then you type:  vesica confirm --service {document}{dir}\nand paste the line.\n",
+        letter = output::shown(&letter),
         document = document.display(),
+        dir = in_folder(&args.out),
     ))
 }
 
 /// The server shows the six words, and lets the client in once they were compared.
-pub fn confirm(document: &Path, compared: bool, invitation: &Invitation, reply: &Reply) -> Outcome {
+pub fn confirm(document: &Path, folder: &Path, compared: bool, invitation: &Invitation, reply: &Reply) -> Outcome {
     let (plan, text) = read(document)?;
     let admitted = invitation.admitted(&text, reply)?;
     ours(invitation, &plan, document)?;
@@ -57,8 +58,9 @@ pub fn confirm(document: &Path, compared: bool, invitation: &Invitation, reply: 
     }
     if !compared {
         return output::result(&format!(
-            "Nothing is written yet. When all six are the same:\n  vesica confirm {} --service {shown} --compared\n",
-            invitation.reply_line(reply)
+            "Nothing is written yet. When all six words are the same, type:\n  vesica confirm {} --service {shown}{} --compared\n",
+            invitation.reply_line(reply),
+            in_folder(folder)
         ));
     }
     rewrite(document, &admitted)?;
@@ -67,7 +69,8 @@ pub fn confirm(document: &Path, compared: bool, invitation: &Invitation, reply: 
         Proposal::Match(_) => 0,
     };
     output::result(&format!(
-        "{shown} lets {to} in now, for {} keys a day. A server that is running has heard of it within a second.\n",
+        "{shown} lets {to} in now, for {} keys a day. A server that is running has heard of it within a second; where none \
+         is, type:  vesica serve {shown}\n",
         count(keys)
     ))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use vesica_job::Event;
-use vesica_job::numbers::{count, size};
+use vesica_job::numbers::{count, counted, size};
 
 /// How often a long phase says something where every word stays: in lines and logs.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ impl Track {
         if of.is_empty() || self.done == 0 {
             text += &duration(wall);
         } else {
-            text += &format!("{} {of} in {}", count(self.done), duration(wall));
+            text += &format!("{} in {}", counted(self.done, of), duration(wall));
             if took >= 0.01 {
                 text += &format!(" ({})", speed(self.done as f64 / took, of));
             }
@@ -134,6 +134,9 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut track = Track { name: "read", of: "rows", done: 1000, ..Track::default() };
         assert_eq!(track.ended(second, (0, 0)), "read       1,000 rows in 1.00 s (1,000 rows/s)");
+        track.follow(&Event::Phase { name: "match", of: "units", total: None });
+        track.follow(&Event::Done(1));
+        assert_eq!(track.ended(2 * second, (0, 0)), "match      1 unit in 2.00 s (0.5 units/s)");
         track.follow(&Event::Phase { name: "agree", of: "", total: None });
         assert_eq!(track.ended(second, (2048, 10)), "agree      1.00 s, 2.0 KiB sent, 10 B received");
     }

@@ -13,6 +13,11 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// `1 unit`, `2 units`: so many of what `many` is the plural of, which ends in s.
+pub fn counted(n: u64, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { many.trim_end_matches('s') } else { many })
+}
+
 /// A number of bytes, in the nearest unit.
 pub fn size(bytes: u64) -> String {
     bytesize::ByteSize::b(bytes).display().iec().to_string()
@@ -21,6 +26,11 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 1000].map(|n| counted(n, "units")), ["0 units", "1 unit", "1,000 units"]);
+    }
 
     #[test]
     fn counts_have_commas_where_they_belong() {

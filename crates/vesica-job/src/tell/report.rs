@@ -2,7 +2,7 @@
 
 use crate::input::keys::Ruled;
 use crate::meet::answers::Answers;
-use crate::tell::numbers::{count, size};
+use crate::tell::numbers::{count, counted, size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -416,16 +416,17 @@ impl Report {
         let units: Vec<String> = [c.unit_capacity].into_iter().chain(units).map(count).collect();
         let _ = writeln!(
             text,
-            "How: {}{} ({}, {}), {}, tags of {} bytes; {}.",
+            "How: {}{} ({}, {}), {}{}; {}.",
             c.protocol,
             c.curve.as_ref().map(|curve| format!(" on {curve}")).unwrap_or_default(),
             c.security,
             c.cpu,
             match c.cut.as_str() {
-                "units" => format!("{} units of {} keys", c.units, units.join(" and ")),
+                "units" => format!("{} of {} keys", counted(c.units.into(), "units"), units.join(" and ")),
                 _ => "all keys at once".to_owned(),
             },
-            c.tag_bytes,
+            // Retrieval compares no tags.
+            if c.tag_bytes == 0 { String::new() } else { format!(", tags of {} bytes", c.tag_bytes) },
             c.tls
         );
         text

@@ -228,7 +228,7 @@ fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
         let mut batch = builder.sealer().batch();
         for i in 0..20u8 {
             let text = value.map(|_| [i]);
-            batch.add(&[i; 32], text.as_ref().map(|text| &text[..]))?;
+            batch.add(&[i; 32], text.as_ref().map(|text| &text[..]), u64::from(i))?;
         }
         builder.push(&batch)?;
         builder.finish([9; 32], 1)?;
@@ -247,8 +247,7 @@ fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
 
 /// Honest messages of retrieval, behind the number of the function that takes them.
 fn retrieval() -> Vec<Vec<u8>> {
-    let targets =
-        ["question", "offer", "epoch", "changes", "values", "simple", "filter", "piano", "rlwe", "buckets"];
+    let targets = ["question", "offer", "epoch", "changes", "values", "simple", "filter", "piano", "rlwe", "buckets"];
     let seeds = vesica_service::fuzzing::seeds().into_iter().chain(vesica_pir::fuzzing::seeds());
     let numbered = seeds.map(|(name, bytes)| {
         let number = targets.iter().position(|target| *target == name).expect("a target has this name");

@@ -31,7 +31,7 @@ pub fn run(_: Info) -> Outcome {
         (
             "limits",
             format!(
-                "2 parties, 3 with ecdh; {} distinct keys each; samples of {} rows",
+                "2 parties; 3 with ecdh, 3 to 16 with rr22; {} distinct keys each; samples of {} rows",
                 count(MAX_KEYS),
                 count(sample::MAX_ROWS)
             ),

@@ -190,6 +190,8 @@ mod tests {
         assert_eq!(config["config"]["User"], "65532:65532", "not root");
         assert_eq!(config["config"]["Entrypoint"], json!(["/vesica"]));
         assert_eq!(config["config"]["WorkingDir"], "/data");
+        let source = &config["config"]["Labels"]["org.opencontainers.image.source"];
+        assert!(source.as_str().is_some_and(|source| source.starts_with("https://")), "{source}");
         assert_eq!((&config["os"], &config["architecture"]), (&json!("linux"), &json!("amd64")));
         let older = read(&layout.join("manifest.json"));
         assert!(layer.ends_with(Path::new(older[0]["Layers"][0].as_str().unwrap()).file_name().unwrap()));

@@ -102,7 +102,10 @@ fn build(target: &Target) -> Result<(PathBuf, String), String> {
         ));
     }
     let artifacts = String::from_utf8(out.stdout).map_err(|e| format!("cargo: {e}"))?;
-    let program = root().join("target").join(triple).join("release/vesica");
+    // Where it stands is cargo's to say: the folder may be another one than `target`.
+    let said = artifacts.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut program = said.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let program = program.next_back().ok_or("cargo built no program: none of its messages names one")?;
     Ok((program, artifacts))
 }
 

@@ -214,13 +214,14 @@ pub struct Accept {
 /// command. Shows the six words that the partner was shown. Compare them by telephone, at a number that you had before and not at one that came
 /// with the reply: if one differs, somebody stands between you.
 ///
-/// A service lets the partner in at once, so with --service nothing is written before you say --compared.
+/// A service lets the partner in at once, so with --service nothing is written before you type the six words behind
+/// --compared: they must be those of this very line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   vesica confirm
   vesica confirm --service server.toml
-  vesica confirm --service server.toml --compared")]
+  vesica confirm --service server.toml --compared \"one two three four five six\"")]
 pub struct Confirm {
     /// The line that the partner sent; asked for, where it is not given
     #[arg(value_name = "LINE")]
@@ -231,9 +232,9 @@ pub struct Confirm {
     /// The server's document, where the invitation was to a service
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     pub service: Option<PathBuf>,
-    /// The six words were compared, and are the same: let the partner in
-    #[arg(long, requires = "service", help_heading = SERVICE)]
-    pub compared: bool,
+    /// The six words that were compared and are the same: let the partner in
+    #[arg(long, value_name = "WORDS", requires = "service", help_heading = SERVICE)]
+    pub compared: Option<String>,
 }
 
 /// Your table, and where the files go.

@@ -261,9 +261,15 @@ fn a_client_who_was_invited_asks_a_service() {
         let shown = service.confirm(line, &[]).good();
         assert_eq!(words(&shown.stderr), words(&accepted.stderr));
         assert_eq!(service.server(), before);
-        service.confirm(line, &["--compared"]).good();
+        assert!(shown.stderr.contains("1,000 keys a day"), "{}", shown.stderr);
+        let six = words(&shown.stderr).to_owned();
+        service
+            .confirm(line, &["--compared", "one two three four five six"])
+            .bad(2, &["not the six words of this line"]);
+        assert_eq!(service.server(), before);
+        service.confirm(line, &["--compared", &six]).good();
         assert!(service.server().contains("# ours") && service.server().contains("keys_a_day = 1000"));
-        service.confirm(line, &["--compared"]).good();
+        service.confirm(line, &["--compared", &six]).good();
         service.invite(&["--out", ".."]).bad(2, &["alice is there already"]);
         server.until("the list of clients has 1 name now");
         service.start("alice", &["ask", "alice.toml", "--quiet"]).wait(LONG).good();
@@ -289,9 +295,18 @@ fn one_who_stands_between_a_service_and_its_client_is_heard_in_the_words() {
     let shown = service.confirm(forged.stdout.trim(), &[]).good();
     assert_ne!(words(&shown.stderr), words(&accepted.stderr), "the telephone call finds it");
     assert_eq!(service.server(), before, "and nobody is let in before it");
+    // alice's own reply reaches bob, and they compare its words. Then a line of mallory's comes as one to use instead.
+    std::fs::remove_dir_all(service.of("alice")).unwrap();
+    std::fs::create_dir(service.of("alice")).unwrap();
+    std::fs::write(service.of("alice").join("table.csv"), "id\n1\n").unwrap();
+    std::fs::copy(service.of("bob").join("alice.invite"), service.of("alice").join("alice.invite")).unwrap();
+    let honest = service.accept().good();
+    let compared = words(&honest.stderr).to_owned();
+    service.confirm(forged.stdout.trim(), &["--compared", &compared]).bad(2, &["not the six words of this line"]);
+    assert_eq!(service.server(), before);
     // A service that was prepared anew since is not the one of the letter.
     service.start("bob", &["prepare", "server.toml", "--rotate", "--quiet"]).wait(LONG).good();
-    service.confirm(forged.stdout.trim(), &["--compared"]).bad(2, &["as it is prepared now"]);
+    service.confirm(forged.stdout.trim(), &["--compared", words(&shown.stderr)]).bad(2, &["as it is prepared now"]);
     assert_eq!(service.server(), before);
     service.start("bob", &["confirm", forged.stdout.trim()]).wait(LONG).bad(2, &["--service FILE"]);
 }

@@ -66,7 +66,7 @@ pub fn confirm(args: Confirm) -> Outcome {
     let invitation = read_invitation(&args.dir.join(format!("{to}.invite")))?;
     let reply = invitation.reply(&line)?;
     match (&args.service, &invitation.proposal) {
-        (Some(document), _) => server::confirm(document, &args.dir, args.compared, &invitation, &reply),
+        (Some(document), _) => server::confirm(document, &args.dir, args.compared.as_deref(), &invitation, &reply),
         (None, Proposal::Match(_)) => matching::confirm(&args.dir, &invitation, &reply),
         (None, Proposal::Ask(service, _)) => Err(Failure::usage(format!(
             "{to} was invited to the service {}; name the server's document with --service FILE",

@@ -45,29 +45,58 @@ pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
 }
 
 /// The server shows the six words, and lets the client in once they were compared.
-pub fn confirm(document: &Path, folder: &Path, compared: bool, invitation: &Invitation, reply: &Reply) -> Outcome {
+pub fn confirm(
+    document: &Path,
+    folder: &Path,
+    compared: Option<&str>,
+    invitation: &Invitation,
+    reply: &Reply,
+) -> Outcome {
     let (plan, text) = read(document)?;
     let admitted = invitation.admitted(&text, reply)?;
     ours(invitation, &plan, document)?;
     let (to, shown) = (&invitation.head.to, document.display());
-    if !compared {
-        output::tell(&compare(to, &invitation.words(reply)));
+    let keys = match &invitation.proposal {
+        Proposal::Ask(_, terms) => terms.keys_a_day,
+        Proposal::Match(_) => 0,
+    };
+    let words = invitation.words(reply);
+    match compared {
+        None => {
+            // The letter lay in a folder meanwhile: what it grants is shown before anything is granted.
+            let at = &invitation.head.address;
+            output::tell(&format!(
+                "The letter grants {to} {} keys a day, at {at}. Is that what you wrote?\n",
+                count(keys)
+            ));
+            output::tell(&compare(to, &words));
+        }
+        // A second line would be another person's, or another letter's: the words that were compared were not about it.
+        Some(typed)
+            if !typed
+                .to_lowercase()
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .eq(words) =>
+        {
+            return Err(Failure::usage(
+                "--compared: these are not the six words of this line; nothing is written. Type the words that you compared by telephone, \
+                 and paste the line that they were shown for",
+            ));
+        }
+        Some(_) => {}
     }
     if admitted == text {
         return output::result(&format!("{shown} lets {to} in already, by this very reply.\n"));
     }
-    if !compared {
+    if compared.is_none() {
         return output::result(&format!(
-            "Nothing is written yet. When all six words are the same, type:\n  vesica confirm {} --service {shown}{} --compared\n",
+            "Nothing is written yet. When all six words are the same, type them behind this:\n  vesica confirm {} --service {shown}{} --compared \"…\"\n",
             invitation.reply_line(reply),
             in_folder(folder)
         ));
     }
     rewrite(document, &admitted)?;
-    let keys = match &invitation.proposal {
-        Proposal::Ask(_, terms) => terms.keys_a_day,
-        Proposal::Match(_) => 0,
-    };
     output::result(&format!(
         "{shown} lets {to} in now, for {} keys a day. A server that is running has heard of it within a second; where none \
          is, type:  vesica serve {shown}\n",

@@ -357,6 +357,9 @@ def trimmed(report: dict) -> dict:
     if "chosen" in report and "tls" in report["chosen"]:
         report["chosen"]["tls"] = report["chosen"]["tls"].split(",")[0]
     report.pop("revealed", None)
+    # What the job said stands in the cell; this party's part of it names files and fingerprints.
+    for part in ("shared", "mine"):
+        report.get("job", {}).pop(part, None)
     return report
 
 

@@ -3,23 +3,10 @@
 
 use rusqlite::Connection;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
 use vesica_job::{Control, Fault, Io, JobError, Report, run};
 use vesica_spec::{Plan, load, plan};
-
-/// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
-fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 100) as u16 * 100;
-    loop {
-        let port = 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
+use vesica_testkit::port;
 
 /// A reproducible source of choices: splitmix64.
 struct Dice(u64);

@@ -29,12 +29,14 @@ macro_rules! forward {
 
 mod data;
 mod hostile;
+mod port;
 mod recorder;
 mod three;
 mod two;
 
 pub use data::{Sets, digests, set_pairs};
 pub use hostile::{Attack, Hostile};
+pub use port::port;
 pub use recorder::{Message, Recorder, Transcript, messages};
 pub use three::{carol, many_with, three, three_with};
 pub use two::{alice, bob, fixed_rng, recorded, two, two_with};

@@ -6,13 +6,14 @@ pub mod house;
 pub mod parquet;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+pub use vesica_testkit::port;
 
 /// Longer than anything here takes on a busy machine.
 pub const LONG: Duration = Duration::from_secs(90);
@@ -27,19 +28,6 @@ pub fn vesica() -> Command {
 /// Runs the program to its end.
 pub fn run(args: &[&str]) -> Ended {
     Running::start(vesica().args(args)).wait(LONG)
-}
-
-/// A port that nobody has. Below the range from which the system takes ports for outgoing connections, and another for
-/// every call, so that tests do not meet.
-pub fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 100) as u16 * 100;
-    loop {
-        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 /// Two parties that have nothing yet but identities and matching jobs: alice listens, both learn.

@@ -333,14 +333,7 @@ impl Meeting {
         let mut report = reported(&self.plan, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));
         for step in lanes.into_iter().flat_map(|lane| lane.steps) {
             match report.cost.iter_mut().find(|cost| (&cost.phase, &cost.step) == (&step.phase, &step.step)) {
-                Some(cost) => {
-                    cost.wall_s += step.wall_s;
-                    cost.cpu_s += step.cpu_s;
-                    cost.waited_s += step.waited_s;
-                    cost.sent += step.sent;
-                    cost.received += step.received;
-                    cost.rounds += step.rounds;
-                }
+                Some(cost) => cost.add(&step),
                 None => report.cost.push(step),
             }
         }

@@ -16,22 +16,11 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use vesica_session::{Lines, SessionRng};
 use vesica_spec::Plan;
-
-/// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
-pub fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 100) as u16 * 100;
-    loop {
-        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
+pub use vesica_testkit::port;
 
 /// Two parties with tables of their own. Alice listens.
 pub struct Two {

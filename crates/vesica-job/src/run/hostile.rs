@@ -5,23 +5,10 @@ use super::*;
 use crate::meet::agree::Agreed;
 use crate::meet::answers::Answers;
 use crate::meet::peers;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 use vesica_net::PeerProgress;
-
-/// A port that nobody has: below those that the system gives to outgoing connections, and another for every call.
-fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 100) as u16 * 100;
-    loop {
-        let port = 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
+use vesica_testkit::port;
 
 /// A job of some units, without TLS.
 struct Job {

@@ -203,6 +203,18 @@ pub struct StepCost {
     pub rounds: u64,
 }
 
+impl StepCost {
+    /// Adds what the same step cost elsewhere.
+    pub(crate) fn add(&mut self, other: &StepCost) {
+        self.wall_s += other.wall_s;
+        self.cpu_s += other.cpu_s;
+        self.waited_s += other.waited_s;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.rounds += other.rounds;
+    }
+}
+
 /// Totals of the cost.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TotalCost {

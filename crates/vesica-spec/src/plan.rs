@@ -289,7 +289,8 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         let known: Vec<&str> = shared.parties.iter().map(String::as_str).collect();
         parties.iter().find(|p| p.name() == name).cloned().ok_or_else(|| {
             let near = nearest(name, &known).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
-            SpecError::field(field, format!("\"{name}\" is not one of shared.parties ({}){near}", known.join(", ")))
+            // With escapes: the name may stand in an invitation, which a stranger wrote.
+            SpecError::field(field, format!("{name:?} is not one of shared.parties ({}){near}", known.join(", ")))
         })
     };
     let me = find("mine.name", &mine.name)?;
@@ -376,6 +377,15 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             "shared.limits.max_keys",
             "0 keys leave nothing to match; leave it out for no limit",
         ));
+    }
+    for (field, keys) in [
+        ("shared.limits.min_intersection", shared.limits.min_intersection),
+        ("shared.limits.max_keys", shared.limits.max_keys),
+    ] {
+        if let Some(keys) = keys.filter(|&keys| keys > MAX_KEYS) {
+            let why = format!("{keys} keys; a party brings 2^36 at most: give fewer, or leave it out");
+            return Err(SpecError::field(field, why));
+        }
     }
     if !(1..=MOST_ANSWERS).contains(&shared.limits.answers) {
         return Err(SpecError::field(
@@ -675,6 +685,18 @@ output = { path = "out.csv" }
                 "learns = [\"alice\"]\nlimits.min_intersection = 0",
                 "shared.limits.min_intersection",
             ),
+            // More than 2^63 - 1, which TOML reads and does not write: the report writes the shared document.
+            (
+                "learns = [\"alice\"]",
+                "learns = [\"alice\"]\nlimits.min_intersection = 9223372036854775808",
+                "shared.limits.min_intersection",
+            ),
+            (
+                "learns = [\"alice\"]",
+                "learns = [\"alice\"]\nlimits.max_keys = 18446744073709551615",
+                "shared.limits.max_keys",
+            ),
+            ("learns = [\"alice\"]", "learns = [\"\\u001b[2J\"]", "shared.learns"),
             ("\"out.csv\"", "\"out.csv\", columns = []", "mine.output.columns"),
             ("\"out.csv\"", "\"out.csv\", columns = [\"a\", \"a\"]", "mine.output.columns"),
             ("learns = [\"alice\"]", "learns = [\"alice\"]\nrules = [[\"trim\"], []]", "shared.rules"),
@@ -690,6 +712,7 @@ output = { path = "out.csv" }
         for (from, to, field) in cases {
             let error = refused(from, to);
             assert_eq!(error.field.as_deref(), Some(field), "{to}: {error}");
+            assert!(!error.to_string().contains('\u{1b}'), "a terminal would obey {to}");
         }
         let text = job().lines().filter(|l| !l.starts_with("tls")).collect::<Vec<_>>().join("\n");
         assert_eq!(plan(&parse(&text).unwrap()).unwrap_err().field.as_deref(), Some("mine.tls"));

@@ -96,6 +96,8 @@ impl Invitation {
         // What a stranger wrote is not shown to a terminal as it is.
         let plain = |message: &str| message.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).collect();
         let read: Written = toml::from_str(text).map_err(|e| wrong("invitation", plain(e.message())))?;
+        // TOML is read with integers up to 2^64 - 1, and written with those up to 2^63 - 1. The document of the invited party is written.
+        toml::Table::try_from(&read).map_err(|e| wrong("invitation", plain(&e.to_string())))?;
         let head = read.invitation;
         let Head { from, to, address, fingerprint, number } = &head;
         check_name("invitation.from", from)?;
@@ -464,8 +466,11 @@ mod tests {
             ("alice.example:5300", "alice.example", "invitation.address"),
             ("alice.example:5300", "alice\u{202e}.example:5300", "invitation.address"),
             ("[shared]", "[shared]\ninsecure = true", "shared.insecure"),
+            ("min_intersection = 5", "min_intersection = 9223372036854775808", "invitation"),
+            ("min_intersection = 5", "max_keys = 18446744073709551615", "invitation"),
         ];
         for (from, to, field) in cases {
+            assert!(text.contains(from), "{from} is not in {text}");
             let error = Invitation::parse(&text.replace(from, to)).unwrap_err();
             assert_eq!(error.field.as_deref(), Some(field), "{error}");
         }
@@ -481,6 +486,7 @@ mod tests {
             ("sha256:00", "sha256:0x", "terms.offer"),
             ("keys_a_day = 1000", "keys_a_day = 0", "terms.keys_a_day"),
             ("keys_a_day = 1000", "keys_a_day = 300000000000000", "terms.keys_a_day"),
+            ("id = \"list\"", "id = \"list\"\nlifetime_keys = 9223372036854775808", "invitation"),
         ];
         for (from, to, field) in cases {
             assert!(text.contains(from), "{from} is not in {text}");

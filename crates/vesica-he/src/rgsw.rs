@@ -9,12 +9,12 @@
 //! The rows are made from five ciphertexts of bit·2^(10r), which come out of an expanded query: if (b, a) holds x, then the
 //! switch of (0, b) + a·s² to s holds x·s (H. Chen, I. Chillotti, L. Ren, "Onion Ring ORAM", eprint 2019/736, section 4.3).
 
-use crate::rlwe::{Ciphertext, Rlwe, SwitchKey};
+use crate::rlwe::{Ciphertext, Rlwe, Scratch, SwitchKey};
 use vesica_params::rlwe::{DIGIT_BITS, DIGITS};
 
 /// An encrypted bit.
 pub struct Bit {
-    /// First those of the bit, then those of the bit times s.
+    /// First those of the bit, then those of the bit times s. In Montgomery's form ([`vesica_ring::Ntt::to_montgomery`]).
     rows: Vec<Ciphertext>,
 }
 
@@ -25,47 +25,53 @@ impl Bit {
     /// If there are not five, or the ring has more than one prime.
     pub fn new(ring: &Rlwe, rows: &[Ciphertext], square: &SwitchKey) -> Self {
         assert!(rows.len() == DIGITS && ring.limbs() == 1);
-        let times_secret = |row: &Ciphertext| {
-            let mut product = ring.switch(&row.a, square);
+        let mut scratch = Scratch::new(ring);
+        let mut times_secret = |row: &Ciphertext| {
+            let mut product = ring.zero();
+            ring.switch(&row.a, square, &mut scratch, &mut product);
             ring.basis().add(&mut product.a, &row.b);
             product
         };
-        Self { rows: rows.iter().cloned().chain(rows.iter().map(times_secret)).collect() }
+        let others: Vec<Ciphertext> = rows.iter().map(&mut times_secret).collect();
+        let mut rows: Vec<Ciphertext> = rows.iter().cloned().chain(others).collect();
+        for row in &mut rows {
+            ring.basis().to_montgomery(&mut row.b);
+            ring.basis().to_montgomery(&mut row.a);
+        }
+        Self { rows }
     }
 
-    /// x if the bit is 0, and y if it is 1: x + bit·(y - x).
-    pub fn choose(&self, ring: &Rlwe, mut x: Ciphertext, mut y: Ciphertext) -> Ciphertext {
-        ring.basis().sub(&mut y.b, &x.b);
-        ring.basis().sub(&mut y.a, &x.a);
-        let digits: Vec<Vec<u64>> = [y.b, y.a].into_iter().flat_map(|words| digits(ring, words)).collect();
-        let terms: Vec<[&[u64]; 3]> =
-            self.rows.iter().zip(&digits).map(|(row, digit)| [&row.b[..], &row.a[..], &digit[..]]).collect();
-        let (mut b, mut a) = (vec![0; ring.n()], vec![0; ring.n()]);
-        ring.basis().limb(0).dot2(&terms, &mut b, &mut a);
-        ring.basis().add(&mut x.b, &b);
-        ring.basis().add(&mut x.a, &a);
-        x
-    }
-}
-
-/// A polynomial in evaluation form as five with small coefficients, in evaluation form, of which it is Σ d_r·2^(10r).
-fn digits(ring: &Rlwe, mut words: Vec<u64>) -> Vec<Vec<u64>> {
-    let ntt = ring.basis().limb(0);
-    let (q, half) = (ntt.modulus().p(), 1 << (DIGIT_BITS - 1));
-    ntt.inverse(&mut words);
-    // With half of the base added to every digit, digits of centred numbers are not negative and need no carries. Only the
-    // last may then reach the base itself.
-    let halves: u64 = (0..DIGITS).map(|r| half << (DIGIT_BITS as usize * r)).sum();
-    let digit = |r: usize| {
-        let mask = if r + 1 == DIGITS { u64::MAX } else { (1 << DIGIT_BITS) - 1 };
-        let one = |&word: &u64| {
-            let centred = if word > q / 2 { word.wrapping_sub(q) } else { word };
-            ((centred.wrapping_add(halves) >> (DIGIT_BITS as usize * r)) & mask) as i64 - half as i64
+    /// Of each pair of ciphertexts the first if the bit is 0, and the second if it is 1: x + bit·(y - x). The last one of an odd number
+    /// stays.
+    pub fn choose(&self, ring: &Rlwe, ciphertexts: Vec<Ciphertext>) -> Vec<Ciphertext> {
+        let mut digits = vec![0; 2 * DIGITS * ring.n()];
+        let mut rest = ciphertexts.into_iter();
+        let pair = || {
+            let mut x = rest.next()?;
+            if let Some(y) = rest.next() {
+                self.choose_one(ring, &mut digits, &mut x, y);
+            }
+            Some(x)
         };
-        let signed: Vec<i64> = words.iter().map(one).collect();
-        let mut digit = ring.basis().signed(1, &signed);
-        ntt.forward(&mut digit);
-        digit
-    };
-    (0..DIGITS).map(digit).collect()
+        std::iter::from_fn(pair).collect()
+    }
+
+    /// x + bit·(y - x), into x. `digits` is memory for ten polynomials.
+    fn choose_one(&self, ring: &Rlwe, digits: &mut [u64], x: &mut Ciphertext, mut y: Ciphertext) {
+        let (basis, ntt) = (ring.basis(), ring.basis().limb(0));
+        basis.sub(&mut y.b, &x.b);
+        basis.sub(&mut y.a, &x.a);
+        for (words, digits) in [&mut y.b, &mut y.a].into_iter().zip(digits.chunks_exact_mut(DIGITS * ring.n())) {
+            ntt.inverse(words);
+            for (r, digit) in digits.chunks_exact_mut(ring.n()).enumerate() {
+                ntt.digit(words, DIGIT_BITS, r, DIGITS, digit);
+                ntt.forward(digit);
+            }
+        }
+        let terms = self.rows.iter().zip(digits.chunks_exact(ring.n()));
+        let terms: Vec<[&[u64]; 3]> = terms.map(|(row, digit)| [&row.b[..], &row.a[..], digit]).collect();
+        ntt.dot2(&terms, &mut y.b, &mut y.a);
+        basis.add(&mut x.b, &y.b);
+        basis.add(&mut x.a, &y.a);
+    }
 }

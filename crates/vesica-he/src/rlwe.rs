@@ -10,6 +10,9 @@
 //! eprint 2017/1142, figure 3.
 //!
 //! Key switching assumes that encryptions of functions of the secret under itself are safe, as all of these schemes do.
+//!
+//! Which is where: this file has ciphertexts, their bytes and their sums; `switch.rs` has keys and key switching; `expand.rs` makes
+//! many ciphertexts of one.
 
 use crate::sample::{PublicStream, errors, ternary};
 use crate::wire::HeError;
@@ -26,8 +29,11 @@ const RESIDUE_BITS: u32 = 50;
 pub struct Rlwe {
     /// The primes of Q, and after them the special one.
     basis: Basis,
+    /// How many primes Q has.
     limbs: usize,
+    /// What errors are multiplied by.
     step: u64,
+    /// The prime under which keys are switched; none if the set has no such keys.
     special: Option<u64>,
 }
 
@@ -44,11 +50,6 @@ pub struct Ciphertext {
     pub b: Vec<u64>,
     /// a.
     pub a: Vec<u64>,
-}
-
-/// A key that carries ciphertexts under one secret to another: a pair for each prime of Q, over Q and the special prime.
-pub struct SwitchKey {
-    digits: Vec<Ciphertext>,
 }
 
 impl Rlwe {
@@ -151,155 +152,24 @@ impl Rlwe {
         Ok(Ciphertext { b: self.read(self.limbs, bytes)?, a: self.uniform(self.limbs, public) })
     }
 
-    /// The b of each pair of a key that carries ciphertexts under s(X^g) to s.
-    ///
-    /// # Panics
-    /// If the set has no special prime.
-    pub fn galois_key(&self, key: &Secret, g: usize, public: &mut PublicStream, rng: &mut SessionRng) -> Vec<Vec<u64>> {
-        let moved = Zeroizing::new(self.basis.permute(&self.basis.automorphism(g), &key.values));
-        self.switch_key(key, moved, public, rng)
+    /// Polynomials modulo Q that are zero.
+    pub fn zero(&self) -> Ciphertext {
+        let zero = vec![0; self.limbs * self.n()];
+        Ciphertext { b: zero.clone(), a: zero }
     }
 
-    /// The b of each pair of a key that carries ciphertexts under s² to s.
-    ///
-    /// # Panics
-    /// If the set has no special prime.
-    pub fn square_key(&self, key: &Secret, public: &mut PublicStream, rng: &mut SessionRng) -> Vec<Vec<u64>> {
-        let mut square = key.values.clone();
-        self.basis.mul(&mut square, &key.values);
-        self.switch_key(key, square, public, rng)
+    /// A plaintext, as signed coefficients, in the form that [`Rlwe::add_product`] takes: in evaluation form over the primes of Q, and in
+    /// Montgomery's form.
+    pub fn plaintext(&self, coefficients: &[i64]) -> Vec<u64> {
+        let mut words = self.basis.signed(self.limbs, coefficients);
+        self.basis.forward(&mut words);
+        self.basis.to_montgomery(&mut words);
+        words
     }
 
-    /// The b of each pair of a key that carries ciphertexts under the secret `from` to s. Pair j holds P·from modulo prime
-    /// j, and zero modulo the others.
-    fn switch_key(
-        &self,
-        key: &Secret,
-        mut from: Zeroizing<Vec<u64>>,
-        public: &mut PublicStream,
-        rng: &mut SessionRng,
-    ) -> Vec<Vec<u64>> {
-        let special = self.special.expect("a set with a special prime");
-        let (n, all) = (self.n(), self.basis.limbs());
-        for (ntt, limb) in self.basis.each(&mut from[..self.limbs * n]) {
-            ntt.scale(limb, ntt.modulus().factor(special));
-        }
-        let zero = vec![0; all * n];
-        let pair = |j: usize| {
-            let mut b = self.encrypt(key, &zero, public, rng);
-            self.basis.limb(j).add(&mut b[j * n..(j + 1) * n], &from[j * n..(j + 1) * n]);
-            b
-        };
-        (0..self.limbs).map(pair).collect()
-    }
-
-    /// Bytes of a key that is switched with, on the wire.
-    pub fn key_bytes(&self) -> usize {
-        self.limbs * self.bytes(self.limbs + 1)
-    }
-
-    /// A key from the b of its pairs and the stream.
-    ///
-    /// # Errors
-    /// As [`Rlwe::read`].
-    pub fn read_key(&self, bytes: &[u8], public: &mut PublicStream) -> Result<SwitchKey, HeError> {
-        let all = self.basis.limbs();
-        let digit = |bytes| Ok(Ciphertext { b: self.read(all, bytes)?, a: self.uniform(all, public) });
-        Ok(SwitchKey { digits: bytes.chunks(self.bytes(all)).map(digit).collect::<Result<_, HeError>>()? })
-    }
-
-    /// A ciphertext under s whose phase is a·s', where the key carries s' to s.
-    pub(crate) fn switch(&self, a: &[u64], key: &SwitchKey) -> Ciphertext {
-        let (n, all) = (self.n(), self.basis.limbs());
-        // Digit j is a modulo prime j, centred, as a polynomial over all primes.
-        let mut digits = vec![vec![0; all * n]; self.limbs];
-        let mut coefficients = vec![0; n];
-        for (j, digit) in digits.iter_mut().enumerate() {
-            let from = self.basis.limb(j);
-            coefficients.copy_from_slice(&a[j * n..(j + 1) * n]);
-            from.inverse(&mut coefficients);
-            for (i, (ntt, limb)) in self.basis.each(digit).enumerate() {
-                if i == j {
-                    limb.copy_from_slice(&a[j * n..(j + 1) * n]);
-                } else {
-                    ntt.lift(from.modulus(), &coefficients, limb);
-                    ntt.forward(limb);
-                }
-            }
-        }
-        let (mut b_out, mut a_out) = (vec![0; all * n], vec![0; all * n]);
-        for i in 0..all {
-            let limb = i * n..(i + 1) * n;
-            let terms: Vec<[&[u64]; 3]> = digits
-                .iter()
-                .zip(&key.digits)
-                .map(|(digit, pair)| [&pair.b[limb.clone()], &pair.a[limb.clone()], &digit[limb.clone()]])
-                .collect();
-            self.basis.limb(i).dot2(&terms, &mut b_out[limb.clone()], &mut a_out[limb.clone()]);
-        }
-        self.basis.drop_last(&mut b_out);
-        self.basis.drop_last(&mut a_out);
-        Ciphertext { b: b_out, a: a_out }
-    }
-
-    /// Encrypts the message's image under X -> X^g, given the key for g and the map of [`Basis::automorphism`].
-    fn automorphism(&self, ciphertext: &Ciphertext, map: &[u32], key: &SwitchKey) -> Ciphertext {
-        let mut out = self.switch(&self.basis.permute(map, &ciphertext.a), key);
-        self.basis.add(&mut out.b, &self.basis.permute(map, &ciphertext.b));
-        out
-    }
-
-    /// The exponents g of the keys that expanding to `leaves` ciphertexts needs: n/2^j + 1 for every level j.
-    pub fn expansion_exponents(&self, leaves: usize) -> Vec<usize> {
-        (0..leaves.next_power_of_two().ilog2()).map(|level| (self.n() >> level) + 1).collect()
-    }
-
-    /// One ciphertext into `leaves`: the constant of number i is 2^levels times coefficient i of what was encrypted, and
-    /// whoever encrypts divides by that. Their other coefficients are zero if all coefficients from `leaves` on are.
-    ///
-    /// There is a key for each of [`Rlwe::expansion_exponents`].
-    pub fn expand(&self, ciphertext: Ciphertext, keys: &[SwitchKey], leaves: usize) -> Vec<Ciphertext> {
-        assert!(leaves >= 1 && leaves <= self.n());
-        let mut nodes = vec![ciphertext];
-        for (level, (g, key)) in self.expansion_exponents(leaves).into_iter().zip(keys).enumerate() {
-            let map = self.basis.automorphism(g);
-            // X^-(2^level) is -X^(n - 2^level).
-            let mut shift = vec![0; self.n()];
-            shift[self.n() - (1 << level)] = -1;
-            let mut shift = self.basis.signed(self.limbs, &shift);
-            self.basis.forward(&mut shift);
-            let mut rights = vec![];
-            for (i, node) in nodes.iter_mut().enumerate() {
-                if i + (1 << level) < leaves {
-                    let image = self.automorphism(node, &map, key);
-                    rights.push(Ciphertext {
-                        b: self.basis.split(&mut node.b, &image.b, &shift),
-                        a: self.basis.split(&mut node.a, &image.a, &shift),
-                    });
-                } else {
-                    // The right half would be zero, so the left half is twice the node.
-                    let twice = node.clone();
-                    self.basis.add(&mut node.b, &twice.b);
-                    self.basis.add(&mut node.a, &twice.a);
-                }
-            }
-            nodes.append(&mut rights);
-        }
-        nodes
-    }
-
-    /// The sum of the products of ciphertexts and plaintexts. A plaintext is in evaluation form over the primes of Q.
-    pub fn dot(&self, ciphertexts: &[Ciphertext], plaintexts: &[Vec<u64>]) -> Ciphertext {
-        let n = self.n();
-        let (mut b, mut a) = (vec![0; self.limbs * n], vec![0; self.limbs * n]);
-        for i in 0..self.limbs {
-            let limb = i * n..(i + 1) * n;
-            let term = ciphertexts.iter().zip(plaintexts);
-            let terms: Vec<[&[u64]; 3]> =
-                term.map(|(c, p)| [&c.b[limb.clone()], &c.a[limb.clone()], &p[limb.clone()]]).collect();
-            self.basis.limb(i).dot2(&terms, &mut b[limb.clone()], &mut a[limb]);
-        }
-        Ciphertext { b, a }
+    /// Adds the product of a ciphertext and a plaintext to `sum`.
+    pub fn add_product(&self, sum: &mut Ciphertext, ciphertext: &Ciphertext, plaintext: &[u64]) {
+        self.basis.add_products([&mut sum.b, &mut sum.a], [&ciphertext.b, &ciphertext.a], plaintext);
     }
 
     /// Switches a ciphertext to the first prime of Q.
@@ -342,6 +212,12 @@ impl Rlwe {
         Zeroizing::new(phase.collect())
     }
 }
+
+mod expand;
+mod switch;
+
+pub(crate) use switch::Scratch;
+pub use switch::SwitchKey;
 
 #[cfg(test)]
 mod oracle;

@@ -23,8 +23,9 @@
 //!                                     <-- r --
 //!   Dec(r): block k*, or the record alone
 //!
-//! Reveals: nothing of the index to the server, which sees encryptions under a secret that it does not know. To the client: with few blocks the record and what the noise tells of others; with more, the record's whole block. A client
-//!   that deviates may ask for any sums of records of its choice. Where rows are not public, encrypt them first.
+//! Reveals: nothing of the index to the server, which sees encryptions under a secret that it does not know. To the client: with few
+//!   blocks the record and what the noise tells of others; with more, the record's whole block. A client that deviates may ask for
+//!   any sums of records of its choice. Where rows are not public, encrypt them first.
 //! Rounds: one. Bytes by public sizes alone ([`Pir::sizes`]).
 //! Differences: keys are sent anew in each session, so that sessions cannot be linked; BGV and CKKS beside BFV; a node of the
 //!   expansion without right leaves is doubled in place of switched; the selector is divided modulo Q, which loses nothing.
@@ -32,15 +33,18 @@
 //! **Approximate numbers** (CKKS): what is decoded must never go back to the server, nor to anybody who saw the answer
 //! ([`vesica_he::ckks`]). The fresh secret of each session bounds what a mistake costs to that session.
 
+mod answer;
 mod encode;
 mod query;
 mod shape;
+mod sizes;
 
+pub use answer::Store;
 pub use encode::{LARGEST_REAL, OFF};
 
-use crate::{PirError, Records, Sizes, check_index};
+use crate::{PirError, Sizes, check_index};
 use encode::Encoding;
-use query::{Selectors, due, fold, wrong};
+use query::{due, wrong};
 use shape::Shape;
 use vesica_he::rlwe::{Ciphertext, Rlwe as Ring, Secret as Key, SwitchKey};
 use vesica_he::{HeError, bfv, bgv};
@@ -75,9 +79,6 @@ pub struct RlwePir {
     encoding: Encoding,
 }
 
-/// The table as plaintexts in evaluation form: for each part of a record, the blocks.
-pub struct Store(Vec<Vec<Vec<u64>>>);
-
 /// What a secret polynomial is drawn from. A client that has asked for many records keeps one for each, and no polynomials.
 type Seed = Zeroizing<[u8; 32]>;
 
@@ -105,9 +106,10 @@ impl RlwePir {
         Ok(Self { ring: Ring::new(shape.set, shape.limbs, step), encoding: Encoding::new(&shape), shape })
     }
 
-    /// Bytes of the server's memory for the table.
+    /// Bytes of the server's memory for the table. In two dimensions the last row is filled up with zeros.
     pub fn store_bytes(&self) -> usize {
-        self.shape.parts * self.shape.blocks * self.shape.limbs * self.shape.set.n * 8
+        let Shape { parts, columns, limbs, set, .. } = self.shape;
+        parts * self.shape.table_rows() * columns * limbs * set.n * 8
     }
 
     /// Transforms of n points that an answer takes: with the products, which read [`RlwePir::store_bytes`], they are its time.
@@ -120,33 +122,6 @@ impl RlwePir {
         self.ring.basis().limb(0).forward(std::hint::black_box(&mut vec![1; self.shape.set.n]));
     }
 
-    /// The answer to what a query selects.
-    fn select(&self, store: &Store, selectors: &Selectors) -> Vec<u8> {
-        let Self { shape, ring, .. } = self;
-        let mut out = Vec::with_capacity(shape.answer_bytes());
-        for blocks in &store.0 {
-            let row = |row| ring.dot(&selectors.columns, row);
-            let mut rows: Vec<Ciphertext> = blocks.chunks(shape.columns).map(row).collect();
-            for bit in &selectors.bits {
-                rows = fold(ring, bit, rows);
-            }
-            let mut sum = rows.remove(0);
-            ring.switch_to_one(&mut sum);
-            if shape.scheme == Scheme::Bgv {
-                bgv::to_bfv(ring, &mut sum, shape.set.plain);
-            }
-            if shape.scheme == Scheme::Ckks {
-                ring.write(&sum.b, &mut out);
-                ring.write(&sum.a, &mut out);
-            } else {
-                let [b_bits, a_bits] = shape.set.answer_bits;
-                ring.shorten(sum.b, b_bits, shape.b_words(), &mut out);
-                ring.shorten(sum.a, a_bits, shape.set.n, &mut out);
-            }
-        }
-        out
-    }
-
     /// How long a query and its answer are.
     pub fn sizes(&self) -> Sizes {
         Sizes { hint: 0, query: self.shape.query_bytes(), answer: self.shape.answer_bytes() }
@@ -155,26 +130,6 @@ impl RlwePir {
     /// Bytes of the keys that a client sends once, before the queries of a session. Zero where queries need none.
     pub fn keys_bytes(&self) -> usize {
         self.shape.keys_bytes()
-    }
-
-    /// The table as it is answered from.
-    ///
-    /// # Errors
-    /// [`PirError::Shape`] if the table has other sizes, or for CKKS a number in it is too large.
-    pub fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
-        let Self { shape, ring, encoding } = self;
-        if (records.len(), records.width()) != (shape.rows, shape.width) {
-            let (rows, width) = (records.len(), records.width());
-            let why = format!("{rows} records of {width} bytes, where {} of {} were agreed", shape.rows, shape.width);
-            return Err(PirError::Shape(why));
-        }
-        let plaintext = |block, part| {
-            let mut words = ring.basis().signed(shape.limbs, &encoding.plaintext(shape, records, block, part)?);
-            ring.basis().forward(&mut words);
-            Ok(words)
-        };
-        let blocks = |part| (0..shape.blocks).map(|block| plaintext(block, part)).collect();
-        Ok(Store((0..shape.parts).map(blocks).collect::<Result<_, PirError>>()?))
     }
 
     /// A session, and the keys that the client sends before its first query.
@@ -209,15 +164,6 @@ impl RlwePir {
         let seed = session.0.clone().unwrap_or_else(|| Zeroizing::new(rng.bytes()));
         let query = query::write(self, &self.key(&seed), index, rng);
         Ok((Secret { seed, at: Zeroizing::new(self.shape.place(index).1) }, query))
-    }
-
-    /// The answers to some queries of a session in their order.
-    ///
-    /// # Errors
-    /// [`PirError::Message`] if one of them is none; then nothing was computed.
-    pub fn answer(&self, store: &Store, keys: &Keys, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
-        let queries = queries.iter().map(|query| query::read(self, query)).collect::<Result<Vec<_>, _>>()?;
-        Ok(queries.into_iter().map(|query| self.select(store, &query::expand(self, query, &keys.0))).collect())
     }
 
     /// The record, or an error. Whether it could be decoded is not to be told to the server.

@@ -10,6 +10,6 @@ mod ntt;
 mod prime;
 mod rns;
 
-pub use ntt::{Ntt, ROWS, TERMS};
+pub use ntt::{FEW, Grid, Line, Ntt, ROWS, TERMS};
 pub use prime::{Factor, MODULUS_LIMIT, Modulus, is_prime};
 pub use rns::Basis;

@@ -22,7 +22,7 @@ use vesica_cpu::Backend;
 /// How many polynomials [`Ntt::forward_rows`] transforms at once.
 pub const ROWS: usize = 8;
 
-/// How many products [`Ntt::dot`] can add up: the sums of their high halves then stay far below 2^64.
+/// How many products [`Grid::times`] and [`Ntt::dot_rows`] can add up: the sums of their high halves then stay far below 2^64.
 pub const TERMS: usize = 4096;
 
 /// Constants that words are multiplied by, each in two words.
@@ -62,6 +62,8 @@ pub struct Ntt {
     last: [Factor; 2],
     /// 1, 2^52 and 2^104 modulo p.
     powers: [Factor; 3],
+    /// 1/p modulo 2^52.
+    p_inverse: u64,
 }
 
 impl Ntt {
@@ -73,7 +75,7 @@ impl Ntt {
         Self::on(Backend::chosen(), modulus, n)
     }
 
-    fn on(backend: Backend, modulus: Modulus, n: usize) -> Self {
+    pub(crate) fn on(backend: Backend, modulus: Modulus, n: usize) -> Self {
         assert!(n.is_power_of_two() && (64..=1 << 16).contains(&n), "n = {n} is no power of two between 64 and 2^16");
         let psi = modulus.root(2 * n as u64);
         let reversed = |i: usize| i.reverse_bits() >> (usize::BITS - n.ilog2());
@@ -110,6 +112,7 @@ impl Ntt {
             inverse_tail: tail(&inverse),
             last: [part, modulus.mul(part, inverse.factors[1])].map(|f| modulus.factor(f)),
             powers: [1, two_52, modulus.mul(two_52, two_52)].map(|f| modulus.factor(f)),
+            p_inverse: inverse_of(modulus.p()),
             forward,
             inverse,
         }
@@ -174,105 +177,31 @@ impl Ntt {
         self.check(words);
     }
 
-    /// `sum[i] + a[i]` modulo p, into `sum`. All are residues.
-    pub fn add(&self, sum: &mut [u64], a: &[u64]) {
-        assert_eq!(sum.len(), a.len());
-        run_on(self.backend, Each { ntt: self, out: sum, a, what: Op::Add });
-    }
-
-    /// `difference[i] - a[i]` modulo p, into `difference`. All are residues.
-    pub fn sub(&self, difference: &mut [u64], a: &[u64]) {
-        assert_eq!(difference.len(), a.len());
-        run_on(self.backend, Each { ntt: self, out: difference, a, what: Op::Sub });
-    }
-
-    /// `product[i]·a[i]` modulo p, into `product`. All are residues.
-    pub fn mul(&self, product: &mut [u64], a: &[u64]) {
-        assert_eq!(product.len(), a.len());
-        run_on(self.backend, Each { ntt: self, out: product, a, what: Op::Mul });
-    }
-
-    /// `(difference[i] - a[i])·f` modulo p, into `difference`. All are residues.
-    pub fn sub_scale(&self, difference: &mut [u64], a: &[u64], f: Factor) {
-        assert_eq!(difference.len(), a.len());
-        run_on(self.backend, SubScale { ntt: self, out: difference, a, factor: f });
-    }
-
-    /// `left[i] + a[i]` into `left`, and `(left[i] - a[i])·f[i]` into `right`, modulo p. All are residues.
-    ///
-    /// # Panics
-    /// If lengths differ.
-    pub fn split(&self, left: &mut [u64], a: &[u64], f: &[u64], right: &mut [u64]) {
-        assert!(left.len() == a.len() && left.len() == f.len() && left.len() == right.len());
-        run_on(self.backend, Split { ntt: self, left, a, f, right });
-    }
-
-    /// `words[i]·f` modulo p, in place, where every word is below 2^52 and the results are residues.
-    pub fn scale(&self, words: &mut [u64], f: Factor) {
-        run_on(self.backend, Scale { ntt: self, words, factor: f });
-    }
-
-    /// The sum of the products of two vectors each, word by word and modulo p, into `out`: `Σ a[i]·b[i]` over the pairs.
-    /// All are residues, and all vectors have the length of `out`, a multiple of 8.
-    ///
-    /// # Panics
-    /// If there are more than [`TERMS`] pairs, or lengths differ.
-    pub fn dot(&self, pairs: &[(&[u64], &[u64])], out: &mut [u64]) {
-        assert!(pairs.len() <= TERMS && pairs.iter().all(|(a, b)| a.len() == out.len() && b.len() == out.len()));
-        assert!(out.len().is_multiple_of(8));
-        run_on(self.backend, Dot { ntt: self, pairs, out });
-    }
-
-    /// Two such sums that share a factor, as a ciphertext's two polynomials do: `Σ x[i]·z[i]` and `Σ y[i]·z[i]` over the
-    /// terms [x, y, z].
-    ///
-    /// # Panics
-    /// If there are more than [`TERMS`] terms, or lengths differ or are no multiple of 8.
-    pub fn dot2(&self, terms: &[[&[u64]; 3]], x_out: &mut [u64], y_out: &mut [u64]) {
-        let length = x_out.len();
-        assert!(terms.len() <= TERMS && length.is_multiple_of(8) && y_out.len() == length);
-        assert!(terms.iter().flatten().all(|words| words.len() == length));
-        run_on(self.backend, Dot2 { ntt: self, terms, x_out, y_out });
-    }
-
-    /// Residues modulo `from`, read as numbers between -from/2 and from/2, into residues modulo p.
-    ///
-    /// # Panics
-    /// If lengths differ or are no multiple of 8, or p is not above from/2.
-    pub fn lift(&self, from: Modulus, words: &[u64], out: &mut [u64]) {
-        assert!(words.len() == out.len() && words.len().is_multiple_of(8) && self.modulus.p() > from.p() / 2);
-        run_on(self.backend, Lift { ntt: self, from, words, out });
-    }
-
-    /// The same sum for eight polynomials at once: each pair is eight polynomials in rows ([`Ntt::forward_rows`]) and one
-    /// polynomial that all eight are multiplied by.
-    ///
-    /// # Panics
-    /// If there are more than [`TERMS`] pairs, or lengths differ.
-    pub fn dot_rows(&self, pairs: &[(&[u64], &[u64])], out: &mut [u64]) {
-        assert!(pairs.len() <= TERMS && out.len() == ROWS * self.n);
-        assert!(pairs.iter().all(|(rows, one)| rows.len() == out.len() && one.len() == self.n));
-        run_on(self.backend, DotRows { ntt: self, pairs, out });
-    }
-
     /// In debug builds, that all words are residues.
     fn check(&self, words: &[u64]) {
         debug_assert!(words.iter().all(|&word| word < self.modulus.p()), "a word is not below {}", self.modulus.p());
     }
 }
 
-/// p, 2p and 4p in every lane.
+/// 1/p modulo 2^52, for an odd p: Newton's iteration doubles the number of right bits, and p is its own inverse modulo 8.
+fn inverse_of(p: u64) -> u64 {
+    let step = |x: u64, _| x.wrapping_mul(2_u64.wrapping_sub(p.wrapping_mul(x)));
+    (0..5).fold(p, step) & ((1 << 52) - 1)
+}
+
+/// p, 2p and 4p in every lane, and 1/p modulo 2^52.
 struct Bounds<V> {
     p: V,
     p2: V,
     p4: V,
+    p_inverse: V,
 }
 
 impl<V: Lanes> Bounds<V> {
     #[inline(always)]
     fn of(ntt: &Ntt) -> Self {
         let p = ntt.modulus.p();
-        Self { p: V::splat(p), p2: V::splat(2 * p), p4: V::splat(4 * p) }
+        Self { p: V::splat(p), p2: V::splat(2 * p), p4: V::splat(4 * p), p_inverse: V::splat(ntt.p_inverse) }
     }
 
     /// Two words below 4p become x + wy and x - wy, below 4p.
@@ -317,6 +246,17 @@ impl<V: Lanes> Bounds<V> {
     #[inline(always)]
     fn reduce(&self, x: V) -> V {
         x.reduce_once(self.p2).reduce_once(self.p)
+    }
+
+    /// `(lo + 2^52·hi)/2^52` modulo p, for the sum of k products of residues: P. Montgomery's reduction ("Modular Multiplication
+    /// Without Trial Division", 1985). The result is below p·(1 + k/4) + k, because a product is below p·2^50 and a carry below k.
+    #[inline(always)]
+    fn montgomery(&self, lo: V, hi: V) -> V {
+        let hi = hi.add(lo.high12());
+        // Times p, this has the same low half as the sum. So the difference is 2^52 times that of the high halves.
+        let (m, _) = V::madd(V::splat(0), V::splat(0), lo.low52(), self.p_inverse);
+        let (_, times) = V::madd(V::splat(0), V::splat(0), m, self.p);
+        hi.sub(times).add(self.p)
     }
 
     /// `lo + 2^52·hi` modulo p, for sums of at most [`TERMS`] products of residues.
@@ -524,219 +464,11 @@ impl Kernel for Inverse<'_> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Op {
-    Add,
-    Sub,
-    Mul,
-}
+mod grid;
+mod words;
 
-struct Each<'a> {
-    ntt: &'a Ntt,
-    out: &'a mut [u64],
-    a: &'a [u64],
-    what: Op,
-}
-
-impl Kernel for Each<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let Self { ntt, out, a, what } = self;
-        let bounds = Bounds::<V>::of(ntt);
-        assert!(out.len().is_multiple_of(V::WIDTH));
-        for (out, a) in out.chunks_exact_mut(V::WIDTH).zip(a.chunks_exact(V::WIDTH)) {
-            let (x, y) = (V::load(out), V::load(a));
-            let z = match what {
-                Op::Add => x.add(y).reduce_once(bounds.p),
-                Op::Sub => x.sub(y).add(bounds.p).reduce_once(bounds.p),
-                Op::Mul => {
-                    let (lo, hi) = V::madd(V::splat(0), V::splat(0), x, y);
-                    bounds.fold(ntt, lo, hi)
-                }
-            };
-            z.store(out);
-        }
-    }
-}
-
-struct Scale<'a> {
-    ntt: &'a Ntt,
-    words: &'a mut [u64],
-    factor: Factor,
-}
-
-impl Kernel for Scale<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let bounds = Bounds::<V>::of(self.ntt);
-        let (w, quotient) = (V::splat(self.factor.factor), V::splat(self.factor.quotient));
-        assert!(self.words.len().is_multiple_of(V::WIDTH));
-        for words in self.words.chunks_exact_mut(V::WIDTH) {
-            V::load(words).mul(w, quotient, bounds.p).reduce_once(bounds.p).store(words);
-        }
-    }
-}
-
-struct SubScale<'a> {
-    ntt: &'a Ntt,
-    out: &'a mut [u64],
-    a: &'a [u64],
-    factor: Factor,
-}
-
-impl Kernel for SubScale<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let bounds = Bounds::<V>::of(self.ntt);
-        let (w, quotient) = (V::splat(self.factor.factor), V::splat(self.factor.quotient));
-        assert!(self.out.len().is_multiple_of(V::WIDTH));
-        for (out, a) in self.out.chunks_exact_mut(V::WIDTH).zip(self.a.chunks_exact(V::WIDTH)) {
-            let difference = V::load(out).sub(V::load(a)).add(bounds.p);
-            difference.mul(w, quotient, bounds.p).reduce_once(bounds.p).store(out);
-        }
-    }
-}
-
-struct Split<'a> {
-    ntt: &'a Ntt,
-    left: &'a mut [u64],
-    a: &'a [u64],
-    f: &'a [u64],
-    right: &'a mut [u64],
-}
-
-impl Kernel for Split<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let Self { ntt, left, a, f, right } = self;
-        let bounds = Bounds::<V>::of(ntt);
-        assert!(left.len().is_multiple_of(V::WIDTH));
-        let (a, f) = (a.chunks_exact(V::WIDTH), f.chunks_exact(V::WIDTH));
-        let outs = left.chunks_exact_mut(V::WIDTH).zip(right.chunks_exact_mut(V::WIDTH));
-        for ((left, right), (a, f)) in outs.zip(a.zip(f)) {
-            let (x, y) = (V::load(left), V::load(a));
-            x.add(y).reduce_once(bounds.p).store(left);
-            // Below 2p, so the product is as small as two.
-            let difference = x.sub(y).add(bounds.p);
-            let (lo, hi) = V::madd(V::splat(0), V::splat(0), difference, V::load(f));
-            bounds.fold(ntt, lo, hi).store(right);
-        }
-    }
-}
-
-struct Dot<'a> {
-    ntt: &'a Ntt,
-    pairs: &'a [(&'a [u64], &'a [u64])],
-    out: &'a mut [u64],
-}
-
-impl Kernel for Dot<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let Self { ntt, pairs, out } = self;
-        let bounds = Bounds::<V>::of(ntt);
-        for (i, out) in out.chunks_exact_mut(8).enumerate() {
-            for at in (0..8).step_by(V::WIDTH) {
-                let (mut lo, mut hi) = (V::splat(0), V::splat(0));
-                for (a, b) in pairs {
-                    (lo, hi) = V::madd(lo, hi, V::load(&a[8 * i + at..]), V::load(&b[8 * i + at..]));
-                }
-                bounds.fold(ntt, lo, hi).store(&mut out[at..]);
-            }
-        }
-    }
-}
-
-struct Dot2<'a> {
-    ntt: &'a Ntt,
-    terms: &'a [[&'a [u64]; 3]],
-    x_out: &'a mut [u64],
-    y_out: &'a mut [u64],
-}
-
-impl Kernel for Dot2<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let Self { ntt, terms, x_out, y_out } = self;
-        let bounds = Bounds::<V>::of(ntt);
-        let tiles = x_out.chunks_mut(TILE * V::WIDTH).zip(y_out.chunks_mut(TILE * V::WIDTH));
-        for (tile, (x_out, y_out)) in tiles.enumerate() {
-            let from = tile * TILE * V::WIDTH;
-            let words = from..from + x_out.len();
-            // The low and high halves of both sums.
-            let mut sums = [[V::splat(0); 4]; TILE];
-            for [x, y, z] in terms {
-                let (x, y) = (x[words.clone()].chunks_exact(V::WIDTH), y[words.clone()].chunks_exact(V::WIDTH));
-                let z = z[words.clone()].chunks_exact(V::WIDTH);
-                for (([x_lo, x_hi, y_lo, y_hi], z), (x, y)) in sums.iter_mut().zip(z).zip(x.zip(y)) {
-                    let z = V::load(z);
-                    (*x_lo, *x_hi) = V::madd(*x_lo, *x_hi, V::load(x), z);
-                    (*y_lo, *y_hi) = V::madd(*y_lo, *y_hi, V::load(y), z);
-                }
-            }
-            let out = x_out.chunks_exact_mut(V::WIDTH).zip(y_out.chunks_exact_mut(V::WIDTH));
-            for ([x_lo, x_hi, y_lo, y_hi], (x_out, y_out)) in sums.iter().zip(out) {
-                bounds.fold(ntt, *x_lo, *x_hi).store(x_out);
-                bounds.fold(ntt, *y_lo, *y_hi).store(y_out);
-            }
-        }
-    }
-}
-
-/// Vectors of a sum that are computed together. With hundreds of terms a sum of one vector at a time would read a few words here and a
-/// few there, from more pages than a processor remembers; so of each term two kilobytes are read on end.
-const TILE: usize = 32;
-
-struct Lift<'a> {
-    ntt: &'a Ntt,
-    from: Modulus,
-    words: &'a [u64],
-    out: &'a mut [u64],
-}
-
-impl Kernel for Lift<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let p = self.ntt.modulus.p();
-        // x + half modulo `from` is the centred number plus half. Subtracting half gives a number above -p.
-        let half = self.from.p() / 2;
-        let (from, shift, down, p) = (V::splat(self.from.p()), V::splat(half), V::splat(p - half), V::splat(p));
-        for (words, out) in self.words.chunks_exact(V::WIDTH).zip(self.out.chunks_exact_mut(V::WIDTH)) {
-            V::load(words).add(shift).reduce_once(from).add(down).reduce_once(p).store(out);
-        }
-    }
-}
-
-struct DotRows<'a> {
-    ntt: &'a Ntt,
-    pairs: &'a [(&'a [u64], &'a [u64])],
-    out: &'a mut [u64],
-}
-
-impl Kernel for DotRows<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<V: Lanes>(self) {
-        let Self { ntt, pairs, out } = self;
-        let bounds = Bounds::<V>::of(ntt);
-        for (k, out) in out.chunks_exact_mut(ROWS).enumerate() {
-            for at in (0..ROWS).step_by(V::WIDTH) {
-                let (mut lo, mut hi) = (V::splat(0), V::splat(0));
-                for (rows, one) in pairs {
-                    (lo, hi) = V::madd(lo, hi, V::load(&rows[ROWS * k + at..]), V::splat(one[k]));
-                }
-                bounds.fold(ntt, lo, hi).store(&mut out[at..]);
-            }
-        }
-    }
-}
+pub use grid::{Grid, Line};
+pub use words::FEW;
 
 #[cfg(test)]
 mod tests;

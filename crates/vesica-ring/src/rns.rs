@@ -5,6 +5,7 @@
 
 use crate::ntt::Ntt;
 use crate::prime::{Factor, Modulus};
+use vesica_cpu::Backend;
 
 /// Several primes and one n.
 pub struct Basis {
@@ -22,6 +23,10 @@ impl Basis {
     /// # Panics
     /// If the numbers do not fit [`Ntt::new`], two primes are the same, or one is no more than half of another.
     pub fn new(primes: &[u64], n: usize, step: u64) -> Self {
+        Self::on(Backend::chosen(), primes, n, step)
+    }
+
+    pub(crate) fn on(backend: Backend, primes: &[u64], n: usize, step: u64) -> Self {
         let moduli: Vec<Modulus> = primes.iter().map(|&p| Modulus::new(p)).collect();
         let drops = moduli.iter().enumerate().map(|(k, last)| {
             let before = moduli[..k].iter().map(|m| m.factor(m.inverse(last.p()))).collect();
@@ -30,7 +35,7 @@ impl Basis {
         Self {
             drops: drops.collect(),
             steps: moduli.iter().map(|m| m.factor(step)).collect(),
-            limbs: moduli.into_iter().map(|m| Ntt::new(m, n)).collect(),
+            limbs: moduli.into_iter().map(|m| Ntt::on(backend, m, n)).collect(),
             step,
         }
     }
@@ -81,13 +86,24 @@ impl Basis {
         self.each(product).zip(a.chunks_exact(self.n())).for_each(|((ntt, limb), a)| ntt.mul(limb, a));
     }
 
-    /// `left + a` into `left`, and `(left - a)·f` in evaluation form, which is returned.
-    pub fn split(&self, left: &mut [u64], a: &[u64], f: &[u64]) -> Vec<u64> {
-        let mut right = vec![0; left.len()];
+    /// A polynomial in evaluation form into Montgomery's form ([`Ntt::to_montgomery`]), in place.
+    pub fn to_montgomery(&self, words: &mut [u64]) {
+        self.each(words).for_each(|(ntt, limb)| ntt.to_montgomery(limb));
+    }
+
+    /// `left + a` into `left`, and `(left - a)·f` into `right`. All are in evaluation form, and f in Montgomery's form.
+    pub fn split(&self, left: &mut [u64], a: &[u64], f: &[u64], right: &mut [u64]) {
         let n = self.n();
         let rest = a.chunks_exact(n).zip(f.chunks_exact(n)).zip(right.chunks_exact_mut(n));
         self.each(left).zip(rest).for_each(|((ntt, left), ((a, f), right))| ntt.split(left, a, f, right));
-        right
+    }
+
+    /// Adds `x·z` to x's sum and `y·z` to y's, for the pair [x, y]. All are in evaluation form, and z in Montgomery's form.
+    pub fn add_products(&self, [x_sum, y_sum]: [&mut [u64]; 2], [x, y]: [&[u64]; 2], z: &[u64]) {
+        let n = self.n();
+        let sums = self.each(x_sum).zip(y_sum.chunks_exact_mut(n));
+        let terms = x.chunks_exact(n).zip(y.chunks_exact(n)).zip(z.chunks_exact(n));
+        sums.zip(terms).for_each(|(((ntt, x_sum), y_sum), ((x, y), z))| ntt.add_products([x_sum, y_sum], [x, y], z));
     }
 
     /// n signed numbers as residues modulo the first `limbs` primes, which are larger than each number without its sign.
@@ -110,21 +126,31 @@ impl Basis {
         let n = self.n();
         let k = words.len() / n - 1;
         let mut tail = words.split_off(k * n);
-        let last = &self.limbs[k];
-        let (inverse_step, inverses) = &self.drops[k];
-        last.inverse(&mut tail);
-        if self.step != 1 {
-            last.scale(&mut tail, *inverse_step);
-        }
         let mut rest = vec![0; n];
-        for (i, (ntt, limb)) in self.each(words).enumerate() {
-            ntt.lift(last.modulus(), &tail, &mut rest);
-            ntt.forward(&mut rest);
-            if self.step != 1 {
-                ntt.scale(&mut rest, self.steps[i]);
-            }
-            ntt.sub_scale(limb, &rest, inverses[i]);
+        self.remainder(k, &mut tail);
+        for (i, limb) in words.chunks_exact_mut(n).enumerate() {
+            self.divide(k, i, &tail, &mut rest, limb);
         }
+    }
+
+    /// The first half of [`Basis::drop_last`]: from limb `k` of c in evaluation form, in place, the coefficients of d/step.
+    pub fn remainder(&self, k: usize, tail: &mut [u64]) {
+        self.limbs[k].inverse(tail);
+        if self.step != 1 {
+            self.limbs[k].scale(tail, self.drops[k].0);
+        }
+    }
+
+    /// The second half, for limb `i` of c, in place: (c - d)/q for the prime q of limb `k`. `tail` is what [`Basis::remainder`] made,
+    /// and `rest` is memory for n words.
+    pub fn divide(&self, k: usize, i: usize, tail: &[u64], rest: &mut [u64], limb: &mut [u64]) {
+        let ntt = &self.limbs[i];
+        ntt.lift(self.limbs[k].modulus(), tail, rest);
+        ntt.forward(rest);
+        if self.step != 1 {
+            ntt.scale(rest, self.steps[i]);
+        }
+        ntt.sub_scale(limb, rest, self.drops[k].1[i]);
     }
 
     /// For odd g, where the values of f(X^g) are found among those of f: value k of the former is value `map[k]` of the
@@ -136,15 +162,14 @@ impl Basis {
         (0..n).map(|k| place[ntt.exponent(k) * g % (2 * n)]).collect()
     }
 
-    /// The polynomial whose values stand where `map` says ([`Basis::automorphism`]).
-    pub fn permute(&self, map: &[u32], words: &[u64]) -> Vec<u64> {
-        let mut out = vec![0; words.len()];
+    /// The polynomial whose values stand where `map` says ([`Basis::automorphism`]), into `out`.
+    pub fn permute(&self, map: &[u32], words: &[u64], out: &mut [u64]) {
+        assert_eq!(words.len(), out.len());
         for (from, to) in words.chunks_exact(self.n()).zip(out.chunks_exact_mut(self.n())) {
             for (to, &k) in to.iter_mut().zip(map) {
                 *to = from[k as usize];
             }
         }
-        out
     }
 }
 
@@ -226,11 +251,21 @@ mod tests {
         let mut sum = x.clone();
         basis.add(&mut sum, &y);
         // Sum and scaled difference at once are what they are one by one.
-        let (mut left, mut difference) = (x.clone(), x.clone());
-        let right = basis.split(&mut left, &y, &x);
+        let (mut left, mut difference, mut right, mut factor) = (x.clone(), x.clone(), y.clone(), x.clone());
+        basis.to_montgomery(&mut factor);
+        basis.split(&mut left, &y, &factor, &mut right);
         basis.sub(&mut difference, &y);
         basis.mul(&mut difference, &x);
         assert!(left == sum && right == difference);
+        // So are a pair's products with one polynomial, added to what is there.
+        let (mut x_sum, mut y_sum) = (y.clone(), x.clone());
+        basis.add_products([&mut x_sum, &mut y_sum], [&x, &y], &factor);
+        for (sum, before, by) in [(x_sum, &y, &x), (y_sum, &x, &y)] {
+            let mut product = x.clone();
+            basis.mul(&mut product, by);
+            basis.add(&mut product, before);
+            assert_eq!(sum, product);
+        }
         assert_eq!(sum, residues(3, &a.iter().zip(&b).map(|(a, b)| a + b).collect::<Vec<_>>()));
         basis.sub(&mut sum, &y);
         assert_eq!(sum, x);
@@ -248,9 +283,14 @@ mod tests {
         for g in [3, N / 2 + 1, N + 1, 2 * N - 1] {
             let mut words = basis.signed(2, &small);
             basis.forward(&mut words);
-            let mut moved = basis.permute(&basis.automorphism(g), &words);
+            let permuted = |g: usize, words: &[u64]| {
+                let mut out = vec![0; words.len()];
+                basis.permute(&basis.automorphism(g), words, &mut out);
+                out
+            };
+            let mut moved = permuted(g, &words);
             let back = (1..2 * N).step_by(2).find(|h| g * h % (2 * N) == 1).unwrap();
-            assert_eq!(basis.permute(&basis.automorphism(back), &moved), words);
+            assert_eq!(permuted(back, &moved), words);
             basis.inverse(&mut moved);
             let mut expected = vec![0; N];
             for (i, &x) in small.iter().enumerate() {

@@ -60,12 +60,8 @@ impl Seal {
 
     /// x·p + y·w as we compute it, for p and w with these coefficients.
     fn sum(&self, ring: &Rlwe, coefficients: impl Fn(&str) -> Vec<i64>) -> Ciphertext {
-        let plain = ["p", "w"].map(|name| {
-            let mut words = ring.basis.signed(ring.limbs, &coefficients(name));
-            ring.basis.forward(&mut words);
-            words
-        });
-        ring.dot(&[self.ciphertext(ring, "x"), self.ciphertext(ring, "y")], &plain)
+        let plain = ["p", "w"].map(|name| ring.plaintext(&coefficients(name)));
+        tests::dot(ring, &[self.ciphertext(ring, "x"), self.ciphertext(ring, "y")], &plain)
     }
 }
 
@@ -145,8 +141,13 @@ fn slots_and_rotations_are_seals() {
     let ring = Rlwe::new(&RING, 2, bfv::STEP);
     let (key, x) = (seal.secret(&ring), seal.ciphertext(&ring, "x"));
     let map = ring.basis.automorphism(3);
-    let permuted = Ciphertext { b: ring.basis.permute(&map, &x.b), a: ring.basis.permute(&map, &x.a) };
-    let key = Secret { values: Zeroizing::new(ring.basis.permute(&map, &key.values)) };
+    let permute = |words: &[u64]| {
+        let mut out = vec![0; words.len()];
+        ring.basis.permute(&map, words, &mut out);
+        out
+    };
+    let permuted = Ciphertext { b: permute(&x.b), a: permute(&x.a) };
+    let key = Secret { values: Zeroizing::new(permute(&key.values)) };
     assert_eq!(message(&ring, &key, permuted), turned);
 }
 

@@ -2,23 +2,14 @@
 
 use super::encode::{equal, selector_bits};
 use super::shape::Plan;
-use super::{Ciphertext, HeError, Key, Ring, RlwePir, Scheme};
+use super::{Ciphertext, HeError, Key, RlwePir, Scheme};
 use crate::PirError;
-use vesica_he::rgsw::Bit;
 use vesica_he::rlwe::SwitchKey;
 use vesica_he::sample::{PublicStream, SEED_BYTES};
 use vesica_he::{bfv, bgv};
 use vesica_params::rlwe::{DIGIT_BITS, DIGITS};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
-
-/// What a server makes of a query.
-pub(super) struct Selectors {
-    /// One for each block of a row: the record's column is selected, the others are zero.
-    pub columns: Vec<Ciphertext>,
-    /// The bits of the number of the record's row, the lowest first.
-    pub bits: Vec<Bit>,
-}
 
 /// The query for a record.
 pub(super) fn write(pir: &RlwePir, key: &Key, index: u64, rng: &mut SessionRng) -> Vec<u8> {
@@ -120,32 +111,6 @@ pub(super) fn read_keys(pir: &RlwePir, keys: &[u8]) -> Result<Vec<SwitchKey>, Pi
     let mut public = PublicStream::new(*seed);
     let one = |bytes: &[u8]| ring.read_key(bytes, &mut public);
     rest.chunks(ring.key_bytes()).map(one).collect::<Result<_, _>>().map_err(wrong)
-}
-
-/// What the ciphertexts of a query select.
-pub(super) fn expand(pir: &RlwePir, mut columns: Vec<Ciphertext>, keys: &[SwitchKey]) -> Selectors {
-    let RlwePir { shape, ring, .. } = pir;
-    if shape.plan == Plan::Slots || shape.plan == Plan::Turn {
-        return Selectors { columns, bits: vec![] };
-    }
-    columns = ring.expand(columns.remove(0), &keys[..shape.levels()], shape.leaves());
-    let rows = columns.split_off(shape.columns);
-    let bit = |rows| Bit::new(ring, rows, &keys[shape.levels()]);
-    Selectors { bits: rows.chunks(DIGITS).map(bit).collect(), columns }
-}
-
-/// Half as many rows: of each pair the one that the bit names. The last row of an odd number stays, because the bit is zero if
-/// it is the one that is wanted.
-pub(super) fn fold(ring: &Ring, bit: &Bit, rows: Vec<Ciphertext>) -> Vec<Ciphertext> {
-    let mut rows = rows.into_iter();
-    let pair = || {
-        let x = rows.next()?;
-        Some(match rows.next() {
-            Some(y) => bit.choose(ring, x, y),
-            None => x,
-        })
-    };
-    std::iter::from_fn(pair).collect()
 }
 
 /// Fails for a message of another length.

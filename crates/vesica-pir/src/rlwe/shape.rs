@@ -2,9 +2,7 @@
 
 use super::{Preset, Scheme, encode};
 use crate::{PirError, check_shape};
-use vesica_he::sample::SEED_BYTES;
 use vesica_params::rlwe::{CKKS_8192, DIGITS, RLWE_2048, RLWE_4096, RLWE_8192, RlweSet};
-use vesica_ring::bits::packed_bytes;
 
 /// Up to how many blocks a query has a ciphertext for each. An expanded query for six blocks is shorter.
 const FEW: u64 = 5;
@@ -12,8 +10,9 @@ const FEW: u64 = 5;
 /// From how many blocks on a second dimension costs the server less.
 const MANY: u64 = 48;
 
-/// The most blocks in one dimension: what one sum of products can hold. In two dimensions the table takes 2 GiB of memory.
-const MOST: u64 = vesica_ring::TERMS as u64;
+/// The most blocks in one dimension, where a query takes the server about a second, and in two dimensions, where the table takes 2 GiB
+/// of memory.
+const MOST: u64 = 1 << 12;
 const MOST_IN_TWO: u64 = 1 << 16;
 
 /// Failure of one answer: its probability is at most 2^-40.
@@ -183,47 +182,6 @@ impl Shape {
     /// Keys of a session: one for each level of the expansion, and one to multiply a bit's rows by the secret.
     pub fn keys(&self) -> usize {
         self.levels() + usize::from(self.plan == Plan::Fold)
-    }
-
-    /// Ciphertexts of a query.
-    pub fn ciphertexts(&self) -> usize {
-        match self.plan {
-            Plan::Slots | Plan::Turn => self.blocks,
-            Plan::Expand | Plan::Fold => 1,
-        }
-    }
-
-    /// Bytes of one polynomial of a query over `limbs` primes.
-    fn polynomial(&self, limbs: usize) -> usize {
-        limbs * packed_bytes(self.set.n, 50)
-    }
-
-    /// Bytes of a query.
-    pub fn query_bytes(&self) -> usize {
-        SEED_BYTES + self.ciphertexts() * self.polynomial(self.limbs)
-    }
-
-    /// Bytes of the keys of a session, with the seed of their uniform halves.
-    pub fn keys_bytes(&self) -> usize {
-        let key = self.limbs * self.polynomial(self.limbs + 1);
-        if self.keys() == 0 { 0 } else { SEED_BYTES + self.keys() * key }
-    }
-
-    /// How many coefficients of b an answer's ciphertext has. They are all where the record's place is secret.
-    pub fn b_words(&self) -> usize {
-        if self.plan == Plan::Turn { self.words.min(self.capacity) } else { self.set.n }
-    }
-
-    /// Bytes of one ciphertext's b and a in an answer.
-    pub fn part_bytes(&self) -> [usize; 2] {
-        let [b_bits, a_bits] = self.set.answer_bits;
-        [packed_bytes(self.b_words(), b_bits), packed_bytes(self.set.n, a_bits)]
-    }
-
-    /// Bytes of an answer.
-    pub fn answer_bytes(&self) -> usize {
-        let [b, a] = self.part_bytes();
-        self.parts * (b + a)
     }
 
     /// The block of a record, and its first word there. The time does not depend on `row`, which a client keeps secret: a

@@ -1,5 +1,6 @@
 use super::shape::Plan;
 use super::*;
+use crate::Records;
 use vesica_he::sample::SEED_BYTES;
 use zeroize::Zeroizing;
 

@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 const PRIMES: [u64; 4] = [1125899906629633, 1125899904679937, 1125889168998401, (1 << 50) - 16383];
 
 /// Words that look random, by a fixed linear recurrence (Knuth's MMIX constants).
-fn words(count: usize, below: u64, seed: u64) -> Vec<u64> {
+pub fn words(count: usize, below: u64, seed: u64) -> Vec<u64> {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -82,10 +82,7 @@ fn products_are_those_of_the_schoolbook_and_of_big_integers() {
                 let (mut x, mut y) = (a.clone(), b);
                 ntt.forward(&mut x);
                 ntt.forward(&mut y);
-                let mut sum = vec![0; n];
-                ntt.dot(&[(&x, &y)], &mut sum);
                 ntt.mul(&mut x, &y);
-                assert_eq!(x, sum);
                 ntt.inverse(&mut x);
                 assert_eq!(x, expected, "n = {n}, {}", ntt.backend);
             }
@@ -111,8 +108,10 @@ fn eight_at_once_are_eight() {
             let mut sum = vec![0; ROWS * n];
             ntt.dot_rows(&[(&rows, &single[0]), (&rows, &single[0])], &mut sum);
             for (r, s) in single.iter().enumerate() {
-                let mut one = vec![0; n];
-                ntt.dot(&[(s, &single[0]), (s, &single[0])], &mut one);
+                let mut one = s.clone();
+                ntt.mul(&mut one, &single[0]);
+                let half = one.clone();
+                ntt.add(&mut one, &half);
                 assert!(one.iter().eq(sum.iter().skip(r).step_by(ROWS)));
             }
             ntt.inverse_rows(&mut rows);
@@ -128,11 +127,22 @@ fn eight_at_once_are_eight() {
 fn the_longest_sum_of_the_largest_terms() {
     for ntt in all(64) {
         let m = ntt.modulus();
-        let largest = vec![m.p() - 1; 64];
-        let pairs = vec![(&largest[..], &largest[..]); TERMS];
-        let mut out = vec![0; 64];
-        ntt.dot(&pairs, &mut out);
-        assert_eq!(out, vec![TERMS as u64; 64]);
+        let largest = vec![m.p() - 1; ROWS * 64];
+        let mut out = vec![0; ROWS * 64];
+        ntt.dot_rows(&vec![(&largest[..], &largest[..64]); TERMS], &mut out);
+        assert_eq!(out, vec![TERMS as u64; ROWS * 64]);
+        // The same for short sums, where one factor is in Montgomery's form.
+        let mut factor = largest.clone();
+        ntt.to_montgomery(&mut factor);
+        let (mut x, mut y) = (out.clone(), out.clone());
+        ntt.dot2(&vec![[&largest[..], &largest[..], &factor[..]]; FEW], &mut x, &mut y);
+        assert!(x == y && x == vec![FEW as u64; ROWS * 64]);
+        ntt.add_products([&mut x, &mut y], [&largest, &largest], &factor);
+        assert!(x == y && x == vec![FEW as u64 + 1; ROWS * 64]);
+        // The largest word of a factor, whatever number it stands for.
+        ntt.dot2(&vec![[&largest[..], &largest[..], &largest[..]]; FEW], &mut x, &mut y);
+        let each = m.inverse(m.reduce(1 << 52));
+        assert!(x == y && x == vec![m.mul(each, FEW as u64); ROWS * 64], "{}", ntt.backend);
     }
 }
 
@@ -164,12 +174,58 @@ fn word_by_word() {
 fn two_sums_at_once_are_two() {
     for ntt in all(64) {
         let w: Vec<Vec<u64>> = (0..6).map(|seed| words(64, ntt.modulus().p(), seed)).collect();
-        let [mut x, mut y, mut expected] = [vec![0; 64], vec![0; 64], vec![0; 64]];
-        ntt.dot2(&[[&w[0], &w[1], &w[2]], [&w[3], &w[4], &w[5]]], &mut x, &mut y);
-        ntt.dot(&[(&w[0], &w[2]), (&w[3], &w[5])], &mut expected);
-        assert_eq!(x, expected);
-        ntt.dot(&[(&w[1], &w[2]), (&w[4], &w[5])], &mut expected);
-        assert_eq!(y, expected);
+        let product = |i: usize, j: usize| {
+            let mut product = w[i].clone();
+            ntt.mul(&mut product, &w[j]);
+            product
+        };
+        let mut sums = [product(0, 2), product(1, 2)];
+        ntt.add(&mut sums[0], &product(3, 5));
+        ntt.add(&mut sums[1], &product(4, 5));
+        // Either the shared factor is in Montgomery's form, or the two others are.
+        let factors: Vec<Vec<u64>> = w
+            .iter()
+            .cloned()
+            .map(|mut words| {
+                ntt.to_montgomery(&mut words);
+                words
+            })
+            .collect();
+        for (x, z) in [(&w, &factors), (&factors, &w)] {
+            let (mut x_out, mut y_out) = (vec![0; 64], vec![0; 64]);
+            ntt.dot2(&[[&x[0], &x[1], &z[2]], [&x[3], &x[4], &z[5]]], &mut x_out, &mut y_out);
+            assert!(x_out == sums[0] && y_out == sums[1], "{}", ntt.backend);
+        }
+        // One product after another is the same sum.
+        let (mut x, mut y) = (product(0, 2), product(1, 2));
+        ntt.add_products([&mut x, &mut y], [&w[3], &w[4]], &factors[5]);
+        assert!(x == sums[0] && y == sums[1], "{}", ntt.backend);
+    }
+}
+
+/// Digits add up to the centred number, and are as small as they should be.
+#[test]
+fn digits_are_those_of_the_centred_number() {
+    for ntt in all(64) {
+        let (m, p) = (ntt.modulus(), ntt.modulus().p());
+        let mut x = words(64, p, 10);
+        (x[0], x[1], x[2], x[3]) = (0, p - 1, p / 2, p / 2 + 1);
+        for (bits, count) in [(10, 5), (17, 3), (25, 2), (50, 1)] {
+            let mut sums = vec![0_i128; 64];
+            for r in 0..count {
+                let mut out = vec![0; 64];
+                ntt.digit(&x, bits, r, count, &mut out);
+                for (sum, digit) in sums.iter_mut().zip(out) {
+                    let digit = if digit > p / 2 { i128::from(digit) - i128::from(p) } else { i128::from(digit) };
+                    assert!(digit.abs() <= 1 << (bits - 1), "{digit} has more than {bits} bits");
+                    *sum += digit << (bits as usize * r);
+                }
+            }
+            for (&x, sum) in x.iter().zip(sums) {
+                let centred = if x > p / 2 { i128::from(x) - i128::from(p) } else { i128::from(x) };
+                assert_eq!(sum, centred, "{x} in {count} digits of {bits} bits modulo {}", m.p());
+            }
+        }
     }
 }
 

@@ -27,6 +27,7 @@
 //!   blocks the record and what the noise tells of others; with more, the record's whole block. A client that deviates may ask for
 //!   any sums of records of its choice. Where rows are not public, encrypt them first.
 //! Rounds: one. Bytes by public sizes alone ([`Pir::sizes`]).
+//! Errors: an answer is wrong with probability at most 2^-64, so that one of the 2^24 answers of a job is with at most 2^-40.
 //! Differences: keys are sent anew in each session, so that sessions cannot be linked; BGV and CKKS beside BFV; a node of the
 //!   expansion without right leaves is doubled in place of switched; the selector is divided modulo Q, which loses nothing.
 //!

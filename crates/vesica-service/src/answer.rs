@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, Question, shares};
 use crate::metrics::Metrics;
 use crate::offer::Offer;
+use crate::patience::{PATIENCE, Patience};
 use crate::prepare::Opened;
 use crate::retrieve::records_a_row;
 use crate::retrieve::sessions::Room;
@@ -43,6 +44,8 @@ pub struct Answers {
     windows: Mutex<BTreeMap<String, BTreeMap<[u8; 16], u64>>>,
     /// The memory of clients' keys.
     keys: Room,
+    /// How long a client that has put a question may keep this side waiting.
+    patience: Duration,
 }
 
 /// Windows of one client that are remembered.
@@ -95,6 +98,7 @@ impl Answers {
             refusals,
             windows,
             keys,
+            patience: PATIENCE,
         }
     }
 
@@ -195,19 +199,29 @@ impl Talk<'_> {
                 return Err(ch.accuse(Misbehaviour::Flood).into());
             }
             let _work = Work::begin(&self.answers.at_work);
-            match question {
-                Question::Describe => self.describe(&mut *ch)?,
-                Question::Sums { part } => self.sums(&mut *ch, part)?,
-                Question::Chunks { part, from } => self.chunks(&mut *ch, part, from)?,
-                Question::Ask { keys, lanes } => self.ask(&mut *ch, keys, lanes)?,
-                Question::Retrieve { epoch, queries } => self.retrieve(&mut *ch, epoch, queries)?,
-                Question::End => {
-                    messages::accept(&mut *ch)?;
-                    let closed = self.link.close();
-                    // The client has heard that it may go, so it is gone for good even if the connection breaks now.
-                    self.answers.goodbyes.fetch_add(1, Ordering::SeqCst);
-                    return Ok(closed?);
-                }
+            let patience = Patience::new(self.answers.patience);
+            patience.watch(self.link, || self.answer(question, &patience, &mut *ch))?;
+            if question == Question::End {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers a question, with patience for as long as it lasts.
+    fn answer(&mut self, question: Question, patience: &Patience, ch: &mut dyn Channel) -> Result<(), Error> {
+        match question {
+            Question::Describe => self.describe(&mut patience.line(ch)),
+            Question::Sums { part } => self.sums(&mut patience.line(ch), part),
+            Question::Chunks { part, from } => self.chunks(&mut patience.line(ch), part, from),
+            Question::Retrieve { epoch, queries } => self.retrieve(&mut patience.line(ch), epoch, queries),
+            // The lanes are watched, and this line, which rests meanwhile, is not.
+            Question::Ask { keys, lanes } => self.ask(ch, keys, lanes, patience),
+            Question::End => {
+                messages::accept(ch)?;
+                let closed = self.link.close();
+                // The client has heard that it may go, so it is gone for good even if the connection breaks now.
+                self.answers.goodbyes.fetch_add(1, Ordering::SeqCst);
+                Ok(closed?)
             }
         }
     }
@@ -272,7 +286,7 @@ impl Talk<'_> {
         self.note(What::Fetched { part: part as u64, bytes, seconds: start.elapsed().as_secs_f64() })
     }
 
-    fn ask(&mut self, ch: &mut dyn Channel, keys: u64, lanes: u64) -> Result<(), Error> {
+    fn ask(&mut self, ch: &mut dyn Channel, keys: u64, lanes: u64, patience: &Patience) -> Result<(), Error> {
         if !(1..=MOST_KEYS).contains(&keys) || !(1..=MOST_LANES).contains(&lanes) {
             return Err(ch.accuse(Misbehaviour::Malformed("number of keys or lanes")).into());
         }
@@ -292,7 +306,7 @@ impl Talk<'_> {
         self.requests += 1;
         let lines = (0..lanes).map(|lane| self.link.line(&messages::lane(request, lane)));
         let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
-        self.evaluate(&*function, keys, lines)?;
+        self.evaluate(&*function, keys, lines, patience)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
             self.allowed.0 += keys * records_a_row(self.answers.offer.protocol, retrieval.by);
         }
@@ -387,25 +401,24 @@ impl Talk<'_> {
         *before = made.max(*before);
     }
 
-    /// The steps of the protocol, a thread a lane. The first lane that fails ends the connection, and so the others; as does a client
-    /// that says nothing for a while although it has leave to ask.
-    fn evaluate(&self, function: &dyn ServerFunction, keys: u64, lines: Vec<Box<dyn Channel>>) -> Result<(), Error> {
+    /// The steps of the protocol, a thread a lane. The first lane that fails ends the connection, and so the others.
+    fn evaluate(
+        &self,
+        function: &dyn ServerFunction,
+        keys: u64,
+        lines: Vec<Box<dyn Channel>>,
+        patience: &Patience,
+    ) -> Result<(), Error> {
         let lanes = lines.len() as u64;
-        let gate = &self.answers.gate;
-        let (batches, left) = (&AtomicU64::new(0), &AtomicU64::new(lanes));
-        let (link, who) = (self.link, self.link.peer());
+        let (gate, link, who) = (&self.answers.gate, self.link, self.link.peer());
         std::thread::scope(|scope| {
             let mut working = Vec::new();
             for (mut line, share) in lines.into_iter().zip(shares(keys, lanes)) {
                 let lane = move || -> Result<(), Error> {
+                    let line = &mut patience.line(&mut *line);
                     let answered = SessionRng::from_os().map_err(no_randomness).and_then(|mut rng| {
-                        let turn = || {
-                            batches.fetch_add(1, Ordering::Relaxed);
-                            gate.enter()
-                        };
-                        Ok(unbalanced::answer(function, share.end - share.start, &mut *line, &mut rng, turn)?)
+                        Ok(unbalanced::answer(function, share.end - share.start, line, &mut rng, || gate.enter())?)
                     });
-                    left.fetch_sub(1, Ordering::Relaxed);
                     answered.inspect_err(|error| leave(link, error))
                 };
                 let started = std::thread::Builder::new().name(format!("lane of {who}")).spawn_scoped(scope, lane);
@@ -414,18 +427,6 @@ impl Talk<'_> {
                     leave(link, &error);
                     error
                 })?);
-            }
-            let (mut seen, mut quiet) = (0, Instant::now());
-            while left.load(Ordering::Relaxed) > 0 {
-                std::thread::park_timeout(LOOK);
-                let now = batches.load(Ordering::Relaxed);
-                if now != seen {
-                    (seen, quiet) = (now, Instant::now());
-                }
-                if quiet.elapsed() > PATIENCE {
-                    link.abort(Fault::Peer, "you asked for keys and sent none for a minute");
-                    break;
-                }
             }
             let answered =
                 working.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -524,6 +525,16 @@ fn no_such(ch: &dyn Channel, what: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::{UNASKED, WINDOW, name};
+    use crate::messages::Counter;
+    use crate::retrieve::desk::tests::{LONG, house_of, value};
+    use crate::retrieve::desk::Desk;
+    use crate::retrieve::scheme::Scheme;
+    use crate::retrieve::{digest_of_index, unpad};
+    use vesica_job::Event;
+    use vesica_net::{Connection, Endpoint, PeerSpec, Quiet, Security};
+    use vesica_spec::service::{By, ServiceProtocol};
+    use vesica_types::{Party, Secret};
 
     #[test]
     fn free_records_are_free_once_in_a_connection() {
@@ -535,5 +546,134 @@ mod tests {
         piano.take(10).unwrap();
         assert!(piano.take(1).is_err());
         assert!(Allowance::new(false).take(1).is_err());
+    }
+
+    /// What the service notes.
+    #[derive(Clone, Default)]
+    struct Notes(Arc<Mutex<Vec<String>>>);
+
+    impl vesica_job::Watch for Notes {
+        fn event(&self, event: Event) {
+            if let Event::Note(note) = event {
+                self.0.lock().unwrap().push(note);
+            }
+        }
+    }
+
+    /// Both ends of a connection between the service and a client.
+    fn link(client: &str) -> (Link, Link) {
+        let (here, there) = Connection::pair().unwrap();
+        let (bob, client) = (Party::new(0, "bob"), Party::new(1, client));
+        let end = |me: &Party, peer: &Party, connection| {
+            let mut endpoint = Endpoint::new(me.clone(), name("list"), Security::Insecure);
+            (endpoint.window, endpoint.unasked) = (WINDOW, Some(UNASKED));
+            endpoint.peers.push(PeerSpec { party: peer.clone(), connect: None, trust: None });
+            endpoint.carry(vec![connection], Arc::new(Quiet)).unwrap().remove(0)
+        };
+        std::thread::scope(|scope| {
+            let theirs = scope.spawn(|| end(&client, &bob, there));
+            (end(&bob, &client, here), theirs.join().unwrap())
+        })
+    }
+
+    /// A service in `folder`, which alice, mallory and trudy may ask.
+    fn service(folder: &std::path::Path, opened: Opened, memory: u64, patience: Duration) -> Answers {
+        let budget = Budget::open(&folder.join("budget"), &[]).unwrap();
+        let audit = Audit::open(&folder.join("audit")).unwrap();
+        let mut answers = Answers::new(opened, budget, audit, Metrics::open(None).unwrap(), 2, memory);
+        answers.patience = patience;
+        let guest = |name: &str| GuestPlan { name: name.into(), trust: None, keys_a_day: 100, requests_a_minute: 100 };
+        answers.set_guests(&["alice", "mallory", "trudy"].map(guest));
+        answers
+    }
+
+    /// Clients send their keys and then no query. Others are served meanwhile if there is memory for their keys too. When the time of the
+    /// silent ones is over they are named, their connections end, and there is memory again.
+    #[test]
+    fn a_client_that_falls_silent_gives_its_memory_back() {
+        let (dir, offer, epoch) = house_of(ServiceProtocol::BfvPir, LONG);
+        let scheme = Scheme::new(ServiceProtocol::BfvPir, By::Index, &epoch).unwrap();
+        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
+        let memory = 2 * scheme.keys_bytes() as u64;
+        let answers = &service(dir.path(), Opened { offer, stock, function: None }, memory, Duration::from_secs(2));
+        let (mut rng, mut reader) = (SessionRng::from_os().unwrap(), scheme.reader(&[]).unwrap().unwrap());
+        let keys = &reader.session(&mut rng);
+        let query = reader.query(&[7], &mut rng).unwrap();
+        let notes = Notes::default();
+        let ctl = &Control::new(notes.clone());
+        let answer = std::thread::scope(|scope| {
+            let visit = |client: &str| {
+                let (here, there) = link(client);
+                (there, scope.spawn(move || converse(answers, here, ctl)))
+            };
+            let fetch = || -> Result<Vec<u8>, Error> {
+                let (link, _) = visit("alice");
+                let mut counter = Counter::open(&link)?;
+                let ch = counter.retrieve(epoch.name(), 1)?;
+                ch.send(keys)?;
+                ch.send(&query)?;
+                let answer = ch.recv_exact(scheme.sizes().answer)?;
+                counter.end()?;
+                Ok(answer)
+            };
+            // Does something while these clients are silent, and waits for their end.
+            let beside = |silent: &[&str], work: &dyn Fn() -> Result<Vec<u8>, Error>| {
+                let links: Vec<_> = silent.iter().map(|client| visit(*client)).collect();
+                let mut counters: Vec<_> = links.iter().map(|(link, _)| Counter::open(link).unwrap()).collect();
+                let mut lines: Vec<_> =
+                    counters.iter_mut().map(|counter| counter.retrieve(epoch.name(), 1).unwrap()).collect();
+                lines.iter_mut().for_each(|line| line.send(keys).unwrap());
+                let worked = work();
+                for line in lines {
+                    let heard = line.recv(1 << 20).unwrap_err().to_string();
+                    assert!(heard.contains("kept this side waiting"), "{heard}");
+                }
+                drop(counters);
+                links.into_iter().for_each(|(_, talk)| talk.join().unwrap());
+                worked
+            };
+            let answer = beside(&["mallory"], &fetch).unwrap();
+            let refused = beside(&["mallory", "trudy"], &fetch).unwrap_err();
+            assert!(refused.to_string().contains("ask again later"), "{refused}");
+            assert_eq!(fetch().unwrap(), answer);
+            answer
+        });
+        let record = reader.decode(&answer).unwrap();
+        assert_eq!(unpad(&epoch.salt(), &digest_of_index(7), &record), Some(&value(7, LONG)[..]));
+        let mut notes = notes.0.lock().unwrap().clone();
+        notes.sort();
+        let named: Vec<&str> = notes.iter().filter_map(|note| note.split(" broke the protocol").next()).collect();
+        assert_eq!(named, ["mallory: mallory", "mallory: mallory", "trudy: trudy"], "{notes:?}");
+    }
+
+    /// A client has leave to ask on two lines. As long as it sends on one of them it is answered, and when it stops it is ended.
+    #[test]
+    fn a_client_that_sends_no_keys_is_ended_on_all_its_lines() {
+        let (dir, offer, _) = house_of(ServiceProtocol::Download, 5);
+        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
+        let function =
+            vesica_suite::function::server(vesica_spec::CurveName::Ristretto255, false, &Secret::new([1; 32])).unwrap();
+        // A public key is an element of the group.
+        let (element, function) = (function.public().to_vec(), Some(Arc::from(function)));
+        let patience = Duration::from_secs(2);
+        let answers = &service(dir.path(), Opened { offer, stock, function }, 0, patience);
+        let notes = Notes::default();
+        let ctl = &Control::new(notes.clone());
+        std::thread::scope(|scope| {
+            let (here, there) = link("mallory");
+            scope.spawn(move || converse(answers, here, ctl));
+            let mut counter = Counter::open(&there).unwrap();
+            let mut lines = counter.ask(2, 2).unwrap();
+            // Nearly too late, and the other line has sent nothing meanwhile.
+            std::thread::sleep(patience / 2);
+            lines[0].send(&element).unwrap();
+            assert_eq!(lines[0].recv(1 << 10).unwrap().len(), element.len());
+            let began = Instant::now();
+            let heard = lines[1].recv(1 << 10).unwrap_err().to_string();
+            assert!(heard.contains("kept this side waiting"), "{heard}");
+            assert!(began.elapsed() > patience * 3 / 4, "{:?}", began.elapsed());
+        });
+        let notes = notes.0.lock().unwrap();
+        assert!(notes.len() == 1 && notes[0].contains("mallory broke the protocol"), "{notes:?}");
     }
 }

@@ -20,6 +20,7 @@ mod look;
 mod messages;
 mod metrics;
 mod offer;
+mod patience;
 mod prepare;
 mod retrieve;
 mod reveals;

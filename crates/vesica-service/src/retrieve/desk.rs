@@ -218,7 +218,7 @@ pub fn log_name(number: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::epoch::{Shape, copy_bytes};
     use super::super::{body_bytes, digest_of_index, pad, unpad};
     use super::*;
@@ -244,7 +244,7 @@ mod tests {
             values: vec!["name".into()],
             value_bytes: None,
             verifiable: false,
-            lifetime_keys: 1,
+            lifetime_keys: 1 << 30,
             rules: vesica_spec::Rules::default(),
             insecure: true,
         };
@@ -257,20 +257,25 @@ mod tests {
     }
 
     /// The value of a row.
-    fn value(row: u64, length: u32) -> Vec<u8> {
+    pub(crate) fn value(row: u64, length: u32) -> Vec<u8> {
         (0..u64::from(length)).map(|i| (i * 7 + row) as u8).collect()
     }
 
     /// The same with values of so many bytes.
-    fn house_of(protocol: ServiceProtocol, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
+    pub(crate) fn house_of(protocol: ServiceProtocol, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
+        house_with(protocol, ROWS, length)
+    }
+
+    /// The same with so many rows.
+    pub(crate) fn house_with(protocol: ServiceProtocol, rows: u64, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
         let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol, length));
         let (width, mut table) = (body_bytes(&offer), Vec::new());
-        for row in 0..ROWS {
+        for row in 0..rows {
             assert!(pad(&[2; 32], &digest_of_index(row), &value(row, length), length as usize, &mut table));
         }
         let shape = Shape {
-            rows: ROWS,
-            records: ROWS,
+            rows,
+            records: rows,
             width,
             seed: [1; 32],
             salt: [2; 32],
@@ -323,7 +328,7 @@ mod tests {
     }
 
     /// Values that are so long that queries are expanded, which takes keys.
-    const LONG: u32 = 2036;
+    pub(crate) const LONG: u32 = 2036;
 
     #[test]
     fn keys_that_are_none_are_the_clients_fault() {

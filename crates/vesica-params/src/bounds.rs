@@ -77,6 +77,12 @@ pub fn unit_capacity(n: u64, units: u32, parties: u32, level: Level) -> u64 {
     least((n as f64 * p) as u64, n, holds)
 }
 
+/// log2 of a bound on the probability that any of `groups` groups gets more than `capacity` of `n` keys, which fall into them at random: the
+/// bound of [`unit_capacity`].
+pub fn log2_overflow(n: u64, groups: u64, capacity: u64) -> f64 {
+    libm::log2(groups as f64) + log2_tail(n, 1.0 / groups as f64, (capacity + 1) as f64)
+}
+
 /// The least number from `low` to `high` that `holds`, where all numbers behind one that holds do too; `high` if no smaller one does.
 pub(crate) fn least(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while low < high {

@@ -20,5 +20,7 @@ pub mod okvs;
 pub mod piano;
 pub mod rlwe;
 
-pub use bounds::{code_width, tag_bits, tag_bytes, target_bits, unit_capacity, units, vole_base_bits, zero_test_bytes};
-pub use level::Level;
+pub use bounds::{
+    code_width, log2_overflow, tag_bits, tag_bytes, target_bits, unit_capacity, units, vole_base_bits, zero_test_bytes,
+};
+pub use level::{Level, QUERIES_A_CLIENT};

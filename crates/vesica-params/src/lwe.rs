@@ -2,7 +2,10 @@
 //!
 //! Two questions are answered here for SimplePIR with structured matrices (`docs/src/protocols/simple-pir.md` has the whole
 //! scheme). How hard is it to read a query? [`Estimate`] holds what three models of the best known attack say, and [`estimate`]
-//! computes them. How likely is it that an answer decodes to a wrong byte? [`LweSet::log2_failure`] bounds it.
+//! computes them. How likely is it that an answer decodes to a wrong byte? [`LweSet::log2_failure`] bounds it, and [`LweSet::holds`] says
+//! whether that suffices for all queries of a client.
+
+use crate::{Level, QUERIES_A_CLIENT};
 
 /// log2 of the steps that the best known attack takes, by three models that are in use.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,12 +72,12 @@ pub struct LweSet {
 
 /// The set in use.
 pub const SIMPLE: LweSet = LweSet {
-    id: "simple-pir-rlwe-1024-cbd256-v1",
+    id: "simple-pir-rlwe-1024-cbd256-v2",
     degree: 1024,
     flips: 512,
     hint_bits: 21,
     answer_bits: 12,
-    query_bits: &[(1 << 12, 24), (1 << 14, 25), (1 << 16, 26), (1 << 17, 27), (1 << 18, 28)],
+    query_bits: &[(1 << 12, 24), (1 << 14, 25), (1 << 16, 26), (1 << 17, 27), (3 << 16, 28), (1 << 18, 30)],
     estimate: Estimate { he_standard: 133.3, gates: 128.0, core_svp: 102.8 },
     source: "scheme: Henzinger, Hong, Corrigan-Gibbs, Meiklejohn, Vaikuntanathan, USENIX Security 2023, eprint 2022/949; ring: Menon, Wu, USENIX Security 2024, eprint 2024/270, section 4.1; model of the estimate: Albrecht et al., Homomorphic Encryption Standard, 2018, as vesica_params::lwe::estimate computes it; noise: docs/src/protocols/simple-pir.md",
     date: "2026-11-23",
@@ -105,7 +108,20 @@ impl LweSet {
         Some(row * (self.variance() + rounding) + self.variance() * hint)
     }
 
-    /// log2 of a bound on the probability that any of `bytes` bytes of a column is decoded wrongly, for the noise given.
+    /// The squared norm that the rounding errors of a row of the hint have at most, but for one row in 2^35: 1.2 times their mean, which is
+    /// n·4^k/12 where a word loses k bits. A shape that is safe with it is safe with nearly every seed. The tail is Chernoff's, for a sum of
+    /// squares of n uniform numbers; a test computes it.
+    pub fn hint_rounding(&self) -> f64 {
+        1.2 * f64::from(self.degree) * libm::ldexp(1.0, 2 * (32 - self.hint_bits as i32)) / 12.0
+    }
+
+    /// Whether all answers to [`QUERIES_A_CLIENT`] queries, each for a record of `bytes` bytes, are right but for 2^-σ, where a word of an
+    /// answer has this noise. Each query has a secret and errors of its own, and the failures of all bytes of all of them are added up.
+    pub fn holds(&self, noise: f64, bytes: f64, level: Level) -> bool {
+        self.log2_failure(noise, bytes * QUERIES_A_CLIENT as f64) <= -f64::from(level.sigma)
+    }
+
+    /// log2 of a bound on the probability that any of `bytes` bytes is decoded wrongly, for the noise given.
     ///
     /// All parts of the noise are sub-Gaussian with their own variance as the proxy: binomials about their mean, and uniform
     /// rounding errors. So one byte fails with probability at most 2·exp(-z²/2) for z = (2^23 - 2^19)/sd, because rounding the
@@ -150,7 +166,8 @@ impl Shape {
     /// The shape with these numbers.
     ///
     /// # Errors
-    /// A sentence for the user, if a number is out of its bounds or an answer would be wrong with probability above 2^-40.
+    /// A sentence for the user, if a number is out of its bounds, or if of [`QUERIES_A_CLIENT`] answers one would be wrong with probability
+    /// above 2^-40.
     pub fn new(records: u64, width: u32, columns: u32, chunks: u32) -> Result<Self, String> {
         let shape = Self { records, width, columns, chunks };
         if records == 0 || width == 0 || width > Self::MOST_WIDTH {
@@ -175,15 +192,19 @@ impl Shape {
                 Self::MOST_ROWS
             ));
         }
-        let hint = f64::from(degree) * libm::ldexp(1.0, 2 * (32 - SIMPLE.hint_bits as i32)) / 12.0;
-        let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), hint).unwrap_or(f64::INFINITY);
-        if SIMPLE.log2_failure(noise, shape.rows() as f64) > -40.0 {
+        if !shape.holds(SIMPLE.hint_rounding()) {
             return Err(format!(
-                "{columns} columns of {} bytes fail more often than once in 2^40 queries",
-                shape.rows()
+                "records of {width} bytes in {columns} columns: of 2^20 answers one would be wrong with probability above 2^-40; take fewer columns"
             ));
         }
         Ok(shape)
+    }
+
+    /// Whether answers are right as often as [`LweSet::holds`] asks for, whatever the table, where the rounding errors of a row of the hint
+    /// have squared norm `hint`. A client decodes the bytes of its record alone.
+    pub fn holds(&self, hint: f64) -> bool {
+        let noise = SIMPLE.noise(self.columns, LweSet::worst_row(self.columns), hint).unwrap_or(f64::INFINITY);
+        SIMPLE.holds(noise, f64::from(self.chunks * self.chunk_bytes()), Level::STANDARD)
     }
 
     /// The shape with the fewest bytes in all for a client that asks `queries` times, or `None` if no shape can hold the table.
@@ -269,26 +290,64 @@ mod tests {
         }
     }
 
-    /// The table of docs/src/protocols/simple-pir.md: z for the worst database, and log2 of the failure of 2^15 bytes.
+    /// The table of docs/src/protocols/simple-pir.md: z for the worst database, and log2 of the failure of 2^20 records of 2^10 bytes.
     #[test]
     fn noise_is_as_written_down() {
         let hint = 1024.0 * libm::ldexp(1.0, 22) / 12.0;
         for (columns, z, failure) in [
-            (1u32 << 12, 12.1, -90.0),
-            (1 << 13, 15.8, -165.0),
-            (1 << 14, 11.8, -84.0),
-            (1 << 15, 14.4, -134.0),
-            (1 << 16, 10.6, -65.0),
-            (1 << 17, 11.1, -72.0),
-            (1 << 18, 9.5, -49.0),
+            (1u32 << 12, 12.1, -75.0),
+            (1 << 13, 15.8, -150.0),
+            (1 << 14, 11.8, -69.0),
+            (1 << 15, 14.4, -119.0),
+            (1 << 16, 10.6, -50.0),
+            (1 << 17, 11.1, -57.0),
+            (3 << 16, 10.8, -54.0),
+            (1 << 18, 10.1, -43.0),
         ] {
             let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), hint).expect("few columns");
             let is = (8_388_608.0 - 524_288.0) / libm::sqrt(noise);
             assert!((is - z).abs() < 0.06, "{columns}: {is}");
-            let is = SIMPLE.log2_failure(noise, 32768.0);
+            let is = SIMPLE.log2_failure(noise, libm::ldexp(1.0, 30));
             assert!((is - failure).abs() < 1.1, "{columns}: {is}");
+            assert!(SIMPLE.holds(noise, 1024.0, Level::STANDARD));
         }
         assert_eq!(SIMPLE.query_bits((1 << 18) + 1), None);
+    }
+
+    /// Shapes are refused from where 2^20 answers together are wrong too often, though each of them is right but for 2^-40.
+    #[test]
+    fn a_shape_is_safe_for_all_queries_of_a_client() {
+        let log2 = |width: f64| {
+            let noise = SIMPLE.noise(1 << 18, LweSet::worst_row(1 << 18), SIMPLE.hint_rounding()).expect("few columns");
+            SIMPLE.log2_failure(noise, width)
+        };
+        assert!(Shape::new(1 << 18, 4000, 1 << 18, 1).is_ok() && log2(4000.0) + 20.0 <= -40.0);
+        let why = Shape::new(1 << 18, 4200, 1 << 18, 1).expect_err("too wide");
+        assert!(why.contains("4200 bytes in 262144 columns") && why.contains("fewer columns"), "{why}");
+        assert!(log2(4200.0) <= -40.0 && log2(4200.0) + 20.0 > -40.0);
+        // In chunks it is the same record.
+        assert!(Shape::new(1 << 16, 4200, 1 << 18, 4).is_err());
+        // The widest records, in any fewer columns.
+        for columns in [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 17, 3 << 16] {
+            assert!(Shape::new(1, Shape::MOST_WIDTH, columns, 1).is_ok(), "{columns}");
+        }
+        let wide = Shape::cheapest(1 << 20, 5000, 1).expect("a shape");
+        assert_eq!(wide.columns, 1 << 17, "{wide:?}");
+    }
+
+    /// Chernoff's bound for a sum of squares of n numbers that are uniform from -1 to 1, whose mean is n/3: the least of
+    /// exp(-t·1.2·n/3)·E[exp(t·u²)]^n over t.
+    #[test]
+    fn rows_of_hints_are_rarely_rounded_worse() {
+        let steps = 2000;
+        let mean_exp = |t: f64| {
+            let at = |i: i32| libm::exp(t * libm::pow((f64::from(i) + 0.5) / f64::from(steps), 2.0));
+            (0..steps).map(at).sum::<f64>() / f64::from(steps)
+        };
+        let bound =
+            |t: f64| f64::from(SIMPLE.degree) * (libm::log2(mean_exp(t)) - t * 1.2 / 3.0 / core::f64::consts::LN_2);
+        let least = (1..40).map(|i| bound(f64::from(i) * 0.05)).fold(0.0, f64::min);
+        assert!((-36.0..-35.0).contains(&least), "{least}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Filter {
         let all = (10..=18u32).flat_map(|columns| (0..=6u32).map(move |chunks| (columns, chunks)));
         let shapes = all.filter_map(|(columns, chunks)| {
             // Columns are a multiple of 1024, which the chunks of a record share.
-            let (groups, slots) = plan(keys, 1 << (columns - chunks), 1 << (10 - chunks));
+            let (groups, slots) = plan(keys, 1 << (columns - chunks), 1 << (10 - chunks))?;
             Shape::new(groups * slots, width, (slots << chunks) as u32, 1 << chunks).ok()
         });
         let cost = |shape: &Shape| {
@@ -245,17 +245,23 @@ impl Filter {
     }
 }
 
-/// The fewest groups of at most `most` slots each that hold so many keys, and how many slots each then needs, a multiple of `step`. Groups
-/// have room for four standard deviations more than their share of the keys.
-fn plan(keys: u64, most: u64, step: u64) -> (u64, u64) {
+/// The fewest groups of at most `most` slots each that hold so many keys, and how many slots each then needs, a multiple of `step`; none if
+/// there would be more groups than a table has rows.
+///
+/// Groups have room for four standard deviations more than their share of the keys. Where they are many or small that is not enough, so a
+/// seed must spread the keys well with probability one half at least: then all of [`TRIES`] seeds fail with probability 2^-64.
+fn plan(keys: u64, most: u64, step: u64) -> Option<(u64, u64)> {
     let holds = |slots: u64, groups: u64| {
-        let share = keys as f64 / groups as f64;
+        let (share, capacity) = (keys as f64 / groups as f64, Fuse::capacity(slots as usize).max(1) as u64);
         let room = if groups == 1 { 0.0 } else { 4.0 * share.sqrt() };
-        share + room <= Fuse::capacity(slots as usize).max(1) as f64
+        share + room <= capacity as f64 && vesica_params::log2_overflow(keys, groups, capacity) <= -1.0
     };
     // The fewest groups are few more than the keys' share of what a group takes: they are looked for from there.
     let least = keys.div_ceil(Fuse::capacity(most as usize).max(1) as u64).max(1);
-    let (mut low, mut high) = (least, if holds(most, least) { least } else { keys.max(least) });
+    let (mut low, mut high) = (least, if holds(most, least) { least } else { Shape::MOST_ROWS.max(least) });
+    if !holds(most, high) {
+        return None;
+    }
     // More groups have smaller shares, so that what holds for a number of groups holds for more: it is found by halving.
     while low < high {
         let middle = low.midpoint(high);
@@ -263,7 +269,7 @@ fn plan(keys: u64, most: u64, step: u64) -> (u64, u64) {
     }
     let groups = low;
     let slots = (1..=most / step).map(|i| i * step).find(|&slots| holds(slots, groups)).unwrap_or(most);
-    (groups, slots)
+    Some((groups, slots))
 }
 
 #[cfg(test)]
@@ -285,11 +291,28 @@ mod tests {
     fn planned_groups_hold_their_share() {
         for keys in [1, 2, 15, 700, 731, 732, 100_000, 1 << 20, 3_000_000] {
             for log in [4, 10, 14, 17] {
-                let (groups, slots) = plan(keys, 1 << log, 1 << log.min(10));
+                let Some((groups, slots)) = plan(keys, 1 << log, 1 << log.min(10)) else {
+                    assert!(log == 4 && keys >= 100_000, "{keys}");
+                    continue;
+                };
                 let capacity = Fuse::capacity(slots as usize).max(1) as u64;
                 assert!(groups * capacity >= keys, "{keys}: {groups} of {slots}");
                 assert!(slots <= 1 << log && slots.is_multiple_of(1 << log.min(10)));
+                assert!(vesica_params::log2_overflow(keys, groups, capacity) <= -1.0, "{keys}: {groups} of {slots}");
             }
         }
+    }
+
+    /// Groups of 16 slots take two keys. Among 10^4 of them with a share of a fifth of a key, some would have three keys by any seed, though
+    /// three are four standard deviations off. So there are more groups, and keys spread over them.
+    #[test]
+    fn keys_spread_over_many_small_groups() {
+        let (groups, slots) = plan(2000, 16, 16).expect("a plan");
+        assert!(slots == 16 && groups > 5 * 2000, "{groups}");
+        let shape = Shape::new(groups * slots, 64, 1024, 64).expect("a shape");
+        let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([3; 32]));
+        let keys: Vec<[u8; 32]> = (0..2000).map(|_| rng.bytes()).collect();
+        let (filter, members) = Filter::spread(&shape, 64 - TAG, &keys, &mut rng).expect("a seed");
+        assert!(members.iter().all(|members| members.len() <= filter.capacity()));
     }
 }

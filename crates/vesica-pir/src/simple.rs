@@ -8,12 +8,12 @@
 //!   s   the client's secret          secret     e   its errors, in A·s + e                    words
 //!
 //! 0. S, once an epoch: H = D·A.   S -> C: the top 21 bits of each word of H, rounded.
-//! 1. C: b = A·s + e, and 2^24 is added to b[c].   C -> S: the top 24 to 28 bits of each word of b, rounded.
+//! 1. C: b = A·s + e, and 2^24 is added to b[c].   C -> S: the top 24 to 30 bits of each word of b, rounded.
 //! 2. S: y = D·b.   S -> C: the top 12 bits of each word of y, rounded.
 //! 3. C: row r of column c is (y - H·s)[r] / 2^24, rounded.
 //!
 //! Reveals: shape and seed to both; to the client 1024 equations about each row, and a whole column for each query.
-//! Rounds: 1.   Bytes: hint L·2688, query M·(24 to 28)/8, answer L·12/8; each chunk of a record has a query and an answer of its own.
+//! Rounds: 1.   Bytes: hint L·2688, query M·(24 to 30)/8, answer L·12/8; each chunk of a record has a query and an answer of its own.
 //! S sees words that look random under ring-LWE of degree 1024 modulo 2^32 (`vesica_params::lwe`). A server that deviates can answer
 //! wrongly; it learns the column only if the client shows what it decoded. The client must have the right to the whole database: see
 //! [`crate::keyword`] for what protects other rows.
@@ -26,7 +26,7 @@ use crate::{Pir, PirError, Records, Sizes};
 use std::ops::Range;
 use vesica_block::large;
 use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
-use vesica_params::lwe::{LweSet, SIMPLE, Shape};
+use vesica_params::lwe::{SIMPLE, Shape};
 use vesica_ring::bits;
 use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
 use vesica_session::SessionRng;
@@ -110,17 +110,15 @@ impl SimplePir {
         }
     }
 
-    /// 0. Rows of H as they travel: the top 21 bits of each word, rounded. Fails if rounding happened to be so uneven that an answer
-    /// might be wrong with probability above 2^-40, which takes another seed to mend.
+    /// 0. Rows of H as they travel: the top 21 bits of each word, rounded. Fails if rounding happened to be so uneven that of 2^20 answers one
+    /// might be wrong with probability above 2^-40 ([`Shape::holds`]), which takes another seed to mend.
     pub(crate) fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
         let lost = 32 - SIMPLE.hint_bits;
         for row in rows {
             let rounded = row.map(|word| round(word, lost) << lost);
             let error =
                 row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
-            let columns = self.shape.columns;
-            let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), error).unwrap_or(f64::INFINITY);
-            if SIMPLE.log2_failure(noise, self.shape.rows() as f64) > -40.0 {
+            if !self.shape.holds(error) {
                 return Err(PirError::Shape("this seed rounds a row of the hint badly; draw another seed".into()));
             }
             bits::pack(rounded.iter().map(|word| word >> lost), SIMPLE.hint_bits, out);

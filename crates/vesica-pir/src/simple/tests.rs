@@ -2,6 +2,7 @@
 
 use super::*;
 use vesica_he::lwe::add_row;
+use vesica_params::lwe::LweSet;
 use zeroize::Zeroizing;
 
 const SEED: PublicSeed = PublicSeed([3; 32]);

@@ -468,7 +468,7 @@ pub(crate) mod tests {
                 ("\"seed\":\"01", "\"seed\":\"0"),
                 ("\"salt\":\"02", "\"salt\":\"zz"),
                 ("\"sums\":\"", "\"sums\":\"0"),
-                ("\"version\":3", "\"version\":2"),
+                ("\"version\":4", "\"version\":3"),
                 ("\"planned\":40", "\"planned\":41"),
                 ("\"number\":1", "\"number\":2"),
                 ("\"base\":1", "\"base\":2"),

@@ -18,8 +18,9 @@ use vesica_spec::service::{By, Preset, ServiceProtocol};
 /// The name of the document in a folder.
 pub const NAME: &str = "epoch.json";
 
-/// 1 had no salt in the inputs of the function, and 2 no log of changes and no tags before values that are not sealed.
-const VERSION: u32 = 3;
+/// 1 had no salt in the inputs of the function, 2 no log of changes and no tags before values that are not sealed, and 3 other shapes of wide
+/// tables of "simple-pir".
+const VERSION: u32 = 4;
 
 /// The longest document, in bytes.
 const MOST_BYTES: usize = 4 << 10;
@@ -147,7 +148,13 @@ impl Epoch {
             return wrong("it is too long");
         }
         let Ok(epoch) = serde_json::from_slice::<Self>(bytes) else { return wrong("it is no epoch") };
-        if epoch.encode() != bytes || epoch.version != VERSION {
+        if epoch.version != VERSION {
+            return Err(format!(
+                "an epoch of version {}, where this program knows version {VERSION}; use one version of vesica on both sides, and run `vesica prepare` with it",
+                epoch.version
+            ));
+        }
+        if epoch.encode() != bytes {
             return wrong("it is not written as epochs are");
         }
         if epoch.offer != hex(&offer.hash()) {

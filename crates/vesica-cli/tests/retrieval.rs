@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use two::house::House;
 use two::{LONG, Running, vesica};
+use vesica_job::numbers::size;
 
 /// Rows of the server's table.
 const ROWS: u32 = 300;
@@ -472,9 +473,13 @@ fn a_client_follows_changes_by_patches() {
             let rows = [3000, 3001, 2999][epoch];
             server.until(&format!("a new state of the store is served, with {rows} keys"));
             let seen = house.read("list.store.audit").lines().count();
+            let brought = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG).good().stdout;
             assert_eq!(found(&house, &client, &[0, 3, 9000]), want, "{private}: change {epoch}");
-            let parts = fetched(&house, seen);
-            assert!(matches!(parts[..], [(1, _)]), "{private}: {parts:?}");
+            // Both sides are told which and how much it was.
+            let [(1, bytes)] = fetched(&house, seen)[..] else { panic!("{private}: {:?}", fetched(&house, seen)) };
+            let bytes = size(bytes);
+            assert!(said.contains(&format!("clients with the epoch before copy {bytes}")), "{said}");
+            assert!(brought.contains(&format!("patches of {bytes}, in place of the hint of ")), "{brought}");
         }
         // A client that has nothing copies the hint of the base, and the log.
         std::fs::remove_dir_all(house.path("alice.cache")).unwrap();

@@ -24,6 +24,22 @@ impl SimplePir {
         1 + 4 + 4 + 2 * self.shape.chunk_bytes() as usize
     }
 
+    /// Bytes of the entries for so many records of the same rows that changed.
+    fn cells_bytes(&self, records: usize) -> usize {
+        records * self.shape.chunks as usize * self.cell_bytes()
+    }
+
+    /// Bytes of the entries for all rows of the hint that a record takes.
+    fn rows_bytes(&self) -> usize {
+        self.shape.chunk_bytes() as usize * (5 + Shape::hint_row_bytes())
+    }
+
+    /// Bytes of a patch in which so many groups of records ([`Shape::group`]) change as a whole.
+    pub fn patch_bytes(&self, groups: usize) -> u64 {
+        let group = self.cells_bytes(self.shape.group() as usize).min(self.rows_bytes());
+        (Epoch::BYTES + groups * group) as u64
+    }
+
     /// Changes records in the database, and returns the patch for those who have the hint of the epoch before. The number of records
     /// stays what it is.
     ///
@@ -50,8 +66,7 @@ impl SimplePir {
         let mut patch = store.epoch.to_bytes().to_vec();
         let chunk = self.shape.chunk_bytes() as usize;
         for (row, records) in by_row {
-            let cells = records.len() * self.shape.chunks as usize * self.cell_bytes();
-            if cells < chunk * (5 + Shape::hint_row_bytes()) {
+            if self.cells_bytes(records.len()) < self.rows_bytes() {
                 for (index, record) in records {
                     self.cells(store, index, record, &mut patch);
                 }

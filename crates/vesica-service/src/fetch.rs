@@ -43,8 +43,7 @@ pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Brought, Error> {
         let mut counter = Counter::open(&link)?;
         let brought = if plan.protocol.is_retrieval() {
             let copied = retrieve::copy::update(plan, &mut counter, ctl)?;
-            let (epoch, bytes) = (copied.epoch.spelled(), size(copied.bytes));
-            Brought { rows: copied.epoch.rows, new: copied.is_new.then(|| format!("fetched {epoch}, {bytes}")) }
+            Brought { rows: copied.epoch.rows, new: copied.news() }
         } else {
             let fetched = update(plan, &mut counter, ctl)?;
             let new = format!("fetched {}, {}", counted(fetched.parts as u64, "parts"), size(fetched.bytes));

@@ -185,6 +185,25 @@ fn a_patched_hint_equals_a_rebuilt_one() {
     }
 }
 
+/// How long a patch is where whole groups change is known before it is made. It is shorter than a hint as long as one group stays as it was.
+#[test]
+fn a_patch_of_groups_is_as_long_as_foretold() {
+    for (groups, width, chunks) in [(1, 16, 1), (2, 64, 1), (3, 100, 4), (5, 300, 1)] {
+        let group = 1024 / u64::from(chunks);
+        let shape = Shape::new(groups * group, width, 1024, chunks).expect("a shape");
+        let scheme = SimplePir::new(shape, SEED);
+        let bytes: Vec<u8> = (0..shape.records as usize * width as usize).map(|i| noisy(3, i)).collect();
+        let record: Vec<u8> = (0..width as usize).map(|i| noisy(4, i)).collect();
+        for touched in 1..=groups {
+            let mut store = scheme.store(&crate::Flat::new(&bytes, width as usize).expect("records")).expect("a store");
+            let changes: Vec<(u64, &[u8])> = (0..touched * group).map(|index| (index, record.as_slice())).collect();
+            let patch = scheme.change(&mut store, &changes).expect("a change").len() as u64;
+            assert_eq!(patch, scheme.patch_bytes(touched as usize), "{touched} of {groups}");
+            assert!(touched == groups || patch < scheme.sizes().hint, "{touched} of {groups}");
+        }
+    }
+}
+
 /// The hint of one row by the definition: a whole check of the crate below through this scheme's packing.
 #[test]
 fn a_packed_hint_is_the_product_rounded() {

@@ -213,6 +213,7 @@ fn retrieve(
 ) -> Result<Answered, Error> {
     let mut counter = Counter::open(link)?;
     let mut copied = copy::update(plan, &mut counter, ctl)?;
+    copied.news().into_iter().for_each(|news| ctl.note(news));
     let (protocol, private) =
         (copied.offer.protocol, copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default());
     // Where everything is here already, the server goes before a row is read: it does not see how many there are, nor how long they take.

@@ -8,6 +8,9 @@
 //! are protected, and for Piano and `download`, the whole table is prepared anew. Piano's hints are sums of records under sets that its client
 //! chose; to follow, it would have to look for each changed record in all of them.
 //!
+//! **A patch or everything anew** is a question of bytes. The log of patches grows as long as it is shorter than what clients copy otherwise.
+//! So who follows copies less than that, and who comes anew copies less than twice as much.
+//!
 //! The server keeps the key of each row beside the table: what comes out of the function, or the hash of the key. They are sealed under a key
 //! from the service's secret where there is one, because they open the rows.
 
@@ -127,7 +130,17 @@ impl Before {
         epoch.table = epoch::table_sum(table);
         epoch.log = log.len() as u64;
         epoch.log_sums = hex(blake3::hash(&epoch::sums(&log)).as_bytes());
-        (epoch.log < epoch.copy).then_some((epoch, log))
+        self.pays(log.len() as u64).then_some((epoch, log))
+    }
+
+    /// Whether a log of so many bytes is better than everything anew.
+    fn pays(&self, log: u64) -> bool {
+        log < self.epoch.copy
+    }
+
+    /// Bytes that a client with this epoch copies to get to `next`, whose log is longer: what stands behind the last whole chunk of its own.
+    fn follows(&self, next: &Epoch) -> u64 {
+        next.log - self.epoch.log / epoch::CHUNK as u64 * epoch::CHUNK as u64
     }
 }
 
@@ -163,8 +176,8 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
     let count = changed.len() as u64;
     let entry = Entry { salt: [0; 32], drawn: Vec::new(), patch: &patch };
     let Some((epoch, log)) = before.followed(before.epoch.rows, bodies, &entry) else { return Ok(None) };
-    let changed =
-        Changed { rows: count, replaced: count, patch: Some(epoch.log - before.epoch.log), ..Changed::default() };
+    let patch = Some(before.follows(&epoch));
+    let changed = Changed { rows: count, replaced: count, patch, ..Changed::default() };
     Ok(Some(State { epoch, table: bodies.to_vec(), copy: None, log, keys: None, changed: Some(changed) }))
 }
 
@@ -334,8 +347,9 @@ impl<'a> Changing<'a> {
             }
         }
         let full = members.values().any(|members| members.len() > self.filter.capacity());
-        // Where more than half of the groups change, the next change would make the log longer than the hint.
-        if full || self.keys.is_empty() || 2 * self.touched.len() > self.filter.groups().len().max(2) {
+        let log = self.before.log.len() as u64
+            + Entry::bytes(self.touched.len(), self.before.simple.patch_bytes(self.touched.len()));
+        if full || self.keys.is_empty() || !self.before.pays(log) {
             return Ok(None);
         }
         let (mut filter, mut table) = (self.filter.clone(), self.before.table.clone());
@@ -359,7 +373,7 @@ impl<'a> Changing<'a> {
         let entry = Entry { salt, drawn, patch: &patch };
         let Some((epoch, log)) = self.before.followed(self.keys.len() as u64, &table, &entry) else { return Ok(None) };
         let keys: Vec<[u8; 32]> = self.keys.keys().copied().collect();
-        let changed = Changed { patch: Some(epoch.log - self.before.epoch.log), ..self.changed };
+        let changed = Changed { patch: Some(self.before.follows(&epoch)), ..self.changed };
         let keys = Some(lock_keys(lock, &epoch.table, &keys, rng)?);
         Ok(Some(State { epoch, table, copy: None, log, keys, changed: Some(changed) }))
     }

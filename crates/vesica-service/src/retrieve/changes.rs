@@ -25,6 +25,11 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// Bytes in a log, of an entry with so many groups and a patch of so many bytes.
+    pub fn bytes(groups: usize, patch: u64) -> u64 {
+        32 + 8 + 5 * groups as u64 + patch
+    }
+
     /// Appends it to a log.
     pub fn append(&self, log: &mut Vec<u8>) {
         log.extend_from_slice(&self.salt);
@@ -69,6 +74,8 @@ mod tests {
             ],
         );
         all.iter().for_each(|entry| entry.append(&mut log));
+        let bytes = |entry: &Entry<'_>| Entry::bytes(entry.drawn.len(), entry.patch.len() as u64);
+        assert_eq!(all.iter().map(bytes).sum::<u64>(), log.len() as u64);
         assert_eq!(entries(&log).unwrap(), all);
         assert!(entries(&[]).unwrap().is_empty());
         // Cut anywhere but between changes, it is none.

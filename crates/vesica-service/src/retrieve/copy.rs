@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use vesica_job::numbers::size;
 use vesica_job::{Control, Event};
 use vesica_pir::keyword::Filter;
 use vesica_pir::piano::Builder;
@@ -30,12 +31,17 @@ pub struct Copied {
     pub with: With,
     /// Where keys stand, with "simple-pir".
     pub filter: Option<Filter>,
-    /// Bytes that were copied now.
-    pub bytes: u64,
-    /// Whether anything was copied now.
-    pub is_new: bool,
+    /// What was copied now, in words; none if nothing is new.
+    new: Option<String>,
     /// Held as long as this process uses the cache.
     _lock: File,
+}
+
+impl Copied {
+    /// Which epoch was fetched now and what was copied for it, in words; none if nothing is new.
+    pub fn news(&self) -> Option<String> {
+        self.new.as_ref().map(|what| format!("fetched {}: {what}", self.epoch.spelled()))
+    }
 }
 
 /// What a client asks with.
@@ -58,31 +64,34 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
     let scheme = Scheme::new(offer.protocol, by, &epoch)?;
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = lock(&plan.cache)?;
-    let size = match &scheme {
+    let needed = match &scheme {
         Scheme::Simple(_) | Scheme::Download(_) => epoch.copy + epoch.log,
         Scheme::Piano(piano) => piano.window_bytes(),
         Scheme::Lattice(_) => 0,
     };
-    if size > plan.cache_size {
+    if needed > plan.cache_size {
         return Err(Error::Setup(format!(
-            "mine.cache_size: the service needs {size} bytes here, and {} are allowed; allow more, or ask the server's operator",
+            "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
             plan.cache_size
         )));
     }
     let mut filter = None;
-    let (with, bytes, is_new) = match scheme {
+    let (with, new) = match scheme {
         Scheme::Lattice(lattice) => {
             let before = Epoch::load(&offer, &plan.cache).ok();
             let reader = Reader::Lattice(lattice, None, VecDeque::new());
-            (With::Reader(Box::new(reader)), 0, before.as_ref() != Some(&epoch))
+            (
+                With::Reader(Box::new(reader)),
+                (before.as_ref() != Some(&epoch)).then(|| "nothing is to be copied".into()),
+            )
         }
         Scheme::Simple(simple) => {
-            let (copy, mut bytes) = part(plan, counter, &Part::copy(&epoch), ctl)?;
-            let mut log = Vec::new();
+            let (copy, hint) = part(plan, counter, &Part::copy(&epoch), ctl)?;
+            let (mut log, mut patches) = (Vec::new(), None);
             if epoch.log > 0 {
-                let (came, more) = part(plan, counter, &Part::log(&epoch), ctl)?;
-                (log, bytes) = (came, bytes + more);
+                (log, patches) = part(plan, counter, &Part::log(&epoch), ctl)?;
             }
+            let new = in_words(hint, patches, epoch.copy);
             remove_others(&plan.cache, &epoch)?;
             let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
             let short = || Error::Sent("a hint that is shorter than its epoch says".into());
@@ -92,22 +101,43 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
             changes.iter().try_for_each(|entry| simple.patch(&mut hint, entry.patch)).map_err(wrong)?;
             filter =
                 (by == By::Key).then(|| epoch.filter(&offer, &simple, tries, &changes)).transpose().map_err(wrong)?;
-            (With::Reader(Box::new(Reader::Simple(simple, Box::new(hint), VecDeque::new()))), bytes, bytes > 0)
+            (With::Reader(Box::new(Reader::Simple(simple, Box::new(hint), VecDeque::new()))), new)
         }
         Scheme::Download(download) => {
             let (table, bytes) = part(plan, counter, &Part::copy(&epoch), ctl)?;
             remove_others(&plan.cache, &epoch)?;
-            let table = download.take_hint(&table)?;
-            (With::Reader(Box::new(Reader::Download(download, table, VecDeque::new()))), bytes, bytes > 0)
+            let (table, new) = (download.take_hint(&table)?, bytes.map(|bytes| format!("the table, {}", size(bytes))));
+            (With::Reader(Box::new(Reader::Download(download, table, VecDeque::new()))), new)
         }
         Scheme::Piano(piano) => match Kept::open(&plan.cache, epoch.name(), piano)? {
-            Some(kept) => (With::Window(Box::new(kept)), 0, false),
-            None => (With::Window(Box::new(window(plan, counter, &epoch, piano, ctl)?)), epoch.copy, true),
+            Some(kept) => (With::Window(Box::new(kept)), None),
+            None => {
+                let window = window(plan, counter, &epoch, piano, ctl)?;
+                (
+                    With::Window(Box::new(window)),
+                    Some(format!("a window, for which the table streamed by, {}", size(epoch.copy))),
+                )
+            }
         },
     };
-    offer.save(&plan.cache)?;
-    vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
-    Ok(Copied { offer, epoch, with, filter, bytes, is_new, _lock: lock })
+    // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
+    if Offer::load(&plan.cache).ok().as_ref() != Some(&offer) {
+        offer.save(&plan.cache)?;
+    }
+    if Epoch::load(&offer, &plan.cache).ok().as_ref() != Some(&epoch) {
+        vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
+    }
+    Ok(Copied { offer, epoch, with, filter, new, _lock: lock })
+}
+
+/// What was copied of a hint and of the patches since then, if anything was. `whole` is the length of the hint.
+fn in_words(hint: Option<u64>, patches: Option<u64>, whole: u64) -> Option<String> {
+    Some(match (hint, patches) {
+        (None, None) => return None,
+        (Some(hint), None) => format!("the hint, {}", size(hint)),
+        (Some(hint), Some(patches)) => format!("the hint, {}, and patches, {}", size(hint), size(patches)),
+        (None, Some(patches)) => format!("patches of {}, in place of the hint of {}", size(patches), size(whole)),
+    })
 }
 
 /// A part of an epoch that clients copy, and its file in their cache. Epochs of one base share both files: the log of a later one begins with
@@ -159,14 +189,19 @@ fn check(chunk: &[u8], sum: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// A part of an epoch, from the cache or from the server, and how many bytes were copied. A copy that was cut, and a log that has grown, go
-/// on behind the last whole chunk that is right.
-fn part(plan: &AskPlan, counter: &mut Counter<'_>, wanted: &Part<'_>, ctl: &Control) -> Result<(Vec<u8>, u64), Error> {
+/// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
+/// grown, go on behind the last whole chunk that is right.
+fn part(
+    plan: &AskPlan,
+    counter: &mut Counter<'_>,
+    wanted: &Part<'_>,
+    ctl: &Control,
+) -> Result<(Vec<u8>, Option<u64>), Error> {
     let path = plan.cache.join(&wanted.name);
     if let Ok(bytes) = std::fs::read(&path)
         && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
     {
-        return Ok((bytes, 0));
+        return Ok((bytes, None));
     }
     let sums = sums(counter, wanted)?;
     let part = path.with_extension("part");
@@ -213,7 +248,7 @@ fn part(plan: &AskPlan, counter: &mut Counter<'_>, wanted: &Part<'_>, ctl: &Cont
     std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
     ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, wanted.bytes - before) });
     let copied = bytes.len() as u64 - before;
-    Ok((bytes, copied.max(1)))
+    Ok((bytes, Some(copied)))
 }
 
 /// Removes the copies of other bases.

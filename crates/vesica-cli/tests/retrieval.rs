@@ -525,6 +525,18 @@ fn a_table_by_number_is_patched_where_all_may_see_it() {
     assert_eq!(found(&house, &client, &[7, 8]), [line(7, 2), line(8, 1)]);
     let parts = fetched(&house, seen);
     assert!(matches!(parts[..], [(1, bytes)] if bytes < 1000), "{parts:?}");
+    // A hint that is damaged has no patch: the table is made anew, and can be served.
+    drop(server);
+    let hint = house.path("list.store/epoch-1.hint");
+    let mut bytes = std::fs::read(&hint).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&hint, bytes).unwrap();
+    rows[9] = format!("24{}", values(8, 2));
+    house.write("list.csv", rows.join("\n") + "\n");
+    let said = house.prepared(&[]);
+    assert!(!said.contains("clients with the epoch before"), "{said}");
+    let _server = house.serve();
+    assert_eq!(found(&house, &client, &[7, 8]), [line(7, 2), line(8, 2)]);
 }
 
 #[test]
@@ -548,11 +560,35 @@ fn what_cannot_be_patched_is_refused_by_name() {
     let path = house.path("list.csv");
     let remove = || Running::start(vesica().arg("prepare").arg(house.server()).arg("--remove").arg(&path)).wait(LONG);
     remove().bad(2, &["no row that can be looked up"]);
-    let keys = house.path("list.store/epoch-1.keys");
-    let mut bytes = std::fs::read(&keys).unwrap();
-    bytes[40] ^= 1;
-    std::fs::write(&keys, bytes).unwrap();
-    remove().bad(3, &["epoch-1.keys is damaged"]);
+    let damage = |name: &str| {
+        let path = house.path("list.store").join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[40] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        remove().bad(3, &[&format!("{name} is damaged")]);
+    };
+    damage("epoch-1.keys");
+    damage("epoch-1.hint");
+}
+
+/// Two documents may name one store, and two secrets or none. Their `vesica prepare` do not work on it at once.
+#[test]
+fn a_store_is_prepared_by_one_at_a_time() {
+    for private in ["client", "both"] {
+        let mut house = house(Kind { protocol: "simple-pir", by: "key", private });
+        house.mine = "secret = \"other.secret\"".into();
+        let lock = std::fs::File::create(house.path("list.store.lock")).unwrap();
+        lock.try_lock().unwrap();
+        let path = house.path("list.csv");
+        let prepare = |more: &[&std::ffi::OsStr]| {
+            Running::start(vesica().arg("prepare").arg(house.server()).args(more)).wait(LONG)
+        };
+        let busy = ["list.store.lock", "another `vesica prepare` is at work with this store"];
+        prepare(&[]).bad(2, &busy);
+        prepare(&["--append".as_ref(), path.as_os_str()]).bad(2, &busy);
+        drop(lock);
+        prepare(&[]).good();
+    }
 }
 
 /// Several clients at once: each gets its own rows.

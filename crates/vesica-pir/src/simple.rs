@@ -156,6 +156,11 @@ impl SimplePir {
         Ok((Secret { chunks, row: self.place(first).0, epoch: hint.epoch }, out))
     }
 
+    /// Bytes of the secrets of a query, which the client keeps until it decodes the answer.
+    pub fn secret_bytes(&self) -> u64 {
+        u64::from(self.shape.chunks) * (DEGREE * size_of::<u32>()) as u64
+    }
+
     /// How many queries are answered in one pass over the database.
     pub fn together(&self) -> usize {
         (BATCH / self.shape.chunks as usize).max(1)

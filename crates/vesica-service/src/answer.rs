@@ -40,22 +40,13 @@ pub struct Answers {
     refusals: Mutex<BTreeMap<String, (Instant, u64)>>,
     /// Clients that got what they came for.
     goodbyes: AtomicU64,
-    /// For each client's windows of Piano: how many queries of it were answered. Kept while the server runs.
-    windows: Mutex<BTreeMap<String, BTreeMap<[u8; 16], u64>>>,
+    /// For each client its windows of Piano. Kept while the server runs.
+    windows: Mutex<BTreeMap<String, Windows>>,
     /// The memory of clients' keys.
     keys: Room,
     /// How long a client that has put a question may keep this side waiting.
     patience: Duration,
 }
-
-/// Windows of one client that are remembered.
-const WINDOWS: usize = 8;
-
-/// How often it is looked whether a client still asks.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// How long a client that has leave to ask may send nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The most questions of a connection but those for keys: a store has at most 1024 parts, and two questions are put for each.
 const MOST_QUESTIONS: u64 = 4096;
@@ -383,7 +374,7 @@ impl Talk<'_> {
         let window: [u8; 16] = std::array::from_fn(|i| said[i]);
         let first = u64::from_le_bytes(std::array::from_fn(|i| said[16 + i]));
         let windows = self.answers.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = windows.get(ch.peer().name()).and_then(|of_client| of_client.get(&window)).copied().unwrap_or(0);
+        let before = windows.get(ch.peer().name()).map_or(0, |of_client| of_client.made(window));
         drop(windows);
         ch.send(&before.to_le_bytes())?;
         Ok((window, first))
@@ -393,12 +384,7 @@ impl Talk<'_> {
     /// still to come: a client that dies between two rounds has made no more than these.
     fn note_of_window(&self, window: [u8; 16], made: u64) {
         let mut windows = self.answers.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_client = windows.entry(self.link.peer().name().to_owned()).or_default();
-        if !of_client.contains_key(&window) && of_client.len() >= WINDOWS {
-            of_client.pop_first();
-        }
-        let before = of_client.entry(window).or_default();
-        *before = made.max(*before);
+        windows.entry(self.link.peer().name().to_owned()).or_default().note(window, made);
     }
 
     /// The steps of the protocol, a thread a lane. The first lane that fails ends the connection, and so the others.
@@ -475,6 +461,29 @@ impl Allowance {
     }
 }
 
+/// The windows of a client, and how many queries of each came, the one that was used last at the end.
+#[derive(Default)]
+struct Windows(Vec<([u8; 16], u64)>);
+
+impl Windows {
+    /// How many are remembered.
+    const MOST: usize = 8;
+
+    /// How many queries of a window came.
+    fn made(&self, window: [u8; 16]) -> u64 {
+        self.0.iter().find(|(known, _)| *known == window).map_or(0, |(_, made)| *made)
+    }
+
+    /// Remembers that so many came.
+    fn note(&mut self, window: [u8; 16], made: u64) {
+        let made = made.max(self.made(window));
+        self.0.retain(|(known, _)| *known != window);
+        self.0.push((window, made));
+        let first = self.0.len().saturating_sub(Self::MOST);
+        self.0.drain(..first);
+    }
+}
+
 fn no_randomness(error: impl std::fmt::Display) -> Error {
     Error::Setup(format!("the system has no randomness to give: {error}"))
 }
@@ -546,6 +555,20 @@ mod tests {
         piano.take(10).unwrap();
         assert!(piano.take(1).is_err());
         assert!(Allowance::new(false).take(1).is_err());
+    }
+
+    /// The window that was used longest ago is forgotten, whatever it is called.
+    #[test]
+    fn a_window_that_is_in_use_is_remembered() {
+        let mut windows = Windows::default();
+        for other in 1..20 {
+            windows.note([0; 16], 64 * other);
+            windows.note([other as u8; 16], 1);
+        }
+        assert_eq!(windows.made([0; 16]), 64 * 19);
+        windows.note([0; 16], 3);
+        assert_eq!(windows.made([0; 16]), 64 * 19);
+        assert_eq!((windows.0.len(), windows.made([19; 16]), windows.made([12; 16])), (Windows::MOST, 1, 0));
     }
 
     /// What the service notes.

@@ -105,7 +105,8 @@ pub fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error
         Err(Error::Contradiction { field, offered: offered.to_owned(), mine: mine.to_owned() })
     };
     if offer.id != plan.id {
-        return differ("service.id", &offer.id, &plan.id);
+        // Where no offer is pinned, this is what a stranger wrote, and it is shown on a terminal.
+        return differ("service.id", &format!("{:?}", offer.id), &format!("{:?}", plan.id));
     }
     if offer.protocol != plan.protocol {
         return differ("service.protocol", offer.protocol.name(), plan.protocol.name());

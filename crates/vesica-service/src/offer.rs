@@ -101,7 +101,7 @@ impl Offer {
             }
             _ => {}
         }
-        let offer: Self = serde_json::from_slice(bytes).map_err(|e| format!("it is no offer: {e}"))?;
+        let offer: Self = serde_json::from_slice(bytes).map_err(|_| "it is no offer".to_owned())?;
         if offer.encode() != bytes {
             return Err("it is not written as offers are".to_owned());
         }
@@ -201,6 +201,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         offer.save(dir.path()).unwrap();
         assert_eq!(Offer::load(dir.path()).unwrap(), offer);
+    }
+
+    /// Where no offer is pinned, a stranger's words come to a terminal. None of them are repeated.
+    #[test]
+    fn what_is_no_offer_is_not_repeated() {
+        let text = String::from_utf8(offer().encode()).unwrap();
+        for (from, to) in [("ristretto255", "\\u001b[31mred"), ("\"values\":", "\"\\u001b[31mred\":")] {
+            let bad = text.replace(from, to);
+            assert_ne!(bad, text);
+            assert_eq!(Offer::decode(bad.as_bytes()).unwrap_err(), "it is no offer");
+        }
     }
 
     /// Whatever the server changes, the hash is another one.

@@ -50,10 +50,7 @@ impl Stock {
                 Ok(Some(Stock::Tags(Arc::new(store))))
             }
             Stock::Records(desk) => {
-                let now = desk.reload(offer).map_err(|error| match error {
-                    Error::Damaged { .. } => other(),
-                    error => error,
-                })?;
+                let now = desk.reload(offer).map_err(|error| if desk.is_foreign(offer) { other() } else { error })?;
                 Ok(now.map(|desk| Stock::Records(Arc::new(desk))))
             }
         }
@@ -105,5 +102,32 @@ impl Stock {
             Stock::Tags(store) => store.chunk(part, number),
             Stock::Records(desk) => desk.chunk(part, number),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retrieve::desk::tests::house_of;
+    use crate::retrieve::{desk, epoch};
+    use vesica_spec::service::ServiceProtocol;
+
+    /// Damage is told as damage, and a new offer as a new offer: an operator tells clients the second and mends the first.
+    #[test]
+    fn what_keeps_a_new_state_from_being_served_is_told() {
+        let (dir, offer, mut next) = house_of(ServiceProtocol::Download, 20);
+        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let why = |next: &epoch::Epoch| {
+            std::fs::write(dir.path().join(epoch::NAME), next.encode()).unwrap();
+            stock.reload(&offer).err().unwrap().to_string()
+        };
+        (next.number, next.base) = (2, 2);
+        let missing = why(&next);
+        assert!(missing.contains("cannot read") && missing.contains("epoch-2.table"), "{missing}");
+        std::fs::write(dir.path().join(desk::table_name(2)), "short").unwrap();
+        let damaged = why(&next);
+        assert!(damaged.contains("epoch-2.table is damaged") && !damaged.contains("offer"), "{damaged}");
+        next.offer = "0".repeat(64);
+        assert!(why(&next).contains("prepared with another offer"));
     }
 }

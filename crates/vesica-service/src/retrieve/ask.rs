@@ -234,7 +234,10 @@ fn retrieve(
     let rows = copied.epoch.rows;
     let absent = wants.replace_absent(rows, &mut rng()?);
     let lookups = wants.padded(plan.batch);
-    room_for_answers(plan, &copied, lookups)?;
+    if matches!(copied.with, With::Reader(_)) {
+        let scheme = Scheme::new(protocol, plan.by, &copied.epoch)?;
+        room_for_answers(plan.memory, &scheme, lookups * records_a_row(protocol, plan.by))?;
+    }
     let outputs = match private {
         Private::Client => wants.digests.clone(),
         Private::Both => clock.phase("ask", "keys", Some(lookups), || {
@@ -258,15 +261,14 @@ fn retrieve(
     Ok(Answered { copied, wants, absent, outputs, records, lookups })
 }
 
-/// Fails if the answers to so many lookups do not fit in memory: they are decoded when the server has gone.
-fn room_for_answers(plan: &AskPlan, copied: &Copied, lookups: u64) -> Result<(), Error> {
-    let With::Reader(_) = copied.with else { return Ok(()) };
-    let answer = Scheme::new(copied.offer.protocol, plan.by, &copied.epoch)?.sizes().answer as u64;
-    let bytes = lookups * records_a_row(copied.offer.protocol, plan.by) * answer;
-    if bytes > plan.memory {
-        let most = plan.memory;
+/// Fails if what so many queries leave at the client does not fit in memory. Answers are decoded when the server has gone, so until then all
+/// of them are held, and what each is decoded with.
+fn room_for_answers(memory: u64, scheme: &Scheme, queries: u64) -> Result<(), Error> {
+    let bytes = queries.saturating_mul(scheme.sizes().answer as u64 + scheme.secret_bytes());
+    if bytes > memory {
         return Err(Error::Setup(format!(
-            "mine.memory: the answers to {lookups} lookups have {bytes} bytes, and {most} are allowed; give it more, or ask for fewer rows at a time"
+            "mine.memory: the answers to {queries} queries, with what they are decoded by, have {bytes} bytes, and {memory} are allowed; give it more, or \
+             ask for fewer rows at a time"
         )));
     }
     Ok(())
@@ -554,7 +556,20 @@ fn rng() -> Result<SessionRng, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::desk::tests::house_of;
     use super::*;
+
+    /// A table of 1000 rows, whose answers have some hundred bytes, and the secrets of its queries four kibibytes.
+    #[test]
+    fn a_client_counts_the_secrets_that_it_holds() {
+        let (_dir, offer, epoch) = house_of(ServiceProtocol::SimplePir, 20);
+        let scheme = Scheme::new(offer.protocol, By::Index, &epoch).unwrap();
+        assert!(scheme.sizes().answer < 200);
+        let memory = 1 << 30;
+        room_for_answers(memory, &scheme, 200_000).unwrap();
+        let why = room_for_answers(memory, &scheme, 1_000_000).unwrap_err().to_string();
+        assert!(why.contains("1000000 queries") && why.contains("mine.memory"), "{why}");
+    }
 
     #[test]
     fn rows_are_named_as_the_user_counts_them() {

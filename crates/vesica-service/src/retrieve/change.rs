@@ -52,8 +52,9 @@ pub fn lock_keys(
 ) -> Result<Vec<u8>, Error> {
     let (bytes, salt) = ([table.as_bytes(), keys.as_flattened()].concat(), rng.bytes::<32>());
     let mut file = salt.to_vec();
-    let length = u32::try_from(bytes.len())
-        .map_err(|_| Error::Setup(format!("{} rows; a table that is looked up by key has up to 2^27", keys.len())))?;
+    let length = u32::try_from(bytes.len()).map_err(|_| {
+        Error::Setup(format!("{} keys; a table that is looked up by key has up to {}", keys.len(), epoch::MOST_KEYS))
+    })?;
     vesica_store::seal_value(&keys_key(lock), &salt, &bytes, length, &mut file)?;
     Ok(file)
 }
@@ -79,6 +80,8 @@ struct Before {
     epoch: Epoch,
     simple: SimplePir,
     table: Vec<u8>,
+    /// What clients copy: the hint of the base, and behind it how many seeds failed for each group of keys.
+    copy: Vec<u8>,
     log: Vec<u8>,
 }
 
@@ -89,12 +92,14 @@ impl Before {
             std::fs::read(&path).map_err(Error::file("cannot read", &path))
         };
         let table = read(desk::table_name(epoch.number))?;
+        let copy = read(desk::hint_name(epoch.base))?;
         let log = if epoch.log > 0 { read(desk::log_name(epoch.number))? } else { Vec::new() };
-        // What follows from damaged files would be signed with sums of its own.
-        let log_sums = hex(blake3::hash(&epoch::sums(&log)).as_bytes());
+        // What follows from damaged files would have sums of its own, or be of no use to anybody.
+        let sums = |bytes: &[u8]| hex(blake3::hash(&epoch::sums(bytes)).as_bytes());
         let damaged = [
             (epoch::table_sum(&table) != epoch.table, desk::table_name(epoch.number)),
-            (epoch.log > 0 && log_sums != epoch.log_sums, desk::log_name(epoch.number)),
+            (sums(&copy) != epoch.sums, desk::hint_name(epoch.base)),
+            (epoch.log > 0 && sums(&log) != epoch.log_sums, desk::log_name(epoch.number)),
         ];
         if let Some((_, name)) = damaged.into_iter().find(|(is_damaged, _)| *is_damaged) {
             let why = "its sum is not that of its epoch; run `vesica prepare` without --append and --remove".into();
@@ -103,7 +108,7 @@ impl Before {
         let Scheme::Simple(simple) = Scheme::new(offer.protocol, plan.service.by, &epoch)? else {
             return Err(Error::Setup("a table of another protocol cannot be changed".into()));
         };
-        Ok(Self { offer, epoch, simple, table, log })
+        Ok(Self { offer, epoch, simple, table, copy, log })
     }
 
     /// What the server answers from.
@@ -213,6 +218,7 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
         return Err(Error::Setup(why.into()));
     }
     let _locked = super::make::locked(plan)?;
+    let _key = (service.private == Private::Both).then(|| secret::lock(&plan.secret)).transpose()?;
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let epoch = Epoch::load(&offer, &plan.store)?;
@@ -280,9 +286,7 @@ struct Changing<'a> {
 impl<'a> Changing<'a> {
     fn new(plan: &ServePlan, before: &'a Before, keys: Vec<[u8; 32]>) -> Result<Self, Error> {
         let entries = before.entries(plan)?;
-        let path = plan.store.join(desk::hint_name(before.epoch.base));
-        let copy = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
-        let tries = copy.get(before.simple.sizes().hint as usize..).unwrap_or_default();
+        let tries = before.copy.get(before.simple.sizes().hint as usize..).unwrap_or_default();
         let filter = before.epoch.filter(&before.offer, &before.simple, tries, &entries)?;
         let keys = keys.into_iter().map(|key| (key, None)).collect();
         let (bodies, touched, changed) = (Vec::new(), BTreeSet::new(), Changed::default());
@@ -396,5 +400,18 @@ impl<'a> Changing<'a> {
         let whole = Whole { offer: &self.before.offer, number: number + 1, salt, sealed, expected, preset };
         let state = whole.state(&keys, &bodies, lock, rng, ctl)?;
         Ok(State { changed: Some(self.changed), ..state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most keys that a table may have are the most that can be sealed in one file.
+    #[test]
+    fn as_many_keys_as_are_taken_can_be_sealed() {
+        let sum = epoch::table_sum(&[]).len() as u64;
+        assert!(sum + 32 * epoch::MOST_KEYS <= u64::from(u32::MAX));
+        assert!(sum + 32 * (epoch::MOST_KEYS + 1) > u64::from(u32::MAX));
     }
 }

@@ -95,6 +95,11 @@ impl Desk {
         if now == self.epoch { Ok(None) } else { Self::open(&self.folder, offer, self.workers).map(Some) }
     }
 
+    /// Whether the folder has an epoch of another offer now.
+    pub fn is_foreign(&self, offer: &Offer) -> bool {
+        Epoch::is_foreign(offer, &self.folder)
+    }
+
     /// What it serves.
     pub fn epoch(&self) -> &Epoch {
         &self.epoch

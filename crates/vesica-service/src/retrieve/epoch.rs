@@ -28,8 +28,9 @@ const MOST_BYTES: usize = 4 << 10;
 /// Bytes of a chunk of what clients copy.
 pub const CHUNK: usize = vesica_store::CHUNK;
 
-/// The most keys of a table of "simple-pir": so many fit in the file that later changes need.
-const MOST_KEYS: u64 = 1 << 27;
+/// The most keys of a table of "simple-pir". They are sealed in one file for later changes, 32 bytes each behind the 64 of the table's sum,
+/// and the seal takes fewer than 2^32 bytes.
+pub const MOST_KEYS: u64 = (u32::MAX as u64 - 64) / 32;
 
 /// The most records of a table.
 const MOST_RECORDS: u64 = 1 << 32;
@@ -232,6 +233,13 @@ impl Epoch {
         let path = folder.join(NAME);
         let bytes = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
         Self::decode(offer, &bytes).map_err(|why| Error::Damaged { path, why })
+    }
+
+    /// Whether the document in `folder` is that of another offer.
+    pub fn is_foreign(offer: &Offer, folder: &Path) -> bool {
+        let read = std::fs::read(folder.join(NAME)).ok().filter(|bytes| bytes.len() <= MOST_BYTES);
+        let epoch = read.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        epoch.is_some_and(|epoch| epoch.offer != hex(&offer.hash()))
     }
 
     /// Where the row with this number stands in the table. Piano needs rows that are asked for together to stand apart.

@@ -57,10 +57,10 @@ pub struct Changed {
 /// # Errors
 /// If one is at work.
 pub fn locked(plan: &ServePlan) -> Result<std::fs::File, Error> {
-    if let Some(folder) = plan.secret.path.parent() {
+    if let Some(folder) = plan.store.parent() {
         std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
     }
-    crate::secret::lock(&plan.secret)
+    crate::secret::lock_beside(&plan.store, "store")
 }
 
 /// Makes the next epoch of the plan's table.
@@ -70,8 +70,8 @@ pub fn locked(plan: &ServePlan) -> Result<std::fs::File, Error> {
 pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
     let table = vesica_table::open(crate::prepare::table(plan)?)?;
     drop(table.texts(&plan.keys, &plan.service.values, 1)?);
-    // Two at once would put the table of one beside the hint of the other. With a key, `Keyed` holds the lock.
-    let _locked = (plan.service.private == Private::Client).then(|| locked(plan)).transpose()?;
+    // Two at once would put the table of one beside the hint of the other.
+    let _locked = locked(plan)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref())?),
@@ -169,6 +169,12 @@ impl Whole<'_> {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
         }
         let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+        if by == By::Key && offer.protocol == ServiceProtocol::SimplePir && rows > epoch::MOST_KEYS {
+            let most = epoch::MOST_KEYS;
+            return Err(Error::Setup(format!(
+                "{rows} keys; a table of \"simple-pir\" takes {most}, so cut it in two services"
+            )));
+        }
         let mut tries = Vec::new();
         let (records, width, seed, table) = match (by, offer.protocol) {
             (By::Index, protocol) => {

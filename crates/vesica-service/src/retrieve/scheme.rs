@@ -99,6 +99,15 @@ impl Scheme {
         }
     }
 
+    /// Bytes that a client keeps of a query until it decodes the answer.
+    pub fn secret_bytes(&self) -> u64 {
+        match self {
+            Scheme::Simple(simple) => simple.secret_bytes(),
+            Scheme::Lattice(_) => size_of::<rlwe::Secret>() as u64,
+            Scheme::Download(_) | Scheme::Piano(_) => 0,
+        }
+    }
+
     /// Bytes of the keys that a client sends before its queries; zero for most schemes.
     pub fn keys_bytes(&self) -> usize {
         match self {

@@ -536,8 +536,8 @@ mod tests {
     use super::*;
     use crate::link::{UNASKED, WINDOW, name};
     use crate::messages::Counter;
-    use crate::retrieve::desk::tests::{LONG, house_of, value};
-    use crate::retrieve::desk::Desk;
+    use crate::retrieve::desk::tests::{LONG, house_of, house_with, value};
+    use crate::retrieve::desk::{Desk, hint_name};
     use crate::retrieve::scheme::Scheme;
     use crate::retrieve::{digest_of_index, unpad};
     use vesica_job::Event;
@@ -698,5 +698,50 @@ mod tests {
         });
         let notes = notes.0.lock().unwrap();
         assert!(notes.len() == 1 && notes[0].contains("mallory broke the protocol"), "{notes:?}");
+    }
+
+    /// How many rows a second one service of "simple-pir" answers for 1, 4 and 16 clients, each of which asks for one row after the other. Their
+    /// queries are made beforehand, so what is measured is the server, with its budget and its audit on the disk.
+    ///
+    /// `cargo test --release -p vesica-service --lib shared_passes -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a table of 256 MiB, for a release build"]
+    #[allow(clippy::print_stderr)]
+    fn shared_passes_serve_many_clients() {
+        let (dir, offer, epoch) = house_with(ServiceProtocol::SimplePir, 1 << 20, 244);
+        let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
+        let query = scheme.reader(&hint).unwrap().unwrap().query(&[7], &mut SessionRng::from_os().unwrap()).unwrap();
+        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
+        let answers = service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let guest = |client: usize| GuestPlan {
+            name: format!("client {client}"),
+            trust: None,
+            keys_a_day: u64::MAX,
+            requests_a_minute: u32::MAX,
+        };
+        answers.set_guests(&(0..16).map(guest).collect::<Vec<_>>());
+        let (answers, query, scheme, name) = (&answers, &query, &scheme, epoch.name());
+        for clients in [1, 4, 16] {
+            let rows = AtomicU64::new(0);
+            let (rows, until) = (&rows, Instant::now() + Duration::from_secs(5));
+            std::thread::scope(|scope| {
+                for client in 0..clients {
+                    let (here, there) = link(&format!("client {client}"));
+                    scope.spawn(move || converse(answers, here, &Control::new(())));
+                    scope.spawn(move || {
+                        let mut counter = Counter::open(&there).unwrap();
+                        while Instant::now() < until {
+                            let ch = counter.retrieve(name, 1).unwrap();
+                            ch.send(query).unwrap();
+                            ch.recv_exact(scheme.sizes().answer).unwrap();
+                            rows.fetch_add(1, Ordering::Relaxed);
+                        }
+                        counter.end().unwrap();
+                    });
+                }
+            });
+            eprintln!("{clients} clients: {:.0} rows a second", rows.load(Ordering::Relaxed) as f64 / 5.0);
+        }
     }
 }

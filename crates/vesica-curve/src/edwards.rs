@@ -182,42 +182,56 @@ impl<V: Lanes> Formula<V> for Tabulate<V> {
     type Out = Multiples;
     #[inline(always)]
     fn run(self) -> Multiples {
+        // 32^i·P, one after the other. Each goes into a lane of its own, so that many windows are filled at once.
+        let mut bases = [NEUTRAL; WINDOWS.div_ceil(Block::LANES)];
         let mut base = self.0;
-        let mut multiples = Vec::with_capacity(WINDOWS * MULTIPLES);
-        for _ in 0..WINDOWS {
-            let (one, two) = (base.cached(), base.double(true).cached());
-            for _ in 0..MULTIPLES {
-                multiples.push(base);
-                base = V::call(Add(&base, &two));
+        for i in 0..WINDOWS {
+            let mut here = NEUTRAL;
+            base.store(&mut here, 0);
+            for (blocks, block) in bases[i / Block::LANES].iter_mut().zip(&here) {
+                for (lanes, words) in blocks.0.iter_mut().zip(&block.0) {
+                    lanes[i % Block::LANES] = words[0];
+                }
             }
-            // 33 times what it was: the next window's is 32 times.
-            let Cached { minus, plus, z2, t2d } = one;
-            base = V::call(Add(&base, &Cached { minus: plus, plus: minus, z2, t2d: t2d.neg() }));
+            for _ in 0..4 {
+                base = base.double(false);
+            }
+            base = base.double(true);
         }
-        tabulate(&multiples)
+        let mut multiples = Vec::with_capacity(WINDOWS.next_multiple_of(Block::LANES) / V::WIDTH * MULTIPLES);
+        for (block, part) in vectors::<V>(WINDOWS) {
+            let mut multiple = Point::load(&bases[block], part);
+            let two = multiple.double(true).cached();
+            for _ in 0..MULTIPLES {
+                multiples.push(multiple);
+                multiple = V::call(Add(&multiple, &two));
+            }
+        }
+        tabulate(&multiples, WINDOWS)
     }
 }
 
-/// Windows of points, those of the first lane.
+/// Windows of points: the sixteen of the first vector of windows, then those of the next one. Lanes beyond the last window are left out.
 #[inline(always)]
-fn tabulate<V: Lanes>(points: &[Point<V>]) -> Multiples {
+fn tabulate<V: Lanes>(points: &[Point<V>], windows: usize) -> Multiples {
     let mut inverses: Vec<Fe<V>> = points.iter().map(|point| point.z).collect();
     invert_all(&mut inverses);
-    let mut windows = vec![[[0; MULTIPLES]; 12]; points.len() / MULTIPLES];
-    for (i, (point, inverse)) in points.iter().zip(&inverses).enumerate() {
-        let (x, y) = (point.x.mul(inverse), point.y.mul(inverse));
-        let window = &mut windows[i / MULTIPLES];
-        for (rows, number) in
-            window.as_chunks_mut::<4>().0.iter_mut().zip([y.sub(&x), y.add(&x), x.mul(&y).mul(&Fe::splat(D2))])
-        {
-            for (row, word) in rows.iter_mut().zip(number.to_words()) {
-                let mut lanes = [0; Block::LANES];
-                word.store(&mut lanes);
-                row[i % MULTIPLES] = lanes[0];
+    let mut all = vec![[[0; MULTIPLES]; 12]; windows];
+    for (here, (points, inverses)) in
+        all.chunks_mut(V::WIDTH).zip(points.chunks(MULTIPLES).zip(inverses.chunks(MULTIPLES)))
+    {
+        for (i, (point, inverse)) in points.iter().zip(inverses).enumerate() {
+            let (x, y) = (point.x.mul(inverse), point.y.mul(inverse));
+            for (n, number) in [y.sub(&x), y.add(&x), x.mul(&y).mul(&Fe::splat(D2))].iter().enumerate() {
+                for (w, word) in number.to_words().into_iter().enumerate() {
+                    let mut lanes = [0; Block::LANES];
+                    word.store(&mut lanes);
+                    here.iter_mut().zip(lanes).for_each(|(window, word)| window[4 * n + w][i] = word);
+                }
             }
         }
     }
-    Multiples(windows)
+    Multiples(all)
 }
 
 /// The generator of RFC 8032, section 5.1: y = 4/5, and the even x.
@@ -252,7 +266,7 @@ impl Kernel for Generator {
         for i in 1..MULTIPLES {
             torsion[i] = V::call(Add(&torsion[i - 1], &one));
         }
-        multiples.0.extend(tabulate(&torsion).0);
+        multiples.0.extend(tabulate(&torsion, 1).0);
         multiples
     }
 }

@@ -88,6 +88,14 @@ pub struct Points {
     blocks: Vec<Block>,
 }
 
+/// For a batch whose points are secret.
+impl Zeroize for Points {
+    fn zeroize(&mut self) {
+        self.blocks.zeroize();
+        self.len = 0;
+    }
+}
+
 impl crate::Points for Points {
     type Scalar = Scalar;
 

@@ -18,6 +18,7 @@ use crate::field::f25519::block::{Block, CHUNK, divide, vectors};
 use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, powers_p58};
 use crate::field::{Formula, Lanes};
 use vesica_cpu::Backend;
+use zeroize::Zeroizing;
 
 /// What a message looks like: uniform bytes.
 pub type Message = [u8; 32];
@@ -66,12 +67,13 @@ impl Curve25519 {
             // Every second point has preimages. What is found beyond `len` is forgotten.
             let tries = (2 * (len - found) + Block::LANES).min(TRIES);
             let drawn = Digits::draw(tries, random);
-            let mut points = vec![NEUTRAL; tries.div_ceil(Block::LANES)];
+            let mut points = Zeroizing::new(vec![NEUTRAL; tries.div_ceil(Block::LANES)]);
             backend::run_on(
                 backend,
                 AddMultiples { points: &mut points, windows: edwards::generator().all(), digits: &drawn },
             );
             let (strings, hits) = backend::run_on(backend, ToStrings { points: &points, digits: &drawn });
+            let strings = Zeroizing::new(strings);
             for at in (0..tries).filter(|at| hits[at / Block::LANES][at % Block::LANES] != 0).take(len - found) {
                 let words = strings[at / Block::LANES].0.map(|lanes| lanes[at % Block::LANES].to_le_bytes());
                 messages.push(*words.as_flattened().first_chunk().expect("four words"));
@@ -83,10 +85,10 @@ impl Curve25519 {
     }
 
     pub(super) fn agree_on(backend: Backend, key: &Multiples, Secrets { digits }: &Secrets, wire: &mut Vec<u8>) {
-        let mut points = vec![NEUTRAL; digits.len().div_ceil(Block::LANES)];
+        let mut points = Zeroizing::new(vec![NEUTRAL; digits.len().div_ceil(Block::LANES)]);
         backend::run_on(backend, AddMultiples { points: &mut points, windows: key.all(), digits });
-        let (points, _) = backend::run_on(backend, FromEdwards { points: &points, len: digits.len() });
-        crate::Points::encode(&points, wire);
+        let made = Zeroizing::new(backend::run_on(backend, FromEdwards { points: &points, len: digits.len() }));
+        crate::Points::encode(&made.0, wire);
     }
 
     pub(super) fn from_messages_on(backend: Backend, messages: &[Message]) -> Points {

@@ -2,6 +2,7 @@
 
 use super::{Fe, invert_all};
 use crate::field::Lanes;
+use zeroize::Zeroize;
 
 /// Eight elements as canonical numbers of four words: word by word, so that each back end loads its lanes from one place.
 #[derive(Clone, Copy)]
@@ -31,6 +32,12 @@ impl Block {
         for (words, word) in self.0.iter_mut().zip(element.to_words()) {
             word.store(&mut words[part * V::WIDTH..]);
         }
+    }
+}
+
+impl Zeroize for Block {
+    fn zeroize(&mut self) {
+        self.0.as_flattened_mut().zeroize();
     }
 }
 

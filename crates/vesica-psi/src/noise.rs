@@ -1,5 +1,8 @@
-//! Chance with given probabilities, from integers: nothing here is a floating-point number. But for [`laplace`], no branch depends on what is
-//! drawn but on whether a draw has to be repeated.
+//! Chance with given probabilities, from integers: nothing here is a floating-point number.
+//!
+//! A run that is broken and goes on draws its noise again, from coins that it keeps, so it is the same noise. A peer that breaks a run many
+//! times sees nothing new in what it is sent, but it can measure many times how long the same draw takes. So no branch depends on a number that
+//! is drawn, but only on whether a draw has to be repeated, which says nothing of the one that is kept.
 
 use vesica_session::SessionRng;
 
@@ -27,41 +30,87 @@ pub fn number(weights: &[u128], rng: &mut SessionRng) -> u64 {
     }
 }
 
-/// A number k with a probability in proportion to e^(-|k|·s/t), modulo 2^64, exactly: Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS
-/// 2020, arXiv 2004.00010, Algorithm 2. How long it takes depends on the number, so it is drawn before anything is sent.
+/// A number k with a probability in proportion to e^(-|k|·s/t), modulo 2^64, exactly: Canonne, Kamath, Steinke, "The Discrete Gaussian for
+/// Differential Privacy", NeurIPS 2020, arXiv 2004.00010, Algorithm 2.
+///
+/// Differs from the paper: its loops, which end when something did not happen, go on to a length that is always the same. Only a draw that
+/// is longer than that takes longer, once in 2^54 times. So how long a draw takes tells nothing of k.
 pub fn laplace(s: u64, t: u128, rng: &mut SessionRng) -> u64 {
+    draw(s, t, LEAST, &mut || u128::from_le_bytes(rng.bytes()))
+}
+
+/// How long loops are at least.
+#[derive(Clone, Copy)]
+struct Least {
+    /// Steps of V, the larger part of k. V is longer with probability e^-steps.
+    steps: u32,
+    /// Terms of the series behind each chance e^(-u/t). A series is longer with probability 1/terms! at most.
+    terms: u32,
+}
+
+/// A draw has some 42 series. One of its loops is longer than this with probability 42/20! + e^-40 at most. At most half of all draws are
+/// repeated.
+const LEAST: Least = Least { steps: 40, terms: 20 };
+
+fn draw(s: u64, t: u128, least: Least, random: &mut impl FnMut() -> u128) -> u64 {
     loop {
-        let u = below(t, rng);
-        if !decays(u, t, rng) {
+        let u = below(t, random);
+        if !decays(u, t, least.terms, random) {
             continue;
         }
-        let mut v = 0;
-        while decays(1, 1, rng) {
-            v += 1;
-        }
-        let (size, negative) = (((u + t * v) / u128::from(s)) as u64, below(2, rng) == 1);
+        let v = in_a_row(least.steps, || decays(1, 1, least.terms, random));
+        let (size, negative) = (quotient(u + t * u128::from(v), s), below(2, random) as u64);
         // Zero has one sign.
-        if !(negative && size == 0) {
-            return if negative { size.wrapping_neg() } else { size };
+        if negative & u64::from(size == 0) == 0 {
+            return (size ^ negative.wrapping_neg()).wrapping_add(negative);
         }
     }
 }
 
 /// Whether something happens that does so with probability e^(-u/t), for u <= t: Algorithm 1 there.
-fn decays(u: u128, t: u128, rng: &mut SessionRng) -> bool {
-    let mut k = 1;
-    while below(t * k, rng) < u {
+fn decays(u: u128, t: u128, least: u32, random: &mut impl FnMut() -> u128) -> bool {
+    let mut k = 0;
+    let happened = in_a_row(least, || {
         k += 1;
+        below(t * k, random).overflowing_sub(u).1
+    });
+    happened & 1 == 0
+}
+
+/// How many times in a row something happens. It is tried `least` times, whatever comes of it, and again only if it happened all these times.
+fn in_a_row(least: u32, mut happens: impl FnMut() -> bool) -> u64 {
+    let (mut always, mut times) = (1, 0);
+    for _ in 0..least {
+        always &= u64::from(happens());
+        times += always;
     }
-    k % 2 == 1
+    while always == 1 {
+        always = u64::from(happens());
+        times += always;
+    }
+    times
+}
+
+/// ⌊n/d⌋ modulo 2^64, bit by bit: instructions that divide take longer for some numbers than for others.
+fn quotient(n: u128, d: u64) -> u64 {
+    let (mut rest, mut quotient) = (0u128, 0u64);
+    for bit in (0..128).rev() {
+        rest = rest << 1 | n >> bit & 1;
+        let (less, below) = rest.overflowing_sub(d.into());
+        // All ones if d goes into what is left.
+        let mask = u128::from(below).wrapping_sub(1);
+        rest ^= (rest ^ less) & mask;
+        quotient = quotient << 1 | mask as u64 & 1;
+    }
+    quotient
 }
 
 /// A number below n, each as often.
-fn below(n: u128, rng: &mut SessionRng) -> u128 {
+fn below(n: u128, random: &mut impl FnMut() -> u128) -> u128 {
     // As many bits as the largest has: more than half of the draws are below n.
     let mask = u128::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0);
     loop {
-        let drawn = u128::from_le_bytes(rng.bytes()) & mask;
+        let drawn = random() & mask;
         if drawn < n {
             return drawn;
         }
@@ -86,6 +135,14 @@ mod tests {
     }
 
     const DRAWS: u64 = 100_000;
+
+    /// Loops that end as in the paper, which is what 10^5 draws have time for.
+    const PAPER: Least = Least { steps: 0, terms: 0 };
+
+    fn random(seed: u8) -> impl FnMut() -> u128 {
+        let mut rng = fixed_rng(seed);
+        move || u128::from_le_bytes(rng.bytes())
+    }
 
     /// What a statistic of 1 and of 2 degrees of freedom exceeds once in 10^4 times.
     const ONE: f64 = 15.14;
@@ -128,8 +185,8 @@ mod tests {
     #[test]
     fn what_decays_does_so_as_an_exponential() {
         for (seed, u, t) in [(30, 0, 5), (31, 1, 1), (32, 3, 10), (33, 7, 8)] {
-            let mut rng = fixed_rng(seed);
-            let yes = (0..DRAWS).filter(|_| decays(u, t, &mut rng)).count() as u64;
+            let mut random = random(seed);
+            let yes = (0..DRAWS).filter(|_| decays(u, t, 0, &mut random)).count() as u64;
             let p = (-(u as f64) / t as f64).exp();
             if u == 0 {
                 assert_eq!(yes, DRAWS);
@@ -142,12 +199,12 @@ mod tests {
 
     #[test]
     fn a_number_below_another_is_uniform() {
-        let mut rng = fixed_rng(34);
-        assert!((0..100).all(|_| below(1, &mut rng) == 0));
+        let mut random = random(34);
+        assert!((0..100).all(|_| below(1, &mut random) == 0));
         let mut counted = [0u64; 3];
-        (0..DRAWS).for_each(|_| counted[below(3, &mut rng) as usize] += 1);
+        (0..DRAWS).for_each(|_| counted[below(3, &mut random) as usize] += 1);
         assert!(statistic(&counted, &[1.0 / 3.0; 3]) < TWO, "{counted:?}");
-        assert!((0..100).all(|_| below((1 << 100) + 1, &mut rng) <= 1 << 100));
+        assert!((0..100).all(|_| below((1 << 100) + 1, &mut random) <= 1 << 100));
     }
 
     /// The algorithm's own probabilities, added up over all that it may draw, are those of the distribution: Y = y comes from X with
@@ -168,12 +225,74 @@ mod tests {
         }
     }
 
+    /// How many random numbers a draw takes, for noise near zero and for noise far from it, on average over 4,000 draws; and how far these
+    /// two are apart, in standard deviations.
+    fn apart(least: Least) -> f64 {
+        let (of, mut random) = (dp::Laplace::new(0.5, 1), random(44));
+        let mut taken: [Vec<f64>; 2] = Default::default();
+        for _ in 0..4000 {
+            let mut numbers = 0;
+            let mut counted = || {
+                numbers += 1;
+                random()
+            };
+            let k = draw(of.s, of.t, least, &mut counted) as i64;
+            // Half of all draws are within ±1.
+            taken[usize::from(k.unsigned_abs() > 1)].push(f64::from(numbers));
+        }
+        let [near, far] = taken.map(|numbers| {
+            let n = numbers.len() as f64;
+            assert!(n > 1000.0, "{n} draws");
+            let mean = numbers.iter().sum::<f64>() / n;
+            (mean, numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0) / n)
+        });
+        (near.0 - far.0).abs() / (near.1 + far.1).sqrt()
+    }
+
+    #[test]
+    fn how_long_a_draw_takes_tells_nothing_of_it() {
+        let (same, other) = (apart(LEAST), apart(PAPER));
+        assert!(same < 4.0, "{same}");
+        // As the paper has it, it shows at once.
+        assert!(other > 10.0, "{other}");
+    }
+
+    #[test]
+    fn a_number_divided_bit_by_bit_is_the_quotient() {
+        let mut random = random(45);
+        for bits in 0..128 {
+            let (n, d) = (random() >> bits, (random() as u64 >> (bits / 2)).max(1));
+            assert_eq!(quotient(n, d), (n / u128::from(d)) as u64, "{n}/{d}");
+        }
+        assert_eq!([quotient(0, 1), quotient(u128::MAX, u64::MAX), quotient(7, 7)], [0, 1, 1]);
+    }
+
+    /// Loops of at least some length give what loops give that end at once: draws as a run makes them, from few numbers.
+    #[test]
+    fn longer_loops_draw_the_same_numbers() {
+        for (times, least) in [(0, 0), (3, 0), (0, 5), (3, 5), (5, 5), (7, 5)] {
+            let mut left = times;
+            let mut tried = 0;
+            let happens = || {
+                tried += 1;
+                left -= 1;
+                left >= 0
+            };
+            assert_eq!(in_a_row(least, happens), times as u64);
+            assert_eq!(tried, (times as u32 + 1).max(least), "{times} {least}");
+        }
+        let (of, mut rng) = (dp::Laplace::new(1.0, 1), fixed_rng(46));
+        let zeros = (0..2000).filter(|_| laplace(of.s, of.t, &mut rng) == 0).count() as u64;
+        let p = off_by(1.0);
+        assert!(statistic(&[2000 - zeros, zeros], &[1.0 - p, p]) < ONE, "{zeros}");
+    }
+
     /// Noise as it is drawn, against the distribution; and a distribution that is off by a tenth is noticed.
     #[test]
     fn noise_has_its_distribution() {
         for (seed, epsilon, sensitivity) in [(40, 1.0, 1), (41, 0.5, 1), (42, 3.0, 2), (43, 1.0, 3)] {
-            let (of, mut rng) = (dp::Laplace::new(epsilon, sensitivity), fixed_rng(seed));
-            let drawn: Vec<i64> = (0..DRAWS).map(|_| laplace(of.s, of.t, &mut rng) as i64).collect();
+            let (of, mut random) = (dp::Laplace::new(epsilon, sensitivity), random(seed));
+            let drawn: Vec<i64> = (0..DRAWS).map(|_| draw(of.s, of.t, PAPER, &mut random) as i64).collect();
             // Every number from -3 to 3, and what is beyond, below and above.
             let mut counted = [0u64; 9];
             drawn.iter().for_each(|&k| counted[(k.clamp(-4, 4) + 4) as usize] += 1);

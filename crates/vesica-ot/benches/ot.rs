@@ -5,7 +5,7 @@ use std::hint::black_box;
 use vesica_block::Block;
 use vesica_block::prg::Prg;
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
-use vesica_ot::{Security, base, code, cot, vole};
+use vesica_ot::{Security, base, code, cot, folded, vole};
 use vesica_params::{Level, lpn};
 use vesica_testkit::two;
 use vesica_types::UnitId;
@@ -29,6 +29,15 @@ fn transfers(c: &mut Criterion) {
             two(
                 |lines, rng| base::send(128, lines.peer().unwrap(), rng).unwrap(),
                 |lines, rng| base::receive(128, |_| subtle::Choice::from(1), lines.peer().unwrap(), rng).unwrap(),
+            )
+        });
+    });
+    // All that `ot` and `kkrt` set up for a job: words of 192 bits.
+    group.bench_function("open/folded 192", |b| {
+        b.iter(|| {
+            two(
+                |lines, rng| folded::Sender::open(192, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| folded::Receiver::open(192, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap(),
             )
         });
     });

@@ -157,18 +157,17 @@ pub(crate) fn turn<const R: usize>(columns: &[Block], len: usize, rows: &mut Vec
     let first = rows.len();
     rows.resize(first + 128 * len, Row::ZERO);
     let rows = &mut rows[first..];
-    let [mut some, mut turned] = [0, 1].map(|_| Zeroizing::new([Block::ZERO; 128 * BATCH]));
+    let [mut some, mut turned] = [0, 1].map(|_| Zeroizing::new(vec![Block::ZERO; 128 * len]));
     for (i, columns) in columns.chunks(128 * len).enumerate() {
-        let turned = &mut turned[..128 * len];
         if columns.len() == turned.len() {
-            transpose(columns, turned);
+            transpose(columns, &mut turned);
         } else {
             // Fewer than 128 columns are left: the others are zero.
             some.fill(Block::ZERO);
             some[..columns.len()].copy_from_slice(columns);
-            transpose(&some[..128 * len], turned);
+            transpose(&some, &mut turned);
         }
-        rows.iter_mut().zip(&*turned).for_each(|(row, &block)| row.set_block(i, block));
+        rows.iter_mut().zip(turned.iter()).for_each(|(row, &block)| row.set_block(i, block));
     }
 }
 

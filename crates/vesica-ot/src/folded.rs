@@ -61,7 +61,7 @@ impl Sender {
         for (g, message) in wire.chunks_exact(shared.tree_blocks()).enumerate() {
             let path = |level| Choice::from(u8::from(delta[g * FOLD + level]));
             let tree = expand_but_one(path, &siblings[g * FOLD..][..FOLD], message);
-            leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (FOLD - 1)..], ch)?);
+            leaves.extend_from_slice(&shared.seeds_but_one(tree, path, &message[2 * (FOLD - 1)..], ch)?);
         }
         shared.leaves = leaves;
         Ok(Self { length, delta, shared })
@@ -99,7 +99,7 @@ impl Sender {
         let Self { length, delta, shared } = self;
         shared.claim(id)?;
         let mut made = Made::new(*length, keep, blocks);
-        let mut streams = Streams::new(shared, id, BATCH);
+        let mut streams = Streams::new(shared, id, BATCH.min(blocks));
         // <- E
         for (_, len) in batches(blocks, BATCH) {
             let (columns, _) = streams.next(len);
@@ -130,7 +130,7 @@ impl Receiver {
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << FOLD));
         for keys in keys.chunks_exact(FOLD) {
             let tree = expand(keys, &mut wire);
-            leaves.extend_from_slice(&shared.seeds(&tree, &mut wire));
+            leaves.extend_from_slice(&shared.seeds(tree, &mut wire));
         }
         ch.send(&pack(&wire))?;
         shared.leaves = leaves;
@@ -167,7 +167,7 @@ impl Receiver {
         let Self { length, shared } = self;
         shared.claim(id)?;
         let mut made = Made::new(*length, keep, blocks);
-        let mut streams = Streams::new(shared, id, BATCH);
+        let mut streams = Streams::new(shared, id, BATCH.min(blocks));
         // -> E
         for (start, len) in batches(blocks, BATCH) {
             let mut words = words(start, len);
@@ -208,7 +208,7 @@ impl<const R: usize> Made<R> {
         assert_eq!(64 * R, FOLD * length, "bits of a row");
         let mut rows = Zeroizing::new(Vec::new());
         large::reserve(&mut *rows, 128 * blocks);
-        let batch = Zeroizing::new(vec![Block::ZERO; FOLD * length * BATCH]);
+        let batch = Zeroizing::new(vec![Block::ZERO; FOLD * length * BATCH.min(blocks)]);
         let mut kept = Zeroizing::new(Vec::new());
         large::reserve(&mut *kept, if keep { FOLD * length * blocks } else { 0 });
         Self { rows, kept, keep, length, batch }

@@ -18,10 +18,11 @@
 //! Differs from the paper: the check is on polynomial hashes over GF(2^128) of each column (soundness n/128·2^-128 rather
 //! than 2^-128), and V's hashes travel as a digest.
 //!
-//! One base serves many calls, each with an id of its own: the leaves of a call are AES of its id under the base's leaves,
-//! so calls are independent as far as anyone can tell who lacks a leaf, and the one that S lacks stays the same, Δ's. That
-//! is many extensions under one Δ, as always in OT extension; a check that fails ends all of them, so a malicious receiver
-//! that guesses k bits of Δ, in however many calls, gets on with probability 2^-k (`vole` says what that is worth). An id cannot be used twice.
+//! One base serves many calls, each with an id of its own: what a call draws from a leaf is AES of the call's id and a counter under
+//! that leaf, so calls are independent as far as anyone can tell who lacks a leaf, and the one that S lacks stays the same, Δ's. (If all
+//! calls together draw q blocks from a leaf, these are within q²/2^129 of random; 2^40 rows take 2^33 blocks.) That is many extensions
+//! under one Δ, as always in OT extension; a check that fails ends all of them, so a malicious receiver that guesses k bits of Δ, in
+//! however many calls, gets on with probability 2^-k (`vole` says what that is worth). An id cannot be used twice.
 
 use crate::code::Pool;
 use crate::sums::{self, sum};
@@ -123,7 +124,7 @@ impl Sender {
             let message = &wire[g * shared.tree_blocks()..][..shared.tree_blocks()];
             let path = |level| bit(g * fold + level);
             let tree = expand_but_one(path, &keys[g * fold..][..fold], message);
-            leaves.extend_from_slice(&shared.seeds_but_one(&tree, path, &message[2 * (fold - 1)..], ch)?);
+            leaves.extend_from_slice(&shared.seeds_but_one(tree, path, &message[2 * (fold - 1)..], ch)?);
         }
         Ok(Self { delta, shared: Shared { leaves, ..shared }, pool: Pool::default(), bits: Pool::default() })
     }
@@ -142,7 +143,7 @@ impl Sender {
         shared.claim(id)?;
         let blocks = shared.blocks(n);
         let mut made = Made::new(shared, blocks);
-        let mut streams = Streams::new(shared, id, BATCH);
+        let mut streams = Streams::new(shared, id, BATCH.min(blocks));
         // 1. <- d_g, a message for each few batches
         for (_, message) in batches(blocks, MESSAGE) {
             let mut corrections = &receive_blocks(ch, (shared.trees() - 1) * message)?[..];
@@ -229,7 +230,7 @@ impl Receiver {
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for keys in keys.chunks_exact(fold) {
             let tree = expand(keys, &mut wire);
-            leaves.extend_from_slice(&shared.seeds(&tree, &mut wire));
+            leaves.extend_from_slice(&shared.seeds(tree, &mut wire));
         }
         ch.send(&pack(&wire))?;
         Ok(Self { shared: Shared { leaves, ..shared }, pool: Pool::default(), bits: Pool::default() })
@@ -244,7 +245,7 @@ impl Receiver {
         shared.claim(id)?;
         let blocks = shared.blocks(n);
         let mut made = Made::new(shared, blocks);
-        let mut streams = Streams::new(shared, id, BATCH);
+        let mut streams = Streams::new(shared, id, BATCH.min(blocks));
         let mut bits = Zeroizing::new(Vec::with_capacity(blocks));
         // 1. -> d_g, a message for each few batches
         for (_, message) in batches(blocks, MESSAGE) {
@@ -349,36 +350,38 @@ impl Shared {
         Permutation::new(Block::from_le_bytes(hash.finalize().as_bytes().as_chunks().0[0]))
     }
 
-    /// What a tree's leaves seed; and, against a malicious receiver, the check: each leaf also makes two blocks of which
-    /// the sum and a digest are sent, so that the sender notices any leaf that is not what it must be.
-    pub(crate) fn seeds(&self, tree: &[Block], wire: &mut Vec<Block>) -> SecretBlocks {
-        let (seeds, checks) = leaf_outputs(tree);
-        if self.security == Security::Malicious {
-            wire.extend([0, 1].map(|half| checks.iter().fold(Block::ZERO, |sum, check| sum ^ check[half])));
-            wire.extend(digest_blocks(digest(checks.as_flattened())));
+    /// What a tree's leaves seed. That is the leaves themselves, or against a malicious receiver a block that each of them makes: each also
+    /// makes two blocks of which the sum and a digest are sent, so that the sender notices any leaf that is not what it must be.
+    pub(crate) fn seeds(&self, tree: SecretBlocks, wire: &mut Vec<Block>) -> SecretBlocks {
+        if self.security == Security::SemiHonest {
+            return tree;
         }
+        let (seeds, checks) = leaf_outputs(&tree);
+        wire.extend([0, 1].map(|half| checks.iter().fold(Block::ZERO, |sum, check| sum ^ check[half])));
+        wire.extend(digest_blocks(digest(checks.as_flattened())));
         seeds
     }
 
-    /// The same for one who lacks the first leaf of `tree`, in the order x + Δ.
+    /// The same for one who lacks the first leaf of `tree`, in the order x + Δ: it is zero.
     pub(crate) fn seeds_but_one(
         &self,
-        tree: &[Block],
+        tree: SecretBlocks,
         path: impl Fn(usize) -> Choice,
         check: &[Block],
         ch: &dyn Channel,
     ) -> Result<SecretBlocks> {
-        let (mut seeds, mut checks) = leaf_outputs(tree);
+        if self.security == Security::SemiHonest {
+            return Ok(tree);
+        }
+        let (mut seeds, mut checks) = leaf_outputs(&tree);
         seeds[0] = Block::ZERO;
-        if self.security == Security::Malicious {
-            checks[0] = [0, 1].map(|half| checks[1..].iter().fold(check[half], |sum, check| sum ^ check[half]));
-            // The digest is over the tree's own order.
-            for level in 0..self.fold {
-                exchange(&mut checks, level, path(level));
-            }
-            if digest_blocks(digest(checks.as_flattened())) != check[2..] {
-                return Err(contradiction(ch, "the trees of its OT extension contradict their check"));
-            }
+        checks[0] = [0, 1].map(|half| checks[1..].iter().fold(check[half], |sum, check| sum ^ check[half]));
+        // The digest is over the tree's own order.
+        for level in 0..self.fold {
+            exchange(&mut checks, level, path(level));
+        }
+        if digest_blocks(digest(checks.as_flattened())) != check[2..] {
+            return Err(contradiction(ch, "the trees of its OT extension contradict their check"));
         }
         Ok(seeds)
     }
@@ -391,7 +394,10 @@ pub(crate) fn batches(blocks: usize, most: usize) -> impl Iterator<Item = (usize
 
 /// V and u_g, or W before its corrections, as they come.
 pub(crate) struct Streams {
-    prgs: Vec<Prg>,
+    /// AES under each leaf.
+    ciphers: Vec<Aes128>,
+    /// What is encrypted next: the call's id, and below it a counter of 64 bits.
+    at: u128,
     fold: usize,
     width: usize,
     leaves: SecretBlocks,
@@ -402,9 +408,9 @@ pub(crate) struct Streams {
 impl Streams {
     /// Streams of which at most `batch` blocks are made at once.
     pub(crate) fn new(shared: &Shared, id: u64, batch: usize) -> Self {
-        let seed = |&leaf: &Block| Prg::new(Aes128::new(leaf).encrypt(Block(u128::from(id))));
         Self {
-            prgs: shared.leaves.iter().map(seed).collect(),
+            ciphers: shared.leaves.iter().map(|&leaf| Aes128::new(leaf)).collect(),
+            at: u128::from(id) << 64,
             fold: shared.fold,
             width: shared.width,
             leaves: Zeroizing::new(vec![Block::ZERO; batch << shared.fold]),
@@ -415,13 +421,16 @@ impl Streams {
 
     /// The next `len` blocks of all columns, one after the other, and of the sum of each tree.
     pub(crate) fn next(&mut self, len: usize) -> (&mut [Block], &[Block]) {
+        let at = self.at;
+        self.at += len as u128;
         let leaves = &mut self.leaves[..len << self.fold];
         let columns = &mut self.columns[..self.width * len];
         let sums = &mut self.sums[..self.width / self.fold * len];
-        let trees = self.prgs.chunks_exact_mut(1 << self.fold).zip(columns.chunks_exact_mut(self.fold * len));
-        for ((prgs, columns), sum) in trees.zip(sums.chunks_exact_mut(len)) {
-            for (prg, leaf) in prgs.iter_mut().zip(leaves.chunks_exact_mut(len)) {
-                prg.fill(leaf);
+        let trees = self.ciphers.chunks_exact(1 << self.fold).zip(columns.chunks_exact_mut(self.fold * len));
+        for ((ciphers, columns), sum) in trees.zip(sums.chunks_exact_mut(len)) {
+            for (cipher, leaf) in ciphers.iter().zip(leaves.chunks_exact_mut(len)) {
+                (at..).zip(leaf.iter_mut()).for_each(|(at, block)| *block = Block(at));
+                cipher.encrypt_in_place(leaf);
             }
             // Σ_x r_x, and for each bit of x the sum of r_x over the x that have it, by halving.
             for (bit, column) in columns.chunks_exact_mut(len).enumerate().rev() {

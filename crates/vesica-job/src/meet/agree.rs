@@ -67,8 +67,8 @@ pub struct Met {
     pub lanes: u32,
     versions: Vec<String>,
     values: Option<u8>,
-    /// Key counts by place, where everybody has said one.
-    told: Option<Vec<u64>>,
+    /// The key counts that were said at once, by place.
+    told: Vec<Option<u64>>,
     /// Those that were said last, in this run or in one before it.
     before: Vec<u64>,
 }
@@ -211,16 +211,16 @@ pub fn meet(
     })?;
     examined?;
 
-    let mut by_place = vec![mine.keys; plan.parties.len()];
-    peers.iter().for_each(|(peer, theirs)| by_place[usize::from(peer.place())] = theirs.keys);
-    let told: Option<Vec<u64>> = by_place.into_iter().collect();
+    let mut told = vec![mine.keys; plan.parties.len()];
+    peers.iter().for_each(|(peer, theirs)| told[usize::from(peer.place())] = theirs.keys);
+    let counts: Option<Vec<u64>> = told.iter().copied().collect();
     let asked_for = peers.iter().map(|(_, theirs)| theirs.lanes).fold(mine.lanes, u32::max);
     let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     let versions = peers.iter().map(|(_, theirs)| version(theirs)).collect();
     let have = peers.iter().map(|(peer, theirs)| (peer, theirs.values)).chain([(&plan.me, mine.values)]);
     let asked = plan.shared.result.has_values();
     let values = have.filter(|(_, values)| asked && *values).map(|(party, _)| party.place()).next();
-    let met = |start: Start, done, told, before| {
+    let met = |start: Start, done, before| {
         let lanes = asked_for.min(start.sizes.units);
         Met { start, done, lanes, versions, values, told, before }
     };
@@ -264,7 +264,7 @@ pub fn meet(
             return Err(JobError::Over { peer: others(plan) });
         }
         begin(plan, start.sizes.units, missing, start.sizes.in_flight.into(), ledger)?;
-        return Ok(met(start, done, told, ledger.keys().to_vec()));
+        return Ok(met(start, done, ledger.keys().to_vec()));
     }
     // The ledger of a cluster hears of no unit: what is finished stands in files.
     let is_whole = match counted {
@@ -275,12 +275,12 @@ pub fn meet(
         return Err(JobError::Over { peer: others(plan) });
     }
     let before = ledger.keys().to_vec();
-    if let Some(told) = &told {
-        same_keys(plan, &before, told)?;
+    if let Some(counts) = &counts {
+        same_keys(plan, &before, counts)?;
     }
     let workers = peers.iter().map(|(_, theirs)| theirs.workers).fold(plan.workers, u32::min);
     let memory = peers.iter().map(|(_, theirs)| theirs.memory).fold(plan.memory, u64::min);
-    let sizes = match &told {
+    let sizes = match &counts {
         Some(keys) => plan.sizes(keys, workers, memory),
         None => Sizes {
             units: plan.units(plan.shared.limits.max_keys.unwrap_or(MAX_KEYS), workers, memory),
@@ -301,7 +301,7 @@ pub fn meet(
     let start = Start { salt: toss(plan, lines, rng)?, coins: rng.bytes(), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
-    Ok(met(start, done, told, before))
+    Ok(met(start, done, before))
 }
 
 /// Agrees with the peers on the sizes: this party has `keys` distinct keys. Says something only where somebody had not counted when
@@ -311,14 +311,20 @@ pub fn meet(
 /// [`JobError::TooManyKeys`], [`JobError::OtherKeys`]; a session error if a peer breaks the protocol.
 pub fn size(plan: &Plan, met: Met, keys: u64, ledger: &mut Ledger, lines: &mut Lines) -> Result<Agreed, JobError> {
     let Met { mut start, done, lanes, versions, values, told, before } = met;
-    let by_place = match told {
+    let by_place = match told.iter().copied().collect::<Option<Vec<u64>>>() {
         Some(told) => told,
         None => {
             let mut by_place = vec![keys; plan.parties.len()];
             lines.all().try_for_each(|ch| ch.send(&keys.to_le_bytes()))?;
             for ch in lines.all() {
+                let place = usize::from(ch.peer().place());
                 let theirs = u64::from_le_bytes(ch.recv_exact(8)?.try_into().expect("it has 8 bytes"));
-                by_place[usize::from(ch.peer().place())] = theirs;
+                // Its first count was said before the salt was known. A second one could be chosen by the salt.
+                if told[place].is_some_and(|first| first != theirs) {
+                    let fault = "it says another number of keys behind the coins than in its first words";
+                    return Err(ch.accuse(Misbehaviour::Contradiction(fault)).into());
+                }
+                by_place[place] = theirs;
             }
             by_place
         }
@@ -577,18 +583,48 @@ mod tests {
         assert_eq!(a.sizes, b.sizes);
     }
 
+    /// The job of a cluster: only Alice learns.
+    fn of_cluster(name: &str) -> Plan {
+        let text = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\"]\ninsecure = true\n\
+             unit = 7\nlimits.max_keys = 100\n[mine]\nname = \"{name}\"\nlisten = \"h:1\"\n\
+             input = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\n"
+        );
+        vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
+    }
+
+    /// Alice is a cluster, and counts behind the coins. Bob counted at once, and could choose another number when he has seen the salt.
+    #[test]
+    fn who_has_counted_says_the_same_number_behind_the_coins() {
+        let (alice, bob) = (of_cluster("alice"), of_cluster("bob"));
+        for (second, refused) in [(20, false), (21, true)] {
+            let (mut a, mut b) = pair(&alice.me, &bob.me);
+            let sized = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    super::meet(&bob, Purpose::Run, Counted::Now(20), &mut ledger(), &mut b, &mut rng(2)).unwrap();
+                    let b = b.peer().unwrap();
+                    b.send(&u64::to_le_bytes(second)).unwrap();
+                    b.recv_exact(8).unwrap();
+                });
+                let (mut ledger, later) = (ledger(), Counted::Later(&[]));
+                let met = super::meet(&alice, Purpose::Run, later, &mut ledger, &mut a, &mut rng(1)).unwrap();
+                size(&alice, met, 10, &mut ledger, &mut a)
+            });
+            match sized {
+                Ok(agreed) => assert!(!refused && agreed.sizes.keys == [10, 20]),
+                Err(error) => {
+                    assert!(refused && error.fault() == Fault::Peer, "{error}");
+                    let said = "bob broke the protocol: it says another number of keys behind the coins";
+                    assert!(error.to_string().starts_with(said), "{error}");
+                }
+            }
+        }
+    }
+
     /// Its ledger hears of no unit. So what it has is told here, and each run of it counts as answered from the start.
     #[test]
     fn a_cluster_that_alone_learns_and_has_everything_begins_no_other_run() {
-        let of = |name: &str| {
-            let text = format!(
-                "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\"]\ninsecure = true\n\
-                 unit = 7\nlimits.max_keys = 100\n[mine]\nname = \"{name}\"\nlisten = \"h:1\"\n\
-                 input = {{ path = \"a.csv\", keys = [\"id\"] }}\noutput = {{ path = \"o.csv\" }}\n"
-            );
-            vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
-        };
-        let (alice, bob) = (of("alice"), of("bob"));
+        let (alice, bob) = (of_cluster("alice"), of_cluster("bob"));
         let tag_len = TagLen::new(9).unwrap();
         let sizes = Sizes { units: 2, in_flight: 1, keys: vec![10, 20], capacities: vec![10, 20], tag_len };
         for (finished, is_over) in [([true, true], true), ([true, false], false)] {

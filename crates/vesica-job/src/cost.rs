@@ -10,7 +10,7 @@ use std::time::Duration;
 use vesica_session::{Error, Lines, List, SessionRng, Unit, memory};
 use vesica_spec::Plan;
 use vesica_suite::{Cut, Opened, ResultKind, Seat, Sizes, Suite, Terms};
-use vesica_types::{Digest, UnitId};
+use vesica_types::{Coins, Digest, UnitId};
 use zeroize::Zeroizing;
 
 /// What a side spends.
@@ -96,7 +96,7 @@ fn try_out(
         None if plan.shared.result == ResultKind::Sum => plan.peers.first().map(|peer| peer.party.place()),
         None => None,
     };
-    let terms = &Terms { salt: [0; 32], sizes, values, coins: [0; 32] };
+    let terms = &Terms { salt: [0; 32], sizes, values, coins: Coins::new([0; 32]) };
     let copies = match suite.cut() {
         Cut::Units | Cut::Shares => cores(terms.sizes.in_flight.min(terms.sizes.units)),
         Cut::Whole => 1,

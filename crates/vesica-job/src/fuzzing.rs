@@ -19,14 +19,14 @@ use std::sync::Arc;
 use vesica_session::{Channel, Fault, Lines, SessionRng, memory};
 use vesica_spec::Plan;
 use vesica_suite::Sizes;
-use vesica_types::{TagLen, UnitId};
+use vesica_types::{Coins, TagLen, UnitId};
 use zeroize::Zeroizing;
 
 /// The run that this side would go on with: two of its three units are finished.
 fn began() -> Start {
     let tag_len = TagLen::new(9).expect("a length of tags");
     let sizes = Sizes { units: 3, in_flight: 2, keys: vec![6, 8], capacities: vec![4, 5], tag_len };
-    Start { salt: [7; 32], coins: [0; 32], sizes }
+    Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }
 }
 
 /// A ledger in memory that holds [`began`].

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vesica_spec::{Plan, Share};
 use vesica_suite::Sizes;
 use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Table, View, on_threads};
-use vesica_types::{RowId, UnitId};
+use vesica_types::{Coins, RowId, UnitId};
 
 /// Rows that are tried: enough that a thread's start does not count.
 const ROWS: u64 = 200_000;
@@ -113,7 +113,7 @@ fn written(
         return Ok(());
     }
     let mut ledger = Ledger::new(plan.memory, scratch);
-    ledger.start(Start { salt: [0; 32], coins: [0; 32], sizes: matched.sizes })?;
+    ledger.start(Start { salt: [0; 32], coins: Coins::new([0; 32]), sizes: matched.sizes })?;
     for (id, matches) in matched.units {
         ledger.commit(id, &[0; 32], &matches)?;
     }

@@ -376,7 +376,7 @@ impl<'a> Side<'a> {
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
         budget::spend(plan, &agreed.salt)?;
         let mut drawn_once =
-            plan.suite().draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(agreed.coins)));
+            plan.suite().draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);
         if agreed.lanes > 0 && local.endpoint.carried {
             let why = "the other party asks for lanes, and a run on the caller's connections has none: take mine.lanes out of its job";

@@ -217,7 +217,7 @@ impl Suite for Circuit {
             i_learn: seat.learns,
             peer_learns: self.choice.learners.iter().any(|&place| place != seat.place),
             fewer: sizes.keys.iter().copied().min().unwrap_or(0),
-            noise: self.draw(seat.place, &terms.coins),
+            noise: self.draw(seat.place, terms.coins.expose()),
         };
         match Self::base_bits(sizes) {
             64 => Self::with::<u64>(params, lines, rng),

@@ -23,7 +23,7 @@ mod rr22;
 
 pub use choice::{Choice, CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
-use vesica_types::TagLen;
+use vesica_types::{Coins, TagLen};
 
 /// A protocol as a job may ask for it.
 pub trait Suite: Send + Sync {
@@ -215,7 +215,7 @@ pub struct Terms {
     /// The place of the party that has values, where one has.
     pub values: Option<u8>,
     /// This party's own secret, from which noise is drawn: another in each run, and after a break the same.
-    pub coins: [u8; 32],
+    pub coins: Coins,
 }
 
 /// Why a side could not be opened.
@@ -494,7 +494,7 @@ mod tests {
         let lens: Vec<u64> = keys.iter().map(|keys| keys.len() as u64).collect();
         let tag_len = TagLen::new(suite.tag_bytes(&lens)).expect("a length of tags");
         let sizes = Sizes { keys: lens.clone(), units: 1, in_flight: 1, capacities: lens, tag_len };
-        let terms = Terms { salt: [9; 32], sizes, values: None, coins: [1; 32] };
+        let terms = Terms { salt: [9; 32], sizes, values: None, coins: Coins::new([1; 32]) };
         let names = ["alice", "bob", "carol"];
         let parties: Vec<Party> =
             (0..).zip(&names[..keys.len()]).map(|(place, name)| Party::new(place, name)).collect();

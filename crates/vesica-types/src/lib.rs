@@ -15,6 +15,6 @@ mod unit;
 pub use digest::{Digest, KeyDigest};
 pub use party::Party;
 pub use row::RowId;
-pub use secret::Secret;
+pub use secret::{Coins, Secret};
 pub use tag::{TagLen, Tags};
 pub use unit::UnitId;

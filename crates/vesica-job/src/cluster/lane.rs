@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 use vesica_session::{Error, Meter, Protocol, SessionRng, Unit};
 use vesica_suite::Opened;
-use vesica_types::UnitId;
+use vesica_types::{Coins, UnitId};
 
 /// A lane, from its link on.
 pub struct Lane {
@@ -119,8 +119,12 @@ impl Lane {
         let mut rng =
             SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
         // The result of a cluster has no noise, so nothing is drawn from these coins.
-        let of_run =
-            vesica_suite::Terms { salt: *self.terms.salt(), sizes: sizes.clone(), values: None, coins: [0; 32] };
+        let of_run = vesica_suite::Terms {
+            salt: *self.terms.salt(),
+            sizes: sizes.clone(),
+            values: None,
+            coins: Coins::new([0; 32]),
+        };
         let mut base = self.peers.line("base")?;
         base.all().for_each(|ch| ch.step("base"));
         let opened = plan.suite().open(&plan.seat(), &terms(&of_run, self.number), &mut base, &mut rng)?;

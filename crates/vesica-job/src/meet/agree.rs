@@ -23,7 +23,7 @@ use serde_json::Value;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
 use vesica_spec::{MAX_KEYS, MAX_LANES, Plan};
 use vesica_suite::{ResultKind, Security, Sizes, Terms};
-use vesica_types::{Party, TagLen, UnitId};
+use vesica_types::{Coins, Party, TagLen, UnitId};
 
 /// The longest hello: a shared document is a page of text.
 const HELLO_LIMIT: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub struct Agreed {
     /// The jointly tossed salt: fresh for each run, chosen by nobody.
     pub salt: [u8; 32],
     /// This party's own chance for the run: the same after a break, as long as the salt is.
-    pub coins: [u8; 32],
+    pub coins: Coins,
     /// Sizes that follow from the key counts.
     pub sizes: Sizes,
     /// The versions of the peers, in the parties' order.
@@ -76,7 +76,7 @@ pub struct Met {
 impl Agreed {
     /// What a protocol needs of it.
     pub fn terms(&self) -> Terms {
-        Terms { salt: self.salt, sizes: self.sizes.clone(), values: self.values, coins: self.coins }
+        Terms { salt: self.salt, sizes: self.sizes.clone(), values: self.values, coins: self.coins.clone() }
     }
 }
 
@@ -298,7 +298,7 @@ pub fn meet(
         Counted::Later(_) => sizes.units.into(),
     };
     begin(plan, sizes.units, sizes.units.into(), at_once, ledger)?;
-    let start = Start { salt: toss(plan, lines, rng)?, coins: rng.bytes(), sizes };
+    let start = Start { salt: toss(plan, lines, rng)?, coins: Coins::new(rng.bytes()), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
     Ok(met(start, done, before))
@@ -629,7 +629,7 @@ mod tests {
         let sizes = Sizes { units: 2, in_flight: 1, keys: vec![10, 20], capacities: vec![10, 20], tag_len };
         for (finished, is_over) in [([true, true], true), ([true, false], false)] {
             let mut held = ledger();
-            held.start(Start { salt: [7; 32], coins: [0; 32], sizes: sizes.clone() }).unwrap();
+            held.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
             let (mut a, mut b) = pair(&alice.me, &bob.me);
             let met = std::thread::scope(|scope| {
                 // Bob has forgotten the run.

@@ -169,7 +169,7 @@ mod tests {
     use vesica_spec::{Duplicates, Join};
     use vesica_suite::Sizes;
     use vesica_table::Spill;
-    use vesica_types::{Party, TagLen, UnitId};
+    use vesica_types::{Coins, Party, TagLen, UnitId};
 
     /// The memory that the job promises to keep to.
     const MEMORY: u64 = 64 << 20;
@@ -214,7 +214,7 @@ mod tests {
         let units =
             Units::partition(&keys, &[1; 32], sizes.clone(), 0, plan.workers, plan.memory, &local.scratch).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
-        ledger.start(Start { salt: [1; 32], coins: [0; 32], sizes: sizes.clone() }).unwrap();
+        ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
         for id in (0..sizes.units).map(UnitId) {
             let (_, found) = units.unit(id).unwrap();
             let found = found.into_iter().map(|(key, rows)| Match { key, rows, times: 1 });
@@ -238,7 +238,7 @@ mod tests {
         let tag_len = TagLen::new(9).unwrap();
         let sizes = Sizes { units: 5, in_flight: 1, keys: vec![1000; 2], capacities: vec![1000; 2], tag_len };
         let mut ledger = Ledger::new(memory, dir);
-        ledger.start(Start { salt: [1; 32], coins: [0; 32], sizes }).unwrap();
+        ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
         for (unit, matches) in (0..).zip(matches.chunks(matches.len() / 5 + 1)) {
             ledger.commit(UnitId(unit), &[0; 32], matches).unwrap();
         }

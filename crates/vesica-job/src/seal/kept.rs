@@ -167,7 +167,7 @@ mod tests {
     use std::fs;
     use vesica_session::Error;
     use vesica_spec::Plan;
-    use vesica_types::UnitId;
+    use vesica_types::{Coins, UnitId};
 
     const ROWS: u64 = 12_000;
 
@@ -194,7 +194,7 @@ mod tests {
         let units = Units::partition(&keys, &[7; 32], sizes.clone(), 0, 3, plan.memory, &temp).unwrap();
         let mut ledger = Ledger::open(plan, &temp).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
-        ledger.start(Start { salt: [7; 32], coins: [0; 32], sizes }).unwrap();
+        ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
         let kept = ledger.kept().unwrap();
         kept.save(&keys, &units, &Control::new(())).unwrap();
         (keys, units, kept)

@@ -339,7 +339,7 @@ mod tests {
     use crate::input::keys::KeyId;
     use std::fs;
     use vesica_suite::Sizes;
-    use vesica_types::TagLen;
+    use vesica_types::{Coins, TagLen};
 
     /// A job that keeps its ledger in `dir`, with the input there.
     fn job(dir: &Path, mine: &str) -> Plan {
@@ -356,7 +356,7 @@ mod tests {
     fn start() -> Start {
         let tag_len = TagLen::new(9).unwrap();
         let sizes = Sizes { units: 4, in_flight: 2, keys: vec![30, 60], capacities: vec![10, 20], tag_len };
-        Start { salt: [7; 32], coins: [0; 32], sizes }
+        Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }
     }
 
     /// An attempt at all four units, two at once.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use vesica_spec::{PeerPlan, Plan};
 use vesica_suite::Sizes;
 use vesica_table::MAX_BUCKETS;
-use vesica_types::{TagLen, UnitId};
+use vesica_types::{Coins, TagLen, UnitId};
 
 /// What a run must be to go on where another stopped.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Start {
     /// The run's salt.
     pub salt: [u8; 32],
     /// This party's own chance for the run, from which all noise of a protocol comes that must not draw it twice.
-    pub coins: [u8; 32],
+    pub coins: Coins,
     /// Its sizes.
     pub sizes: Sizes,
 }
@@ -77,7 +77,7 @@ impl Start {
         let Start { salt, coins, sizes } = self;
         let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.tag_len.bytes() as u64];
         let numbers = numbers.iter().chain(&sizes.keys).chain(&sizes.capacities).flat_map(|n| n.to_le_bytes());
-        salt.iter().chain(coins).copied().chain(numbers).collect()
+        salt.iter().chain(coins.expose()).copied().chain(numbers).collect()
     }
 }
 
@@ -144,7 +144,11 @@ impl Record {
                     capacities: capacities.to_vec(),
                     tag_len: TagLen::new((*tag).try_into().ok()?)?,
                 };
-                (keys.len() == capacities.len()).then_some(Record::Start(Start { salt: *salt, coins: *coins, sizes }))
+                (keys.len() == capacities.len()).then_some(Record::Start(Start {
+                    salt: *salt,
+                    coins: Coins::new(*coins),
+                    sizes,
+                }))
             }
             2 => {
                 let (id, rest) = rest.split_first_chunk()?;

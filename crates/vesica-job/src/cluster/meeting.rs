@@ -189,9 +189,9 @@ impl Meeting {
             at_once: seats,
             doors: Vec::new(),
             whole,
-            identity: None,
             theirs: None,
         };
+        let mut key = None;
         if !whole {
             let mine = Certificates::fresh(&self.plan)?;
             let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
@@ -203,10 +203,10 @@ impl Meeting {
                 Some(_) => theirs.doors,
                 None => Vec::new(),
             };
-            words.identity = mine.and_then(|identity| identity.pem()).map(|pem| (*pem).clone());
+            key = mine.and_then(|identity| identity.pem());
             words.theirs = theirs.certificate;
         }
-        Terms::new(words, &self.secret)
+        Terms::new(words, key, &self.secret)
     }
 
     /// What ended the link, if something did. To be looked at while lanes are under way: without this link they are to end.

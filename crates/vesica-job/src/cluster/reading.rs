@@ -16,6 +16,9 @@ use vesica_spec::{Duplicates, Plan, Spec};
 use vesica_table::{Memory, Table};
 use vesica_types::Digest;
 
+/// What the bytes of a [`Start`] are: it is sealed with them, and messages call them so.
+const NAME: &str = "the start of the run";
+
 /// Bits of a row's number within its file: callers that read several files put the file's number above them.
 const IN_FILE: u32 = 40;
 
@@ -82,7 +85,7 @@ impl Start {
     pub fn to_bytes(&self) -> Result<Vec<u8>, JobError> {
         let Self { spec, salt, units, lanes, .. } = self;
         let words = Words { job: spec.clone(), salt: *salt, units: *units, lanes: *lanes };
-        self.secret.seal(START, b"", serde_json::to_vec(&words).expect("it is plain data"))
+        self.secret.seal(START, NAME.as_bytes(), serde_json::to_vec(&words).expect("it is plain data"))
     }
 
     /// What [`Start::to_bytes`] gave. It takes some milliseconds, so a process does it once.
@@ -90,9 +93,8 @@ impl Start {
     /// # Errors
     /// Bytes that cannot be opened under `secret`.
     pub fn from_bytes(bytes: &[u8], secret: &Secret) -> Result<Self, JobError> {
-        let name = "the start of the run";
-        let words = secret.open(START, b"", name, bytes)?;
-        let Words { job, salt, units, lanes } = serde_json::from_slice(&words).map_err(|_| damaged(name))?;
+        let words = secret.open(START, NAME.as_bytes(), NAME, bytes)?;
+        let Words { job, salt, units, lanes } = serde_json::from_slice(&words).map_err(|_| damaged(NAME))?;
         let plan = vesica_spec::plan(&job)?;
         Ok(Self::new(job, plan, salt, units, lanes, secret.clone()))
     }

@@ -22,7 +22,7 @@ pub struct Secret(Zeroizing<[u8; 32]>);
 pub const START: &[u8; 15] = b"vesica start 1\n";
 
 /// What workers need for lanes.
-pub const TERMS: &[u8; 15] = b"vesica terms 1\n";
+pub const TERMS: &[u8; 15] = b"vesica terms 2\n";
 
 /// The keys of a unit.
 pub const PACKED: &[u8; 15] = b"vesica packed 1";

@@ -16,6 +16,10 @@ use vesica_net::Identity;
 use vesica_spec::{Plan, Spec};
 use vesica_suite::Sizes;
 use vesica_types::TagLen;
+use zeroize::Zeroizing;
+
+/// What the bytes of [`Terms`] are: it is sealed with them, and messages call them so.
+const NAME: &str = "the terms of the lanes";
 
 /// Bytes of what is settled of a unit, sealed: a digest, the number of keys and that of rows.
 const HEAD: usize = Front::BYTES + 48 + TAG;
@@ -26,13 +30,16 @@ pub struct Terms(Arc<Inner>);
 
 struct Inner {
     words: Words,
+    /// The private key and certificate of this side's lanes, as PEM; none in an insecure job.
+    key: Option<Zeroizing<String>>,
     plan: Plan,
     sizes: Sizes,
     certificates: Certificates,
     secret: Secret,
 }
 
-/// As they travel, sealed.
+/// What travels as JSON, sealed, with the key of the lanes behind it. The key is no part of the JSON: whoever reads and writes that makes
+/// copies which nobody wipes.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Words {
     pub job: Spec,
@@ -47,16 +54,15 @@ pub(crate) struct Words {
     pub doors: Vec<String>,
     /// Whether every unit was finished when the parties met.
     pub whole: bool,
-    /// The private key and certificate of this side's lanes.
-    pub identity: Option<String>,
-    /// The fingerprint of the other side's.
+    /// The fingerprint of the certificate of the other side's lanes.
     pub theirs: Option<String>,
 }
 
 impl Terms {
-    pub(crate) fn new(words: Words, secret: &Secret) -> Result<Self, JobError> {
+    /// The terms with these words, and with the private key and certificate of this side's lanes as PEM.
+    pub(crate) fn new(words: Words, key: Option<Zeroizing<String>>, secret: &Secret) -> Result<Self, JobError> {
         let plan = vesica_spec::plan(&words.job)?;
-        let tag_len = TagLen::new(words.tag).ok_or_else(|| damaged("the terms of the lanes"))?;
+        let tag_len = TagLen::new(words.tag).ok_or_else(|| damaged(NAME))?;
         let sizes = Sizes {
             keys: words.keys.clone(),
             units: words.units,
@@ -64,13 +70,11 @@ impl Terms {
             capacities: words.capacities.clone(),
             tag_len,
         };
-        let mine = words.identity.as_ref().map(|pem| Identity::from_pem("certificate of the lanes", pem.as_bytes()));
-        let theirs = words
-            .theirs
-            .as_ref()
-            .map(|text| text.parse::<vesica_net::Fingerprint>().map_err(|_| damaged("the terms of the lanes")));
+        let mine = key.as_ref().map(|pem| Identity::from_pem("certificate of the lanes", pem.as_bytes()));
+        let theirs =
+            words.theirs.as_ref().map(|text| text.parse::<vesica_net::Fingerprint>().map_err(|_| damaged(NAME)));
         let certificates = Certificates { mine: mine.transpose()?, theirs: theirs.transpose()? };
-        Ok(Self(Arc::new(Inner { words, plan, sizes, certificates, secret: secret.clone() })))
+        Ok(Self(Arc::new(Inner { words, key, plan, sizes, certificates, secret: secret.clone() })))
     }
 
     /// For the workers, sealed. The private key of the lanes' certificate is among it.
@@ -79,7 +83,13 @@ impl Terms {
     /// If the system has no randomness.
     pub fn to_bytes(&self) -> Result<Vec<u8>, JobError> {
         let words = serde_json::to_vec(&self.0.words).expect("it is plain data");
-        self.0.secret.seal(TERMS, b"", words)
+        let key = self.0.key.as_ref().map_or(&b""[..], |pem| pem.as_bytes());
+        // Of one size from the start, so that no copy of the key stays behind when it grows; sealing writes over this one.
+        let mut piece = Vec::with_capacity(4 + words.len() + key.len() + TAG);
+        piece.extend_from_slice(&(words.len() as u32).to_le_bytes());
+        piece.extend_from_slice(&words);
+        piece.extend_from_slice(key);
+        self.0.secret.seal(TERMS, NAME.as_bytes(), piece)
     }
 
     /// What [`Terms::to_bytes`] gave.
@@ -87,9 +97,18 @@ impl Terms {
     /// # Errors
     /// Bytes that cannot be opened under `secret`.
     pub fn from_bytes(bytes: &[u8], secret: &Secret) -> Result<Self, JobError> {
-        let name = "the terms of the lanes";
-        let words = secret.open(TERMS, b"", name, bytes)?;
-        Self::new(serde_json::from_slice(&words).map_err(|_| damaged(name))?, secret)
+        let opened = secret.open(TERMS, NAME.as_bytes(), NAME, bytes)?;
+        let read = || {
+            let (len, rest) = opened.split_first_chunk()?;
+            let (words, key) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            let key = match key {
+                [] => None,
+                pem => Some(Zeroizing::new(str::from_utf8(pem).ok()?.to_owned())),
+            };
+            Some((serde_json::from_slice(words).ok()?, key))
+        };
+        let (words, key) = read().ok_or_else(|| damaged(NAME))?;
+        Self::new(words, key, secret)
     }
 
     /// Names the run.
@@ -195,5 +214,62 @@ impl Terms {
 
     pub(crate) fn meeting(&self) -> Meeting<'_> {
         Meeting { plan: &self.0.plan, salt: &self.0.words.salt, certificates: &self.0.certificates }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(job: &str) -> Words {
+        Words {
+            job: vesica_spec::parse(job).unwrap(),
+            salt: [5; 32],
+            keys: vec![10, 20],
+            capacities: vec![4, 8],
+            units: 3,
+            in_flight: 2,
+            tag: 9,
+            lanes: 2,
+            at_once: 2,
+            doors: Vec::new(),
+            whole: false,
+            theirs: None,
+        }
+    }
+
+    const JOB: &str = "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"rr22\"\nlearns = [\"bob\"]\n\
+                       insecure = true\n[mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = { path = \"a.csv\", keys = [\"id\"] }\n";
+
+    /// The key of the lanes arrives whole, and only with the cluster's secret; the JSON that is made and read on the way has nothing of it.
+    #[test]
+    fn the_key_of_the_lanes_stands_beside_the_words() {
+        let secret = Secret::new([1; 32]);
+        let pem = Identity::generate("lane").unwrap().pem().unwrap();
+        for key in [Some(pem.clone()), None] {
+            let terms = Terms::new(words(JOB), key.clone(), &secret).unwrap();
+            let sealed = terms.to_bytes().unwrap();
+            let again = Terms::from_bytes(&sealed, &secret).unwrap();
+            assert_eq!((again.run(), again.units(), &again.0.key), (terms.run(), 3, &key));
+            assert_eq!(again.0.certificates.mine.is_some(), key.is_some());
+            assert!(Terms::from_bytes(&sealed, &Secret::new([2; 32])).is_err());
+            assert!(secret.open(TERMS, b"", NAME, &sealed).is_err(), "it is sealed with its name");
+            let opened = secret.open(TERMS, NAME.as_bytes(), NAME, &sealed).unwrap();
+            let len = u32::from_le_bytes(*opened.first_chunk().unwrap()) as usize;
+            assert!(!opened[4..4 + len].windows(7).any(|bytes| bytes == b"PRIVATE"));
+            let behind = key.as_ref().map_or(&b""[..], |pem| pem.as_bytes());
+            assert_eq!(&opened[4 + len..], behind);
+        }
+    }
+
+    /// Bytes under an honest seal that no driver makes, as an older version's would be.
+    #[test]
+    fn terms_that_cannot_be_read_are_refused_by_name() {
+        let secret = Secret::new([1; 32]);
+        for piece in [&b""[..], b"{}", &[0xff; 9], &[2, 0, 0, 0, b'{', b'}'], &[3, 0, 0, 0, b'{', b'}']] {
+            let sealed = secret.seal(TERMS, NAME.as_bytes(), piece.to_vec()).unwrap();
+            let error = Terms::from_bytes(&sealed, &secret).map(drop).unwrap_err();
+            assert!(error.to_string().starts_with("the terms of the lanes cannot be opened"), "{error}");
+        }
     }
 }

@@ -319,6 +319,7 @@ fn what_lies_about_says_nothing_without_the_secret() {
     let (one, two) = (start(secret()).to_bytes().unwrap(), start(secret()).to_bytes().unwrap());
     assert_ne!(one, two);
     assert!(!one.windows(5).any(|bytes| bytes == b"alice" || bytes == [5; 5]));
+    assert!(secret().open(secret::START, b"", "it", &one).is_err(), "it is sealed with its name");
     let error = Start::from_bytes(&one, &Secret::new([1; 32])).map(drop).unwrap_err();
     assert!(error.to_string().starts_with("the start of the run cannot be opened"), "{error}");
 }

@@ -114,6 +114,20 @@ def test_what_is_no_table_is_named() -> None:
         vesica.intersect(OTHER, {"id": [1]}, on="id")
 
 
+def test_a_row_that_is_null_as_a_whole_is_refused() -> None:
+    # A column of structs comes as a table does. What stands under a null is no value.
+    rows = pa.StructArray.from_arrays([pa.array(["a", "b"])], ["id"], mask=pa.array([False, True]))
+    with pytest.raises(vesica.InputError, match="the left table: .*1 of its rows are null as a whole"):
+        vesica.intersect(pa.chunked_array([rows]), pa.table({"id": ["b"]}), on="id")
+    whole = pa.StructArray.from_arrays([pa.array(["a", "b", "c"])], ["id"]).slice(1)
+    assert vesica.intersect(pa.chunked_array([whole]), pa.table({"id": ["a", "c"]}), on="id").left.to_arrow()["id"].to_pylist() == ["c"]
+
+
+def test_a_column_is_no_table() -> None:
+    with pytest.raises(TypeError, match="is no table: it holds Utf8, and no columns"):
+        vesica.intersect(pa.chunked_array([["a", "b"]]), OTHER, on="id")
+
+
 def test_text_that_is_not_utf8_is_refused_by_column() -> None:
     # pyarrow does not look at what it reads from a Parquet file, and gives such columns.
     buffers = [None, pa.array([0, 2, 4], pa.int32()).buffers()[1], pa.py_buffer(b"ok\xff\xfe")]

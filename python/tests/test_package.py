@@ -79,3 +79,14 @@ def test_the_command_starts_itself(tmp_path: Path) -> None:
     assert done.returncode == 0 and "Checked: both outputs hold exactly" in done.stdout, done.stderr
     report = vesica.Report.from_json((tmp_path / "demo" / "alice.report.json").read_text())
     assert report.job.party == "alice" and "<svg" in report.html()
+    # There is one page, and a notebook shows it where it can do nothing.
+    made = [sys.executable, "-m", "vesica", "report", tmp_path / "demo" / "alice.report.json", "--html", "--out", tmp_path / "page.html"]
+    subprocess.run(made, check=True, timeout=60)
+    assert (tmp_path / "page.html").read_text() == report.html()
+    shown = report._repr_html_()
+    assert shown.startswith('<iframe sandbox srcdoc="&lt;!doctype html') and shown.count('"') == 4 and "<svg" not in shown
+
+
+def test_what_is_no_report_has_no_page() -> None:
+    with pytest.raises(vesica.InputError, match="this is no report of a run"):
+        _core.page("{}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeVar
 
+from . import _core
 from ._table import Table
 
 T = TypeVar("T")
@@ -139,7 +140,7 @@ class Report:
     >>> report = vesica.intersect(a, b, on="id").left_report
     >>> report.outcome.rows, report.outcome.matched, report.chosen.protocol
     (3, 1, 'rr22')
-    >>> report.html().startswith("<div")
+    >>> report.html().startswith("<!doctype html>")
     True
     """
 
@@ -184,85 +185,12 @@ class Report:
         return [(one.phase, one.wall_s) for one in self.cost if one.phase == one.step]
 
     def html(self) -> str:
-        """A picture of the overlap, who learned what, and phases as bars: a piece of HTML that needs nothing from elsewhere."""
-        told = "".join(
-            f"<tr><td>{escape(', '.join(one.to))}</td><td style='text-align:left'>{escape(one.what)}</td></tr>"
-            for one in self.revealed
-        )
-        return (
-            "<div style='font-family:sans-serif'>"
-            f"<b>{escape(self.job.id)}</b>: {escape(self.chosen.protocol)}, as {escape(self.job.party)}, "
-            f"{self.total.wall_s:.2f} s, {_size(self.total.sent + self.total.received)} on the wire<br>"
-            f"{self._overlap()}{self._bars()}"
-            "<table><tr><th>who</th><th style='text-align:left'>learned</th></tr>"
-            f"{told}</table></div>"
-        )
+        """The page that `vesica report --html` makes: one file that needs no network and runs no script."""
+        return _core.page(self._json)
 
-    _repr_html_ = html
-
-    def _overlap(self) -> str:
-        """Two circles, whose areas are as the numbers of keys. They stand as far apart as is right for their common part."""
-        if len(self.chosen.peers) != 1:
-            return ""
-        peer = self.chosen.peers[0]
-        mine, theirs, common = self.outcome.keys, peer.keys, self.outcome.matched
-        most = max(mine, theirs, 1)
-        r, s = (60 * max(n / most, 0.002) ** 0.5 for n in (mine, theirs))
-        # Without a result to draw, the circles touch and a question mark stands between them.
-        d = r + s if common is None else _distance(r, s, 3600 * 3.141592653589793 * common / most)
-        left, right = 20 + r, 20 + r + d
-        width = max(right + s, left + r) + 20
-        circle = "<circle cx='{:.1f}' cy='70' r='{:.1f}' fill='{}' fill-opacity='.35' stroke='{}'/>"
-        numbers = f"{escape(self.job.party)} {mine:,} keys; {escape(peer.name)} {theirs:,} keys; "
-        numbers += "common: not for this party" if common is None else f"common: {common:,}"
-        return (
-            f"<svg width='{max(width, 140):.0f}' height='140' role='img' aria-label='{numbers}'>"
-            + circle.format(left, r, "#4477aa", "#4477aa")
-            + circle.format(right, s, "#cc6677", "#cc6677")
-            + f"</svg><br>{numbers}<br>"
-        )
-
-    def _bars(self) -> str:
-        phases = [(name, wall) for name, wall in self.phases() if wall > 0]
-        longest = max((wall for _, wall in phases), default=1.0)
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td style='text-align:left'><div style='background:#4477aa;height:.8em;width:"
-            f"{max(1, round(240 * wall / longest))}px;display:inline-block'></div> {wall:.3f} s</td></tr>"
-            for name, wall in phases
-        )
-        return f"<table>{rows}</table>"
-
-
-def _distance(r: float, s: float, area: float) -> float:
-    """How far apart two circles stand whose common part has this area: found by halving."""
-    from math import acos, pi, sqrt
-
-    small = min(r, s)
-    if area >= pi * small * small * 0.999:
-        return abs(r - s)
-
-    def common(d: float) -> float:
-        if d >= r + s:
-            return 0.0
-        if d <= abs(r - s):
-            return pi * small * small
-        a = r * r * acos((d * d + r * r - s * s) / (2 * d * r))
-        b = s * s * acos((d * d + s * s - r * r) / (2 * d * s))
-        return a + b - 0.5 * sqrt((-d + r + s) * (d + r - s) * (d - r + s) * (d + r + s))
-
-    low, high = abs(r - s), r + s
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if common(middle) > area else (low, middle)
-    return high
-
-
-def _size(n: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if n < 1024 or unit == "GiB":
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
-        n /= 1024
-    return ""
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, where nothing that stands in it can touch the notebook."""
+        return f'<iframe sandbox srcdoc="{escape(self.html())}" style="width:100%;height:40em;border:0"></iframe>'
 
 
 @dataclass(frozen=True)
@@ -295,4 +223,4 @@ class Intersection:
     right_report: Report = field(repr=False)
 
     def _repr_html_(self) -> str:
-        return self.left_report.html()
+        return self.left_report._repr_html_()

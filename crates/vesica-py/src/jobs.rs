@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use vesica::{Given, Job, Ran};
-use vesica_job::Io;
 use vesica_job::identity::Identity;
 use vesica_job::sample::Sample;
+use vesica_job::{Audience, Io, Page, Report};
 
 /// Runs a job. Gives the report as JSON, and the rows if they are kept in memory.
 #[pyfunction]
@@ -82,6 +82,15 @@ pub fn plan(
         let json = serde_json::to_string(&forecast).map_err(|error| Failure::bug(error.to_string()))?;
         Ok((json, forecast.in_words()))
     })
+}
+
+/// A report, which is JSON, as a page: one file of HTML.
+#[pyfunction]
+pub fn page(py: Python<'_>, report: &str) -> PyResult<String> {
+    let read = serde_json::from_str::<Report>(report);
+    let read = read.map_err(|error| Failure::input(format!("this is no report of a run: {error}")).raised(py))?;
+    let page = Page::of(&read, None, Audience::Own);
+    page.map(|page| page.html()).map_err(|error| Failure::input(error).raised(py))
 }
 
 /// Looks at everything that a run needs; gives what was looked at and what it is like.

@@ -23,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use crate::cluster::{Door, Lane, Meeting, Secret, Start, Terms, read_job};
     #[pymodule_export]
-    use crate::jobs::{cert, check, command, r#gen, intersect, plan, run};
+    use crate::jobs::{cert, check, command, r#gen, intersect, page, plan, run};
     #[pymodule_export]
     use crate::secretflow::secretflow_run;
     #[pymodule_export]

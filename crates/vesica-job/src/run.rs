@@ -38,7 +38,7 @@ use vesica_types::Party;
 const STAY: Duration = Duration::from_secs(30);
 
 /// How long a side waits that was refused where the peer's door still stands.
-const AGAIN: Duration = Duration::from_millis(500);
+pub(crate) const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
 /// made again, and only the units that were under way are redone.

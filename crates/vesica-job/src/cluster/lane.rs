@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::input::keys::KeyId;
 use crate::lanes::hello::finished;
 use crate::lanes::links::Watcher;
-use crate::lanes::{share, terms};
+use crate::lanes::{given_up, is_refused, share, terms};
 use crate::meet::peers::Peers;
 use crate::tell::control::Control;
 use crate::tell::report::{Costs, StepCost};
@@ -68,7 +68,8 @@ impl Lane {
     /// Dials lane `number` at the door that is at `address`. Waits while that has no seat, at most as long as the job's patience.
     ///
     /// # Errors
-    /// Those of [`vesica_net::connect`]; a number that no lane has.
+    /// Those of [`vesica_net::connect`]; a number that no lane has. A door that does not know the lane is a link that broke: the drivers of
+    /// the other side may have noticed a break of theirs first.
     pub fn dial(terms: &Terms, number: u32, address: &str, ctl: Control) -> Result<Self, JobError> {
         if number >= terms.lanes() {
             let lanes = terms.lanes();
@@ -78,7 +79,11 @@ impl Lane {
             )));
         }
         let watcher = Watcher { ctl: ctl.clone(), over: Default::default() };
-        let peers = terms.meeting().dial(number, address, watcher)?;
+        let dialled = terms.meeting().dial(number, address, watcher);
+        let peers = dialled.map_err(|error| match is_refused(&error) {
+            true => given_up(terms.plan(), number, &error),
+            false => error,
+        })?;
         Ok(Self::over(terms.clone(), number, peers, ctl))
     }
 

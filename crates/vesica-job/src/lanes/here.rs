@@ -7,9 +7,10 @@
 use crate::error::JobError;
 use crate::lanes::hello::{Ends, finished};
 use crate::lanes::links::{Certificates, Meeting, Watcher};
-use crate::lanes::{is_a_break, is_refused, share, terms};
+use crate::lanes::{given_up, is_a_break, is_refused, share, terms};
 use crate::meet::agree::{Agreed, NOTHING, begin};
 use crate::meet::peers::Peers;
+use crate::run::STAY;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::units::compare::Both;
@@ -21,7 +22,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vesica_net::{Door, Traffic};
 use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
@@ -36,6 +37,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What the side that dials says when both sides have finished every lane.
 pub const DONE: &[u8; 18] = b"all lanes are done";
+
+/// What a side is accused of that says so too early.
+pub const NOT_DONE: &str = "it says that all lanes are done, and they are not";
 
 /// Runs the units that are missing over the lanes that were agreed on. Returns what they cost, and how many bytes the lanes took.
 ///
@@ -161,18 +165,29 @@ impl<'a> Lanes<'a> {
             let Some(lane) = lane.filter(|_| !self.over()) else { return Ok(()) };
             let address = &doors[lane as usize % doors.len()];
             let (mut breaks, mut most) = (0, 0);
+            let mut refused: Option<Instant> = None;
             loop {
                 let dialled = self.meeting.dial(lane, address, self.watcher.clone());
                 let Err(error) = dialled.and_then(|peers| self.lane(lane, &peers)) else { break };
+                if is_refused(&error) {
+                    // The other side has noticed a break of the first link, and this one has not, or the other way round. This side will
+                    // notice soon, and then meets the other one again.
+                    if self.over() {
+                        return Ok(());
+                    }
+                    if refused.get_or_insert_with(Instant::now).elapsed() > STAY {
+                        return Err(given_up(self.meeting.plan, lane, &error));
+                    }
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
+                refused = None;
                 let has = share(lane, self.agreed.lanes, self.agreed.sizes.units);
                 let now = has.filter(|id| self.state().ledger.has(*id)).count();
                 breaks = if now > most { 1 } else { breaks + 1 };
                 most = most.max(now);
-                if !(is_a_break(&error) || is_refused(&error)) || breaks >= MOST {
+                if !is_a_break(&error) || breaks >= MOST {
                     return Err(error);
-                }
-                if is_refused(&error) {
-                    std::thread::sleep(LOOK);
                 }
                 self.ctl.note(format!("lane {lane} broke and is dialled again: {error}"));
             }
@@ -194,8 +209,7 @@ impl<'a> Lanes<'a> {
                 Ok((ch, words)) => {
                     let missing = self.state().ledger.len() < u64::from(self.agreed.sizes.units);
                     if words != DONE || missing {
-                        let fault = "it says that all lanes are done, and they are not";
-                        self.fail(ch.accuse(Misbehaviour::Contradiction(fault)).into());
+                        self.fail(ch.accuse(Misbehaviour::Contradiction(NOT_DONE)).into());
                     }
                 }
                 Err(error) => self.fail(error.into()),

@@ -4,10 +4,12 @@
 use crate::error::JobError;
 use crate::lanes::name;
 use crate::meet::peers::{Peers, WINDOW};
+use crate::seal::key::random;
 use crate::tell::control::Control;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_net::{Door, Endpoint, Event, Fingerprint, Identity, Link, PeerSpec, Security, Trust};
+use vesica_session::Misbehaviour;
 use vesica_spec::Plan;
 
 /// What the name in a lane's certificate is: nobody looks at it, for the certificate is known by its fingerprint.
@@ -95,12 +97,12 @@ impl Meeting<'_> {
     /// A door at `listen` for all of `lanes`, up to `seats` at once.
     ///
     /// # Errors
-    /// Those of [`Endpoint::lane_door`].
+    /// Those of [`Endpoint::lane_door`]; if the system has no randomness.
     pub fn door(&self, lanes: u32, listen: &str, seats: u32, watcher: Watcher) -> Result<Door, JobError> {
         let mut endpoint = self.endpoint();
         endpoint.lanes = (0..lanes).map(|number| name(self.salt, number)).collect();
-        // The name of no lane: what comes for a meeting of parties, whose job has no name, is not let in either.
-        endpoint.job = name(self.salt, u32::MAX);
+        // What is no lane is not let in: neither who comes for a meeting of parties, whose job has no name, nor a peer that makes up a name.
+        endpoint.job = random()?;
         endpoint.listen = Some(listen.to_owned());
         let party = self.plan.peers[0].party.clone();
         Ok(endpoint.lane_door(party, self.trust(), seats as usize, Arc::new(watcher))?)
@@ -109,10 +111,11 @@ impl Meeting<'_> {
     /// Which lane came to the door.
     ///
     /// # Errors
-    /// None that a peer can cause: a door lets nothing else in.
+    /// The peer's, if it is no lane.
     pub fn number(&self, lanes: u32, link: &Link) -> Result<u32, JobError> {
         let job = link.job();
         let number = (0..lanes).find(|number| Some(name(self.salt, *number)) == job);
-        number.ok_or_else(|| vesica_session::Error::Bug("something came to a door that is no lane".into()).into())
+        let fault = Misbehaviour::Contradiction("it came to a door for lanes, and is none");
+        number.ok_or_else(|| vesica_session::Error::Peer { peer: link.peer().clone(), fault }.into())
     }
 }

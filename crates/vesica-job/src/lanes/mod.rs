@@ -13,6 +13,7 @@ pub mod links;
 
 use crate::error::JobError;
 use vesica_session::Error;
+use vesica_spec::Plan;
 use vesica_suite::Terms;
 use vesica_types::UnitId;
 
@@ -39,9 +40,17 @@ pub fn is_a_break(error: &JobError) -> bool {
 }
 
 /// Whether whoever listens there did not take this side in. While one side has noticed that the first link broke and the other has not, a door
-/// stands where parties are to meet, or parties are awaited where a lane comes.
+/// stands where parties are to meet, or parties are awaited where a lane comes. The two show different certificates, so with TLS this side
+/// may be the one that refuses.
 pub fn is_refused(error: &JobError) -> bool {
-    matches!(error, JobError::Net(vesica_net::Error::Refused { .. }))
+    use vesica_net::Error::{Certificate, Refused};
+    matches!(error, JobError::Net(Refused { .. } | Certificate { .. }))
+}
+
+/// How a lane ended that was refused for too long: its link cannot be made any more, so the parties are to meet again.
+pub fn given_up(plan: &Plan, number: u32, error: &JobError) -> JobError {
+    let peer = plan.peers[0].party.clone();
+    Error::Net { peer, why: format!("lane {number} is not let in any more: {error}") }.into()
 }
 
 fn of(salt: &[u8; 32], number: u32) -> [u8; 36] {

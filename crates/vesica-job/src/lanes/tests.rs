@@ -254,15 +254,15 @@ fn lanes_tell_no_more_than_their_sizes() {
 }
 
 /// Bob by hand: he has met alice, who runs, and agreed on lanes.
-struct Bob {
+pub struct Bob {
     plan: Plan,
     _first: Peers,
-    control: Lines,
+    pub control: Lines,
     agreed: Agreed,
 }
 
 impl Bob {
-    fn meet(two: &Two, seats: u32) -> Self {
+    pub fn meet(two: &Two, seats: u32) -> Self {
         let plan = two.plan("bob", two.port, "lanes = 2");
         let endpoint = peers::endpoint(&plan, None, false).unwrap();
         let first = Peers::connect(endpoint, &Control::new(())).unwrap();
@@ -374,6 +374,9 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
         bob.agreed.salt[0] ^= 1;
         let error = bob.dial(two, 1).map(drop).unwrap_err();
         assert!(error.to_string().contains("another job"), "{error}");
+        // A name that is made up is none either, though whoever knows the salt can make it.
+        let error = bob.dial(two, u32::MAX).map(drop).unwrap_err();
+        assert!(error.to_string().contains("another job"), "{error}");
         // Nor is there room for a party that comes to meet.
         let endpoint = peers::endpoint(&bob.plan, None, false).unwrap();
         let error = Peers::connect(endpoint, &Control::new(())).map(drop).unwrap_err();
@@ -384,33 +387,82 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
     assert!(ended.is_err());
 }
 
-/// Alice by hand: her first link breaks, and she notices it late, so that bob comes to her door in place of a meeting.
-#[test]
-fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
-    let two = Two::new(&format!("protocol = \"rr22\"\n{BOTH}"));
-    let [alice, bob] = ["alice", "bob"].map(|name| two.plan(name, two.port, "lanes = 2"));
-    let bob = thread::spawn(move || whole(&bob));
-    let mut ledger = Ledger::new(1 << 20, two.dir.path());
-    let mut meet = || {
-        let first = Peers::connect(peers::endpoint(&alice, None, false).unwrap(), &Control::new(())).unwrap();
+/// Alice by hand, who listens.
+struct Alice {
+    plan: Plan,
+    ledger: Ledger,
+}
+
+impl Alice {
+    fn new(two: &Two) -> Self {
+        Self { plan: two.plan("alice", two.port, "lanes = 2"), ledger: Ledger::new(1 << 20, two.dir.path()) }
+    }
+
+    fn meet(&mut self) -> (Peers, Lines, Agreed) {
+        let identity = self.plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
+        let endpoint = peers::endpoint(&self.plan, identity.as_ref(), false).unwrap();
+        let first = Peers::connect(endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
         let mut rng = SessionRng::from_os().unwrap();
-        let agreed = agree::agree(&alice, Purpose::Run, 200, &mut ledger, &mut control, &mut rng).unwrap();
+        let agreed = agree::agree(&self.plan, Purpose::Run, 200, &mut self.ledger, &mut control, &mut rng).unwrap();
         (first, control, agreed)
-    };
-    let (first, mut control, agreed) = meet();
-    Ends { doors: Vec::new(), seats: 2, certificate: None }.swap(&mut control).unwrap();
-    let certificates = Certificates { mine: None, theirs: None };
-    let meeting = Meeting { plan: &alice, salt: &agreed.salt, certificates: &certificates };
-    let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
-    let door = meeting.door(2, alice.listen.as_deref().unwrap(), 2, watcher).unwrap();
-    drop((first, control));
-    thread::sleep(std::time::Duration::from_millis(1200));
-    drop(door);
-    let (first, _control, again) = meet();
-    assert_eq!(again.salt, agreed.salt);
-    first.abort(&JobError::Setup("alice".into()));
-    assert!(bob.join().unwrap().is_err());
+    }
+
+    /// What she and bob show on lanes.
+    fn swap(&self, control: &mut Lines) -> Certificates {
+        let mine = Certificates::fresh(&self.plan).unwrap();
+        let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
+        let theirs = Ends { doors: Vec::new(), seats: 2, certificate }.swap(control).unwrap();
+        Certificates { mine, theirs: theirs.fingerprint().unwrap() }
+    }
+}
+
+/// Jobs without TLS, where a name does not fit, and with it, where a certificate does not.
+fn both_ways() -> [Two; 2] {
+    let shared = format!("protocol = \"rr22\"\n{BOTH}");
+    [Two::new(&shared), Two::secure(&shared)]
+}
+
+/// The first link breaks, and alice notices it late, so that bob comes to her door in place of a meeting.
+#[test]
+fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
+    for two in both_ways() {
+        let bob = two.plan("bob", two.port, "lanes = 2");
+        let bob = thread::spawn(move || whole(&bob));
+        let mut alice = Alice::new(&two);
+        let (first, mut control, agreed) = alice.meet();
+        let (plan, certificates) = (alice.plan.clone(), alice.swap(&mut control));
+        let meeting = Meeting { plan: &plan, salt: &agreed.salt, certificates: &certificates };
+        let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
+        let door = meeting.door(2, plan.listen.as_deref().unwrap(), 2, watcher).unwrap();
+        drop((first, control));
+        thread::sleep(std::time::Duration::from_millis(1200));
+        drop(door);
+        let (first, _control, again) = alice.meet();
+        assert_eq!(again.salt, agreed.salt);
+        first.abort(&JobError::Setup("alice".into()));
+        assert!(bob.join().unwrap().is_err());
+    }
+}
+
+/// The first link breaks, and bob notices it late, so that his lanes come to alice where she awaits a meeting.
+#[test]
+fn lanes_that_come_where_a_meeting_is_awaited_are_no_end_of_the_run() {
+    for two in both_ways() {
+        let bob = two.plan("bob", two.port, "lanes = 2");
+        let bob = thread::spawn(move || whole(&bob));
+        let mut alice = Alice::new(&two);
+        let (first, mut control, agreed) = alice.meet();
+        alice.swap(&mut control);
+        let again = thread::spawn(move || alice.meet());
+        thread::sleep(std::time::Duration::from_millis(1500));
+        assert!(!bob.is_finished() && !again.is_finished());
+        drop((first, control));
+        let (first, _control, again) = again.join().unwrap();
+        assert_eq!(again.salt, agreed.salt);
+        first.abort(&JobError::Setup("alice".into()));
+        assert!(bob.join().unwrap().is_err());
+    }
 }
 
 #[test]

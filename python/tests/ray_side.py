@@ -62,6 +62,10 @@ vesica.ray._drive._keeper.keep = lambda start, secret: (secrets.append(secret), 
 mark = os.urandom(32)
 held = ray.put(os.urandom(200_000) + mark)
 
+if "dies" in call:
+    # The driver is killed when the other side is gone, and before it has written anything.
+    vesica.ray._drive._Run._write = lambda *args: os._exit(9)
+
 options = {"storage": call["storage"], "workers": call["workers"], **call.get("options", {})}
 if "ids" in call:
     dataset = ray.data.read_parquet(call["data"])
@@ -71,7 +75,11 @@ if "ids" in call:
 else:
     rows, report = vesica.ray.run(call["job"], call["data"], output=call["output"], **options)
 matched = None if rows is None else rows.count()
-phases = {step.phase: step.wall_s for step in report.cost if not step.step}
+phases = dict(report.phases())
 stands = kept({"mark": mark, "secret": secrets[0], "key": call["key"].encode()})
-print(json.dumps({"matched": report.outcome.matched, "rows": matched, "phases": phases, "stands": stands}), flush=True)
+peer = report.chosen.peers[0]
+begun = peer.answered // peer.unit_capacity
+told = {"matched": report.outcome.matched, "rows": matched, "phases": phases, "stands": stands, "begun": begun}
+told |= {"units": report.chosen.units, "version": peer.version, "page": "<svg" in report.html()}
+print(json.dumps(told), flush=True)
 ray.shutdown()

@@ -35,7 +35,7 @@ use vesica_types::Party;
 
 /// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
 /// that the connection broke, and then dials or listens at once.
-const STAY: Duration = Duration::from_secs(30);
+pub(crate) const STAY: Duration = Duration::from_secs(30);
 
 /// How long a side waits that was refused where the peer's door still stands.
 pub(crate) const AGAIN: Duration = Duration::from_millis(500);
@@ -324,21 +324,7 @@ impl<'a> Side<'a> {
         ctl.note(format!(
             "every unit is finished, so the result is written without the others, who may not know that: {error}"
         ));
-        let peers = plan.peers.iter().map(|peer| PeerId {
-            name: peer.party.name().to_owned(),
-            fingerprint: None,
-            keys: start.sizes.keys[usize::from(peer.party.place())],
-            unit_capacity: start.sizes.capacity(peer.party.place()),
-            attempts: 0,
-            answered: 0,
-            version: "not met again".into(),
-        });
-        let met = Met {
-            tls: "not connected when it ended".into(),
-            peers: peers.collect(),
-            traffic: Traffic::default(),
-            lanes: 0,
-        };
+        let met = Met::nobody(plan, &start.sizes);
         let outcome = outcome(plan, &self.keys, common, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
         self.write_apart(ledger, report, clock)
@@ -531,6 +517,25 @@ pub(crate) struct Met {
 }
 
 impl Met {
+    /// What is known of peers that were not there when the run ended.
+    pub(crate) fn nobody(plan: &Plan, sizes: &Sizes) -> Self {
+        let peers = plan.peers.iter().map(|peer| PeerId {
+            name: peer.party.name().to_owned(),
+            fingerprint: None,
+            keys: sizes.keys[usize::from(peer.party.place())],
+            unit_capacity: sizes.capacity(peer.party.place()),
+            attempts: 0,
+            answered: 0,
+            version: "not met again".into(),
+        });
+        Self {
+            tls: "not connected when it ended".into(),
+            peers: peers.collect(),
+            traffic: Traffic::default(),
+            lanes: 0,
+        }
+    }
+
     /// `of_lanes` went over the lanes.
     pub(crate) fn of(peers: &Peers, agreed: &Agreed, of_lanes: Traffic) -> Self {
         let tls: Vec<String> = peers.links().iter().map(|link| link.secured().to_string()).collect();

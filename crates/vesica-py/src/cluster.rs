@@ -11,7 +11,18 @@ use pyo3::types::PyBytes;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use vesica::{Control, Fault};
-use vesica_job::cluster;
+use vesica_job::{JobError, cluster};
+
+/// What goes wrong with a lane. A link that broke, or that the other side stopped, is the network's fault: the lane comes again. If the other
+/// side is at fault, it says so over the link of the drivers.
+fn of_lane(error: JobError) -> Failure {
+    if cluster::is_a_break(&error) { Failure::network(error.to_string()) } else { error.into() }
+}
+
+/// What goes wrong between the drivers. Where the other one says that the link broke at its end, they meet again as well.
+fn of_link(error: JobError) -> Failure {
+    if cluster::is_lost(&error) { Failure::network(error.to_string()) } else { error.into() }
+}
 
 /// What the digests, the units and the files of a run are sealed with. It tells nobody what it is.
 #[pyclass(frozen, module = "vesica._core")]
@@ -147,10 +158,10 @@ impl Terms {
         Ok(PyBytes::new(py, &kept.map_err(|error| Failure::from(error).raised(py))?))
     }
 
-    /// What `settle` wants to know of a unit, of which `kept` is what was kept: its number, digest, keys and rows.
-    fn unit(&self, py: Python<'_>, unit: u32, kept: &[u8]) -> PyResult<(u32, [u8; 32], u64, u64)> {
+    /// What `settle` wants to know of a unit, of which `kept` is what was kept: its number, digest, keys, rows and rows of the join.
+    fn unit(&self, py: Python<'_>, unit: u32, kept: &[u8]) -> PyResult<OfUnit> {
         let (unit, _) = self.0.kept(unit, kept).map_err(|error| Failure::from(error).raised(py))?;
-        Ok((unit.id, unit.digest, unit.keys, unit.rows))
+        Ok((unit.id, unit.digest, unit.keys, unit.rows, unit.times))
     }
 
     /// What a unit found: `row`, `pair` and `times`.
@@ -174,6 +185,9 @@ impl Terms {
         piece(py, &Control::new(()), || Ok(Table::one(self.0.open_rows(sealed)?)))
     }
 }
+
+/// A unit's number, digest, keys, rows and rows of the join.
+type OfUnit = (u32, [u8; 32], u64, u64, u64);
 
 /// A job as it is understood, as JSON, and whether it names no file for the rows. With a table `given`, it needs to name no file to read.
 #[pyfunction]
@@ -249,45 +263,53 @@ impl Meeting {
         self.with(py, |meeting| Ok(meeting.run()))
     }
 
-    /// Meets the other side, for the first time or once more. `finished` are the units that are done on this side.
-    fn meet(&self, py: Python<'_>, finished: Vec<u32>) -> PyResult<Start> {
-        self.with(py, |meeting| Ok(Start(meeting.meet(&finished)?)))
+    /// Meets the other side, for the first time or once more. `finished` are the units that are done on this side, and `begun` is how often
+    /// units were begun here, in all attempts together, or None if that is not known.
+    #[pyo3(signature = (finished, begun))]
+    fn meet(&self, py: Python<'_>, finished: Vec<u32>, begun: Option<u64>) -> PyResult<Start> {
+        self.with(py, |meeting| Ok(Start(meeting.meet(&finished, begun).map_err(of_link)?)))
+    }
+
+    /// The run, to be ended without the other side, after `meet` found that gone. None if the other side is needed for anything.
+    fn alone(&self, py: Python<'_>, finished: Vec<u32>) -> PyResult<Option<Start>> {
+        self.with(py, |meeting| Ok(meeting.alone(&finished).map(Start)))
     }
 
     /// Tells what was counted, and waits until the other side has counted too. `largest` is the unit with the most keys, and their
     /// number.
     fn size(&self, py: Python<'_>, keys: u64, empty: u64, rows: u64, largest: (u32, u64)) -> PyResult<()> {
-        self.with(py, |meeting| Ok(meeting.size(keys, empty, rows, largest)?))
+        self.with(py, |meeting| meeting.size(keys, empty, rows, largest).map_err(of_link))
     }
 
     /// Tells where this side's doors are and how many lanes it works on at once; gives what lanes need.
     fn lanes(&self, py: Python<'_>, doors: Vec<String>, seats: u32) -> PyResult<Terms> {
-        self.with(py, |meeting| Ok(Terms(meeting.lanes(&doors, seats)?)))
+        self.with(py, |meeting| Ok(Terms(meeting.lanes(&doors, seats).map_err(of_link)?)))
     }
 
     /// Tells the other side how many units are finished. Raises what broke the link, if anything did.
     fn progress(&self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
         self.with(py, |meeting| {
             meeting.progress("match", done, Some(total));
-            meeting.lost().map_or(Ok(()), |error| Err(error.into()))
+            meeting.lost().map_or(Ok(()), |error| Err(of_link(error)))
         })
     }
 
     /// All lanes of this side are finished, or on the side with the doors: waits for that word.
     fn finished(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, |meeting| Ok(meeting.finished()?))
+        self.with(py, |meeting| meeting.finished().map_err(of_link))
     }
 
-    /// Compares what the units found: number, digest, keys and rows of each. If it raises, nothing that was found may be looked at.
-    fn settle(&self, py: Python<'_>, units: Vec<(u32, [u8; 32], u64, u64)>) -> PyResult<()> {
-        let unit = |(id, digest, keys, rows)| cluster::Unit { id, digest, keys, rows };
+    /// Compares what the units found: what `Terms.unit` gave of each. If it raises, nothing that was found may be looked at; it raises an
+    /// InputError if that is so for good.
+    fn settle(&self, py: Python<'_>, units: Vec<OfUnit>) -> PyResult<()> {
+        let unit = |(id, digest, keys, rows, times)| cluster::Unit { id, digest, keys, rows, times };
         let units: Vec<_> = units.into_iter().map(unit).collect();
-        self.with(py, |meeting| Ok(meeting.settle(&units)?))
+        self.with(py, |meeting| meeting.settle(&units).map_err(of_link))
     }
 
     /// Says that this side is done, and hears the same.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, |meeting| Ok(meeting.finish()?))
+        self.with(py, |meeting| meeting.finish().map_err(of_link))
     }
 
     /// Tells the other side that this one stops, and whose fault it is.
@@ -306,12 +328,17 @@ impl Meeting {
         })
     }
 
-    /// Says goodbye; gives the report as JSON. `lanes` are the costs that closed lanes gave, and `begun` is how many units were begun,
-    /// those that were begun again included.
+    /// Says goodbye; gives the report as JSON. `lanes` are the costs that closed lanes gave, and `begun` is how often units were begun, in
+    /// all attempts together.
     fn close(&self, py: Python<'_>, lanes: Vec<String>, begun: u64) -> PyResult<String> {
+        self.with(py, |meeting| Ok(meeting.close(&lanes, begun)?.to_json()))
+    }
+
+    /// Forgets the run, whose result is in its place.
+    fn forget(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, &self.ctl, (self.over.clone(), &self.told), None, None, || match self.held()?.take() {
-            Some(meeting) => Ok(meeting.close(&lanes, begun)?.to_json()),
-            None => Err(Failure::bug("a meeting was closed twice")),
+            Some(meeting) => Ok(meeting.forget()?),
+            None => Err(Failure::bug("a run was forgotten twice")),
         })
     }
 
@@ -343,7 +370,7 @@ impl Lane {
     #[staticmethod]
     fn dial(py: Python<'_>, terms: Bound<'_, Terms>, number: u32, address: &str) -> PyResult<Self> {
         let (terms, ctl) = (&terms.get().0, Control::new(()));
-        let lane = piece(py, &ctl, || Ok(cluster::Lane::dial(terms, number, address, ctl.clone())?))?;
+        let lane = piece(py, &ctl, || cluster::Lane::dial(terms, number, address, ctl.clone()).map_err(of_lane))?;
         Ok(Self::of(lane, terms.clone(), ctl))
     }
 
@@ -357,7 +384,7 @@ impl Lane {
         let missing = piece(py, &self.ctl, || {
             let mut lane = self.lane.write().unwrap_or_else(PoisonError::into_inner);
             let lane = lane.as_mut().ok_or_else(|| Failure::bug("a call of a lane that is closed"))?;
-            Ok(lane.missing(&done)?)
+            lane.missing(&done).map_err(of_lane)
         })?;
         Ok((missing.units, missing.settled))
     }
@@ -376,7 +403,7 @@ impl Lane {
         let kept = piece(py, &self.ctl, || {
             let lane = self.lane.read().unwrap_or_else(PoisonError::into_inner);
             let lane = lane.as_ref().ok_or_else(|| Failure::bug("a call of a lane that is closed"))?;
-            Ok(self.terms.keep(unit, &lane.match_unit(unit, blob, begun)?)?)
+            Ok(self.terms.keep(unit, &lane.match_unit(unit, blob, begun).map_err(of_lane)?)?)
         })?;
         Ok(PyBytes::new(py, &kept))
     }
@@ -385,7 +412,7 @@ impl Lane {
     fn close(&self, py: Python<'_>) -> PyResult<String> {
         piece(py, &self.ctl, || {
             let lane = self.lane.write().unwrap_or_else(PoisonError::into_inner).take();
-            Ok(lane.ok_or_else(|| Failure::bug("a lane was closed twice"))?.close()?)
+            lane.ok_or_else(|| Failure::bug("a lane was closed twice"))?.close().map_err(of_lane)
         })
     }
 

@@ -21,6 +21,11 @@ impl Failure {
         Self { fault: Fault::Input, message: message.into() }
     }
 
+    /// The connection is.
+    pub fn network(message: impl Into<String>) -> Self {
+        Self { fault: Fault::Network, message: message.into() }
+    }
+
     /// This program is.
     pub fn bug(message: impl Into<String>) -> Self {
         Self { fault: Fault::Bug, message: message.into() }

@@ -21,7 +21,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from .. import _core
-from .._errors import ConfigError, InputError, InternalError, NetworkError, VesicaError
+from .._errors import ConfigError, InputError, InternalError, NetworkError, PeerError, VesicaError
 from .._jobs import Document, document
 from .._progress import Progress, watcher
 from .._report import Report
@@ -142,17 +142,17 @@ class _Files:
     def cut(self, run: str) -> Any:
         return _rows.from_files(self.files, run, self.spec["mine"]["input"]["keys"])
 
-    def write(self, work: _lanes.Work, units: list[int], folder: Path, with_pair: bool) -> None:
-        """Writes what these units found beside its place."""
+    def write(self, work: _lanes.Work, units: list[int], folder: Path, with_pair: bool) -> int:
+        """Writes what these units found beside its place; says how many found rows came."""
         folder.mkdir(parents=True)
-        if units:
-            _rows.gather(work, units, self.files, folder, self.columns, with_pair)
+        found = _rows.gather(work, units, self.files, folder, self.columns, with_pair) if units else 0
         if not any(folder.glob("*.parquet")):
             names = self.columns or self.files.schema.names
             empty = self.files.schema.empty_table().select(names)
             if with_pair:
                 empty = empty.append_column("pair", pa.array([], pa.uint64()))
             pq.write_table(empty, folder / "part-000000.parquet")
+        return found
 
     def commit(self, folder: Path) -> Any:
         """Puts what was written in its place; gives it as a Dataset."""
@@ -185,6 +185,8 @@ class _Dataset:
         self.type = schema.types[schema.names.index(id)]
         if not pa.types.is_integer(self.type):
             raise InputError(f"column {id!r}: holds {self.type}; rows are called by integers")
+        with _raised():
+            _rows.distinct(self.dataset, id)
         self.identity = secrets.token_bytes(32)
         self.result: Any = None
 
@@ -194,7 +196,7 @@ class _Dataset:
     def cut(self, run: str) -> Any:
         return _rows.from_dataset(self.dataset, run, self.keys, self.id)
 
-    def write(self, work: _lanes.Work, units: list[int], folder: Path, with_pair: bool) -> None:
+    def write(self, work: _lanes.Work, units: list[int], folder: Path, with_pair: bool) -> int:
         id, kind = self.id, self.type
 
         def named(terms: _core.Terms, table: pa.Table) -> pa.Table:
@@ -209,6 +211,7 @@ class _Dataset:
         else:
             columns = {id: pa.array([], kind), **({"pair": pa.array([], pa.uint64())} if with_pair else {})}
             self.result = ray.data.from_arrow(pa.table(columns))
+        return self.result.count()
 
     def commit(self, folder: Path) -> Any:
         return self.result
@@ -240,6 +243,7 @@ class _Run:
         self.source, self.spec, self.storage = source, spec, storage.absolute()
         self.workers, self.doors, self.advertise = workers, doors, list(advertise or [])
         self.tell = watcher(progress) or (lambda event: None)
+        self.began = time.monotonic()
         self.learns = spec["mine"]["name"] in spec["shared"]["learns"]
         self.all_learn = len(spec["shared"]["learns"]) == len(spec["shared"]["parties"])
         _storage.probe(self.storage)
@@ -261,6 +265,8 @@ class _Run:
         self.lane_costs: list[str] = []
         #: Whether the meeting was stopped from this side.
         self.over = False
+        #: Whether the run ends without the other side.
+        self.alone = False
 
     def _secret(self) -> bytes:
         mine = self.spec["mine"]
@@ -282,9 +288,9 @@ class _Run:
         breaks, before = 0, -1
         try:
             while True:
-                start = self.meeting.meet(self._finished())
+                start = self._meet()
                 try:
-                    return self._together(start)
+                    return self._rest(start)
                 except NetworkError as error:
                     now = len(self._finished())
                     breaks, before = (1 if now > before else breaks + 1), now
@@ -301,41 +307,66 @@ class _Run:
             if self.keeper is not None:
                 ray.kill(self.keeper)
 
+    def _meet(self) -> _core.Start:
+        """Meets the other side. If that is gone and is not needed any more, the run goes on without it."""
+        try:
+            return self.meeting.meet(self._finished(), self._begun())
+        except (NetworkError, PeerError):
+            start = self.meeting.alone(self._finished())
+            if start is None:
+                raise
+            self.alone = True
+            return start
+
+    def _kept(self) -> Path | None:
+        """The folder of the run that the meeting would go on with: this process's, or that of one before it."""
+        run = self.meeting.run()
+        return None if run is None else self.storage / run
+
     def _finished(self) -> list[int]:
-        """The units that are done on this side, in this process or in one before it."""
-        folder = self.folder
-        if folder is None and (run := self.meeting.run()) is not None:
-            folder = self.storage / run
+        """The units that are done on this side."""
+        folder = self._kept()
         return _lanes.finished(folder) if folder is not None and (folder / "found").is_dir() else []
 
-    def _together(self, start: _core.Start) -> Matched:
-        """What happens while the other side is there."""
+    def _begun(self) -> int | None:
+        """How often units were begun on this side. None if there is a run whose files are lost, of which nobody can say it."""
+        folder = self._kept()
+        if folder is None:
+            return 0
+        return len(_storage.names(folder / "begun")) if (folder / "begun").is_dir() else None
+
+    def _rest(self, start: _core.Start) -> Matched:
+        """The run from the meeting to its end."""
         self._enter(start)
         folder = self.folder
         assert folder is not None
         units, rows = self._units(), self.source.rows()
         self.meeting.size(units.keys, rows - units.given, rows, units.largest)
         terms = self._match()
-        found = [terms.unit(unit, _lanes.found_file(folder, unit).read_bytes()) for unit in range(terms.units)]
+        # A unit that is missing here is found out by the meeting, which knows whose fault that is.
+        found = [terms.unit(unit, _lanes.found_file(folder, unit).read_bytes()) for unit in _lanes.finished(folder)]
         try:
             self.meeting.settle(found)
-        except NetworkError:
-            raise
-        except VesicaError:
-            # What was found may not be looked at, by nobody.
+        except InputError:
+            # Too few keys are common: what was found may not be looked at, by nobody.
             shutil.rmtree(folder / "found")
             raise
-        matched = [unit for unit, _, keys, _ in found if keys]
+        matched = {unit: rows for unit, _, keys, rows, _ in found if keys}
+        dataset = None
         if self.all_learn:
             self._write(terms, matched)
         self.meeting.finish()
+        if self.all_learn:
+            dataset = self.source.commit(self.source.beside(start.run))
         report = json.loads(self.meeting.close(self.lane_costs, len(_storage.names(folder / "begun"))))
         if self.learns and not self.all_learn:
+            # The other side is gone by now, and does not see from the clock how much there is.
             self._write(terms, matched)
-        dataset = self.source.commit(self.source.beside(start.run)) if self.learns else None
+            dataset = self.source.commit(self.source.beside(start.run))
         if self.learns:
             report["outcome"]["output"] = self.source.written()
         report["cost"] += self.costs
+        self.meeting.forget()
         shutil.rmtree(folder)
         return Matched(dataset, Report.from_json(json.dumps(report)))
 
@@ -377,7 +408,7 @@ class _Run:
 
     def _match(self) -> _core.Terms:
         """Has the lanes match what is missing."""
-        if self.meeting.dials():
+        if self.alone or self.meeting.dials():
             terms = self.meeting.lanes([], self.workers)
             with self._phase("match", "units", terms.units):
                 if not terms.is_whole:
@@ -481,13 +512,16 @@ class _Run:
             with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
                 self.lane_costs += ray.get(ref, timeout=30)
 
-    def _write(self, terms: _core.Terms, units: list[int]) -> None:
-        """Has the rows that these units found written beside their place."""
+    def _write(self, terms: _core.Terms, units: dict[int, int]) -> None:
+        """Has the rows that these units found written beside their place: so many rows each."""
         assert self.folder is not None
         beside = self.source.beside(self.folder.name)
         shutil.rmtree(beside, ignore_errors=True)
         with self._phase("write", "rows", None):
-            self.source.write(self._work(terms), units, beside, self.all_learn)
+            came, expected = self.source.write(self._work(terms), list(units), beside, self.all_learn), sum(units.values())
+        if came != expected:
+            why = "a block was lost between the units and the files; the run can be ended again from what it kept"
+            raise InternalError(f"{expected} rows were found, and {came} of them came to be written: {why}")
 
     def _step(self) -> int:
         """Tells how many units are finished, and gives that number."""
@@ -504,7 +538,8 @@ class _Run:
         wall = time.monotonic() - began
         self.tell({"event": "phase_end", "name": name, "of": of, "wall_s": wall, "bytes": (0, 0)})
         if name != "match":
-            cost = {"phase": name, "step": "", "wall_s": wall, "cpu_s": 0.0, "sent": 0, "received": 0, "rounds": 0}
+            cost = {"phase": name, "step": name, "began_s": began - self.began, "wall_s": wall, "cpu_s": 0.0}
+            cost |= {"sent": 0, "received": 0, "rounds": 0}
             self.costs.append(cost)
 
 

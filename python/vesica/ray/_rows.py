@@ -39,6 +39,12 @@ PARTITION = 256 << 20
 #: Bytes of a row in the shuffle: unit, digest, number.
 RECORD = 28
 
+#: Bytes of a row where ids are compared: the part, and the id.
+ID = 12
+
+#: Rows of the output that are made at once. How often a row stands in the join is the other side's word, so no list is that long.
+SLICE = 1 << 20
+
 #: Units whose found files are opened by one task: some 200 MB of rows, where half of the keys match.
 UNITS = 64
 
@@ -164,9 +170,7 @@ def from_dataset(dataset: Any, run: str, keys: list[str], id: str) -> Any:
     """A Dataset of cut rows of a Dataset whose rows are called by the integers in the column `id`."""
 
     def cut_batch(table: pa.Table) -> pa.Table:
-        numbers = table[id].cast(pa.int64())
-        if numbers.null_count:
-            raise InputError(f"column {id!r}: has a null; every row needs a number of its own")
+        numbers = table[id].cast(pa.int64(), safe=False)
         rows = cut(run, table.select(keys), 0)
         if table.num_rows:
             # No two rows have one number, so the least one names the block.
@@ -175,6 +179,30 @@ def from_dataset(dataset: Any, run: str, keys: list[str], id: str) -> Any:
 
     columns = list(dict.fromkeys([*keys, id]))
     return dataset.select_columns(columns).map_batches(cut_batch, batch_size=None, batch_format="pyarrow")
+
+
+def distinct(dataset: Any, id: str) -> None:
+    """Sees that no two rows of a Dataset have one number in the column `id`. Equal numbers are brought together by a shuffle of their own."""
+    parts = max(1, -(-dataset.count() * ID // PARTITION))
+
+    def by_part(table: pa.Table) -> pa.Table:
+        numbers = table[id].cast(pa.int64(), safe=False)
+        if numbers.null_count:
+            raise InputError(f"column {id!r}: has a null; every row needs a number of its own")
+        part = (numbers.to_numpy().view(numpy.uint64) % numpy.uint64(parts)).astype(numpy.int32)
+        return pa.table({"part": part, "id": numbers})
+
+    def repeats(part: pa.Table) -> pa.Table:
+        numbers = numpy.sort(part["id"].to_numpy())
+        same = numbers[1:][numbers[1:] == numbers[:-1]]
+        return pa.table({"id": same[:1], "rows": pa.array([len(same)] if len(same) else [], pa.int64())})
+
+    numbers = dataset.select_columns([id]).map_batches(by_part, batch_size=None, batch_format="pyarrow")
+    found = numbers.groupby("part", num_partitions=parts).map_groups(repeats, batch_format="pyarrow").take_all()
+    if found:
+        first, others = min(one["id"] for one in found), sum(one["rows"] for one in found) - 1
+        more = f", and {others} more rows repeat the number of another" if others else ""
+        raise InputError(f"column {id!r}: {first} stands in several rows{more}; rows are called by it, so give each a number of its own")
 
 
 def cut(run: str, table: pa.Table, first: int) -> pa.Table:
@@ -265,8 +293,8 @@ def found(work: Work, units: list[int], turn: Callable[[_core.Terms, pa.Table], 
     return items.map_batches(open_found, batch_size=None, batch_format="pyarrow")
 
 
-def gather(work: Work, units: list[int], table: Files, folder: Path, columns: list[str] | None, with_pair: bool) -> None:
-    """Writes the found rows of each file, in the file's order, to a file of their own in `folder`."""
+def gather(work: Work, units: list[int], table: Files, folder: Path, columns: list[str] | None, with_pair: bool) -> int:
+    """Writes the found rows of each file, in the file's order, to a file of their own in `folder`; says how many found rows that were."""
     paths, groups = table.paths, table.groups
 
     def by_file(terms: _core.Terms, found: pa.Table) -> pa.Table:
@@ -284,18 +312,21 @@ def gather(work: Work, units: list[int], table: Files, folder: Path, columns: li
         if numpy.any(rows["row"].to_numpy() >> numpy.uint64(ROW_BITS) != number):
             raise InternalError(f"{paths[number]}: rows of another file came for it; what Ray keeps was changed, or please report it")
         out = folder / f"part-{number:06}.parquet"
-        written = take_rows(paths[number], groups[number], rows, columns, with_pair, out)
-        return pa.table({"file": pa.array([number], pa.int32()), "rows": pa.array([written], pa.uint64())})
+        take_rows(paths[number], groups[number], rows, columns, with_pair, out)
+        return pa.table({"file": pa.array([number], pa.int32()), "rows": pa.array([rows.num_rows], pa.int64())})
 
     done = found(work, units, by_file).groupby("file", num_partitions=min(len(paths), 64))
-    done.map_groups(take, batch_format="pyarrow").materialize()
+    written = done.map_groups(take, batch_format="pyarrow").materialize()
+    return sum(sum(batch["rows"].to_pylist()) for batch in written.iter_batches(batch_format="pyarrow"))
 
 
-def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path) -> int:
-    """Writes the found rows, which are sorted, of the file `path` to `out`. Only the row groups that hold one are read."""
-    times = found["times"].to_numpy().astype(numpy.int64)
-    places = numpy.repeat(found["row"].to_numpy(), times) & numpy.uint64((1 << ROW_BITS) - 1)
-    pairs = numpy.repeat(found["pair"].to_numpy(), times)
+def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path) -> None:
+    """Writes the found rows, which are sorted, of the file `path` to `out`, each as often as it stands in the join. Only the row groups that
+    hold one are read."""
+    places = found["row"].to_numpy() & numpy.uint64((1 << ROW_BITS) - 1)
+    pairs = found["pair"].to_numpy()
+    # The place in the output behind the last copy of each found row.
+    behind = numpy.cumsum(found["times"].to_numpy().astype(numpy.int64))
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
     beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
@@ -305,12 +336,16 @@ def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] 
             low, high = int(ends[group]), int(ends[group + 1])
             if low == high:
                 continue
-            rows = file.read_row_group(group, columns=columns).take(pa.array(places[low:high] - starts[group]))
+            table = file.read_row_group(group, columns=columns)
             if columns is not None:
-                rows = rows.select(columns)
-            if with_pair:
-                rows = rows.append_column("pair", pa.array(pairs[low:high], pa.uint64()))
-            writer = writer or stack.enter_context(pq.ParquetWriter(beside, rows.schema))
-            writer.write_table(rows)
+                table = table.select(columns)
+            last = int(behind[high - 1])
+            for at in range(int(behind[low - 1]) if low else 0, last, SLICE):
+                # Which found row each of the next rows of the output is a copy of.
+                of = numpy.searchsorted(behind, numpy.arange(at, min(at + SLICE, last)), side="right")
+                rows = table.take(pa.array(places[of] - starts[group]))
+                if with_pair:
+                    rows = rows.append_column("pair", pa.array(pairs[of], pa.uint64()))
+                writer = writer or stack.enter_context(pq.ParquetWriter(beside, rows.schema))
+                writer.write_table(rows)
     os.replace(beside, out)
-    return len(places)

@@ -53,6 +53,8 @@ pub struct Matched {
     pub keys: u64,
     /// Rows of this side that have one of them.
     pub rows: u64,
+    /// Rows of the join: of each row, how often it stands there.
+    pub times: u64,
 }
 
 /// What a lane cost, as it is added up for the report.
@@ -146,8 +148,8 @@ impl Lane {
     }
 
     /// Matches a unit that is missing, whose keys are in `blob`; none if it has no keys. Several threads may match units of a lane at
-    /// once, if they take them in ascending order. This unit was begun `begun` times before, over all links: the caller keeps that count, and
-    /// writes it down before this call.
+    /// once, if they take them in ascending order. This unit was begun `begun` times before in this run, over all links: the caller keeps that
+    /// count, writes it down before this call, and tells the sum over all units when the drivers meet again.
     ///
     /// # Errors
     /// [`JobError::Answers`]; a blob that cannot be opened; those of the link, of the peer and of the protocol. The link is shut then.
@@ -157,8 +159,8 @@ impl Lane {
 
     fn matched(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
         let (plan, sizes, salt) = (self.terms.plan(), self.terms.sizes(), self.terms.salt());
-        let limit = plan.shared.limits.answers;
-        if begun >= limit {
+        if u64::from(begun) >= self.terms.answers(unit) {
+            let limit = plan.shared.limits.answers;
             return Err(JobError::Answers { peer: plan.peers[0].party.name().to_owned(), limit });
         }
         if unit >= sizes.units || unit % self.terms.lanes() != self.number {
@@ -192,7 +194,8 @@ impl Lane {
             .flat_map(|(m, pair)| keys[m.key.0 as usize].1.iter().map(move |&row| Row { row, pair, times: m.times }))
             .collect();
         let found = found::seal(self.terms.secret(), salt, unit, &rows)?;
-        Ok(Matched { found, digest, keys: matches.len() as u64, rows: rows.len() as u64 })
+        let times = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.times));
+        Ok(Matched { found, digest, keys: matches.len() as u64, rows: rows.len() as u64, times })
     }
 
     /// The end of the lane, when everything that it found is in its place: waits until the other side is as far. Returns what it cost, for

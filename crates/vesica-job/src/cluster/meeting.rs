@@ -6,18 +6,22 @@ use crate::cluster::secret::Secret;
 use crate::cluster::terms::{Terms, Words};
 use crate::error::JobError;
 use crate::lanes::hello::Ends;
-use crate::lanes::here::DONE;
+use crate::lanes::here::{DONE, NOT_DONE};
+use crate::lanes::is_refused;
 use crate::lanes::links::Certificates;
 use crate::meet::agree::{self, Agreed, Counted, Met, Purpose};
 use crate::meet::peers::{self, Peers};
 use crate::meet::settle;
-use crate::run::{self, finish, reported};
+use crate::output::join;
+use crate::run::{self, AGAIN, STAY, finish, reported};
 use crate::seal::ledger::Ledger;
+use crate::seal::record;
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
 use crate::tell::report::{Outcome, Report};
 use crate::units::compare::Both;
 use crate::units::found::Common;
+use std::collections::BTreeSet;
 use std::time::Instant;
 use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Error, Fault, Lines, Misbehaviour, SessionRng};
@@ -35,6 +39,8 @@ pub struct Unit {
     pub keys: u64,
     /// Rows of this side that have one of them.
     pub rows: u64,
+    /// Rows of the join: of each row, how often it stands there.
+    pub times: u64,
 }
 
 /// The driver's side of a run.
@@ -48,6 +54,10 @@ pub struct Meeting {
     began: Instant,
     link: Option<(Peers, Lines)>,
     stage: Stage,
+    /// Why the other party was not met, if it is gone or has forgotten the run.
+    gone: Option<String>,
+    /// Whether lanes were begun, so that a door of the other side may still stand where the parties are to meet.
+    had_lanes: bool,
     /// Rows of the table, and those without a key.
     rows: (u64, u64),
     common: Common,
@@ -58,6 +68,8 @@ enum Stage {
     Apart,
     Met(Box<Met>),
     Sized(Box<Agreed>),
+    /// This side ends the run by itself: there is no link, and nothing is missing.
+    Alone(Box<Agreed>),
 }
 
 /// Why a cluster cannot run this job, if it cannot.
@@ -106,6 +118,8 @@ impl Meeting {
             began: Instant::now(),
             link: None,
             stage: Stage::Apart,
+            gone: None,
+            had_lanes: false,
             rows: (0, 0),
             common: Common { keys: 0, rows: 0 },
         })
@@ -122,19 +136,34 @@ impl Meeting {
     }
 
     /// Connects to the other party, sees that it has the same job, and tosses the coins of a new run, unless both go on with one. Of that
-    /// the units `finished` are done here. After a link that broke this is called again, on the same meeting, and so is all that follows.
+    /// the units `finished` are done here, and `begun` is how often units were begun here, all of them and all attempts together: none if
+    /// that record is lost, and then each counts as begun as often as it was allowed. After a link that broke this is called again, on the
+    /// same meeting, and so is all that follows.
     ///
     /// # Errors
-    /// Those of connecting and of agreeing.
-    pub fn meet(&mut self, finished: &[u32]) -> Result<Start, JobError> {
-        (self.link, self.stage) = (None, Stage::Apart);
-        let peers = Peers::connect(self.endpoint.clone(), &self.ctl)?;
-        let units = self.ledger.started().map_or(0, |start| start.sizes.units);
-        let done: Vec<bool> = (0..units).map(|unit| finished.contains(&unit)).collect();
+    /// Those of connecting and of agreeing. If the other party is gone or has forgotten the run, [`Meeting::alone`] may go on.
+    pub fn meet(&mut self, finished: &[u32], begun: Option<u64>) -> Result<Start, JobError> {
+        (self.link, self.stage, self.gone) = (None, Stage::Apart, None);
+        self.ledger.begun(begun)?;
+        let done = self.done(finished);
+        self.met(&done).inspect_err(|error| self.gone = error.is_of_a_lost_peer().then(|| error.to_string()))
+    }
+
+    fn met(&mut self, done: &[bool]) -> Result<Start, JobError> {
+        let patience = if self.needs_nobody(done) { self.plan.patience.min(STAY) } else { self.plan.patience };
+        let began = Instant::now();
+        let peers = loop {
+            match Peers::connect(Endpoint { patience, ..self.endpoint.clone() }, &self.ctl) {
+                Err(error) if is_refused(&error) && self.had_lanes && began.elapsed() < patience.min(STAY) => {
+                    std::thread::sleep(AGAIN);
+                }
+                connected => break connected?,
+            }
+        };
         let mut meet = || -> Result<(Lines, Met), JobError> {
             let mut control = peers.line("control")?;
             let mut rng = chance()?;
-            let counted = Counted::Later(&done);
+            let counted = Counted::Later(done);
             let met = agree::meet(&self.plan, Purpose::Run, counted, &mut self.ledger, &mut control, &mut rng)?;
             Ok((control, met))
         };
@@ -145,15 +174,58 @@ impl Meeting {
         Ok(start)
     }
 
+    /// Of the run in the ledger, which units are finished.
+    fn done(&self, finished: &[u32]) -> Vec<bool> {
+        let units = self.ledger.started().map_or(0, |start| start.sizes.units);
+        let finished: BTreeSet<u32> = finished.iter().copied().collect();
+        (0..units).map(|unit| finished.contains(&unit)).collect()
+    }
+
+    /// Whether this side needs nothing more of the other one. Every unit is finished here; and either this side alone learns, so that it
+    /// has all that there is to have, or both have compared what they found and said that they are done.
+    fn needs_nobody(&self, done: &[bool]) -> bool {
+        let whole = !done.is_empty() && done.iter().all(|done| *done);
+        whole && (self.plan.learns_alone() || self.ledger.is_finished())
+    }
+
+    /// The run of the ledger, to be ended without the other party, where [`Meeting::meet`] found that gone, or found that it has forgotten
+    /// the run. All that follows is called as ever, and nobody is waited for. None if the other party is needed for anything: a unit that is not
+    /// among the `finished`, or its word that both found the same.
+    pub fn alone(&mut self, finished: &[u32]) -> Option<Start> {
+        let gone = self.gone.clone()?;
+        let done = self.done(finished);
+        let start = self.ledger.started().filter(|start| self.needs_nobody(&done) && !start.sizes.keys.is_empty())?;
+        let record::Start { salt, coins, sizes } = start.clone();
+        let peer = &self.plan.peers[0].party;
+        self.ctl.note(format!("every unit is finished, so the run ends without {peer}, who may not know that: {gone}"));
+        let start = Start::new(self.spec.clone(), self.plan.clone(), salt, sizes.units, 0, self.secret.clone());
+        let agreed = Agreed { salt, coins, sizes, versions: Vec::new(), done, values: None, lanes: 0 };
+        self.stage = Stage::Alone(Box::new(agreed));
+        Some(start)
+    }
+
+    fn is_alone(&self) -> bool {
+        matches!(self.stage, Stage::Alone(_))
+    }
+
     /// Says how many distinct keys there are in how many rows, of which `empty` have no key, and hears how many the other party has.
     /// `largest` is the unit with the most keys, and their number.
     ///
     /// # Errors
     /// [`Error::Overflow`], before any lane begins; those of agreeing.
     pub fn size(&mut self, keys: u64, empty: u64, rows: u64, largest: (u32, u64)) -> Result<(), JobError> {
-        let Stage::Met(met) = std::mem::replace(&mut self.stage, Stage::Apart) else { return Err(order("size")) };
         self.rows = (rows, empty);
         let place = self.plan.me.place();
+        if let Stage::Alone(agreed) = &self.stage {
+            let before = agreed.sizes.keys[usize::from(place)];
+            return match keys == before {
+                true => Ok(()),
+                false => Err(JobError::Setup(format!(
+                    "the table has {keys} distinct keys, and had {before} when the run began: what was kept of the run does not belong together"
+                ))),
+            };
+        }
+        let Stage::Met(met) = std::mem::replace(&mut self.stage, Stage::Apart) else { return Err(order("size")) };
         let Self { plan, ledger, .. } = self;
         let agreed = told(&mut self.link, |_, control| {
             let agreed = agree::size(plan, *met, keys, ledger, control)?;
@@ -183,6 +255,7 @@ impl Meeting {
             keys: sizes.keys.clone(),
             capacities: sizes.capacities.clone(),
             units: sizes.units,
+            allowed: self.ledger.answers().allowed(agree::most(&self.plan, sizes.units)),
             in_flight: sizes.in_flight,
             tag: sizes.tag_len.bytes(),
             lanes,
@@ -193,6 +266,7 @@ impl Meeting {
         };
         let mut key = None;
         if !whole {
+            self.had_lanes = true;
             let mine = Certificates::fresh(&self.plan)?;
             let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
             let ends = Ends { doors: doors.to_vec(), seats, certificate };
@@ -222,17 +296,17 @@ impl Meeting {
         }
     }
 
-    /// Every lane is over. A side that dials says so; a side with doors waits until the other says so, and stops its doors then.
+    /// Every lane is over. A side that dials says so; a side with doors waits until the other says so, and stops its doors then. Whether that was
+    /// true is seen by [`Meeting::settle`].
     ///
     /// # Errors
     /// Those of the link, and of the peer.
     pub fn finished(&mut self) -> Result<(), JobError> {
-        let agreed = self.agreed("finished")?;
+        if self.agreed("finished")?.done.iter().all(|done| *done) {
+            return Ok(());
+        }
         let dials = self.dials();
         told(&mut self.link, |_, control| {
-            if agreed.done.iter().all(|done| *done) {
-                return Ok(());
-            }
             let ch = control.peer()?;
             if dials {
                 return Ok(ch.send(DONE)?);
@@ -247,7 +321,8 @@ impl Meeting {
     /// Sees that both sides found the same, where both learn, and that the result may be learned. `units` has every unit once.
     ///
     /// # Errors
-    /// [`JobError::TooSmall`]: what was found is to be removed then, unopened. A unit that is missing. Those of the peer.
+    /// [`JobError::TooSmall`]: what was found is to be removed then, unopened. A join of more rows than an output may have. A unit that is
+    /// missing: the peer is to blame if this side has doors, for it said that all lanes are done. Those of the link, and of the peer.
     pub fn settle(&mut self, units: &[Unit]) -> Result<(), JobError> {
         let agreed = self.agreed("settle")?;
         let mut units = units.to_vec();
@@ -260,29 +335,45 @@ impl Meeting {
         let sum = |what: fn(&Unit) -> u64| units.iter().map(what).fold(0, u64::saturating_add);
         self.common = Common { keys: sum(|unit| unit.keys), rows: sum(|unit| unit.rows) };
         let (plan, common, rows) = (&self.plan, self.common, self.rows.0);
+        let times = sum(|unit| unit.times);
+        let (units, dials) = (agreed.sizes.units, self.dials());
+        let missing =
+            || JobError::Setup(format!("not every one of the {units} units is there once; match those first"));
+        if matches!(self.stage, Stage::Alone(_)) {
+            // Where both learn, they have compared what they found, and said so.
+            return match settle::too_small(plan, common) {
+                _ if !every => Err(missing()),
+                Some(least) => Err(JobError::TooSmall(least)),
+                None => join::bounded(times.into()),
+            };
+        }
         told(&mut self.link, |peers, control| {
+            if !every && !dials {
+                return Err(control.peer()?.accuse(Misbehaviour::Contradiction(NOT_DONE)).into());
+            }
             if !every {
-                let units = agreed.sizes.units;
-                return Err(JobError::Setup(format!(
-                    "not every one of the {units} units is there once; match those first"
-                )));
+                return Err(missing());
             }
             if plan.i_learn() && plan.several_learn() {
                 let both = Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() };
                 both.same_as_learners("job", hash.finalize().as_bytes(), plan, peers, &mut chance()?)?;
             }
-            settle::settle(plan, rows, common, &agreed.sizes, control).map(drop)
+            settle::settle(plan, rows, common, &agreed.sizes, control)?;
+            join::bounded(times.into())
         })
     }
 
     /// Says that this side has done what it is to, and hears it of the other. Where both learn, an output is written beside its place
-    /// before, and put there after.
+    /// before, and put there after. That both are done is kept: from now on this side can end the run by itself ([`Meeting::alone`]).
     ///
     /// # Errors
-    /// Those of the link, and of the peer.
+    /// Those of the link, and of the peer; those of writing the ledger.
     pub fn finish(&mut self) -> Result<(), JobError> {
         self.agreed("finish")?;
-        told(&mut self.link, |_, control| finish(control))?;
+        if !self.is_alone() {
+            told(&mut self.link, |_, control| finish(control))?;
+            self.ledger.finish()?;
+        }
         self.ledger.end();
         Ok(())
     }
@@ -298,24 +389,30 @@ impl Meeting {
     }
 
     /// Says goodbye and gives the report. `lanes` is what [`Lane::close`](crate::cluster::Lane::close) gave for each link, and `begun` how
-    /// many units were begun, all attempts together.
+    /// often units were begun, all of them and all attempts together. The ledger stays until [`Meeting::forget`].
     ///
     /// # Errors
-    /// A ledger that cannot be removed. That the other side's goodbye did not come is told as a note: it had said that it is done.
-    pub fn close(mut self, lanes: &[String], begun: u64) -> Result<Report, JobError> {
+    /// Those of writing the ledger. That the other side's goodbye did not come is told as a note: it had said that it is done.
+    pub fn close(&mut self, lanes: &[String], begun: u64) -> Result<Report, JobError> {
         let agreed = self.agreed("close")?;
-        let Some((peers, control)) = self.link.take() else { return Err(order("close")) };
-        drop(control);
-        if let Err(error) = peers.close() {
-            self.ctl.note(format!(
-                "this side is done; if {} is not, run it again on both sides: {error}",
-                self.plan.peers[0].party
-            ));
-        }
+        self.ledger.begun(Some(begun))?;
         let lanes: Vec<LaneCost> = lanes.iter().filter_map(|cost| serde_json::from_str(cost).ok()).collect();
         let sum = |what: fn(&LaneCost) -> u64| lanes.iter().map(what).sum::<u64>();
         let of_lanes = Traffic { sent: sum(|lane| lane.sent), received: sum(|lane| lane.received) };
-        let met = run::Met::of(&peers, &agreed, of_lanes);
+        let met = match self.link.take() {
+            None if self.is_alone() => run::Met::nobody(&self.plan, &agreed.sizes),
+            None => return Err(order("close")),
+            Some((peers, control)) => {
+                drop(control);
+                if let Err(error) = peers.close() {
+                    self.ctl.note(format!(
+                        "this side is done; if {} is not, run it again on both sides: {error}",
+                        self.plan.peers[0].party
+                    ));
+                }
+                run::Met::of(&peers, &agreed, of_lanes)
+            }
+        };
         let (common, learns, (rows, empty)) = (self.common, self.plan.i_learn(), self.rows);
         let keys = agreed.sizes.keys[usize::from(self.plan.me.place())];
         let outcome = Outcome {
@@ -338,17 +435,21 @@ impl Meeting {
             }
         }
         report.total.wall_s = self.began.elapsed().as_secs_f64();
-        for peer in &mut report.chosen.peers {
-            peer.attempts = self.ledger.answers().attempts;
-            peer.answered = begun.saturating_mul(peer.unit_capacity);
-        }
-        self.ledger.remove()?;
+        report.chosen.answered(self.plan.suite().cut(), self.ledger.answers());
         Ok(report)
+    }
+
+    /// Removes the ledger, when the result is in its place.
+    ///
+    /// # Errors
+    /// Those of removing it.
+    pub fn forget(self) -> Result<(), JobError> {
+        self.ledger.remove()
     }
 
     fn agreed(&self, what: &str) -> Result<Agreed, JobError> {
         match &self.stage {
-            Stage::Sized(agreed) => Ok((**agreed).clone()),
+            Stage::Sized(agreed) | Stage::Alone(agreed) => Ok((**agreed).clone()),
             _ => Err(order(what)),
         }
     }

@@ -25,5 +25,13 @@ pub use terms::Terms;
 
 pub use crate::lanes::is_a_break;
 
+use crate::JobError;
+use vesica_session::{Error, Fault};
+
+/// Whether the link of the drivers broke, so that they are to meet again: at this end, or at the other one, which then says so.
+pub fn is_lost(error: &JobError) -> bool {
+    matches!(error, JobError::Session(Error::Net { .. } | Error::Stopped { fault: Fault::Network, .. }))
+}
+
 #[cfg(test)]
 mod tests;

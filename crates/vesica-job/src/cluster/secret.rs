@@ -28,7 +28,7 @@ pub const TERMS: &[u8; 15] = b"vesica terms 2\n";
 pub const PACKED: &[u8; 15] = b"vesica packed 1";
 
 /// What is settled of a unit.
-pub const KEPT: &[u8; 15] = b"vesica kept 1\n\n";
+pub const KEPT: &[u8; 15] = b"vesica kept 2\n\n";
 
 /// What a unit found.
 pub const FOUND: &[u8; 15] = b"vesica found 1\n";

@@ -21,8 +21,8 @@ use zeroize::Zeroizing;
 /// What the bytes of [`Terms`] are: it is sealed with them, and messages call them so.
 const NAME: &str = "the terms of the lanes";
 
-/// Bytes of what is settled of a unit, sealed: a digest, the number of keys and that of rows.
-const HEAD: usize = Front::BYTES + 48 + TAG;
+/// Bytes of what is settled of a unit, sealed: a digest, the numbers of keys, of rows and of rows of the join.
+const HEAD: usize = Front::BYTES + 56 + TAG;
 
 /// What a worker needs for lanes.
 #[derive(Clone)]
@@ -47,6 +47,8 @@ pub(crate) struct Words {
     pub keys: Vec<u64>,
     pub capacities: Vec<u64>,
     pub units: u32,
+    /// Units that may be begun in this run, each time that one is.
+    pub allowed: u64,
     pub in_flight: u32,
     pub tag: usize,
     pub lanes: u32,
@@ -160,8 +162,8 @@ impl Terms {
     /// # Errors
     /// If the system has no randomness.
     pub fn keep(&self, unit: u32, matched: &Matched) -> Result<Vec<u8>, JobError> {
-        let Matched { found, digest, keys, rows } = matched;
-        let head = [&digest[..], &keys.to_le_bytes(), &rows.to_le_bytes()].concat();
+        let Matched { found, digest, keys, rows, times } = matched;
+        let head = [&digest[..], [keys, rows, times].map(|n| n.to_le_bytes()).as_flattened()].concat();
         let head = self.0.secret.seal(KEPT, &piece(self.salt(), unit), head)?;
         Ok([&head[..], found].concat())
     }
@@ -175,9 +177,9 @@ impl Terms {
         let (head, found) = kept.split_at_checked(HEAD).ok_or_else(|| damaged(&name))?;
         let head = self.0.secret.open(KEPT, &piece(self.salt(), unit), &name, head)?;
         let (digest, numbers) = head.split_first_chunk::<32>().ok_or_else(|| damaged(&name))?;
-        let [keys, rows] = *numbers.as_chunks::<8>().0 else { return Err(damaged(&name)) };
-        let [keys, rows] = [keys, rows].map(u64::from_le_bytes);
-        Ok((Unit { id: unit, digest: *digest, keys, rows }, found))
+        let [keys, rows, times] = *numbers.as_chunks::<8>().0 else { return Err(damaged(&name)) };
+        let [keys, rows, times] = [keys, rows, times].map(u64::from_le_bytes);
+        Ok((Unit { id: unit, digest: *digest, keys, rows, times }, found))
     }
 
     /// Rows of any units, as [`Terms::rows`] gave them, sealed: for whoever brings them together by something else than units.
@@ -198,6 +200,12 @@ impl Terms {
 
     pub(crate) fn salt(&self) -> &[u8; 32] {
         &self.0.words.salt
+    }
+
+    /// How often this unit may be begun in the run. What is allowed is shared out among the units, so that workers need not count together.
+    pub(crate) fn answers(&self, unit: u32) -> u64 {
+        let (allowed, units) = (self.0.words.allowed, u64::from(self.units()).max(1));
+        allowed / units + u64::from(u64::from(unit) < allowed % units)
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -228,6 +236,7 @@ mod tests {
             keys: vec![10, 20],
             capacities: vec![4, 8],
             units: 3,
+            allowed: 8,
             in_flight: 2,
             tag: 9,
             lanes: 2,
@@ -259,6 +268,16 @@ mod tests {
             assert!(!opened[4..4 + len].windows(7).any(|bytes| bytes == b"PRIVATE"));
             let behind = key.as_ref().map_or(&b""[..], |pem| pem.as_bytes());
             assert_eq!(&opened[4 + len..], behind);
+        }
+    }
+
+    #[test]
+    fn units_may_be_begun_as_often_as_is_allowed_and_no_more() {
+        for allowed in 0..20 {
+            let terms = Terms::new(Words { allowed, ..words(JOB) }, None, &Secret::new([1; 32])).unwrap();
+            let each: Vec<u64> = (0..3).map(|unit| terms.answers(unit)).collect();
+            assert_eq!(each.iter().sum::<u64>(), allowed);
+            assert!(each[0] - each[2] <= 1, "{each:?}");
         }
     }
 

@@ -1,12 +1,13 @@
 //! Clusters of threads: with each other and with a run on one machine, in both directions, against that run's result.
 
 use super::*;
-use crate::JobError;
 use crate::io::Io;
-use crate::lanes::tests::Two;
+use crate::lanes::here::DONE;
+use crate::lanes::tests::{Bob, Two};
 use crate::run::run;
 use crate::tell::control::Control;
 use crate::tell::report::Report;
+use crate::{Fault, JobError};
 use arrow_array::builder::{FixedSizeBinaryBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, UInt64Type};
@@ -106,7 +107,7 @@ impl Cluster {
             // The first stands.
             self.found.lock().unwrap().entry(unit).or_insert(matched);
         }
-        let nothing = Matched { found: Vec::new(), digest: [0; 32], keys: 0, rows: 0 };
+        let nothing = Matched::default();
         missing
             .settled
             .into_iter()
@@ -117,6 +118,10 @@ impl Cluster {
     /// All lanes of this side; gives what they cost.
     fn lanes(&self, meeting: &mut Meeting, terms: &Terms, listen: &str) -> Vec<String> {
         let costs = Mutex::new(Vec::new());
+        if terms.is_whole() {
+            meeting.finished().unwrap();
+            return Vec::new();
+        }
         let terms = Terms::from_bytes(&terms.to_bytes().unwrap(), &secret()).unwrap();
         let ctl = Control::new(());
         let keep = |cost: Option<String>| cost.into_iter().for_each(|cost| costs.lock().unwrap().push(cost));
@@ -161,31 +166,56 @@ impl Cluster {
         costs.into_inner().unwrap()
     }
 
-    /// A whole run. Gives the report and the rows that matched: number, pair, times.
-    fn run(&mut self, spec: &Spec, keys: &[String]) -> (Report, Vec<(u64, u64, u64)>) {
-        let mut meeting = Meeting::open(spec, [3; 32], &secret(), Control::new(())).unwrap();
-        let start = meeting.meet(&[]).unwrap();
+    /// The units that are finished.
+    fn finished(&self) -> Vec<u32> {
+        self.found.lock().unwrap().keys().copied().collect()
+    }
+
+    /// How often units were begun.
+    fn begun(&self) -> u64 {
+        self.begun.lock().unwrap().values().map(|n| u64::from(*n)).sum()
+    }
+
+    /// From what the parties met for to the end of the last lane.
+    fn matches(
+        &mut self,
+        meeting: &mut Meeting,
+        start: &Start,
+        spec: &Spec,
+        keys: &[String],
+    ) -> (Terms, Vec<String>, Vec<Unit>) {
         assert_eq!(meeting.run(), Some(start.run()));
-        let (distinct, empty, rows, largest) = self.read(&start, keys);
+        let (distinct, empty, rows, largest) = self.read(start, keys);
         meeting.size(distinct, empty, rows, largest).unwrap();
         let terms = meeting.lanes(&[], 3).unwrap();
         let listen = spec.mine.listen.clone().unwrap_or_default();
-        let costs = self.lanes(&mut meeting, &terms, &listen);
-        let found = self.found.lock().unwrap();
-        let units: Vec<Unit> = found
-            .iter()
-            .map(|(&id, matched)| {
-                let kept = terms.keep(id, matched).unwrap();
-                let (unit, rows) = terms.kept(id, &kept).unwrap();
-                assert_eq!(rows, matched.found);
-                assert!(terms.kept(id + 1, &kept).is_err() && terms.kept(id, &kept[..100]).is_err());
-                unit
-            })
-            .collect();
+        let costs = self.lanes(meeting, &terms, &listen);
+        let unit = |(&id, matched): (&u32, &Matched)| {
+            let kept = terms.keep(id, matched).unwrap();
+            let (unit, rows) = terms.kept(id, &kept).unwrap();
+            assert_eq!(rows, matched.found);
+            assert!(terms.kept(id + 1, &kept).is_err() && terms.kept(id, &kept[..100]).is_err());
+            unit
+        };
+        let units = self.found.lock().unwrap().iter().map(unit).collect();
+        (terms, costs, units)
+    }
+
+    /// A whole run. Gives the report and the rows that matched: number, pair, times.
+    fn run(&mut self, spec: &Spec, keys: &[String]) -> (Report, Vec<(u64, u64, u64)>) {
+        let mut meeting = Meeting::open(spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let start = meeting.meet(&self.finished(), Some(self.begun())).unwrap();
+        let (terms, costs, units) = self.matches(&mut meeting, &start, spec, keys);
         meeting.settle(&units).unwrap();
         meeting.finish().unwrap();
-        let begun = self.begun.lock().unwrap().values().map(|n| u64::from(*n)).sum();
-        let report = meeting.close(&costs, begun).unwrap();
+        let report = meeting.close(&costs, self.begun()).unwrap();
+        meeting.forget().unwrap();
+        (report, self.rows(&terms))
+    }
+
+    /// The rows that were found: number, pair, times.
+    fn rows(&self, terms: &Terms) -> Vec<(u64, u64, u64)> {
+        let found = self.found.lock().unwrap();
         let mut all = Vec::new();
         for (unit, matched) in found.iter().filter(|(_, matched)| !matched.found.is_empty()) {
             let table = terms.rows(*unit, &matched.found).unwrap();
@@ -198,7 +228,7 @@ impl Cluster {
             all.extend(rows.into_iter().zip(pairs).zip(times).map(|((row, pair), times)| (row, pair, times)));
         }
         all.sort_unstable();
-        (report, all)
+        all
     }
 }
 
@@ -333,7 +363,7 @@ fn a_unit_that_was_begun_too_often_is_not_answered_again() {
     let plain = thread::spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())));
     let mut cluster = Cluster::default();
     let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
-    let start = meeting.meet(&[]).unwrap();
+    let start = meeting.meet(&[], Some(0)).unwrap();
     let (distinct, empty, rows, largest) = cluster.read(&start, &table(&two, "alice"));
     meeting.size(distinct, empty, rows, largest).unwrap();
     let terms = meeting.lanes(&[], 1).unwrap();
@@ -345,4 +375,161 @@ fn a_unit_that_was_begun_too_often_is_not_answered_again() {
     assert!(matches!(error, JobError::Answers { limit: 2, .. }), "{error}");
     meeting.abort(error.fault_for_peer());
     assert!(plain.join().unwrap().is_err());
+}
+
+/// A plain run of bob's, in a thread.
+fn bob(two: &Two, mine: &str) -> thread::JoinHandle<Result<Report, JobError>> {
+    let plain = two.plan("bob", two.port, mine);
+    thread::spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())))
+}
+
+/// Alice's driver is killed when every unit is finished, and bob is gone when it is started again, or has forgotten the run. Where she alone
+/// learns, her units are all that there is. Where both learn, she must have heard that bob is done too.
+#[test]
+fn a_cluster_that_has_everything_ends_without_the_other_side() {
+    let cases =
+        [(ALICE, false, false), (ALICE, false, true), (BOTH, true, false), (BOTH, true, true), (BOTH, false, false)];
+    let ends = |(learns, heard, forgot): (&str, bool, bool)| {
+        let two = Two::new(&format!("protocol = \"rr22\"\n{learns}\n{SHARED}"));
+        let mine = format!("lanes = 3\nresume = \"{}\"", two.path("resume").display());
+        let spec = two.job("alice", two.port, &mine);
+        let open = |spec: &Spec| Meeting::open(spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let (keys, mut cluster) = (table(&two, "alice"), Cluster::default());
+        let mut meeting = open(&spec);
+        let there = bob(&two, "patience = \"4s\"");
+        let start = meeting.meet(&[], Some(0)).unwrap();
+        let (terms, _, units) = cluster.matches(&mut meeting, &start, &spec, &keys);
+        meeting.settle(&units).unwrap();
+        if heard {
+            meeting.finish().unwrap();
+            // Bob has heard it too.
+            while !two.path("bob.out.csv").exists() {
+                thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        drop(meeting);
+        assert_eq!(there.join().unwrap().is_ok(), heard);
+
+        let patience = if forgot { "30s" } else { "1s" };
+        let mut meeting = open(&two.job("alice", two.port, &format!("{mine}\npatience = \"{patience}\"")));
+        let finished = cluster.finished();
+        assert!(meeting.alone(&finished).is_none(), "nobody has looked for bob");
+        let there = forgot.then(|| bob(&two, ""));
+        let error = meeting.meet(&finished, Some(cluster.begun())).map(drop).unwrap_err();
+        assert_eq!(matches!(error, JobError::Over { .. }), forgot, "{error}");
+        assert!(there.is_none_or(|bob| bob.join().unwrap().is_err()));
+        assert!(meeting.alone(&finished[1..]).is_none(), "a unit has no proof");
+        let alone = meeting.alone(&finished);
+        assert_eq!(alone.is_some(), learns == ALICE || heard);
+        let Some(start) = alone else { return };
+        assert_eq!(start.run(), terms.run());
+        let (terms, costs, units) = cluster.matches(&mut meeting, &start, &spec, &keys);
+        assert!(terms.is_whole() && costs.is_empty());
+        assert!(meeting.settle(&units[1..]).is_err(), "not every unit is there");
+        let large: Vec<Unit> = units.iter().map(|unit| Unit { times: u64::MAX, ..*unit }).collect();
+        let error = meeting.settle(&large).unwrap_err();
+        assert!(error.to_string().starts_with("the join has 18446744073709551615 rows"), "{error}");
+        meeting.settle(&units).unwrap();
+        meeting.finish().unwrap();
+        let report = meeting.close(&costs, cluster.begun()).unwrap();
+        assert_eq!((report.outcome.matched, report.outcome.rows), (Some(150), keys.len() as u64));
+        assert_eq!(report.chosen.peers[0].version, "not met again");
+        assert_eq!(numbers(&cluster.rows(&terms)), common(&keys));
+        meeting.forget().unwrap();
+        assert_eq!(open(&spec).run(), None);
+    };
+    thread::scope(|scope| {
+        let all = cases.map(|case| scope.spawn(move || ends(case)));
+        all.into_iter().for_each(|one| one.join().unwrap());
+    });
+}
+
+/// Alice's driver is killed in the middle of a lane. When it is started again, units that were finished are not begun again.
+#[test]
+fn a_driver_that_is_started_again_has_the_rest_done() {
+    let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, &format!("lanes = 1\nresume = \"{}\"", two.path("resume").display()));
+    let (keys, mut cluster) = (table(&two, "alice"), Cluster::default());
+    let there = bob(&two, "");
+    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    let start = meeting.meet(&[], Some(0)).unwrap();
+    let (distinct, empty, rows, largest) = cluster.read(&start, &keys);
+    meeting.size(distinct, empty, rows, largest).unwrap();
+    let terms = meeting.lanes(&[], 1).unwrap();
+    let door = Door::open(&terms, &spec.mine.listen.clone().unwrap(), 1, Control::new(())).unwrap();
+    let mut lane = door.next().unwrap().unwrap();
+    let missing = lane.missing(&[]).unwrap();
+    for (finishes, &unit) in [true, true, false].into_iter().zip(&missing.units) {
+        let matched = lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), 0).unwrap();
+        cluster.begun.lock().unwrap().insert(unit, 1);
+        if finishes {
+            cluster.found.lock().unwrap().insert(unit, matched);
+        }
+    }
+    drop((lane, door, meeting));
+    let (report, rows) = cluster.run(&spec, &keys);
+    there.join().unwrap().unwrap();
+    assert_eq!(numbers(&rows), common(&keys));
+    let begun: Vec<u32> = missing.units.iter().map(|unit| cluster.begun.lock().unwrap()[unit]).collect();
+    assert_eq!(begun, [&[1, 1, 2][..], &vec![1; begun.len() - 3]].concat());
+    let (peer, units) = (&report.chosen.peers[0], u64::from(terms.units()));
+    // A salt costs a 64th of what may be answered eight times.
+    let salt = (8 * units).div_ceil(64);
+    assert_eq!((peer.attempts, peer.answered), (2, (units + 1 + salt) * peer.unit_capacity));
+}
+
+/// Bob forgets each run after two of its units. Of what may be answered in the whole job, each costs what was begun of it and the share of a
+/// salt. When alice cannot say how much was begun, nothing is left.
+#[test]
+fn a_run_that_broke_costs_what_was_begun_of_it() {
+    let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}\nlimits.answers = 3"));
+    let spec = two.job("alice", two.port, "lanes = 1");
+    let (keys, mut begun, mut cost) = (table(&two, "alice"), 0, 0);
+    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    for _ in 0..2 {
+        let (there, mut cluster) = (bob(&two, ""), Cluster::default());
+        let start = meeting.meet(&[], Some(begun)).unwrap();
+        let (distinct, empty, rows, largest) = cluster.read(&start, &keys);
+        meeting.size(distinct, empty, rows, largest).unwrap();
+        let terms = meeting.lanes(&[], 1).unwrap();
+        let units = u64::from(terms.units());
+        let allowed: u64 = (0..terms.units()).map(|unit| terms.answers(unit)).sum();
+        assert_eq!(allowed, 3 * units - cost);
+        let door = Door::open(&terms, &spec.mine.listen.clone().unwrap(), 1, Control::new(())).unwrap();
+        let mut lane = door.next().unwrap().unwrap();
+        for &unit in &lane.missing(&[]).unwrap().units[..2] {
+            lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), 0).unwrap();
+        }
+        begun = 2;
+        cost += begun + (3 * units).div_ceil(64);
+        drop((lane, door));
+        meeting.abort(Fault::Input);
+        assert!(there.join().unwrap().is_err());
+    }
+    let there = bob(&two, "");
+    let error = meeting.meet(&[], None).map(drop).unwrap_err();
+    assert!(matches!(error, JobError::Answers { limit: 3, .. }), "{error}");
+    assert!(there.join().unwrap().is_err());
+}
+
+/// Bob says that all lanes are done, and has dialled none.
+#[test]
+fn who_says_too_early_that_lanes_are_done_is_accused() {
+    let two = Two::new(&format!("protocol = \"rr22\"\n{BOTH}\n{SHARED}"));
+    let spec = two.job("alice", two.port, "lanes = 2");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bob = Bob::meet(&two, 2);
+            bob.control.peer().unwrap().send(DONE).unwrap();
+            let _ = bob.control.peer().unwrap().recv(1 << 16);
+        });
+        let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let start = meeting.meet(&[], Some(0)).unwrap();
+        let (distinct, empty, rows, largest) = Cluster::default().read(&start, &table(&two, "alice"));
+        meeting.size(distinct, empty, rows, largest).unwrap();
+        meeting.lanes(&[], 2).unwrap();
+        meeting.finished().unwrap();
+        let error = meeting.settle(&[]).unwrap_err();
+        assert_eq!(error.to_string(), "bob broke the protocol: it says that all lanes are done, and they are not");
+    });
 }

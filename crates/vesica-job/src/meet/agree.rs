@@ -263,7 +263,10 @@ pub fn meet(
         if missing > 0 && ledger.is_over() {
             return Err(JobError::Over { peer: others(plan) });
         }
-        begin(plan, start.sizes.units, missing, start.sizes.in_flight.into(), ledger)?;
+        match counted {
+            Counted::Now(_) => begin(plan, start.sizes.units, missing, start.sizes.in_flight.into(), ledger)?,
+            Counted::Later(_) => begin_of_cluster(plan, start.sizes.units, missing, 0, ledger)?,
+        }
         return Ok(met(start, done, ledger.keys().to_vec()));
     }
     // The ledger of a cluster hears of no unit: what is finished stands in files.
@@ -271,7 +274,7 @@ pub fn meet(
         Counted::Now(_) => ledger.is_whole(),
         Counted::Later(finished) => !finished.is_empty() && finished.iter().all(|done| *done),
     };
-    if ledger.is_over() || (plan.learns_alone() && is_whole) {
+    if ledger.is_over() || (is_whole && (plan.learns_alone() || ledger.is_finished())) {
         return Err(JobError::Over { peer: others(plan) });
     }
     let before = ledger.keys().to_vec();
@@ -291,13 +294,13 @@ pub fn meet(
         },
     };
     // Before the coins: a peer that does not like the salt and drops the connection has had its attempt.
-    let share = u64::from(sizes.units).saturating_mul(plan.shared.limits.answers.into()).div_ceil(SALTS);
-    let at_once = match counted {
-        Counted::Now(_) => share.max(sizes.in_flight.into()),
-        // Of a cluster's run no unit is counted later, so all of them count from the start.
-        Counted::Later(_) => sizes.units.into(),
-    };
-    begin(plan, sizes.units, sizes.units.into(), at_once, ledger)?;
+    let share = most(plan, sizes.units).div_ceil(SALTS);
+    match counted {
+        Counted::Now(_) => {
+            begin(plan, sizes.units, sizes.units.into(), share.max(sizes.in_flight.into()), ledger)?;
+        }
+        Counted::Later(_) => begin_of_cluster(plan, sizes.units, sizes.units.into(), share, ledger)?,
+    }
     let start = Start { salt: toss(plan, lines, rng)?, coins: Coins::new(rng.bytes()), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
@@ -330,10 +333,10 @@ pub fn size(plan: &Plan, met: Met, keys: u64, ledger: &mut Ledger, lines: &mut L
         }
     };
     // What was said at once was examined then. Both sides see the same here.
-    let most = plan.shared.limits.max_keys.unwrap_or(MAX_KEYS).min(MAX_KEYS);
+    let limit = plan.shared.limits.max_keys.unwrap_or(MAX_KEYS).min(MAX_KEYS);
     for (party, &keys) in plan.parties.iter().zip(&by_place) {
-        if keys > most {
-            return Err(JobError::TooManyKeys { party: party.to_string(), keys, most });
+        if keys > limit {
+            return Err(JobError::TooManyKeys { party: party.to_string(), keys, most: limit });
         }
     }
     if start.sizes.keys.is_empty() {
@@ -497,13 +500,30 @@ const SALTS: u64 = 64;
 /// Begins an attempt at `missing` units of which `at_once` are under way at once, if the peers may still be answered for all
 /// of them.
 pub(crate) fn begin(plan: &Plan, units: u32, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
-    let limit = plan.shared.limits.answers;
     let at_once = if plan.suite().cut().begins_anew() { missing } else { at_once };
-    let most = u64::from(units).saturating_mul(limit.into());
-    if missing > 0 && ledger.answers().at_most().saturating_add(missing) > most {
-        return Err(JobError::Answers { peer: others(plan), limit });
-    }
+    may_answer(plan, units, missing, ledger)?;
     ledger.attempt(Attempt { missing, at_once })
+}
+
+/// The same for a cluster, which says at the next meeting how many units it began. Should it not be able to say that, all that it may begin
+/// until then counts.
+fn begin_of_cluster(plan: &Plan, units: u32, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
+    may_answer(plan, units, missing, ledger)?;
+    let left = if missing > 0 { most(plan, units).saturating_sub(ledger.answers().at_most()) } else { 0 };
+    ledger.attempt(Attempt { missing: left, at_once })
+}
+
+/// Sees that the peers may still be answered for all of `missing`.
+fn may_answer(plan: &Plan, units: u32, missing: u64, ledger: &Ledger) -> Result<(), JobError> {
+    if missing > 0 && ledger.answers().at_most().saturating_add(missing) > most(plan, units) {
+        return Err(JobError::Answers { peer: others(plan), limit: plan.shared.limits.answers });
+    }
+    Ok(())
+}
+
+/// Units that may be answered in a whole job of so many, each time that one is.
+pub(crate) fn most(plan: &Plan, units: u32) -> u64 {
+    u64::from(units).saturating_mul(plan.shared.limits.answers.into())
 }
 
 /// Tosses coins with the peers: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce). Before anybody
@@ -621,7 +641,7 @@ mod tests {
         }
     }
 
-    /// Its ledger hears of no unit. So what it has is told here, and each run of it counts as answered from the start.
+    /// Its ledger hears of no unit, so what it has is told here. A new run costs a salt's share until its units are counted.
     #[test]
     fn a_cluster_that_alone_learns_and_has_everything_begins_no_other_run() {
         let (alice, bob) = (of_cluster("alice"), of_cluster("bob"));
@@ -640,7 +660,7 @@ mod tests {
                 met
             });
             assert_eq!(matches!(met, Err(JobError::Over { .. })), is_over);
-            assert_eq!(held.answers().at_most(), if is_over { 0 } else { 15 });
+            assert_eq!(held.answers().at_most(), if is_over { 0 } else { 2 });
         }
     }
 

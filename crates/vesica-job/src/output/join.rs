@@ -39,10 +39,7 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
     });
     let bases: Vec<u64> = bases.collect();
     let alone = if half.mine { keys.kept() - found.rows } else { 0 };
-    let total = pairs + u128::from(alone) + u128::from(absent);
-    if total > u128::from(MOST) {
-        return Err(too_many(total));
-    }
+    bounded(pairs + u128::from(alone) + u128::from(absent))?;
 
     let (aligned, pairs) = (plan.several_learn() && plan.order == Order::Aligned, pairs as u64);
     let left = plan.me.place() == 0;
@@ -90,12 +87,19 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
     Ok(picks)
 }
 
-fn too_many(total: u128) -> JobError {
-    JobError::Setup(format!(
+/// Sees that a join of `total` rows is not larger than an output may be.
+///
+/// # Errors
+/// If it is, which is also what a peer meets that lies about its rows.
+pub fn bounded(total: u128) -> Result<(), JobError> {
+    if total <= u128::from(MOST) {
+        return Ok(());
+    }
+    Err(JobError::Setup(format!(
         "the join has {total} rows, because a key with m rows here and n there gives m times n; the most is {}: remove \
          duplicate keys on one side",
         count(MOST)
-    ))
+    )))
 }
 
 /// Threads that join parts of the keys: as many as may work, and have memory for what has matched of a part.

@@ -24,7 +24,7 @@ use vesica_table::{Spill, Spilled};
 use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format.
-pub const KIND: &[u8; 15] = b"vesica ledger 7";
+pub const KIND: &[u8; 15] = b"vesica ledger 8";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -57,6 +57,8 @@ pub struct Ledger {
     /// A hash of what a peer was answered to with the run's noise.
     asked: Option<[u8; 32]>,
     over: bool,
+    /// Whether all sides have said that they are done, of a run whose result may not be in its place yet.
+    finished: bool,
     answers: Answers,
     done: BTreeMap<UnitId, Done>,
     matches: Matches,
@@ -83,6 +85,7 @@ impl Ledger {
             total: None,
             asked: None,
             over: false,
+            finished: false,
             answers: Answers::default(),
             done: BTreeMap::new(),
             matches: Matches::None,
@@ -126,6 +129,14 @@ impl Ledger {
                 }
                 (1.., Record::Asked(hash)) if ledger.start.is_some() => {
                     ledger.asked = Some(hash);
+                    Ok(())
+                }
+                (1.., Record::Begun(begun)) => {
+                    ledger.answers.begun(begun);
+                    Ok(())
+                }
+                (1.., Record::Finished) if ledger.start.is_some() => {
+                    ledger.finished = true;
                     Ok(())
                 }
                 (1.., Record::Unit(id, digest, matches))
@@ -189,6 +200,20 @@ impl Ledger {
         Ok(())
     }
 
+    /// A cluster has begun so many units of the run, or cannot tell how many, as [`Answers::begun`] has it. On return that counts for good.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begun(&mut self, begun: Option<u64>) -> Result<(), JobError> {
+        let mut answers = self.answers;
+        answers.begun(begun);
+        if answers != self.answers {
+            self.append(&Record::Begun(begun))?;
+            self.answers = answers;
+        }
+        Ok(())
+    }
+
     /// Begins a run anew, in an attempt that was begun; nothing is finished.
     ///
     /// # Errors
@@ -206,6 +231,8 @@ impl Ledger {
             self.keys.clone_from(&start.sizes.keys);
         }
         self.start = Some(start);
+        self.answers.start();
+        self.finished = false;
         self.total = None;
         self.asked = None;
         self.done.clear();
@@ -285,6 +312,24 @@ impl Ledger {
     /// Whether the run is over.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// All sides have said that they are done. On return that is kept for good: a cluster whose driver is killed before the result is in its
+    /// place needs nobody to put it there.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn finish(&mut self) -> Result<(), JobError> {
+        if !self.finished {
+            self.append(&Record::Finished)?;
+            self.finished = true;
+        }
+        Ok(())
+    }
+
+    /// Whether all sides have said that they are done, and this one wrote it down.
+    pub fn is_finished(&self) -> bool {
+        self.finished
     }
 
     /// Whether every unit is finished.

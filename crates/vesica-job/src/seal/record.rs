@@ -95,6 +95,10 @@ pub enum Record {
     Count(u64),
     /// A hash of what a peer was answered to with the run's noise.
     Asked([u8; 32]),
+    /// So many units a cluster has begun in the run; none if it cannot tell.
+    Begun(Option<u64>),
+    /// All sides have said that they are done.
+    Finished,
 }
 
 impl Record {
@@ -112,6 +116,10 @@ impl Record {
             }
             Record::Count(keys) => [&[4], keys.to_le_bytes().as_slice()].concat(),
             Record::Asked(hash) => [&[5], hash.as_slice()].concat(),
+            Record::Begun(begun) => {
+                [&[6], begun.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>().as_slice()].concat()
+            }
+            Record::Finished => vec![7],
             Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
@@ -163,6 +171,9 @@ impl Record {
             }
             4 => numbers(rest)?.try_into().ok().map(|[keys]: [u64; 1]| Record::Count(keys)),
             5 => rest.try_into().ok().map(Record::Asked),
+            6 if rest.is_empty() => Some(Record::Begun(None)),
+            6 => numbers(rest)?.try_into().ok().map(|[begun]: [u64; 1]| Record::Begun(Some(begun))),
+            7 => rest.is_empty().then_some(Record::Finished),
             _ => None,
         }
     }

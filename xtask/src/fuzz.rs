@@ -16,7 +16,7 @@ struct Target {
     timeout: u32,
 }
 
-const TARGETS: [Target; 17] = [
+const TARGETS: [Target; 18] = [
     // A message is as long as a line's window, which the target sets to 64 KiB.
     Target { name: "frames", max_len: 4096, allocation: 1, memory: 1024, timeout: 10 },
     Target { name: "greeting", max_len: 4096, allocation: 1, memory: 1024, timeout: 10 },
@@ -25,6 +25,7 @@ const TARGETS: [Target; 17] = [
     Target { name: "identity", max_len: 4096, allocation: 4, memory: 1024, timeout: 10 },
     // A hello has 1 MiB at most, and what it holds of JSON takes some times that.
     Target { name: "agree", max_len: 4096, allocation: 16, memory: 1024, timeout: 10 },
+    Target { name: "lanes", max_len: 2048, allocation: 1, memory: 1024, timeout: 10 },
     // Units of a few hundred keys, with the matrices and trees of silent OT.
     Target { name: "protocols", max_len: 512, allocation: 64, memory: 1024, timeout: 10 },
     // Matches are held in `Share::Found` of the job's memory, which the target sets to 1 GiB.

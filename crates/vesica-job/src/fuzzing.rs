@@ -3,6 +3,7 @@
 
 use crate::error::JobError;
 use crate::input::keys::{FIRST, KeyId, PARTS};
+use crate::lanes::hello::{Ends, finished};
 use crate::meet::agree::{self, Purpose};
 use crate::seal::kept::Kept;
 use crate::seal::key::Given;
@@ -92,6 +93,49 @@ pub fn honest_words(plan: &Plan, peer: &Plan, resumed: bool, scratch: &Path) -> 
         });
         said.collect()
     })
+}
+
+/// What this side says of its lanes; `secure` if these show a certificate.
+fn ends(secure: bool, doors: Vec<String>) -> Ends {
+    Ends { doors, seats: 2, certificate: secure.then(|| format!("sha256:{}", "5a".repeat(32))) }
+}
+
+/// The lanes of a run: the peer says `doors` over the first link, and `theirs` as the first words of a lane, of whose units this side has
+/// finished `mine`.
+///
+/// # Panics
+/// If anything ends this side but a word of the peer's, or if it goes on with something that cannot be.
+pub fn lanes(plan: &Plan, secure: bool, doors: &[u8], mine: &[bool], theirs: &[u8]) {
+    let (here, mut there) = memory::pair(&plan.me, &plan.peers[0].party);
+    let mut here = Lines::new(vec![Box::new(here)]);
+    [doors, theirs].into_iter().try_for_each(|message| there.send(message)).expect("the pipe takes two messages");
+    drop(there);
+    let of_the_peer = |error: JobError| {
+        assert!(matches!(error.fault(), Fault::Peer | Fault::Network), "{error}");
+        assert!(!error.to_string().contains(char::is_control), "{error:?}");
+    };
+    match ends(secure, Vec::new()).swap(&mut here) {
+        Ok(theirs) => {
+            assert!((1..=vesica_spec::MAX_LANES).contains(&theirs.seats), "{theirs:?}");
+            assert!(theirs.doors.len() <= vesica_spec::MAX_LANES as usize, "{theirs:?}");
+            assert_eq!(theirs.fingerprint().expect("it was read").is_some(), secure);
+        }
+        Err(error) => return of_the_peer(error),
+    }
+    match finished(plan, mine, &mut here) {
+        Ok(done) => {
+            assert_eq!(done.len(), mine.len());
+            // Where both learn, nothing is spared that this side has not finished.
+            assert!(done.iter().zip(mine).all(|(done, mine)| *mine || !done), "{done:?}");
+        }
+        Err(error) => of_the_peer(error),
+    }
+}
+
+/// What an honest peer says in [`lanes`] of its doors.
+pub fn honest_doors(secure: bool, doors: &[&str]) -> Vec<u8> {
+    let doors = doors.iter().map(|door| (*door).to_owned()).collect();
+    serde_json::to_vec(&ends(secure, doors)).expect("it is plain data")
 }
 
 /// A ledger that holds `records`, each sealed as this program seals its own, and behind them `rest`, as it is. Where `front` is

@@ -31,6 +31,7 @@ fn main() -> Made {
         ("certificates", certificates()?),
         ("identity", identities()?),
         ("agree", agree()),
+        ("lanes", lanes()),
         ("protocols", protocols()),
         ("ledger", ledgers()),
         ("kept", kept()),
@@ -113,6 +114,15 @@ fn fuzzed_words(alice: &vesica_spec::Plan, bob: &vesica_spec::Plan, resumed: boo
     words.into_iter().take(1).chain([vec![6; 64]]).collect()
 }
 
+fn lanes() -> Vec<Vec<u8>> {
+    let doors = [&[][..], &["alice.example:5301", "[::1]:5301"]];
+    let seed = |(how, doors): (u8, &&[&str])| {
+        let words = [vesica_job::fuzzing::honest_doors(how == 1, doors), b"0110".to_vec(), b"0011".to_vec()];
+        [&[how], joined(&words).as_slice()].concat()
+    };
+    (0..2).flat_map(|how| doors.iter().map(move |doors| (how, doors))).map(seed).collect()
+}
+
 fn protocols() -> Vec<Vec<u8>> {
     let attacks = [
         Vec::new(),
@@ -126,7 +136,7 @@ fn protocols() -> Vec<Vec<u8>> {
 fn ledgers() -> Vec<Vec<u8>> {
     let records = vesica_job::fuzzing::honest_records(&plan("alice", "ecdh"));
     let torn = records.iter().cloned().chain([vec![40, 0, 0, 0, 1, 2, 3]]);
-    let front = [&b"vesica ledger 5\n"[..], &[8; 32], &[0; 4], &[9; 32], &[29, 0, 0, 0], &[3; 29]].concat();
+    let front = [&b"vesica ledger 8\n"[..], &[8; 32], &[0; 4], &[9; 32], &[29, 0, 0, 0], &[3; 29]].concat();
     vec![
         [&[0], joined(&records).as_slice()].concat(),
         [&[2], joined(torn).as_slice()].concat(),

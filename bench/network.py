@@ -1,8 +1,9 @@
 """The network between the parties: this machine's own, network namespaces with `tc`, or the relay of `cargo xtask shaped`.
 
 The published scripts limit each side's sending rate with `tbf` and delay what it sends with `netem`, so a round trip takes twice
-the delay. Both ways of making a network here do the same. Namespaces are taken where they can be made; a kernel without `netem`
-cannot delay, and then the relay does it.
+the delay. All ways of making a network here do the same. Namespaces with both are taken where they can be made. A kernel without
+`netem` cannot delay: then `tbf` holds the rate and a relay in the namespace delays. Without namespaces a relay does both. A result
+says which it was.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import time
+import sys
 from pathlib import Path
 
 from . import jobs
@@ -23,6 +24,8 @@ class Loopback:
     """No network but the machine's own."""
 
     how = "loopback"
+    # Whether this way of making a network is for delays only.
+    for_delays = False
 
     def __init__(self, parties: list[str]):
         pass
@@ -48,6 +51,8 @@ class Loopback:
 
 class Namespaces:
     """Each party in a network namespace of its own, all on one bridge, each with a rate and a delay for what it sends."""
+
+    for_delays = False
 
     def __init__(self, parties: list[str], mbit: float, delay_ms: float):
         self.parties, self.mbit, self.delay_ms = parties, mbit, delay_ms
@@ -97,52 +102,118 @@ class Namespaces:
         return ["ip", "netns", "exec", self.name(party)]
 
 
-class Relay(Loopback):
-    """A relay before each party that listens: `cargo xtask shaped`."""
+class Relays:
+    """Relays before parties that listen: `cargo xtask shaped`."""
 
-    def __init__(self, parties: list[str], mbit: float, delay_ms: float):
-        # The relay is given a round trip, which must be more than nothing.
+    def __init__(self, mbit: float, delay_ms: float):
+        # A relay is given a round trip, which must be more than nothing.
         self.mbit, self.round_trip_ms = mbit, max(2 * delay_ms, 0.1)
-        self.how = "cargo xtask shaped"
         self.running: list[subprocess.Popen] = []
         self.ports: dict[int, int] = {}
 
-    def __enter__(self):
+    def build(self) -> None:
         call("cargo", "build", "--quiet", "--package", "xtask", cwd=ROOT)
-        return self
 
-    def __exit__(self, *_):
+    def before(self, host: str, port: int, within: list[str]) -> str:
+        """Where a relay listens that leads to `port`: on the same host, started by `within`."""
+        if port not in self.ports:
+            self.ports[port] = free_port()
+            xtask = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "xtask"
+            ends = [f"{host}:{self.ports[port]}", f"{host}:{port}"]
+            command = [*within, str(xtask), "shaped", *ends, f"{self.mbit:g}", f"{self.round_trip_ms:g}"]
+            relay = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            self.running.append(relay)
+            # Its first words are that it listens, or why it does not.
+            told = relay.stderr.readline()
+            if "->" not in told:
+                raise RuntimeError(f"cargo xtask shaped: {told.strip() or 'it ended without a word'}")
+        return f"{host}:{self.ports[port]}"
+
+    def end(self) -> None:
         for relay in self.running:
             relay.kill()
             relay.wait()
+            relay.stderr.close()
+
+
+class Delayed(Namespaces):
+    """Namespaces of a kernel without `netem`: `tbf` limits what each party sends, and a relay in the namespace of the party that listens
+    delays both directions."""
+
+    for_delays = True
+    # A relay's own rate, in Mbit/s: so much that it limits nothing.
+    UNLIMITED = 100_000
+
+    def __init__(self, parties: list[str], mbit: float, delay_ms: float):
+        super().__init__(parties, mbit, 0)
+        self.relays = Relays(self.UNLIMITED, delay_ms)
+        self.how = "network namespaces, tc tbf; delay by cargo xtask shaped"
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            self.relays.build()
+        except (OSError, RuntimeError):
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.relays.end()
+        super().__exit__()
 
     def dials(self, party: str, port: int) -> str:
-        if port not in self.ports:
-            self.ports[port] = free_port()
-            listen = f"127.0.0.1:{self.ports[port]}"
-            target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-            xtask = str(target / "debug" / "xtask")
-            command = [xtask, "shaped", listen, f"127.0.0.1:{port}", f"{self.mbit:g}", f"{self.round_trip_ms:g}"]
-            self.running.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-            reachable(self.ports[port])
-        return f"127.0.0.1:{self.ports[port]}"
+        return self.relays.before(self.address(party), port, self.within(party))
 
 
-def make(name: str | None, parties: list[str], ways: tuple[str, ...] = ("namespaces", "relay")):
-    """A network as a context, not yet entered: the first of `ways` that this machine allows."""
+class Relay(Loopback):
+    """A relay before each party that listens, which limits and delays."""
+
+    how = "cargo xtask shaped"
+
+    def __init__(self, parties: list[str], mbit: float, delay_ms: float):
+        self.relays = Relays(mbit, delay_ms)
+
+    def __enter__(self):
+        self.relays.build()
+        return self
+
+    def __exit__(self, *_):
+        self.relays.end()
+
+    def dials(self, party: str, port: int) -> str:
+        return self.relays.before("127.0.0.1", port, [])
+
+
+# What was said of networks that cannot be made: once is enough.
+SAID: set[str] = set()
+WAYS = {"namespaces": (Namespaces, Delayed), "relay": (Relay,)}
+
+
+def make(name: str | None, parties: list[str], ways: tuple[str, ...] = tuple(WAYS)):
+    """A network as a context, not yet entered: the first of `ways` that this machine allows. What it does not allow is said.
+
+    Raises `RuntimeError` with all reasons if it allows none of them."""
     if name is None:
         return Loopback(parties)
     mbit, delay = jobs.rate_and_delay(name)
-    if "namespaces" in ways:
-        network = Namespaces(parties, mbit, delay)
+    refused = []
+    for kind in (kind for way in ways for kind in WAYS[way]):
+        if kind.for_delays and not delay:
+            continue
+        network = kind(parties, mbit, delay)
         try:
             with network:
                 pass
-            return Namespaces(parties, mbit, delay)
-        except (OSError, RuntimeError):
-            if ways == ("namespaces",):
-                raise
-    return Relay(parties, mbit, delay)
+        except (OSError, RuntimeError) as error:
+            refused.append(f"{network.how}: {error}")
+            continue
+        for why in refused:
+            if why not in SAID:
+                print(f"  not possible here: {why}", file=sys.stderr, flush=True)
+                SAID.add(why)
+        return kind(parties, mbit, delay)
+    raise RuntimeError(f"{name}: this machine allows no such network. " + "; ".join(refused))
 
 
 # Ports that were handed out: whoever got one may not listen yet.
@@ -162,17 +233,6 @@ def free_port() -> int:
             except OSError:
                 continue
     raise RuntimeError("no free port on 127.0.0.1 between 20000 and 32000")
-
-
-def reachable(port: int, patience: float = 30.0) -> None:
-    """Waits until somebody listens."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise RuntimeError(f"nobody listens on 127.0.0.1:{port} after {patience:g} s")
 
 
 def call(*command: str, cwd: Path | None = None) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import re
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -87,6 +90,42 @@ class Jobs(unittest.TestCase):
         self.assertEqual(jobs.rate_and_delay("10Mbps"), (10, 0))
         with self.assertRaisesRegex(ValueError, "fast"):
             jobs.rate_and_delay("fast")
+
+
+class Networks(unittest.TestCase):
+    """Which network is made: of the real kinds, with those that a machine lacks broken."""
+
+    def made(self, name: str | None, lacks: dict[str, str], ways: tuple[str, ...] = ("namespaces", "relay")):
+        def enter(one):
+            for part, why in lacks.items():
+                if part in one.how:
+                    raise RuntimeError(f"tc: {why}")
+            return one
+
+        kinds = [network.Namespaces, network.Delayed, network.Relay]
+        with contextlib.ExitStack() as patches:
+            for kind in kinds:
+                patches.enter_context(unittest.mock.patch.object(kind, "__enter__", enter))
+                patches.enter_context(unittest.mock.patch.object(kind, "__exit__", lambda *_: None))
+            network.SAID.clear()
+            said = patches.enter_context(contextlib.redirect_stderr(io.StringIO()))
+            return network.make(name, ["alice", "bob"], ways).how, said.getvalue()
+
+    def test_the_best_way_that_the_machine_allows_is_taken_and_the_rest_is_said(self):
+        none, all_ = {}, {"namespaces": "not permitted"}
+        self.assertEqual(self.made(None, all_), ("loopback", ""))
+        self.assertEqual(self.made("100Mbps/10ms", none), ("network namespaces, tc tbf and netem", ""))
+        self.assertEqual(self.made("100Mbps", {"netem": "unknown"}), ("network namespaces, tc tbf", ""))
+        how, said = self.made("100Mbps/10ms", {"netem": "Specified qdisc kind is unknown"})
+        self.assertEqual(how, "network namespaces, tc tbf; delay by cargo xtask shaped")
+        self.assertIn("netem: tc: Specified qdisc kind is unknown", said)
+        self.assertEqual(self.made("100Mbps/10ms", all_)[0], "cargo xtask shaped")
+        self.assertEqual(self.made("100Mbps", all_)[0], "cargo xtask shaped")
+        self.assertEqual(self.made("100Mbps/10ms", none, ("relay",))[0], "cargo xtask shaped")
+
+    def test_a_way_that_was_asked_for_and_is_not_there_is_an_error_with_its_reasons(self):
+        with self.assertRaisesRegex(RuntimeError, "100Mbps/10ms.*netem: tc: not permitted.*shaped: tc: not permitted"):
+            self.made("100Mbps/10ms", {"namespaces": "not permitted"}, ("namespaces",))
 
 
 class Results(unittest.TestCase):
@@ -257,7 +296,8 @@ class Running(unittest.TestCase):
         )
         run.Runner(parsed).run(job)
         (one,) = results.load(self.results)
-        self.assertIn(one.data["network"]["how"], ["cargo xtask shaped", "network namespaces, tc tbf and netem"])
+        namespaces = ["network namespaces, tc tbf and netem", "network namespaces, tc tbf; delay by cargo xtask shaped"]
+        self.assertIn(one.data["network"]["how"], [*namespaces, "cargo xtask shaped"])
         busier = max(one.runs[0]["sent"], one.runs[0]["received"])
         self.assertGreater(one.runs[0]["wall_s"], busier * 8 / 10e6)
 

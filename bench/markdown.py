@@ -13,7 +13,7 @@ table { border-collapse: collapse; display: block; overflow-x: auto; margin: 12p
 th, td { border: 1px solid #d0d7de; padding: 4px 9px; text-align: left; font-variant-numeric: tabular-nums }
 th { background: #f6f8fa; position: sticky; top: 0 }
 pre, code { background: #f6f8fa; border-radius: 4px; font: 13px ui-monospace, monospace } pre { padding: 12px; overflow-x: auto }
-code { padding: 1px 4px } pre code { padding: 0 } svg { max-width: 100%; height: auto } a { color: #0969da }
+code { padding: 1px 4px } pre code { padding: 0 } figure { margin: 12px 0 } svg { max-width: 100%; height: auto } a { color: #0969da }
 @media (prefers-color-scheme: dark) {
 body { background: #0d1117; color: #e6edf3 } th, pre, code { background: #161b22 } th, td, h1 { border-color: #30363d } a { color: #4493f8 }
 }

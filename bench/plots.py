@@ -84,7 +84,9 @@ def bandwidth(found, kept) -> str:
             one, net = other.job, other.job.network
             if net and (one.kind, one.words, one.rows) == (result.job.kind, result.job.words, result.job.rows):
                 dots.append((jobs.rate_and_delay(net)[0], other.median("wall_s")))
-        series.append(svg.Series(name, [(rate, wall + busier * 8 / (rate * 1e6)) for rate in rates], computed=True, dots=dots))
+        line = [(rate, wall + busier * 8 / (rate * 1e6)) for rate in rates]
+        # As in the other plots, where there are more lines.
+        series.append(svg.Series(name, line, computed=True, dots=dots, place=list(found).index(name)))
     note = "Dashed lines are computed: the measured time without a limit, plus the busier direction's bytes at that rate. Dots are measured."
     return svg.lines(TITLES["bandwidth"], "Mbit/s each way", "seconds of wall", series, note)
 

@@ -1,27 +1,35 @@
-"""Plots as SVG text: lines with their names at their ends, and stacked bars. Readable on light and on dark paper."""
+"""Plots as SVG text: lines with their names at their ends, and stacked bars. Readable on light and on dark paper.
+
+A telephone shows a plot at 330 pixels, which is two thirds of its own width. So no text is smaller than 13 units, which are
+9 pixels there, and what does not fit into a line goes into the next.
+"""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, field
 from html import escape
 
-WIDTH, HEIGHT = 760, 460
-LEFT, RIGHT, TOP, BOTTOM = 76, 190, 60, 56
+# In units. Where there is room, a unit is SHOWN / WIDTH pixels.
+WIDTH, SHOWN = 480, 600
+LEFT, PLOT = 50, 360
+EDGE = 12
 
-# Twelve colours, each legible on both papers; the order keeps neighbours apart.
+# Twelve colours, each legible on both papers; the order keeps neighbours apart. Lines beyond the twelfth have square dots.
 COLOURS = ["#2f7ed8", "#d9622b", "#3a9d5d", "#b0489a", "#8a6d1f", "#1b9aaa", "#c9364a", "#6f62c9", "#6b7f2a", "#5c7080", "#c77f00", "#008577"]
 
 STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #24292f }
-.title { font-weight: 600; font-size: 15px }
-.small { font-size: 12px; fill: #57606a }
+text { font: 14px system-ui, sans-serif; fill: #24292f }
+.title { font-weight: 600; font-size: 16px }
+.small { font-size: 13px; fill: #57606a }
 .grid { stroke: #d0d7de; stroke-width: 1 }
 .paper { fill: #ffffff }
 .mark { fill: #24292f }
-.leader { stroke: #8c959f; stroke-width: 1; fill: none }
+.leader { stroke: #afb8c1; stroke-width: 1; fill: none }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .small { fill: #9198a1 } .grid { stroke: #30363d } .paper { fill: #0d1117 } .mark { fill: #e6edf3 }
+.leader { stroke: #57606a }
 }
 """
 
@@ -34,6 +42,8 @@ class Series:
     points: list[tuple[float, float]]
     computed: bool = False
     dots: list[tuple[float, float]] = field(default_factory=list)
+    # Its place among the colours; that in its plot if there is none.
+    place: int | None = None
 
 
 class Axis:
@@ -47,10 +57,11 @@ class Axis:
         part = (math.log10(value) - self.low) / ((self.high - self.low) or 1)
         return self.start + part * (self.end - self.start)
 
-    def ticks(self) -> list[float]:
-        """Powers of ten; with their double and their half of ten where there are few."""
+    def ticks(self, room: float) -> list[float]:
+        """Powers of ten, and as many numbers between two of them as can stand `room` apart."""
         powers = range(math.floor(self.low), math.ceil(self.high) + 1)
-        steps = [1] if self.high - self.low > 3 else [1, 2, 5]
+        decade = abs(self.end - self.start) / ((self.high - self.low) or 1)
+        steps = [1, 2, 5] if decade * math.log10(2) >= room else [1, 3] if decade * math.log10(3) >= room else [1]
         ticks = [step * 10.0**power for power in powers for step in steps]
         return [tick for tick in ticks if self.low - 1e-9 <= math.log10(tick) <= self.high + 1e-9]
 
@@ -68,46 +79,63 @@ def lines(title: str, x: str, y: str, series: list[Series], note: str = "") -> s
     series = [one for one in series if one.points]
     xs = [px for one in series for px, _ in one.points + one.dots]
     ys = [py for one in series for _, py in one.points + one.dots]
+    paper = Paper(title)
     if not xs:
-        return frame(title, [f'<text x="{LEFT}" y="{HEIGHT / 2}" class="small">Not measured yet.</text>'], note)
-    across = Axis(min(xs) / 1.15, max(xs) * 1.15, LEFT, WIDTH - RIGHT)
-    up = Axis(min(ys) / 1.4, max(ys) * 1.4, HEIGHT - BOTTOM, TOP)
-    parts = []
-    for tick in across.ticks():
+        paper.text("Not measured yet.", EDGE, 24)
+        return paper.closed(note)
+    paper.text(y, EDGE, 18)
+    top, bottom = paper.room(PLOT)
+    right = WIDTH - EDGE - wide(max((one.name for one in series), key=wide))
+    end = right - 24
+    across = Axis(min(xs) / 1.15, max(xs) * 1.15, LEFT, end)
+    up = Axis(min(ys) / 1.4, max(ys) * 1.4, bottom, top)
+    for tick in across.ticks(38):
         at = across.at(tick)
-        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-        parts.append(f'<text class="small" x="{at:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{number(tick)}</text>')
-    for tick in up.ticks():
+        paper.add(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{bottom}"/>')
+        paper.add(f'<text class="small" x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">{number(tick)}</text>')
+    for tick in up.ticks(17):
         at = up.at(tick)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text class="small" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{number(tick)}</text>')
-    parts.append(f'<text class="small" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 22}" text-anchor="middle">{escape(x)}</text>')
-    parts.append(f'<text class="small" x="{LEFT}" y="{TOP - 12}">{escape(y)}</text>')
+        paper.add(f'<line class="grid" x1="{LEFT}" x2="{end:.1f}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        paper.add(f'<text class="small" x="{LEFT - 6}" y="{at + 5:.1f}" text-anchor="end">{number(tick)}</text>')
+    paper.add(f'<text class="small" x="{(LEFT + end) / 2:.1f}" y="{bottom + 38}" text-anchor="middle">{escape(x)}</text>')
+    paper.room(44)
     ends = []
-    for place, one in enumerate(series):
+    for order, one in enumerate(series):
+        place = order if one.place is None else one.place
         colour = COLOURS[place % len(COLOURS)]
         drawn = [(across.at(px), up.at(py)) for px, py in sorted(one.points)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in drawn)
         dash = ' stroke-dasharray="5 4"' if one.computed else ""
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-        dots = one.dots if one.computed else one.points
-        for px, py in dots:
-            parts.append(f'<circle cx="{across.at(px):.1f}" cy="{up.at(py):.1f}" r="3.5" fill="{colour}"/>')
+        paper.add(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
+        for px, py in one.dots if one.computed else one.points:
+            paper.add(dot(across.at(px), up.at(py), colour, place >= len(COLOURS)))
         ends.append((drawn[-1], one.name, colour))
-    for (px, py), name, colour, at in apart(ends):
-        start = WIDTH - RIGHT + 16
-        parts.append(f'<path class="leader" d="M{px + 5:.1f} {py:.1f} L{start - 3} {at:.1f}"/>')
-        parts.append(f'<text x="{start}" y="{at + 4:.1f}" style="fill: {colour}; font-weight: 600">{escape(name)}</text>')
-    return frame(title, parts, note)
+    for (px, py), name, colour, at in apart(ends, top, bottom):
+        paper.add(f'<path class="leader" d="M{px + 5:.1f} {py:.1f} L{right - 4:.1f} {at:.1f}"/>')
+        paper.add(f'<text x="{right:.1f}" y="{at + 5:.1f}" style="fill: {colour}; font-weight: 600">{escape(name)}</text>')
+    return paper.closed(note)
 
 
-def apart(ends: list, gap: float = 17) -> list:
-    """Heights for the names at the ends of lines, so that none covers another."""
+def wide(name: str) -> float:
+    """Units that a name takes at most, in the type of names."""
+    return 8.8 * len(name)
+
+
+def dot(x: float, y: float, colour: str, square: bool) -> str:
+    """A point that was measured."""
+    if square:
+        return f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" fill="{colour}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>'
+
+
+def apart(ends: list, top: float, bottom: float, gap: float = 18) -> list:
+    """Heights for the names at the ends of lines, between `top` and `bottom`, so that none covers another."""
     ordered = sorted(ends, key=lambda end: end[0][1])
+    gap = min(gap, (bottom - top) / max(1, len(ordered) - 1))
     heights: list[float] = []
     for (_, py), _, _ in ordered:
-        heights.append(max(py, heights[-1] + gap) if heights else py)
-    over = max(0.0, heights[-1] - (HEIGHT - BOTTOM)) if heights else 0.0
+        heights.append(max(py, heights[-1] + gap) if heights else max(py, top))
+    over = max(0.0, heights[-1] - bottom) if heights else 0.0
     for place in reversed(range(len(heights))):
         limit = heights[place + 1] - gap if place + 1 < len(heights) else heights[place] - over
         heights[place] = min(heights[place], limit)
@@ -125,39 +153,75 @@ def bars(
     """Stacked horizontal bars. Parts have the same colour in every row and are named above. A row in `marks` has a tick there, and
     `mark` says what the tick is."""
     marks = marks or {}
+    paper = Paper(title)
+    if not rows:
+        paper.text("Not measured yet.", EDGE, 24)
+        return paper.closed(note)
     kinds = list(dict.fromkeys(kind for _, parts in rows for kind in parts))
     colour = {kind: COLOURS[place % len(COLOURS)] for place, kind in enumerate(kinds)}
-    left, high, top = 190, 30, 92
-    height = top + high * len(rows) + 40
-    most = max((sum(parts.values()) for _, parts in rows), default=0) or 1
-    scale = (WIDTH - left - 80) / most
-    parts_drawn, at = [], left
-    for kind in kinds:
-        parts_drawn.append(f'<rect x="{at}" y="{top - 34}" width="12" height="12" rx="2" fill="{colour[kind]}"/>')
-        parts_drawn.append(f'<text class="small" x="{at + 17}" y="{top - 24}">{escape(kind)}</text>')
-        at += 32 + 7 * len(kind)
-    if mark:
-        parts_drawn.append(f'<rect class="mark" x="{at}" y="{top - 37}" width="3" height="18"/>')
-        parts_drawn.append(f'<text class="small" x="{at + 9}" y="{top - 24}">{escape(mark)}</text>')
-    for place, (name, parts) in enumerate(rows):
-        y, at = top + high * place, float(left)
-        parts_drawn.append(f'<text x="{left - 10}" y="{y + 15}" text-anchor="end">{escape(name)}</text>')
+    paper.key([(kind, colour[kind]) for kind in kinds] + ([(mark, None)] if mark else []))
+    left, high = EDGE + wide(max((name for name, _ in rows), key=wide)), 30
+    sums = [f"{sum(parts.values()):.3g} {unit}" for _, parts in rows]
+    widest = WIDTH - left - 14 - 7 * max(len(one) for one in sums)
+    scale = widest / (max(sum(parts.values()) for _, parts in rows) or 1)
+    for (name, parts), total in zip(rows, sums):
+        y, _ = paper.room(high)
+        at = float(left)
+        paper.add(f'<text x="{left - 8:.1f}" y="{y + 15}" text-anchor="end">{escape(name)}</text>')
         for kind, value in parts.items():
-            parts_drawn.append(f'<rect x="{at:.1f}" y="{y}" width="{value * scale:.1f}" height="20" fill="{colour[kind]}"/>')
+            paper.add(f'<rect x="{at:.1f}" y="{y}" width="{value * scale:.1f}" height="20" fill="{colour[kind]}"/>')
             at += value * scale
         if name in marks:
-            parts_drawn.append(f'<rect class="mark" x="{left + marks[name] * scale - 1.5:.1f}" y="{y - 3}" width="3" height="26"/>')
-        parts_drawn.append(f'<text class="small" x="{at + 6:.1f}" y="{y + 15}">{sum(parts.values()):.3g} {escape(unit)}</text>')
-    if not rows:
-        parts_drawn.append(f'<text x="{left}" y="{top}" class="small">Not measured yet.</text>')
-    return frame(title, parts_drawn, note, height)
+            paper.add(f'<rect class="mark" x="{left + marks[name] * scale - 1.5:.1f}" y="{y - 3}" width="3" height="26"/>')
+        paper.add(f'<text class="small" x="{at + 6:.1f}" y="{y + 15}">{escape(total)}</text>')
+    return paper.closed(note)
 
 
-def frame(title: str, parts: list[str], note: str, height: float = HEIGHT) -> str:
-    """The paper, the title, and a line below it."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">'
-    words = [f'<text class="title" x="16" y="24">{escape(title)}</text>']
-    if note:
-        words.append(f'<text class="small" x="16" y="{height - 2:g}" dy="-4" style="font-size: 11px">{escape(note)}</text>')
-    paper = f'<rect class="paper" width="{WIDTH}" height="{height:g}"/>'
-    return "\n".join([head, f"<style>{STYLE}</style>", paper, *words, *parts, "</svg>"]) + "\n"
+class Paper:
+    """What is drawn, from top to bottom: the title first, and a note last."""
+
+    def __init__(self, title: str):
+        self.title, self.parts, self.used = title, [], 8
+        self.words(title, "title", 22, 50)
+        self.room(4)
+
+    def add(self, part: str) -> None:
+        self.parts.append(part)
+
+    def room(self, height: float) -> tuple[float, float]:
+        """Takes so much of the paper. Gives where that begins and where it ends."""
+        self.used += height
+        return self.used - height, self.used
+
+    def text(self, words: str, x: float, height: float) -> None:
+        """A line of small text."""
+        _, bottom = self.room(height)
+        self.add(f'<text class="small" x="{x}" y="{bottom - 5}">{escape(words)}</text>')
+
+    def words(self, words: str, kind: str, height: float, most: int) -> None:
+        """Text in lines of at most so many letters."""
+        for line in textwrap.wrap(words, most):
+            _, bottom = self.room(height)
+            self.add(f'<text class="{kind}" x="{EDGE}" y="{bottom - 5}">{escape(line)}</text>')
+
+    def key(self, entries: list[tuple[str, str | None]]) -> None:
+        """What each colour means, and what a tick means, which has none: as many in a line as fit."""
+        x, (y, _) = float(EDGE), self.room(24)
+        for words, colour in entries:
+            wide = 17 + 7 * len(words)
+            if x > EDGE and x + wide > WIDTH - EDGE:
+                x, (y, _) = float(EDGE), self.room(24)
+            shape = f'class="mark" width="3" height="18" y="{y}"' if colour is None else f'fill="{colour}" width="12" height="12" rx="2" y="{y + 3}"'
+            self.add(f'<rect x="{x:.1f}" {shape}/>')
+            self.add(f'<text class="small" x="{x + 17:.1f}" y="{y + 14}">{escape(words)}</text>')
+            x += wide + 16
+        self.room(8)
+
+    def closed(self, note: str) -> str:
+        """The picture, with the note below it."""
+        self.words(note, "small", 18, 66)
+        self.room(10)
+        size = f'viewBox="0 0 {WIDTH} {self.used:g}" width="{SHOWN}" height="{self.used * SHOWN / WIDTH:g}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(self.title)}">'
+        paper = f'<rect class="paper" width="{WIDTH}" height="{self.used:g}"/>'
+        return "\n".join([head, f"<style>{STYLE}</style>", paper, *self.parts, "</svg>"]) + "\n"

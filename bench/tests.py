@@ -216,9 +216,19 @@ class Drawing(unittest.TestCase):
         for one in kept:
             one.runs[0]["others_cores"] = 1.0
         self.assertIn("Not measured yet", plots.all_of_them(kept)["time.svg"], "what was disturbed is not drawn")
-        ends = [((0.0, 200.0 + i % 3), f"line {i}", "") for i in range(12)]
-        heights = sorted(at for *_, at in svg.apart(ends))
+        ends = [((0.0, 200.0 + i % 3), f"line {i}", "") for i in range(14)]
+        heights = sorted(at for *_, at in svg.apart(ends, 50, 400))
         self.assertGreaterEqual(min(b - a for a, b in zip(heights, heights[1:])), 16.9)
+        self.assertTrue(50 <= heights[0] and heights[-1] <= 400)
+
+    def test_no_text_of_a_plot_is_too_small_or_leaves_the_paper(self):
+        kept = [result(job) for entry in tables.house() for job in jobs.of_house(entry) if job.kind in ("job", "bench")]
+        for name, text in plots.all_of_them(kept).items():
+            self.assertGreaterEqual(min(int(size) for size in re.findall(r"(\d+)px", text)), 13, name)
+            for node in xml.fromstring(text).iter("{http://www.w3.org/2000/svg}text"):
+                # A letter of this size is some 7 units wide on average.
+                wide = 7 * len(node.text) * {"end": 0, "middle": 0.5}.get(node.get("text-anchor"), 1)
+                self.assertLessEqual(float(node.get("x")) + wide, svg.WIDTH + 12, f"{name}: {node.text}")
 
     def test_the_page_is_one_sound_file_without_links_out(self):
         html = draw.everything()[draw.BOOK / "all.html"]

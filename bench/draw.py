@@ -7,11 +7,12 @@ error: `stray` finds it.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
 
-from . import doubts, jobs, machine, markdown, plots, results, tables
+from . import doubts, fits, jobs, machine, markdown, plots, results, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = Path(__file__).resolve().parent / "pages"
@@ -99,7 +100,7 @@ def expand(template: str, kept: list[results.Result]) -> str:
         if kind == "plot":
             title = plots.TITLES[name]
             return f"![{title}]({name}.svg)\n"
-        return {"house": house, "speed": speed, "published": contents, "retrieval": retrieval}[name](kept)
+        return {"house": house, "speed": speed, "published": contents, "retrieval": retrieval, "powers": powers}[name](kept)
 
     def figure(match: re.Match) -> str:
         slug, field, unit = match[1].split()
@@ -122,10 +123,12 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Three digits, and no exponent."""
-    if value >= 1000:
+    """Three digits, or two behind the zeros of a small number, and no exponent."""
+    if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if value >= 0.01 or value == 0 else f"{value:.1g}"
+    if value == 0 or abs(value) >= 0.01:
+        return f"{value:.3g}"
+    return f"{value:.{1 - math.floor(math.log10(abs(value)))}f}"
 
 
 def size(rows: int) -> str:
@@ -195,10 +198,19 @@ def order(result: results.Result):
     return (job.kind == "peer", job.protocol, job.words, job.kind, job.network or "", max(job.rows), job.rows)
 
 
+def every(kept: list[results.Result]) -> str:
+    """A table of intersections, and one of retrievals."""
+    pairs = [(listed, [one for one in kept if one.job.kind != "pir"]), (retrieval, [one for one in kept if one.job.kind == "pir"])]
+    return "\n".join(table(of) for table, of in pairs if of) or NOTHING
+
+
+NOTHING = "Nothing of this was run yet.\n"
+
+
 def listed(kept: list[results.Result]) -> str:
     """A table of results."""
     if not kept:
-        return "Nothing of this was run yet.\n"
+        return NOTHING
     rows = "".join(row([name(result.job), *measured(result)]) for result in sorted(kept, key=order))
     return head(["what", *MEASURED]) + rows
 
@@ -214,8 +226,8 @@ def retrieval(kept: list[results.Result]) -> str:
     """What `vesica bench pir` measured."""
     found = sorted((result for result in kept if result.job.kind == "pir"), key=order)
     if not found:
-        return "Nothing of this was run yet.\n"
-    columns = ["scheme", "records", "bytes each", "prepare s", "hint KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
+        return NOTHING
+    columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
     text = head(columns)
     for result in found:
         run = sorted(result.runs, key=lambda run: run["answer_ms"])[len(result.runs) // 2]
@@ -223,32 +235,65 @@ def retrieval(kept: list[results.Result]) -> str:
         gb = None if run.get("gb_a_second") is None else digits(run["gb_a_second"])
         kb = [digits(run[field] / 1e3) for field in ["hint_bytes", "up_bytes", "down_bytes"]]
         checked = f"{run['found']} of {run['expected']}"
-        label, answer = f"`{result.job.protocol}`" + marks(result), digits(run["answer_ms"])
+        label, answer = scheme(result.job) + marks(result), digits(run["answer_ms"])
         text += row([label, size(run["rows"]), run["bytes"], digits(run["prepare_s"]), *kb, client, answer, gb, checked])
     return text
+
+
+def scheme(job: jobs.Job) -> str:
+    """A retrieval, as a service says it, and its rings where they are not the usual ones."""
+    return f"`{job.protocol}`" + (f', `preset = "{job.preset}"`' if job.preset else "")
+
+
+def powers(kept: list[results.Result]) -> str:
+    """The powers by which a retrieval's costs grow with the records, where a scheme was run at enough sizes."""
+    found: dict[tuple, list[results.Result]] = {}
+    for result in sorted((result for result in kept if result.job.kind == "pir" and not result.busy), key=order):
+        found.setdefault((scheme(result.job), result.job.bytes), []).append(result)
+    fields = {"bytes kept": ["hint_bytes"], "bytes up": ["up_bytes"], "client's time": RETRIEVAL["client"], "server's time": ["answer_ms"]}
+    rows = ""
+    for (label, width), same in found.items():
+        if len(same) < fits.LEAST:
+            continue
+        points = [[(one.job.rows[0], total(one, names)) for one in same] for names in fields.values()]
+        ran = ", ".join(size(one.job.rows[0]) for one in same)
+        rows += row([label, width, ran, *[fits.exponent(of) if all(y for _, y in of) else None for of in points]])
+    if not rows:
+        return f"No scheme was run at {fits.LEAST} sizes yet.\n"
+    return head(["scheme", "bytes each", "records", *fields]) + rows
 
 
 def speed(kept: list[results.Result]) -> str:
     """The table of the README: 2^20 rows a side, beside SecretFlow where it was run too. What other work disturbed is left out; while
     nothing is left, the figures from before reports were kept."""
-    rows, dates, places = "", set(), set()
     kept = [result for result in kept if not result.busy]
+    found = []
     for entry in tables.house():
         if "kind" in entry or 1 << 20 not in entry["rows"]:
             continue
         job = next(job for job in jobs.of_house(entry) if job.rows[0] == 1 << 20)
         ours = results.find(kept, job)
-        theirs = results.find(kept, job.peer) if job.peer else None
-        if ours is None:
-            continue
-        dates.add(ours.data["date"])
-        places.add(machine.in_words(ours.data["machine"]))
-        ratio = digits(ours.median("wall_s") / theirs.median("wall_s")) if theirs else None
-        rows += row([name(job), three(ours), three(theirs) if theirs else None, ratio])
-    if not rows:
+        if ours is not None:
+            found.append((job, ours, results.find(kept, job.peer) if job.peer else None))
+    if not found:
         return "\n" + noted("2^20") + "\n"
-    where = f"Measured on {'; '.join(sorted(places))}, {', '.join(sorted(dates))}. Medians of three runs.\n"
-    return "\n" + head(["", "Vesica: wall, CPU of both, peak memory", "SecretFlow", "ratio of walls"]) + rows + "\n" + where + "\n"
+    columns, beside_them = ["", "wall, CPU of both, peak memory of one"], any(theirs for *_, theirs in found)
+    if beside_them:
+        columns += ["SecretFlow", "ratio of walls"]
+    text = head(columns)
+    for job, ours, theirs in found:
+        ratio = digits(ours.median("wall_s") / theirs.median("wall_s")) if theirs else None
+        text += row([name(job), three(ours), three(theirs) if theirs else None, ratio][: len(columns)])
+    dates = ", ".join(sorted({ours.data["date"] for _, ours, _ in found}))
+    places = "; ".join(sorted({machine.in_words(ours.data["machine"]) for _, ours, _ in found}))
+    text += f"\nMeasured on {places}, {dates}. Medians of three runs.\n"
+    if beside_them:
+        text += PEER
+    return f"\n{text}\n"
+
+
+PEER = """SecretFlow is its wheel `spu` 0.9.5, by turns on the same files, without TLS, and on Curve25519 by a hash that leaks a bit of every key.
+"""
 
 
 def three(result: results.Result) -> str:
@@ -283,41 +328,105 @@ def here(cell: tables.Cell, table: tables.Table, kept: list[results.Result]) -> 
 
 def comparable(cell: tables.Cell, result: results.Result) -> float | None:
     """A result's figure for what a cell is about, in the cell's unit."""
-    def milliseconds(*fields: str) -> float | None:
-        parts = [result.median(field) for field in fields]
-        return None if None in parts else sum(parts) / 1e3
+    figure = None
+    if cell.unit in tables.SECONDS:
+        figure = seconds(cell, result)
+    elif cell.unit in tables.BYTES:
+        figure = traffic(cell, result) if cell.quantity == "communication" else memory(cell, result)
+    elif cell.quantity == "intersection size":
+        figure = result.median("found")
+    elif cell.quantity == "precision" and all(run["right"] for run in result.runs):
+        figure = DECIMALS
+    return None if figure is None else figure / (tables.SECONDS | tables.BYTES).get(cell.unit, 1)
 
-    phases, pir = result.phases(), result.job.kind == "pir"
-    seconds = None
+
+# `vesica bench pir` fails where a number of CKKS is off by more than half of a unit of this decimal.
+DECIMALS = 7
+
+# What a retrieval's times are, in milliseconds; its "query" is the whole of a retrieval.
+RETRIEVAL = {
+    "query": ["query_ms", "answer_ms", "decode_ms"],
+    "total": ["query_ms", "answer_ms", "decode_ms"],
+    "server": ["answer_ms"],
+    "client": ["query_ms", "decode_ms"],
+    "query generation": ["query_ms"],
+    "decryption": ["decode_ms"],
+}
+
+
+def seconds(cell: tables.Cell, result: results.Result) -> float | None:
+    """Of a cell that is a time."""
     if cell.quantity == "time without loading data":
         # The set-up is not told apart here, and is a part of what stands beside "online".
-        if cell.phase != "offline":
-            seconds = result.median("without_tables_s") or result.median("wall_s")
-    elif cell.quantity == "time" and pir:
-        # Its "query" is the whole of a retrieval.
-        ways = {
-            "query": ["query_ms", "answer_ms", "decode_ms"],
-            "total": ["query_ms", "answer_ms", "decode_ms"],
-            "server": ["answer_ms"],
-            "client": ["query_ms", "decode_ms"],
-            "query generation": ["query_ms"],
-            "decryption": ["decode_ms"],
-        }
-        seconds = milliseconds(*ways[cell.phase]) if cell.phase in ways and cell.m is None else None
-    elif cell.quantity == "time":
-        if cell.phase is None:
-            seconds = result.median("wall_s")
-        elif result.job.kind == "service":
-            seconds = phases["prepare"] + phases["fetch"] if cell.phase == "offline" else phases["ask"]
-    elif cell.quantity == "communication" and cell.unit == "KB":
-        fields = ["up_bytes", "down_bytes"] if pir else ["sent", "received"]
-        both = [result.median(field) for field in fields]
-        return None if None in both or (pir and cell.m) else sum(both) / 1e3
-    elif cell.quantity == "memory" and cell.phase == "total" and cell.unit == "MB" and result.job.kind == "bench":
-        return result.median("peak_memory") / 1e6
-    if seconds is None or cell.unit not in tables.SECONDS:
+        return None if cell.phase == "offline" else result.median("without_tables_s") or result.median("wall_s")
+    if cell.quantity != "time":
         return None
-    return seconds / tables.SECONDS[cell.unit]
+    if result.job.kind == "pir":
+        if cell.phase == "setup":
+            return result.median("prepare_s")
+        return total(result, RETRIEVAL.get(cell.phase, []), 1e-3)
+    if cell.phase is None:
+        return result.median("wall_s")
+    if result.job.kind == "service":
+        phases = result.phases()
+        return phases["prepare"] + phases["fetch"] if cell.phase == "offline" else phases["ask"]
+    return None
+
+
+def traffic(cell: tables.Cell, result: results.Result) -> float | None:
+    """Bytes of both directions."""
+    return total(result, ["up_bytes", "down_bytes"] if result.job.kind == "pir" else ["sent", "received"])
+
+
+def memory(cell: tables.Cell, result: results.Result) -> float | None:
+    """Bytes of memory: of a retrieval by what they are for, else by whose they are. alice, who learns, is the client."""
+    if cell.quantity != "memory":
+        return None
+    if result.job.kind == "pir":
+        fields = {"total": "peak_memory", "database": "store_bytes", "keys": "keys_bytes", "query": "up_bytes"}
+        return result.median(fields[cell.phase])
+    return result.peak(*{"client": ["alice"], "server": ["bob"], "total": ["alice", "bob"]}[cell.phase])
+
+
+def total(result: results.Result, fields: list[str], unit: float = 1) -> float | None:
+    """The sum of the medians of some fields; None if there are none, or one is missing."""
+    medians = [result.median(field) for field in fields]
+    return sum(medians) * unit if medians and None not in medians else None
+
+
+def growth(table: tables.Table, known: list) -> str:
+    """How costs grow with the rows: by the document's formula, by its own figures, and here."""
+    if not table.growth:
+        return ""
+    rows = ""
+    for entry in table.growth:
+        wanted = (entry["protocol"], entry["quantity"], entry.get("phase"))
+        theirs, ours, unit = [], [], ""
+        for cell, found in zip(table.cells, known):
+            if (cell.protocol, cell.quantity, cell.phase) != wanted or cell.n is None or cell.value is None:
+                continue
+            unit = cell.unit
+            theirs.append((cell.n, cell.value))
+            ours += [(cell.n, found[0])] if found else []
+        claim, miss = entry.get("says"), None
+        if "line" in entry:
+            slope, start = entry["line"]
+            claim, miss = f"{slope:g} · n + {start:g}", fits.off(fits.Line(slope, start), theirs)
+        elif "root" in entry:
+            claim, miss = f"{entry['root']:g} · √n", fits.off(fits.Root(entry["root"]), theirs)
+        what = ", ".join(part for part in wanted[1:] if part)
+        straight = fits.straight(ours, digits)
+        factor = None if miss is None else fits.times(miss)
+        rows += row([entry["protocol"], what, unit, claim, factor, fits.exponent(theirs), fits.exponent(ours), straight])
+    columns = ["protocol", "what", "unit", "the document's formula", "which misses its own table by"]
+    columns += ["power of n, its table", "power of n, here", "line, here"]
+    return f"## How these grow, computed\n\n{FITS}\n" + head(columns) + rows + "\n"
+
+
+FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through all sizes of the
+tables above. Behind each stands the largest factor by which it misses a size. Two sizes lie on a power whatever they are, so it takes
+three, and three are few. A curve that misses a size by more than 1.25× is called none: where a fixed cost outweighs the rows, no power fits.
+"""
 
 
 def published(table: tables.Table, kept: list[results.Result]) -> str:
@@ -326,19 +435,18 @@ def published(table: tables.Table, kept: list[results.Result]) -> str:
     wanted = [job for cell in table.cells if (job := jobs.of_cell(table, cell))]
     same = {(job.kind, job.words, job.network) for job in wanted}
     related = [result for result in kept if (result.job.kind, result.job.words, result.job.network) in same]
-    full = {job for job in wanted}
-    scaled = [result for result in related if result.job not in full]
+    full = set(wanted)
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
     text += (
         "Theirs beside ours, with the rows and the units of the document. The column *here* was measured with all parties on one "
         "machine, which is named below; each published machine held one party. A cell that was not run is empty. Nothing is "
         "extrapolated.\n\n"
     )
-    text += beside(table, known) + "\n"
+    text += beside(table, known) + growth(table, known)
     text += "## What was run here, at the published sizes\n\n"
-    text += listed([result for result in related if result.job in full]) + "\n"
+    text += every([result for result in related if result.job in full]) + "\n"
     text += "## What was run here at other sizes\n\nThese have a number of rows of their own, and stand beside no published cell.\n\n"
-    text += listed(scaled) + "\n"
+    text += every([result for result in related if result.job not in full]) + "\n"
     if related:
         text += "*Busy* means that other work had more than a quarter of a core while it ran. Measured on:\n\n" + machines(related)
     return text
@@ -354,16 +462,24 @@ def beside(table: tables.Table, known: list) -> str:
         line = lines.setdefault((cell.section, cell.protocol, cell.network or "", rows, what), {"unit": cell.unit, "here": ""})
         line[cell.machine] = shown(cell) + ("" if cell.unit == line["unit"] else f" {cell.unit}")
         if found and cell.unit == line["unit"]:
-            line["here"] = f"**{digits(found[0])}**{marks(found[1])}"
+            # Other work changes times, and neither bytes nor results.
+            disturbed = marks(found[1]) if cell.unit in tables.SECONDS else ""
+            line["here"] = f"**{digits(found[0])}**{disturbed}"
     text = ""
     for section in dict.fromkeys(key[0] for key in lines):
+        of = {key[1:]: line for key, line in lines.items() if key[0] == section}
+        # Most tables of one document have no network to tell, or no machine.
+        told = [place for place, name in enumerate(KEYS) if name != "network" or any(key[place] for key in of)]
+        there = [one for one in columns if any(one in line for line in of.values())]
         text += f"## {section}\n\n"
-        text += head(["protocol", "network", "rows", "what", "unit", *[str(one or "no machine named") for one in columns], "here"])
-        for key, line in lines.items():
-            if key[0] == section:
-                text += row([*key[1:], line["unit"], *[line.get(one) for one in columns], line["here"]])
+        text += head([*[KEYS[place] for place in told], "unit", *[str(one or "no machine named") for one in there], "here"])
+        for key, line in of.items():
+            text += row([*[key[place] for place in told], line["unit"], *[line.get(one) for one in there], line["here"]])
         text += "\n"
     return text
+
+
+KEYS = ["protocol", "network", "rows", "what"]
 
 
 def shown(cell: tables.Cell) -> str:

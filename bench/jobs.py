@@ -37,11 +37,12 @@ class Job:
     security: str | None = None
     network: str | None = None
     bytes: int | None = None
+    preset: str | None = None
 
     @property
     def words(self) -> str:
         """The protocol and what was chosen of it."""
-        return " ".join(word for word in [self.protocol, self.curve, self.mode, self.security] if word)
+        return " ".join(word for word in [self.protocol, self.curve, self.mode, self.security, self.preset] if word)
 
     @property
     def slug(self) -> str:
@@ -92,7 +93,8 @@ def of_cell(table: tables.Table, cell: tables.Cell, scale: float = 1.0) -> Job |
     if ours is None or cell.n is None:
         return None
     kind = ours.get("kind", "job")
-    if ours.get("bench") and network(cell.network) is None:
+    # In one process there is no telling whose memory it is.
+    if ours.get("bench") and network(cell.network) is None and cell.quantity != "memory":
         kind = "bench"
 
     def scaled(rows: int) -> int:

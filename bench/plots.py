@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from . import jobs, machine, results, svg, tables
+from . import fits, jobs, machine, results, svg, tables
 
 TITLES = {
     "time": "Time against rows, both parties on one machine",
@@ -12,6 +12,7 @@ TITLES = {
     "phases": "Where the time goes, 2^20 rows a side",
     "bandwidth": "Which protocol at which bandwidth, 2^20 rows a side",
     "limit": "What privacy costs, and the limit of the arithmetic: CPU a row, both parties",
+    "piano": "Piano: bytes against records of 8 bytes, and the power of n that fits",
 }
 STANDARD = 1 << 20
 
@@ -51,6 +52,7 @@ def all_of_them(kept: list[results.Result]) -> dict[str, str]:
         "phases": phases(found),
         "bandwidth": bandwidth(found, kept),
         "limit": limit(kept),
+        "piano": piano(kept),
     }
     return {f"{name}.svg": text for name, text in drawn.items()}
 
@@ -89,6 +91,21 @@ def bandwidth(found, kept) -> str:
         series.append(svg.Series(name, line, computed=True, dots=dots, place=list(found).index(name)))
     note = "Dashed lines are computed: the measured time without a limit, plus the busier direction's bytes at that rate. Dots are measured."
     return svg.lines(TITLES["bandwidth"], "Mbit/s each way", "seconds of wall", series, note)
+
+
+def piano(kept: list[results.Result]) -> str:
+    """What a client of Piano sends for a record, and what it keeps: dots are measured, lines are the powers that come closest."""
+    found = [result for result in kept if (result.job.kind, result.job.protocol, result.job.bytes) == ("pir", "piano", 8)]
+    series = []
+    for name, field in [("query", "up_bytes"), ("window", "hint_bytes")]:
+        dots = sorted((result.job.rows[0], result.median(field)) for result in found)
+        power = fits.power(dots)
+        if power:
+            ends = [(n, power.at(n)) for n, _ in (dots[0], dots[-1])]
+            series.append(svg.Series(f"{name}: n^{power.exponent:.2f}", ends, computed=True, dots=dots))
+    note = "Query: what the client sends for a record. Window: what it keeps. A query has some √n offsets of some log n / 2 bits, so it "
+    note += "grows by a little more than √n, whose power is 0.50. Dots are measured; lines by least squares of the logarithms."
+    return svg.lines(TITLES["piano"], "records", "bytes", series, note)
 
 
 def limit(kept: list[results.Result]) -> str:

@@ -43,6 +43,12 @@ class Result:
         numbers = [run[what] for run in self.runs if run.get(what) is not None]
         return statistics.median(numbers) if numbers else None
 
+    def peak(self, *parties: str) -> float | None:
+        """The most memory that these parties' processes had, added up: the median of all runs."""
+        peaks = [run.get("peaks", {}) for run in self.runs]
+        sums = [sum(of[party] for party in parties) for of in peaks if all(party in of for party in parties)]
+        return statistics.median(sums) if sums else None
+
     def phases(self) -> dict[str, float]:
         """Wall seconds of each phase of alice, of the run in the middle."""
         middle = sorted(self.runs, key=lambda run: run["wall_s"])[len(self.runs) // 2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -23,6 +24,9 @@ from . import jobs, machine, network, results, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PEER = Path(__file__).resolve().parent / "peers" / "spu_psi.py"
+
+# The service that clients copy a store of. The others are retrievals.
+STORE = "ecdh-oprf"
 
 # Seconds that the other parties may go on after one has failed.
 GRACE = 20
@@ -132,7 +136,7 @@ class Runner:
             "wall_s": round(wall, 3),
             "without_tables_s": round(alice["total"]["wall_s"] - alice["total"]["waited_s"] - around, 3),
             "cpu_s": round(sum(use.ru_utime + use.ru_stime for use in used.values()), 2),
-            "peak_memory": max(use.ru_maxrss for use in used.values()) * 1024,
+            **memory({party: [report["total"]["peak_memory"]] for party, report in zip(parties, reports)}),
             "sent": alice["total"]["sent"],
             "received": alice["total"]["received"],
             "phases": phases,
@@ -145,7 +149,8 @@ class Runner:
         return measured, [trimmed(report) for report in reports], how
 
     def service(self, job: jobs.Job):
-        """bob prepares a store and serves it; alice fetches it and asks for all rows of her table."""
+        """bob prepares a store and serves it; alice fetches it and asks for all rows of her table. Of a retrieval she copies what
+        she needs as she asks, so that the report of her asking has all bytes."""
         folder = self.tables_of(job)
         prints = self.identities(folder, ["alice", "bob"])
         for old in folder.glob("store*"):
@@ -165,26 +170,35 @@ class Runner:
             serving = subprocess.Popen(serve, cwd=folder, stdout=log, stderr=log)
             try:
                 listening(folder / "serve.log", serving)
-                fetch, fetched = together({"alice": between.within("alice") + [self.vesica, "fetch", "client.toml"]}, folder)
-                ask = [self.vesica, "ask", "client.toml", "--report", "alice.json"]
-                asked_s, asked = together({"alice": between.within("alice") + ask}, folder)
+                steps = {"ask": ["--report", "alice.json"]}
+                if job.protocol == STORE:
+                    steps = {"fetch": [], **steps}
+                took, clients = {"fetch": 0.0}, []
+                for step, flags in steps.items():
+                    command = between.within("alice") + [self.vesica, step, "client.toml", *flags]
+                    took[step], used = together({"alice": command}, folder)
+                    clients.append(used["alice"])
             finally:
-                serving.terminate()
-                serving.wait(60)
+                served, held = ended(serving)
                 log.close()
             how = between.how
+        if served is None:
+            raise Failed(f"the server ended by itself: {(folder / 'serve.log').read_text(encoding='utf-8').strip()[-400:]}")
         report = json.loads((folder / "alice.json").read_text(encoding="utf-8"))
         found, right = compare(folder / "expected.csv", folder / "alice.out.csv")
-        use = [*prepared.values(), *fetched.values(), *asked.values()]
+        servers = [prepared["bob"], served]
+        peaks = {"alice": [report["total"]["peak_memory"], *map(most, clients)], "bob": [held, *map(most, servers)]}
         measured = {
-            "wall_s": round(prepare + fetch + asked_s, 3),
-            "phases": {"prepare": round(prepare, 3), "fetch": round(fetch, 3), "ask": round(asked_s, 3)},
-            "cpu_s": round(sum(one.ru_utime + one.ru_stime for one in use), 2),
-            "peak_memory": max(one.ru_maxrss for one in use) * 1024,
+            "wall_s": round(prepare + sum(took.values()), 3),
+            "phases": {"prepare": round(prepare, 3)} | {step: round(seconds, 3) for step, seconds in took.items()},
+            "cpu_s": round(sum(one.ru_utime + one.ru_stime for one in clients + servers), 2),
+            **memory(peaks),
             "expected": job.common,
             "found": found,
             "right": right,
         }
+        if job.protocol != STORE:
+            measured |= {"sent": report["total"]["sent"], "received": report["total"]["received"]}
         if not right:
             raise Failed(f"WRONG RESULT: {found} rows were found, and {job.common} are common")
         return measured, [trimmed(report)], how
@@ -195,7 +209,7 @@ class Runner:
         command = [self.vesica, "bench", what, "--protocol", job.protocol, "--rows", ",".join(map(str, job.rows))]
         if job.bytes:
             command += ["--bytes", str(job.bytes)]
-        for flag in ["curve", "mode", "security"]:
+        for flag in ["curve", "mode", "security", "preset"]:
             if getattr(job, flag):
                 command += [f"--{flag}", getattr(job, flag)]
         if what == "psi":
@@ -259,8 +273,11 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
 
 def service_files(job, prints: dict[str, str], between, port: int) -> tuple[str, str]:
     """The documents of the server, which has the first table, and of its client."""
-    service = f'[service]\nid = "bench"\nprotocol = "{job.protocol}"\ncurve = "{job.curve}"\n'
-    clients = f'{{ alice = {{ fingerprint = "{prints["alice"]}", keys_a_day = {4 * job.rows[1]} }} }}'
+    service = f'[service]\nid = "bench"\nprotocol = "{job.protocol}"\n'
+    service += f'curve = "{job.curve}"\n' if job.protocol == STORE else 'by = "key"\n'
+    # A window of Piano is a request, and many of them are used up in a minute.
+    limits = f"keys_a_day = {4 * job.rows[1]}, requests_a_minute = 100000"
+    clients = f'{{ alice = {{ fingerprint = "{prints["alice"]}", {limits} }} }}'
     server = f"""{service}
 [mine]
 name = "bob"
@@ -311,6 +328,38 @@ def together(commands: dict[str, list[str]], folder: Path) -> tuple[float, dict[
         why = "; ".join((folder / f"{name}.log").read_text(encoding="utf-8").strip()[-400:] for name in failed)
         raise Failed(why)
     return wall, used
+
+
+def ended(process: subprocess.Popen, patience: float = 60.0) -> tuple[resource.struct_rusage | None, int | None]:
+    """Asks a process to end, and gives what it has used, and its most memory. Nothing if it had ended by itself. One that does not
+    listen is killed."""
+    if process.poll() is not None:
+        return None, None
+    place = Path(f"/proc/{process.pid}/status")
+    told = re.search(r"^VmHWM:\s*(\d+) kB", place.read_text(encoding="utf-8") if place.exists() else "", re.M)
+    process.terminate()
+    end = time.monotonic() + patience
+    while True:
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return used, told and int(told[1]) * 1024
+        if time.monotonic() > end:
+            process.kill()
+        time.sleep(0.02)
+
+
+def most(used: resource.struct_rusage) -> int | None:
+    """The most memory of a process that tells nothing of its own. None where it had less than this runner, with whose memory the
+    system's count begins."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used.ru_maxrss * 1024 if used.ru_maxrss > own else None
+
+
+def memory(of: dict[str, list[int | None]]) -> dict:
+    """The most memory of each party's processes, and of all."""
+    peaks = {party: max(peak for peak in peaks if peak) for party, peaks in of.items() if any(peaks)}
+    return {"peak_memory": max(peaks.values(), default=None), "peaks": peaks}
 
 
 def kill(waiting: dict, running: dict[str, subprocess.Popen]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}
+BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6}
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A published table. `ours` says for each of its protocols what is run here in its place."""
+    """A published table. `ours` says for each of its protocols what is run here in its place; `growth` what it says of growth."""
 
     name: str
     title: str
@@ -52,6 +54,7 @@ class Table:
     cells: tuple[Cell, ...]
     ours: dict[str, dict]
     note: str
+    growth: tuple[dict, ...] = ()
 
 
 def load(name: str) -> Table:
@@ -66,7 +69,9 @@ def load(name: str) -> Table:
             raise ValueError(f"{path.name}: a cell has unknown fields: {sorted(unknown)}")
         whole = {field: row.get(field, data.get(field)) for field in fields}
         cells.append(Cell(table=name, **whole))
-    return Table(name, data["title"], data["document"], tuple(cells), data["ours"], data["note"])
+    # A line's end within a paragraph is none.
+    note, growth = re.sub(r"(?<!\n)\n(?!\n)", " ", data["note"]), tuple(data.get("growth", []))
+    return Table(name, data["title"], data["document"], tuple(cells), data["ours"], note, growth)
 
 
 def names() -> list[str]:

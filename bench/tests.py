@@ -15,7 +15,7 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 from . import __main__ as command
-from . import doubts, draw, jobs, machine, markdown, network, plots, results, run, svg, tables
+from . import doubts, draw, fits, jobs, machine, markdown, network, plots, results, run, svg, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = [ROOT / "target" / kind / "vesica" for kind in ["debug", "release"]]
@@ -128,6 +128,29 @@ class Networks(unittest.TestCase):
             self.made("100Mbps/10ms", {"namespaces": "not permitted"}, ("namespaces",))
 
 
+class Fits(unittest.TestCase):
+    def test_powers_and_lines_are_found(self):
+        root = [(n, 3 * n**0.5) for n in [100, 1000, 10000, 100000]]
+        self.assertAlmostEqual(fits.power(root).exponent, 0.5)
+        self.assertAlmostEqual(fits.power(root).factor, 3)
+        self.assertEqual(fits.exponent(root), "n^0.50, 1.00×")
+        line = fits.line([(n, 0.25 * n + 40) for n in [100, 1000, 10000]])
+        self.assertAlmostEqual(line.slope, 0.25)
+        self.assertAlmostEqual(line.start, 40)
+        # A point that is off is told, and a curve that is far off is none.
+        self.assertAlmostEqual(fits.off(fits.Line(1, 0), [(10, 10), (10, 5), (10, 30)]), 3)
+        self.assertEqual(fits.off(fits.Line(1, -20), [(10, 10)]), float("inf"))
+        self.assertRegex(fits.exponent([(100, 1), (1000, 1), (10000, 9)]), "^none: n.* misses by")
+        self.assertRegex(fits.straight([(100, 1), (1000, 9), (10000, 1)], str), "^none: ")
+
+    def test_two_sizes_make_no_fit(self):
+        two = [(100, 1.0), (1000, 10.0), (1000, 11.0)]
+        self.assertIsNone(fits.power(two))
+        self.assertIsNone(fits.line(two))
+        self.assertEqual(fits.exponent(two[:2]), "none: 2 of 3 sizes")
+        self.assertEqual((fits.exponent([]), fits.straight([], str)), ("", ""))
+
+
 class Results(unittest.TestCase):
     def test_kept_results_are_small_right_and_tell_nothing_of_whose_machine_it_was(self):
         for file in results.FOLDER.glob("*.json"):
@@ -200,6 +223,52 @@ class Drawing(unittest.TestCase):
         values = [draw.here(cell, kctsb, [result(ot, 0.004)]) for cell in kctsb.cells if cell.protocol == "OT-PSI" and cell.n == 100]
         self.assertEqual([found and round(found[0], 6) for found in values], [4.0, None, None, None, 0.15])
 
+    def test_memory_stands_beside_whose_it_is_or_what_it_is_for(self):
+        kctsb = tables.load("kctsb")
+
+        def told(protocol: str, job: jobs.Job, **more) -> dict:
+            one = result(job, **more)
+            cells = [cell for cell in kctsb.cells if (cell.protocol, cell.quantity, cell.n) == (protocol, "memory", 1000)]
+            return {cell.phase: (found := draw.here(cell, kctsb, [one])) and found[0] for cell in cells}
+
+        peaks = {"alice": 9_000_000, "bob": 12_000_000}
+        two = {"client": 9, "server": 12, "total": 21}
+        self.assertEqual(told("OT-PSI", jobs.Job("job", "ot", (1000, 1000), 500), peaks=peaks), two)
+        self.assertEqual(told("OT-PSI", jobs.Job("bench", "ot", (1000, 1000), 500)), dict.fromkeys(two))
+        self.assertEqual(told("Piano-PSI", jobs.Job("service", "piano", (1000, 1000), 200), peaks=peaks), two)
+        pir = {"peak_memory": 20_000_000, "up_bytes": 12_816, "keys_bytes": 0, "store_bytes": 64_000}
+        job = jobs.Job("pir", "bgv-pir", (1000,), 0, bytes=2)
+        self.assertEqual(told("Native PIR (BGV)", job, **pir), {"total": 20, "query": 12.816, "keys": 0, "database": 0.064})
+
+    def test_growth_is_fitted_to_both_tables(self):
+        kctsb = tables.load("kctsb")
+        of = [result(jobs.Job("bench", "ot", (n, n), n // 2), wall=0.03 * (n / 100) ** 0.5) for n in [100, 1000, 10000]]
+        page = draw.published(kctsb, of)
+        self.assertIn("| Piano-PSI | communication | KB | 0.065 · √n | 130.77× | n^1.00, 1.19× |  |  |", page)
+        self.assertRegex(page, r"\| OT-PSI \| time \| ms \|  \|  \| n\^1.00, 1.02× \| n\^0.50, 1.00× \|")
+        self.assertNotIn("How these grow", draw.published(tables.load("caict"), []))
+
+    def test_pianos_bytes_are_drawn_with_their_power(self):
+        def one(rows: int) -> results.Result:
+            return result(jobs.Job("pir", "piano", (rows,), 0, bytes=8), up_bytes=rows**0.5, hint_bytes=100 * rows**0.5)
+
+        text = plots.piano([one(rows) for rows in [100, 10_000, 1_000_000]])
+        self.assertIn("query: n^0.50", text)
+        self.assertIn("window: n^0.50", text)
+        self.assertIn("Not measured yet", plots.piano([one(100), one(10_000)]))
+
+    def test_small_figures_have_no_exponent(self):
+        figures = [0.0000344, 0.0042, 0.012, 0, 17.25, 12345]
+        self.assertEqual([draw.digits(one) for one in figures], ["0.000034", "0.0042", "0.012", "0", "17.2", "12,345"])
+
+    def test_the_readme_tells_of_secretflow_only_where_it_was_run(self):
+        job = jobs.Job("job", "rr22", (1 << 20,) * 2, 1 << 19)
+        self.assertNotIn("SecretFlow", draw.speed([result(job)]))
+        both = draw.speed([result(job), result(job.peer, 6.0), result(dataclasses.replace(job, security="malicious"))])
+        self.assertRegex(both, r"\| `rr22` \| 1.5 s, 2 s, 1 MiB \| 6 s, 2 s, 1 MiB \| 0.25 \|")
+        self.assertIn("| `rr22`, malicious | 1.5 s, 2 s, 1 MiB |  |  |", both)
+        self.assertIn("by turns on the same files, without TLS", both)
+
     def test_work_of_others_is_told_and_kept_out_of_the_readme(self):
         twenty = result(jobs.Job("job", "rr22", (1 << 20,) * 2, 1 << 19), 0.875)
         self.assertIn("0.875 s", draw.speed([twenty]))
@@ -241,7 +310,7 @@ class Drawing(unittest.TestCase):
 
     def test_doubts_are_computed_from_the_tables(self):
         text = doubts.all_of_them()
-        for words in ["153,600 bytes", "16,384 bytes", "| 10,000 | 850 | 6.50 |", "= 1.00: a line", "| 5970 s | 1.61 h | 1.66 h |"]:
+        for words in ["153,600 bytes", "16,384 bytes", "| 10,000 | 850 | 6.50 |", "= 1.00: a line", "| 5970 s | 1.61 h | 1.66 h |", "= 28.0 ms", "0 of 9 cells"]:
             self.assertIn(words, text)
 
 
@@ -294,8 +363,12 @@ class Running(unittest.TestCase):
         self.assertEqual(self.bench("whitepaper", "--scale", "2e-5", "--most", "300", "--only", "*3PC (FourQ)*32C* LAN*"), 0)
         self.assertEqual(self.bench("caict", "--scale", "1e-5", "--most", "1e4", "--only", "*OPRF* LAN*"), 0)
         self.assertEqual(self.bench("kctsb", "--most", "100", "--only", "OT-PSI*"), 0)
-        found = {one.job.kind: one for one in results.load(self.results)}
-        self.assertEqual(set(found), {"job", "service", "bench"})
+        self.assertEqual(self.bench("kctsb", "--most", "100", "--only", "Piano-PSI*"), 0)
+        found = {one.job.protocol if one.job.protocol == "piano" else one.job.kind: one for one in results.load(self.results)}
+        self.assertEqual(set(found), {"job", "service", "bench", "piano"})
+        (piano,) = found["piano"].runs
+        self.assertEqual((piano["expected"], piano["found"], set(piano["peaks"])), (20, 20, {"alice", "bob"}))
+        self.assertGreater(piano["sent"], 0)
         self.assertEqual(len(found["job"].job.rows), 3)
         self.assertEqual(set(found["service"].phases()), {"prepare", "fetch", "ask"})
 

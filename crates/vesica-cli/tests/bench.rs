@@ -38,6 +38,16 @@ fn every_protocol_is_measured_and_its_rows_are_compared() {
     }
 }
 
+/// The system counts the memory of whoever starts a program as the program's own. A report does not.
+#[test]
+fn memory_is_that_of_the_program_and_not_of_who_starts_it() {
+    const MINE: usize = 128 << 20;
+    let mine = std::hint::black_box(vec![1u8; MINE]);
+    let ended = two::run(&["bench", "pir", "--protocol", "download", "--rows", "100", "--bytes", "2"]).good();
+    let cell: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(cell["peak_memory"].as_u64() < Some(mine.len() as u64), "{cell}");
+}
+
 #[test]
 fn nothing_in_common_and_no_rows_are_measured_too() {
     for rows in ["10,20", "0,5"] {

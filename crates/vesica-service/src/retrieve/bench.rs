@@ -32,6 +32,8 @@ pub struct Cell {
     pub hint_bytes: u64,
     /// Bytes that stream to the client once: the hint, or the table.
     pub stream_bytes: u64,
+    /// Bytes of the server's memory for the table, as it is prepared.
+    pub store_bytes: u64,
     /// Bytes of the keys that the client sends before its first query.
     pub keys_bytes: usize,
     /// Bytes of a query.
@@ -198,6 +200,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
         prepare_s,
         hint_bytes,
         stream_bytes,
+        store_bytes: scheme.store_bytes(table.len() as u64),
         keys_bytes: scheme.keys_bytes(),
         up_bytes: sizes.query,
         down_bytes: sizes.answer,
@@ -344,6 +347,8 @@ mod tests {
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
             assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
+            // The lattice schemes hold polynomials, which are longer than the table.
+            assert_eq!(cell.store_bytes > 16_000, matches!(protocol, BfvPir | BgvPir | CkksPir), "{protocol:?}");
         }
         let by_key = Choice { by: By::Key, ..choice };
         let cell = pir(SimplePir, 1000, 16, by_key, &Control::new(())).unwrap();

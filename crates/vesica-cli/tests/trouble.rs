@@ -350,7 +350,7 @@ fn the_doctor_says_what_would_fail_and_what_to_do() {
     let nobody = run(&["doctor", job.to_str().unwrap()]);
     assert_eq!(nobody.code, Some(2), "{}", nobody.stdout);
     assert!(
-        nobody.stdout.contains("processor") && nobody.stdout.contains("start the other side first"),
+        nobody.stdout.contains("processor") && nobody.stdout.contains("until the other side runs its job"),
         "{}",
         nobody.stdout
     );

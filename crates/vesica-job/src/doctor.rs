@@ -4,7 +4,6 @@
 
 use crate::forecast;
 use crate::tell::numbers::size;
-use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -91,7 +90,7 @@ pub fn doctor(patient: &Patient) -> Vec<Symptom> {
     all
 }
 
-/// The findings, and what to do about them.
+/// The findings, what to do about them, and, where there is nothing to do, that.
 pub fn in_words(symptoms: &[Symptom]) -> String {
     let line = |one: &Symptom| {
         let (mark, todo) = match &one.advice {
@@ -102,7 +101,11 @@ pub fn in_words(symptoms: &[Symptom]) -> String {
         let todo = todo.map(|todo| format!("                    {todo}\n")).unwrap_or_default();
         format!("{mark}  {:<11} {}\n{todo}", one.what, one.found)
     };
-    symptoms.iter().map(line).collect()
+    let mut words: String = symptoms.iter().map(line).collect();
+    if symptoms.iter().all(|one| one.advice.is_none()) {
+        words.push_str("Nothing here makes runs slow or fail.\n");
+    }
+    words
 }
 
 fn read(path: &str) -> Option<String> {
@@ -111,17 +114,27 @@ fn read(path: &str) -> Option<String> {
 
 fn processor(chosen: Backend, available: &[Backend]) -> Symptom {
     let best = available.iter().max().copied().unwrap_or(Backend::Portable);
-    let found = format!("arithmetic by {chosen}");
+    let found = format!("arithmetic with {} ({chosen})", instructions(chosen));
     if chosen < best {
-        return Symptom::slow("processor", found, format!("VESICA_CPU holds it back: unset it, and {best} is taken."));
+        let todo = format!("VESICA_CPU holds it back: unset it, and {} is taken.", instructions(best));
+        return Symptom::slow("processor", found, todo);
     }
     match best {
         Backend::Portable => Symptom::slow(
             "processor",
             found,
-            "No AVX2: all arithmetic is much slower. In a virtual machine, let it see the host's processor.",
+            "The processor has no AVX2, so all arithmetic is much slower. In a virtual machine, let it see the host's processor.",
         ),
         _ => Symptom::well("processor", found),
+    }
+}
+
+/// What a back end is made of.
+fn instructions(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Portable => "no vector instructions",
+        Backend::Avx2 => "AVX2",
+        Backend::Ifma => "AVX-512 IFMA",
     }
 }
 
@@ -175,19 +188,27 @@ fn scratch(dir: &Path) -> Symptom {
         return Symptom::broken(what, format!("{}: {why}", dir.display()), todo);
     }
     let free = forecast::free(&dir.join("scratch")).map_or("an unknown number of bytes".to_owned(), size);
-    let found = format!("{}, {free} free", dir.display());
-    match statfs(dir).map(|fs| fs.filesystem_type()) {
-        Ok(kind) if in_memory(kind) => Symptom::slow(
+    let found = format!("rows that do not fit in memory go to {}, {free} free", dir.display());
+    match in_memory(dir) {
+        true => Symptom::slow(
             what,
-            format!("{found}, and it lies in memory"),
+            format!("{found}, and that folder lies in memory"),
             "What is spilled there takes memory too: set mine.scratch to a folder on a disk.",
         ),
-        _ => Symptom::well(what, found),
+        false => Symptom::well(what, found),
     }
 }
 
-fn in_memory(kind: FsType) -> bool {
-    kind == TMPFS_MAGIC
+#[cfg(target_os = "linux")]
+fn in_memory(dir: &Path) -> bool {
+    use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+    statfs(dir).is_ok_and(|fs| fs.filesystem_type() == TMPFS_MAGIC)
+}
+
+/// Other systems keep no temporary folder in memory unless somebody tells them to.
+#[cfg(not(target_os = "linux"))]
+fn in_memory(_: &Path) -> bool {
+    false
 }
 
 fn clock(now: SystemTime) -> Symptom {
@@ -197,7 +218,7 @@ fn clock(now: SystemTime) -> Symptom {
         let todo = "The clock is off: certificates will look as if they were not yet valid. Set it, or let NTP set it.";
         return Symptom::broken("clock", found, todo);
     }
-    Symptom::well("clock", found)
+    Symptom::well("clock", format!("{found} by this machine; compare that with a clock that you trust"))
 }
 
 fn listening(address: &str) -> Symptom {
@@ -257,7 +278,7 @@ fn calling(address: &str, patience: Duration) -> Symptom {
         ErrorKind::ConnectionRefused => Symptom::broken(
             what,
             format!("{address} refuses"),
-            "The machine is there and nobody listens: start the other side first, or look at the port.",
+            "The machine is there, and nobody listens. That is so until the other side runs its job; if it does, look at the port.",
         ),
         ErrorKind::TimedOut | ErrorKind::WouldBlock => Symptom::broken(
             what,
@@ -294,7 +315,8 @@ mod tests {
     fn what_is_slow_says_what_to_do() {
         let all = [Backend::Portable, Backend::Avx2];
         assert!(ill(&processor(Backend::Portable, &all)).contains("VESICA_CPU holds it back"));
-        assert!(ill(&processor(Backend::Portable, &all[..1])).contains("No AVX2"));
+        assert!(ill(&processor(Backend::Portable, &all[..1])).contains("no AVX2"));
+        assert_eq!(processor(Backend::Avx2, &all).found, "arithmetic with AVX2 (avx2)");
         assert_eq!(ill(&processor(Backend::Avx2, &all)), "");
 
         assert!(shares(8, Some("150000 100000\n")).found.contains("may use 1.5"));
@@ -310,9 +332,20 @@ mod tests {
     }
 
     #[test]
+    fn that_all_is_well_is_said_and_only_then() {
+        let well = Symptom::well("cores", "8 for this process");
+        let slow = Symptom::slow("memory", "1 GiB free", "Set mine.memory.");
+        assert!(in_words(&[well.clone()]).ends_with("process\nNothing here makes runs slow or fail.\n"));
+        assert!(!in_words(&[well, slow]).contains("Nothing here"));
+    }
+
+    #[test]
     fn what_would_fail_is_found() {
         assert!(ill(&scratch(Path::new("/nowhere/at/all"))).contains("mine.scratch"));
-        assert!(in_memory(TMPFS_MAGIC));
+        // Where there is such a folder, it is in memory.
+        #[cfg(target_os = "linux")]
+        assert_eq!(in_memory(Path::new("/dev/shm")), Path::new("/dev/shm").exists());
+        assert!(!in_memory(Path::new("/nowhere/at/all")));
         assert!(ill(&clock(SystemTime::UNIX_EPOCH + Duration::from_secs(86_400))).contains("clock is off"));
         assert_eq!(ill(&clock(SystemTime::UNIX_EPOCH + FIRST)), "");
     }
@@ -325,7 +358,7 @@ mod tests {
         assert_eq!(calling(&address, PATIENCE).advice, None);
         drop(taken);
         assert_eq!(listening(&address).advice, None);
-        assert!(ill(&calling(&address, PATIENCE)).contains("start the other side first"));
+        assert!(ill(&calling(&address, PATIENCE)).contains("until the other side runs its job"));
         assert!(ill(&listening("192.0.2.1:20001")).contains("an address of this machine"));
         assert!(ill(&calling("no-such-name.invalid:1", PATIENCE)).contains("spelling"));
     }

@@ -257,7 +257,7 @@ impl Forecast {
         };
         let _ = writeln!(
             text,
-            "Time        about {:.1} s by the clock {machines} and the network is no bottleneck: {tables}{waits}",
+            "Time        about {:.1} s by the clock, {machines} and with a network that is no bottleneck: {tables}{waits}",
             self.wall_s()
         );
         if let [first, others @ ..] = &self.guesses[..] {

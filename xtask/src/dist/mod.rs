@@ -2,10 +2,12 @@
 
 mod image;
 mod parts;
+mod paths;
 mod trial;
 
 use crate::{Chore, output, root, say};
 use parts::Parts;
+use paths::Paths;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -37,8 +39,10 @@ pub fn run(triple: Option<&str>) -> Chore {
             format!("{triple:?} is no target of dist; the targets are {}", known.join(", "))
         })?,
     };
-    let (program, artifacts) = build(target)?;
     let metadata = output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
+    let paths = Paths::of(&metadata, &output("rustc", &["-vV"])?)?;
+    let (program, artifacts) = build(target, &paths)?;
+    paths.are_not_in(&program)?;
     let lock = fs::read_to_string(root().join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
     let parts = Parts::of(&artifacts, &metadata, &lock, target.triple, &output("rustc", &["--version"])?)?;
     parts.are(&linked(target)?)?;
@@ -70,6 +74,8 @@ pub fn run(triple: Option<&str>) -> Chore {
         help(&root().join("target/debug/vesica"), &folder)?;
     }
 
+    paths.are_not_in(&folder)?;
+
     let (archive, picture, bill) = (format!("{name}.tar.gz"), format!("{name}.oci.tar"), format!("{name}.cdx.json"));
     tar(&dist, &[&name], &dist.join(&archive), true)?;
     image::write(&folder, parts.version(), target.arch, &dist.join(&picture))?;
@@ -84,7 +90,7 @@ pub fn run(triple: Option<&str>) -> Chore {
 }
 
 /// Builds the program. Gives it, and what cargo says of each crate that was compiled for the target: a line of JSON each.
-fn build(target: &Target) -> Result<(PathBuf, String), String> {
+fn build(target: &Target, paths: &Paths) -> Result<(PathBuf, String), String> {
     let triple = target.triple;
     let compiler = format!("CC_{}", triple.replace('-', "_"));
     let cc = std::env::var(&compiler).unwrap_or_else(|_| target.cc.to_owned());
@@ -92,7 +98,7 @@ fn build(target: &Target) -> Result<(PathBuf, String), String> {
     let args = ["rustc", "--release", "--locked", "--target", triple, "--package", "vesica-cli", "--bin", "vesica"];
     let mut cargo = Command::new("cargo");
     cargo.args(args).args(["--message-format", "json-render-diagnostics", "--", "-C", "strip=symbols"]);
-    cargo.env(compiler, &cc).current_dir(root()).stderr(Stdio::inherit());
+    cargo.env(compiler, &cc).env("CARGO_ENCODED_RUSTFLAGS", paths.flags()).current_dir(root()).stderr(Stdio::inherit());
     let out = cargo.output().map_err(|e| format!("cargo: {e}"))?;
     if !out.status.success() {
         return Err(format!(
@@ -123,12 +129,18 @@ fn linked(target: &Target) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Completions and manual, by `program`.
+/// Completions and manual, by `program`. A shell that is there reads its completions.
 fn help(program: &Path, folder: &Path) -> Chore {
     let program = program.to_str().ok_or("the folder of the repository has no name in Unicode")?;
     for (shell, file) in [("bash", "vesica.bash"), ("zsh", "_vesica"), ("fish", "vesica.fish")] {
-        let script = output(program, &["completions", shell])?;
-        fs::write(folder.join("completions").join(file), script).map_err(|e| format!("{file}: {e}"))?;
+        let path = folder.join("completions").join(file);
+        fs::write(&path, output(program, &["completions", shell])?).map_err(|e| format!("{file}: {e}"))?;
+        // All three take `-n`: read, and run nothing.
+        match Command::new(shell).arg("-n").arg(&path).status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(format!("{shell} does not understand {file}: {status}")),
+            Err(_) => say(&format!("{file} was not read by {shell}, which is not here")),
+        }
     }
     let man = folder.join("man/man1");
     output(program, &["man", "--out", &man.to_string_lossy()]).map(drop)

@@ -95,6 +95,43 @@ fn what_does_not_exist_is_refused_with_the_nearest_name_before_anything_is_made(
     assert!(!out.exists());
 }
 
+/// The two job files that stand side by side in the README, with other tables and another port.
+#[test]
+fn the_jobs_of_the_readme_run() {
+    let page = include_str!("../../../README.md");
+    let (_, block) = page.split_once("```toml\n").expect("job files");
+    let (block, _) = block.split_once("```").expect("their end");
+    let mut columns = [String::new(), String::new()];
+    for line in block.lines() {
+        // The right column begins behind four spaces or more.
+        let (left, right) = line.split_once("    ").unwrap_or((line, ""));
+        columns.iter_mut().zip([left, right.trim()]).for_each(|(column, text)| *column += &format!("{text}\n"));
+    }
+    let mut two = Two::sampled("100", "50");
+    let port = two.port.to_string();
+    for (job, text) in [&mut two.alice, &mut two.bob].into_iter().zip(columns) {
+        let print = job.text.split('"').find(|word| word.starts_with("sha256:")).unwrap().to_owned();
+        let mut text = text.replace("sha256:aaaa…", &print).replace("sha256:bbbb…", &print);
+        for (from, to) in [("0.0.0.0", "127.0.0.1"), ("alice.example", "127.0.0.1"), ("5300", &port)] {
+            text = text.replace(from, to);
+        }
+        for (from, to) in [("customers.csv", "alice.csv"), ("clients.parquet", "bob.csv"), ("client_id", "id")] {
+            text = text.replace(from, to);
+        }
+        job.text = text;
+    }
+    two.run_well();
+    assert_eq!(two.rows("matched.csv").len(), 50);
+    // The commands that stand below the jobs; the run was the last of them.
+    let (_, block) = page.split_once("vesica check alice.toml").expect("commands");
+    let (block, _) = block.split_once("vesica run alice.toml").expect("the last of them");
+    assert!(block.contains("vesica plan alice.toml"), "{block}");
+    let alice = two.path("alice.toml");
+    for command in ["check", "plan"] {
+        two::run(&[command, alice.to_str().unwrap()]).good();
+    }
+}
+
 /// The commands and jobs that stand at the head of the page of benchmarks, with fewer rows and another port.
 #[test]
 fn the_jobs_of_the_page_of_benchmarks_run() {

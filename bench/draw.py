@@ -178,7 +178,9 @@ def measured(result: results.Result) -> list:
     walls = amount(result.median("wall_s"), "s").removesuffix(" s") + marks(result)
     memory = amount(result.median("peak_memory"), "MiB").removesuffix(" MiB")
     cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
-    return [sizes(job), result.data["network"]["how"], len(result.runs), walls, cpu, memory, both, counts]
+    network = result.data["network"]
+    between = network["how"] if job.network is None else f"{job.network}, {network['how']}"
+    return [sizes(job), between, len(result.runs), walls, cpu, memory, both, counts]
 
 
 MEASURED = ["rows", "network", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways", "expected / found"]
@@ -279,10 +281,10 @@ def speed(kept: list[results.Result]) -> str:
         return "\n" + noted("2^20") + "\n"
     columns, beside_them = ["", "wall, CPU of both, peak memory of one"], any(theirs for *_, theirs in found)
     if beside_them:
-        columns += ["SecretFlow", "ratio of walls"]
+        columns += ["SecretFlow", "its wall time divided by ours"]
     text = head(columns)
     for job, ours, theirs in found:
-        ratio = digits(ours.median("wall_s") / theirs.median("wall_s")) if theirs else None
+        ratio = digits(theirs.median("wall_s") / ours.median("wall_s")) if theirs else None
         text += row([name(job), three(ours), three(theirs) if theirs else None, ratio][: len(columns)])
     dates = ", ".join(sorted({ours.data["date"] for _, ours, _ in found}))
     places = "; ".join(sorted({machine.in_words(ours.data["machine"]) for _, ours, _ in found}))

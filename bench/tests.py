@@ -208,6 +208,11 @@ class Drawing(unittest.TestCase):
         self.assertIn("5,000,000 / 5,000,000", full)
         self.assertTrue("1,000 x 1,000" in others and "1,000 x 1,000" not in full)
 
+    def test_a_slow_network_is_told_with_how_it_was_made(self):
+        slow = result(jobs.Job("job", "rr22", (10, 10), 5, network="100Mbps/10ms"))
+        self.assertIn("| 10 x 10 | 100Mbps/10ms, loopback |", draw.listed([slow]))
+        self.assertIn("| 10 x 10 | loopback |", draw.listed([result(jobs.Job("job", "rr22", (10, 10), 5))]))
+
     def test_what_was_found_stands_beside_what_was_expected(self):
         wrong = result(jobs.Job("job", "dp", (10**6, 10**6), 500_000, "curve25519"), found=499_000)
         self.assertIn("500,000 / 499,000", draw.listed([wrong]))
@@ -265,7 +270,7 @@ class Drawing(unittest.TestCase):
         job = jobs.Job("job", "rr22", (1 << 20,) * 2, 1 << 19)
         self.assertNotIn("SecretFlow", draw.speed([result(job)]))
         both = draw.speed([result(job), result(job.peer, 6.0), result(dataclasses.replace(job, security="malicious"))])
-        self.assertRegex(both, r"\| `rr22` \| 1.5 s, 2 s, 1 MiB \| 6 s, 2 s, 1 MiB \| 0.25 \|")
+        self.assertRegex(both, r"\| `rr22` \| 1.5 s, 2 s, 1 MiB \| 6 s, 2 s, 1 MiB \| 4 \|")
         self.assertIn("| `rr22`, malicious | 1.5 s, 2 s, 1 MiB |  |  |", both)
         self.assertIn("by turns on the same files, without TLS", both)
 

@@ -335,7 +335,7 @@ mod tests {
     fn that_all_is_well_is_said_and_only_then() {
         let well = Symptom::well("cores", "8 for this process");
         let slow = Symptom::slow("memory", "1 GiB free", "Set mine.memory.");
-        assert!(in_words(&[well.clone()]).ends_with("process\nNothing here makes runs slow or fail.\n"));
+        assert!(in_words(std::slice::from_ref(&well)).ends_with("process\nNothing here makes runs slow or fail.\n"));
         assert!(!in_words(&[well, slow]).contains("Nothing here"));
     }
 

@@ -189,7 +189,7 @@ mod tests {
         let of = |context: &str, parts: &[&[u8]]| {
             *blake3::keyed_hash(&blake3::derive_key(context, &shared), &parts.concat()).as_bytes()
         };
-        let wire: Vec<u8> = (0..5 * 2 * WIRE as u32).map(|i| (i * i >> 4) as u8).collect();
+        let wire: Vec<u8> = (0..5 * 2 * WIRE as u32).map(|i| ((i * i) >> 4) as u8).collect();
         let strings: &[Message] = wire.as_chunks().0;
         for i in 0..5 {
             for b in [0, 1] {

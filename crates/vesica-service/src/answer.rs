@@ -641,7 +641,7 @@ mod tests {
             };
             // Does something while these clients are silent, and waits for their end.
             let beside = |silent: &[&str], work: &dyn Fn() -> Result<Vec<u8>, Error>| {
-                let links: Vec<_> = silent.iter().map(|client| visit(*client)).collect();
+                let links: Vec<_> = silent.iter().map(|client| visit(client)).collect();
                 let mut counters: Vec<_> = links.iter().map(|(link, _)| Counter::open(link).unwrap()).collect();
                 let mut lines: Vec<_> =
                     counters.iter_mut().map(|counter| counter.retrieve(epoch.name(), 1).unwrap()).collect();

@@ -324,15 +324,15 @@ def here(cell: tables.Cell, table: tables.Table, kept: list[results.Result]) -> 
     """What was measured here for a published cell, in its unit. None if its job was not run, or measures nothing like it."""
     job = jobs.of_cell(table, cell)
     result = results.find(kept, job) if job else None
-    value = None if result is None else comparable(cell, result)
+    value = None if result is None else comparable(cell, result, table.ours[cell.protocol].get("steps", {}))
     return None if value is None else (value, result)
 
 
-def comparable(cell: tables.Cell, result: results.Result) -> float | None:
-    """A result's figure for what a cell is about, in the cell's unit."""
+def comparable(cell: tables.Cell, result: results.Result, steps: dict[str, str]) -> float | None:
+    """A result's figure for what a cell is about, in the cell's unit. `steps` says which of our steps a phase of the document is."""
     figure = None
     if cell.unit in tables.SECONDS:
-        figure = seconds(cell, result)
+        figure = result.step(steps[cell.phase]) if cell.phase in steps else seconds(cell, result)
     elif cell.unit in tables.BYTES:
         figure = traffic(cell, result) if cell.quantity == "communication" else memory(cell, result)
     elif cell.quantity == "intersection size":

@@ -93,8 +93,9 @@ def of_cell(table: tables.Table, cell: tables.Cell, scale: float = 1.0) -> Job |
     if ours is None or cell.n is None:
         return None
     kind = ours.get("kind", "job")
-    # In one process there is no telling whose memory it is.
-    if ours.get("bench") and network(cell.network) is None and cell.quantity != "memory":
+    # In one process there is no telling whose memory it is, and no report of steps.
+    whole = cell.quantity != "memory" and cell.phase not in ours.get("steps", {})
+    if ours.get("bench") and network(cell.network) is None and whole:
         kind = "bench"
 
     def scaled(rows: int) -> int:

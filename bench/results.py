@@ -49,6 +49,11 @@ class Result:
         sums = [sum(of[party] for party in parties) for of in peaks if all(party in of for party in parties)]
         return statistics.median(sums) if sums else None
 
+    def step(self, name: str) -> float | None:
+        """Wall seconds of a step of alice, in the last run. Units that ran side by side are added up."""
+        costs = self.data["reports"][0]["cost"] if self.data.get("reports") else []
+        return next((cost["wall_s"] for cost in costs if cost["step"] == name), None)
+
     def phases(self) -> dict[str, float]:
         """Wall seconds of each phase of alice, of the run in the middle."""
         middle = sorted(self.runs, key=lambda run: run["wall_s"])[len(self.runs) // 2]

@@ -245,6 +245,16 @@ class Drawing(unittest.TestCase):
         job = jobs.Job("pir", "bgv-pir", (1000,), 0, bytes=2)
         self.assertEqual(told("Native PIR (BGV)", job, **pir), {"total": 20, "query": 12.816, "keys": 0, "database": 0.064})
 
+    def test_a_step_of_the_document_is_a_step_of_the_report(self):
+        kctsb = tables.load("kctsb")
+        cells = {cell.phase: cell for cell in kctsb.cells if (cell.protocol, cell.n, cell.quantity) == ("OT-PSI", 100, "time")}
+        kinds = {phase: jobs.of_cell(kctsb, cell).kind for phase, cell in cells.items()}
+        self.assertEqual(kinds, {None: "bench", "OT setup": "job", "OT execution": "job"})
+        one = result(jobs.Job("job", "ot", (100, 100), 50))
+        one.data["reports"] = [{"cost": [{"step": "match", "wall_s": 9}, {"step": "base", "wall_s": 0.02}, {"step": "ot", "wall_s": 0.003}]}]
+        told = {phase: (found := draw.here(cell, kctsb, [one])) and found[0] for phase, cell in cells.items()}
+        self.assertEqual(told, {None: None, "OT setup": 20, "OT execution": 3})
+
     def test_growth_is_fitted_to_both_tables(self):
         kctsb = tables.load("kctsb")
         of = [result(jobs.Job("bench", "ot", (n, n), n // 2), wall=0.03 * (n / 100) ** 0.5) for n in [100, 1000, 10000]]
@@ -369,13 +379,16 @@ class Running(unittest.TestCase):
         self.assertEqual(self.bench("caict", "--scale", "1e-5", "--most", "1e4", "--only", "*OPRF* LAN*"), 0)
         self.assertEqual(self.bench("kctsb", "--most", "100", "--only", "OT-PSI*"), 0)
         self.assertEqual(self.bench("kctsb", "--most", "100", "--only", "Piano-PSI*"), 0)
-        found = {one.job.protocol if one.job.protocol == "piano" else one.job.kind: one for one in results.load(self.results)}
-        self.assertEqual(set(found), {"job", "service", "bench", "piano"})
-        (piano,) = found["piano"].runs
+        found = {(one.job.kind, one.job.protocol): one for one in results.load(self.results)}
+        # OT-PSI is a job of two processes where a step is asked for.
+        kinds = {("job", "ecdh"), ("service", "ecdh-oprf"), ("bench", "ot"), ("job", "ot"), ("service", "piano")}
+        self.assertEqual(set(found), kinds)
+        self.assertEqual(len(found["job", "ecdh"].job.rows), 3)
+        self.assertEqual(set(found["service", "ecdh-oprf"].phases()), {"prepare", "fetch", "ask"})
+        self.assertGreater(found["job", "ot"].step("base"), 0)
+        (piano,) = found["service", "piano"].runs
         self.assertEqual((piano["expected"], piano["found"], set(piano["peaks"])), (20, 20, {"alice", "bob"}))
         self.assertGreater(piano["sent"], 0)
-        self.assertEqual(len(found["job"].job.rows), 3)
-        self.assertEqual(set(found["service"].phases()), {"prepare", "fetch", "ask"})
 
     def test_a_slow_network_is_slow_and_says_how_it_was_made(self):
         job = jobs.Job("job", "rr22", (3000, 3000), 1500, network="10Mbps/20ms")

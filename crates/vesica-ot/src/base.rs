@@ -72,7 +72,8 @@ pub fn receive(
     // 2. w of each, while Y is on its way
     let mut messages = Zeroizing::new(Vec::with_capacity(n));
     let secrets = Curve25519::messages(n, &mut |bytes| rng.fill(bytes), &mut messages);
-    let others: Vec<Message> = (0..n).map(|_| rng.bytes()).collect();
+    // Wiped like the rest: beside what was sent, it shows the choices.
+    let others: Zeroizing<Vec<Message>> = Zeroizing::new((0..n).map(|_| rng.bytes()).collect());
     // 1. <- Y
     let shared = ch.recv_exact(Curve25519::EVALUATED)?;
     let key = Curve25519::key(&shared);
@@ -81,9 +82,9 @@ pub fn receive(
     let oracles = Oracles::new(&shared);
     let masks = oracles.masks(others.iter().enumerate().map(|(i, other)| (i, choice(i).unwrap_u8(), other)));
     let mut wire = Vec::with_capacity(2 * WIRE * n);
-    for (i, ((w, mask), other)) in messages.iter().zip(masks.iter()).zip(&others).enumerate() {
-        let own = sum(w, mask);
-        for [first, second] in [[&own, other], [other, &own]] {
+    for (i, ((w, mask), other)) in messages.iter().zip(masks.iter()).zip(others.iter()).enumerate() {
+        let own = Zeroizing::new(sum(w, mask));
+        for [first, second] in [[&*own, other], [other, &*own]] {
             wire.extend(first.iter().zip(second).map(|(a, b)| u8::conditional_select(a, b, choice(i))));
         }
     }

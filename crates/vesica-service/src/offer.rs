@@ -107,8 +107,7 @@ impl Offer {
         }
         if offer.rule_ids != offer.rules.ids() {
             return Err(format!(
-                "its rules are {}, and this program has {}; use the version of Vesica that the server has",
-                offer.rule_ids,
+                "its rules are of other versions than this program's, which are {}; use the version of Vesica that the server has",
                 offer.rules.ids()
             ));
         }

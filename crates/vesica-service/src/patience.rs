@@ -7,7 +7,8 @@
 //! Only waiting for the client counts. Where the client waits for the server, for its turn or for a pass over the table, no time runs. A
 //! question on several lines is quiet when all of them are.
 //!
-//! The longest messages have some two mebibytes, so a client needs 300 kbit/s.
+//! The longest messages have some two mebibytes, and one may still be on its way down while the next is due, so a client needs 600 kbit/s. A
+//! client that sends a whole message each minute keeps what it holds, and pays a key for each: the log names it.
 
 use crate::error::Error;
 use std::sync::mpsc::{RecvTimeoutError, channel};

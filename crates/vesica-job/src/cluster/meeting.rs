@@ -144,7 +144,9 @@ impl Meeting {
     /// Those of connecting and of agreeing. If the other party is gone or has forgotten the run, [`Meeting::alone`] may go on.
     pub fn meet(&mut self, finished: &[u32], begun: Option<u64>) -> Result<Start, JobError> {
         (self.link, self.stage, self.gone) = (None, Stage::Apart, None);
-        self.ledger.begun(begun)?;
+        // Lanes come behind the key counts, so where there are none yet no unit was begun, whatever became of the record.
+        let uncounted = self.ledger.started().is_some_and(|start| start.sizes.keys.is_empty());
+        self.ledger.begun(begun.or(uncounted.then_some(0)))?;
         let done = self.done(finished);
         self.met(&done).inspect_err(|error| self.gone = error.is_of_a_lost_peer().then(|| error.to_string()))
     }

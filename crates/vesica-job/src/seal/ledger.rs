@@ -23,7 +23,8 @@ use vesica_spec::{Plan, ResumePlan, Share};
 use vesica_table::{Spill, Spilled};
 use vesica_types::{Party, UnitId};
 
-/// The kind of the file, and the number of its format.
+/// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
+/// too, and two totals of one table with two noises would tell more than one.
 pub const KIND: &[u8; 15] = b"vesica ledger 8";
 
 /// Where the ledger of the party `me` is.

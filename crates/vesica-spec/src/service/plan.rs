@@ -203,7 +203,8 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         budget: beside(&mine.store, "budget"),
         audit: mine.audit.clone().unwrap_or_else(|| beside(&mine.store, "audit")),
         metrics: mine.metrics.clone(),
-        store: mine.store.clone(),
+        // One spelling: what stands beside it is named by it.
+        store: mine.store.components().collect(),
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
         workers: workers(mine.workers, |cores| cores)? as usize,
@@ -473,9 +474,9 @@ fn offer(text: &str) -> Result<[u8; 32], SpecError> {
     Ok(hash)
 }
 
-/// The file beside `store` with this ending behind its name.
+/// The file beside `store` with this ending behind its name, whether or not that is written with a slash at its end.
 fn beside(store: &Path, ending: &str) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
+    let mut name = store.components().collect::<PathBuf>().into_os_string();
     name.push(".");
     name.push(ending);
     PathBuf::from(name)
@@ -540,8 +541,11 @@ output = { path = "hits.csv" }
     fn a_server_has_defaults() {
         let plan = server(SERVER).unwrap();
         assert_eq!(plan.secret.path, Path::new("list.store.secret"));
-        assert_eq!((plan.budget, plan.audit), ("list.store.budget".into(), "list.store.audit".into()));
+        assert_eq!((&plan.budget, &plan.audit), (&"list.store.budget".into(), &"list.store.audit".into()));
         assert_eq!((plan.service.lifetime_keys, plan.connections), (1 << 30, 1024));
+        // A slash at the end of a folder's name changes none of them.
+        let slash = server(&SERVER.replace("\"list.store\"", "\"list.store/\"")).unwrap();
+        assert_eq!((&slash.store, &slash.secret.path), (&plan.store, &plan.secret.path));
         assert_eq!(plan.guests[0].requests_a_minute, 60);
     }
 

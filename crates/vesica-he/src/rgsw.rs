@@ -14,7 +14,8 @@ use vesica_params::rlwe::{DIGIT_BITS, DIGITS};
 
 /// An encrypted bit.
 pub struct Bit {
-    /// First those of the bit, then those of the bit times s. In Montgomery's form ([`vesica_ring::Ntt::to_montgomery`]).
+    /// First those of the bit, then those of the bit times s. In Montgomery's form
+    /// ([`vesica_ring::Ntt::to_montgomery`]).
     rows: Vec<Ciphertext>,
 }
 
@@ -41,8 +42,8 @@ impl Bit {
         Self { rows }
     }
 
-    /// Of each pair of ciphertexts the first if the bit is 0, and the second if it is 1: x + bit·(y - x). The last one of an odd number
-    /// stays.
+    /// Of each pair of ciphertexts the first if the bit is 0, and the second if it is 1: x + bit·(y - x). The last one
+    /// of an odd number stays.
     pub fn choose(&self, ring: &Rlwe, ciphertexts: Vec<Ciphertext>) -> Vec<Ciphertext> {
         let mut digits = vec![0; 2 * DIGITS * ring.n()];
         let mut rest = ciphertexts.into_iter();

@@ -11,8 +11,8 @@
 //!
 //! Key switching assumes that encryptions of functions of the secret under itself are safe, as all of these schemes do.
 //!
-//! Which is where: this file has ciphertexts, their bytes and their sums; `switch.rs` has keys and key switching; `expand.rs` makes
-//! many ciphertexts of one.
+//! Which is where: this file has ciphertexts, their bytes and their sums; `switch.rs` has keys and key switching;
+//! `expand.rs` makes many ciphertexts of one.
 
 use crate::sample::{PublicStream, errors, ternary};
 use crate::wire::HeError;
@@ -158,8 +158,8 @@ impl Rlwe {
         Ciphertext { b: zero.clone(), a: zero }
     }
 
-    /// A plaintext, as signed coefficients, in the form that [`Rlwe::add_product`] takes: in evaluation form over the primes of Q, and in
-    /// Montgomery's form.
+    /// A plaintext, as signed coefficients, in the form that [`Rlwe::add_product`] takes: in evaluation form over the
+    /// primes of Q, and in Montgomery's form.
     pub fn plaintext(&self, coefficients: &[i64]) -> Vec<u64> {
         let mut words = self.basis.signed(self.limbs, coefficients);
         self.basis.forward(&mut words);

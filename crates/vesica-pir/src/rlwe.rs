@@ -23,7 +23,8 @@
 //!                                     <-- r --
 //!   Dec(r): block k*, or the record alone
 //!
-//! Reveals: nothing of the index to the server, which sees encryptions under a secret that it does not know. To the client: with few
+//! Reveals: nothing of the index to the server, which sees encryptions under a secret that it does not know. To the
+//! client: with few
 //!   blocks the record and what the noise tells of others; with more, the record's whole block. A client that deviates may ask for
 //!   any sums of records of its choice. Where rows are not public, encrypt them first.
 //! Rounds: one. Bytes by public sizes alone ([`Pir::sizes`]).

@@ -22,7 +22,8 @@ use vesica_cpu::Backend;
 /// How many polynomials [`Ntt::forward_rows`] transforms at once.
 pub const ROWS: usize = 8;
 
-/// How many products [`Grid::times`] and [`Ntt::dot_rows`] can add up: the sums of their high halves then stay far below 2^64.
+/// How many products [`Grid::times`] and [`Ntt::dot_rows`] can add up: the sums of their high halves then stay far
+/// below 2^64.
 pub const TERMS: usize = 4096;
 
 /// Constants that words are multiplied by, each in two words.
@@ -183,7 +184,8 @@ impl Ntt {
     }
 }
 
-/// 1/p modulo 2^52, for an odd p: Newton's iteration doubles the number of right bits, and p is its own inverse modulo 8.
+/// 1/p modulo 2^52, for an odd p: Newton's iteration doubles the number of right bits, and p is its own inverse modulo
+/// 8.
 fn inverse_of(p: u64) -> u64 {
     let step = |x: u64, _| x.wrapping_mul(2_u64.wrapping_sub(p.wrapping_mul(x)));
     (0..5).fold(p, step) & ((1 << 52) - 1)
@@ -248,8 +250,9 @@ impl<V: Lanes> Bounds<V> {
         x.reduce_once(self.p2).reduce_once(self.p)
     }
 
-    /// `(lo + 2^52·hi)/2^52` modulo p, for the sum of k products of residues: P. Montgomery's reduction ("Modular Multiplication
-    /// Without Trial Division", 1985). The result is below p·(1 + k/4) + k, because a product is below p·2^50 and a carry below k.
+    /// `(lo + 2^52·hi)/2^52` modulo p, for the sum of k products of residues: P. Montgomery's reduction ("Modular
+    /// Multiplication Without Trial Division", 1985). The result is below p·(1 + k/4) + k, because a product is below
+    /// p·2^50 and a carry below k.
     #[inline(always)]
     fn montgomery(&self, lo: V, hi: V) -> V {
         let hi = hi.add(lo.high12());

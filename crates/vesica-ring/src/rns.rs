@@ -98,7 +98,8 @@ impl Basis {
         self.each(left).zip(rest).for_each(|((ntt, left), ((a, f), right))| ntt.split(left, a, f, right));
     }
 
-    /// Adds `x·z` to x's sum and `y·z` to y's, for the pair [x, y]. All are in evaluation form, and z in Montgomery's form.
+    /// Adds `x·z` to x's sum and `y·z` to y's, for the pair [x, y]. All are in evaluation form, and z in Montgomery's
+    /// form.
     pub fn add_products(&self, [x_sum, y_sum]: [&mut [u64]; 2], [x, y]: [&[u64]; 2], z: &[u64]) {
         let n = self.n();
         let sums = self.each(x_sum).zip(y_sum.chunks_exact_mut(n));
@@ -133,7 +134,8 @@ impl Basis {
         }
     }
 
-    /// The first half of [`Basis::drop_last`]: from limb `k` of c in evaluation form, in place, the coefficients of d/step.
+    /// The first half of [`Basis::drop_last`]: from limb `k` of c in evaluation form, in place, the coefficients of
+    /// d/step.
     pub fn remainder(&self, k: usize, tail: &mut [u64]) {
         self.limbs[k].inverse(tail);
         if self.step != 1 {
@@ -141,8 +143,8 @@ impl Basis {
         }
     }
 
-    /// The second half, for limb `i` of c, in place: (c - d)/q for the prime q of limb `k`. `tail` is what [`Basis::remainder`] made,
-    /// and `rest` is memory for n words.
+    /// The second half, for limb `i` of c, in place: (c - d)/q for the prime q of limb `k`. `tail` is what
+    /// [`Basis::remainder`] made, and `rest` is memory for n words.
     pub fn divide(&self, k: usize, i: usize, tail: &[u64], rest: &mut [u64], limb: &mut [u64]) {
         let ntt = &self.limbs[i];
         ntt.lift(self.limbs[k].modulus(), tail, rest);

@@ -1,8 +1,9 @@
 //! One ciphertext into many: SealPIR's expansion (figure 3).
 //!
-//! The ciphertext is the root of a tree. A node of level j splits into c + τ(c) and X^(-2^j)·(c - τ(c)), where τ moves X to
-//! X^(n/2^j + 1), and the leaves are what comes out. The tree is walked depth first, each leaf is used as soon as it is there, and so
-//! one node of each level is held, which fit in a cache, and not all leaves, which are some tens of mebibytes.
+//! The ciphertext is the root of a tree. A node of level j splits into c + τ(c) and X^(-2^j)·(c - τ(c)), where τ moves
+//! X to X^(n/2^j + 1), and the leaves are what comes out. The tree is walked depth first, each leaf is used as soon as
+//! it is there, and so one node of each level is held, which fit in a cache, and not all leaves, which are some tens of
+//! mebibytes.
 
 use super::{Ciphertext, Rlwe, Scratch, SwitchKey};
 
@@ -34,9 +35,9 @@ impl Rlwe {
         (0..leaves.next_power_of_two().ilog2()).map(|level| (self.n() >> level) + 1).collect()
     }
 
-    /// One ciphertext into `leaves`, of which each is given to `each` with its number, in no order: the constant of number i is
-    /// 2^levels times coefficient i of what was encrypted, and whoever encrypts divides by that. Their other coefficients are zero if
-    /// all coefficients from `leaves` on are.
+    /// One ciphertext into `leaves`, of which each is given to `each` with its number, in no order: the constant of
+    /// number i is 2^levels times coefficient i of what was encrypted, and whoever encrypts divides by that. Their
+    /// other coefficients are zero if all coefficients from `leaves` on are.
     ///
     /// There is a key for each of [`Rlwe::expansion_exponents`].
     ///
@@ -66,7 +67,8 @@ impl Rlwe {
 }
 
 impl<F: FnMut(usize, &Ciphertext)> Walk<'_, F> {
-    /// All leaves below a node of a level, of which the first has number `at`. In `waiting` is room for one right child a level.
+    /// All leaves below a node of a level, of which the first has number `at`. In `waiting` is room for one right child
+    /// a level.
     fn down(&mut self, level: usize, at: usize, node: &mut Ciphertext, waiting: &mut [Ciphertext]) {
         let basis = &self.ring.basis;
         let Some((right, waiting)) = waiting.split_first_mut() else {

@@ -12,8 +12,8 @@ pub struct SwitchKey {
     digits: Vec<Ciphertext>,
 }
 
-/// Memory that a key switch works in. It is asked for once and used for many, because new memory costs a page fault for each 4096
-/// bytes, and all those of one switch would cost as much as the switch itself.
+/// Memory that a key switch works in. It is asked for once and used for many, because new memory costs a page fault for
+/// each 4096 bytes, and all those of one switch would cost as much as the switch itself.
 pub(crate) struct Scratch {
     /// The coefficients of a modulo each prime of Q.
     digits: Vec<u64>,
@@ -99,8 +99,9 @@ impl Rlwe {
 
     /// A ciphertext under s whose phase is a·s', where the key carries s' to s, into `out`.
     ///
-    /// Digit j of a is a modulo prime j, centred. The sum Σ digit_j·pair_j over Q and the special prime P holds P·a·s', and dividing it
-    /// by P leaves a·s'. The sum modulo P comes first, because it is what the division takes from all others.
+    /// Digit j of a is a modulo prime j, centred. The sum Σ digit_j·pair_j over Q and the special prime P holds P·a·s',
+    /// and dividing it by P leaves a·s'. The sum modulo P comes first, because it is what the division takes from all
+    /// others.
     pub(crate) fn switch(&self, a: &[u64], key: &SwitchKey, scratch: &mut Scratch, out: &mut Ciphertext) {
         let (n, special) = (self.n(), self.limbs);
         let Scratch { digits, values, tails: [b_tail, a_tail], rest } = scratch;

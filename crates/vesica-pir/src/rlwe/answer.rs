@@ -1,8 +1,8 @@
 //! The server's side: the table as plaintexts, and the sum of the products of what a query selects and the table.
 //!
-//! With one row of blocks, each ciphertext of an expanded query is multiplied into the sum as soon as it is there: all of them are some
-//! tens of mebibytes, and none is needed twice. With several rows each is needed once a row, so they are kept, and the table lies in
-//! memory in the order in which one pass reads it ([`Grid`]).
+//! With one row of blocks, each ciphertext of an expanded query is multiplied into the sum as soon as it is there: all
+//! of them are some tens of mebibytes, and none is needed twice. With several rows each is needed once a row, so they
+//! are kept, and the table lies in memory in the order in which one pass reads it ([`Grid`]).
 
 use super::query::read;
 use super::shape::Plan;
@@ -85,7 +85,8 @@ impl RlwePir {
         sums
     }
 
-    /// The same in two dimensions: the sum of each row, and then the one of them that the bits of the row's number choose.
+    /// The same in two dimensions: the sum of each row, and then the one of them that the bits of the row's number
+    /// choose.
     fn select_in_two(&self, parts: &[Part], keys: &[SwitchKey], query: Ciphertext) -> Vec<Ciphertext> {
         let Self { shape, ring, .. } = self;
         let mut leaves = vec![Ciphertext { b: vec![], a: vec![] }; shape.leaves()];

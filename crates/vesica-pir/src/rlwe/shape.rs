@@ -10,13 +10,13 @@ const FEW: u64 = 5;
 /// From how many blocks on a second dimension costs the server less.
 const MANY: u64 = 48;
 
-/// The most blocks in one dimension, where a query takes the server about a second, and in two dimensions, where the table takes 2 GiB
-/// of memory.
+/// The most blocks in one dimension, where a query takes the server about a second, and in two dimensions, where the
+/// table takes 2 GiB of memory.
 const MOST: u64 = 1 << 12;
 const MOST_IN_TWO: u64 = 1 << 16;
 
-/// log2 of the probability that one answer is wrong, at most. A job asks for at most 2^24 rows, so one of its answers is wrong with
-/// probability at most 2^-40.
+/// log2 of the probability that one answer is wrong, at most. A job asks for at most 2^24 rows, so one of its answers
+/// is wrong with probability at most 2^-40.
 pub(super) const FAILURE: f64 = -64.0;
 
 /// How a query says which record it wants.
@@ -128,8 +128,8 @@ impl Shape {
         }
     }
 
-    /// log2 of a bound on the probability that an answer is wrong: that of a number that is off by more than [`encode::OFF`] for CKKS,
-    /// and of a wrong byte for the others.
+    /// log2 of a bound on the probability that an answer is wrong: that of a number that is off by more than
+    /// [`encode::OFF`] for CKKS, and of a wrong byte for the others.
     pub fn fails(&self) -> f64 {
         let each = self.set.expanded_at_worst(self.limbs, self.leaves());
         if self.scheme == Scheme::Ckks {

@@ -1,10 +1,11 @@
-//! A table of polynomials in rows and columns, times a column of pairs of polynomials. This is what a server of retrieval in two
-//! dimensions spends its time on: the table is many times as long as a cache, and every query reads all of it.
+//! A table of polynomials in rows and columns, times a column of pairs of polynomials. This is what a server of
+//! retrieval in two dimensions spends its time on: the table is many times as long as a cache, and every query reads
+//! all of it.
 //!
-//! Layout: the table is one forward stream. A *tile* is 64 words of every polynomial. The pairs' part of a tile fits in a cache of
-//! the second level, and stays there while the same tile of all rows streams by. Inside a tile stand four rows together: for each
-//! vector of eight words, for each column, these words of the four rows. So what is loaded of a pair meets four polynomials, and the
-//! sums, four for each row, stay in registers until a row is done.
+//! Layout: the table is one forward stream. A *tile* is 64 words of every polynomial. The pairs' part of a tile fits in
+//! a cache of the second level, and stays there while the same tile of all rows streams by. Inside a tile stand four
+//! rows together: for each vector of eight words, for each column, these words of the four rows. So what is loaded of a
+//! pair meets four polynomials, and the sums, four for each row, stay in registers until a row is done.
 
 use super::{Bounds, Ntt, TERMS};
 use crate::backend::run_on;
@@ -67,8 +68,8 @@ impl Grid {
         }
     }
 
-    /// For each row the pair of `Σ x_c·P_c` and `Σ y_c·P_c` over its polynomials P_c, where [x_c, y_c] is the pair of column c. All are
-    /// residues in evaluation form.
+    /// For each row the pair of `Σ x_c·P_c` and `Σ y_c·P_c` over its polynomials P_c, where [x_c, y_c] is the pair of
+    /// column c. All are residues in evaluation form.
     ///
     /// # Panics
     /// If there is not one pair for each column, or the lengths of polynomials differ.

@@ -1,7 +1,8 @@
 //! Arithmetic on polynomials word by word: sums, products, and a ciphertext's pair of polynomials times one polynomial.
 //!
-//! A product of residues has 104 bits, low and high half apart. Where many are added up, the halves are, and the sum is reduced once
-//! at its end. Where few are, a reduction is cheap if one factor is known long before: it is kept in Montgomery's form, times 2^52.
+//! A product of residues has 104 bits, low and high half apart. Where many are added up, the halves are, and the sum is
+//! reduced once at its end. Where few are, a reduction is cheap if one factor is known long before: it is kept in
+//! Montgomery's form, times 2^52.
 
 use super::{Bounds, Ntt, ROWS, TERMS};
 use crate::backend::run_on;
@@ -33,14 +34,14 @@ impl Ntt {
         run_on(self.backend, SubScale { ntt: self, out: difference, a, factor: f });
     }
 
-    /// `words[i]·2^52` modulo p, in place: Montgomery's form, in which [`Ntt::split`], [`Ntt::dot2`] and [`Ntt::add_products`] take
-    /// the factor that they meet again and again. In and out are residues.
+    /// `words[i]·2^52` modulo p, in place: Montgomery's form, in which [`Ntt::split`], [`Ntt::dot2`] and
+    /// [`Ntt::add_products`] take the factor that they meet again and again. In and out are residues.
     pub fn to_montgomery(&self, words: &mut [u64]) {
         self.scale(words, self.powers[1]);
     }
 
-    /// `left[i] + a[i]` into `left`, and `(left[i] - a[i])·f[i]` into `right`, modulo p. All are residues, and f is in Montgomery's
-    /// form.
+    /// `left[i] + a[i]` into `left`, and `(left[i] - a[i])·f[i]` into `right`, modulo p. All are residues, and f is in
+    /// Montgomery's form.
     ///
     /// # Panics
     /// If lengths differ.
@@ -49,8 +50,9 @@ impl Ntt {
         run_on(self.backend, Split { ntt: self, left, a, f, right });
     }
 
-    /// Two sums of products that share a factor, as a ciphertext's two polynomials do: `Σ x[i]·z[i]` and `Σ y[i]·z[i]` modulo p over
-    /// the terms [x, y, z], word by word. All are residues; of each term either x and y are in Montgomery's form, or z is.
+    /// Two sums of products that share a factor, as a ciphertext's two polynomials do: `Σ x[i]·z[i]` and `Σ y[i]·z[i]`
+    /// modulo p over the terms [x, y, z], word by word. All are residues; of each term either x and y are in
+    /// Montgomery's form, or z is.
     ///
     /// # Panics
     /// If there are more than [`FEW`] terms, or lengths differ or are no multiple of 32.
@@ -61,8 +63,8 @@ impl Ntt {
         run_on(self.backend, Dot2 { ntt: self, terms, x_out, y_out });
     }
 
-    /// Adds `x[i]·z[i]` to `sums[0][i]`, and `y[i]·z[i]` to `sums[1][i]`, modulo p, for the pair [x, y]. All are residues, and z is in
-    /// Montgomery's form.
+    /// Adds `x[i]·z[i]` to `sums[0][i]`, and `y[i]·z[i]` to `sums[1][i]`, modulo p, for the pair [x, y]. All are
+    /// residues, and z is in Montgomery's form.
     ///
     /// # Panics
     /// If lengths differ or are no multiple of 8.
@@ -72,8 +74,9 @@ impl Ntt {
         run_on(self.backend, AddProducts { ntt: self, sums, pair, z });
     }
 
-    /// Digit `r` of each word in base 2^`bits`, as a residue. A word is read as a number between -p/2 and p/2, and a digit is between
-    /// -2^(bits - 1) and 2^(bits - 1). Of the `count` digits the last one holds all that is left, so that word = Σ digit_r·2^(bits·r).
+    /// Digit `r` of each word in base 2^`bits`, as a residue. A word is read as a number between -p/2 and p/2, and a
+    /// digit is between -2^(bits - 1) and 2^(bits - 1). Of the `count` digits the last one holds all that is left, so
+    /// that word = Σ digit_r·2^(bits·r).
     ///
     /// # Panics
     /// If lengths differ, or there is no such digit in 64 bits.

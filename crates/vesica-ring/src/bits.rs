@@ -30,20 +30,18 @@ pub fn pack<W: Into<u64>>(words: impl IntoIterator<Item = W>, bits: u32, out: &m
 /// If `bits` is not 1 to 64.
 pub fn unpack(packed: &[u8], bits: u32, count: usize) -> impl Iterator<Item = u64> {
     assert!((1..=64).contains(&bits));
-    let (mut held, mut filled) = (0u128, 0);
-    let mut packed = packed.chunks(8);
-    (0..count).map(move |_| {
-        if filled < bits {
-            let mut next = [0; 8];
-            let part = packed.next().unwrap_or_default();
-            next[..part.len()].copy_from_slice(part);
-            held |= u128::from(u64::from_le_bytes(next)) << filled;
-            filled += 64;
-        }
-        let word = held & mask(bits);
-        held >>= bits;
-        filled -= bits;
-        word as u64
+    (0..count).map(move |i| {
+        let (at, shift) = (i * bits as usize / 8, i * bits as usize % 8);
+        // A word and the bits before it in its first byte are in nine bytes.
+        let bytes = match packed.get(at..at + 16) {
+            Some(bytes) => bytes.try_into().expect("sixteen bytes"),
+            None => {
+                let (mut bytes, left) = ([0; 16], packed.get(at..).unwrap_or_default());
+                bytes[..left.len()].copy_from_slice(left);
+                bytes
+            }
+        };
+        (u128::from_le_bytes(bytes) >> shift & mask(bits)) as u64
     })
 }
 

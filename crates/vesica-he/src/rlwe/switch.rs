@@ -129,18 +129,18 @@ impl Rlwe {
     ) {
         let (n, ntt) = (self.n(), self.basis.limb(i));
         for (j, (digit, value)) in digits.chunks_exact(n).zip(values.chunks_exact_mut(n)).enumerate() {
-            if j == i {
-                // Its own prime's values are those of a.
-                value.copy_from_slice(&a[j * n..(j + 1) * n]);
-            } else {
+            if j != i {
                 ntt.lift(self.basis.limb(j).modulus(), digit, value);
                 ntt.forward(value);
             }
         }
         let limb = i * n..(i + 1) * n;
-        let pairs = key.digits.iter().zip(values.chunks_exact(n));
-        let terms: Vec<[&[u64]; 3]> =
-            pairs.map(|(pair, value)| [&pair.b[limb.clone()], &pair.a[limb.clone()], value]).collect();
+        let mut terms = Vec::with_capacity(self.limbs);
+        for (j, (pair, value)) in key.digits.iter().zip(values.chunks_exact(n)).enumerate() {
+            // A digit's values modulo its own prime are those of a.
+            let value = if j == i { &a[limb.clone()] } else { value };
+            terms.push([&pair.b[limb.clone()], &pair.a[limb.clone()], value]);
+        }
         ntt.dot2(&terms, b_out, a_out);
     }
 }

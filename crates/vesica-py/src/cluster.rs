@@ -258,6 +258,11 @@ impl Meeting {
         self.with(py, |meeting| Ok(meeting.dials()))
     }
 
+    /// Whether the other party was there when it was last to be met.
+    fn reached(&self) -> bool {
+        self.meeting.try_lock().is_ok_and(|meeting| meeting.as_ref().is_some_and(cluster::Meeting::reached))
+    }
+
     /// Names the run that this side would go on with, if it has one.
     fn run(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.with(py, |meeting| Ok(meeting.run()))

@@ -288,13 +288,12 @@ class _Run:
         breaks, before = 0, -1
         try:
             while True:
-                start = self._meet()
                 try:
-                    return self._rest(start)
+                    return self._rest(self._meet())
                 except NetworkError as error:
                     now = len(self._finished())
                     breaks, before = (1 if now > before else breaks + 1), now
-                    if breaks >= BREAKS or self.over:
+                    if breaks >= BREAKS or self.over or not self.meeting.reached():
                         raise
                     self.tell({"event": "note", "text": f"lost the other side, waiting for it to come back: {error}"})
         except BaseException as error:

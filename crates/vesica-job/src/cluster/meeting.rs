@@ -56,6 +56,8 @@ pub struct Meeting {
     stage: Stage,
     /// Why the other party was not met, if it is gone or has forgotten the run.
     gone: Option<String>,
+    /// Whether the other party was there when this side last came to meet it.
+    reached: bool,
     /// Whether lanes were begun, so that a door of the other side may still stand where the parties are to meet.
     had_lanes: bool,
     /// Rows of the table, and those without a key.
@@ -119,6 +121,7 @@ impl Meeting {
             link: None,
             stage: Stage::Apart,
             gone: None,
+            reached: false,
             had_lanes: false,
             rows: (0, 0),
             common: Common { keys: 0, rows: 0 },
@@ -135,6 +138,12 @@ impl Meeting {
         self.plan.peers[0].connect.is_some()
     }
 
+    /// Whether the other party was there when [`Meeting::meet`] was last called: then a link that broke is one to meet again after, and else
+    /// nobody came for as long as this side waits.
+    pub fn reached(&self) -> bool {
+        self.reached
+    }
+
     /// Connects to the other party, sees that it has the same job, and tosses the coins of a new run, unless both go on with one. Of that
     /// the units `finished` are done here, and `begun` is how often units were begun here, all of them and all attempts together: none if
     /// that record is lost, and then each counts as begun as often as it was allowed. After a link that broke this is called again, on the
@@ -143,7 +152,7 @@ impl Meeting {
     /// # Errors
     /// Those of connecting and of agreeing. If the other party is gone or has forgotten the run, [`Meeting::alone`] may go on.
     pub fn meet(&mut self, finished: &[u32], begun: Option<u64>) -> Result<Start, JobError> {
-        (self.link, self.stage, self.gone) = (None, Stage::Apart, None);
+        (self.link, self.stage, self.gone, self.reached) = (None, Stage::Apart, None, false);
         // Lanes come behind the key counts, so where there are none yet no unit was begun, whatever became of the record.
         let uncounted = self.ledger.started().is_some_and(|start| start.sizes.keys.is_empty());
         self.ledger.begun(begun.or(uncounted.then_some(0)))?;
@@ -162,6 +171,7 @@ impl Meeting {
                 connected => break connected?,
             }
         };
+        self.reached = true;
         let mut meet = || -> Result<(Lines, Met), JobError> {
             let mut control = peers.line("control")?;
             let mut rng = chance()?;

@@ -7,8 +7,8 @@
 //! Only waiting for the client counts. Where the client waits for the server, for its turn or for a pass over the table, no time runs. A
 //! question on several lines is quiet when all of them are.
 //!
-//! The longest messages have some two mebibytes, and one may still be on its way down while the next is due, so a client needs 600 kbit/s. A
-//! client that sends a whole message each minute keeps what it holds, and pays a key for each: the log names it.
+//! The longest messages have some two mebibytes. The minute for a client's next one begins while the server's last one may still be on its
+//! way, so a client needs 600 kbit/s. A client that sends a query each minute keeps what it holds, and pays for each from what it may ask.
 
 use crate::error::Error;
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -15,7 +15,7 @@ const MANY: u64 = 48;
 const MOST: u64 = 1 << 12;
 const MOST_IN_TWO: u64 = 1 << 16;
 
-/// log2 of the probability that one answer is wrong, at most. A job asks for at most 2^24 rows, so one of its answers
+/// log2 of the probability that one answer is wrong, at most. A question asks for at most 2^24 rows, so one of its answers
 /// is wrong with probability at most 2^-40.
 pub(super) const FAILURE: f64 = -64.0;
 

@@ -148,10 +148,10 @@ fn plans_are_those_of_the_design() {
     assert_eq!(shape(Preset::Fast, 1 << 20, 288).plan, Plan::Fold);
 }
 
-/// A job asks for as many rows as one question may, and all of its answers together are wrong with probability at most
-/// 2^-40. Sizes of every plan, up to the largest that are served.
+/// A question asks for 2^24 rows at most, and one of its answers is wrong with probability at most 2^-40. Sizes of every
+/// plan, up to the largest that are served.
 #[test]
-fn a_job_has_a_wrong_answer_with_probability_two_to_the_minus_40() {
+fn a_question_has_a_wrong_answer_with_probability_two_to_the_minus_40() {
     const ROWS: f64 = 24.0;
     for (scheme, preset) in exact().chain([CKKS]) {
         let mut served = 0;

@@ -99,8 +99,8 @@ impl Ntt {
         run_on(self.backend, Lift { ntt: self, from, words, out });
     }
 
-    /// The same sum for eight polynomials at once: each pair is eight polynomials in rows ([`Ntt::forward_rows`]) and one
-    /// polynomial that all eight are multiplied by.
+    /// Eight sums of products that share a factor, word by word and modulo p. Each pair is eight polynomials in rows
+    /// ([`Ntt::forward_rows`]), and one polynomial that all eight are multiplied by.
     ///
     /// # Panics
     /// If there are more than [`TERMS`] pairs, or lengths differ.

@@ -180,10 +180,16 @@ def measured(result: results.Result) -> list:
     cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
     network = result.data["network"]
     between = network["how"] if job.network is None else f"{job.network}, {network['how']}"
-    return [sizes(job), between, len(result.runs), walls, cpu, memory, both, counts]
+    return [sizes(job), between, len(result.runs), walls, cpu, memory, both, counts, origin(result)]
+
+
+def origin(result: results.Result) -> str:
+    """When a result was measured, and at which commit the sources were."""
+    return " ".join(part for part in [result.data["date"], result.data.get("commit")] if part)
 
 
 MEASURED = ["rows", "network", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways", "expected / found"]
+MEASURED += ["measured"]
 
 
 def name(job: jobs.Job) -> str:
@@ -230,6 +236,7 @@ def retrieval(kept: list[results.Result]) -> str:
     if not found:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
+    columns += ["measured"]
     text = head(columns)
     for result in found:
         run = sorted(result.runs, key=lambda run: run["answer_ms"])[len(result.runs) // 2]
@@ -238,7 +245,7 @@ def retrieval(kept: list[results.Result]) -> str:
         kb = [digits(run[field] / 1e3) for field in ["hint_bytes", "up_bytes", "down_bytes"]]
         checked = f"{run['found']} of {run['expected']}"
         label, answer = scheme(result.job) + marks(result), digits(run["answer_ms"])
-        text += row([label, size(run["rows"]), run["bytes"], digits(run["prepare_s"]), *kb, client, answer, gb, checked])
+        text += row([label, size(run["rows"]), run["bytes"], digits(run["prepare_s"]), *kb, client, answer, gb, checked, origin(result)])
     return text
 
 
@@ -279,13 +286,14 @@ def speed(kept: list[results.Result]) -> str:
             found.append((job, ours, results.find(kept, job.peer) if job.peer else None))
     if not found:
         return "\n" + noted("2^20") + "\n"
-    columns, beside_them = ["", "wall, CPU of both, peak memory of one"], any(theirs for *_, theirs in found)
+    columns, beside_them = ["", "wall, CPU of both, peak memory of one", "bytes a row, both ways"], any(theirs for *_, theirs in found)
     if beside_them:
         columns += ["SecretFlow", "its wall time divided by ours"]
     text = head(columns)
     for job, ours, theirs in found:
         ratio = digits(theirs.median("wall_s") / ours.median("wall_s")) if theirs else None
-        text += row([name(job), three(ours), three(theirs) if theirs else None, ratio][: len(columns)])
+        both = digits((ours.median("sent") + ours.median("received")) / job.rows[0])
+        text += row([name(job), three(ours), both, three(theirs) if theirs else None, ratio][: len(columns)])
     dates = ", ".join(sorted({ours.data["date"] for _, ours, _ in found}))
     places = "; ".join(sorted({machine.in_words(ours.data["machine"]) for _, ours, _ in found}))
     text += f"\nMeasured on {places}, {dates}. Medians of three runs.\n"
@@ -295,6 +303,7 @@ def speed(kept: list[results.Result]) -> str:
 
 
 PEER = """SecretFlow is its wheel `spu` 0.9.5, by turns on the same files, without TLS, and on Curve25519 by a hash that leaks a bit of every key.
+Its `dp` leaves a tenth of the common rows out, and ours adds rows: the two are not the same work.
 """
 
 
@@ -409,13 +418,19 @@ def growth(table: tables.Table, known: list) -> str:
                 continue
             unit = cell.unit
             theirs.append((cell.n, cell.value))
-            ours += [(cell.n, found[0])] if found else []
+            # Other work changes times, and neither bytes nor results.
+            quiet = found and not (unit in tables.SECONDS and found[1].busy)
+            ours += [(cell.n, found[0])] if quiet else []
+        least = entry.get("from", 0)
+        claimed = [(n, value) for n, value in theirs if n >= least]
         claim, miss = entry.get("says"), None
         if "line" in entry:
             slope, start = entry["line"]
-            claim, miss = f"{slope:g} · n + {start:g}", fits.off(fits.Line(slope, start), theirs)
+            claim, miss = f"{slope:g} · n + {start:g}", fits.off(fits.Line(slope, start), claimed)
         elif "root" in entry:
-            claim, miss = f"{entry['root']:g} · √n", fits.off(fits.Root(entry["root"]), theirs)
+            claim, miss = f"{entry['root']:g} · √n", fits.off(fits.Root(entry["root"]), claimed)
+        if least:
+            claim += f", from {least:,} rows"
         what = ", ".join(part for part in wanted[1:] if part)
         straight = fits.straight(ours, digits)
         factor = None if miss is None else fits.times(miss)
@@ -426,7 +441,7 @@ def growth(table: tables.Table, known: list) -> str:
 
 
 FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through all sizes of the
-tables above. Behind each stands the largest factor by which it misses a size. Two sizes lie on a power whatever they are, so it takes
+tables above, but for times that other work disturbed. Behind each stands the largest factor by which it misses a size. Two sizes lie on a power whatever they are, so it takes
 three, and three are few. A curve that misses a size by more than 1.25× is called none: where a fixed cost outweighs the rows, no power fits.
 """
 
@@ -441,8 +456,7 @@ def published(table: tables.Table, kept: list[results.Result]) -> str:
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
     text += (
         "Theirs beside ours, with the rows and the units of the document. The column *here* was measured with all parties on one "
-        "machine, which is named below; each published machine held one party. A cell that was not run is empty. Nothing is "
-        "extrapolated.\n\n"
+        "machine, which is named below. A cell that was not run is empty. Nothing is extrapolated.\n\n"
     )
     text += beside(table, known) + growth(table, known)
     text += "## What was run here, at the published sizes\n\n"

@@ -44,23 +44,26 @@ def in_words(machine: dict) -> str:
 
 
 def busy_seconds() -> float:
-    """Seconds of CPU that all cores have worked since the machine started; 0 where the system does not say."""
+    """Seconds of CPU that all cores have worked since the machine started, with what its host gave to other machines; 0 where the
+    system does not say. Interrupts are left out: those of the network are this run's own messages."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0.0
-    user, nice, system, _, _, irq, softirq, *_ = map(int, stat.read_text(encoding="utf-8").split("\n")[0].split()[1:])
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    user, nice, system, _, _, _, _, stolen, *_ = map(int, stat.read_text(encoding="utf-8").split("\n")[0].split()[1:])
+    return (user + nice + system + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 class Others:
-    """How many cores other work had, on average, while a block ran."""
+    """How many cores other work had, on average, while a block ran. The system counts CPU time in hundredths of a second, so a block
+    that ends within a second is watched until the second is over: what works beside it then has most likely worked during it."""
 
     def __enter__(self):
         self.start, self.before = time.monotonic(), busy_seconds() - own_seconds()
         return self
 
     def __exit__(self, *_):
-        passed = max(time.monotonic() - self.start, 0.01)
+        time.sleep(max(0.0, 1.0 - (time.monotonic() - self.start)))
+        passed = time.monotonic() - self.start
         self.cores = round(max(0.0, busy_seconds() - own_seconds() - self.before) / passed, 2)
 
 

@@ -89,7 +89,8 @@ def bandwidth(found, kept) -> str:
         line = [(rate, wall + busier * 8 / (rate * 1e6)) for rate in rates]
         # As in the other plots, where there are more lines.
         series.append(svg.Series(name, line, computed=True, dots=dots, place=list(found).index(name)))
-    note = "Dashed lines are computed: the measured time without a limit, plus the busier direction's bytes at that rate. Dots are measured."
+    note = "Dashed lines are computed: the measured time without a limit, plus the busier direction's bytes at that rate."
+    note += " Dots are measured." if any(one.dots for one in series) else ""
     return svg.lines(TITLES["bandwidth"], "Mbit/s each way", "seconds of wall", series, note)
 
 

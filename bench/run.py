@@ -64,9 +64,8 @@ class Runner:
         work = {"job": self.parties, "service": self.service, "bench": self.bench, "pir": self.bench, "peer": self.peer}[job.kind]
         runs, reports, how = [], [], "loopback"
         for turn in range(self.repeats or (3 if max(job.rows) <= 1 << 20 else 1)):
-            with machine.Others() as others:
-                measured, reports, how = work(job)
-            runs.append({"others_cores": others.cores, **measured})
+            measured, reports, how = work(job)
+            runs.append(measured)
             told = ", ".join(f"{key} {value}" for key, value in measured.items() if not isinstance(value, dict))
             print(f"  run {turn + 1}: {told}", flush=True)
         made_by = "spu 0.9.5" if job.kind == "peer" else f"vesica {self.version}"
@@ -124,7 +123,8 @@ class Runner:
             for party in parties:
                 own = [self.vesica, "run", f"{party}.toml", "--quiet", "--report", f"{party}.json"]
                 commands[party] = between.within(party) + own
-            wall, used = together(commands, folder)
+            with machine.Others() as others:
+                wall, used = together(commands, folder)
             how = between.how
         reports = [json.loads((folder / f"{party}.json").read_text(encoding="utf-8")) for party in parties]
         alice = reports[0]
@@ -133,6 +133,7 @@ class Runner:
         found, right = compare(folder / "expected.csv", folder / "alice.out.csv")
         (folder / "alice.out.csv").unlink()
         measured = {
+            "others_cores": others.cores,
             "wall_s": round(wall, 3),
             "without_tables_s": round(alice["total"]["wall_s"] - alice["total"]["waited_s"] - around, 3),
             "cpu_s": round(sum(use.ru_utime + use.ru_stime for use in used.values()), 2),
@@ -157,7 +158,7 @@ class Runner:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.rmtree(folder / "copy.cache", ignore_errors=True)
         (folder / "seal.key").write_bytes(os.urandom(32))
-        with network.make(job.network, ["alice", "bob"], self.ways) as between:
+        with network.make(job.network, ["alice", "bob"], self.ways) as between, machine.Others() as others:
             port = network.free_port()
             # `vesica gen` makes alice's table the first one: here it is the server's.
             server, client = service_files(job, prints, between, port)
@@ -189,6 +190,7 @@ class Runner:
         servers = [prepared["bob"], served]
         peaks = {"alice": [report["total"]["peak_memory"], *map(most, clients)], "bob": [held, *map(most, servers)]}
         measured = {
+            "others_cores": others.cores,
             "wall_s": round(prepare + sum(took.values()), 3),
             "phases": {"prepare": round(prepare, 3)} | {step: round(seconds, 3) for step, seconds in took.items()},
             "cpu_s": round(sum(one.ru_utime + one.ru_stime for one in clients + servers), 2),
@@ -214,15 +216,19 @@ class Runner:
                 command += [f"--{flag}", getattr(job, flag)]
         if what == "psi":
             command += ["--overlap", str(job.common)]
-        start = time.monotonic()
-        cell = json.loads(output(command))
+        with machine.Others() as others:
+            start = time.monotonic()
+            cell = json.loads(output(command))
+            took = time.monotonic() - start
+        quiet = {"others_cores": others.cores}
         if what == "pir":
             milliseconds = sum(cell[step] or 0 for step in ["query_ms", "answer_ms", "decode_ms"])
             # The command compares each answer with the table, and fails where one differs.
             counts = {"expected": cell["queries"], "found": cell["queries"], "right": True}
-            return {"wall_s": milliseconds / 1e3, "total_s": round(time.monotonic() - start, 3), **cell, **counts}, [], "one process"
+            times = {"wall_s": milliseconds / 1e3, "total_s": round(took, 3)}
+            return {**quiet, **times, **cell, **counts}, [], "one process"
         named = ["wall_s", "cpu_s", "peak_memory", "expected", "found"]
-        measured = {name: cell[name] for name in named}
+        measured = quiet | {name: cell[name] for name in named}
         measured |= {"sent": cell["up_bytes"], "received": cell["down_bytes"], "right": cell["exact"]}
         return measured, [], "one process"
 
@@ -231,9 +237,11 @@ class Runner:
         folder = self.tables_of(job)
         files = [str(folder / f"{party}.csv") for party in jobs.PARTIES[: len(job.rows)]]
         port = str(network.free_port())
-        told = output([self.peer_python, str(PEER), job.protocol, *files, "--key", "id", "--port", port], cwd=folder)
+        with machine.Others() as others:
+            told = output([self.peer_python, str(PEER), job.protocol, *files, "--key", "id", "--port", port], cwd=folder)
         told = json.loads(told.splitlines()[-1])
         measured = {
+            "others_cores": others.cores,
             "wall_s": told["wall_s"],
             "cpu_s": told["cpu_s"],
             "peak_memory": told["peak_mib"] << 20,

@@ -280,8 +280,8 @@ class Drawing(unittest.TestCase):
         job = jobs.Job("job", "rr22", (1 << 20,) * 2, 1 << 19)
         self.assertNotIn("SecretFlow", draw.speed([result(job)]))
         both = draw.speed([result(job), result(job.peer, 6.0), result(dataclasses.replace(job, security="malicious"))])
-        self.assertRegex(both, r"\| `rr22` \| 1.5 s, 2 s, 1 MiB \| 6 s, 2 s, 1 MiB \| 4 \|")
-        self.assertIn("| `rr22`, malicious | 1.5 s, 2 s, 1 MiB |  |  |", both)
+        self.assertRegex(both, r"\| `rr22` \| 1.5 s, 2 s, 1 MiB \| 0.00014 \| 6 s, 2 s, 1 MiB \| 4 \|")
+        self.assertIn("| `rr22`, malicious | 1.5 s, 2 s, 1 MiB | 0.00014 |  |  |", both)
         self.assertIn("by turns on the same files, without TLS", both)
 
     def test_work_of_others_is_told_and_kept_out_of_the_readme(self):
@@ -291,6 +291,11 @@ class Drawing(unittest.TestCase):
         self.assertNotIn("0.875 s", draw.speed([twenty]))
         busy = result(jobs.Job("job", "kkrt", (10, 10), 5), others_cores=1.2)
         self.assertIn("(busy)", draw.listed([busy]))
+
+    def test_every_noted_figure_is_on_the_page(self):
+        page = (draw.PAGES / "README.md").read_text(encoding="utf-8")
+        drawn = re.findall(r"\{\{noted (.*?)\}\}", page)
+        self.assertEqual(sorted(drawn), sorted(entry["name"] for entry in results.noted()["entries"]))
 
     def test_plots_are_sound_and_names_do_not_cover_each_other(self):
         kept = [result(job) for entry in tables.house() for job in jobs.of_house(entry) if job.kind == "job"]

@@ -98,7 +98,11 @@ class Chosen:
 
 @dataclass(frozen=True)
 class StepCost:
-    """The cost of one step. Steps of units in flight at once overlap, so that their times add up to more than the clock's."""
+    """The cost of one step. Steps of units in flight at once overlap, so that their times add up to more than the clock's.
+
+    A phase as a whole is listed too, with all bytes that went while it lasted, framing and encryption included. So
+    whoever adds up bytes takes either the phases or their steps: together they count twice.
+    """
 
     phase: str
     step: str

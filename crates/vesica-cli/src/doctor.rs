@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::flags::Doctor;
 use crate::output;
-use vesica_job::doctor::{self, Advice, Patient};
+use vesica_job::Fault;
+use vesica_job::doctor::{self, Patient, Symptom};
 use vesica_spec::service::{plan_ask, plan_serve};
 use vesica_spec::{Document, plan};
 
@@ -16,26 +17,45 @@ pub fn run(args: Doctor) -> Outcome {
             Patient {
                 scratch: plan.scratch.unwrap_or(std::env::temp_dir()),
                 memory: plan.memory,
+                identity: plan.identity,
                 listen: plan.listen,
                 connect,
             }
         }
         Some(Document::Server(spec)) => {
             let plan = plan_serve(&spec)?;
-            Patient { scratch: plan.scratch, memory: plan.memory, listen: plan.listen, connect: Vec::new() }
+            Patient {
+                scratch: plan.scratch,
+                memory: plan.memory,
+                identity: plan.identity,
+                listen: plan.listen,
+                connect: Vec::new(),
+            }
         }
         Some(Document::Client(spec)) => {
             let plan = plan_ask(&spec)?;
-            Patient { scratch: plan.scratch, memory: plan.memory, listen: None, connect: vec![plan.address] }
+            Patient {
+                scratch: plan.scratch,
+                memory: plan.memory,
+                identity: plan.identity,
+                listen: None,
+                connect: vec![plan.address],
+            }
         }
     };
     patient.listen = args.listen.or(patient.listen);
     patient.connect.extend(args.connect);
     let symptoms = doctor::doctor(&patient);
     output::result(&doctor::in_words(&symptoms))?;
-    match symptoms.iter().filter(|one| matches!(one.advice, Some(Advice::Broken(_)))).count() {
+    let faults: Vec<Fault> = symptoms.iter().filter_map(Symptom::fault).collect();
+    let failed = |words: String| {
+        // What can be mended here comes before the network.
+        let fault = if faults.contains(&Fault::Config) { Fault::Config } else { Fault::Network };
+        Err(Failure::new(fault.exit_code(), words))
+    };
+    match faults.len() {
         0 => Ok(()),
-        1 => Err(Failure::usage("one thing would make a run fail; what to do stands below it")),
-        n => Err(Failure::usage(format!("{n} things would make a run fail; what to do stands below each"))),
+        1 => failed("one thing would make a run fail; what to do stands below it".to_owned()),
+        n => failed(format!("{n} things would make a run fail; what to do stands below each")),
     }
 }

@@ -159,10 +159,10 @@ pub struct Invite {
     /// A key column of your table; give it again for further ones
     #[arg(long, value_name = "COLUMN", required_unless_present = "service", conflicts_with = "service")]
     pub key: Vec<String>,
-    /// Folder for the files
+    /// Folder for the files; made if need be
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
-    /// Where the partner reaches you
+    /// The name or number by which the partner reaches you, and the port; a job listens on that port of every interface
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "service")]
     pub listen: Option<String>,
     /// The protocol
@@ -211,7 +211,10 @@ pub struct Accept {
 /// Confirm a partner's reply: whom to trust goes into your document.
 ///
 /// Asks for the line that the partner sent: paste it there, and not behind the command, where what a stranger wrote could be another
-/// command. Shows the six words that the partner was shown. Compare them by telephone, at a number that you had before and not at one that came
+/// command. The line may come in pieces and in quotes, as mail programs send it on: it is read until it is whole, or until an empty
+/// line. What else was pasted is thrown away, and the shell does not run it.
+///
+/// Shows the six words that the partner was shown. Compare them by telephone, at a number that you had before and not at one that came
 /// with the reply: if one differs, somebody stands between you.
 ///
 /// A service lets the partner in at once, so with --service nothing is written before you type the six words behind
@@ -246,7 +249,7 @@ pub struct OwnTable {
     /// A key column of your table; give it again for further ones
     #[arg(long, value_name = "COLUMN", required = true)]
     pub key: Vec<String>,
-    /// Folder for the files
+    /// Folder for the files; made if need be
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
 }
@@ -255,7 +258,9 @@ pub struct OwnTable {
 ///
 /// Looks at everything that can be known before contact: the job, the files, the key columns, free disk, the port and
 /// the certificate. With --peer it also calls the other party or waits for its call, checks who it is, and compares the
-/// jobs. For that the other party must run `vesica check --peer` at the same time. No data moves.
+/// jobs. For that the other party must run `vesica check --peer` or `vesica run` at the same time. A run that is met in
+/// this way goes on waiting for yours. Where both check, they also find out whether somebody stands between them and
+/// passes on what they say. Where one of them runs, that is found out when both run. No data moves.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica check alice.toml\n  vesica check alice.toml --peer")]
 pub struct Check {
@@ -306,6 +311,7 @@ pub struct Plan {
 Examples:
   vesica run alice.toml
   vesica run alice.toml --report report.json --quiet
+  vesica run alice.toml --report report.html
   vesica run alice.toml --log json 2> log.jsonl
   vesica run --config sender.config --identity sender.pem --trust sha256:12ab…")]
 pub struct Run {
@@ -314,10 +320,11 @@ pub struct Run {
     /// Instead of a job file: SecretFlow's launch configuration itself
     #[arg(long, value_name = "STRING", group = "job_from", help_heading = SECRETFLOW)]
     pub json: Option<String>,
-    /// What the result on standard output looks like
+    /// What the result on standard output looks like; a page goes to the report's file instead, if that is named as such a page
     #[arg(long, value_enum, default_value = "words", value_name = "FORM")]
     pub report_format: ReportFormat,
-    /// Write the report to this file, as JSON, and not to the one that the job names
+    /// Write the report to this file, and not to the one that the job names: as a page if its name ends in .html, as the same
+    /// page in Markdown if it ends in .md, otherwise as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Log lines on standard error instead of progress; VESICA_LOG=debug says more
@@ -426,7 +433,8 @@ pub struct Ask {
     /// The client's document
     #[arg(value_name = "FILE")]
     pub document: PathBuf,
-    /// Write the report to this file, as JSON, and not to the one that the document names
+    /// Write the report to this file, and not to the one that the document names: as a page if its name ends in .html, as the
+    /// same page in Markdown if it ends in .md, otherwise as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Log lines on standard error instead of progress; VESICA_LOG=debug says more
@@ -640,16 +648,22 @@ pub struct Info {}
 
 /// Look at this machine: what makes runs slow or fail here, and what to do.
 ///
-/// Looks at the processor, the cores and memory that a container leaves, the scratch folder, the clock and, with a document or
-/// with addresses, whether they can be listened on and called. Changes nothing. Exit code 2 if something would make a run fail.
+/// Looks at the processor, the cores and memory that a container leaves, the scratch folder and the clock; with a document also
+/// at the identity and its dates; with a document or with addresses, whether they can be listened on and called. The job itself
+/// is looked at by `vesica check`. Changes nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Exit codes:
+  0 nothing makes runs fail; what is slow, or only not so yet, does not count
+  2 something of this machine or of the job would make a run fail
+  4 only the network would: an address that does not answer
+
 Examples:
   vesica doctor
   vesica doctor alice.toml
   vesica doctor --connect alice.example:5300")]
 pub struct Doctor {
-    /// A job, or a service's or client's document: its memory, scratch folder and addresses are looked at
+    /// A job, or a service's or client's document: its memory, scratch folder, identity and addresses are looked at
     #[arg(value_name = "FILE")]
     pub document: Option<PathBuf>,
     /// Whether this can be listened on

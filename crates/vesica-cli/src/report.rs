@@ -29,7 +29,8 @@ fn read(path: &Path) -> Result<Report, Failure> {
     let text = std::fs::read_to_string(path).map_err(Failure::file("cannot read", path))?;
     serde_json::from_str(&text).map_err(|why| {
         Failure::usage(format!(
-            "{} is no report: {why}; a run writes one where its job has mine.report, or with --report FILE",
+            "{} is no report as data: {why}; a run writes one where its job has mine.report, or with --report FILE, if the file's name ends in \
+             neither .html nor .md",
             path.display()
         ))
     })

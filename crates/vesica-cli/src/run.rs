@@ -5,7 +5,7 @@ use crate::flags::{ReportFormat, Run};
 use crate::progress::{self, How, Screen};
 use crate::{interrupt, output, service, source};
 use std::path::Path;
-use vesica_job::{Audience, Event, JobError, Page, Report};
+use vesica_job::{Event, JobError, Page, Report, ReportFile};
 use vesica_secretflow::{Kind, What};
 use vesica_spec::{Spec, SpecError};
 
@@ -34,14 +34,37 @@ pub fn run(args: Run) -> Outcome {
 }
 
 /// `report` as it is asked for.
-pub fn told(report: &Report, form: ReportFormat) -> Result<String, Failure> {
-    let page = || Page::of(report, None, Audience::Own).map_err(Failure::usage);
-    Ok(match form {
+pub fn told(report: &Report, form: ReportFormat) -> String {
+    match form {
         ReportFormat::Words => report.in_words(),
-        ReportFormat::Html => page()?.html(),
-        ReportFormat::Markdown => page()?.markdown(),
+        ReportFormat::Html => Page::own(report).html(),
+        ReportFormat::Markdown => Page::own(report).markdown(),
         ReportFormat::Secretflow => vesica_secretflow::report(report),
-    })
+    }
+}
+
+/// What standard output gets where the form `asked` is asked for and the report goes to `file` besides. A page is written once: to the file, if
+/// the file is named as that page.
+///
+/// # Errors
+/// A file that is named as the page of the other form.
+pub fn on_screen(file: Option<&Path>, asked: ReportFormat) -> Result<ReportFormat, Failure> {
+    let Some(path) = file else { return Ok(asked) };
+    let contradiction = |named: &str, option: &str, end: &str, instead: &str| {
+        Err(Failure::usage(format!(
+            "the report goes to {}, which is named as {named}, and --report-format {option} asks for another page: name a file that ends in \
+             {end}, or take --report-format {instead}",
+            path.display()
+        )))
+    };
+    match (ReportFile::named(path), asked) {
+        (ReportFile::Html, ReportFormat::Html) | (ReportFile::Markdown, ReportFormat::Markdown) => {
+            Ok(ReportFormat::Words)
+        }
+        (ReportFile::Html, ReportFormat::Markdown) => contradiction("HTML", "markdown", ".md", "html"),
+        (ReportFile::Markdown, ReportFormat::Html) => contradiction("Markdown", "html", ".html", "markdown"),
+        _ => Ok(asked),
+    }
 }
 
 fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
@@ -50,6 +73,7 @@ fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
     if asked {
         plan.report = args.report;
     }
+    let form = on_screen(plan.report.as_deref(), args.report_format)?;
     interrupt::stops(screen.control())?;
     let report =
         vesica_job::Io::files(&plan).and_then(|io| vesica_job::run(&plan, io, screen.control())).map_err(|error| {
@@ -62,7 +86,7 @@ fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
         })?;
     drop(screen);
 
-    let text = told(&report, args.report_format)?;
+    let text = told(&report, form);
     // Standard output carries the rows where the job says so; then the report goes to the other stream.
     if plan.output.is_some_and(|output| output.path == Path::new("-")) {
         output::tell(&text);

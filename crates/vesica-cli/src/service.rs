@@ -198,10 +198,11 @@ pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
         })?;
         plan.offer = Some(kept.hash());
     }
+    let form = run::on_screen(args.report.as_deref(), args.report_format)?;
     plan.report = args.report;
     let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
-    output::result(&run::told(&report, args.report_format)?)
+    output::result(&run::told(&report, form))
 }
 
 /// A report is of a result, and only who asks gets one.

@@ -184,13 +184,51 @@ fn check_with_the_peer_proves_both_and_moves_no_data() {
     }
 }
 
+/// bob checks while alice's run waits for his, and alice checks while bob's run calls her. A check ends, the run waits on, and what comes of
+/// it is its first attempt.
 #[test]
-fn one_that_checks_and_one_that_runs_do_not_run() {
-    let two = Two::with("id\n1\n", "id\n1\n");
-    let alice = Running::start(vesica().arg("check").arg(two.alice.file()).arg("--peer"));
-    let bob = two.bob.start();
-    let (alice, bob) = (alice.wait(LONG), bob.wait(LONG));
-    assert!(alice.code != Some(0) && bob.code != Some(0), "{alice:?} {bob:?}");
+fn a_check_leaves_a_run_that_waits_waiting() {
+    for alice_runs in [true, false] {
+        let mut two = Two::with("id\n1\n2\n", "id\n2\n3\n");
+        for job in [&mut two.alice, &mut two.bob] {
+            let report = format!("[mine]\nreport = \"{}.report.json\"", job.name);
+            job.change("[mine]", &report);
+        }
+        let (runs, checks) = if alice_runs { (&two.alice, &two.bob) } else { (&two.bob, &two.alice) };
+        let run = runs.start();
+        for _ in 0..2 {
+            let checked = Running::start(vesica().arg("check").arg(checks.file()).arg("--peer")).wait(LONG).good();
+            let found =
+                format!("{} holds the same job and 2 distinct keys, and waits for this side to run it", runs.name);
+            assert!(checked.stdout.contains(&found), "{}", checked.stdout);
+        }
+        run.until(&format!("{} has checked the job: it fits; still waiting for its run", checks.name));
+        for run in [run, checks.start()] {
+            run.wait(LONG).good();
+        }
+        assert_eq!(two.rows("alice.out.csv"), ["2"]);
+        for name in ["alice", "bob"] {
+            let report: serde_json::Value = serde_json::from_str(&two.read(&format!("{name}.report.json"))).unwrap();
+            assert_eq!(report["chosen"]["peers"][0]["attempts"], 1, "{report}");
+        }
+    }
+}
+
+/// Neither does a check that does not fit end alice's run, nor does any check make her patience longer.
+#[test]
+fn patience_ends_a_run_that_was_only_checked() {
+    let mut two = Two::with("id\n1\n", "id\n1\n");
+    two.alice.change("patience = \"60s\"", "patience = \"10s\"");
+    two.bob.change("id = \"test\"", "id = \"tset\"");
+    let run = two.alice.start();
+    // A patience that began anew with the check would end after 15 s.
+    std::thread::sleep(Duration::from_secs(5));
+    let check = Running::start(vesica().arg("check").arg(two.bob.file()).arg("--peer"));
+    check.wait(LONG).bad(2, &["shared.id", "\"test\"", "\"tset\""]);
+    run.until("bob has checked the job: it does not fit; still waiting for its run. bob holds a different job");
+    let ended = run.wait(LONG);
+    ended.bad(4, &["bob did not come within 10 s", "it has only checked the job; since then: nobody connected"]);
+    assert!(ended.took < Duration::from_secs(14), "{:?}", ended.took);
     two.nothing_left();
 }
 

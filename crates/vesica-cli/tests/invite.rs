@@ -2,6 +2,10 @@
 
 mod two;
 
+use nix::sys::termios::{Termios, tcgetattr};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use two::{LONG, Running, names, port, run, vesica};
 
@@ -31,9 +35,13 @@ impl Two {
     }
 
     fn invite(&self, more: &[&str]) -> two::Ended {
-        let listen = format!("127.0.0.1:{}", self.port);
+        self.invite_to(&format!("127.0.0.1:{}", self.port), more)
+    }
+
+    /// An invitation to call this address.
+    fn invite_to(&self, listen: &str, more: &[&str]) -> two::Ended {
         let usual =
-            ["invite", "--as", "alice", "--to", "bob", "--table", "table.csv", "--key", "id", "--listen", &listen];
+            ["invite", "--as", "alice", "--to", "bob", "--table", "table.csv", "--key", "id", "--listen", listen];
         self.start("alice", &[&usual, more].concat()).wait(LONG)
     }
 
@@ -49,6 +57,52 @@ impl Two {
     fn confirm(&self, line: &str) -> two::Ended {
         self.start("alice", &["confirm", line]).wait(LONG)
     }
+}
+
+/// alice's `vesica confirm` at a terminal of its own.
+struct AtTerminal {
+    keyboard: File,
+    terminal: File,
+    /// How the terminal was set when the command began.
+    before: Termios,
+    confirm: Running,
+}
+
+impl AtTerminal {
+    /// The command finds `pasted` in the terminal.
+    fn start(two: &Two, pasted: &str) -> Self {
+        let pair = nix::pty::openpty(None::<&nix::pty::Winsize>, None::<&Termios>).unwrap();
+        let (mut keyboard, terminal) = (File::from(pair.master), File::from(pair.slave));
+        keyboard.write_all(pasted.as_bytes()).unwrap();
+        let before = tcgetattr(&terminal).unwrap();
+        let mut command = vesica();
+        command.arg("confirm").current_dir(two.of("alice")).stdin(terminal.try_clone().unwrap());
+        Self { keyboard, terminal, before, confirm: Running::start(&mut command) }
+    }
+
+    /// Waits for the end of the command, which leaves the terminal as it was, and nothing in it that a shell would read.
+    #[track_caller]
+    fn end(mut self) -> two::Ended {
+        let ended = self.confirm.wait(LONG);
+        assert!(tcgetattr(&self.terminal).unwrap() == self.before, "the terminal is set in another way");
+        self.keyboard.write_all(b"what is typed next\n").unwrap();
+        let mut next = String::new();
+        BufReader::new(self.terminal).read_line(&mut next).unwrap();
+        assert_eq!(next, "what is typed next\n", "{}", ended.stderr);
+        ended
+    }
+}
+
+/// Puts an identity that has expired in the place of a party's own.
+fn expire(folder: &Path, name: &str) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2002, 2, 3);
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let file = folder.join(format!("{name}.pem"));
+    std::fs::write(&file, key.serialize_pem() + &certificate).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// The six words of a command's output.
@@ -121,10 +175,17 @@ fn one_who_stands_between_is_heard_in_the_words_and_not_let_in() {
 #[test]
 fn nothing_is_replaced_and_mistakes_are_named() {
     let two = Two::new();
-    two.invite(&["--listen", "nowhere"]).bad(2, &["--listen"]);
+    for nowhere in ["nowhere", "2001:db8::1:5300", "[alice]:5300"] {
+        two.invite_to(nowhere, &[]).bad(2, &["--listen", nowhere, "is not HOST:PORT"]);
+    }
+    for every in ["0.0.0.0:5300", "[::]:5300"] {
+        two.invite_to(every, &[]).bad(2, &["--listen", every, "by which bob reaches this machine"]);
+    }
     two.invite(&["--protocol", "rr23"]).bad(2, &["`rr23`", "did you mean `rr22`"]);
-    two.invite(&["--protocol", "hash"]).bad(2, &["shared.accept", "guessable_keys"]);
-    two.invite(&["--learns", "carol"]).bad(2, &["shared.learns", "carol"]);
+    two.invite(&["--protocol", "hash"]).bad(2, &["shared.accept", "guessable_keys", "this is --accept NAME"]);
+    two.invite(&["--learns", "carol"]).bad(2, &["shared.learns", "carol", "this is --learns NAME"]);
+    two.invite(&["--security", "malicious"]).bad(2, &["shared.learns", "name one", "this is --learns NAME"]);
+    two.invite(&["--protocol", "dp"]).bad(2, &["shared.dp", "no flag for this", "by hand"]);
     two.invite(&["--key", "nothing"]).bad(2, &["nothing"]);
     for name in [".bob", "-bob"] {
         let to = format!("--to={name}");
@@ -139,6 +200,12 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     two.start("bob", &["accept", "bob.invite", "--table", "table.csv", "--key", "id"])
         .wait(LONG)
         .bad(2, &["id", "client"]);
+    // A letter that another program wrote, or another person.
+    let letter = read(&two.of("bob").join("bob.invite"));
+    let every = letter.replace(&format!("127.0.0.1:{}", two.port), "0.0.0.0:5300");
+    std::fs::write(two.of("bob").join("bob.invite"), every).unwrap();
+    two.accept().bad(2, &["invitation.address", "0.0.0.0:5300", "Ask alice to invite bob anew"]);
+    two.send();
     assert_eq!(names(&two.of("bob")), ["bob.invite", "table.csv"]);
     let line = two.accept().good().stdout.trim().to_owned();
     two.accept().bad(2, &["bob.toml", "is there already"]);
@@ -150,7 +217,8 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     let second = two.accept().good().stdout.trim().to_owned();
     two.confirm(&line[..line.len() - 3]).bad(2, &["paste the whole line"]);
     two.start("alice", &["confirm"]).wait(LONG).bad(2, &["\"\" is no reply", "vesica accept"]);
-    two.confirm("nobody/at/all/x").bad(3, &["nobody.invite"]);
+    two.confirm("hello").bad(2, &["\"hello\" is no reply", "vesica accept"]);
+    two.confirm(&line.replacen("bob", "nobody", 1)).bad(2, &["nobody.invite is not there", "--dir"]);
     assert_eq!(read(&two.of("alice").join("alice.toml")), job, "what failed changed nothing");
     // Words are about what will run: a letter that was replaced since is not believed.
     let letter = two.of("alice").join("bob.invite");
@@ -161,7 +229,7 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     std::fs::write(two.of("alice").join("alice.toml"), &job).unwrap();
     assert_eq!(read(&letter), text);
     two.confirm(&line).good();
-    two.confirm(&line).good();
+    two.confirm(&format!(" \"{line}\"")).good();
     // bob replied twice, with one identity: the words of the second reply are not those of the job.
     two.confirm(&second).bad(2, &["waits for no reply of bob", "replied twice"]);
     two.start("alice", &["confirm", &line, "--service", "alice.toml"]).wait(LONG).bad(2, &["service"]);
@@ -169,6 +237,83 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     let listen = format!("127.0.0.1:{}", two.port);
     let again = ["invite", "--as", "alice", "--to", "dave", "--table", "table.csv", "--key", "id", "--listen", &listen];
     two.start("alice", &again).wait(LONG).bad(2, &["alice.toml", "--out"]);
+}
+
+#[test]
+fn a_number_of_ipv6_is_called_and_listened_at() {
+    for (address, listen) in [("[2001:db8::1]:5300", "[::]:5300"), ("[::1]:5300", "[::1]:5300")] {
+        let two = Two::new();
+        two.invite_to(address, &[]).good();
+        let job = read(&two.of("alice").join("alice.toml"));
+        assert!(job.contains(&format!("listen = \"{listen}\"")), "{job}");
+        let letter = read(&two.of("alice").join("bob.invite"));
+        assert!(letter.contains(&format!("address = \"{address}\"")), "{letter}");
+    }
+}
+
+#[test]
+fn a_line_that_was_wrapped_is_pasted_and_no_shell_reads_what_stands_behind_it() {
+    let two = Two::new();
+    two.invite(&[]).good();
+    two.send();
+    let accepted = two.accept().good();
+    let line = accepted.stdout.trim();
+    let (begin, end) = line.split_at(70);
+    let job = read(&two.of("alice").join("alice.toml"));
+    for (pasted, error) in [
+        ("hello\n\necho one\necho two".to_owned(), "\"hello\" is no reply"),
+        (format!("{begin}\n\necho one\necho two"), "not all of one"),
+        (format!("{begin}\necho one; #{end}\necho two"), "cut or changed"),
+    ] {
+        AtTerminal::start(&two, &pasted).end().bad(2, &[error]);
+    }
+    // Ctrl-C ends it in order as well.
+    let asked = AtTerminal::start(&two, "echo one; ");
+    asked.confirm.until("Paste the line");
+    asked.confirm.signal("INT");
+    assert_eq!(asked.end().code, Some(130));
+    assert_eq!(read(&two.of("alice").join("alice.toml")), job, "what failed changed nothing");
+
+    // The second half of a line may come later.
+    let mut asked = AtTerminal::start(&two, &format!("{begin}\n"));
+    asked.confirm.until("only a part");
+    asked.keyboard.write_all(format!("{end}\n").as_bytes()).unwrap();
+    assert_eq!(words(&asked.end().good().stderr), words(&accepted.stderr));
+    // Enter alone is answered. Then the line may still come, and a second Enter ends it.
+    let (whole, nothing) = (format!("{line}\n"), "\n".to_owned());
+    for (then, is_good) in [(whole, true), (nothing, false)] {
+        let mut asked = AtTerminal::start(&two, "\n");
+        asked.confirm.until("That line is empty");
+        asked.keyboard.write_all(then.as_bytes()).unwrap();
+        let ended = asked.end();
+        if is_good {
+            ended.good();
+        } else {
+            ended.bad(2, &["\"\" is no reply"]);
+        }
+    }
+    // And a line that is whole may have more behind it, as mail has.
+    let mail = format!("> {begin}\n> {end}\necho one\necho two");
+    assert_eq!(words(&AtTerminal::start(&two, &mail).end().good().stderr), words(&accepted.stderr));
+}
+
+#[test]
+fn an_identity_that_has_expired_is_refused_before_anybody_telephones() {
+    let two = Two::new();
+    let refused: &[&str] = &["the certificate expired on 2002-02-03", "vesica cert"];
+    expire(&two.of("alice"), "alice");
+    two.invite(&[]).bad(2, refused);
+    assert_eq!(names(&two.of("alice")), ["alice.pem", "table.csv"]);
+    std::fs::remove_file(two.of("alice").join("alice.pem")).unwrap();
+    two.invite(&[]).good();
+    two.send();
+    expire(&two.of("bob"), "bob");
+    two.accept().bad(2, refused);
+    assert_eq!(names(&two.of("bob")), ["bob.invite", "bob.pem", "table.csv"]);
+    std::fs::remove_file(two.of("bob").join("bob.pem")).unwrap();
+    let line = two.accept().good().stdout;
+    expire(&two.of("alice"), "alice");
+    two.confirm(line.trim()).bad(2, refused);
 }
 
 /// A server, bob, with what he prepared, and alice with a table, each in a folder.
@@ -206,8 +351,12 @@ impl Service {
 
     fn invite(&self, more: &[&str]) -> two::Ended {
         let listen = format!("127.0.0.1:{}", self.port);
-        let usual =
-            ["invite", "--service", "server.toml", "--to", "alice", "--keys-a-day", "1000", "--listen", &listen];
+        self.invite_with(&[&["--listen", &listen], more].concat())
+    }
+
+    /// An invitation for which nothing says where the server can be called.
+    fn invite_with(&self, more: &[&str]) -> two::Ended {
+        let usual = ["invite", "--service", "server.toml", "--to", "alice", "--keys-a-day", "1000"];
         self.start("bob", &[&usual, more].concat()).wait(LONG)
     }
 
@@ -309,6 +458,29 @@ fn one_who_stands_between_a_service_and_its_client_is_heard_in_the_words() {
     service.confirm(forged.stdout.trim(), &["--compared", words(&shown.stderr)]).bad(2, &["as it is prepared now"]);
     assert_eq!(service.server(), before);
     service.start("bob", &["confirm", forged.stdout.trim()]).wait(LONG).bad(2, &["--service FILE"]);
+}
+
+#[test]
+fn a_server_invites_with_what_its_clients_can_use() {
+    let service = Service::new("protocol = \"ecdh-oprf\"");
+    service.start("bob", &["prepare", "server.toml", "--quiet"]).wait(LONG).good();
+    service.invite_with(&[]).bad(2, &["say with --listen"]);
+    for every in ["0.0.0.0:5400", "[::]:5400"] {
+        service.invite_with(&["--listen", every]).bad(2, &["--listen", every, "by which alice reaches this machine"]);
+    }
+    // The folder for the letter is made.
+    let told = service.invite(&["--out", "letters/of/today"]).good().stdout;
+    assert!(told.contains("vesica confirm --service server.toml --dir letters/of/today"), "{told}");
+    std::fs::copy(service.of("bob").join("letters/of/today/alice.invite"), service.of("alice").join("alice.invite"))
+        .unwrap();
+    let line = service.accept().good().stdout;
+    let folder = ["--dir", "letters/of/today"];
+    service.confirm(line.trim(), &folder).good();
+    expire(&service.of("bob"), "bob");
+    let refused: &[&str] = &["the certificate expired on 2002-02-03", "vesica cert"];
+    service.confirm(line.trim(), &folder).bad(2, refused);
+    service.invite(&["--out", "letters/of/tomorrow"]).bad(2, refused);
+    assert_eq!(names(&service.of("bob").join("letters/of")), ["today"]);
 }
 
 /// The first commands that the README shows, as the two people type them who stand in front of `$`.

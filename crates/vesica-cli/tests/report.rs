@@ -60,6 +60,21 @@ fn who_does_not_learn_has_null_and_not_a_number() {
     }
 }
 
+#[test]
+fn a_report_whose_file_is_named_as_a_page_is_that_page() {
+    let mut two = Two::with("id\n1\n2\n", "id\n2\n");
+    two.bob.text.push_str("report = \"bob.md\"\n");
+    let page = two.path("alice.html");
+    let page = page.to_str().unwrap();
+    let alice = two.alice.start_with(&["--report", page, "--report-format", "html"]);
+    let bob = two.bob.start();
+    let (alice, _) = (alice.wait(two::LONG).good(), bob.wait(two::LONG).good());
+    assert!(two.read("alice.html").starts_with("<!doctype html>"));
+    assert!(two.read("bob.md").starts_with("# test, as bob saw it"));
+    assert!(alice.stdout.contains("distinct keys") && !alice.stdout.contains("<!doctype"), "{}", alice.stdout);
+    two::run(&["report", page]).bad(2, &["alice.html is no report as data", "neither .html nor .md"]);
+}
+
 /// Panics unless `value` is valid by `schema`. Knows the keywords that schemars writes; any other one is a panic too, so
 /// that nothing goes unchecked.
 fn valid(value: &Value, schema: &Value, root: &Value, at: &str) {

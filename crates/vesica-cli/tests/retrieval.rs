@@ -487,6 +487,17 @@ fn a_client_follows_changes_by_patches() {
         assert_eq!(found(&house, &client, &[0, 3, 9000, 30]), [line(1, 2), line(3000, 7), line(10, 1)]);
         let parts = fetched(&house, seen);
         assert!(matches!(parts[..], [(0, hint), (1, log)] if log < hint), "{private}: {parts:?}");
+        // A hint that was damaged on the client's disk is mended before it is used.
+        let names = two::names(&house.path("alice.cache"));
+        let copy = house.path("alice.cache").join(names.iter().find(|name| name.starts_with("copy-")).unwrap());
+        let whole = std::fs::read(&copy).unwrap();
+        let mut damaged = whole.clone();
+        damaged[whole.len() / 2] ^= 1;
+        std::fs::write(&copy, damaged).unwrap();
+        let seen = house.read("list.store.audit").lines().count();
+        assert_eq!(found(&house, &client, &[3, 30]), [line(1, 2), line(10, 1)]);
+        assert!(matches!(fetched(&house, seen)[..], [(0, _)]), "{private}: {:?}", fetched(&house, seen));
+        assert!(std::fs::read(&copy).unwrap() == whole);
         // A server that starts again serves the same epoch.
         drop(server);
         let server = house.serve();
@@ -571,19 +582,24 @@ fn what_cannot_be_patched_is_refused_by_name() {
     damage("epoch-1.hint");
 }
 
-/// Two documents may name one store, and two secrets or none. Their `vesica prepare` do not work on it at once.
+/// Two documents may name one store, one of them by a link, and two secrets or none. Their `vesica prepare` do not work on it at once.
 #[test]
 fn a_store_is_prepared_by_one_at_a_time() {
     for private in ["client", "both"] {
         let mut house = house(Kind { protocol: "simple-pir", by: "key", private });
         house.mine = "secret = \"other.secret\"".into();
-        let lock = std::fs::File::create(house.path("list.store.lock")).unwrap();
-        lock.try_lock().unwrap();
         let path = house.path("list.csv");
         let prepare = |more: &[&std::ffi::OsStr]| {
             Running::start(vesica().arg("prepare").arg(house.server()).args(more)).wait(LONG)
         };
-        let busy = ["list.store.lock", "another `vesica prepare` is at work with this store"];
+        // A name that is misspelt makes no folder.
+        prepare(&["--append".as_ref(), path.as_os_str()]).bad(2, &["list.store: nothing was prepared there"]);
+        assert!(!house.path("list.store").exists());
+        std::fs::create_dir(house.path("other.store")).unwrap();
+        std::os::unix::fs::symlink("other.store", house.path("list.store")).unwrap();
+        let lock = std::fs::File::create(house.path("other.store").join(".lock")).unwrap();
+        lock.try_lock().unwrap();
+        let busy = ["list.store", "another process is writing this store; wait for it to end"];
         prepare(&[]).bad(2, &busy);
         prepare(&["--append".as_ref(), path.as_os_str()]).bad(2, &busy);
         drop(lock);

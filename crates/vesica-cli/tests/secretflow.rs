@@ -219,7 +219,7 @@ fn what_cannot_be_is_told_by_file_and_field() {
     let ub = pair.file("ub", r#"{"ub_psi_config": {"mode": "MODE_FULL"}}"#);
     run(&["import", "secretflow", &ub]).bad(2, &["ub.config: ub_psi_config.role", "ROLE_SERVER"]);
     let pir = pair.file("pir", r#"{"pir_config": {}}"#);
-    run(&["import", "secretflow", &pir]).bad(2, &["pir.config: pir_config", "not here yet"]);
+    run(&["import", "secretflow", &pir]).bad(2, &["pir.config: pir_config", "is not translated", "simple-pir"]);
     let broken = pair.file("broken", "{\n  psi_confg: {}\n}");
     run(&["run", "--config", &broken]).bad(2, &["broken.config:2:3: psi_confg", "did you mean `psi_config`?"]);
     run(&["run", "--json", "{"]).bad(2, &["line 1, column 2"]);

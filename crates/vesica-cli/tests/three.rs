@@ -465,6 +465,38 @@ fn three_parties_check_each_other() {
     }
 }
 
+/// carol only checks while alice and bob wait for her run: she hears that both hold the same job, and they wait on.
+#[test]
+fn one_of_three_checks_while_the_others_wait() {
+    let three = three(&tables());
+    let [alice, bob, carol] = &three.jobs;
+    let (alice, bob) = (alice.start(), bob.start());
+    let check = Running::start(two::vesica().arg("check").arg(carol.file()).arg("--peer")).wait(LONG).good();
+    assert_eq!(check.stdout.matches("and waits for this side to run it").count(), 2, "{}", check.stdout);
+    [&alice, &bob].iter().for_each(|run| run.until("carol has checked the job: it fits; still waiting for its run"));
+    for run in [alice, bob, carol.start()] {
+        run.wait(LONG).good();
+    }
+    three.outputs();
+}
+
+/// bob's check has met alice's run and waits for carol. That bob gives it up is not the end of alice's run.
+#[test]
+fn a_check_that_is_given_up_leaves_a_run_waiting() {
+    let three = three(&tables());
+    let [alice, bob, carol] = &three.jobs;
+    let alice = alice.start();
+    let check = Running::start(two::vesica().arg("check").arg(bob.file()).arg("--peer"));
+    alice.until("connected to bob");
+    check.signal("INT");
+    assert_eq!(check.wait(LONG).code, Some(130));
+    alice.until("bob broke away and is awaited again: it only checked the job");
+    for run in [alice, bob.start(), carol.start()] {
+        run.wait(LONG).good();
+    }
+    three.outputs();
+}
+
 #[test]
 fn a_plan_of_three_says_who_is_told_what() {
     let three = three(&tables());

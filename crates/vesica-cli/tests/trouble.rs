@@ -289,6 +289,11 @@ fn local_faults_are_found_before_contact() {
         .start_with(&["--report", "nowhere/r.json"])
         .wait(LONG)
         .bad(2, &["--report: nowhere/r.json", "the folder nowhere does not exist"]);
+    // Before anybody is called or awaited.
+    two.alice
+        .start_with(&["--report", "r.html", "--report-format", "markdown"])
+        .wait(LONG)
+        .bad(2, &["r.html", "named as HTML", "--report-format markdown", "ends in .md"]);
     fails(&|two| two.alice.change("\"60s\"", "\"0s\""), 2, &["mine.patience", "\"0s\"", "write \"90s\""]);
     fails(&|two| two.alice.change("alice.pem", "nobody.pem"), 2, &["nobody.pem"]);
     fails(&|two| two.alice.change("listen = \"127.0.0.1:", "listen = \"192.0.2.1:"), 2, &["192.0.2.1"]);
@@ -344,18 +349,27 @@ fn an_unknown_back_end_is_refused_with_the_known_ones() {
 
 #[test]
 fn the_doctor_says_what_would_fail_and_what_to_do() {
-    let two = Two::with("id\n1\n", "id\n1\n");
-    let job = two.dir.path().join("bob.toml");
-    std::fs::write(&job, &two.bob.text).unwrap();
-    let nobody = run(&["doctor", job.to_str().unwrap()]);
-    assert_eq!(nobody.code, Some(2), "{}", nobody.stdout);
-    assert!(
-        nobody.stdout.contains("processor") && nobody.stdout.contains("until the other side runs its job"),
-        "{}",
-        nobody.stdout
-    );
+    let mut two = Two::with("id\n1\n", "id\n1\n");
+    let doctor = |two: &Two| run(&["doctor", two.bob.file().to_str().unwrap()]);
+
+    // The partner may come later: no failure, and not all is well.
+    let nobody = doctor(&two).good().stdout;
+    assert!(nobody.contains("processor") && nobody.contains("later   connect"), "{nobody}");
+    assert!(nobody.contains("until the other side has started") && !nobody.contains("Nothing of what"), "{nobody}");
+    assert!(nobody.contains("ok      identity    sha256:") && nobody.contains("`vesica check FILE`"), "{nobody}");
     let listener = std::net::TcpListener::bind(("127.0.0.1", two.port)).unwrap();
-    let there = run(&["doctor", job.to_str().unwrap()]).good().stdout;
+    let there = doctor(&two).good().stdout;
     assert!(there.contains("somebody listens"), "{there}");
     drop(listener);
+
+    let well = two.bob.text.clone();
+    two.bob.text.push_str("scratch = \"/nowhere/at/all\"\n");
+    let ended = doctor(&two);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stdout.contains("BROKEN  scratch") && ended.error().contains("one thing"), "{}", ended.stdout);
+    two.bob.text = well;
+    two.bob.change("bob.pem", "nobody.pem");
+    let ended = doctor(&two);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stdout.contains("BROKEN  identity") && ended.stdout.contains("nobody.pem"), "{}", ended.stdout);
 }

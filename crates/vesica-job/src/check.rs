@@ -6,13 +6,14 @@ use crate::input::keys::Keys;
 use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local;
-use crate::meet::agree;
+use crate::meet::agree::{self, Counted, Purpose};
 use crate::meet::peers::Peers;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, size};
 use serde::Serialize;
 use std::fmt::Write;
+use vesica_net::Endpoint;
 use vesica_session::{Lines, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
 
@@ -140,22 +141,32 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     Ok(checked)
 }
 
-/// Connects, agrees, and parts in good order without running.
-fn agreement(plan: &Plan, endpoint: vesica_net::Endpoint, keys: u64, ctl: &Control) -> Result<String, JobError> {
-    let peers = Peers::connect(endpoint, ctl)?;
-    let agreed = (|| {
+/// Connects, compares the jobs, and parts in good order without running. A peer may check too, or run: then it waits on for this side's
+/// run.
+fn agreement(plan: &Plan, endpoint: Endpoint, keys: u64, ctl: &Control) -> Result<String, JobError> {
+    let peers = Peers::connect(Endpoint { only_checks: true, ..endpoint }, ctl)?;
+    let said = (|| {
         let mut control = peers.line("control")?;
-        let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
-        let mut ledger = Ledger::new(plan.memory, &std::env::temp_dir());
-        let agreed = agree::agree(plan, agree::Purpose::Check, keys, &mut ledger, &mut control, &mut rng)?;
-        part(&mut control)?;
-        Ok(agreed)
+        let ledger = Ledger::new(plan.memory, &std::env::temp_dir());
+        let certificates = peers.certificates(&plan.me);
+        let said = agree::greet(plan, Purpose::Check, Counted::Now(keys), &ledger, &mut control, &certificates)?;
+        if said.all_check() {
+            let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
+            agree::toss(plan, &agree::session(plan, &certificates), &mut control, &mut rng)?;
+            part(&mut control)?;
+        }
+        Ok(said)
     })();
-    let agreed = agreed.inspect_err(|error| peers.leave(error))?;
-    peers.close()?;
-    let each = peers.links().iter().map(|link| {
-        let keys = count(agreed.sizes.keys[usize::from(link.peer().place())]);
-        format!("{} holds the same job and {keys} distinct keys; {}", link.peer(), link.secured())
+    let said = said.inspect_err(|error| peers.leave_check(error))?;
+    // All have agreed, and this side has heard it. So a connection that breaks now takes nothing from what it has found.
+    if let Err(error) = peers.close_in_time() {
+        JobError::from(error).broken()?;
+    }
+    let each = peers.links().iter().zip(said.of_peers()).map(|(link, (keys, runs))| {
+        let keys =
+            keys.map_or("keys that it has not counted yet".to_owned(), |keys| format!("{} distinct keys", count(keys)));
+        let waits = if runs { ", and waits for this side to run it" } else { "" };
+        format!("{} holds the same job and {keys}{waits}; {}", link.peer(), link.secured())
     });
     Ok(each.collect::<Vec<_>>().join("; "))
 }

@@ -48,9 +48,18 @@ pub enum JobError {
         /// Whether both have values, and not neither.
         both: bool,
     },
-    /// One side came to run, the other to check.
-    #[error("{0}")]
-    Purpose(String),
+    /// Peers that came to check the job, where this side came to run it.
+    #[error(
+        "{who} only checked the job (`vesica check --peer`), and this side came to run it: run again when every side runs{misfit}",
+        who = .peers.iter().map(Party::name).collect::<Vec<_>>().join(" and "),
+        misfit = .misfit.as_ref().map(|misfit| format!(". The jobs do not fit: {misfit}")).unwrap_or_default()
+    )]
+    Checked {
+        /// Those that came to check.
+        peers: Vec<Party>,
+        /// What of theirs does not go together with this side's job, if something does not.
+        misfit: Option<String>,
+    },
     /// An environment variable or the machine's set-up.
     #[error("{0}")]
     Setup(String),
@@ -223,7 +232,7 @@ impl JobError {
             JobError::Spec(_)
             | JobError::Disagree { .. }
             | JobError::Values { .. }
-            | JobError::Purpose(_)
+            | JobError::Checked { .. }
             | JobError::Setup(_)
             | JobError::Budget { .. }
             | JobError::Resume { .. } => Fault::Config,
@@ -255,13 +264,27 @@ impl JobError {
         matches!(self, JobError::Over { .. })
     }
 
+    /// The peer whose connection broke and how, if this is about that: this side's connection, or one between others.
+    ///
+    /// # Errors
+    /// Every other error, as it is.
+    pub(crate) fn broken(self) -> Result<(Party, String), Self> {
+        match self {
+            JobError::Session(
+                vesica_session::Error::Net { peer, why }
+                | vesica_session::Error::Stopped { peer, fault: Fault::Network, why },
+            ) => Ok((peer, why)),
+            error => Err(error),
+        }
+    }
+
     /// Whether the peer sees the same from what it was sent, and needs no word about it.
     pub(crate) fn both_see(&self) -> bool {
         matches!(
             self,
             JobError::Disagree { .. }
                 | JobError::Values { .. }
-                | JobError::Purpose(_)
+                | JobError::Checked { .. }
                 | JobError::TooManyKeys { .. }
                 | JobError::TooSmall(_)
         )
@@ -330,13 +353,22 @@ impl JobError {
     }
 }
 
+/// Differences that are told; of the others, their number. A peer may send as many fields as its first words hold.
+const TOLD: usize = 10;
+
 fn list(differences: &[Difference]) -> String {
-    differences.iter().map(|d| format!("\n  {d}")).collect()
+    let mut told: String = differences.iter().take(TOLD).map(|d| format!("\n  {d}")).collect();
+    if let Some(more @ 1..) = differences.len().checked_sub(TOLD) {
+        told += &format!("\n  and {more} more");
+    }
+    told
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meet::difference::differences;
+    use serde_json::Value;
     use vesica_session::{Error, Misbehaviour};
 
     /// A third party hears who is at fault, from one that had it from another.
@@ -356,6 +388,21 @@ mod tests {
             let error = JobError::Session(error);
             assert_eq!((error.fault_for_peer(), error.for_peer(&carol)), (fault, words.to_owned()));
         }
+    }
+
+    /// A peer may send a megabyte of fields, again and again.
+    #[test]
+    fn of_many_differences_ten_are_told() {
+        let [alice, bob] = [Party::new(0, "alice"), Party::new(1, "bob")];
+        let document = |fields: usize| Value::Object((0..fields).map(|n| (n.to_string(), Value::Null)).collect());
+        let told = |fields| {
+            let differences = differences(&alice, &document(0), &bob, &document(fields));
+            JobError::Disagree { peer: "bob".into(), differences }.to_string()
+        };
+        assert!(told(100_000).len() < 4096);
+        assert!(told(100_000).ends_with("\n  and 99990 more"), "{}", told(100_000));
+        assert!(told(11).ends_with("\n  and 1 more"), "{}", told(11));
+        assert!(told(10).ends_with("\n  shared.9: (absent) for alice, null for bob"), "{}", told(10));
     }
 
     /// An honest third party is not told that it broke the protocol, nor what another one sent.

@@ -4,7 +4,7 @@
 use crate::error::JobError;
 use crate::input::keys::{FIRST, KeyId, PARTS};
 use crate::lanes::hello::{Ends, finished};
-use crate::meet::agree::{self, Purpose};
+use crate::meet::agree;
 use crate::seal::kept::Kept;
 use crate::seal::key::Given;
 use crate::seal::ledger::{self, Ledger};
@@ -53,14 +53,14 @@ pub fn agree(plan: &Plan, messages: [&[u8]; 3], scratch: &Path) {
     let (here, mut there) = memory::pair(&plan.me, &plan.peers[0].party);
     let mut here = Lines::new(vec![Box::new(here)]);
     let [hello, commitment, opening] = messages;
-    let honest = agree::commitment(&plan.peers[0].party, opening);
+    let honest = agree::commitment(&agree::session(plan, &[]), &plan.peers[0].party, opening);
     let commitment = if commitment.is_empty() { &honest } else { commitment };
     for message in [hello, commitment, opening] {
         there.send(message).expect("the pipe takes three messages");
     }
     drop(there);
     let mut ledger = unfinished(scratch).expect("a ledger in memory");
-    match agree::agree(plan, Purpose::Run, 6, &mut ledger, &mut here, &mut rng()) {
+    match agree::agree(plan, 6, &mut ledger, &mut here, &[], &mut rng()) {
         Ok(agreed) => {
             assert_eq!(agreed.done.len(), agreed.sizes.units as usize);
             assert!(agreed.sizes.units <= 1 << 16 && agreed.sizes.in_flight <= plan.workers, "{:?}", agreed.sizes);
@@ -83,7 +83,7 @@ pub fn honest_words(plan: &Plan, peer: &Plan, resumed: bool, scratch: &Path) -> 
         // The other end is dropped with the peer, so that nobody waits for a peer that is gone.
         scope.spawn(move || {
             let mut ledger = if resumed { unfinished(scratch)? } else { Ledger::new(1 << 20, scratch) };
-            agree::agree(peer, Purpose::Run, 8, &mut ledger, &mut there, &mut rng())
+            agree::agree(peer, 8, &mut ledger, &mut there, &[], &mut rng())
         });
         let said = (0..3).map_while(|turn| {
             // A hello as good as its own, and then coins that are not committed to.

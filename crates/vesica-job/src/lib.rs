@@ -39,7 +39,7 @@ pub use io::{Io, Target};
 pub use meet::difference::Difference;
 pub use run::run;
 pub use tell::control::{Control, Event, Watch};
-pub use tell::page::{Audience, Page};
+pub use tell::page::{Audience, Page, ReportFile};
 pub use tell::report::Report;
 pub use tell::{numbers, report};
 pub use vesica_session::Fault;

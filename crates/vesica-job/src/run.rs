@@ -7,16 +7,18 @@ use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::lanes;
 use crate::local::{self, Local};
-use crate::meet::agree::{self, Agreed, Purpose};
+use crate::meet::agree::{self, Agreed};
 use crate::meet::budget;
 use crate::meet::peers::Peers;
 use crate::meet::settle;
+use crate::meet::wait::Waiting;
 use crate::output::part;
 use crate::output::shares::{self, Left};
 use crate::seal::kept::Kept;
 use crate::seal::ledger::Ledger;
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
+use crate::tell::page::ReportFile;
 use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::tell::trace::Trace;
 use crate::units::compare::Both;
@@ -91,7 +93,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     // What a peer asked for after its last word counts too.
     report.chosen.answered(plan.suite().cut(), ledger.answers());
     if let Some(path) = &plan.report {
-        part::save(path, "cannot write the report", &report.to_json())?;
+        part::save(path, "cannot write the report", &ReportFile::named(path).text(&report))?;
     }
     ledger.remove()?;
     Ok(report)
@@ -113,11 +115,7 @@ impl Lost {
 
     /// Goes on after `error` if that was a connection's, this side's or one between others, and not once too often.
     fn after(error: JobError, before: Option<Lost>, units: u64) -> Result<Self, JobError> {
-        let (peer, why) = match error {
-            JobError::Session(vesica_session::Error::Net { peer, why }) => (peer, why),
-            JobError::Session(vesica_session::Error::Stopped { peer, fault: Fault::Network, why }) => (peer, why),
-            error => return Err(error),
-        };
+        let (peer, why) = error.broken()?;
         let stuck = before.filter(|before| units <= before.units);
         let (units, times) = stuck.map_or((units, 1), |before| (before.units, before.times + 1));
         let lost = Self { peer, why, units, times };
@@ -222,26 +220,27 @@ impl<'a> Side<'a> {
         Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read, had_lanes: false })
     }
 
-    /// Meets the peers, as often as a connection breaks, until each knows that the others are done.
+    /// Meets the peers, as often as a connection breaks or one of them only checks the job, until each knows that the others are done.
     ///
     /// # Errors
     /// Whatever ends the run; after the output is in its place, whatever keeps a peer from saying that it is done.
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
         let mut broke: Option<Instant> = None;
+        let mut waiting = Waiting::begin(self.patience(ledger));
         loop {
             let patience = self.patience(ledger);
-            let endpoint = Endpoint { patience, ..self.local.endpoint.clone() };
+            let endpoint = Endpoint { patience: waiting.left()?, ..self.local.endpoint.clone() };
             let connections = std::mem::take(&mut self.local.io.connections);
             let carried = endpoint.carried;
             let connect = || match carried {
                 true => Peers::carry(endpoint, connections, ctl),
-                false => Peers::connect(endpoint, ctl),
+                false => waiting.connect(endpoint, ctl),
             };
             let peers = match clock.wait("connect", connect) {
                 Ok(peers) => peers,
                 Err(error) if error.fault() == Fault::Network => {
-                    return Err(lost.map_or(error, |lost| lost.for_good(patience)));
+                    return Err(lost.map_or_else(|| waiting.absent(error), |lost| lost.for_good(patience)));
                 }
                 Err(error)
                     if lanes::is_refused(&error)
@@ -253,12 +252,20 @@ impl<'a> Side<'a> {
                 }
                 Err(error) => return Err(error),
             };
+            let attempts = ledger.answers().attempts;
             let Err(error) = self.together(ledger, &peers, clock, ctl) else { return Ok(()) };
             peers.leave(&error);
             if carried {
                 // The caller's connection cannot be made again.
                 return Err(error);
             }
+            let has_begun = ledger.answers().attempts > attempts;
+            let Err(error) = waiting.after(error, has_begun, ctl) else {
+                clock.unmet();
+                // A peer that goes on with lanes may have its doors open here now, as after a break.
+                broke = broke.map(|_| Instant::now());
+                continue;
+            };
             let now = Lost::after(error, lost, ledger.len())?;
             let wait = humantime::format_duration(self.patience(ledger));
             let done = if self.stage.has_ended() { "this side is done, but " } else { "" };
@@ -267,6 +274,7 @@ impl<'a> Side<'a> {
                 _ => format!("{done}lost {} ({}); waiting up to {wait} for all to come back", now.peer, now.why),
             });
             (lost, broke) = (Some(now), Some(Instant::now()));
+            waiting = Waiting::begin(self.patience(ledger));
         }
     }
 
@@ -342,9 +350,9 @@ impl<'a> Side<'a> {
         let mut rng =
             SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
         let mut control = peers.line("control")?;
-        let distinct = self.keys.distinct;
+        let (distinct, certificates) = (self.keys.distinct, peers.certificates(&plan.me));
         let agreed = clock.follow(peers, "agree", "", None, || {
-            agree::agree(plan, Purpose::Run, distinct, ledger, &mut control, &mut rng)
+            agree::agree(plan, distinct, ledger, &mut control, &certificates, &mut rng)
         })?;
         self.had_lanes = agreed.lanes > 0;
         self.cut(&agreed, ledger, peers, clock, ctl)?;

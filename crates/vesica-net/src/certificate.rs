@@ -53,6 +53,15 @@ pub(crate) fn validity(cert: &CertificateDer<'_>) -> std::result::Result<(u64, u
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
+/// The first certificate in a PEM file.
+fn first_of(path: &Path) -> Result<CertificateDer<'static>> {
+    CertificateDer::from_pem_file(path).map_err(|e| Error::Identity {
+        what: format!("certificate {}", path.display()),
+        why: format!("no certificate can be read from it ({e})"),
+        remedy: "give a PEM file such as the NAME.cert.pem that `vesica cert` made".into(),
+    })
+}
+
 impl Fingerprint {
     /// The fingerprint of a certificate.
     pub(crate) fn of(cert: &CertificateDer<'_>) -> Self {
@@ -64,11 +73,20 @@ impl Fingerprint {
     /// # Errors
     /// If there is none.
     pub fn of_file(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self::of(&first_of(path.as_ref())?))
+    }
+
+    /// The same for a certificate that partners accept today. The private key is not read.
+    ///
+    /// # Errors
+    /// If there is none, or it has expired, is not valid yet, or cannot be understood.
+    pub fn of_file_in_force(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let cert = CertificateDer::from_pem_file(path).map_err(|e| Error::Identity {
+        let cert = first_of(path)?;
+        in_force(&cert, UnixTime::now().as_secs()).map_err(|why| Error::Identity {
             what: format!("certificate {}", path.display()),
-            why: format!("no certificate can be read from it ({e})"),
-            remedy: "give a PEM file such as the NAME.cert.pem that `vesica cert` made".into(),
+            why,
+            remedy: "make a new one with `vesica cert NAME --out DIR` and give its fingerprint to your partners".into(),
         })?;
         Ok(Self::of(&cert))
     }

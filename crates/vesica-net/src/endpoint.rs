@@ -11,9 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use vesica_types::Party;
 
-/// How many days before its end a certificate's age is told of.
-const EXPIRING: u64 = 30;
-
 /// How this party's connections are secured.
 #[derive(Clone, Debug)]
 pub enum Security {
@@ -62,6 +59,9 @@ pub struct Endpoint {
     pub unasked: Option<usize>,
     /// How long a peer may say nothing before it counts as dead; 10 s by default.
     pub silence: Duration,
+    /// Whether this side only checks that it could be met. If it leaves before everybody is here, those who are here are not told that this
+    /// is the end: they wait on, for it too. Not so by default.
+    pub only_checks: bool,
     /// Whether peers are met on connections that the caller brings, with [`Endpoint::carry`]: nobody is dialled or awaited.
     pub carried: bool,
 }
@@ -80,6 +80,7 @@ impl Endpoint {
             window: 8 << 20,
             unasked: None,
             silence: SILENCE,
+            only_checks: false,
             carried: false,
         }
     }
@@ -122,7 +123,7 @@ impl Endpoint {
         match &self.security {
             Security::Insecure => Ok(None),
             Security::Tls { identity } => {
-                let soon = identity.check_age(EXPIRING)?;
+                let soon = identity.check_age(Identity::SOON)?;
                 Ok(soon.map(|date| Event::Expiring { what: identity.what().to_owned(), date }))
             }
         }
@@ -136,13 +137,18 @@ impl Endpoint {
     fn secured(&self, wire: &Wire, trust: Option<&Trust>) -> Secured {
         let Some(cipher) = wire.cipher() else {
             let protocol = if self.carried { CARRIED } else { "none" };
-            return Secured { protocol, cipher: None, trust: None, fingerprint: None };
+            return Secured { protocol, cipher: None, trust: None, fingerprint: None, ours: None };
+        };
+        let ours = match &self.security {
+            Security::Tls { identity } => Some(identity.fingerprint()),
+            Security::Insecure => None,
         };
         Secured {
             protocol: "TLS 1.3",
             cipher: Some(cipher),
             trust: trust.map(Trust::to_string),
             fingerprint: wire.chain().first().map(Fingerprint::of),
+            ours,
         }
     }
 

@@ -43,6 +43,9 @@ struct Fresh {
 }
 
 impl Identity {
+    /// How many days before its end a certificate's age is told of.
+    pub const SOON: u64 = 30;
+
     /// Reads the private key and the certificate chain (the party's own certificate first) from one PEM file.
     ///
     /// # Errors
@@ -205,7 +208,7 @@ impl Identity {
     ///
     /// # Errors
     /// If it has expired, is not valid yet, or cannot be understood.
-    pub(crate) fn check_age(&self, days: u64) -> Result<Option<String>> {
+    pub fn check_age(&self, days: u64) -> Result<Option<String>> {
         let bad = |why: String| Error::Identity {
             what: self.what.clone(),
             why,
@@ -277,6 +280,7 @@ mod tests {
         assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(Identity::load(&key).unwrap().fingerprint(), made.fingerprint());
         assert_eq!(Fingerprint::of_file(&cert).unwrap(), made.fingerprint());
+        assert_eq!(Fingerprint::of_file_in_force(&cert).unwrap(), made.fingerprint());
         assert!(!std::fs::read_to_string(&cert).unwrap().contains("PRIVATE"));
         assert_eq!(made.check_age(30).unwrap(), None);
         assert_eq!(made.check_age(3700).unwrap(), made.expires());

@@ -2,7 +2,7 @@
 
 use crate::heartbeat::Pulse;
 use crate::line::Pipe;
-use crate::lock::{lock, wait};
+use crate::lock::{lock, wait, wait_for};
 use crate::pass::Pass;
 use crate::shared::{LAST_WORDS, Shared};
 use crate::wire::Wire;
@@ -190,13 +190,34 @@ impl Link {
     /// # Errors
     /// What ended the link before both sides had said goodbye.
     pub fn close(&self) -> Result<()> {
+        self.close_by(None)
+    }
+
+    /// The same, but waits for the peer's goodbye no longer than `limit`, and then cuts the connection.
+    ///
+    /// # Errors
+    /// As [`Link::close`]; [`Error::Net`] if the goodbye does not come in time; [`Error::Cancelled`] if the run is cancelled meanwhile.
+    pub fn close_within(&self, limit: Duration) -> Result<()> {
+        self.close_by(Some(Instant::now() + limit))
+    }
+
+    fn close_by(&self, end: Option<Instant>) -> Result<()> {
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
         state.closing = true;
         shared.wake_writer(&mut state);
         while !(state.goodbye_sent && state.goodbye_seen) {
             state.over()?;
-            state = wait(&shared.quiet, state);
+            state = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => wait(&shared.quiet, state),
+                Some(left) if !left.is_zero() => wait_for(&shared.quiet, state, left),
+                Some(_) => {
+                    drop(state);
+                    let error = shared.lost("it does not say goodbye".to_owned());
+                    shared.fail(error.clone());
+                    return Err(error);
+                }
+            };
         }
         state.deadline.get_or_insert(Instant::now() + LAST_WORDS);
         drop(state);

@@ -66,14 +66,12 @@ impl Bound {
             Ok(()) => Ok(meeting.seats.into_iter().filter_map(|seat| seat.link).collect()),
             Err(error) => {
                 // Those who are here already are told, each at once. Of a network's fault they would wait for this side to come
-                // back, which it does not.
-                let fault = match error.fault() {
-                    Fault::Network => Fault::Peer,
-                    fault => fault,
-                };
-                let words = match &error {
-                    Error::Session(vesica_session::Error::Cancelled) => "interrupted".to_owned(),
-                    error => error.to_string(),
+                // back, which it does not. Who only checked may come again, to run.
+                let (fault, words) = match (&error, error.fault()) {
+                    _ if room.endpoint.only_checks => (Fault::Network, "it only checked the job".to_owned()),
+                    (Error::Session(vesica_session::Error::Cancelled), fault) => (fault, "interrupted".to_owned()),
+                    (error, Fault::Network) => (Fault::Peer, error.to_string()),
+                    (error, fault) => (fault, error.to_string()),
                 };
                 std::thread::scope(|scope| {
                     for link in meeting.seats.iter().filter_map(|seat| seat.link.as_ref()) {

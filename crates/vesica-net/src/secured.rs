@@ -18,6 +18,8 @@ pub struct Secured {
     pub trust: Option<String>,
     /// The peer's certificate.
     pub fingerprint: Option<Fingerprint>,
+    /// This side's certificate, which the peer has seen.
+    pub ours: Option<Fingerprint>,
 }
 
 impl fmt::Display for Secured {

@@ -172,15 +172,8 @@ fn a_stop_gets_through_though_much_is_queued() {
 
 #[test]
 fn cancelling_frees_every_blocked_call_and_the_peer_can_still_be_told() {
-    let (alice, bob) = alice_and_bob();
     let log = Log::new();
-    let mut here = alice.endpoint();
-    here.peers.push(bob.awaited());
-    let (address, waiting) = listen(here, &log);
-    let mut there = bob.endpoint();
-    there.peers.push(alice.at(address));
-    let b = only(vesica_net::connect(there, Log::new()).unwrap());
-    let a = only(waiting.join().unwrap().unwrap());
+    let (a, b) = links_with(&log, |_| ());
     let mut x = a.line("x").unwrap();
     let mut y = b.line("x").unwrap();
     std::thread::scope(|scope| {
@@ -194,6 +187,21 @@ fn cancelling_frees_every_blocked_call_and_the_peer_can_still_be_told() {
     assert_eq!(a.close().unwrap_err(), Error::Cancelled);
     a.abort(Fault::Interrupted, "");
     assert_eq!(y.recv(1).unwrap_err().to_string(), "alice was interrupted and stopped the run");
+}
+
+#[test]
+fn cancelling_ends_the_wait_for_a_goodbye() {
+    let log = Log::new();
+    // Bob is there, and says no goodbye.
+    let (a, _bob) = links_with(&log, |_| ());
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| a.close_within(Duration::from_secs(60)).unwrap_err());
+        std::thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        log.cancel.store(true, Ordering::Relaxed);
+        assert_eq!(closing.join().unwrap(), Error::Cancelled);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    });
 }
 
 #[test]

@@ -316,6 +316,20 @@ fn closing_waits_for_both_and_for_what_is_queued() {
     assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
 }
 
+#[test]
+fn a_goodbye_is_waited_for_as_long_as_the_caller_says() {
+    let (a, b) = links(|_| ());
+    let began = Instant::now();
+    let error = a.close_within(Duration::from_millis(200)).unwrap_err();
+    assert_eq!(error.to_string(), "connection to bob: it does not say goodbye");
+    assert_eq!(a.close().unwrap_err(), error);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(b);
+    let (a, b) = links(|_| ());
+    let (x, y) = both(|| a.close_within(Duration::from_secs(60)), || b.close());
+    assert_eq!((x, y), (Ok(()), Ok(())));
+}
+
 /// The side whose goodbye comes first may find the socket closed before its writer has noted that its own was sent.
 #[test]
 fn both_sides_part_in_good_order_every_time() {

@@ -103,12 +103,14 @@ impl Oprf for Bc22 {
     type Receiver = Bc22Receiver;
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Bc22Sender> {
-        let base = softspoken::Sender::open(self.params.security, softspoken::FOLD, ch, rng)?;
+        let params = &self.params;
+        let base = softspoken::Sender::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
         Ok(Bc22Sender { params: self.params, base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Bc22Receiver> {
-        let base = softspoken::Receiver::open(self.params.security, softspoken::FOLD, ch, rng)?;
+        let params = &self.params;
+        let base = softspoken::Receiver::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
         Ok(Bc22Receiver { params: self.params, base })
     }
 }

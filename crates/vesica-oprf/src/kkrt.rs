@@ -92,11 +92,15 @@ impl<const W: usize, const R: usize> Oprf for Kkrt<W, R> {
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
         // 2.
-        Ok(KkrtSender { params: self.params, base: folded::Sender::open(64 * W, Security::SemiHonest, ch, rng)? })
+        let Self { params } = *self;
+        let base = folded::Sender::open(64 * W, Security::SemiHonest, &params.session, ch, rng)?;
+        Ok(KkrtSender { params, base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver> {
-        Ok(KkrtReceiver { params: self.params, base: folded::Receiver::open(64 * W, Security::SemiHonest, ch, rng)? })
+        let Self { params } = *self;
+        let base = folded::Receiver::open(64 * W, Security::SemiHonest, &params.session, ch, rng)?;
+        Ok(KkrtReceiver { params, base })
     }
 }
 

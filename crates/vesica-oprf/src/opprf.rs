@@ -295,12 +295,14 @@ mod tests {
         let ((table, z), r) = two(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
+                let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
+                    .unwrap();
                 receive::<B>(&params, &base, UNIT, xs, ch, rng).unwrap()
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
+                let base =
+                    softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng).unwrap();
                 let mask = u128::MAX >> (128 - params.bits);
                 let targets: Vec<Block> =
                     (0..params.bins).map(|_| Block(u128::from_le_bytes(rng.bytes()) & mask)).collect();
@@ -365,12 +367,14 @@ mod tests {
         let (receiver, _) = recorded(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
+                let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
+                    .unwrap();
                 receive::<B>(&params, &base, UNIT, &digests(0, 50), ch, rng).map(drop)
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
-                let base = softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, ch, rng).unwrap();
+                let base =
+                    softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng).unwrap();
                 let targets = vec![Block(5); params.bins as usize];
                 send::<B>(&params, &base, UNIT, &targets, ys, ch, rng)
             },

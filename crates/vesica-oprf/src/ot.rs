@@ -107,12 +107,14 @@ impl<const K: usize, const W: usize, const R: usize> Oprf for Ot<K, W, R> {
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
         let Self { params } = *self;
-        Ok(OtSender { params, base: subspace::Sender::open(params.code, params.security, ch, rng)? })
+        let base = subspace::Sender::open(params.code, params.security, &params.session, ch, rng)?;
+        Ok(OtSender { params, base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver> {
         let Self { params } = *self;
-        Ok(OtReceiver { params, base: subspace::Receiver::open(params.code, params.security, ch, rng)? })
+        let base = subspace::Receiver::open(params.code, params.security, &params.session, ch, rng)?;
+        Ok(OtReceiver { params, base })
     }
 }
 

@@ -126,12 +126,14 @@ impl<B: Field + 'static, S: Shape + 'static> Oprf for Vole<B, S> {
     type Receiver = VoleReceiver<B, S>;
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
-        let base = softspoken::Sender::open(self.params.security, softspoken::FOLD, ch, rng)?;
+        let params = &self.params;
+        let base = softspoken::Sender::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
         Ok(VoleSender { vole: *self, base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver> {
-        let base = softspoken::Receiver::open(self.params.security, softspoken::FOLD, ch, rng)?;
+        let params = &self.params;
+        let base = softspoken::Receiver::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
         Ok(VoleReceiver { vole: *self, base })
     }
 }

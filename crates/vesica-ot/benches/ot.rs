@@ -16,8 +16,8 @@ const SESSION: [u8; 32] = [5; 32];
 /// A set-up base, both sides.
 fn open(security: Security, fold: usize) -> (Sender, Receiver) {
     two(
-        |lines, rng| Sender::open(security, fold, lines.peer().unwrap(), rng).unwrap(),
-        |lines, rng| Receiver::open(security, fold, lines.peer().unwrap(), rng).unwrap(),
+        |lines, rng| Sender::open(security, fold, &SESSION, lines.peer().unwrap(), rng).unwrap(),
+        |lines, rng| Receiver::open(security, fold, &SESSION, lines.peer().unwrap(), rng).unwrap(),
     )
 }
 
@@ -27,8 +27,10 @@ fn transfers(c: &mut Criterion) {
     group.bench_function("base/128", |b| {
         b.iter(|| {
             two(
-                |lines, rng| base::send(128, lines.peer().unwrap(), rng).unwrap(),
-                |lines, rng| base::receive(128, |_| subtle::Choice::from(1), lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| base::send(128, &SESSION, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| {
+                    base::receive(128, |_| subtle::Choice::from(1), &SESSION, lines.peer().unwrap(), rng).unwrap()
+                },
             )
         });
     });
@@ -36,8 +38,12 @@ fn transfers(c: &mut Criterion) {
     group.bench_function("open/folded 192", |b| {
         b.iter(|| {
             two(
-                |lines, rng| folded::Sender::open(192, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap(),
-                |lines, rng| folded::Receiver::open(192, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| {
+                    folded::Sender::open(192, Security::SemiHonest, &SESSION, lines.peer().unwrap(), rng).unwrap()
+                },
+                |lines, rng| {
+                    folded::Receiver::open(192, Security::SemiHonest, &SESSION, lines.peer().unwrap(), rng).unwrap()
+                },
             )
         });
     });
@@ -128,8 +134,12 @@ fn bits(c: &mut Criterion) {
         b.iter_batched_ref(
             || {
                 two(
-                    |lines, rng| Sender::open_odd(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap(),
-                    |lines, rng| Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap(),
+                    |lines, rng| {
+                        Sender::open_odd(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap()
+                    },
+                    |lines, rng| {
+                        Receiver::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap()
+                    },
                 )
             },
             |(sender, receiver)| {

@@ -17,12 +17,15 @@
 //! Why: of r_0 + H(0, r_1) and r_1 + H(1, r_0), whichever hash was asked for last is out of the receiver's hands. So one of the two is a
 //! uniform string, which stands for a point whose logarithm nobody knows, and the order of its questions tells a simulator which. Both
 //! r_0 and r_1 are uniform because w is (within 2^-120), so the sender learns nothing of c. A simulator that answers H so as to know both
-//! logarithms has both keys. H and K name Y and the transfer, and K both strings: without them a batch under one Y would not be secure.
+//! logarithms has both keys. H and K name the session, Y and the transfer, and K both strings: without Y, the transfer and the strings a
+//! batch under one Y would not be secure. The session is the job's salt, or the lane's where a run has several lanes. No two jobs have the
+//! same, so what is said in one of them is of no use in another. A job may make base transfers more than once: after a break, in both
+//! directions, or for each two of more than two parties. Y alone tells these apart, if the party that draws it is honest.
 //! Cost: S multiplies 2·n points by one scalar, in the lanes of vectors. R takes multiples of G, two a transfer because every other one
 //! has no w, and of Y, all from tables.
 //! Rounds: 1.   Bytes: 32, and 64 a transfer.
-//! Differs from the papers: Y goes first and is hashed everywhere, in place of a session identifier; points are hidden by Elligator 2
-//! ([BHKL13], in `vesica_curve`) where the authors' program takes points of the curve or its twist.
+//! Differs from the papers: Y goes first and is hashed everywhere, beside the session; points are hidden by Elligator 2 ([BHKL13], in
+//! `vesica_curve`) where the authors' program takes points of the curve or its twist.
 
 use crate::SecretBlocks;
 use subtle::{Choice, ConditionallySelectable};
@@ -37,11 +40,11 @@ const WIRE: usize = 32;
 /// What a side ends with: its keys, and the transcript's digest, which is the same on both sides.
 pub type Keys<K> = (Zeroizing<Vec<K>>, [u8; 32]);
 
-/// The sender's pair of keys for each transfer.
+/// The sender's pair of keys for each transfer of the run that `session` names.
 ///
 /// # Errors
 /// Those of the channel. Any strings of the right length may be a receiver's.
-pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys<[Block; 2]>> {
+pub fn send(n: usize, session: &[u8; 32], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys<[Block; 2]>> {
     // 1. -> Y
     let y = <Curve25519 as Group>::Scalar::from_uniform(&Zeroizing::new(rng.bytes()));
     let shared = Curve25519::public(&y);
@@ -50,22 +53,23 @@ pub fn send(n: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Keys
     let wire = ch.recv_exact(2 * WIRE * n)?;
     let strings: &[Message] = wire.as_chunks().0;
     // 3. K(b, y·Map(r_b + H(b, r_{1-b})))
-    let oracles = Oracles::new(&shared);
+    let oracles = Oracles::new(session, &shared);
     let masks = oracles.masks((0..2 * n).map(|at| (at / 2, (at % 2) as u8, &strings[at ^ 1])));
     let messages: Vec<Message> = strings.iter().zip(masks.iter()).map(|(r, mask)| sum(r, mask)).collect();
     let mut points = Zeroizing::new(Vec::with_capacity(2 * WIRE * n));
     Zeroizing::new(Curve25519::from_messages(&messages).mul(&y)).encode(&mut points);
     let keys = oracles.keys(&wire, (0..2 * n).map(|at| (at / 2, (at % 2) as u8)), &points);
-    Ok((Zeroizing::new(keys.as_chunks().0.to_vec()), digest(&shared, &wire)))
+    Ok((Zeroizing::new(keys.as_chunks().0.to_vec()), digest(session, &shared, &wire)))
 }
 
-/// The receiver's key for each of n choices.
+/// The receiver's key for each of n choices, in the run that `session` names.
 ///
 /// # Errors
 /// Those of the channel; the peer's if what it sends is no public key.
 pub fn receive(
     n: usize,
     choice: impl Fn(usize) -> Choice,
+    session: &[u8; 32],
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
 ) -> Result<Keys<Block>> {
@@ -79,7 +83,7 @@ pub fn receive(
     let key = Curve25519::key(&shared);
     let key = key.map_err(|bad| ch.accuse(Misbehaviour::Element { index: bad.index, why: bad.why }))?;
     // 2. -> r_0, r_1 of each
-    let oracles = Oracles::new(&shared);
+    let oracles = Oracles::new(session, &shared);
     let masks = oracles.masks(others.iter().enumerate().map(|(i, other)| (i, choice(i).unwrap_u8(), other)));
     let mut wire = Vec::with_capacity(2 * WIRE * n);
     for (i, ((w, mask), other)) in messages.iter().zip(masks.iter()).zip(others.iter()).enumerate() {
@@ -93,18 +97,19 @@ pub fn receive(
     let mut points = Zeroizing::new(Vec::with_capacity(WIRE * n));
     Curve25519::agree(&key, &secrets, &mut points);
     let keys = oracles.keys(&wire, (0..n).map(|i| (i, choice(i).unwrap_u8())), &points);
-    Ok((keys, digest(&shared, &wire)))
+    Ok((keys, digest(session, &shared, &wire)))
 }
 
-/// H and K: BLAKE3 under keys that are derived from Y.
+/// H and K: BLAKE3 under keys that are derived from the session and from Y.
 struct Oracles {
     mask: [u8; 32],
     key: [u8; 32],
 }
 
 impl Oracles {
-    fn new(shared: &[u8]) -> Self {
-        let key = |context| blake3::derive_key(context, shared);
+    fn new(session: &[u8; 32], shared: &[u8]) -> Self {
+        let material = [&session[..], shared].concat();
+        let key = |context| blake3::derive_key(context, &material);
         Self { mask: key("vesica 2026 base ot hash to string"), key: key("vesica 2026 base ot key") }
     }
 
@@ -143,9 +148,9 @@ fn sum(a: &Message, b: &Message) -> Message {
     std::array::from_fn(|i| a[i] ^ b[i])
 }
 
-fn digest(shared: &[u8], wire: &[u8]) -> [u8; 32] {
+fn digest(session: &[u8; 32], shared: &[u8], wire: &[u8]) -> [u8; 32] {
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 base ot transcript");
-    hash.update(shared).update(wire);
+    hash.update(session).update(shared).update(wire);
     *hash.finalize().as_bytes()
 }
 
@@ -156,6 +161,8 @@ mod tests {
     use vesica_session::Fault;
     use vesica_testkit::{Attack, Hostile, recorded, two, two_with};
 
+    const SESSION: [u8; 32] = [5; 32];
+
     /// The two strings of a transfer are independent and uniform: a bit of either is one half of the time, and so is a bit of their sum.
     /// If w were a point's number and no uniform string, its highest bits would be zero.
     #[test]
@@ -163,8 +170,10 @@ mod tests {
         let n = 2000;
         for chosen in [0, 1] {
             let ((_, seen), _) = recorded(
-                |lines, rng| _ = send(n, lines.peer().unwrap(), rng).unwrap(),
-                move |lines, rng| _ = receive(n, |_| Choice::from(chosen), lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| _ = send(n, &SESSION, lines.peer().unwrap(), rng).unwrap(),
+                move |lines, rng| {
+                    _ = receive(n, |_| Choice::from(chosen), &SESSION, lines.peer().unwrap(), rng).unwrap()
+                },
             );
             let wire = &seen[1].bytes;
             assert_eq!(wire.len(), 2 * WIRE * n);
@@ -186,9 +195,10 @@ mod tests {
     fn keys_are_those_of_the_header() {
         let y = <Curve25519 as Group>::Scalar::from_uniform(&[7; 64]);
         let shared = Curve25519::public(&y);
-        let oracles = Oracles::new(&shared);
+        let oracles = Oracles::new(&SESSION, &shared);
         let of = |context: &str, parts: &[&[u8]]| {
-            *blake3::keyed_hash(&blake3::derive_key(context, &shared), &parts.concat()).as_bytes()
+            let key = blake3::derive_key(context, &[&SESSION[..], &shared].concat());
+            *blake3::keyed_hash(&key, &parts.concat()).as_bytes()
         };
         let wire: Vec<u8> = (0..5 * 2 * WIRE as u32).map(|i| ((i * i) >> 4) as u8).collect();
         let strings: &[Message] = wire.as_chunks().0;
@@ -214,8 +224,8 @@ mod tests {
     fn the_receiver_gets_the_key_of_its_choice() {
         for n in [0, 1, 2, 3, 7, 8, 9, 128] {
             let (sent, got) = two(
-                |lines, rng| send(n, lines.peer().unwrap(), rng).unwrap(),
-                |lines, rng| receive(n, choice, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| send(n, &SESSION, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| receive(n, choice, &SESSION, lines.peer().unwrap(), rng).unwrap(),
             );
             assert_eq!(sent.1, got.1);
             let bits: Vec<bool> = (0..n).map(choice).map(bool::from).collect();
@@ -224,13 +234,28 @@ mod tests {
         }
     }
 
+    /// What is said in one session is no transfer in another.
+    #[test]
+    fn the_keys_of_two_sessions_have_nothing_in_common() {
+        for (session, same) in [(SESSION, true), ([6; 32], false)] {
+            let (sent, got) = two(
+                |lines, rng| send(9, &SESSION, lines.peer().unwrap(), rng).unwrap(),
+                |lines, rng| receive(9, choice, &session, lines.peer().unwrap(), rng).unwrap(),
+            );
+            assert!(got.0.iter().all(|key| sent.0.as_flattened().contains(key) == same));
+            assert_eq!(sent.1 == got.1, same);
+        }
+    }
+
     #[test]
     fn a_hostile_receiver_is_refused() {
         for attack in Attack::ALL {
             let run = || {
                 two_with(
-                    |lines, rng| send(3, lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec()),
-                    |lines, rng| receive(3, choice, lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec()),
+                    |lines, rng| send(3, &SESSION, lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec()),
+                    |lines, rng| {
+                        receive(3, choice, &SESSION, lines.peer().unwrap(), rng).map(|(keys, _)| keys.to_vec())
+                    },
                     |channel| Box::new(Hostile::new(channel, attack, 0)),
                 )
             };
@@ -262,7 +287,7 @@ mod tests {
         for bytes in [small(0), small(1), order_8.to_vec(), small(2), vec![255; 32], vec![0; 31], vec![]] {
             let (_, got) = two(
                 |lines, _| lines.peer().unwrap().send(&bytes).unwrap(),
-                |lines, rng| receive(3, choice, lines.peer().unwrap(), rng).map(|_| ()),
+                |lines, rng| receive(3, choice, &SESSION, lines.peer().unwrap(), rng).map(|_| ()),
             );
             assert_eq!(got.unwrap_err().fault(), Fault::Peer, "{bytes:?}");
         }

@@ -277,7 +277,7 @@ mod tests {
     type Got = Vec<(Vec<bool>, Vec<Block>)>;
 
     fn sends(lines: &mut Lines, rng: &mut SessionRng, sizes: &[usize]) -> Result<Sent> {
-        let base = Sender::open_odd(SEMI, FOLD, lines.peer()?, rng)?;
+        let base = Sender::open_odd(SEMI, FOLD, &SESSION, lines.peer()?, rng)?;
         let mut units = Vec::new();
         for (unit, &n) in (0..).zip(sizes) {
             let mut pairs = Vec::new();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn receives(lines: &mut Lines, rng: &mut SessionRng, sizes: &[usize]) -> Result<Got> {
-        let base = Receiver::open(SEMI, FOLD, lines.peer()?, rng)?;
+        let base = Receiver::open(SEMI, FOLD, &SESSION, lines.peer()?, rng)?;
         let mut units = Vec::new();
         for (unit, &n) in (0..).zip(sizes) {
             let (mut bits, mut keys) = (Vec::new(), Vec::new());
@@ -368,19 +368,25 @@ mod tests {
             let (refused, _) = two(
                 |lines, rng| {
                     let open = if odd { Sender::open_odd } else { even_delta };
-                    let base = open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    let base = open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     send(&base, &SESSION, UnitId(0), 9, lines.peer().unwrap(), rng, |_, _| ()).unwrap_err().fault()
                 },
-                |lines, rng| drop(Receiver::open(security, FOLD, lines.peer().unwrap(), rng)),
+                |lines, rng| drop(Receiver::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng)),
             );
             assert_eq!(refused, Fault::Bug);
         }
     }
 
     /// A base whose Δ is even, which one in two is.
-    fn even_delta(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Sender> {
+    fn even_delta(
+        security: Security,
+        fold: usize,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Sender> {
         let delta = Block(Block::from_le_bytes(rng.bytes()).0 & !1);
-        Sender::with(delta, security, fold, ch, rng)
+        Sender::with(delta, security, fold, session, ch, rng)
     }
 
     /// Wrong lengths are refused. A flipped bit gives wrong keys or is not seen at all, as with any semi-honest protocol, and nothing

@@ -43,14 +43,20 @@ pub struct Receiver {
 }
 
 impl Sender {
-    /// Opens a base with a [`Receiver`] on the other side, for words of `length` bits.
+    /// Opens a base with a [`Receiver`] on the other side, for words of `length` bits, in the run that `session` names.
     ///
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
-    pub fn open(length: usize, security: Security, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+    pub fn open(
+        length: usize,
+        security: Security,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
         let width = FOLD * length;
         // 1.
-        let base = softspoken::Receiver::open(security, FOLD, ch, rng)?;
+        let base = softspoken::Receiver::open(security, FOLD, session, ch, rng)?;
         let (choices, siblings) = base.random(0, width, ch)?;
         let delta = (0..width).map(|i| choices[i / 128].0 >> (i % 128) & 1 == 0).collect();
         let delta: Zeroizing<Vec<bool>> = Zeroizing::new(delta);
@@ -115,14 +121,20 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Opens a base with a [`Sender`] on the other side, for words of `length` bits.
+    /// Opens a base with a [`Sender`] on the other side, for words of `length` bits, in the run that `session` names.
     ///
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
-    pub fn open(length: usize, security: Security, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+    pub fn open(
+        length: usize,
+        security: Security,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
         let width = FOLD * length;
         // 1.
-        let base = softspoken::Sender::open(security, FOLD, ch, rng)?;
+        let base = softspoken::Sender::open(security, FOLD, session, ch, rng)?;
         let keys = base.random(0, width, ch, rng)?;
         // 2. -> sums of every level but the first, then the check
         let mut shared = Shared::new(security, FOLD, width, base.session());

@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     pub(crate) security: Security,
     /// Bits of Δ, a multiple of the fold.
     width: usize,
-    /// Names the base: a digest of the base OTs' transcript.
+    /// Names the base: a digest of the run's session and of the base OTs' transcript.
     session: [u8; 32],
     used: Mutex<BTreeSet<u64>>,
     /// Whether a check has failed.
@@ -89,35 +89,49 @@ pub struct Correlated {
 }
 
 impl Sender {
-    /// Opens a base with a [`Receiver`] on the other side; Δ is drawn at random, and its lowest bit is as random as the rest.
+    /// Opens a base with a [`Receiver`] on the other side, for the run that `session` names; Δ is drawn at random, and its lowest bit is as
+    /// random as the rest.
     ///
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
-    pub fn open(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        Self::with(Block::from_le_bytes(rng.bytes()), security, fold, ch, rng)
+    pub fn open(
+        security: Security,
+        fold: usize,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
+        Self::with(Block::from_le_bytes(rng.bytes()), security, fold, session, ch, rng)
     }
 
     /// The same with a Δ whose lowest bit is 1, as [`crate::cot`] needs it: 127 bits of it are unknown to the other side.
     ///
     /// # Errors
     /// As [`Sender::open`].
-    pub fn open_odd(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        Self::with(Block(Block::from_le_bytes(rng.bytes()).0 | 1), security, fold, ch, rng)
+    pub fn open_odd(
+        security: Security,
+        fold: usize,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
+        Self::with(Block(Block::from_le_bytes(rng.bytes()).0 | 1), security, fold, session, ch, rng)
     }
 
     pub(crate) fn with(
         delta: Block,
         security: Security,
         fold: usize,
+        session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
         let delta = Zeroizing::new(delta);
         let bit = |i: usize| Choice::from((delta.0 >> i & 1) as u8);
         // 1.
-        let (keys, session) = base::receive(WIDTH, |i| !bit(i), ch, rng)?;
+        let (keys, name) = base::receive(WIDTH, |i| !bit(i), session, ch, rng)?;
         // 2. <- sums of every level but the first, then the check
-        let shared = Shared::new(security, fold, WIDTH, session);
+        let shared = Shared::new(security, fold, WIDTH, name);
         let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for g in 0..shared.trees() {
@@ -217,15 +231,21 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Opens a base with a [`Sender`] on the other side.
+    /// Opens a base with a [`Sender`] on the other side, for the run that `session` names.
     ///
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
-    pub fn open(security: Security, fold: usize, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
+    pub fn open(
+        security: Security,
+        fold: usize,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
         // 1.
-        let (keys, session) = base::send(WIDTH, ch, rng)?;
+        let (keys, name) = base::send(WIDTH, session, ch, rng)?;
         // 2. -> sums of every level but the first, then the check
-        let shared = Shared::new(security, fold, WIDTH, session);
+        let shared = Shared::new(security, fold, WIDTH, name);
         let mut wire = Vec::with_capacity(shared.trees() * shared.tree_blocks());
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for keys in keys.chunks_exact(fold) {
@@ -591,6 +611,8 @@ mod tests {
 
     const BOTH: [Security; 2] = [Security::SemiHonest, Security::Malicious];
 
+    const SESSION: [u8; 32] = [5; 32];
+
     fn bits(blocks: &[Block]) -> Vec<bool> {
         blocks.iter().flat_map(|block| (0..128).map(|i| block.0 >> i & 1 == 1)).collect()
     }
@@ -602,12 +624,12 @@ mod tests {
                 let sizes = [0, 1, 2, 127, 128, 129, 20_000];
                 let (sent, got) = two(
                     |lines, rng| {
-                        let base = Sender::open(security, fold, lines.peer().unwrap(), rng).unwrap();
+                        let base = Sender::open(security, fold, &SESSION, lines.peer().unwrap(), rng).unwrap();
                         let w = (0..).zip(sizes).map(|(id, n)| base.extend(id, n, lines.peer().unwrap(), rng).unwrap());
                         (base.delta(), w.collect::<Vec<_>>())
                     },
                     |lines, rng| {
-                        let base = Receiver::open(security, fold, lines.peer().unwrap(), rng).unwrap();
+                        let base = Receiver::open(security, fold, &SESSION, lines.peer().unwrap(), rng).unwrap();
                         let got = (0..).zip(sizes).map(|(id, n)| base.extend(id, n, lines.peer().unwrap()).unwrap());
                         got.collect::<Vec<_>>()
                     },
@@ -628,11 +650,11 @@ mod tests {
     fn random_transfers_are_the_ideal_ones() {
         let (sent, (choices, got)) = two(
             |lines, rng| {
-                let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.random(7, 500, lines.peer().unwrap(), rng).unwrap()
             },
             |lines, rng| {
-                let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.random(7, 500, lines.peer().unwrap()).unwrap()
             },
         );
@@ -646,14 +668,14 @@ mod tests {
         fn wiped_when_dropped(_: &impl zeroize::ZeroizeOnDrop) {}
         two(
             |lines, rng| {
-                let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 wiped_when_dropped(&base.delta);
                 wiped_when_dropped(&base.shared.leaves);
                 wiped_when_dropped(&base.extend(0, 1, lines.peer().unwrap(), rng).unwrap());
                 wiped_when_dropped(&base.random(1, 1, lines.peer().unwrap(), rng).unwrap());
             },
             |lines, rng| {
-                let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 wiped_when_dropped(&base.shared.leaves);
                 let Correlated { bits, rows } = base.extend(0, 1, lines.peer().unwrap()).unwrap();
                 wiped_when_dropped(&bits);
@@ -669,12 +691,12 @@ mod tests {
     fn an_id_serves_once() {
         let (sender, receiver) = two(
             |lines, rng| {
-                let base = Sender::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.extend(3, 1, lines.peer().unwrap(), rng).unwrap();
                 base.extend(3, 1, lines.peer().unwrap(), rng).unwrap_err()
             },
             |lines, rng| {
-                let base = Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.extend(3, 1, lines.peer().unwrap()).unwrap();
                 base.extend(3, 1, lines.peer().unwrap()).err().unwrap()
             },
@@ -688,12 +710,12 @@ mod tests {
         for (at, attack) in (1..4).flat_map(|at| Attack::ALL.map(|attack| (at, attack))) {
             let (sent, got) = two_with(
                 |lines, rng| {
-                    let base = Sender::open(Security::Malicious, FOLD, lines.peer()?, rng)?;
+                    let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
                     let w = base.extend(0, 1000, lines.peer()?, rng)?;
                     Ok::<_, Error>((base.delta(), w))
                 },
                 |lines, rng| {
-                    let base = Receiver::open(Security::Malicious, FOLD, lines.peer()?, rng)?;
+                    let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
                     base.extend(0, 1000, lines.peer()?)
                 },
                 |channel| Box::new(Hostile::new(channel, attack, at)),
@@ -714,11 +736,11 @@ mod tests {
     fn a_wrong_correction_goes_unnoticed_without_the_check() {
         let (sent, got) = two_with(
             |lines, rng| {
-                let base = Sender::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 (base.delta(), base.extend(0, 1000, lines.peer().unwrap(), rng).unwrap())
             },
             |lines, rng| {
-                let base = Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.extend(0, 1000, lines.peer().unwrap()).unwrap()
             },
             |channel| Box::new(Hostile::new(channel, Attack::Flip(3), 2)),

@@ -43,12 +43,18 @@ pub struct Receiver {
 }
 
 impl Sender {
-    /// Opens a base with a [`Receiver`] on the other side.
+    /// Opens a base with a [`Receiver`] on the other side, for the run that `session` names.
     ///
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
-    pub fn open(set: &'static BchSet, security: Security, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let words = folded::Sender::open(set.length, security, ch, rng)?;
+    pub fn open(
+        set: &'static BchSet,
+        security: Security,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
+        let words = folded::Sender::open(set.length, security, session, ch, rng)?;
         Ok(Self { code: Arc::new(Bch::new(set)), words })
     }
 
@@ -110,12 +116,18 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Opens a base with a [`Sender`] on the other side.
+    /// Opens a base with a [`Sender`] on the other side, for the run that `session` names.
     ///
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
-    pub fn open(set: &'static BchSet, security: Security, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
-        let words = folded::Receiver::open(set.length, security, ch, rng)?;
+    pub fn open(
+        set: &'static BchSet,
+        security: Security,
+        session: &[u8; 32],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Self> {
+        let words = folded::Receiver::open(set.length, security, session, ch, rng)?;
         Ok(Self { code: Bch::new(set), words })
     }
 
@@ -188,6 +200,8 @@ mod tests {
 
     const BOTH: [Security; 2] = [Security::SemiHonest, Security::Malicious];
 
+    const SESSION: [u8; 32] = [5; 32];
+
     fn messages<const K: usize>(n: usize) -> Vec<Row<K>> {
         (0..n as u64)
             .map(|i| Row(std::array::from_fn(|word| (i * 5 + word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))))
@@ -211,13 +225,13 @@ mod tests {
             let sizes = [0, 1, 127, 128, 129, 384, 5000];
             let (sent, got) = two(
                 |lines, rng| {
-                    let base = Sender::open(set, security, lines.peer().unwrap(), rng).unwrap();
+                    let base = Sender::open(set, security, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     let mut extend = |id, n| base.extend::<R>(id, n, lines.peer().unwrap(), rng).unwrap();
                     let w: Vec<_> = (0..).zip(sizes).map(|(id, n)| extend(id, n)).collect();
                     (base.delta::<R>(), w)
                 },
                 |lines, rng| {
-                    let base = Receiver::open(set, security, lines.peer().unwrap(), rng).unwrap();
+                    let base = Receiver::open(set, security, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     let mut extend = |id, n| base.extend::<K, R>(id, &messages(n), lines.peer().unwrap(), rng).unwrap();
                     (0..).zip(sizes).map(|(id, n)| extend(id, n)).collect::<Vec<_>>()
                 },
@@ -246,12 +260,12 @@ mod tests {
     fn an_id_serves_once() {
         let (sender, receiver) = two(
             |lines, rng| {
-                let base = Sender::open(&NARROW, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(&NARROW, Security::SemiHonest, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.extend::<12>(3, 1, lines.peer().unwrap(), rng).unwrap();
                 base.extend::<12>(3, 1, lines.peer().unwrap(), rng).unwrap_err()
             },
             |lines, rng| {
-                let base = Receiver::open(&NARROW, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(&NARROW, Security::SemiHonest, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 base.extend::<2, 12>(3, &messages(1), lines.peer().unwrap(), rng).unwrap();
                 base.extend::<2, 12>(3, &messages(1), lines.peer().unwrap(), rng).unwrap_err()
             },
@@ -263,12 +277,12 @@ mod tests {
     fn spoiled(security: Security, attack: Attack, at: usize) -> Result<(Row<24>, SecretRows<24>, Vec<Row<24>>)> {
         let (sent, got) = two_with(
             |lines, rng| {
-                let base = Sender::open(&WIDE, security, lines.peer()?, rng)?;
+                let base = Sender::open(&WIDE, security, &SESSION, lines.peer()?, rng)?;
                 let w = base.extend::<24>(0, 1000, lines.peer()?, rng)?;
                 Ok::<_, Error>((*base.delta(), w))
             },
             |lines, rng| {
-                let base = Receiver::open(&WIDE, security, lines.peer()?, rng)?;
+                let base = Receiver::open(&WIDE, security, &SESSION, lines.peer()?, rng)?;
                 base.extend::<4, 24>(0, &messages(1000), lines.peer()?, rng)
             },
             |channel| Box::new(Hostile::new(channel, attack, at)),
@@ -324,13 +338,13 @@ mod tests {
     fn after_a_check_that_failed_no_call_goes_on() {
         let (sent, _) = two_with(
             |lines, rng| {
-                let base = Sender::open(&NARROW, Security::Malicious, lines.peer()?, rng)?;
+                let base = Sender::open(&NARROW, Security::Malicious, &SESSION, lines.peer()?, rng)?;
                 let wrong = base.extend::<12>(0, 300, lines.peer()?, rng).err();
                 let right = base.extend::<12>(1, 300, lines.peer()?, rng).err();
                 Ok::<_, Error>((wrong, right))
             },
             |lines, rng| {
-                let base = Receiver::open(&NARROW, Security::Malicious, lines.peer()?, rng)?;
+                let base = Receiver::open(&NARROW, Security::Malicious, &SESSION, lines.peer()?, rng)?;
                 base.extend::<2, 12>(0, &messages(300), lines.peer()?, rng)?;
                 base.extend::<2, 12>(1, &messages(300), lines.peer()?, rng)
             },
@@ -347,13 +361,13 @@ mod tests {
         fn wiped_when_dropped(_: &impl zeroize::ZeroizeOnDrop) {}
         two(
             |lines, rng| {
-                let base = Sender::open(&NARROW, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(&NARROW, Security::SemiHonest, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 wiped_when_dropped(&base.words.delta);
                 wiped_when_dropped(&base.words.shared.leaves);
                 wiped_when_dropped(&base.extend::<12>(0, 1, lines.peer().unwrap(), rng).unwrap());
             },
             |lines, rng| {
-                let base = Receiver::open(&NARROW, Security::SemiHonest, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(&NARROW, Security::SemiHonest, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 wiped_when_dropped(&base.words.shared.leaves);
                 wiped_when_dropped(&base.extend::<2, 12>(0, &messages(1), lines.peer().unwrap(), rng).unwrap());
             },

@@ -287,14 +287,14 @@ mod tests {
     fn run<B: Shares>(security: Security, code: &CodeSet, sizes: &[usize]) -> Outputs<B> {
         two(
             |lines, rng| {
-                let base = Sender::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 let b = (0..).zip(sizes).map(|(unit, &n)| {
                     send::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
                 });
                 (base.delta(), b.collect())
             },
             |lines, rng| {
-                let base = Receiver::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 let ac = (0..).zip(sizes).map(|(unit, &n)| {
                     receive::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
                 });
@@ -326,12 +326,12 @@ mod tests {
     /// Both sides of one unit of 600 outputs, of which one is hostile in its message number `at`.
     fn unit(security: Security, hostile_sender: bool, attack: Attack, at: usize) -> (Sent, Received) {
         let sender = |lines: &mut Lines, rng: &mut SessionRng| {
-            let base = Sender::open(security, FOLD, lines.peer()?, rng)?;
+            let base = Sender::open(security, FOLD, &SESSION, lines.peer()?, rng)?;
             let b = send::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
             Ok((base.delta(), b))
         };
         let receiver = |lines: &mut Lines, rng: &mut SessionRng| {
-            let base = Receiver::open(security, FOLD, lines.peer()?, rng)?;
+            let base = Receiver::open(security, FOLD, &SESSION, lines.peer()?, rng)?;
             receive::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)
         };
         if hostile_sender {
@@ -413,7 +413,7 @@ mod tests {
         const UNITS: [u32; 3] = [4, 0, 7];
         let (sent, got) = two(
             |lines, rng| {
-                let base = Sender::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 let b: Vec<Vec<Block>> = std::thread::scope(|scope| {
                     let unit = |unit| {
                         let (mut lines, mut rng) =
@@ -429,7 +429,7 @@ mod tests {
                 (base.delta(), b)
             },
             |lines, rng| {
-                let base = Receiver::open(Security::Malicious, FOLD, lines.peer().unwrap(), rng).unwrap();
+                let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 std::thread::scope(|scope| {
                     let unit = |unit| {
                         let (mut lines, mut rng) =
@@ -466,12 +466,13 @@ mod tests {
         let run = |ours: [u8; 32], theirs: [u8; 32]| {
             let ((delta, b), (a, c)) = two(
                 |lines, rng| {
-                    let base = Sender::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    let base = Sender::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     let b = send::<Block>(&base, &ours, UnitId(0), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap();
                     (base.delta(), b)
                 },
                 |lines, rng| {
-                    let base = Receiver::open(Security::SemiHonest, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    let base =
+                        Receiver::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     receive::<Block>(&base, &theirs, UnitId(0), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
                 },
             );
@@ -487,16 +488,16 @@ mod tests {
     /// A wire format: the same randomness gives the same messages, and the same outputs.
     #[test]
     fn transcripts_are_pinned() {
-        let wants = [(Security::SemiHonest, "a76afe5f0b8e414b"), (Security::Malicious, "0ae9c015c22b9947")];
+        let wants = [(Security::SemiHonest, "82202317e09a1777"), (Security::Malicious, "61caf72ce245a9e0")];
         let pinned = wants.map(|(security, _)| {
             let transcript = Transcript::default();
             let (b, (a, c)) = two_with(
                 |lines, rng| {
-                    let base = Sender::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    let base = Sender::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     send::<Block>(&base, &SESSION, UnitId(9), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
                 },
                 |lines, rng| {
-                    let base = Receiver::open(security, FOLD, lines.peer().unwrap(), rng).unwrap();
+                    let base = Receiver::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                     receive::<Block>(&base, &SESSION, UnitId(9), &SETS[0], 600, lines.peer().unwrap(), rng).unwrap()
                 },
                 |channel| Box::new(Recorder::new(channel, transcript.clone())),

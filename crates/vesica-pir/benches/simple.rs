@@ -79,7 +79,7 @@ fn client(c: &mut Criterion) {
     let scheme = SimplePir::new(shape, PublicSeed([2; 32]));
     let bytes = vec![7; 64 << 17];
     let store = scheme.store(&Flat::new(&bytes, 64).expect("records")).expect("a store");
-    let hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     let mut rng = rng();
     let mut group = c.benchmark_group("client");
     brief(&mut group);
@@ -113,7 +113,7 @@ fn keyword(c: &mut Criterion) {
     let hint = numbers.hint(&store).expect("a hint");
     let rate = shape.bytes() as f64 / start.elapsed().as_secs_f64() / 1e6;
     tell(&format!("by number: store {stored:?}, hint {:?}, {rate:.0} MB/s, {} bytes", start.elapsed(), hint.len()));
-    let hint = numbers.take_hint(&hint).expect("it is one");
+    let hint = numbers.take_hint(hint).expect("it is one");
     let (secret, query) = numbers.query(&hint, 77, &mut rng()).expect("a query");
     group.bench_function("number", |b| b.iter(|| numbers.answer(&store, &[&query]).expect("an answer")));
     let answer = numbers.answer(&store, &[&query]).expect("an answer").remove(0);
@@ -147,7 +147,7 @@ fn keyword(c: &mut Criterion) {
         start.elapsed(),
         hint.len()
     ));
-    let hint = scheme.take_hint(&hint).expect("it is one");
+    let hint = scheme.take_hint(hint).expect("it is one");
     let (secret, query) = scheme.query_sum(&hint, &filter.places(&keys[77]), &mut rng()).expect("a query");
     group.bench_function("key", |b| b.iter(|| scheme.answer(&store, &[&query]).expect("an answer")));
     let answer = scheme.answer(&store, &[&query]).expect("an answer").remove(0);

@@ -52,7 +52,7 @@ impl Pir for Download {
         Ok(store.clone())
     }
 
-    fn take_hint(&self, bytes: &[u8]) -> Result<Vec<u8>, PirError> {
+    fn take_hint(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PirError> {
         if bytes.len() as u64 != self.sizes().hint {
             return Err(PirError::Message(format!(
                 "a table of {} bytes instead of {}",
@@ -60,7 +60,7 @@ impl Pir for Download {
                 self.sizes().hint
             )));
         }
-        Ok(bytes.to_vec())
+        Ok(bytes)
     }
 
     fn query(&self, _: &Vec<u8>, index: u64, _: &mut SessionRng) -> Result<(u64, Vec<u8>), PirError> {
@@ -99,7 +99,7 @@ mod tests {
             let flat = Flat::new(&table, width).unwrap();
             let scheme = Download::new(records, width).unwrap();
             let store = scheme.store(&flat).unwrap();
-            let hint = scheme.take_hint(&scheme.hint(&store).unwrap()).unwrap();
+            let hint = scheme.take_hint(scheme.hint(&store).unwrap()).unwrap();
             for index in 0..records {
                 let (secret, query) = scheme.query(&hint, index, &mut rng).unwrap();
                 let answer = scheme.answer(&store, &[&query]).unwrap().remove(0);
@@ -117,7 +117,7 @@ mod tests {
                 && Download::new(1, crate::MOST_WIDTH + 1).is_err()
         );
         let scheme = Download::new(2, 3).unwrap();
-        assert!(scheme.take_hint(&[0; 5]).unwrap_err().to_string().contains("5 bytes"));
+        assert!(scheme.take_hint(vec![0; 5]).unwrap_err().to_string().contains("5 bytes"));
         assert!(scheme.answer(&vec![0; 6], &[&[], &[1]]).is_err());
         assert!(scheme.decode(&vec![0; 6], 1, &[1]).is_err());
         assert!(scheme.store(&Flat::new(&[0; 6], 2).unwrap()).unwrap_err().to_string().contains("announced"));

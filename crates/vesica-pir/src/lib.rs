@@ -125,14 +125,15 @@ pub trait Pir: Sync {
     /// The hint as it travels. Done once for a table: this is the work before anybody asks.
     fn hint(&self, store: &Self::Store) -> Result<Vec<u8>, PirError>;
     /// The hint as it came, checked.
-    fn take_hint(&self, bytes: &[u8]) -> Result<Self::Hint, PirError>;
+    fn take_hint(&self, bytes: Vec<u8>) -> Result<Self::Hint, PirError>;
     /// A query for record `index`. Whoever has no secret cannot tell it from a query for another record. Every query takes fresh
     /// randomness: two for one record are different bytes.
     fn query(&self, hint: &Self::Hint, index: u64, rng: &mut SessionRng) -> Result<(Self::Secret, Vec<u8>), PirError>;
     /// The answers to some queries in their order. They are computed in one pass over the table where the scheme can. A query that is none
     /// is refused before anything is computed.
     fn answer(&self, store: &Self::Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError>;
-    /// The record, or an error. Whether it could be decoded is not to be told to the server.
+    /// The record, or an error. Whether it could be decoded is not to be told to the server, nor how long that took: it may depend on
+    /// which records were decoded before.
     fn decode(&self, hint: &Self::Hint, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
 }
 

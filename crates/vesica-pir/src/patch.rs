@@ -8,12 +8,11 @@
 //! As it travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and a chunk of differences of two bytes
 //! each. A row entry is 1, row, and a packed row of H. All numbers are little-endian.
 
-use crate::simple::{Hint, SimplePir, Store};
+use crate::simple::{Hint, SimplePir, Store, unpacked};
 use crate::{Epoch, PirError, check_index};
 use std::collections::BTreeMap;
 use vesica_he::lwe::{DEGREE, ServerMatrix, add_row};
-use vesica_params::lwe::{SIMPLE, Shape};
-use vesica_ring::bits;
+use vesica_params::lwe::Shape;
 
 const CELL: u8 = 0;
 const ROW: u8 = 1;
@@ -142,17 +141,17 @@ impl SimplePir {
             left = rest;
         }
         for (kind, row, column, entry) in checked {
-            let words = &mut hint.words[row * DEGREE..];
             if kind == ROW {
-                let new = bits::unpack(&entry[5..], SIMPLE.hint_bits, DEGREE);
-                words.iter_mut().zip(new).for_each(|(word, new)| *word = (new as u32) << (32 - SIMPLE.hint_bits));
+                hint.rows[row] = unpacked(&entry[5..]).into();
                 continue;
             }
             let a = self.seed.element(column / DEGREE);
-            for (difference, row) in entry[9..].as_chunks().0.iter().zip(words.chunks_exact_mut(DEGREE)) {
-                match i16::from_le_bytes(*difference) {
-                    0 => {}
-                    difference => add_row(&a, column % DEGREE, difference.into(), row),
+            for (difference, row) in entry[9..].as_chunks().0.iter().zip(row..) {
+                let difference = i16::from_le_bytes(*difference);
+                if difference != 0 {
+                    hint.row(row); // unpacks it
+                    let words = hint.rows[row].get_mut().expect("it was unpacked");
+                    add_row(&a, column % DEGREE, difference.into(), words);
                 }
             }
         }

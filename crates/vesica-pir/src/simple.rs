@@ -24,6 +24,7 @@
 use crate::epoch::Epoch;
 use crate::{Pir, PirError, Records, Sizes};
 use std::ops::Range;
+use std::sync::OnceLock;
 use vesica_block::large;
 use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
 use vesica_params::lwe::{SIMPLE, Shape};
@@ -59,7 +60,10 @@ impl Store {
 
 /// What the client keeps: H as far as it knows it, and A.
 pub struct Hint {
-    pub(crate) words: Vec<u32>,
+    /// H as it came: the epoch, and rows of packed words.
+    packed: Vec<u8>,
+    /// The rows that were needed so far, unpacked: a record needs few of them. A patch changes them here.
+    pub(crate) rows: Vec<OnceLock<Vec<u32>>>,
     pub(crate) epoch: Epoch,
     matrix: ClientMatrix,
 }
@@ -68,6 +72,12 @@ impl Hint {
     /// The epoch that it is of.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// A row of H.
+    pub(crate) fn row(&self, row: usize) -> &[u32] {
+        let from = Epoch::BYTES + row * Shape::hint_row_bytes();
+        self.rows[row].get_or_init(|| unpacked(&self.packed[from..]))
     }
 }
 
@@ -249,6 +259,12 @@ fn message<'a>(what: &str, bytes: &'a [u8], due: usize) -> Result<(Epoch, &'a [u
     Epoch::split(bytes).filter(|_| bytes.len() == due).ok_or_else(wrong)
 }
 
+/// The row of H whose packed words these bytes begin with.
+pub(crate) fn unpacked(packed: &[u8]) -> Vec<u32> {
+    let words = bits::unpack(packed, SIMPLE.hint_bits, DEGREE);
+    words.map(|word| (word as u32) << (32 - SIMPLE.hint_bits)).collect()
+}
+
 /// The bits above the low `lost` ones, rounded to the nearest, and from the middle to the even one.
 fn round(word: u32, lost: u32) -> u32 {
     word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost
@@ -294,11 +310,11 @@ impl Pir for SimplePir {
         Ok(out)
     }
 
-    fn take_hint(&self, bytes: &[u8]) -> Result<Hint, PirError> {
-        let (epoch, packed) = message("a hint", bytes, self.sizes().hint as usize)?;
-        let words = bits::unpack(packed, SIMPLE.hint_bits, self.shape.rows() * DEGREE)
-            .map(|word| (word as u32) << (32 - SIMPLE.hint_bits));
-        Ok(Hint { words: words.collect(), epoch, matrix: ClientMatrix::new(&self.seed, self.shape.columns as usize) })
+    fn take_hint(&self, bytes: Vec<u8>) -> Result<Hint, PirError> {
+        let (epoch, _) = message("a hint", &bytes, self.sizes().hint as usize)?;
+        let rows = vec![OnceLock::new(); self.shape.rows()];
+        let matrix = ClientMatrix::new(&self.seed, self.shape.columns as usize);
+        Ok(Hint { packed: bytes, rows, epoch, matrix })
     }
 
     fn query(&self, hint: &Hint, index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
@@ -320,7 +336,7 @@ impl Pir for SimplePir {
                 bits::unpack(packed, SIMPLE.answer_bits, rows).map(|word| (word as u32) << lost).collect();
             // 3. (y - H·s) / 2^24, rounded
             for row in secret.row..secret.row + self.shape.chunk_bytes() as usize {
-                let v = y[row].wrapping_sub(s.times(&hint.words[row * DEGREE..][..DEGREE]));
+                let v = y[row].wrapping_sub(s.times(hint.row(row)));
                 record.push((v.wrapping_add(1 << 23) >> 24) as u8);
             }
         }

@@ -43,7 +43,7 @@ fn service(keys: u64, bodies: &[u8], body: usize, shape: Option<Shape>) -> Servi
     }
     let scheme = SimplePir::new(shape, PublicSeed([2; 32]));
     let store = scheme.store(&Flat::new(&table, filter.width()).expect("records")).expect("a store");
-    let hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     Service { scheme, filter, table, store, hint }
 }
 

@@ -24,7 +24,7 @@ fn fetch(scheme: &SimplePir, table: &[u8], indices: &[u64]) {
     let store = scheme.store(&flat).expect("a store");
     let bytes = scheme.hint(&store).expect("a hint");
     assert_eq!(bytes.len() as u64, scheme.sizes().hint);
-    let hint = scheme.take_hint(&bytes).expect("it is one");
+    let hint = scheme.take_hint(bytes).expect("it is one");
     let mut rng = rng(8);
     let (secrets, queries): (Vec<_>, Vec<_>) =
         indices.iter().map(|&index| scheme.query(&hint, index, &mut rng).expect("a query")).unzip();
@@ -71,7 +71,7 @@ fn wide_tables_of_the_worst_bytes_come_back() {
 fn queries_say_nothing_of_what_they_are_for() {
     let scheme = scheme(3000, 2, 1024, 2);
     let store = scheme.store(&Flat::new(&bytes(6000, 3), 2).expect("records")).expect("a store");
-    let hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     let mut rng = rng(4);
     let mut queries: Vec<Vec<u8>> =
         [7, 7, 7, 0, 2999].iter().map(|&index| scheme.query(&hint, index, &mut rng).expect("a query").1).collect();
@@ -96,7 +96,7 @@ fn messages_of_another_length_are_refused() {
     let scheme = scheme(100, 4, 1024, 2);
     let store = scheme.store(&Flat::new(&bytes(400, 3), 4).expect("records")).expect("a store");
     let bytes = scheme.hint(&store).expect("a hint");
-    let hint = scheme.take_hint(&bytes).expect("it is one");
+    let hint = scheme.take_hint(bytes.clone()).expect("it is one");
     let refused = |what: Result<(), PirError>| match what {
         Err(PirError::Message(why)) => assert!(why.contains("bytes"), "{why}"),
         other => panic!("{other:?}"),
@@ -107,7 +107,7 @@ fn messages_of_another_length_are_refused() {
         let longer = [bytes, &[0]].concat();
         vec![Vec::new(), bytes[..1].to_vec(), bytes[..Epoch::BYTES].to_vec(), bytes[..bytes.len() - 1].to_vec(), longer]
     };
-    lengths(&bytes).iter().for_each(|bytes| refused(scheme.take_hint(bytes).map(|_| ())));
+    lengths(&bytes).into_iter().for_each(|bytes| refused(scheme.take_hint(bytes).map(|_| ())));
     lengths(&query).iter().for_each(|query| refused(scheme.answer(&store, &[query]).map(|_| ())));
     for answer in lengths(&answer) {
         let (secret, _) = scheme.query(&hint, 1, &mut rng(2)).expect("a query");
@@ -123,7 +123,7 @@ fn messages_of_another_length_are_refused() {
 fn hostile_bytes_are_numbers_like_others() {
     let scheme = scheme(100, 4, 1024, 1);
     let store = scheme.store(&Flat::new(&bytes(400, 3), 4).expect("records")).expect("a store");
-    let hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     for fill in [0, 0xff, 0x80] {
         let (secret, mut query) = scheme.query(&hint, 1, &mut rng(1)).expect("a query");
         query[Epoch::BYTES..].fill(fill);
@@ -139,7 +139,7 @@ fn another_epoch_is_told() {
     let scheme = scheme(100, 4, 1024, 1);
     let table = bytes(400, 3);
     let mut store = scheme.store(&Flat::new(&table, 4).expect("records")).expect("a store");
-    let mut hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let mut hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     let mut rng = rng(6);
     let (old_secret, old_query) = scheme.query(&hint, 1, &mut rng).expect("a query");
     let old_answer = scheme.answer(&store, &[&old_query]).expect("an answer").remove(0);
@@ -170,7 +170,7 @@ fn another_epoch_is_told() {
 fn hostile_patches_are_refused_and_change_nothing() {
     let scheme = scheme(100, 4, 1024, 1);
     let mut store = scheme.store(&Flat::new(&bytes(400, 3), 4).expect("records")).expect("a store");
-    let mut hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let mut hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     let patch = scheme.change(&mut store, &[(1, b"four"), (2, b"five")]).expect("a change");
     let at = Epoch::BYTES;
     let with = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -205,7 +205,7 @@ fn hostile_patches_are_refused_and_change_nothing() {
 fn records_that_are_not_there_are_refused() {
     let scheme = scheme(100, 4, 1024, 1);
     let store = scheme.store(&Flat::new(&bytes(400, 3), 4).expect("records")).expect("a store");
-    let hint = scheme.take_hint(&scheme.hint(&store).expect("a hint")).expect("it is one");
+    let hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     let err = scheme.query(&hint, 100, &mut rng(1)).map(|_| ()).expect_err("no such record");
     assert!(err.to_string().contains("record 100"), "{err}");
     let err = scheme.store(&Flat::new(&[0; 99], 1).expect("records")).map(|_| ()).expect_err("other records");

@@ -15,7 +15,7 @@
 //! B and C compare c·b·U with it and learn X ∩ Z, and take b off I and learn |X ∩ Y|.
 //! Differs from the paper, and from [SF]: lists ascend; what is only compared travels as tags; I is padded, so that C does not learn
 //! |X ∩ Y|; all may learn. The padding is a·H(x) of A's first keys: C cannot tell it from a·b·H(y) without a and b (DDH), and B does not
-//! see I. A has it already, so what it takes to pad is a copy: from its last tag of W to the first a·z, B sees some tens of nanoseconds each.
+//! see I. A copies both: from the clock B sees some tens of nanoseconds each, of matches while W travels, of padding from then to the first a·z.
 
 use crate::marks::{self, Marking};
 use crate::masked::{Mask, PLACE, no_frames, nothing};

@@ -91,11 +91,11 @@ impl Base {
     pub fn open(first: bool, session: [u8; 32], ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self> {
         let semi = Security::SemiHonest;
         let (sends, receives) = if first {
-            let sends = Sender::open_odd(semi, FOLD, ch, rng)?;
-            (sends, Receiver::open(semi, FOLD, ch, rng)?)
+            let sends = Sender::open_odd(semi, FOLD, &session, ch, rng)?;
+            (sends, Receiver::open(semi, FOLD, &session, ch, rng)?)
         } else {
-            let receives = Receiver::open(semi, FOLD, ch, rng)?;
-            (Sender::open_odd(semi, FOLD, ch, rng)?, receives)
+            let receives = Receiver::open(semi, FOLD, &session, ch, rng)?;
+            (Sender::open_odd(semi, FOLD, &session, ch, rng)?, receives)
         };
         Ok(Self { first, sends, receives, session })
     }

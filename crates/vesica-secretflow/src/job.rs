@@ -44,7 +44,11 @@ fn runtime(launch: &LaunchConfig) -> Result<Runtime<'_>> {
         ([_], _, Some(psi), _) => Ok(Runtime::Legacy(psi)),
         ([_], .., Some(psi)) => Ok(Runtime::Unbalanced(psi)),
         ([], ..) => refuse("psi_config", "is missing: the file says nothing of what to run"),
-        ([one], ..) => refuse(one, "private information retrieval is not here yet"),
+        ([one], ..) => refuse(
+            one,
+            "is not translated: private information retrieval is a service here, so write its two documents by hand, with protocol = \
+             \"simple-pir\" or another of the page \"Retrieving rows\"",
+        ),
         (several, ..) => refuse(several[1], format!("stands beside {}; a file asks for one run", several[0])),
     }
 }

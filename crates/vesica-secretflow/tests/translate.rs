@@ -239,7 +239,7 @@ fn what_is_not_here_is_refused_by_name() {
     refused(&example("receiver", ECDH, threshold), "psi_config.intersection_threshold", "limits.min_intersection");
     for kind in ["apsi_sender_config", "dk_pir_receiver_config", "pir_config"] {
         let text = format!(r#"{{ "{kind}": {{ "mode": "MODE_FULL", "keys": ["id"] }}, "self_link_party": "server" }}"#);
-        refused(&text, kind, "");
+        refused(&text, kind, "is not translated");
         refused(
             &changed(&plain("sender"), "\"link_config\"", &format!("\"{kind}\": {{}}, \"link_config\"")),
             kind,

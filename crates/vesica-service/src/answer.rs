@@ -8,9 +8,10 @@ use crate::metrics::Metrics;
 use crate::offer::Offer;
 use crate::patience::{PATIENCE, Patience};
 use crate::prepare::Opened;
+use crate::retrieve::desk::Desk;
 use crate::retrieve::records_a_row;
 use crate::retrieve::sessions::Room;
-use crate::stock::Stock;
+use crate::stock::{States, Stock, Ticket};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
@@ -26,7 +27,7 @@ use vesica_spec::service::GuestPlan;
 pub struct Answers {
     function: Option<Arc<dyn ServerFunction>>,
     offer: Offer,
-    stock: RwLock<Stock>,
+    states: States,
     guests: RwLock<BTreeMap<String, GuestPlan>>,
     budget: Budget,
     audit: Audit,
@@ -71,14 +72,14 @@ impl Answers {
         memory: u64,
     ) -> Self {
         metrics.set_store(stock.parts(), stock.len());
-        let (stock, guests) = (RwLock::new(stock), RwLock::default());
+        let (states, guests) = (States::new(stock), RwLock::default());
         let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
         let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let (windows, keys) = (Mutex::default(), Room::new(memory));
         Self {
             function,
             offer,
-            stock,
+            states,
             guests,
             budget,
             audit,
@@ -101,7 +102,7 @@ impl Answers {
 
     /// What is served, as it is now.
     pub fn stock(&self) -> Stock {
-        self.stock.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.states.now().1
     }
 
     /// What the service is.
@@ -119,16 +120,15 @@ impl Answers {
         self.goodbyes.load(Ordering::SeqCst)
     }
 
-    /// Takes up a new state of the store, if there is one, and says how many keys it has. Whoever fetches the old one finishes.
+    /// Takes up a new state of the store, if there is one, and says how many keys it has. Lets go of the one before it in time, so it is to
+    /// be called every now and then.
     ///
     /// # Errors
     /// If what stands in the folder is no store of this offer.
     pub fn reload(&self) -> Result<Option<u64>, Error> {
-        let Some(stock) = self.stock().reload(&self.offer)? else { return Ok(None) };
-        let keys = stock.len();
-        self.metrics.set_store(stock.parts(), keys);
-        *self.stock.write().unwrap_or_else(PoisonError::into_inner) = stock;
-        Ok(Some(keys))
+        let Some(stock) = self.states.reload(&self.offer)? else { return Ok(None) };
+        self.metrics.set_store(stock.parts(), stock.len());
+        Ok(Some(stock.len()))
     }
 }
 
@@ -150,9 +150,10 @@ impl Drop for Work<'_> {
 
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
 pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
-    let stock = answers.stock();
+    let (told, stock) = answers.states.now();
     let allowed = Allowance::new(matches!(&stock, Stock::Records(desk) if desk.has_windows()));
-    let mut talk = Talk { answers, stock, link: &link, requests: 0, refusals: 0, allowed };
+    drop(stock);
+    let mut talk = Talk { answers, told, link: &link, requests: 0, refusals: 0, allowed };
     let Err(error) = talk.hold() else { return };
     let who = link.peer().clone();
     let who = link.address().map_or_else(|| who.to_string(), |address| format!("{who} at {address}"));
@@ -171,8 +172,8 @@ pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
 /// One client's conversation.
 struct Talk<'a> {
     answers: &'a Answers,
-    /// What it was told of: it fetches all parts of one state.
-    stock: Stock,
+    /// The state that it was told of: it fetches all parts of one.
+    told: Ticket,
     link: &'a Link,
     requests: u64,
     refusals: u64,
@@ -248,33 +249,59 @@ impl Talk<'_> {
         }
     }
 
+    /// What `look` finds in the state that the client was told of; none if that is served no more. It is held meanwhile, so `look` does not
+    /// wait for the client.
+    fn see<T>(&self, look: impl FnOnce(&Stock) -> T) -> Option<T> {
+        self.answers.states.of(&self.told).map(|stock| look(&stock))
+    }
+
+    /// The same for a part of that state, which may be a part of the state that is served too.
+    fn see_part<T>(&self, part: u64, look: impl FnOnce(&Stock, usize) -> T) -> Option<T> {
+        let part = usize::try_from(part).unwrap_or(usize::MAX);
+        self.answers.states.part(&self.told, part).map(|(stock, part)| look(&stock, part))
+    }
+
+    /// Refuses a question about a state that is served no more. The client may ask for a description, and go on with what it says.
+    fn refuse_superseded(&mut self, ch: &mut dyn Channel) -> Result<(), Error> {
+        self.refuse(ch, 0, &Error::Superseded.to_string())
+    }
+
     fn describe(&mut self, ch: &mut dyn Channel) -> Result<(), Error> {
-        self.stock = self.answers.stock();
+        let (told, stock) = self.answers.states.now();
+        self.told = told;
+        let described = stock.describe();
+        drop(stock);
         messages::accept(ch)?;
         ch.send(&self.answers.offer.encode())?;
-        Ok(ch.send(&self.stock.describe())?)
+        Ok(ch.send(&described)?)
     }
 
-    fn sums(&self, ch: &mut dyn Channel, part: u64) -> Result<(), Error> {
-        let sums = usize::try_from(part).ok().and_then(|part| self.stock.sums(part));
-        let Some(sums) = sums else { return Err(no_such(ch, "a part")) };
+    fn sums(&mut self, ch: &mut dyn Channel, part: u64) -> Result<(), Error> {
+        let found = self.see_part(part, |stock, part| stock.sums(part).map(<[u8]>::to_vec));
+        let Some(found) = found else { return self.refuse_superseded(ch) };
+        let Some(sums) = found else { return Err(no_such(ch, "a part")) };
         messages::accept(ch)?;
-        Ok(ch.send(sums)?)
+        Ok(ch.send(&sums)?)
     }
 
-    fn chunks(&self, ch: &mut dyn Channel, part: u64, from: u64) -> Result<(), Error> {
-        let sums = usize::try_from(part).ok().and_then(|part| Some((part, self.stock.sums(part)?.len() as u64 / 32)));
-        let Some((part, end)) = sums.filter(|(_, end)| from < *end) else { return Err(no_such(ch, "a chunk")) };
+    /// A part, or the rest of it. A state that is served no more while its chunks are on their way ends the connection: a client expects
+    /// chunks then, and no refusal.
+    fn chunks(&mut self, ch: &mut dyn Channel, part: u64, from: u64) -> Result<(), Error> {
+        let found = self.see_part(part, |stock, part| stock.sums(part).map(|sums| sums.len() as u64 / 32));
+        let Some(found) = found else { return self.refuse_superseded(ch) };
+        let Some(end) = found.filter(|end| from < *end) else { return Err(no_such(ch, "a chunk")) };
         let start = Instant::now();
         messages::accept(ch)?;
         let mut bytes = 0;
         for number in from..end {
-            let chunk = self.stock.chunk(part, number).ok_or_else(|| no_such(ch, "a chunk"))?;
-            ch.send(chunk)?;
+            let found = self.see_part(part, |stock, part| stock.chunk(part, number).map(<[u8]>::to_vec));
+            let chunk = found.ok_or(Error::Superseded)?.ok_or_else(|| no_such(ch, "a chunk"))?;
+            ch.send(&chunk)?;
+            self.told.took();
             bytes += chunk.len() as u64;
         }
         self.answers.metrics.fetched(bytes, start.elapsed());
-        self.note(What::Fetched { part: part as u64, bytes, seconds: start.elapsed().as_secs_f64() })
+        self.note(What::Fetched { part, bytes, seconds: start.elapsed().as_secs_f64() })
     }
 
     fn ask(&mut self, ch: &mut dyn Channel, keys: u64, lanes: u64, patience: &Patience) -> Result<(), Error> {
@@ -297,6 +324,8 @@ impl Talk<'_> {
         self.requests += 1;
         let lines = (0..lanes).map(|lane| self.link.line(&messages::lane(request, lane)));
         let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
+        // For a retrieval the client needs the state afterwards. One of tags has copied it before, and searches its copy.
+        let _asking = self.answers.offer.retrieval.map(|_| self.told.asking());
         self.evaluate(&*function, keys, lines, patience)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
             self.allowed.0 += keys * records_a_row(self.answers.offer.protocol, retrieval.by);
@@ -320,21 +349,27 @@ impl Talk<'_> {
     /// does, they are taken from what the client may ask for. A client that died may send a round again, so a round is free, once in a
     /// connection. Each question is one of the client's requests of the minute.
     fn retrieve(&mut self, ch: &mut dyn Channel, epoch: u64, queries: u64) -> Result<(), Error> {
-        let (stock, start) = (self.stock.clone(), Instant::now());
-        let Stock::Records(desk) = &stock else {
+        let (answers, start) = (self.answers, Instant::now());
+        let found = self.see(|stock| match stock {
+            Stock::Records(desk) => {
+                Some((desk.asks(), desk.refusal(epoch), desk.keys_bytes() as u64, desk.has_windows()))
+            }
+            Stock::Tags(_) => None,
+        });
+        let Some(found) = found else { return self.refuse_superseded(ch) };
+        let Some((asks, refusal, keys_bytes, has_windows)) = found else {
             return Err(ch
                 .accuse(Misbehaviour::Contradiction("it retrieves records from a service that has none"))
                 .into());
         };
-        if !(1..=MOST_KEYS).contains(&queries) || !desk.asks() {
+        if !(1..=MOST_KEYS).contains(&queries) || !asks {
             return Err(ch.accuse(Misbehaviour::Malformed("number of queries")).into());
         }
-        if let Some(why) = desk.refusal(epoch) {
+        if let Some(why) = refusal {
             return self.refuse(ch, 0, &why);
         }
         // Before anything is counted: it may come again, and loses nothing.
-        let answers = self.answers;
-        let Some(_room) = answers.keys.take(desk.keys_bytes() as u64) else {
+        let Some(_room) = answers.keys.take(keys_bytes) else {
             return self.refuse(ch, 0, "other clients' keys take all of the server's memory now; ask again later");
         };
         let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
@@ -353,14 +388,22 @@ impl Talk<'_> {
             self.note(What::Asked { keys })?;
         }
         messages::accept(ch)?;
-        let mut window = desk.has_windows().then(|| self.tell_of_window(ch)).transpose()?;
+        let mut window = has_windows.then(|| self.tell_of_window(ch)).transpose()?;
         let came = |round| {
             if let Some((window, next)) = &mut window {
                 *next = next.saturating_add(round);
                 self.note_of_window(*window, *next);
             }
         };
-        desk.answer(queries, ch, came, || self.answers.gate.enter())?;
+        // As with chunks: a state that is served no more while answers are due ends the connection.
+        let desk = || match answers.states.of(&self.told) {
+            Some(Stock::Records(desk)) => {
+                self.told.took();
+                Ok(desk)
+            }
+            _ => Err(Error::Superseded),
+        };
+        Desk::answer(desk, queries, ch, came, || answers.gate.enter())?;
         let counted = if self.answers.function.is_some() { 0 } else { keys };
         self.answers.metrics.asked(counted, start.elapsed());
         self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })
@@ -536,8 +579,9 @@ mod tests {
     use super::*;
     use crate::link::{UNASKED, WINDOW, name};
     use crate::messages::Counter;
-    use crate::retrieve::desk::tests::{LONG, house_of, house_with, value};
-    use crate::retrieve::desk::{Desk, hint_name};
+    use crate::retrieve::desk::hint_name;
+    use crate::retrieve::desk::tests::{LONG, follow, house_of, house_with, value};
+    use crate::retrieve::epoch::CHUNK;
     use crate::retrieve::scheme::Scheme;
     use crate::retrieve::{digest_of_index, unpad};
     use vesica_job::Event;
@@ -599,12 +643,12 @@ mod tests {
         })
     }
 
-    /// A service in `folder`, which alice, mallory and trudy may ask.
+    /// A service in `folder`, which alice, mallory and trudy may ask. A newer state of the store waits for none of them.
     fn service(folder: &std::path::Path, opened: Opened, memory: u64, patience: Duration) -> Answers {
         let budget = Budget::open(&folder.join("budget"), &[]).unwrap();
         let audit = Audit::open(&folder.join("audit")).unwrap();
         let mut answers = Answers::new(opened, budget, audit, Metrics::open(None).unwrap(), 2, memory);
-        answers.patience = patience;
+        (answers.patience, answers.states.limits.wait) = (patience, Duration::ZERO);
         let guest = |name: &str| GuestPlan { name: name.into(), trust: None, keys_a_day: 100, requests_a_minute: 100 };
         answers.set_guests(&["alice", "mallory", "trudy"].map(guest));
         answers
@@ -619,7 +663,7 @@ mod tests {
         let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
         let memory = 2 * scheme.keys_bytes() as u64;
         let answers = &service(dir.path(), Opened { offer, stock, function: None }, memory, Duration::from_secs(2));
-        let (mut rng, mut reader) = (SessionRng::from_os().unwrap(), scheme.reader(&[]).unwrap().unwrap());
+        let (mut rng, mut reader) = (SessionRng::from_os().unwrap(), scheme.reader(Vec::new()).unwrap().unwrap());
         let keys = &reader.session(&mut rng);
         let query = reader.query(&[7], &mut rng).unwrap();
         let notes = Notes::default();
@@ -669,6 +713,123 @@ mod tests {
         assert_eq!(named, ["mallory: mallory", "mallory: mallory", "trudy: trudy"], "{notes:?}");
     }
 
+    /// A client is told of a state, and then it is only there, while two newer ones come: nobody holds the first one any more. What it asks
+    /// of that one is refused with the remedy, and when it asks what there is now, it is served again.
+    #[test]
+    fn a_client_that_asks_nothing_keeps_no_old_state() {
+        let (dir, offer, mut epoch) = house_of(ServiceProtocol::SimplePir, 20);
+        let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
+        let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
+        let (first, stock, sums) =
+            (Arc::downgrade(&desk), Stock::Records(desk), epoch.copy.div_ceil(CHUNK as u64) * 32);
+        let answers = &service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let ctl = &Control::new(());
+        std::thread::scope(|scope| {
+            let (here, there) = link("mallory");
+            scope.spawn(move || converse(answers, here, ctl));
+            let mut counter = Counter::open(&there).unwrap();
+            let told = epoch.name();
+            assert_eq!(counter.describe().unwrap().1, epoch.encode());
+            // A client in the middle of its work goes on with the state that it was told of.
+            follow(dir.path(), &mut epoch);
+            assert_eq!(answers.reload().unwrap(), Some(epoch.rows));
+            counter.sums(0, sums).unwrap();
+            assert!(first.upgrade().is_some());
+            follow(dir.path(), &mut epoch);
+            assert_eq!(answers.reload().unwrap(), Some(epoch.rows));
+            assert!(first.upgrade().is_none());
+            let refused = [
+                counter.sums(0, sums).unwrap_err(),
+                counter.chunks(0, 0, 1, |_| Ok(())).unwrap_err(),
+                counter.retrieve(told, 1).err().unwrap(),
+            ];
+            for error in refused {
+                assert!(matches!(error, Error::Refused { .. }), "{error}");
+                assert!(error.to_string().contains("served no more; run the command again"), "{error}");
+            }
+            assert_eq!(counter.describe().unwrap().1, epoch.encode());
+            counter.sums(0, sums).unwrap();
+            let mut reader = scheme.reader(hint).unwrap().unwrap();
+            let ch = counter.retrieve(epoch.name(), 1).unwrap();
+            ch.send(&reader.query(&[7], &mut SessionRng::from_os().unwrap()).unwrap()).unwrap();
+            let record = reader.decode(&ch.recv_exact(scheme.sizes().answer).unwrap()).unwrap();
+            assert_eq!(unpad(&epoch.salt(), &digest_of_index(7), &record), Some(&value(7, 20)[..]));
+            counter.end().unwrap();
+        });
+    }
+
+    /// A client that is being answered, and lets the server wait, keeps no old state either: when two newer ones have come, its connection
+    /// ends and it is told the remedy.
+    #[test]
+    fn a_client_that_dawdles_over_its_queries_keeps_no_old_state() {
+        let (dir, offer, mut epoch) = house_of(ServiceProtocol::SimplePir, 20);
+        let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
+        let (mut reader, mut rng) = (scheme.reader(hint).unwrap().unwrap(), SessionRng::from_os().unwrap());
+        let query = reader.query(&[7], &mut rng).unwrap();
+        let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
+        let (first, stock) = (Arc::downgrade(&desk), Stock::Records(desk));
+        let answers = &service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let notes = Notes::default();
+        let ctl = &Control::new(notes.clone());
+        std::thread::scope(|scope| {
+            let (here, there) = link("mallory");
+            scope.spawn(move || converse(answers, here, ctl));
+            let mut counter = Counter::open(&there).unwrap();
+            let round = scheme.together();
+            let ch = counter.retrieve(epoch.name(), round + 1).unwrap();
+            ch.send(&query.repeat(round as usize)).unwrap();
+            ch.recv_exact(round as usize * scheme.sizes().answer).unwrap();
+            for is_last in [false, true] {
+                follow(dir.path(), &mut epoch);
+                assert_eq!(answers.reload().unwrap(), Some(epoch.rows));
+                assert_eq!(first.upgrade().is_none(), is_last);
+            }
+            ch.send(&query).unwrap();
+            let heard = ch.recv(1 << 20).unwrap_err().to_string();
+            assert!(heard.contains("served no more; run the command again"), "{heard}");
+        });
+        let notes = notes.0.lock().unwrap();
+        assert!(notes.len() == 1 && notes[0].contains("mallory") && notes[0].contains("served no more"), "{notes:?}");
+    }
+
+    /// The same for a client that takes a part, of which more chunks are left than fit on the way.
+    #[test]
+    fn a_client_that_dawdles_over_a_part_keeps_no_old_state() {
+        let (dir, offer, mut epoch) = house_with(ServiceProtocol::Download, 256, 60_000);
+        let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
+        let (first, stock) = (Arc::downgrade(&desk), Stock::Records(desk));
+        let answers = &service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let ctl = &Control::new(());
+        std::thread::scope(|scope| {
+            let (here, there) = link("mallory");
+            scope.spawn(move || converse(answers, here, ctl));
+            let mut counter = Counter::open(&there).unwrap();
+            let (end, mut came) = (epoch.copy.div_ceil(CHUNK as u64), 0);
+            assert!(end * CHUNK as u64 > 3 * u64::from(WINDOW));
+            let cut = counter.chunks(0, 0, end, |_| {
+                came += 1;
+                if came == 1 {
+                    for _ in 0..2 {
+                        follow(dir.path(), &mut epoch);
+                        assert_eq!(answers.reload().unwrap(), Some(epoch.rows));
+                    }
+                    // The server may be copying a chunk at this moment.
+                    let is_gone = (0..500).any(|_| {
+                        std::thread::sleep(Duration::from_millis(10));
+                        first.upgrade().is_none()
+                    });
+                    assert!(is_gone);
+                }
+                Ok(())
+            });
+            let heard = cut.unwrap_err().to_string();
+            assert!(heard.contains("served no more; run the command again"), "{heard}");
+            assert!(came < end);
+        });
+    }
+
     /// A client has leave to ask on two lines. As long as it sends on one of them it is answered, and when it stops it is ended.
     #[test]
     fn a_client_that_sends_no_keys_is_ended_on_all_its_lines() {
@@ -711,7 +872,7 @@ mod tests {
         let (dir, offer, epoch) = house_with(ServiceProtocol::SimplePir, 1 << 20, 244);
         let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
-        let query = scheme.reader(&hint).unwrap().unwrap().query(&[7], &mut SessionRng::from_os().unwrap()).unwrap();
+        let query = scheme.reader(hint).unwrap().unwrap().query(&[7], &mut SessionRng::from_os().unwrap()).unwrap();
         let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
         let answers = service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
         let guest = |client: usize| GuestPlan {

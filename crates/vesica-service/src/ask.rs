@@ -8,7 +8,7 @@ use crate::{link, reveals, values};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, KeyId, Keys, PARTS, Reading, Share, probe, save};
-use vesica_job::{Control, Event, Io, Target};
+use vesica_job::{Control, Event, Io, ReportFile, Target};
 use vesica_net::{Link, WIRE_VERSION};
 use vesica_oprf::function::{ClientFunction, Output};
 use vesica_psi::unbalanced::{self, BATCH};
@@ -165,7 +165,7 @@ pub fn report(
         host: Host::here(),
     };
     if let Some(path) = &plan.report {
-        save(path, "cannot write the report", &report.to_json())?;
+        save(path, "cannot write the report", &ReportFile::named(path).text(&report))?;
     }
     Ok(report)
 }

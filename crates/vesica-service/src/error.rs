@@ -30,6 +30,12 @@ pub enum Error {
     /// A server that does not answer, and says why.
     #[error("{server} does not answer: {why}")]
     Refused { server: String, why: String },
+    /// A client in the middle of its work with a state of the store that is served no more.
+    #[error(
+        "there is a newer state of the store, and the one that this connection was told of is served no more; run the command again, which \
+         fetches what is new"
+    )]
+    Superseded,
     /// A server that says what cannot be.
     #[error("the server sent {0}; ask its operator to check the service")]
     Sent(String),
@@ -48,7 +54,7 @@ impl Error {
             Error::Job(error) => error.fault(),
             Error::Store(error) => error.fault(),
             Error::Damaged { .. } => Fault::Input,
-            Error::OtherOffer { .. } | Error::Refused { .. } | Error::Sent(_) => Fault::Peer,
+            Error::OtherOffer { .. } | Error::Refused { .. } | Error::Superseded | Error::Sent(_) => Fault::Peer,
             Error::Contradiction { .. } | Error::Missing { .. } | Error::Setup(_) => Fault::Config,
         }
     }

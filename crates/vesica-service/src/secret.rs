@@ -121,22 +121,14 @@ fn next(place: &Place) -> Place {
 /// # Errors
 /// If another `vesica prepare` is at work.
 pub fn lock(place: &Place) -> Result<fs::File, Error> {
-    lock_beside(&place.path, "key")
-}
-
-/// Keeps others from preparing with what stands at `path`, by a file beside it. `what` says in a word what that is.
-///
-/// # Errors
-/// If another `vesica prepare` is at work.
-pub fn lock_beside(path: &Path, what: &str) -> Result<fs::File, Error> {
-    let mut path = path.as_os_str().to_owned();
+    let mut path = place.path.as_os_str().to_owned();
     path.push(".lock");
     let path = std::path::PathBuf::from(path);
     let file = fs::File::create(&path).map_err(Error::file("cannot write", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Error::Setup(format!(
-            "{}: another `vesica prepare` is at work with this {what}; wait for it to end",
+            "{}: another `vesica prepare` is at work with this key; wait for it to end",
             path.display()
         ))),
         Err(fs::TryLockError::Error(error)) => Err(Error::file("cannot lock", &path)(error)),

@@ -42,6 +42,9 @@ pub fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
     }
 }
 
+/// The least that `mine.memory` may say, in bytes: 64 MiB.
+pub const LEAST_MEMORY: u64 = 64 << 20;
+
 /// The bytes that `mine.memory` means.
 ///
 /// # Errors
@@ -53,7 +56,7 @@ pub fn memory(text: &str) -> Result<u64, SpecError> {
             format!("\"{text}\" is not an amount of memory; write \"512 MiB\" or \"8 GiB\""),
         )
     })?;
-    if bytes.as_u64() < 64 << 20 {
+    if bytes.as_u64() < LEAST_MEMORY {
         return Err(SpecError::field("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\"")));
     }
     Ok(bytes.as_u64())

@@ -21,15 +21,16 @@ mod types;
 mod words;
 
 pub use accept::{Accept, All, Extra};
-pub use checks::check_name;
+pub use checks::{LEAST_MEMORY, check_name};
 pub use error::SpecError;
-pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms};
+pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_and_port, is_every_interface};
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};
 pub use plan::{MAX_KEYS, MAX_LANES, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
-    Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, default_memory, default_patience,
+    Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, USUAL_MEMORY, default_memory,
+    default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};

@@ -126,12 +126,13 @@ fn form_error(place: Option<(usize, usize)>, message: &str) -> SpecError {
     SpecError { file: None, place, field: None, message }
 }
 
-/// The one of `known` that is nearest to `wrong`, if any is near.
+/// The one of `known` that is nearest to `wrong`, if any is near: one letter in three may differ, and of a shorter name one letter. So `foo`
+/// is not taken for `ot`.
 pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase()), *name))
-        .filter(|(distance, name)| *distance <= 2.max(name.len() / 3))
+        .filter(|(distance, name)| *distance <= 1.max(wrong.len().max(name.len()) / 3))
         .min()
         .map(|(_, name)| name)
 }
@@ -210,7 +211,22 @@ output = { path = "out.csv" }
     fn an_unknown_value_is_an_error_with_the_nearest_name() {
         let error = parse(&JOB.replace("\"ecdh\"", "\"ecdhh\"")).unwrap_err();
         assert_eq!(error.place.map(|p| p.0), Some(5));
-        assert!(error.message.contains("ecdh"), "{error}");
+        assert!(error.message.ends_with("did you mean `ecdh`?"), "{error}");
+        let error = parse(&JOB.replace("\"ecdh\"", "\"foo\"")).unwrap_err();
+        assert!(error.message.contains("ecdh") && !error.message.contains("did you mean"), "{error}");
+    }
+
+    #[test]
+    fn only_a_near_name_is_the_nearest() {
+        let known = ["ot", "dp", "ecdh", "kkrt", "mini-psi", "ecdh-oprf"];
+        for (wrong, near) in
+            [("to", "ot"), ("ECHD", "ecdh"), ("krt", "kkrt"), ("minipsi", "mini-psi"), ("ecdh_opfr", "ecdh-oprf")]
+        {
+            assert_eq!(nearest(wrong, &known), Some(near));
+        }
+        for wrong in ["", "foo", "psi", "tls", "simple-pir"] {
+            assert_eq!(nearest(wrong, &known), None);
+        }
     }
 
     #[test]

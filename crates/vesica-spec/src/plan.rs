@@ -623,6 +623,7 @@ output = { path = "out.csv" }
         let plan = plan(&parse(&job()).unwrap()).unwrap();
         assert_eq!((plan.me.name(), plan.peers[0].party.name(), plan.i_learn()), ("alice", "bob", true));
         assert_eq!(plan.memory, 2 << 30);
+        assert_eq!(plan.memory, crate::USUAL_MEMORY);
         assert_eq!(plan.patience, Duration::from_secs(600));
     }
 

@@ -159,7 +159,7 @@ pub struct Mine {
     /// none either, the units go over the first connection. For two parties and a result of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u32>,
-    /// Where the report goes, as JSON.
+    /// Where the report goes: as a page if the name ends in `.html`, as the same page in Markdown if it ends in `.md`, otherwise as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<PathBuf>,
     /// Where a trace of phases and units goes, for chrome://tracing or ui.perfetto.dev.
@@ -191,6 +191,9 @@ pub struct Budget {
     /// The most that the epsilons of all runs with one party may add up to. A run that would go beyond is refused.
     pub epsilon: f64,
 }
+
+/// What [`default_memory`] means, in bytes.
+pub const USUAL_MEMORY: u64 = 2 << 30;
 
 /// What `mine.memory` is where the job does not say it.
 pub fn default_memory() -> String {

@@ -11,23 +11,47 @@ use tempfile::NamedTempFile;
 /// A folder that only this process writes. Reading takes no lock.
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Locked until it is closed.
-    handle: File,
+    lock: FolderLock,
+}
+
+/// The lock of a folder, which is free again when this is dropped.
+pub struct FolderLock {
+    folder: File,
+    /// Holds the lock.
+    _locked: File,
+}
+
+/// The name of the file in a folder that is locked for the folder. It is empty, is no part of what the folder keeps, and is never removed:
+/// whoever had it open would hold the lock of a file that others no longer find.
+const LOCK: &str = ".lock";
+
+/// Takes the lock of `folder`. It is that of a file in it, for two reasons. Whoever knows the folder by another path, or by a link, meets
+/// the same file. And NFS keeps the lock of a file at its server, so that another machine meets it too; that of a folder it keeps on one
+/// machine alone.
+///
+/// # Errors
+/// [`Error::Missing`] if there is no such folder; [`Error::Busy`] if another process has the lock; those of writing.
+pub fn lock_folder(folder: &Path) -> Result<FolderLock> {
+    let handle = File::open(folder).map_err(Error::reading(folder))?;
+    let path = folder.join(LOCK);
+    // NFS locks only what is open for writing.
+    let opened = File::options().write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(Error::writing(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(FolderLock { folder: handle, _locked: file }),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: folder.into() }),
+        Err(TryLockError::Error(source)) => Err(Error::Io { path, verb: "lock", source }),
+    }
 }
 
 impl Folder {
     /// Makes the folder if it is not there, and takes its lock.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process has the lock; those of writing.
+    /// Those of [`lock_folder`].
     pub(crate) fn lock(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(Error::writing(path))?;
-        let handle = File::open(path).map_err(Error::reading(path))?;
-        match handle.try_lock() {
-            Ok(()) => Ok(Self { path: path.into(), handle }),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: path.into() }),
-            Err(TryLockError::Error(error)) => Err(Error::writing(path)(error)),
-        }
+        Ok(Self { path: path.into(), lock: lock_folder(path)? })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -56,7 +80,7 @@ impl Folder {
 
     /// Brings the names in the folder to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.handle.sync_all().map_err(Error::writing(&self.path))
+        self.lock.folder.sync_all().map_err(Error::writing(&self.path))
     }
 
     /// Makes `manifest`, all of whose parts are there, that of the store. Then removes what no manifest names: parts of an

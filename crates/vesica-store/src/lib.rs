@@ -46,6 +46,7 @@ mod value;
 pub use builder::{Batch, Builder, Built, Delta, Sealer};
 pub use chunks::CHUNK;
 pub use error::{Error, Result};
+pub use folder::{FolderLock, lock_folder};
 pub use incoming::{Incoming, IncomingPart};
 pub use manifest::{Limits, MOST_MANIFEST_BYTES, MOST_PARTS, Manifest, Part};
 pub use shape::{MOST_LIFETIME, MOST_TAGS, MOST_VALUE, Shape};

@@ -66,6 +66,14 @@ impl Store {
         Self::open_beside(&self.folder, manifest, shared).map(Some)
     }
 
+    /// Whether the store that the folder has now has all parts of this one, in the same places.
+    ///
+    /// # Errors
+    /// If it has no manifest that can be read.
+    pub fn is_followed(&self) -> Result<bool> {
+        Ok(read_manifest(&self.folder)?.follows(&self.manifest))
+    }
+
     /// Opens the store of `manifest`, of which the first `parts` are open.
     fn open_beside(folder: &Path, manifest: Manifest, mut parts: Vec<Arc<Opened>>) -> Result<Self> {
         for part in &manifest.parts[parts.len()..] {

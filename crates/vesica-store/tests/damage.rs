@@ -26,8 +26,10 @@ fn store(folder: &Path, entries: u64) {
     delta.finish(2).unwrap();
 }
 
+/// The files of a store. The one that is locked while it is written is none of them.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|path| !path.ends_with(".lock"));
     files.sort();
     files
 }

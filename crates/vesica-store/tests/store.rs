@@ -126,7 +126,8 @@ fn what_cannot_be_stored_is_refused_by_name() {
     let long = build(dir.path(), shape(Some(6)), 1 << 20, 0..1).unwrap_err();
     assert!(long.to_string().contains("has 7 bytes and the service pads values to 6"), "{long}");
     assert!(matches!(Store::open(dir.path()), Err(Error::Missing { .. })), "nothing was made");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "and nothing is left");
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, [".lock"], "and nothing else is left");
     for (lifetime, value, word) in [(0, None, "lifetime"), (1 << 49, None, "lifetime"), (1, Some(1 << 21), "padded")] {
         let error = Builder::new(dir.path(), Shape { lifetime, value }, 0, dir.path()).map(drop).unwrap_err();
         assert!(error.to_string().contains(word) && error.fault() == Fault::Config, "{error}");
@@ -139,6 +140,26 @@ fn what_cannot_be_stored_is_refused_by_name() {
     let mut other = Builder::new(dir.path(), shape(None), 0, dir.path()).unwrap();
     batch.add(&output(1), None, 0).unwrap();
     assert!(matches!(other.push(&batch), Err(Error::Bug(_))), "it was sealed under another salt");
+}
+
+/// Who knows a folder by another path or by a link meets the lock that there is.
+#[test]
+fn a_folder_has_one_lock_whatever_it_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, link) = (dir.path().join("store"), dir.path().join("current"));
+    assert!(matches!(lock_folder(&folder), Err(Error::Missing { .. })));
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(&folder, &link).unwrap();
+    let locked = lock_folder(&folder).unwrap();
+    for other in [folder.clone(), link.clone(), dir.path().join("store/../current/")] {
+        let busy = Builder::new(&other, shape(None), 0, dir.path()).map(drop);
+        assert!(matches!(busy, Err(Error::Busy { .. })), "{}", other.display());
+    }
+    drop(locked);
+    let locked = lock_folder(&link).unwrap();
+    assert!(matches!(lock_folder(&folder), Err(Error::Busy { .. })));
+    drop(locked);
+    assert_eq!(fs::read(folder.join(".lock")).unwrap(), b"", "the file that is locked stays");
 }
 
 #[test]
@@ -185,7 +206,7 @@ fn a_newer_store_is_taken_up_while_the_old_one_is_read() {
     build(dir.path(), shape(Some(20)), 1 << 20, 500..510).unwrap();
     let rotated = new.reload().unwrap().unwrap();
     assert!(!rotated.manifest().follows(new.manifest()) && rotated.len() == 10);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "a manifest, a part and its sums");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "a manifest, a part, its sums and the lock");
     assert_eq!(value(&new, 9), text(9));
     new.verify(1).unwrap();
 }

@@ -193,11 +193,12 @@ fn no_column(path: &Path, name: &str, nearest: Option<&str>, columns: &[String])
     /// A table may have thousands of columns; a message may not.
     const SHOWN: usize = 20;
     let mut text = format!("{} has no column {name:?}", show(path));
-    if let Some(nearest) = nearest {
-        text.push_str(&format!("; did you mean {nearest:?}?"));
-    }
+    text.push_str(&match nearest {
+        Some(nearest) => format!("; did you mean {nearest:?}? Its columns are "),
+        None => "; its columns are ".to_owned(),
+    });
     let shown: Vec<_> = columns.iter().take(SHOWN).map(|c| format!("{c:?}")).collect();
-    text.push_str(&format!("; its columns are {}", shown.join(", ")));
+    text.push_str(&shown.join(", "));
     if columns.len() > SHOWN {
         text.push_str(&format!(" and {} more", columns.len() - SHOWN));
     }
@@ -219,7 +220,7 @@ mod tests {
         let error = Error::Column { path: "a.csv".into(), name: "idd".into(), nearest: Some("id".into()), columns };
         assert_eq!(
             error.to_string(),
-            "a.csv has no column \"idd\"; did you mean \"id\"?; its columns are \"id\", \"name\""
+            "a.csv has no column \"idd\"; did you mean \"id\"? Its columns are \"id\", \"name\""
         );
         assert_eq!(error.fault(), Fault::Config);
     }

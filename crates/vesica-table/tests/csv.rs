@@ -137,7 +137,7 @@ fn an_unknown_column_names_the_nearest_and_all() {
     let error = try_keys(&*table, &["customer id"]).unwrap_err();
     assert_eq!(
         message(&error),
-        "has no column \"customer id\"; did you mean \"Customer_Id\"?; its columns are \"Customer_Id\", \"name\""
+        "has no column \"customer id\"; did you mean \"Customer_Id\"? Its columns are \"Customer_Id\", \"name\""
     );
     let error = try_keys(&*of("id;name\n1;a\n"), &["id"]).unwrap_err();
     assert!(message(&error).ends_with("its columns are \"id;name\" (fields must be separated by commas, not ';')"));

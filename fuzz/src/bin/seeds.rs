@@ -136,7 +136,7 @@ fn protocols() -> Vec<Vec<u8>> {
 fn ledgers() -> Vec<Vec<u8>> {
     let records = vesica_job::fuzzing::honest_records(&plan("alice", "ecdh"));
     let torn = records.iter().cloned().chain([vec![40, 0, 0, 0, 1, 2, 3]]);
-    let front = [&b"vesica ledger 8\n"[..], &[8; 32], &[0; 4], &[9; 32], &[29, 0, 0, 0], &[3; 29]].concat();
+    let front = [&b"vesica ledger 9\n"[..], &[8; 32], &[0; 4], &[9; 32], &[29, 0, 0, 0], &[3; 29]].concat();
     vec![
         [&[0], joined(&records).as_slice()].concat(),
         [&[2], joined(torn).as_slice()].concat(),

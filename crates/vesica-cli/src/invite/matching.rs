@@ -1,9 +1,10 @@
 //! An invitation to match two tables.
 
-use super::{Meant, Own, compare, in_folder, new_files, number, rewrite, write_new};
+use super::{Meant, Own, compare, in_folder, in_force, new_files, number, reachable, rewrite, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Invite, OwnTable};
 use crate::output;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use vesica_job::JobError;
 use vesica_job::identity::Identity;
@@ -16,7 +17,8 @@ pub fn invite(args: &Invite) -> Outcome {
     };
     let table = OwnTable { table: table.clone(), key: args.key.clone(), out: args.out.clone() };
     let to = &args.to;
-    let listen = listening(address)?;
+    let (host, port) = reachable(address, to)?;
+    let listen = listening(host, port);
     let identity = Own::of(from, &args.out)?;
     let invitation = Invitation {
         head: Head {
@@ -26,13 +28,16 @@ pub fn invite(args: &Invite) -> Outcome {
             fingerprint: identity.fingerprint.to_string(),
             number: number()?,
         },
-        proposal: Proposal::Match(shared(from, args)?),
+        proposal: Proposal::Match(shared(from, args).map_err(with_flag)?),
     };
     // What the other side could not accept is not proposed, nor what could not be confirmed.
     let invitation = Invitation::parse(&invitation.text())?;
     let job = table.document(|table| invitation.inviting_job(&listen, table))?;
     let someone = Reply { fingerprint: identity.fingerprint, number: invitation.head.number.clone() };
-    let meant = Meant::of(&invitation, &invitation.confirmed(&job, &someone)?, &args.out)?;
+    let confirmed = invitation.confirmed(&job, &someone)?;
+    // Before anything else is looked at, because here an error can still name the flag.
+    vesica_spec::parse(&confirmed).and_then(|spec| vesica_spec::plan(&spec)).map_err(with_flag)?;
+    let meant = Meant::of(&invitation, &confirmed, &args.out)?;
 
     let (job_file, letter) = (args.out.join(format!("{from}.toml")), args.out.join(format!("{to}.invite")));
     let makes = meant.makes.iter().chain([&job_file, &letter]);
@@ -82,7 +87,8 @@ fn ours(invitation: &Invitation, job: &str, folder: &Path) -> Outcome {
     let head = &invitation.head;
     let identity =
         spec.mine.tls.as_ref().map(|tls| Identity::load(&tls.identity)).transpose().map_err(JobError::from)?;
-    let is_mine = identity.is_some_and(|identity| identity.fingerprint().to_string() == head.fingerprint);
+    let own = identity.as_ref().map(in_force).transpose()?;
+    let is_mine = own.is_some_and(|own| own.to_string() == head.fingerprint);
     if Proposal::Match(spec.shared) == invitation.proposal && spec.mine.name == head.from && is_mine {
         return Ok(());
     }
@@ -118,11 +124,48 @@ fn shared(from: &str, args: &Invite) -> Result<Shared, SpecError> {
     Ok(spec.shared)
 }
 
-/// Where to listen, of an address that the other party calls: on every interface, but for this machine alone.
-fn listening(address: &str) -> Result<String, Failure> {
-    let wrong = || Failure::usage(format!("--listen {address:?} is not HOST:PORT, such as alice.example:5300"));
-    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty()).ok_or_else(wrong)?;
-    let local = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    Ok(if local { address.to_owned() } else { format!("0.0.0.0:{port}") })
+/// An error about a field of the job, with the flag that the field comes from: who typed flags has written no field.
+fn with_flag(error: SpecError) -> SpecError {
+    let field = error.field.clone().unwrap_or_default();
+    let Some(name) = field.strip_prefix("shared.") else { return error };
+    let flag = match name {
+        "id" | "protocol" | "curve" | "security" => format!("with `vesica invite` this is --{name}"),
+        "accept" | "learns" => format!("with `vesica invite` this is --{name} NAME, once for each name"),
+        "parties" => "with `vesica invite` these are --as and --to".to_owned(),
+        _ => "`vesica invite` has no flag for this: write both jobs by hand; `vesica cert` makes the identities"
+            .to_owned(),
+    };
+    SpecError { message: format!("{} ({flag})", error.message), ..error }
+}
+
+/// Where to listen, so that the partner can call `host` and `port`: on every interface, but for calls from this machine on that one alone.
+fn listening(host: &str, port: u16) -> String {
+    match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(ip) if ip.is_loopback() => SocketAddr::new(ip, port).to_string(),
+        Ok(IpAddr::V6(_)) => format!("[::]:{port}"),
+        Err(_) if host == "localhost" => format!("{host}:{port}"),
+        _ => format!("0.0.0.0:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_listens_where_its_invitation_says_that_it_can_be_called() {
+        for (address, listen) in [
+            ("alice.example:5300", "0.0.0.0:5300"),
+            ("192.0.2.1:5300", "0.0.0.0:5300"),
+            ("[2001:db8::1]:5300", "[::]:5300"),
+            ("[::ffff:192.0.2.1]:5300", "0.0.0.0:5300"),
+            ("localhost:5300", "localhost:5300"),
+            ("127.0.0.1:5300", "127.0.0.1:5300"),
+            ("[::1]:5300", "[::1]:5300"),
+            ("[::ffff:127.0.0.1]:5300", "127.0.0.1:5300"),
+        ] {
+            let (host, port) = vesica_spec::host_and_port(address).unwrap();
+            assert_eq!(listening(host, port), listen, "{address}");
+        }
+    }
 }

@@ -2,18 +2,20 @@
 //! ([`matching`]), or to a service ([`server`]).
 
 mod matching;
+mod pasted;
 mod server;
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Accept, Confirm, Invite, OwnTable};
 use crate::output;
-use std::io::{BufRead, IsTerminal, Read, Write};
+use pasted::Terminal;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use vesica_job::JobError;
 use vesica_job::identity::{Fingerprint, Identity};
 use vesica_job::numbers::count;
 use vesica_spec::service::plan_ask;
-use vesica_spec::{Document, Head, Invitation, Proposal, Reply, SpecError};
+use vesica_spec::{Document, Head, Invitation, Proposal, Reply, SpecError, host_and_port, is_every_interface};
 
 /// The party that invites proposes.
 pub fn invite(args: Invite) -> Outcome {
@@ -55,15 +57,29 @@ pub fn accept(args: Accept) -> Outcome {
 
 /// The party that invited takes the reply.
 pub fn confirm(args: Confirm) -> Outcome {
-    let line = args.line.map_or_else(pasted, Ok)?;
-    let to = line.trim().split('/').next().unwrap_or_default();
-    if vesica_spec::check_name("LINE", to).is_err() {
-        let begins: String = to.chars().take(80).collect();
+    // It is dropped when this command ends, however it ends: then the rest of a paste is thrown away.
+    let terminal = if args.line.is_none() { Terminal::open()? } else { None };
+    let line = match &args.line {
+        Some(line) => pasted::join(line.as_bytes(), || true, || ()),
+        None => pasted::ask(terminal.as_ref()),
+    };
+    let line = line.map_err(Failure::file("cannot read", "the reply"))?;
+    let to = line.split('/').next().unwrap_or_default();
+    if !Reply::is_whole(&line) || vesica_spec::check_name("LINE", to).is_err() {
+        let begins: String = line.chars().take(80).collect();
         return Err(Failure::usage(format!(
-            "{begins:?} is no reply: paste the last line that your partner's `vesica accept` printed; it begins with the partner's name"
+            "{begins:?} is no reply, or not all of one: paste the whole line that your partner's `vesica accept` printed last; it begins \
+             with the partner's name"
         )));
     }
-    let invitation = read_invitation(&args.dir.join(format!("{to}.invite")))?;
+    let letter = args.dir.join(format!("{to}.invite"));
+    if matches!(letter.try_exists(), Ok(false)) {
+        return Err(Failure::usage(format!(
+            "{} is not there, and the line answers it: go to the folder where `vesica invite` wrote it, or name that folder with --dir",
+            output::shown(&letter)
+        )));
+    }
+    let invitation = read_invitation(&letter)?;
     let reply = invitation.reply(&line)?;
     match (&args.service, &invitation.proposal) {
         (Some(document), _) => server::confirm(document, &args.dir, args.compared.as_deref(), &invitation, &reply),
@@ -73,19 +89,6 @@ pub fn confirm(args: Confirm) -> Outcome {
             service.id
         ))),
     }
-}
-
-/// The line that the partner sent, from standard input.
-fn pasted() -> Result<String, Failure> {
-    // Longer than any reply.
-    const MOST: u64 = 4096;
-    if std::io::stdin().is_terminal() {
-        output::tell("Paste the line that your partner sent:");
-    }
-    let mut line = String::new();
-    let stdin = std::io::stdin().lock();
-    stdin.take(MOST).read_line(&mut line).map_err(Failure::file("cannot read", "standard input"))?;
-    Ok(line)
 }
 
 /// What a document that was made of an invitation means.
@@ -160,7 +163,7 @@ impl Own {
         let file = folder.join(format!("{name}.pem"));
         if file.exists() {
             let identity = Identity::load(&file).map_err(JobError::from)?;
-            return Ok(Self { fingerprint: identity.fingerprint(), fresh: None });
+            return Ok(Self { fingerprint: in_force(&identity)?, fresh: None });
         }
         let identity = Identity::generate(name).map_err(JobError::from)?;
         Ok(Self { fingerprint: identity.fingerprint(), fresh: Some(identity) })
@@ -173,6 +176,29 @@ impl Own {
         }
         Ok(())
     }
+}
+
+/// The fingerprint of an identity that partners accept today. Another one would be refused by the run, after the telephone call.
+fn in_force(identity: &Identity) -> Result<Fingerprint, Failure> {
+    identity.check_age(0).map_err(JobError::from)?;
+    Ok(identity.fingerprint())
+}
+
+/// The host and the port of `--listen`, where the partner `to` is to call.
+fn reachable<'a>(address: &'a str, to: &str) -> Result<(&'a str, u16), Failure> {
+    let Some((host, port)) = host_and_port(address) else {
+        return Err(Failure::usage(format!(
+            "--listen {address:?} is not HOST:PORT, such as alice.example:5300, 192.0.2.1:5300 or [2001:db8::1]:5300; write a number \
+             of IPv4 with four decimal parts"
+        )));
+    };
+    if is_every_interface(host) {
+        return Err(Failure::usage(format!(
+            "--listen {address}: {host} stands for every interface of a machine, and {to} would reach no machine but {to}'s own. Give \
+             the name or the number by which {to} reaches this machine"
+        )));
+    }
+    Ok((host, port))
 }
 
 impl OwnTable {

@@ -1,7 +1,7 @@
 //! An invitation to ask a service that was prepared. The server's document is the operator's: it changes only when they have compared
 //! the six words, for a running server lets a client in as soon as it stands there.
 
-use super::{compare, in_folder, new_files, number, rewrite, write_new};
+use super::{compare, in_folder, new_files, number, reachable, rewrite, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Invite;
 use crate::{output, service};
@@ -11,7 +11,7 @@ use vesica_job::identity::Fingerprint;
 use vesica_job::numbers::count;
 use vesica_service::spelled;
 use vesica_spec::service::ServePlan;
-use vesica_spec::{Head, Invitation, Proposal, Reply, SpecError, Terms};
+use vesica_spec::{Head, Invitation, Proposal, Reply, SpecError, Terms, host_and_port, is_every_interface};
 
 /// The server proposes: a file for the client.
 pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
@@ -21,7 +21,7 @@ pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
         head: Head {
             from: plan.me.name().to_owned(),
             to: to.clone(),
-            address: address(args.listen.as_deref(), plan.listen.as_deref())?,
+            address: address(args.listen.as_deref(), plan.listen.as_deref(), to)?,
             fingerprint: own.to_string(),
             number: number()?,
         },
@@ -33,6 +33,7 @@ pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
 
     let letter = args.out.join(format!("{to}.invite"));
     new_files(&[&letter])?;
+    std::fs::create_dir_all(&args.out).map_err(Failure::file("cannot make the folder", &args.out))?;
     write_new(&letter, &invitation.text())?;
     output::result(&format!(
         "{letter}: send it to {to}; nothing in it is secret.\n\n\
@@ -111,13 +112,13 @@ fn read(document: &Path) -> Result<(ServePlan, String), Failure> {
     Ok((plan, text))
 }
 
-/// The fingerprint of the server's certificate.
+/// The fingerprint of the server's identity, which clients accept today. Whoever invites need not be able to read the private key.
 fn fingerprint(plan: &ServePlan) -> Result<Fingerprint, Failure> {
     let Some((certificate, _)) = &plan.identity else {
         let why = "is true, so that the six words would protect nothing; take it out";
         return Err(SpecError::field("service.insecure", why).into());
     };
-    Ok(Fingerprint::of_file(certificate).map_err(JobError::from)?)
+    Ok(Fingerprint::of_file_in_force(certificate).map_err(JobError::from)?)
 }
 
 fn proposal(plan: &ServePlan, keys_a_day: u64) -> Result<Proposal, Failure> {
@@ -142,16 +143,13 @@ fn ours(invitation: &Invitation, plan: &ServePlan, document: &Path) -> Outcome {
     )))
 }
 
-/// Where clients reach the server: what was typed, or where it listens if that is an address and not every interface.
-fn address(given: Option<&str>, listen: Option<&str>) -> Result<String, Failure> {
-    let every = |address: &str| {
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_unspecified())
-    };
-    match (given, listen) {
-        (Some(given), _) => Ok(given.to_owned()),
-        (None, Some(listen)) if !every(listen) => Ok(listen.to_owned()),
-        _ => {
+/// Where the client `to` reaches the server: what was typed, or where the server listens if that is an address and not every interface.
+fn address(given: Option<&str>, listen: Option<&str>, to: &str) -> Result<String, Failure> {
+    let one = |address: &&str| host_and_port(address).is_some_and(|(host, _)| !is_every_interface(host));
+    match (given, listen.filter(one)) {
+        (Some(given), _) => reachable(given, to).map(|_| given.to_owned()),
+        (None, Some(listen)) => Ok(listen.to_owned()),
+        (None, None) => {
             Err(Failure::usage("say with --listen HOST:PORT where clients reach the server, such as bob.example:5400"))
         }
     }

@@ -17,9 +17,10 @@
 
 use crate::field::{Formula, Lanes};
 use std::arch::x86_64::*;
+use zeroize::Zeroize;
 
 /// Four lanes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroize)]
 #[repr(transparent)]
 pub(super) struct U64x4(__m256i);
 

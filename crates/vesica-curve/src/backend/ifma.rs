@@ -2,9 +2,10 @@
 
 use crate::field::{Formula, Lanes};
 use std::arch::x86_64::*;
+use zeroize::Zeroize;
 
 /// Eight lanes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroize)]
 #[repr(transparent)]
 pub(super) struct U64x8(__m512i);
 

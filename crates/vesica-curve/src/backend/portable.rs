@@ -1,9 +1,10 @@
 //! One lane of plain Rust: the specification of the others.
 
 use crate::field::{Formula, Lanes};
+use zeroize::Zeroize;
 
 /// One lane.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroize)]
 pub(super) struct U64x1(u64);
 
 const LOW_52: u64 = (1 << 52) - 1;

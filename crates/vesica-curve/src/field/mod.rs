@@ -5,6 +5,8 @@ pub(crate) mod invert;
 pub(crate) mod p127;
 pub(crate) mod prime256;
 
+use zeroize::Zeroize;
+
 /// `WIDTH` independent 64-bit words, on which every operation acts lane by lane.
 ///
 /// Lanes hold *different inputs*, never parts of one, so no operation moves a word from a lane to another, and the
@@ -16,7 +18,7 @@ pub(crate) mod prime256;
 /// copied into each caller, [`Lanes::call`] enters that function anew, as a call.
 ///
 /// A *mask* is all ones or all zeros in each lane.
-pub(crate) trait Lanes: Copy + Send + Sync + 'static {
+pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     /// How many lanes there are.
     const WIDTH: usize;
 

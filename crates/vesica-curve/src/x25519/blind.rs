@@ -80,7 +80,9 @@ impl Curve25519 {
         digits: &Digits<{ edwards::WORDS }>,
         wire: &mut Vec<u8>,
     ) -> Vec<Block> {
-        let mut points = backend::run_on(backend, HashToEdwards { dst, inputs: Inputs::Digests(inputs) });
+        let hash = HashToEdwards { dst, inputs: Inputs::Digests(inputs) };
+        // Their denominators come from the secret digits, and would tell of them to who has the points that are sent.
+        let mut points = Zeroizing::new(backend::run_on(backend, hash));
         let windows = edwards::generator().all();
         backend::run_on(backend, AddMultiples { points: &mut points, windows, digits });
         let (points, v) = backend::run_on(backend, FromEdwards { points: &points, len: inputs.len() });
@@ -107,10 +109,10 @@ impl Curve25519 {
         wire: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), BadElement> {
-        let mut points = lift_on(backend, wire, digits.len(), v)?;
+        let mut points = Zeroizing::new(lift_on(backend, wire, digits.len(), v)?);
         backend::run_on(backend, AddMultiples { points: &mut points, windows: key.all(), digits });
-        let (points, _) = backend::run_on(backend, FromEdwards { points: &points, len: digits.len() });
-        crate::Points::encode(&points, out);
+        let made = Zeroizing::new(backend::run_on(backend, FromEdwards { points: &points, len: digits.len() }));
+        crate::Points::encode(&made.0, out);
         Ok(())
     }
 }
@@ -174,7 +176,7 @@ impl Kernel for FromEdwards<'_> {
     fn run<V: Lanes>(self) -> Self::Out {
         let FromEdwards { points, len } = self;
         let (mut us, mut vs) = (vec![FILLER; points.len()], vec![FILLER; points.len()]);
-        let mut denominators = Vec::with_capacity(len.div_ceil(V::WIDTH));
+        let mut denominators: Zeroizing<Vec<Fe<V>>> = Zeroizing::new(Vec::with_capacity(len.div_ceil(V::WIDTH)));
         for (block, part) in vectors::<V>(len) {
             let edwards::Point { x, y, z, .. } = edwards::Point::<V>::load(&points[block], part);
             let sum = z.add(&y);
@@ -207,8 +209,9 @@ impl Kernel for Evaluate<'_> {
         }
         let bits = Bits { bytes: &shifted, top: 255, doublings: 0 };
         let mut left = points.len;
-        let mut products = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
-        let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
+        let room = CHUNK * Block::LANES / V::WIDTH;
+        let mut products: Zeroizing<Vec<[Fe<V>; 2]>> = Zeroizing::new(Vec::with_capacity(room));
+        let mut denominators: Zeroizing<Vec<Fe<V>>> = Zeroizing::new(Vec::with_capacity(room));
         for blocks in points.blocks.chunks_mut(CHUNK) {
             let len = left.min(CHUNK * Block::LANES);
             left -= len;
@@ -220,7 +223,8 @@ impl Kernel for Evaluate<'_> {
                 denominators.push(z.mul(&next_z));
             }
             invert_all(&mut denominators);
-            for (((block, part), [x, next]), inverse) in vectors::<V>(len).zip(&products).zip(&denominators) {
+            for (((block, part), [x, next]), inverse) in vectors::<V>(len).zip(products.iter()).zip(denominators.iter())
+            {
                 let (x, next) = (x.mul(inverse), next.mul(inverse));
                 let negative = sign(&blocks[block].load(part), &x, &next).and(V::splat(1 << 63));
                 blocks[block].store(part, &x);

@@ -5,6 +5,7 @@ use crate::backend::Kernel;
 use crate::field::f25519::Fe;
 use crate::field::f25519::block::{Block, CHUNK, divide, vectors};
 use crate::field::{Formula, Lanes};
+use zeroize::Zeroizing;
 
 /// A scalar as the ladder takes it: bits `top` to 0 of `bytes`, then that many doublings.
 #[derive(Clone, Copy)]
@@ -94,7 +95,8 @@ impl Kernel for Multiply<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points {
         let Multiply { mut points, bits } = self;
-        let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
+        let mut denominators: Zeroizing<Vec<Fe<V>>> =
+            Zeroizing::new(Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH));
         let mut left = points.len;
         for blocks in points.blocks.chunks_mut(CHUNK) {
             let len = left.min(CHUNK * Block::LANES);

@@ -9,9 +9,10 @@ use crate::lanes::hello::Ends;
 use crate::lanes::here::{DONE, NOT_DONE};
 use crate::lanes::is_refused;
 use crate::lanes::links::Certificates;
-use crate::meet::agree::{self, Agreed, Counted, Met, Purpose};
+use crate::meet::agree::{self, Agreed, Counted, Met};
 use crate::meet::peers::{self, Peers};
 use crate::meet::settle;
+use crate::meet::wait::Waiting;
 use crate::output::join;
 use crate::run::{self, AGAIN, STAY, finish, reported};
 use crate::seal::ledger::Ledger;
@@ -162,24 +163,39 @@ impl Meeting {
 
     fn met(&mut self, done: &[bool]) -> Result<Start, JobError> {
         let patience = if self.needs_nobody(done) { self.plan.patience.min(STAY) } else { self.plan.patience };
-        let began = Instant::now();
-        let peers = loop {
-            match Peers::connect(Endpoint { patience, ..self.endpoint.clone() }, &self.ctl) {
+        let mut began = Instant::now();
+        let mut waiting = Waiting::begin(patience);
+        let (peers, control, met) = loop {
+            self.reached = false;
+            let endpoint = Endpoint { patience: waiting.left()?, ..self.endpoint.clone() };
+            let peers = match waiting.connect(endpoint, &self.ctl) {
+                Ok(peers) => peers,
                 Err(error) if is_refused(&error) && self.had_lanes && began.elapsed() < patience.min(STAY) => {
                     std::thread::sleep(AGAIN);
+                    continue;
                 }
-                connected => break connected?,
+                Err(error) => return Err(waiting.absent(error)),
+            };
+            self.reached = true;
+            let attempts = self.ledger.answers().attempts;
+            let mut meet = || -> Result<(Lines, Met), JobError> {
+                let mut control = peers.line("control")?;
+                let mut rng = chance()?;
+                let (counted, certificates) = (Counted::Later(done), peers.certificates(&self.plan.me));
+                let met = agree::meet(&self.plan, counted, &mut self.ledger, &mut control, &certificates, &mut rng)?;
+                Ok((control, met))
+            };
+            match meet().inspect_err(|error| peers.leave(error)) {
+                Ok((control, met)) => break (peers, control, met),
+                // After a connection that broke when the run had begun, the driver calls this again.
+                Err(error) => {
+                    let has_begun = self.ledger.answers().attempts > attempts;
+                    waiting.after(error, has_begun, &self.ctl)?;
+                    // Here too the other party may go on with lanes, and have its doors open where the parties are to meet.
+                    began = Instant::now();
+                }
             }
         };
-        self.reached = true;
-        let mut meet = || -> Result<(Lines, Met), JobError> {
-            let mut control = peers.line("control")?;
-            let mut rng = chance()?;
-            let counted = Counted::Later(done);
-            let met = agree::meet(&self.plan, Purpose::Run, counted, &mut self.ledger, &mut control, &mut rng)?;
-            Ok((control, met))
-        };
-        let (control, met) = meet().inspect_err(|error| peers.leave(error))?;
         let (salt, units) = (met.start.salt, met.start.sizes.units);
         let start = Start::new(self.spec.clone(), self.plan.clone(), salt, units, met.lanes, self.secret.clone());
         (self.link, self.stage) = (Some((peers, control)), Stage::Met(Box::new(met)));

@@ -4,6 +4,7 @@ use super::*;
 use crate::io::Io;
 use crate::lanes::here::DONE;
 use crate::lanes::tests::{Bob, Two};
+use crate::meet::peers::{self, Peers};
 use crate::run::run;
 use crate::tell::control::Control;
 use crate::tell::report::Report;
@@ -476,6 +477,24 @@ fn a_driver_that_is_started_again_has_the_rest_done() {
     // A salt costs a 64th of what may be answered eight times.
     let salt = (8 * units).div_ceil(64);
     assert_eq!((peer.attempts, peer.answered), (2, (units + 1 + salt) * peer.unit_capacity));
+}
+
+/// As with a run on one machine: a check that is interrupted before it has said anything ends no wait, and begins none anew.
+#[test]
+fn a_check_that_is_given_up_leaves_a_cluster_waiting() {
+    let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, "lanes = 1");
+    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let check = peers::endpoint(&two.plan("bob", two.port, ""), None, false).unwrap();
+            Peers::connect(check, &Control::new(())).unwrap().leave_check(&vesica_session::Error::Cancelled.into());
+            bob(&two, "patience = \"4s\"").join().unwrap()
+        });
+        meeting.meet(&[], Some(0)).unwrap();
+        meeting.abort(Fault::Input);
+        assert!(there.join().unwrap().is_err());
+    });
 }
 
 /// Bob forgets each run after two of its units. Of what may be answered in the whole job, each costs what was begun of it and the share of a

@@ -4,7 +4,7 @@ use super::hello::Ends;
 use super::here::DONE;
 use super::links::{Certificates, Meeting, Watcher};
 use crate::io::Io;
-use crate::meet::agree::{self, Agreed, Purpose};
+use crate::meet::agree::{self, Agreed};
 use crate::meet::peers::{self, Peers};
 use crate::run::run;
 use crate::seal::ledger::Ledger;
@@ -269,7 +269,8 @@ impl Bob {
         let mut control = first.line("control").unwrap();
         let mut ledger = Ledger::new(1 << 20, two.dir.path());
         let mut rng = SessionRng::from_os().unwrap();
-        let agreed = agree::agree(&plan, Purpose::Run, 210, &mut ledger, &mut control, &mut rng).unwrap();
+        let seen = first.certificates(&plan.me);
+        let agreed = agree::agree(&plan, 210, &mut ledger, &mut control, &seen, &mut rng).unwrap();
         assert_eq!(agreed.lanes, 2);
         Ends { doors: Vec::new(), seats, certificate: None }.swap(&mut control).unwrap();
         Self { plan, _first: first, control, agreed }
@@ -404,7 +405,8 @@ impl Alice {
         let first = Peers::connect(endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
         let mut rng = SessionRng::from_os().unwrap();
-        let agreed = agree::agree(&self.plan, Purpose::Run, 200, &mut self.ledger, &mut control, &mut rng).unwrap();
+        let (ledger, seen) = (&mut self.ledger, first.certificates(&self.plan.me));
+        let agreed = agree::agree(&self.plan, 200, ledger, &mut control, &seen, &mut rng).unwrap();
         (first, control, agreed)
     }
 

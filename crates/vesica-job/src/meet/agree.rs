@@ -1,14 +1,17 @@
 //! The first words between parties: the same job, the sizes, and coins that nobody could choose.
 //!
 //! 1. Each says what it holds: `Hello` as JSON, the shared document and this party's key count in it.
-//! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes and of the job. A party that follows the
-//!    protocol has its keys by then, and has said how many they are. Which keys they are is bound by nothing: a party that deviates
-//!    may choose them when it has seen the salt.
+//! 2. Each commits to 32 random bytes, then opens: the salt is a hash of everybody's bytes, of the job and of the parties' certificates.
+//!    A party that follows the protocol has its keys by then, and has said how many they are. Which keys they are is bound by nothing: a
+//!    party that deviates may choose them when it has seen the salt.
 //! 3. A cluster counts its keys only when it has cut them, for which it needs the salt. Where a party is one, its hello has no count:
 //!    the number of units follows from `limits.max_keys`, and each says its count behind the coins.
 //!
 //! The first two are [`meet`], the third is [`size`]. A run on one machine does them back to back ([`agree`]), a cluster around its
 //! reading.
+//!
+//! A party may come only to see that the job could be run (`vesica check --peer`). The first words of [`greet`] are all that it needs. So
+//! a party that came to run goes no further with it, and waits on for its run. Where all only check, they toss coins as well.
 //!
 //! More than two parties also tell each other a hash of all that they were shown in each step, so that nobody can show them
 //! different things.
@@ -20,6 +23,7 @@ use crate::seal::ledger::Ledger;
 use crate::seal::record::Start;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use vesica_net::Fingerprint;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
 use vesica_spec::{MAX_KEYS, MAX_LANES, Plan};
 use vesica_suite::{ResultKind, Security, Sizes, Terms};
@@ -80,7 +84,7 @@ impl Agreed {
     }
 }
 
-/// What the parties have met for; both must have the same in mind.
+/// What a party has come for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
@@ -112,6 +116,25 @@ pub(crate) struct Hello {
     lanes: u32,
     #[serde(default)]
     resume: Option<Resume>,
+}
+
+/// What all parties have said first. It goes together.
+pub struct Said {
+    mine: Hello,
+    peers: Vec<(Party, Hello)>,
+}
+
+impl Said {
+    /// Whether nobody came to run the job.
+    pub fn all_check(&self) -> bool {
+        let mut all = self.peers.iter().map(|(_, theirs)| theirs).chain([&self.mine]);
+        all.all(|hello| hello.purpose == Purpose::Check)
+    }
+
+    /// Of each peer, in the order of the lines: how many keys it has, if it has counted them, and whether it came to run the job.
+    pub fn of_peers(&self) -> impl Iterator<Item = (Option<u64>, bool)> {
+        self.peers.iter().map(|(_, theirs)| (theirs.keys, theirs.purpose == Purpose::Run))
+    }
 }
 
 fn is_zero(n: &u32) -> bool {
@@ -160,57 +183,31 @@ pub(crate) fn name(salt: &[u8; 32]) -> String {
 /// Those of both.
 pub fn agree(
     plan: &Plan,
-    purpose: Purpose,
     keys: u64,
     ledger: &mut Ledger,
     lines: &mut Lines,
+    certificates: &[Option<Fingerprint>],
     rng: &mut SessionRng,
 ) -> Result<Agreed, JobError> {
-    let met = meet(plan, purpose, Counted::Now(keys), ledger, lines, rng)?;
+    let met = meet(plan, Counted::Now(keys), ledger, lines, certificates, rng)?;
     size(plan, met, keys, ledger, lines)
 }
 
 /// Agrees with the peers on the job, the salt and the number of units: those of `ledger`'s run if every peer holds the same run, else
-/// new ones, with which the ledger begins anew.
+/// new ones, with which the ledger begins anew. `certificates` are those of all parties, by place, as
+/// [`Peers::certificates`](crate::meet::peers::Peers::certificates) has them.
 ///
 /// # Errors
-/// [`JobError::Disagree`] with every differing field; a session error if a peer breaks the protocol.
+/// Those of [`greet`], before which the ledger counts no attempt; a session error if a peer breaks the protocol.
 pub fn meet(
     plan: &Plan,
-    purpose: Purpose,
     counted: Counted<'_>,
     ledger: &mut Ledger,
     lines: &mut Lines,
+    certificates: &[Option<Fingerprint>],
     rng: &mut SessionRng,
 ) -> Result<Met, JobError> {
-    let mine = hello(plan, purpose, counted, ledger);
-    let words = serde_json::to_vec(&mine).expect("a hello is plain data");
-    let mut heard = vec![Vec::new(); plan.parties.len()];
-    for ch in lines.all() {
-        ch.step("agree");
-        ch.send(&words)?;
-    }
-    let mut peers = Vec::with_capacity(plan.peers.len());
-    for ch in lines.all() {
-        let words = ch.recv(HELLO_LIMIT)?;
-        let hello = serde_json::from_slice(&words).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
-        heard[usize::from(ch.peer().place())] = words;
-        peers.push((ch.peer().clone(), hello));
-    }
-    heard[usize::from(plan.me.place())] = words;
-    let examined = peers
-        .iter()
-        .zip(lines.all())
-        .try_for_each(|((peer, theirs), ch)| examine(plan, &mine, peer, theirs, &mut **ch));
-    // A party that shows another job to one of the others is no party with another job: so this is seen first.
-    shown_alike("first words", &heard, lines).map_err(|error| match error {
-        JobError::ShownApart { what, others, differ, .. } => {
-            JobError::ShownApart { what, others, differ, seen: examined.as_ref().err().map(ToString::to_string) }
-        }
-        error => error,
-    })?;
-    examined?;
-
+    let Said { mine, peers } = greet(plan, Purpose::Run, counted, ledger, lines, certificates)?;
     let mut told = vec![mine.keys; plan.parties.len()];
     peers.iter().for_each(|(peer, theirs)| told[usize::from(peer.place())] = theirs.keys);
     let counts: Option<Vec<u64>> = told.iter().copied().collect();
@@ -301,10 +298,81 @@ pub fn meet(
         }
         Counted::Later(_) => begin_of_cluster(plan, sizes.units, sizes.units.into(), share, ledger)?,
     }
-    let start = Start { salt: toss(plan, lines, rng)?, coins: Coins::new(rng.bytes()), sizes };
+    let salt = toss(plan, &session(plan, certificates), lines, rng)?;
+    let start = Start { salt, coins: Coins::new(rng.bytes()), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
     Ok(met(start, done, before))
+}
+
+/// Says what this party holds, hears what the others hold, and sees that it goes together. Nothing is tossed or counted yet.
+///
+/// # Errors
+/// [`JobError::Disagree`] with every differing field. [`JobError::Checked`] if this party came to run and another one only to check,
+/// whether what that one holds goes together with the rest or not. A session error if a peer breaks the protocol.
+pub fn greet(
+    plan: &Plan,
+    purpose: Purpose,
+    counted: Counted<'_>,
+    ledger: &Ledger,
+    lines: &mut Lines,
+    certificates: &[Option<Fingerprint>],
+) -> Result<Said, JobError> {
+    let mine = hello(plan, purpose, counted, ledger);
+    let words = serde_json::to_vec(&mine).expect("a hello is plain data");
+    // Before its words, the certificate of each party: a party may show another one to each of two others.
+    let certificate = |place: usize| {
+        let certificate = certificates.get(place).copied().flatten();
+        certificate.map_or(Vec::new(), |certificate| certificate.as_bytes().to_vec())
+    };
+    let mut heard: Vec<Vec<u8>> = (0..plan.parties.len()).map(certificate).collect();
+    for ch in lines.all() {
+        ch.step("agree");
+        ch.send(&words)?;
+    }
+    let mut peers: Vec<(Party, Hello)> = Vec::with_capacity(plan.peers.len());
+    for ch in lines.all() {
+        let words = ch.recv(HELLO_LIMIT)?;
+        let hello = serde_json::from_slice(&words).map_err(|_| ch.accuse(Misbehaviour::Malformed("hello")))?;
+        heard[usize::from(ch.peer().place())].extend(words);
+        peers.push((ch.peer().clone(), hello));
+    }
+    heard[usize::from(plan.me.place())].extend(words);
+    let each = peers.iter().zip(lines.all());
+    let examined: Vec<Result<(), JobError>> =
+        each.map(|((peer, theirs), ch)| examine(plan, &mine, peer, theirs, &mut **ch)).collect();
+    // A party that shows another job to one of the others is no party with another job: so this is seen first.
+    shown_alike("first words or certificates", &heard, lines).map_err(|error| match error {
+        JobError::ShownApart { what, others, differ, .. } => {
+            let seen = examined.iter().find_map(|examined| examined.as_ref().err()).map(ToString::to_string);
+            JobError::ShownApart { what, others, differ, seen }
+        }
+        error => error,
+    })?;
+    let is_mine =
+        |error: &JobError| matches!(error, JobError::TooManyKeys { party, .. } if *party == plan.me.to_string());
+    let mut misfit = None;
+    for ((_, theirs), examined) in peers.iter().zip(examined) {
+        match examined {
+            // Nothing is done with what a party holds that only checks. It sees the same, and may mend its job. But if this side's own keys are
+            // too many, there is no run to wait for.
+            Err(error)
+                if purpose == Purpose::Run
+                    && theirs.purpose == Purpose::Check
+                    && error.both_see()
+                    && !is_mine(&error) =>
+            {
+                misfit.get_or_insert(error.to_string());
+            }
+            examined => examined?,
+        }
+    }
+    let check = peers.iter().filter(|(_, theirs)| theirs.purpose == Purpose::Check);
+    let check: Vec<Party> = check.map(|(peer, _)| peer.clone()).collect();
+    match purpose == Purpose::Run && !check.is_empty() {
+        true => Err(JobError::Checked { peers: check, misfit }),
+        false => Ok(Said { mine, peers }),
+    }
 }
 
 /// Agrees with the peers on the sizes: this party has `keys` distinct keys. Says something only where somebody had not counted when
@@ -408,12 +476,6 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     let (sum, both) = (plan.shared.result == ResultKind::Sum, theirs.values && mine.values);
     if both || sum && !theirs.values && !mine.values {
         return Err(JobError::Values { peer: peer.to_string(), both: mine.values });
-    }
-    if theirs.purpose != mine.purpose {
-        return Err(JobError::Purpose(match mine.purpose {
-            Purpose::Run => format!("{peer} only checks the job (`vesica check --peer`); run again when it runs too"),
-            Purpose::Check => format!("{peer} runs the job, this side only checks it; run it here too"),
-        }));
     }
     if theirs.keys.is_none() && refuses_late_counts(plan).is_some() {
         let fault = "it has not counted its keys, and in this job they are counted before the coins are tossed";
@@ -526,11 +588,38 @@ pub(crate) fn most(plan: &Plan, units: u32) -> u64 {
     u64::from(units).saturating_mul(plan.shared.limits.answers.into())
 }
 
+/// Names the job and who takes part in it: a hash of the shared document and of the parties' certificates.
+///
+/// It binds the salt to them. Example: mallory has agreed on a job with alice, in which she is "bob", and on the same job with bob, in which
+/// she is "alice". Both have pinned her certificate, and she passes on to each what the other one says. Then alice hashes her own certificate
+/// and mallory's here, and bob hashes mallory's and his own. So alice refuses the coins that bob committed to, and bob refuses hers. If
+/// mallory tosses coins of her own with each of them, they have different salts, and keys under different salts have nothing in common.
+///
+/// TLS has seen to it that whoever shows a certificate has its private key. So two parties whose hashes are equal are at the two ends of one
+/// connection, without anybody between them. A secret of each connection (RFC 8446, section 7.5) would bind as much. But of more than two
+/// parties none has a secret of the connection between two others, while each has seen all certificates. And a run outlives its connections.
+/// Without TLS nobody is known by anything, and there is nothing to bind.
+///
+/// A gateway that ends TLS and has a certificate in a party's name is such a party in the middle, also if it is meant well.
+pub(crate) fn session(plan: &Plan, certificates: &[Option<Fingerprint>]) -> [u8; 32] {
+    let mut hash = blake3::Hasher::new_derive_key("vesica 2026 job and its parties");
+    hash.update(&plan.shared.hash());
+    for (place, certificate) in (0u8..).zip(certificates) {
+        if let Some(certificate) = certificate {
+            hash.update(&[place]).update(certificate.as_bytes());
+        }
+    }
+    *hash.finalize().as_bytes()
+}
+
 /// Tosses coins with the peers: commit, then open (Blum 1981, with a hash commitment hidden by a random nonce). Before anybody
-/// opens, all see that they hold the same commitments.
-fn toss(plan: &Plan, lines: &mut Lines, rng: &mut SessionRng) -> Result<[u8; 32], JobError> {
+/// opens, all see that they hold the same commitments. Both the commitments and the salt are bound to `session`.
+///
+/// # Errors
+/// [`JobError::ShownApart`]; a session error if a peer breaks the protocol.
+pub fn toss(plan: &Plan, session: &[u8; 32], lines: &mut Lines, rng: &mut SessionRng) -> Result<[u8; 32], JobError> {
     let opening: [u8; 64] = rng.bytes(); // coins, then nonce
-    let mine = commitment(&plan.me, &opening);
+    let mine = commitment(session, &plan.me, &opening);
     let mut committed = vec![mine.to_vec(); plan.parties.len()];
     lines.all().try_for_each(|ch| ch.send(&mine))?;
     for ch in lines.all() {
@@ -542,21 +631,23 @@ fn toss(plan: &Plan, lines: &mut Lines, rng: &mut SessionRng) -> Result<[u8; 32]
     for ch in lines.all() {
         let place = usize::from(ch.peer().place());
         opened[place] = ch.recv_exact(64)?;
-        if commitment(ch.peer(), &opened[place]) != committed[place].as_slice() {
-            let fault = Misbehaviour::Contradiction("its coins are not those that it committed to");
-            return Err(ch.accuse(fault).into());
+        if commitment(session, ch.peer(), &opened[place]) != committed[place].as_slice() {
+            let fault = "its coins are not those that it committed to, or it passes on what a party with another certificate says, or a gateway \
+                         between the parties ends TLS";
+            return Err(ch.accuse(Misbehaviour::Contradiction(fault)).into());
         }
     }
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 job salt");
-    hash.update(&plan.shared.hash());
+    hash.update(session);
     opened.iter().for_each(|coins| _ = hash.update(coins));
     Ok(*hash.finalize().as_bytes())
 }
 
-/// The commitment names its party, so that a peer cannot send ours back as its own.
-pub fn commitment(party: &Party, opening: &[u8]) -> [u8; 32] {
+/// The commitment names its party, so that a peer cannot send ours back as its own, and the [`session`], so that it cannot pass on
+/// those of a party of another one.
+pub(crate) fn commitment(session: &[u8; 32], party: &Party, opening: &[u8]) -> [u8; 32] {
     let mut hash = blake3::Hasher::new_derive_key("vesica 2026 coin commitment");
-    hash.update(&[party.place()]).update(opening);
+    hash.update(session).update(&[party.place()]).update(opening);
     *hash.finalize().as_bytes()
 }
 
@@ -589,9 +680,85 @@ mod tests {
     fn meet(alice: &Plan, bob: &Plan, keys: (u64, u64)) -> (Result<Agreed, JobError>, Result<Agreed, JobError>) {
         let (mut a, mut b) = pair(&alice.me, &bob.me);
         std::thread::scope(|scope| {
-            let b = scope.spawn(move || agree(bob, Purpose::Run, keys.1, &mut ledger(), &mut b, &mut rng(2)));
-            (agree(alice, Purpose::Run, keys.0, &mut ledger(), &mut a, &mut rng(1)), b.join().unwrap())
+            let b = scope.spawn(move || agree(bob, keys.1, &mut ledger(), &mut b, &[], &mut rng(2)));
+            (agree(alice, keys.0, &mut ledger(), &mut a, &[], &mut rng(1)), b.join().unwrap())
         })
+    }
+
+    /// The certificates of alice, bob and mallory.
+    fn certificates() -> [Option<Fingerprint>; 3] {
+        ["a", "b", "c"].map(|digit| Some(format!("sha256:{}", digit.repeat(64)).parse().unwrap()))
+    }
+
+    /// Passes on what each of two says, a message of each in turn, until one of them says nothing more. Returns how many there were of each.
+    fn relay(mut to_alice: impl Channel, mut to_bob: impl Channel) -> usize {
+        let mut passed = 0;
+        loop {
+            let (Ok(of_alice), Ok(of_bob)) = (to_alice.recv(HELLO_LIMIT), to_bob.recv(HELLO_LIMIT)) else {
+                return passed;
+            };
+            // Who has what it needs may be gone by now.
+            let _ = to_alice.send(&of_bob);
+            let _ = to_bob.send(&of_alice);
+            passed += 1;
+        }
+    }
+
+    /// How alice and bob end if mallory is between them, where these are the certificates that each of them has seen, and how many messages
+    /// of each of them she has passed on.
+    fn joined(alices: &[Option<Fingerprint>], bobs: &[Option<Fingerprint>]) -> ([Result<Agreed, JobError>; 2], usize) {
+        let (alice, bob) = (job("alice", "insecure = true"), job("bob", "insecure = true"));
+        let (a, to_alice) = memory::pair(&alice.me, &bob.me);
+        let (to_bob, b) = memory::pair(&alice.me, &bob.me);
+        std::thread::scope(|scope| {
+            let mallory = scope.spawn(move || relay(to_alice, to_bob));
+            let run = |plan: Plan, end: memory::Memory, seen: &[Option<Fingerprint>], seed| {
+                let mut lines = Lines::new(vec![Box::new(end)]);
+                agree(&plan, 10, &mut ledger(), &mut lines, seen, &mut rng(seed))
+            };
+            let bob = scope.spawn(move || run(bob, b, bobs, 2));
+            let alice = run(alice, a, alices, 1);
+            ([alice, bob.join().unwrap()], mallory.join().unwrap())
+        })
+    }
+
+    /// Both have pinned mallory's certificate. Alice takes her for bob, and bob takes her for alice.
+    #[test]
+    fn who_joins_two_runs_is_found_out_before_there_is_a_salt() {
+        let [a, b, m] = certificates();
+        let (ended, passed) = joined(&[a, m], &[m, b]);
+        for (ended, peer) in ended.into_iter().zip(["bob", "alice"]) {
+            let error = ended.unwrap_err();
+            assert_eq!(error.fault(), Fault::Peer);
+            let said =
+                format!("{peer} broke the protocol: its coins are not those that it committed to, or it passes on");
+            assert!(error.to_string().starts_with(&said), "{error}");
+        }
+        // First words, commitments and openings.
+        assert_eq!(passed, 3);
+        // That is due to the certificates: if mallory could show each of them the other one's, as TLS does not let her, they would not see it.
+        let ([alice, bob], _) = joined(&[a, b], &[a, b]);
+        assert_eq!(alice.unwrap().salt, bob.unwrap().salt);
+    }
+
+    /// Mallory may also toss with each of them. Even if all coins are the same in both runs, the salts are not.
+    #[test]
+    fn the_same_coins_between_other_certificates_make_another_salt() {
+        let (alice, bob) = (job("alice", "insecure = true"), job("bob", "insecure = true"));
+        let [a, b, m] = certificates();
+        let salt = |seen: &[Option<Fingerprint>]| {
+            let session = session(&alice, seen);
+            let (mut ours, mut theirs) = pair(&alice.me, &bob.me);
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| toss(&bob, &session, &mut theirs, &mut rng(2)).unwrap());
+                let salt = toss(&alice, &session, &mut ours, &mut rng(1)).unwrap();
+                assert_eq!(salt, other.join().unwrap());
+                salt
+            })
+        };
+        assert_eq!(salt(&[a, b]), salt(&[a, b]));
+        let salts = [salt(&[a, m]), salt(&[m, b]), salt(&[a, b]), salt(&[b, a]), salt(&[a, None]), salt(&[])];
+        assert!(salts.iter().enumerate().all(|(i, salt)| !salts[..i].contains(salt)), "{salts:?}");
     }
 
     #[test]
@@ -601,6 +768,55 @@ mod tests {
         assert_eq!(a.salt, b.salt);
         assert_eq!(a.sizes.keys, [1000, 5_000_000]);
         assert_eq!(a.sizes, b.sizes);
+    }
+
+    /// Bob only checks. Where his job fits, he hears so; where it does not, both hear it. Either way Alice has begun nothing and counted no
+    /// attempt.
+    #[test]
+    fn who_only_checks_costs_a_run_no_attempt() {
+        let alice = job("alice", "insecure = true\nunit = 7");
+        for unit in [7, 8] {
+            let bob = job("bob", &format!("insecure = true\nunit = {unit}"));
+            let (mut a, mut b) = pair(&alice.me, &bob.me);
+            let mut held = ledger();
+            let (run, check) = std::thread::scope(|scope| {
+                let check = scope.spawn(|| greet(&bob, Purpose::Check, Counted::Now(20), &ledger(), &mut b, &[]));
+                (agree(&alice, 10, &mut held, &mut a, &[], &mut rng(1)), check.join().unwrap())
+            });
+            assert!(held.started().is_none());
+            assert_eq!((held.answers().attempts, held.answers().at_most()), (0, 0));
+            let Err(JobError::Checked { peers, misfit }) = run else { panic!("alice did not hear that bob checks") };
+            assert_eq!(peers, std::slice::from_ref(&bob.me));
+            match (unit, check) {
+                (7, Ok(said)) => {
+                    assert_eq!(misfit, None);
+                    assert!(!said.all_check() && said.of_peers().eq([(Some(10_u64), true)]));
+                }
+                (_, Err(JobError::Disagree { .. })) => assert!(misfit.unwrap().contains("shared.unit: 7 for alice")),
+                (_, check) => panic!("unit = {unit}: bob's check ended well: {}", check.is_ok()),
+            }
+        }
+    }
+
+    /// Whoever brings too many keys: if that is who checks, it may come again with fewer.
+    #[test]
+    fn a_run_with_too_many_keys_of_its_own_ends_when_it_is_checked() {
+        let limit = "insecure = true\nlimits.max_keys = 15";
+        let (alice, bob) = (job("alice", limit), job("bob", limit));
+        for (alices, bobs) in [(20, 10), (10, 20)] {
+            let (mut a, mut b) = pair(&alice.me, &bob.me);
+            let (run, check) = std::thread::scope(|scope| {
+                let check =
+                    scope.spawn(|| greet(&bob, Purpose::Check, Counted::Now(bobs), &ledger(), &mut b, &[]).map(drop));
+                (agree(&alice, alices, &mut ledger(), &mut a, &[], &mut rng(1)), check.join().unwrap())
+            });
+            let (run, check) = (run.unwrap_err(), check.unwrap_err());
+            assert!(matches!(check, JobError::TooManyKeys { keys: 20, .. }), "{check}");
+            match alices {
+                20 => assert!(matches!(&run, JobError::TooManyKeys { party, .. } if party == "alice"), "{run}"),
+                _ => assert!(matches!(run, JobError::Checked { misfit: Some(_), .. }), "{run}"),
+            }
+        }
     }
 
     /// The job of a cluster: only Alice learns.
@@ -621,13 +837,13 @@ mod tests {
             let (mut a, mut b) = pair(&alice.me, &bob.me);
             let sized = std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    super::meet(&bob, Purpose::Run, Counted::Now(20), &mut ledger(), &mut b, &mut rng(2)).unwrap();
+                    super::meet(&bob, Counted::Now(20), &mut ledger(), &mut b, &[], &mut rng(2)).unwrap();
                     let b = b.peer().unwrap();
                     b.send(&u64::to_le_bytes(second)).unwrap();
                     b.recv_exact(8).unwrap();
                 });
                 let (mut ledger, later) = (ledger(), Counted::Later(&[]));
-                let met = super::meet(&alice, Purpose::Run, later, &mut ledger, &mut a, &mut rng(1)).unwrap();
+                let met = super::meet(&alice, later, &mut ledger, &mut a, &[], &mut rng(1)).unwrap();
                 size(&alice, met, 10, &mut ledger, &mut a)
             });
             match sized {
@@ -653,9 +869,9 @@ mod tests {
             let (mut a, mut b) = pair(&alice.me, &bob.me);
             let met = std::thread::scope(|scope| {
                 // Bob has forgotten the run.
-                scope.spawn(|| drop(agree(&bob, Purpose::Run, 20, &mut ledger(), &mut b, &mut rng(2))));
+                scope.spawn(|| drop(agree(&bob, 20, &mut ledger(), &mut b, &[], &mut rng(2))));
                 let later = Counted::Later(&finished);
-                let met = super::meet(&alice, Purpose::Run, later, &mut held, &mut a, &mut rng(1));
+                let met = super::meet(&alice, later, &mut held, &mut a, &[], &mut rng(1));
                 drop(a);
                 met
             });
@@ -684,7 +900,7 @@ mod tests {
             hello["parameters"] = serde_json::json!(["curve25519-v0"]);
             b.send(&serde_json::to_vec(&hello).unwrap()).unwrap();
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, 1, &mut ledger(), &mut a, &[], &mut rng(1)).unwrap_err();
         older.join().unwrap();
         assert_eq!(error.fault(), Fault::Config);
         let said = "Vesica: [\"curve25519-xmd-sha512-ell2-nu-v1\"] for alice, [\"curve25519-v0\"] for bob";
@@ -705,7 +921,7 @@ mod tests {
             b.send(&[7; 64]).unwrap();
             b.recv(1).unwrap_err();
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, 1, &mut ledger(), &mut a, &[], &mut rng(1)).unwrap_err();
         drop(a);
         hello.join().unwrap();
         assert_eq!(error.fault(), Fault::Peer);
@@ -725,7 +941,7 @@ mod tests {
                 }
             }
         });
-        let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
+        let error = agree(&alice, 1, &mut ledger(), &mut a, &[], &mut rng(1)).unwrap_err();
         drop(a);
         mirror.join().unwrap();
         assert!(error.to_string().contains("coins"), "{error}");
@@ -738,7 +954,7 @@ mod tests {
             let (a, mut b) = memory::pair(&alice.me, &alice.peers[0].party);
             let mut a = Lines::new(vec![Box::new(a)]);
             b.send(hello).unwrap();
-            let error = agree(&alice, Purpose::Run, 1, &mut ledger(), &mut a, &mut rng(1)).unwrap_err();
+            let error = agree(&alice, 1, &mut ledger(), &mut a, &[], &mut rng(1)).unwrap_err();
             assert_eq!(error.to_string(), "bob broke the protocol: a hello that cannot be understood");
         }
     }
@@ -756,6 +972,14 @@ mod tests {
 
     /// What Alice and Bob agree on, where Carol is played by hand: her lines go to Alice and to Bob.
     fn with_carol(carol: impl FnOnce(&Plan, Lines) + Send) -> [Result<Agreed, JobError>; 2] {
+        with_carol_as([&[], &[]], carol)
+    }
+
+    /// The same, where these are the certificates that Alice and Bob have seen.
+    fn with_carol_as(
+        certificates: [&[Option<Fingerprint>]; 2],
+        carol: impl FnOnce(&Plan, Lines) + Send,
+    ) -> [Result<Agreed, JobError>; 2] {
         let plans = THREE.map(of_three);
         let parties: Vec<Party> = plans.iter().map(|plan| plan.me.clone()).collect();
         let mut lines = memory::mesh(&parties);
@@ -763,10 +987,10 @@ mod tests {
         std::thread::scope(|scope| {
             let plan = &plans[2];
             scope.spawn(move || carol(plan, hers));
-            let others = plans.iter().zip(lines).zip(1..).map(|((plan, mut lines), seed)| {
-                let agree =
-                    move || agree(plan, Purpose::Run, u64::from(seed) * 100, &mut ledger(), &mut lines, &mut rng(seed));
-                scope.spawn(agree)
+            let others = plans.iter().zip(lines).zip(1u8..).map(|((plan, mut lines), seed)| {
+                let keys = u64::from(seed) * 100;
+                let seen = certificates[usize::from(seed) - 1];
+                scope.spawn(move || agree(plan, keys, &mut ledger(), &mut lines, seen, &mut rng(seed)))
             });
             let others: Vec<_> = others.collect();
             let ended: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
@@ -778,7 +1002,7 @@ mod tests {
     fn three_parties_get_one_salt_and_the_same_sizes() {
         let (sender, carols) = std::sync::mpsc::channel();
         let [alice, bob] = with_carol(move |plan, mut lines| {
-            let agreed = agree(plan, Purpose::Run, 300, &mut ledger(), &mut lines, &mut rng(3));
+            let agreed = agree(plan, 300, &mut ledger(), &mut lines, &[], &mut rng(3));
             sender.send(agreed.unwrap()).unwrap();
         });
         let carol = carols.recv().unwrap();
@@ -786,6 +1010,20 @@ mod tests {
             assert_eq!((agreed.salt, &agreed.sizes), (carol.salt, &carol.sizes));
             assert_eq!(agreed.sizes.keys, [100, 200, 300]);
         }
+    }
+
+    /// Carol is not the same to Alice and to Bob. None of the two takes the other for the one who did that.
+    #[test]
+    fn who_shows_two_parties_different_certificates_is_found_out() {
+        let [alice, bob, carol] = certificates();
+        let other = Some(format!("sha256:{}", "d".repeat(64)).parse().unwrap());
+        let ended = with_carol_as([&[alice, bob, carol], &[alice, bob, other]], |plan, mut lines| {
+            let seen = [alice, bob, carol];
+            drop(agree(plan, 300, &mut ledger(), &mut lines, &seen, &mut rng(3)));
+        });
+        let [alice, bob] = nobody_is_blamed(ended);
+        assert!(alice.ends_with("bob was shown other first words or certificates than this side"), "{alice}");
+        assert!(bob.contains("alice and carol was shown other first words or certificates"), "{bob}");
     }
 
     fn says(plan: &Plan, keys: u64) -> Vec<u8> {
@@ -828,9 +1066,10 @@ mod tests {
             }
         });
         let [alice, bob] = nobody_is_blamed(ended);
-        assert!(alice.contains("bob was shown other first words than this side. What this side was shown"), "{alice}");
+        let said = "bob was shown other first words or certificates than this side. What this side was shown";
+        assert!(alice.contains(said), "{alice}");
         assert!(alice.contains("carol holds a different job") && alice.contains("shared.unit"), "{alice}");
-        assert!(bob.ends_with("alice was shown other first words than this side"), "{bob}");
+        assert!(bob.ends_with("alice was shown other first words or certificates than this side"), "{bob}");
     }
 
     /// Alice and Bob would run with other sizes; each sees it from what the other one heard, before any coins.
@@ -863,7 +1102,7 @@ mod tests {
             }
             shown_alike("first words", &heard, &mut lines).unwrap();
             for place in [0, 1] {
-                lines.at(place).unwrap().send(&commitment(&plan.me, &[place; 64])).unwrap();
+                lines.at(place).unwrap().send(&commitment(&session(plan, &[]), &plan.me, &[place; 64])).unwrap();
             }
             for place in [0, 1] {
                 let ch = lines.at(place).unwrap();

@@ -6,3 +6,7 @@ pub mod budget;
 pub mod difference;
 pub mod peers;
 pub mod settle;
+pub mod wait;
+
+#[cfg(test)]
+mod tests;

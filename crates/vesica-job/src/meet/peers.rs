@@ -5,13 +5,21 @@ use crate::tell::control::Control;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_net::{Connection, Endpoint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
-use vesica_session::Lines;
+use vesica_net::{Connection, Endpoint, Fingerprint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
+use vesica_session::{Fault, Lines};
 use vesica_spec::{Plan, TrustPlan};
 use vesica_types::Party;
 
 /// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
 pub const WINDOW: u32 = 40 << 20;
+
+/// How long a run waits for the goodbye of a check, so that no check keeps it long from waiting on for the peer that is to come. A check says it
+/// at once.
+const SOON: Duration = Duration::from_secs(2);
+
+/// How long any other peer may take to see by itself that the connection is over. It may still have to hear what this side has said, over a
+/// line that stands still. Without a bound it could keep this side from ending.
+const GOODBYE: Duration = Duration::from_secs(30);
 
 /// The plan's endpoint; `carried` if the caller brings the connections. Nothing is contacted.
 ///
@@ -91,6 +99,18 @@ impl Peers {
         &self.0
     }
 
+    /// The certificates of all parties of the job, by place, as TLS has shown them over these connections: of each peer the one that this
+    /// side has seen, and of `me` the one that the peers have seen. None of a party that is met without TLS.
+    pub fn certificates(&self, me: &Party) -> Vec<Option<Fingerprint>> {
+        let mut certificates = vec![None; self.0.len() + 1];
+        for link in &self.0 {
+            let secured = link.secured();
+            certificates[usize::from(link.peer().place())] = secured.fingerprint;
+            certificates[usize::from(me.place())] = secured.ours;
+        }
+        certificates
+    }
+
     /// A line of the same name to every peer.
     ///
     /// # Errors
@@ -119,9 +139,13 @@ impl Peers {
 
     /// Ends the run, and tells every peer why.
     pub fn abort(&self, error: &JobError) {
+        self.stop(error.fault_for_peer(), |peer| error.for_peer(peer));
+    }
+
+    fn stop(&self, fault: Fault, why: impl Fn(&Party) -> String + Sync) {
         std::thread::scope(|scope| {
             // Each of them may take a second to hear it.
-            let tell = |link: &Link| link.abort(error.fault_for_peer(), &error.for_peer(link.peer()));
+            let tell = |link: &Link| link.abort(fault, &why(link.peer()));
             self.0.iter().for_each(|link| _ = scope.spawn(move || tell(link)));
         });
     }
@@ -131,8 +155,20 @@ impl Peers {
     /// # Errors
     /// What ended a connection before both of its ends had said goodbye.
     pub fn close(&self) -> Result<(), vesica_session::Error> {
+        self.close_each(Link::close)
+    }
+
+    /// The same, but waits no longer for a goodbye than a peer needs that means to say it.
+    ///
+    /// # Errors
+    /// Those of [`Peers::close`]; [`vesica_session::Error::Net`] if a goodbye does not come in time.
+    pub fn close_in_time(&self) -> Result<(), vesica_session::Error> {
+        self.close_each(|link| link.close_within(GOODBYE))
+    }
+
+    fn close_each(&self, close: fn(&Link) -> vesica_session::Result<()>) -> Result<(), vesica_session::Error> {
         let closed: Vec<_> = std::thread::scope(|scope| {
-            let closing: Vec<_> = self.0.iter().map(|link| scope.spawn(|| link.close())).collect();
+            let closing: Vec<_> = self.0.iter().map(|link| scope.spawn(move || close(link))).collect();
             closing.into_iter().map(|closing| closing.join().expect("closing does not panic")).collect()
         });
         closed.into_iter().collect()
@@ -143,9 +179,22 @@ impl Peers {
     pub fn leave(&self, error: &JobError) {
         if error.both_see() {
             // A peer may be gone already, and then there is nothing to say.
-            let _ = self.close();
+            let _ = match error {
+                JobError::Checked { .. } => self.close_each(|link| link.close_within(SOON)),
+                _ => self.close_in_time(),
+            };
         } else {
             self.abort(error);
+        }
+    }
+
+    /// The same for a check. A run that waits loses nothing by a check that is given up, and goes on waiting: so the peers are told of a
+    /// connection that ends, and of nobody's fault.
+    pub fn leave_check(&self, error: &JobError) {
+        if error.both_see() {
+            self.leave(error);
+        } else {
+            self.stop(Fault::Network, |_| "it only checked the job".to_owned());
         }
     }
 }

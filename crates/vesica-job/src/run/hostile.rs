@@ -2,7 +2,7 @@
 //! Bob is played by hand, from the same pieces.
 
 use super::*;
-use crate::meet::agree::Agreed;
+use crate::meet::agree::{Agreed, Counted, Purpose};
 use crate::meet::answers::Answers;
 use crate::meet::peers;
 use std::path::Path;
@@ -70,7 +70,8 @@ impl Job {
         let link = self.connect()?;
         let mut control = link.line("control")?;
         let mut rng = SessionRng::from_os().unwrap();
-        let agreed = agree::agree(&self.bob, Purpose::Run, keys.distinct, ledger, &mut control, &mut rng)?;
+        let seen = link.certificates(&self.bob.me);
+        let agreed = agree::agree(&self.bob, keys.distinct, ledger, &mut control, &seen, &mut rng)?;
         Ok((link, control, agreed))
     }
 
@@ -240,7 +241,7 @@ fn coins_are_tossed_at_most(most: u32, mine: &str) {
         let link = job.connect()?;
         let mut control = link.line("control")?;
         let control = control.peer()?;
-        let hello = agree::hello(&job.bob, Purpose::Run, agree::Counted::Now(keys.distinct), &job.ledger());
+        let hello = agree::hello(&job.bob, Purpose::Run, Counted::Now(keys.distinct), &job.ledger());
         control.swap(&serde_json::to_vec(&hello).unwrap(), 1 << 20)?;
         control.swap_exact(&[7; 32], 32)?;
         Ok(control.recv_exact(64).map(drop)?)
@@ -259,6 +260,64 @@ fn coins_are_tossed_at_most(most: u32, mine: &str) {
         assert!(opened <= most, "{opened}");
     }
     assert!((1..=most).contains(&opened), "{opened}");
+}
+
+/// A Bob who checks again and again is met twice a second, and makes Alice's patience no longer.
+#[test]
+fn who_checks_without_end_does_not_keep_a_run_beyond_its_patience() {
+    let mut job = learning_bob("", "");
+    (job.alice.patience, job.bob.patience) = (Duration::from_secs(3), Duration::from_secs(1));
+    let (keys, began) = (job.keys(), Instant::now());
+    let alice = job.alice();
+    let check = || -> Result<(), JobError> {
+        let link = job.connect()?;
+        let mut control = link.line("control")?;
+        let (counted, seen) = (Counted::Now(keys.distinct), link.certificates(&job.bob.me));
+        agree::greet(&job.bob, Purpose::Check, counted, &job.ledger(), &mut control, &seen)?;
+        drop(control);
+        Ok(link.close()?)
+    };
+    let mut checks = 0;
+    while !alice.is_finished() {
+        assert!(began.elapsed() < Duration::from_secs(30), "alice still runs after {checks} checks");
+        checks += u32::from(check().is_ok());
+    }
+    let error = alice.join().unwrap().unwrap_err();
+    assert_eq!(error.fault(), Fault::Network);
+    assert!(error.to_string().contains("it has only checked the job"), "{error}");
+    assert!((1..=7).contains(&checks), "{checks}");
+}
+
+/// A check that is interrupted when it has met a run, and has said nothing yet, does not end that run. It is no attempt and no break:
+/// five breaks would end the run.
+#[test]
+fn checks_that_are_given_up_leave_a_run_waiting() {
+    let job = learning_bob("", "");
+    let alice = job.alice();
+    for _ in 0..6 {
+        job.connect().unwrap().leave_check(&vesica_session::Error::Cancelled.into());
+    }
+    let bob = run(&job.bob, Io::files(&job.bob).unwrap(), &Control::new(())).unwrap();
+    for report in [bob, alice.join().unwrap().unwrap()] {
+        assert_eq!(report.chosen.peers[0].attempts, 1);
+    }
+}
+
+/// A connection that breaks in the place of a goodbye takes nothing from what a check has found.
+#[test]
+fn a_check_that_has_agreed_needs_no_goodbye() {
+    let job = learning_bob("", "");
+    let plan = job.alice.clone();
+    let alice = thread::spawn(move || crate::check(&plan, Io::files(&plan).unwrap(), &Control::new(()), true));
+    let (keys, link) = (job.keys(), job.connect().unwrap());
+    let mut control = link.line("control").unwrap();
+    let (counted, seen) = (Counted::Now(keys.distinct), link.certificates(&job.bob.me));
+    let met = agree::greet(&job.bob, Purpose::Run, counted, &job.ledger(), &mut control, &seen).map(drop);
+    assert!(matches!(met, Err(JobError::Checked { .. })));
+    // Alice ends her line when she has heard all that she came for.
+    control.peer().unwrap().recv(1).unwrap_err();
+    link.leave_check(&vesica_session::Error::Cancelled.into());
+    alice.join().unwrap().unwrap();
 }
 
 /// What one brings beyond the limit is told on both sides, before anything is matched.

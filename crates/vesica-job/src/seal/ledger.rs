@@ -24,8 +24,9 @@ use vesica_table::{Spill, Spilled};
 use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
-/// too, and two totals of one table with two noises would tell more than one.
-pub const KIND: &[u8; 15] = b"vesica ledger 8";
+/// too, and two totals of one table with two noises would tell more than one. Before number 9 a salt was not bound to the parties'
+/// certificates.
+pub const KIND: &[u8; 15] = b"vesica ledger 9";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {

@@ -110,17 +110,27 @@ impl<'a> Clock<'a> {
         let (start, cpu, before) = (Instant::now(), process().0, passed());
         let result = work();
         let (wall, cpu, after) = (start.elapsed(), process().0.saturating_sub(cpu), passed());
-        let waited = after.waited.saturating_sub(before.waited);
-        self.costs.phase(name, start.duration_since(self.start), wall, cpu, waited);
+        let (sent, received) = (after.sent - before.sent, after.received - before.received);
+        self.costs.phase(StepCost {
+            phase: name.to_owned(),
+            step: name.to_owned(),
+            began_s: Some(start.duration_since(self.start).as_secs_f64()),
+            wall_s: wall.as_secs_f64(),
+            cpu_s: cpu.as_secs_f64(),
+            waited_s: after.waited.saturating_sub(before.waited).as_secs_f64(),
+            sent,
+            received,
+            rounds: 0,
+        });
         if result.is_ok() {
-            self.ctl.event(Event::PhaseEnd {
-                name,
-                of,
-                wall,
-                bytes: (after.sent - before.sent, after.received - before.received),
-            });
+            self.ctl.event(Event::PhaseEnd { name, of, wall, bytes: (sent, received) });
         }
         result
+    }
+
+    /// The last attempt to meet ended before the run began: somebody only checked the job, or a connection broke.
+    pub fn unmet(&mut self) {
+        self.costs.unmet();
     }
 
     /// Adds the steps of a phase that ended.

@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 use vesica_session::{Learner, Meter, Reveal};
 use vesica_suite::Cut;
 
@@ -195,9 +194,9 @@ pub struct StepCost {
     /// Seconds of waiting for another party, summed over units.
     #[serde(default)]
     pub waited_s: f64,
-    /// Bytes of messages sent, before encryption.
+    /// Bytes of messages sent, before encryption; for a phase as a whole all bytes sent, with framing and encryption.
     pub sent: u64,
-    /// Bytes of messages received.
+    /// Bytes received, counted in the same way.
     pub received: u64,
     /// Times that this side waited for an answer, summed over units.
     pub rounds: u64,
@@ -283,17 +282,24 @@ pub(crate) struct Costs(Vec<StepCost>);
 
 impl Costs {
     /// Adds a phase as a whole.
-    pub fn phase(&mut self, phase: &str, began: Duration, wall: Duration, cpu: Duration, waited: Duration) {
-        let (phase, step) = (phase.to_owned(), phase.to_owned());
-        self.0.push(StepCost {
-            phase,
-            step,
-            began_s: Some(began.as_secs_f64()),
-            wall_s: wall.as_secs_f64(),
-            cpu_s: cpu.as_secs_f64(),
-            waited_s: waited.as_secs_f64(),
-            ..Default::default()
-        });
+    pub fn phase(&mut self, cost: StepCost) {
+        self.0.push(cost);
+    }
+
+    /// The last attempt to meet ended before the run began, as where somebody only checks the job: it becomes one wait, and one with those
+    /// before it, so that a partner who checks without end fills no report.
+    pub fn unmet(&mut self) {
+        while let [.., before, last] = self.0.as_mut_slice() {
+            if before.phase != "connect" || !["agree", "connect"].contains(&last.phase.as_str()) {
+                break;
+            }
+            let end = last.began_s.unwrap_or_default() + last.wall_s;
+            before.add(last);
+            before.wall_s = end - before.began_s.unwrap_or_default();
+            // The totals are of the last connection, and these bytes went over others.
+            (before.sent, before.received) = (0, 0);
+            self.0.pop();
+        }
     }
 
     /// Adds the steps of a phase.
@@ -455,5 +461,32 @@ mod tests {
         let list = revealed(&[vesica_psi::reveals::INTERSECTION, vesica_psi::reveals::KEY_COUNT], &all, &learners);
         assert_eq!(list[0].to, ["bob"]);
         assert_eq!(list[1].to, ["alice", "bob"]);
+    }
+
+    #[test]
+    fn checks_without_end_are_one_wait() {
+        let mut costs = Costs::default();
+        let cost = |phase: &str, began: u32| StepCost {
+            phase: phase.into(),
+            began_s: Some(began.into()),
+            wall_s: 1.0,
+            sent: 3,
+            received: 2,
+            ..StepCost::default()
+        };
+        costs.phase(cost("read", 0));
+        for check in 0..100 {
+            costs.phase(cost("connect", 10 + 4 * check));
+            costs.phase(cost("agree", 11 + 4 * check));
+            costs.unmet();
+        }
+        ["connect", "agree"].iter().for_each(|phase| costs.phase(cost(phase, 500)));
+        let costs = costs.close();
+        let phases: Vec<&str> = costs.iter().map(|cost| cost.phase.as_str()).collect();
+        assert_eq!(phases, ["read", "connect", "connect", "agree"]);
+        assert_eq!((costs[1].began_s, costs[1].wall_s), (Some(10.0), 398.0));
+        // What went over the connections of the checks is in no total.
+        let bytes = |cost: &StepCost| (cost.sent, cost.received);
+        assert_eq!((bytes(&costs[1]), bytes(&costs[3])), ((0, 0), (3, 2)));
     }
 }

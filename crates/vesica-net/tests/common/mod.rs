@@ -166,11 +166,16 @@ pub fn only(links: Vec<Link>) -> Link {
 
 /// Two parties, connected; `adjust` is applied to both endpoints.
 pub fn links(adjust: impl Fn(&mut Endpoint)) -> (Link, Link) {
+    links_with(&Log::new(), adjust)
+}
+
+/// The same, where `log` is alice's.
+pub fn links_with(log: &Arc<Log>, adjust: impl Fn(&mut Endpoint)) -> (Link, Link) {
     let (alice, bob) = alice_and_bob();
     let mut here = alice.endpoint();
     here.peers.push(bob.awaited());
     adjust(&mut here);
-    let (address, waiting) = listen(here, &Log::new());
+    let (address, waiting) = listen(here, log);
     let mut there = bob.endpoint();
     there.peers.push(alice.at(address));
     adjust(&mut there);

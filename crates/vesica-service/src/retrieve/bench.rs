@@ -120,7 +120,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
             let hint = simple.hint(&store)?;
             (prepare_s, hint_bytes, stream_bytes) =
                 (start.elapsed().as_secs_f64(), hint.len() as u64, hint.len() as u64);
-            let mut reader = Reader::Simple(*simple, Box::new(simple.take_hint(&hint)?), VecDeque::new());
+            let mut reader = Reader::Simple(*simple, Box::new(simple.take_hint(hint)?), VecDeque::new());
             let places = |index: u64| keyed.as_ref().map_or(vec![index], |keyed| keyed.places(index));
             let open = |index: u64, record: &[u8]| match &keyed {
                 None => record.to_vec(),
@@ -143,7 +143,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
         }
         Scheme::Download(download) => {
             (prepare_s, hint_bytes, stream_bytes) = (0.0, table.len() as u64, table.len() as u64);
-            let table = download.take_hint(table)?;
+            let table = download.take_hint(table.clone())?;
             let mut reader = Reader::Download(*download, table, VecDeque::new());
             for turn in 0..QUERIES {
                 let index = pick(rows, turn, &mut rng);
@@ -157,7 +157,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
             let store = scheme.store(&flat)?;
             (prepare_s, hint_bytes, stream_bytes) = (start.elapsed().as_secs_f64(), 0, 0);
             let none = || Error::Setup("a scheme without a client".into());
-            let mut reader = scheme.reader(&[])?.ok_or_else(none)?;
+            let mut reader = scheme.reader(Vec::new())?.ok_or_else(none)?;
             let keys = reader.session(&mut rng);
             for turn in 0..QUERIES {
                 let index = pick(rows, turn, &mut rng);

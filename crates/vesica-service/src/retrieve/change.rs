@@ -217,7 +217,11 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
         let why = "--rotate makes a whole new table of mine.input, and --append and --remove change the one that is there: give one or the other";
         return Err(Error::Setup(why.into()));
     }
-    let _locked = super::make::locked(plan)?;
+    if !plan.store.is_dir() {
+        let why = "nothing was prepared there; look at mine.store, or run `vesica prepare` without --append and --remove first";
+        return Err(Error::Setup(format!("{}: {why}", plan.store.display())));
+    }
+    let _locked = vesica_store::lock_folder(&plan.store)?;
     let _key = (service.private == Private::Both).then(|| secret::lock(&plan.secret)).transpose()?;
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;

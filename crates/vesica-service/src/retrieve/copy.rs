@@ -86,7 +86,7 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
             )
         }
         Scheme::Simple(simple) => {
-            let (copy, hint) = part(plan, counter, &Part::copy(&epoch), ctl)?;
+            let (mut copy, hint) = part(plan, counter, &Part::copy(&epoch), ctl)?;
             let (mut log, mut patches) = (Vec::new(), None);
             if epoch.log > 0 {
                 (log, patches) = part(plan, counter, &Part::log(&epoch), ctl)?;
@@ -94,19 +94,22 @@ pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Resul
             let new = in_words(hint, patches, epoch.copy);
             remove_others(&plan.cache, &epoch)?;
             let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
-            let short = || Error::Sent("a hint that is shorter than its epoch says".into());
-            let (packed, tries) = copy.split_at_checked(simple.sizes().hint as usize).ok_or_else(short)?;
-            let mut hint = simple.take_hint(packed)?;
+            let due = simple.sizes().hint as usize;
+            if copy.len() < due {
+                return Err(Error::Sent("a hint that is shorter than its epoch says".into()));
+            }
+            let tries = copy.split_off(due);
+            let mut hint = simple.take_hint(copy)?;
             let wrong = |error: PirError| Error::Sent(format!("changes that cannot be ({error})"));
             changes.iter().try_for_each(|entry| simple.patch(&mut hint, entry.patch)).map_err(wrong)?;
             filter =
-                (by == By::Key).then(|| epoch.filter(&offer, &simple, tries, &changes)).transpose().map_err(wrong)?;
+                (by == By::Key).then(|| epoch.filter(&offer, &simple, &tries, &changes)).transpose().map_err(wrong)?;
             (With::Reader(Box::new(Reader::Simple(simple, Box::new(hint), VecDeque::new()))), new)
         }
         Scheme::Download(download) => {
             let (table, bytes) = part(plan, counter, &Part::copy(&epoch), ctl)?;
             remove_others(&plan.cache, &epoch)?;
-            let (table, new) = (download.take_hint(&table)?, bytes.map(|bytes| format!("the table, {}", size(bytes))));
+            let (table, new) = (download.take_hint(table)?, bytes.map(|bytes| format!("the table, {}", size(bytes))));
             (With::Reader(Box::new(Reader::Download(download, table, VecDeque::new()))), new)
         }
         Scheme::Piano(piano) => match Kept::open(&plan.cache, epoch.name(), piano)? {

@@ -7,6 +7,7 @@ use super::scheme::{Scheme, Stored};
 use crate::error::Error;
 use crate::offer::Offer;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use vesica_pir::Flat;
 use vesica_session::{Channel, Misbehaviour};
 
@@ -86,13 +87,40 @@ impl Desk {
         Ok(Self { folder, name, epoch, scheme, table, store, copy, log, sums: [sums, log_sums], line, workers })
     }
 
-    /// The epoch that the folder has now, if it is another one.
+    /// The epoch that the folder has now, if it is another one. `make_room` is called before that is loaded.
     ///
     /// # Errors
     /// As [`Desk::open`].
-    pub fn reload(&self, offer: &Offer) -> Result<Option<Self>, Error> {
-        let now = Epoch::load(offer, &self.folder)?;
-        if now == self.epoch { Ok(None) } else { Self::open(&self.folder, offer, self.workers).map(Some) }
+    pub fn reload(&self, offer: &Offer, make_room: impl FnOnce()) -> Result<Option<Self>, Error> {
+        let epoch = Epoch::load(offer, &self.folder)?;
+        if epoch == self.epoch {
+            return Ok(None);
+        }
+        // What cannot be loaded is to take nobody's room.
+        self.is_there(&epoch)?;
+        make_room();
+        Self::open(&self.folder, offer, self.workers).map(Some)
+    }
+
+    /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
+    fn is_there(&self, epoch: &Epoch) -> Result<(), Error> {
+        let mut files = vec![(table_name(epoch.number), epoch.records * u64::from(epoch.width))];
+        if matches!(self.scheme, Scheme::Simple(_)) {
+            files.push((hint_name(epoch.base), epoch.copy));
+        }
+        if epoch.log > 0 {
+            files.push((log_name(epoch.number), epoch.log));
+        }
+        for (name, bytes) in files {
+            let path = self.folder.join(name);
+            let file = std::fs::metadata(&path).map_err(Error::file("cannot read", &path))?;
+            if file.len() != bytes {
+                let why =
+                    format!("it has {} bytes, and its epoch says {bytes}; run `vesica prepare` again", file.len());
+                return Err(Error::Damaged { path, why });
+            }
+        }
+        Ok(())
     }
 
     /// Whether the folder has an epoch of another offer now.
@@ -150,60 +178,70 @@ impl Desk {
         matches!(self.scheme, Scheme::Piano(_))
     }
 
-    /// Answers so many queries, round by round, after the keys that the scheme has. `came` is called for each round, with how many queries it
-    /// has. `turn` is called before anything is worked on, and what it returns is held meanwhile.
+    /// Answers so many queries, round by round, after the keys that the scheme has. `desk` gives the epoch's desk, and is called for each
+    /// round: while the client is waited for, nobody holds it. `came` is called for each round, with how many queries it has. `turn` is called
+    /// before anything is worked on, and what it returns is held meanwhile.
     ///
     /// # Errors
-    /// Those of the channel; the client's, if it sends no queries.
+    /// Those of the channel and of `desk`; the client's, if it sends no queries.
     pub fn answer<T>(
-        &self,
+        desk: impl Fn() -> Result<Arc<Self>, Error>,
         queries: u64,
         ch: &mut dyn Channel,
         mut came: impl FnMut(u64),
         turn: impl Fn() -> T,
     ) -> Result<(), Error> {
-        let sizes = self.scheme.sizes();
-        let mut keys = Vec::with_capacity(self.keys_bytes());
-        while keys.len() < self.keys_bytes() {
-            keys.extend(ch.recv_exact((self.keys_bytes() - keys.len()).min(CHUNK))?);
+        let (keys_bytes, query, together) = {
+            let desk = desk()?;
+            (desk.keys_bytes(), desk.scheme.sizes().query, desk.scheme.together())
+        };
+        let mut keys = Vec::with_capacity(keys_bytes);
+        while keys.len() < keys_bytes {
+            keys.extend(ch.recv_exact((keys_bytes - keys.len()).min(CHUNK))?);
         }
         let mut left = queries;
         while left > 0 {
-            let round = left.min(self.scheme.together()) as usize;
-            left -= round as u64;
-            let wire = ch.recv_exact(round * sizes.query)?;
-            let asked: Vec<&[u8]> = wire.chunks_exact(sizes.query).collect();
-            came(round as u64);
-            // What is refused depends on the bytes of keys and queries alone.
-            let malformed = || ch.accuse(Misbehaviour::Malformed("query"));
-            let answers: Vec<Vec<u8>> = match (&self.scheme, &self.store) {
-                (Scheme::Simple(simple), Stored::Simple(store)) => {
-                    // A query that is none is refused before it gets into the line.
-                    if asked.iter().any(|query| simple.vectors(store, query).is_err()) {
-                        return Err(malformed().into());
-                    }
-                    let pass = |queries: &[&[u8]]| {
-                        let _turn = turn();
-                        simple.answer_on(self.workers, store, queries).ok()
-                    };
-                    let round = asked.iter().map(|query| query.to_vec()).collect();
-                    let answers = self.line.answer(round, simple.together(), pass);
-                    answers.ok_or_else(|| vesica_session::Error::Bug("a pass over the table failed".into()))?
-                }
-                (Scheme::Piano(piano), _) => {
-                    let _turn = turn();
-                    Flat::new(&self.table, self.epoch.width as usize)
-                        .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect())
-                        .map_err(|_| malformed())?
-                }
-                (scheme, store) => {
-                    let _turn = turn();
-                    scheme.answer(store, &keys, &asked).map_err(|_| malformed())?
-                }
-            };
-            ch.send(&answers.concat())?;
+            let round = left.min(together);
+            left -= round;
+            let wire = ch.recv_exact(round as usize * query)?;
+            came(round);
+            let answers = desk()?.round(&keys, &wire, ch, &turn)?;
+            ch.send(&answers)?;
         }
         Ok(())
+    }
+
+    /// The answers to a round of queries, one behind the other.
+    fn round<T>(&self, keys: &[u8], wire: &[u8], ch: &dyn Channel, turn: impl Fn() -> T) -> Result<Vec<u8>, Error> {
+        let asked: Vec<&[u8]> = wire.chunks_exact(self.scheme.sizes().query).collect();
+        // What is refused depends on the bytes of keys and queries alone.
+        let malformed = || ch.accuse(Misbehaviour::Malformed("query"));
+        let answers: Vec<Vec<u8>> = match (&self.scheme, &self.store) {
+            (Scheme::Simple(simple), Stored::Simple(store)) => {
+                // A query that is none is refused before it gets into the line.
+                if asked.iter().any(|query| simple.vectors(store, query).is_err()) {
+                    return Err(malformed().into());
+                }
+                let pass = |queries: &[&[u8]]| {
+                    let _turn = turn();
+                    simple.answer_on(self.workers, store, queries).ok()
+                };
+                let round = asked.iter().map(|query| query.to_vec()).collect();
+                let answers = self.line.answer(round, simple.together(), pass);
+                answers.ok_or_else(|| vesica_session::Error::Bug("a pass over the table failed".into()))?
+            }
+            (Scheme::Piano(piano), _) => {
+                let _turn = turn();
+                Flat::new(&self.table, self.epoch.width as usize)
+                    .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect())
+                    .map_err(|_| malformed())?
+            }
+            (scheme, store) => {
+                let _turn = turn();
+                scheme.answer(store, keys, &asked).map_err(|_| malformed())?
+            }
+        };
+        Ok(answers.concat())
     }
 }
 
@@ -304,6 +342,16 @@ pub(crate) mod tests {
         (dir, offer, epoch)
     }
 
+    /// Puts the epoch behind `epoch` into its folder, with the same rows.
+    pub(crate) fn follow(folder: &Path, epoch: &mut Epoch) {
+        let (last, next) = (epoch.number, epoch.number + 1);
+        for name in [table_name, hint_name] {
+            std::fs::rename(folder.join(name(last)), folder.join(name(next))).unwrap();
+        }
+        (epoch.number, epoch.base) = (next, next);
+        std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
+    }
+
     const ASKING: [ServiceProtocol; 4] =
         [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::BfvPir, ServiceProtocol::BgvPir];
 
@@ -311,12 +359,12 @@ pub(crate) mod tests {
     fn a_query_that_is_none_is_the_clients_fault() {
         for protocol in ASKING {
             let (dir, offer, epoch) = house(protocol);
-            let desk = Desk::open(dir.path(), &offer, 2).unwrap();
+            let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
             let query = Scheme::new(protocol, By::Index, &epoch).unwrap().sizes().query;
             for bad in [vec![], vec![0xff; query - 1], vec![0xff; query + 1], vec![0; 3 * query]] {
                 let (_, answered) = two(
                     |lines, _| lines.peer().unwrap().send(&bad).unwrap(),
-                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| (), || ()),
+                    |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), || ()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -324,7 +372,7 @@ pub(crate) mod tests {
             // Bits that no query has.
             let (_, answered) = two(
                 |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
-                |lines, _| desk.answer(1, lines.peer().unwrap(), |_| (), || ()),
+                |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), || ()),
             );
             if protocol != ServiceProtocol::Piano {
                 assert!(answered.unwrap_err().to_string().contains("alice"));
@@ -339,7 +387,7 @@ pub(crate) mod tests {
     fn keys_that_are_none_are_the_clients_fault() {
         for protocol in [ServiceProtocol::BfvPir, ServiceProtocol::BgvPir] {
             let (dir, offer, epoch) = house_of(protocol, LONG);
-            let desk = Desk::open(dir.path(), &offer, 2).unwrap();
+            let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
             let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
             let (keys, query) = (scheme.keys_bytes(), scheme.sizes().query);
             assert!(keys > 0 && keys < CHUNK);
@@ -359,7 +407,7 @@ pub(crate) mod tests {
                         ch.send(&first).unwrap();
                         drop(ch.send(&second));
                     },
-                    |lines, _| desk.answer(1, lines.peer().unwrap(), |_| (), || ()),
+                    |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), || ()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -390,7 +438,7 @@ pub(crate) mod tests {
             }
             let moved = [&table[width..], &table[..width]].concat();
             let mut ask = |table: &[u8], flip: Option<usize>| {
-                let mut reads = scheme.reader(&hint).unwrap().unwrap();
+                let mut reads = scheme.reader(hint.clone()).unwrap().unwrap();
                 let keys = reads.session(&mut rng);
                 let query = reads.query(&[7], &mut rng).unwrap();
                 let store = scheme.store(&Flat::new(table, width).unwrap()).unwrap();
@@ -416,7 +464,7 @@ pub(crate) mod tests {
     #[test]
     fn only_rounds_that_came_are_counted() {
         let (dir, offer, epoch) = house(ServiceProtocol::Piano);
-        let desk = Desk::open(dir.path(), &offer, 2).unwrap();
+        let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let scheme = Scheme::new(ServiceProtocol::Piano, By::Index, &epoch).unwrap();
         let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
         let (_, answered) = two(
@@ -425,7 +473,10 @@ pub(crate) mod tests {
                 ch.send(&vec![0; round as usize * sizes.query]).unwrap();
                 ch.recv_exact(round as usize * sizes.answer).unwrap();
             },
-            |lines, _| desk.answer(3 * round, lines.peer().unwrap(), |queries| came += queries, || ()),
+            |lines, _| {
+                let ch = lines.peer().unwrap();
+                Desk::answer(|| Ok(desk.clone()), 3 * round, ch, |queries| came += queries, || ())
+            },
         );
         assert!(answered.is_err());
         assert_eq!(came, round);
@@ -438,7 +489,7 @@ pub(crate) mod tests {
         assert!(desk.refusal(epoch.name()).is_none());
         let why = desk.refusal(epoch.name() ^ 1).unwrap();
         assert!(why.contains("epoch 1") && why.contains("vesica ask"), "{why}");
-        assert!(desk.reload(&offer).unwrap().is_none());
+        assert!(desk.reload(&offer, || ()).unwrap().is_none());
     }
 
     #[test]

@@ -52,17 +52,6 @@ pub struct Changed {
     pub patch: Option<u64>,
 }
 
-/// Keeps another `vesica prepare` from the same store.
-///
-/// # Errors
-/// If one is at work.
-pub fn locked(plan: &ServePlan) -> Result<std::fs::File, Error> {
-    if let Some(folder) = plan.store.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
-    }
-    crate::secret::lock_beside(&plan.store, "store")
-}
-
 /// Makes the next epoch of the plan's table.
 ///
 /// # Errors
@@ -71,7 +60,8 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     let table = vesica_table::open(crate::prepare::table(plan)?)?;
     drop(table.texts(&plan.keys, &plan.service.values, 1)?);
     // Two at once would put the table of one beside the hint of the other.
-    let _locked = locked(plan)?;
+    std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
+    let _locked = vesica_store::lock_folder(&plan.store)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref())?),

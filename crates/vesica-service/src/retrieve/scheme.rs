@@ -80,7 +80,7 @@ impl Scheme {
     ///
     /// # Errors
     /// A hint that is none.
-    pub fn reader(&self, copy: &[u8]) -> Result<Option<Reader>, PirError> {
+    pub fn reader(&self, copy: Vec<u8>) -> Result<Option<Reader>, PirError> {
         Ok(match self {
             Scheme::Simple(simple) => Some(Reader::Simple(*simple, Box::new(simple.take_hint(copy)?), VecDeque::new())),
             Scheme::Download(download) => Some(Reader::Download(*download, download.take_hint(copy)?, VecDeque::new())),

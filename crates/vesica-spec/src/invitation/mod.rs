@@ -6,6 +6,7 @@
 //!
 //! What is proposed is a match of two tables ([`matching`]), or that bob asks a service of alice's ([`asking`]).
 
+mod address;
 mod asking;
 mod matching;
 
@@ -13,6 +14,7 @@ use crate::error::SpecError;
 use crate::service::Service;
 use crate::types::Shared;
 use crate::{check_name, words};
+pub use address::{host_and_port, is_every_interface};
 pub use asking::Terms;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -84,8 +86,8 @@ pub struct OwnTable<'a> {
     pub keys: &'a [String],
 }
 
-/// The longest `host:port`: a name of DNS has at most 253 characters.
-const LONGEST_ADDRESS: usize = 260;
+/// The digits of a check, at the end of a reply.
+const CHECK: usize = 8;
 
 impl Invitation {
     /// Reads an invitation.
@@ -115,8 +117,16 @@ impl Invitation {
         if !is_number(number) {
             return Err(wrong("invitation.number", format!("{} is not 32 hex digits", begins(number))));
         }
-        if !is_address(address) {
-            return Err(wrong("invitation.address", format!("{} is not host:port", begins(address))));
+        let Some((host, _)) = host_and_port(address) else {
+            let why = "is not host:port, where a number of IPv4 has four decimal parts";
+            return Err(wrong("invitation.address", format!("{} {why}", begins(address))));
+        };
+        if is_every_interface(host) {
+            let why = format!(
+                "{address} stands for every interface of a machine, and {to} would reach no machine but {to}'s own. Ask {from} to invite {to} \
+                 anew, with --listen and the name or the number by which {to} reaches that machine"
+            );
+            return Err(SpecError::field("invitation.address", why));
         }
         let insecure = |field| wrong(field, "is true, so that the six words would protect nothing".to_owned());
         let proposal = match (read.shared, read.service, read.terms) {
@@ -231,13 +241,21 @@ impl Invitation {
     /// Finds mistakes, not attacks: against those are the six words.
     fn check(&self, said: &str) -> String {
         let hash = blake3::Hasher::new_keyed(self.hash().as_bytes()).update(said.as_bytes()).finalize();
-        hash.to_hex()[..8].to_owned()
+        hash.to_hex()[..CHECK].to_owned()
     }
 
     /// The six words that both people compare.
     pub fn words(&self, reply: &Reply) -> [&'static str; 6] {
         let answered = format!("{}/{}", reply.fingerprint, reply.number);
         words::words(&[self.hash().as_bytes(), answered.as_bytes()].concat())
+    }
+}
+
+impl Reply {
+    /// Whether `line` has the four parts of a reply, and the digits of the last one, the check. Nothing that comes behind them belongs to
+    /// the reply.
+    pub fn is_whole(line: &str) -> bool {
+        line.split('/').nth(3).is_some_and(|check| check.len() >= CHECK)
     }
 }
 
@@ -293,13 +311,6 @@ fn quoted(text: &str) -> String {
 /// Lower case only, so that a number has one spelling.
 fn is_number(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// A host and a port, in characters that show what they are.
-fn is_address(text: &str) -> bool {
-    let port =
-        text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse::<u16>().ok());
-    text.len() <= LONGEST_ADDRESS && text.chars().all(|c| c.is_ascii_graphic()) && port.is_some_and(|port| port > 0)
 }
 
 #[cfg(test)]
@@ -398,11 +409,13 @@ mod tests {
         let invitation = invitation();
         let line = invitation.reply_line(&reply());
         assert_eq!(invitation.reply(&format!(" {line}\n")), Ok(reply()));
+        assert!(Reply::is_whole(&line));
         for place in 0..line.len() {
             let mut changed = line.clone().into_bytes();
             changed[place] ^= 1;
             assert!(invitation.reply(&String::from_utf8(changed).unwrap()).is_err(), "place {place}");
             assert!(invitation.reply(&line[..place]).is_err(), "cut at {place}");
+            assert!(!Reply::is_whole(&line[..place]), "cut at {place}");
         }
         let mut other = invitation.clone();
         other.head.number = "9".repeat(32);
@@ -465,6 +478,7 @@ mod tests {
             ("[shared]", "[service]\nid = \"a\"\nprotocol = \"piano\"\n[shared]", "invitation"),
             ("alice.example:5300", "alice.example", "invitation.address"),
             ("alice.example:5300", "alice\u{202e}.example:5300", "invitation.address"),
+            ("alice.example:5300", "0.0.0.0:5300", "invitation.address"),
             ("[shared]", "[shared]\ninsecure = true", "shared.insecure"),
             ("min_intersection = 5", "min_intersection = 9223372036854775808", "invitation"),
             ("min_intersection = 5", "max_keys = 18446744073709551615", "invitation"),
@@ -484,6 +498,7 @@ mod tests {
             ("id = \"list\"", "id = \"../list\"", "service.id"),
             ("id = \"list\"", "id = \"list\"\ninsecure = true", "service.insecure"),
             ("sha256:00", "sha256:0x", "terms.offer"),
+            ("alice.example:5300", "[::]:5300", "invitation.address"),
             ("keys_a_day = 1000", "keys_a_day = 0", "terms.keys_a_day"),
             ("keys_a_day = 1000", "keys_a_day = 300000000000000", "terms.keys_a_day"),
             ("id = \"list\"", "id = \"list\"\nlifetime_keys = 9223372036854775808", "invitation"),

@@ -182,6 +182,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
             return Err(SpecError::field("mine.tls", why));
         }
     };
+    check_store(&mine.store)?;
     if mine.connections == 0 {
         return Err(SpecError::field("mine.connections", "0 connections serve nobody; give 1 or more"));
     }
@@ -474,6 +475,19 @@ fn offer(text: &str) -> Result<[u8; 32], SpecError> {
     Ok(hash)
 }
 
+/// Fails if the path of a store does not end in its name. The store may be given away, and what must not be stands beside it under its name:
+/// beside "." that would be "..secret", in the store itself.
+fn check_store(store: &Path) -> Result<(), SpecError> {
+    match store.to_string_lossy().split('/').rfind(|part| !part.is_empty()) {
+        None | Some("." | "..") => {
+            let why = "does not end in a name, and the key of the function stands beside the store under that name; write the folder's name, \
+                       for example store = \"list.store\"";
+            Err(SpecError::field("mine.store", format!("\"{}\" {why}", store.display())))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 /// The file beside `store` with this ending behind its name, whether or not that is written with a slash at its end.
 fn beside(store: &Path, ending: &str) -> PathBuf {
     let mut name = store.components().collect::<PathBuf>().into_os_string();
@@ -577,6 +591,12 @@ output = { path = "hits.csv" }
             ("fingerprint = \"sha256:PIN\", ", "", "mine.clients.alice.fingerprint"),
             ("clients = { alice", "clients = { bob", "mine.clients"),
             ("tls = { identity = \"bob.pem\" }", "", "mine.tls"),
+            ("store = \"list.store\"", "store = \".\"", "mine.store"),
+            ("store = \"list.store\"", "store = \"stores/..\"", "mine.store"),
+            // As it is when "." was written in a document of this folder.
+            ("store = \"list.store\"", "store = \"stores/.\"", "mine.store"),
+            ("store = \"list.store\"", "store = \"/\"", "mine.store"),
+            ("store = \"list.store\"", "store = \"\"", "mine.store"),
             ("offer = \"sha256:PIN\"", "offer = \"sha256:12\"", "service.offer"),
             ("connect = { bob = \"bob.example:5400\" }", "connect = { }", "mine.connect"),
             ("peers = { bob", "peers = { carol", "mine.tls.peers"),

@@ -246,7 +246,8 @@ pub struct ServerMine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
     /// Memory that `vesica prepare` may take, besides some 100 MiB. What is more is spilled to disk. With `bfv-pir`, `bgv-pir` and
-    /// `ckks-pir` also what clients' keys may take together while `vesica serve` runs.
+    /// `ckks-pir` also what clients' keys may take together while `vesica serve` runs. What is served comes on top of that, up to twice: the
+    /// state of the store that is served, and the one before it or the one that is being loaded.
     #[serde(default = "default_memory")]
     pub memory: String,
     /// A folder for what does not fit in memory; the system's temporary folder when absent.
@@ -363,7 +364,7 @@ pub struct ClientMine {
     /// Threads that compute; as many as there are cores when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// Where the report goes, as JSON.
+    /// Where the report goes: as a page if the name ends in `.html`, as the same page in Markdown if it ends in `.md`, otherwise as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<PathBuf>,
     /// How long to wait for a server that is late or was lost: a duration, such as `"10m"`.

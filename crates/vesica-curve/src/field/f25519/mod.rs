@@ -20,12 +20,13 @@ mod radix51;
 mod radix52;
 
 use super::{Formula, Lanes};
+use zeroize::{Zeroize, Zeroizing};
 
 /// A field element that can be multiplied.
 ///
 /// In radix 2^52, limbs 0 to 3 have any bits above their lowest 52, which do not count, and limb 4 is below 2^47 + 2^13. In
 /// radix 2^51, every limb is below 2^51 + 2^17. So the number that counts is below 2p.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroize)]
 pub(crate) struct Fe<V>([V; 5]);
 
 /// A field element as columns below 2^62, not negative.
@@ -483,11 +484,12 @@ pub(crate) fn invert<V: Lanes>(x: Fe<V>) -> Fe<V> {
 }
 
 /// Replaces each element, in each lane, by its inverse, and 0 by 0: one inversion and three multiplications an element, by
-/// Montgomery's trick.
+/// Montgomery's trick. Its memory is wiped: denominators of a secret multiple tell some bits of the scalar (Naccache, Smart, Stern,
+/// EUROCRYPT 2004).
 #[inline(always)]
 pub(crate) fn invert_all<V: Lanes>(elements: &mut [Fe<V>]) {
     // A zero stands aside as a one, in its lane.
-    let mut before = Vec::with_capacity(elements.len());
+    let mut before: Zeroizing<Vec<(Fe<V>, V)>> = Zeroizing::new(Vec::with_capacity(elements.len()));
     let mut product = Fe::one();
     for x in elements.iter_mut() {
         let zero = x.is_zero();
@@ -496,7 +498,7 @@ pub(crate) fn invert_all<V: Lanes>(elements: &mut [Fe<V>]) {
         product = product.mul(x);
     }
     let mut inverse = invert(product);
-    for (x, (before, zero)) in elements.iter_mut().zip(&before).rev() {
+    for (x, (before, zero)) in elements.iter_mut().zip(before.iter()).rev() {
         let own = inverse.mul(before);
         inverse = inverse.mul(x);
         *x = Fe::select(*zero, &Fe::zero(), &own);

@@ -13,8 +13,27 @@ pub struct Line {
     pub name: String,
     /// What is said of it.
     pub told: String,
-    /// Where each part begins and how long it is, as shares of the whole width; and which part it is.
-    pub spans: Vec<(f64, f64, usize)>,
+    /// What is drawn.
+    pub spans: Vec<Span>,
+}
+
+/// A piece of a line.
+pub struct Span {
+    /// Where it begins, as a share of the whole width.
+    pub at: f64,
+    /// How long it is, as such a share.
+    pub wide: f64,
+    /// Which of the bars' parts it is.
+    pub part: usize,
+    /// What stands in it; mostly nothing.
+    pub says: String,
+}
+
+impl Span {
+    /// A piece in which nothing stands.
+    pub fn plain(at: f64, wide: f64, part: usize) -> Self {
+        Self { at, wide, part, says: String::new() }
+    }
 }
 
 impl Bars {
@@ -24,7 +43,7 @@ impl Bars {
         let line = |(name, values): (String, Vec<f64>)| {
             let mut at = 0.0;
             let spans = values.iter().enumerate().map(|(part, value)| {
-                let span = (at / most, value / most, part);
+                let span = Span::plain(at / most, value / most, part);
                 at += value;
                 span
             });

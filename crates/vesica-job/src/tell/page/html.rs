@@ -1,6 +1,6 @@
 //! A page as one file of HTML: no script, nothing from elsewhere, readable in light and dark, on a telephone and on a desk.
 
-use super::bars::Bars;
+use super::bars::{Bars, Span};
 use super::overlap::Overlap;
 use super::{Block, Page};
 use crate::tell::numbers::count;
@@ -66,8 +66,8 @@ fn picture(overlap: &Overlap) -> String {
             format!(
                 "<div class=\"line\"><span class=\"name\">{}</span><span class=\"track\">{}{}</span><span class=\"told\">{}</span></div>\n",
                 escape(name),
-                span(0.0, common, 0),
-                span(common, (all - common).max(0.0), 1),
+                span(&Span::plain(0.0, common, 0)),
+                span(&Span::plain(common, (all - common).max(0.0), 1)),
                 count(*keys)
             )
         };
@@ -105,7 +105,7 @@ fn drawn(bars: &Bars) -> String {
     let chips: String = bars.parts.iter().enumerate().map(chip).collect();
     let mut text = format!("<figure class=\"bars\">\n<ul class=\"legend\">{chips}</ul>\n");
     for line in &bars.lines {
-        let spans: String = line.spans.iter().map(|&(at, wide, part)| span(at, wide, part)).collect();
+        let spans: String = line.spans.iter().map(span).collect();
         let _ = writeln!(
             text,
             "<div class=\"line\"><span class=\"name\">{}</span><span class=\"track\">{spans}</span><span class=\"told\">{}</span></div>",
@@ -116,8 +116,9 @@ fn drawn(bars: &Bars) -> String {
     text + "</figure>\n"
 }
 
-fn span(at: f64, wide: f64, part: usize) -> String {
-    format!("<i class=\"part{part}\" style=\"left:{:.2}%;width:{:.2}%\"></i>", 100.0 * at, 100.0 * wide)
+fn span(Span { at, wide, part, says }: &Span) -> String {
+    let (at, wide) = (100.0 * at, 100.0 * wide);
+    format!("<i class=\"part{part}\" style=\"left:{at:.2}%;width:{wide:.2}%\">{}</i>", escape(says))
 }
 
 /// Names come from job files, and the other party's from a certificate: nothing in them is markup.

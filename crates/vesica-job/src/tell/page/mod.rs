@@ -7,12 +7,15 @@ mod bars;
 mod html;
 mod markdown;
 mod overlap;
+mod scale;
 mod timeline;
+mod traffic;
 
 use crate::tell::numbers::{count, size};
 use crate::tell::report::{PeerId, Report};
 use bars::Bars;
 use overlap::Overlap;
+use std::path::Path;
 
 /// Who a page is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +24,40 @@ pub enum Audience<'a> {
     Own,
     /// This other party: the page leaves out what the run did not tell it.
     Peer(&'a str),
+}
+
+/// What the file of a report holds. The ending of its name says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReportFile {
+    /// The report as data.
+    Json,
+    /// The report as a page, where the name ends in `.html`.
+    Html,
+    /// The same page as Markdown, where it ends in `.md`.
+    Markdown,
+}
+
+impl ReportFile {
+    /// What the file called `path` holds.
+    pub fn named(path: &Path) -> Self {
+        let ends_in = |end: &str| path.extension().is_some_and(|is| is.eq_ignore_ascii_case(end));
+        if ends_in("html") {
+            Self::Html
+        } else if ends_in("md") {
+            Self::Markdown
+        } else {
+            Self::Json
+        }
+    }
+
+    /// `report` as it stands in such a file.
+    pub fn text(self, report: &Report) -> String {
+        match self {
+            Self::Json => report.to_json(),
+            Self::Html => Page::own(report).html(),
+            Self::Markdown => Page::own(report).markdown(),
+        }
+    }
 }
 
 /// What a report says, in the order in which it is read.
@@ -76,18 +113,26 @@ impl Page {
                 return Err(format!("both reports are of {}; give one of each party", job.party));
             }
         }
-        let own = audience == Audience::Own;
+        Ok(Self::drawn(report, other, audience))
+    }
+
+    /// What `report` says to the party whose it is.
+    pub fn own(report: &Report) -> Self {
+        Self::drawn(report, None, Audience::Own)
+    }
+
+    fn drawn(report: &Report, other: Option<&Report>, audience: Audience<'_>) -> Self {
         let mut sections = vec![overlap_of(report, audience), learned(report)];
-        if own {
+        if audience == Audience::Own {
             sections.extend([timeline::section(report, other), quality(report)]);
         }
-        sections.extend([bytes(report, audience), security(report, audience), checks(report)]);
+        sections.extend([traffic::section(report, audience), security(report, audience), checks(report)]);
         sections.extend(again(report, audience));
-        Ok(Self {
-            title: format!("{}, as {} saw it", job.id, job.party),
+        Self {
+            title: format!("{}, as {} saw it", report.job.id, report.job.party),
             headline: headline(report, audience),
             sections,
-        })
+        }
     }
 
     /// One file of HTML: it needs no network and runs no script.
@@ -172,21 +217,6 @@ fn quality(report: &Report) -> Section {
         rows.push(row("Written to", what));
     }
     Section { title: "The data", blocks: vec![facts(rows)] }
-}
-
-fn bytes(report: &Report, audience: Audience<'_>) -> Section {
-    let t = &report.total;
-    let mut blocks = vec![Block::Text(format!(
-        "{} sent and {} received, with framing and encryption.",
-        size(t.sent),
-        size(t.received)
-    ))];
-    let steps = report.cost.iter().filter(|step| step.sent + step.received > 0);
-    let rows: Vec<_> = steps.map(|step| (step.step.clone(), vec![step.sent as f64, step.received as f64])).collect();
-    if audience == Audience::Own && !rows.is_empty() {
-        blocks.push(Block::Bars(Bars::stacked(["sent", "received"], rows, |bytes| size(bytes as u64))));
-    }
-    Section { title: "What went over the network", blocks }
 }
 
 fn security(report: &Report, audience: Audience<'_>) -> Section {

@@ -72,8 +72,9 @@ fn report(party: &str) -> Report {
         cost: vec![
             step("read", "read", Some(0.0), 0.25, 0.0, 0, 0),
             step("connect", "connect", Some(0.25), 0.75, 0.75, 0, 0),
-            step("match", "match", Some(1.0), 2.0, 1.0, 0, 0),
+            step("match", "match", Some(1.0), 2.0, 1.0, 70_600, 90_600),
             step("match", "encode", None, 1.5, 0.5, 70_000, 90_000),
+            step("agree", "agree", Some(1.0), 0.0, 0.0, 300, 200),
         ],
         total: TotalCost {
             wall_s: 3.0,
@@ -102,8 +103,13 @@ fn the_page_says_what_happened_in_html_and_in_markdown_alike() {
             "alice holds 1,022 keys; bob holds 2,048 keys; 505 are common",
             "every other party holds too",
             "3.0 s by the clock, of which 0.8 s until everybody had come",
-            "2.000 s, 0.500 s of it waiting",
+            "2.000 s, 1.000 s of it waiting",
+            "bob has a report of its own",
+            "match: encode",
             "68.4 KiB sent, 87.9 KiB received",
+            "300 B sent, 200 B received",
+            "the rest",
+            "700 B sent, 800 B received",
             "3,303",
             "444",
             "sha256:feed",
@@ -174,6 +180,97 @@ fn both_parties_phases_stand_on_one_clock() {
     };
     assert_eq!(at("match, alice"), at("match, bob"), "the match begins when both have come");
     assert!(at("read, bob") > at("read, alice") + 15.0, "bob started later");
+}
+
+/// The lines of one phase add up to it, and all lines to the totals; but where a connection was made again, the totals are of the last one.
+#[test]
+fn a_phase_is_listed_once_and_a_broken_connection_is_told() {
+    let mut report = report("alice");
+    let text = Page::own(&report).markdown();
+    assert!(!text.contains("68.9 KiB"), "the match is listed by its step, and by nothing else:\n{text}");
+    let again = |report: &mut Report, phase: &str| {
+        let begun = report.cost.iter().find(|one| one.phase == phase && one.began_s.is_some()).cloned();
+        report.cost.push(begun.expect("the phase is there"));
+        Page::own(report).markdown()
+    };
+    let checked = again(&mut report, "connect");
+    assert!(
+        checked.contains("the rest") && !checked.contains("a connection broke"),
+        "a check breaks nothing: {checked}"
+    );
+    // It broke before the units were matched.
+    let broken = again(&mut report, "agree");
+    assert!(!broken.contains("the rest") && broken.contains("a connection broke"), "{broken}");
+    // A report that tells no phases apart, as that of a service's client.
+    report.cost.iter_mut().for_each(|one| (one.sent, one.received) = (0, 0));
+    assert!(!Page::own(&report).html().contains(">sent<"));
+}
+
+#[test]
+fn waiting_is_divided_by_the_units_that_waited_at_once() {
+    let said = |units, in_flight, cut: &str| {
+        let mut report = report("alice");
+        (report.chosen.units, report.chosen.in_flight, report.chosen.cut) = (units, in_flight, cut.into());
+        Page::own(&report).markdown()
+    };
+    for (units, in_flight, cut, waited, together) in [
+        (1, 4, "units", "1.000 s", None),
+        (2, 4, "units", "0.500 s", Some("up to 2 units")),
+        (9, 4, "shares", "0.250 s", Some("up to 4 units")),
+        (9, 4, "whole", "1.000 s", None),
+    ] {
+        let text = said(units, in_flight, cut);
+        assert!(text.contains(&format!("2.000 s, {waited} of it waiting")), "{units} {in_flight} {cut}:\n{text}");
+        assert_eq!(text.contains("were under way at once"), together.is_some(), "{text}");
+        assert!(together.is_none_or(|words| text.contains(words)), "{text}");
+    }
+}
+
+#[test]
+fn a_service_has_no_report_to_be_put_beside_its_clients() {
+    let mut report = report("alice");
+    (report.job.shared, report.job.mine) = (String::new(), String::new());
+    assert!(!Page::own(&report).html().contains("report of its own"));
+}
+
+/// bob waits for 98 s until alice comes, and all phases together take 2.5 s.
+#[test]
+fn a_wait_that_would_hide_the_phases_is_cut_and_says_how_long_it_was() {
+    let (alice, mut bob) = (report("alice"), report("bob"));
+    (bob.cost[1].wall_s, bob.cost[1].waited_s, bob.cost[2].began_s) = (99.0, 99.0, Some(99.25));
+    let page = Page::of(&alice, Some(&bob), Audience::Own).unwrap();
+    let html = page.html();
+    let line = |name: &str| html.lines().find(|line| line.contains(&format!(">{name}<"))).unwrap();
+    assert!(line("connect, bob").contains("99.000 s of it waiting") && line("connect, bob").contains(">98 s</i>"));
+    assert_eq!(html.matches("class=\"part2\"").count(), 1, "the wait of alice is short: {html}");
+    assert!(html.contains("waiting that is cut short here"));
+    let wide = |name: &str| {
+        let widths = line(name).split("width:").skip(1).map(|rest| rest.split('%').next().unwrap());
+        widths.map(|wide| wide.parse::<f64>().unwrap()).sum::<f64>()
+    };
+    assert!(wide("match, bob") > 50.0, "{html}");
+    assert!(!page.markdown().contains("cut short"), "a table has no width to save");
+
+    bob.cost[1].wall_s = 0.75;
+    bob.cost[2].began_s = Some(1.0);
+    let html = Page::of(&alice, Some(&bob), Audience::Own).unwrap().html();
+    assert!(!html.contains("part2\"") && !html.contains("cut short"), "{html}");
+}
+
+#[test]
+fn the_name_of_a_reports_file_says_what_it_holds() {
+    let report = report("alice");
+    for (name, file, begins) in [
+        ("a.html", ReportFile::Html, "<!doctype html>"),
+        ("A.HTML", ReportFile::Html, "<!doctype html>"),
+        ("a.b.md", ReportFile::Markdown, "# campaign, as alice saw it"),
+        ("a.json", ReportFile::Json, "{"),
+        ("html", ReportFile::Json, "{"),
+    ] {
+        let named = ReportFile::named(Path::new(name));
+        assert_eq!(named, file, "{name}");
+        assert!(named.text(&report).starts_with(begins), "{name}");
+    }
 }
 
 #[test]

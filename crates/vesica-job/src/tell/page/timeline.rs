@@ -1,9 +1,15 @@
 //! When each phase ran, by the clock of each party, and how much of it was waiting.
 
-use super::bars::{Bars, Line};
+use super::bars::{Bars, Line, Span};
+use super::scale::{SHORTEST_S, Scale, Stretch};
 use super::{Block, Section};
 use crate::tell::numbers::size;
 use crate::tell::report::{Report, StepCost};
+
+/// The parts of a bar.
+const WORKING: usize = 0;
+const WAITING: usize = 1;
+const CUT: usize = 2;
 
 /// The phases of `report`, with those of `other` beside them.
 pub fn section(report: &Report, other: Option<&Report>) -> Section {
@@ -15,55 +21,107 @@ pub fn section(report: &Report, other: Option<&Report>) -> Section {
         t.cpu_s,
         size(t.peak_memory)
     ))];
-    let bars = bars(report, other);
-    if !bars.lines.is_empty() {
-        blocks.push(Block::Bars(bars));
+    let phases = phases(report, other);
+    if !phases.is_empty() {
+        blocks.push(Block::Bars(bars(&phases)));
     }
-    if other.is_none() {
-        let names: Vec<&str> = report.chosen.peers.iter().map(|peer| peer.name.as_str()).collect();
+    let waited_together = |side: &Report| side.cost.iter().any(|phase| phase.phase == "match" && phase.waited_s > 0.0);
+    let units = side_by_side(report);
+    if units > 1 && [Some(report), other].into_iter().flatten().any(waited_together) {
         blocks.push(Block::Text(format!(
-            "{} has a report of its own; give both to `vesica report` to see the two side by side.",
+            "In match, up to {units} units were under way at once, and each waited for itself: the waiting shown is what all of them waited, \
+             divided by {units}."
+        )));
+    }
+    // A service answers many, and writes no report of any.
+    let is_job = !report.job.shared.is_empty();
+    if other.is_none() && is_job {
+        let names: Vec<&str> = report.chosen.peers.iter().map(|peer| peer.name.as_str()).collect();
+        let (have, give) = match names[..] {
+            [_] => ("has a report of its own", "it"),
+            _ => ("have reports of their own", "one of them"),
+        };
+        blocks.push(Block::Text(format!(
+            "{} {have}; give {give} to `vesica report` behind this one to see both side by side.",
             names.join(" and ")
         )));
     }
     Section { title: "When it happened", blocks }
 }
 
-fn bars(report: &Report, other: Option<&Report>) -> Bars {
+/// How many units of the match waited for themselves at once.
+fn side_by_side(report: &Report) -> u32 {
+    let chosen = &report.chosen;
+    match chosen.cut.as_str() {
+        "whole" => 1,
+        _ => chosen.in_flight.min(chosen.units).max(1),
+    }
+}
+
+/// A phase of a party.
+struct Phase {
+    name: String,
+    /// When it was, on the clock of both.
+    when: Stretch,
+    /// Seconds by the clock.
+    wall_s: f64,
+    /// How many of them were waiting.
+    waited_s: f64,
+}
+
+/// The phases in the order in which they began, on the clock of `report`.
+fn phases(report: &Report, other: Option<&Report>) -> Vec<Phase> {
     let zero = together(report);
-    let sides: Vec<_> = [Some(report), other].into_iter().flatten().map(|side| (side, zero - together(side))).collect();
-    let phases = |&(side, shift): &(&Report, f64)| -> Vec<(String, StepCost, f64, f64)> {
-        let named = |phase: &StepCost| match other {
-            Some(_) => format!("{}, {}", phase.phase, side.job.party),
-            None => phase.phase.clone(),
-        };
-        let seen = side.cost.iter().filter(|phase| phase.wall_s >= 0.0005);
-        let whole = seen.filter_map(|phase| Some((named(phase), phase.clone(), phase.began_s? + shift)));
-        let lanes = f64::from(side.chosen.in_flight.max(1));
-        whole
-            .map(|(name, phase, began)| {
-                // Units in flight at once wait each for itself.
-                let lanes = if phase.phase == "match" { lanes } else { 1.0 };
-                let waited = (phase.waited_s / lanes).min(phase.wall_s);
-                (name, phase, began, waited)
+    let of_side = |side: &Report| {
+        let shift = zero - together(side);
+        let phase = |cost: &StepCost| {
+            let from = cost.began_s? + shift;
+            let units = if cost.phase == "match" { side_by_side(side) } else { 1 };
+            Some(Phase {
+                name: match other {
+                    Some(_) => format!("{}, {}", cost.phase, side.job.party),
+                    None => cost.phase.clone(),
+                },
+                when: Stretch { from, to: from + cost.wall_s, is_meeting: cost.phase == "connect" },
+                wall_s: cost.wall_s,
+                waited_s: (cost.waited_s / f64::from(units)).min(cost.wall_s),
             })
-            .collect()
+        };
+        side.cost.iter().filter(|cost| cost.wall_s >= SHORTEST_S).filter_map(phase).collect::<Vec<_>>()
     };
-    let mut all: Vec<_> = sides.iter().flat_map(phases).collect();
-    all.sort_by(|a, b| a.2.total_cmp(&b.2));
-    let first = all.iter().map(|one| one.2).fold(f64::INFINITY, f64::min);
-    let last = all.iter().map(|one| one.2 + one.1.wall_s).fold(f64::NEG_INFINITY, f64::max);
-    let width = (last - first).max(f64::MIN_POSITIVE);
-    let line = |(name, phase, began, waited): (String, StepCost, f64, f64)| {
-        let (at, wall) = ((began - first) / width, phase.wall_s / width);
-        let share = waited / width;
-        let told = match waited {
-            waited if waited >= 0.0005 => format!("{:.3} s, {waited:.3} s of it waiting", phase.wall_s),
+    let mut all: Vec<Phase> = [Some(report), other].into_iter().flatten().flat_map(of_side).collect();
+    all.sort_by(|a, b| a.when.from.total_cmp(&b.when.from));
+    all
+}
+
+fn bars(phases: &[Phase]) -> Bars {
+    let scale = Scale::of(&phases.iter().map(|phase| phase.when).collect::<Vec<_>>());
+    let span = |from: f64, to: f64, part| {
+        let (at, end) = (scale.place(from), scale.place(to));
+        Span::plain(at, (end - at).max(0.0), part)
+    };
+    let line = |phase: &Phase| {
+        let Stretch { from, to, is_meeting } = phase.when;
+        let told = match phase.waited_s {
+            waited if waited >= SHORTEST_S => format!("{:.3} s, {waited:.3} s of it waiting", phase.wall_s),
             _ => format!("{:.3} s", phase.wall_s),
         };
-        Line { name, told, spans: vec![(at, wall - share, 0), (at + wall - share, share, 1)] }
+        let mut spans = vec![span(from, to - phase.waited_s, WORKING), span(to - phase.waited_s, to, WAITING)];
+        // Over the waiting, of which they are a part.
+        let cuts = scale.cuts().iter().filter(|cut| is_meeting && from <= cut.from && cut.to <= to);
+        spans.extend(cuts.map(|cut| Span { says: seconds(cut.to - cut.from), ..span(cut.from, cut.to, CUT) }));
+        Line { name: phase.name.clone(), told, spans }
     };
-    Bars { parts: vec!["working".into(), "waiting for the others".into()], lines: all.into_iter().map(line).collect() }
+    let mut parts = vec!["working".to_owned(), "waiting for the others, drawn at the end of its phase".to_owned()];
+    if !scale.cuts().is_empty() {
+        parts.push("waiting that is cut short here, and how long it was".to_owned());
+    }
+    Bars { parts, lines: phases.iter().map(line).collect() }
+}
+
+/// So many seconds, in a few letters.
+fn seconds(seconds: f64) -> String {
+    if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
 /// When everybody had come, on this party's clock: the moment that the parties' clocks have in common.

@@ -30,7 +30,7 @@ fn two_parties_meet() {
 
     assert_eq!((a.peer().name(), b.peer().name()), ("bob", "alice"));
     assert_eq!(a.secured().to_string(), format!("TLS 1.3, mutual, pinned {}, TLS13_AES_128_GCM_SHA256", bob.pin()));
-    assert_eq!(b.secured().fingerprint, Some(alice.pin()));
+    assert_eq!((b.secured().fingerprint, b.secured().ours), (Some(alice.pin()), Some(bob.pin())));
     assert_eq!(b.address(), Some(address));
     say(&mut *a.line("x").unwrap(), &mut *b.line("x").unwrap());
     assert!(log.text().starts_with(&format!("listening on {address}\n")), "{}", log.text());
@@ -138,6 +138,30 @@ fn a_peer_that_lost_another_is_awaited_again_and_one_that_gave_up_is_not() {
     assert!(matches!(&error, vesica_session::Error::Stopped { fault: Fault::Peer, .. }), "{error}");
     assert!(error.to_string().contains("carol did not come within 1 s"), "{error}");
     assert_eq!(waiting.join().unwrap().unwrap_err().fault(), Fault::Network);
+}
+
+/// Bob only checks that the others are there, and carol does not come in time. He may come again, to run, so alice waits on.
+#[test]
+fn one_that_only_checks_and_gives_up_is_awaited_again() {
+    let people = [Person::new(0, "alice"), Person::new(1, "bob"), Person::new(2, "carol")];
+    let [alice, bob, carol] = &people;
+    let mut a = alice.endpoint();
+    a.peers = vec![bob.awaited(), carol.awaited()];
+    let log = Log::new();
+    let (address, waiting) = listen(a, &log);
+    let mut b = bob.endpoint();
+    b.peers = vec![alice.at(address), carol.awaited()];
+    let checks = Endpoint { only_checks: true, patience: Duration::from_secs(1), ..b.clone() };
+    let error = vesica_net::connect(checks, Log::new()).unwrap_err();
+    assert!(error.to_string().contains("carol did not come within 1 s"), "{error}");
+    log.hears("bob broke away and is awaited again: it only checked the job");
+    let (at_bob, b) = listen(b, &Log::new());
+    let mut c = carol.endpoint();
+    c.peers = vec![alice.at(address), bob.at(at_bob)];
+    // All links live until bob is done too: one that is dropped before would be a loss to him.
+    let _c = vesica_net::connect(c, Log::new()).unwrap();
+    let _a = waiting.join().unwrap().unwrap();
+    b.join().unwrap().unwrap();
 }
 
 #[test]

@@ -104,11 +104,10 @@ def expand(template: str, kept: list[results.Result]) -> str:
 
     def figure(match: re.Match) -> str:
         slug, field, unit = match[1].split()
-        found = [result for result in kept if result.job.slug == slug]
+        found = results.best(result for result in kept if result.job.slug == slug)
         if not found:
             raise LookupError(f"no kept result of {slug}, which a page quotes")
-        newest = max(found, key=lambda result: result.data["date"])
-        return amount(newest.median(field), unit)
+        return amount(found.median(field), unit)
 
     text = re.sub(r"^\{\{((?:table|plot|noted) .*?)\}\}\n", block, template, flags=re.M)
     return re.sub(r"\{\{result (.*?)\}\}", figure, text)
@@ -151,8 +150,9 @@ def machines(kept: list[results.Result]) -> str:
     """Where results were measured, a line each."""
     told: dict[str, set[str]] = {}
     for result in kept:
-        told.setdefault(machine.in_words(result.data["machine"]), set()).add(result.data["date"])
-    return "".join(f"- {words}: {', '.join(sorted(dates))}\n" for words, dates in sorted(told.items()))
+        words = f"{result.letter}: {machine.in_words(result.data['machine'])}"
+        told.setdefault(words, set()).add(result.data["date"])
+    return "".join(f"- {words}; {', '.join(sorted(dates))}\n" for words, dates in sorted(told.items()))
 
 
 def row(cells: list) -> str:
@@ -164,8 +164,9 @@ def head(cells: list[str]) -> str:
 
 
 def marks(result: results.Result) -> str:
-    """What has to be known of a figure."""
-    return " (busy)" if result.busy else ""
+    """What has to be known of a figure: other work that disturbed it, and the machine if it is not the usual one."""
+    known = (["busy"] if result.busy else []) + ([result.letter] if result.elsewhere else [])
+    return f" ({', '.join(known)})" if known else ""
 
 
 def measured(result: results.Result) -> list:
@@ -257,7 +258,7 @@ def scheme(job: jobs.Job) -> str:
 def powers(kept: list[results.Result]) -> str:
     """The powers by which a retrieval's costs grow with the records, where a scheme was run at enough sizes."""
     found: dict[tuple, list[results.Result]] = {}
-    for result in sorted((result for result in kept if result.job.kind == "pir" and not result.busy), key=order):
+    for result in sorted((result for result in results.alike(kept) if result.job.kind == "pir"), key=order):
         found.setdefault((scheme(result.job), result.job.bytes), []).append(result)
     fields = {"bytes kept": ["hint_bytes"], "bytes up": ["up_bytes"], "client's time": RETRIEVAL["client"], "server's time": ["answer_ms"]}
     rows = ""
@@ -273,9 +274,9 @@ def powers(kept: list[results.Result]) -> str:
 
 
 def speed(kept: list[results.Result]) -> str:
-    """The table of the README: 2^20 rows a side, beside SecretFlow where it was run too. What other work disturbed is left out; while
+    """The table of the README: 2^20 rows a side, beside SecretFlow where it was run too. What other work disturbed or another machine measured is left out; while
     nothing is left, the figures from before reports were kept."""
-    kept = [result for result in kept if not result.busy]
+    kept = results.alike(kept)
     found = []
     for entry in tables.house():
         if "kind" in entry or 1 << 20 not in entry["rows"]:
@@ -418,9 +419,9 @@ def growth(table: tables.Table, known: list) -> str:
                 continue
             unit = cell.unit
             theirs.append((cell.n, cell.value))
-            # Other work changes times, and neither bytes nor results.
-            quiet = found and not (unit in tables.SECONDS and found[1].busy)
-            ours += [(cell.n, found[0])] if quiet else []
+            # Other work and other machines change times, and neither bytes nor results.
+            fits_in = found and not (unit in tables.SECONDS and (found[1].busy or found[1].elsewhere))
+            ours += [(cell.n, found[0])] if fits_in else []
         least = entry.get("from", 0)
         claimed = [(n, value) for n, value in theirs if n >= least]
         claim, miss = entry.get("says"), None
@@ -441,7 +442,7 @@ def growth(table: tables.Table, known: list) -> str:
 
 
 FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through all sizes of the
-tables above, but for times that other work disturbed. Behind each stands the largest factor by which it misses a size. Two sizes lie on a power whatever they are, so it takes
+tables above, but for times that other work disturbed or another machine measured. Behind each stands the largest factor by which it misses a size. Two sizes lie on a power whatever they are, so it takes
 three, and three are few. A curve that misses a size by more than 1.25× is called none: where a fixed cost outweighs the rows, no power fits.
 """
 
@@ -456,7 +457,8 @@ def published(table: tables.Table, kept: list[results.Result]) -> str:
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
     text += (
         "Theirs beside ours, with the rows and the units of the document. The column *here* was measured with all parties on one "
-        "machine, which is named below. A cell that was not run is empty. Nothing is extrapolated.\n\n"
+        "machine, A; a letter behind a figure is another machine. They are named below. A cell that was not run is empty. Nothing is "
+        "extrapolated.\n\n"
     )
     text += beside(table, known) + growth(table, known)
     text += "## What was run here, at the published sizes\n\n"
@@ -478,7 +480,7 @@ def beside(table: tables.Table, known: list) -> str:
         line = lines.setdefault((cell.section, cell.protocol, cell.network or "", rows, what), {"unit": cell.unit, "here": ""})
         line[cell.machine] = shown(cell) + ("" if cell.unit == line["unit"] else f" {cell.unit}")
         if found and cell.unit == line["unit"]:
-            # Other work changes times, and neither bytes nor results.
+            # Other work and other machines change times, and neither bytes nor results.
             disturbed = marks(found[1]) if cell.unit in tables.SECONDS else ""
             line["here"] = f"**{digits(found[0])}**{disturbed}"
     text = ""

@@ -36,8 +36,8 @@ def label(job: jobs.Job) -> str:
 
 
 def all_of_them(kept: list[results.Result]) -> dict[str, str]:
-    """Every plot, by file name. What other work disturbed is left out: a plot has no place to say so."""
-    kept = [result for result in kept if not result.busy]
+    """Every plot, by file name. What other work disturbed or another machine measured is left out: a plot has no place to say so."""
+    kept = results.alike(kept)
     found = own(kept)
     lines_of = {name: [(result.job.rows[0], result) for result in of] for name, of in found.items()}
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import json
 import statistics
+import string
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +27,8 @@ class Result:
 
     data: dict
     file: str
+    # The letter of its machine.
+    letter: str = "A"
 
     @property
     def job(self) -> jobs.Job:
@@ -32,6 +37,11 @@ class Result:
     @property
     def runs(self) -> list[dict]:
         return self.data["runs"]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another machine than the usual one measured it."""
+        return self.letter != "A"
 
     @property
     def busy(self) -> bool:
@@ -79,9 +89,12 @@ def keep(job: jobs.Job, of: dict, data: dict, folder: Path = FOLDER) -> Path:
 
 
 def load(folder: Path = FOLDER) -> list[Result]:
-    """Every kept result, by file name."""
+    """Every kept result, by file name. A is the machine that measured most, B the one that measured second most."""
     files = sorted(file for file in folder.glob("*.json") if file.name != NOTED)
-    return [Result(json.loads(file.read_text(encoding="utf-8")), file.name) for file in files]
+    kept = [(json.loads(file.read_text(encoding="utf-8")), file.name) for file in files]
+    count = Counter(machine.slug(data["machine"]) for data, _ in kept)
+    letters = dict(zip(sorted(count, key=lambda slug: (-count[slug], slug)), string.ascii_uppercase))
+    return [Result(data, name, letters[machine.slug(data["machine"])]) for data, name in kept]
 
 
 def noted(folder: Path = FOLDER) -> dict:
@@ -90,6 +103,15 @@ def noted(folder: Path = FOLDER) -> dict:
 
 
 def find(all_of_them: list[Result], job: jobs.Job) -> Result | None:
-    """The result of a job: the newest, if several machines have one."""
-    fitting = [result for result in all_of_them if result.data["job"] == job.as_data()]
-    return max(fitting, key=lambda result: result.data["date"], default=None)
+    """The result of a job, if there is one."""
+    return best(result for result in all_of_them if result.data["job"] == job.as_data())
+
+
+def alike(kept: list[Result]) -> list[Result]:
+    """Those whose times may be compared: of the usual machine, where nothing else ran."""
+    return [result for result in kept if not (result.busy or result.elsewhere)]
+
+
+def best(fitting: Iterable[Result]) -> Result | None:
+    """Of the results of one job: that of the usual machine, or else the newest."""
+    return max(fitting, key=lambda result: (not result.elsewhere, result.data["date"]), default=None)

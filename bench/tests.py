@@ -179,6 +179,25 @@ class Results(unittest.TestCase):
             self.assertEqual(results.find([one], job), one)
             self.assertIsNone(results.find([one], dataclasses.replace(job, network=None)))
 
+    def test_the_machine_that_measured_most_comes_first_and_a_figure_of_another_has_its_letter(self):
+        there = {**HERE, "cpu": "Z"}
+        table = tables.load("whitepaper")
+        wanted = [jobs.of_cell(table, cell) for cell in table.cells if (cell.protocol, cell.network) == ("RR22_FAST_PSI_2PC", "LAN")]
+        both, few = [next(job for job in wanted if job.rows[0] == n) for n in [10**7, 10**8]]
+        with tempfile.TemporaryDirectory() as folder:
+            for job, of, wall in [(both, HERE, 2.0), (dataclasses.replace(both, rows=(9, 9)), HERE, 2.0), (both, there, 1.0), (few, there, 7.0)]:
+                later = "2026-01-02" if of is there else "2026-01-01"
+                results.keep(job, of, {**result(job, wall).data, "machine": of, "date": later}, Path(folder))
+            kept = results.load(Path(folder))
+        self.assertEqual([one.letter for one in kept], ["B", "A", "B", "A"])
+        self.assertEqual(results.find(kept, both).median("wall_s"), 2.0)
+        self.assertEqual({one.letter for one in results.alike(kept)}, {"A"})
+        page = draw.published(table, kept)
+        line = next(line for line in page.splitlines() if "RR22_FAST" in line and "LAN | 10^8" in line)
+        self.assertTrue(line.endswith("| **7** (B) |"), line)
+        self.assertIn("\n- A: 2 cores of A", page)
+        self.assertIn("\n- B: 2 cores of Z", page)
+
 
 class Drawing(unittest.TestCase):
     def test_pages_are_no_older_than_tables_and_results(self):

@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     runs = commands.add_parser("run", help="run the cells of a table and keep the results")
     runs.add_argument("table", choices=[*tables.names(), "house"], help="the table")
     runs.add_argument("--scale", type=float, default=1.0, help="take so much of the rows: 0.01 for a hundredth")
-    runs.add_argument("--only", metavar="PATTERN", help="only cells whose name fits, such as '*RR22*LAN*'; --dry shows names")
+    runs.add_argument("--only", metavar="PATTERN", help="only cells or jobs whose name fits, such as '*RR22*LAN*' or 'kkrt.1048576*'; --dry shows the names of jobs")
     runs.add_argument("--most", type=float, default=2e8, metavar="ROWS", help="no job with more rows than this")
     runs.add_argument("--runs", type=int, metavar="N", help="how often; 3 times up to 2^20 rows by default, and else once")
     runs.add_argument("--again", action="store_true", help="also what has a kept result of this version")

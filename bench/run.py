@@ -442,9 +442,16 @@ def wanted(args) -> list[jobs.Job]:
     for name, job in all_of_them:
         if job is None or max(job.rows) > args.most:
             continue
-        if args.only is None or fnmatch.fnmatch(name.lower(), args.only.lower()):
+        if args.only is None or any(fnmatch.fnmatch(one.lower(), args.only.lower()) for one in [name, job.slug]):
             found[job] = None
     return sorted(found, key=lambda job: (max(job.rows), job.rows, job.slug))
+
+
+def asked_in_vain(args) -> str:
+    """Why there is nothing to run, and the remedy."""
+    which = f" whose name fits {args.only!r}" if args.only else ""
+    names = f"`python3 -m bench run {args.table} --dry` shows the names of its jobs"
+    return f"the table {args.table} has no job of at most {args.most:,.10g} rows a party{which}; {names}"
 
 
 def main(args) -> int:
@@ -455,6 +462,9 @@ def main(args) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     todo = wanted(args)
+    if not todo:
+        print(f"error: {asked_in_vain(args)}", file=sys.stderr)
+        return 2
     # Whoever stops this stops what it started, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if args.peer:

@@ -363,6 +363,22 @@ class Comparing(unittest.TestCase):
                 self.assertEqual(run.compare(expected, found)[1], right, rows)
 
 
+class Choosing(unittest.TestCase):
+    def ask(self, *args: str) -> list[str]:
+        return [job.slug for job in run.wanted(command.parser().parse_args(["run", *args]))]
+
+    def test_a_pattern_fits_the_name_of_a_cell_or_of_a_job(self):
+        self.assertEqual(self.ask("whitepaper", "--only", "*3PC (FourQ)*32C* LAN*", "--most", "1e7"), ["ecdh-fourq.10000000x10000000x10000000"])
+        self.assertEqual(self.ask("whitepaper", "--only", "kkrt.10000000x*mbps*"), ["kkrt.10000000x10000000.100mbps-10ms"])
+
+    def test_a_pattern_that_fits_nothing_is_an_error_that_names_it(self):
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told), tempfile.TemporaryDirectory() as folder:
+            args = command.parser().parse_args(["run", "spu", "--only", "kkrt.7", "--vesica", "/bin/echo", "--data", folder])
+            self.assertEqual(args.main(args), 2)
+        self.assertIn("'kkrt.7'; `python3 -m bench run spu --dry` shows", told.getvalue())
+
+
 @unittest.skipIf(VESICA is None, "vesica is not built: `cargo build -p vesica-cli`")
 class Running(unittest.TestCase):
     def setUp(self):

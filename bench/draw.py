@@ -330,10 +330,13 @@ def noted(which: str) -> str:
     return text + head(entry["columns"]) + "".join(row(cells) for cells in entry["rows"])
 
 
-def here(cell: tables.Cell, table: tables.Table, kept: list[results.Result]) -> tuple[float, results.Result] | None:
-    """What was measured here for a published cell, in its unit. None if its job was not run, or measures nothing like it."""
+def here(
+    cell: tables.Cell, table: tables.Table, kept: list[results.Result], first: str = results.USUAL
+) -> tuple[float, results.Result] | None:
+    """What was measured here for a published cell, in its unit, if need be not by the machine `first`. None if its job was not run, or
+    measures nothing like it."""
     job = jobs.of_cell(table, cell)
-    result = results.find(kept, job) if job else None
+    result = results.find(kept, job, first) if job else None
     value = None if result is None else comparable(cell, result, table.ours[cell.protocol].get("steps", {}))
     return None if value is None else (value, result)
 
@@ -406,8 +409,8 @@ def total(result: results.Result, fields: list[str], unit: float = 1) -> float |
     return sum(medians) * unit if medians and None not in medians else None
 
 
-def growth(table: tables.Table, known: list) -> str:
-    """How costs grow with the rows: by the document's formula, by its own figures, and here."""
+def growth(table: tables.Table, known: list, first: str) -> str:
+    """How costs grow with the rows: by the document's formula, by its own figures, and here, by the machine `first`."""
     if not table.growth:
         return ""
     rows = ""
@@ -420,7 +423,7 @@ def growth(table: tables.Table, known: list) -> str:
             unit = cell.unit
             theirs.append((cell.n, cell.value))
             # Other work and other machines change times, and neither bytes nor results.
-            fits_in = found and not (unit in tables.SECONDS and (found[1].busy or found[1].elsewhere))
+            fits_in = found and not (unit in tables.SECONDS and (found[1].busy or found[1].letter != first))
             ours += [(cell.n, found[0])] if fits_in else []
         least = entry.get("from", 0)
         claimed = [(n, value) for n, value in theirs if n >= least]
@@ -449,18 +452,19 @@ three, and three are few. A curve that misses a size by more than 1.25× is call
 
 def published(table: tables.Table, kept: list[results.Result]) -> str:
     """The page of a published table: theirs beside ours, then all that was run here for its protocols."""
-    known = [here(cell, table, kept) for cell in table.cells]
     wanted = [job for cell in table.cells if (job := jobs.of_cell(table, cell))]
+    first = results.most(kept, set(wanted))
+    known = [here(cell, table, kept, first) for cell in table.cells]
     same = {(job.kind, job.words, job.network) for job in wanted}
     related = [result for result in kept if (result.job.kind, result.job.words, result.job.network) in same]
     full = set(wanted)
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
     text += (
         "Theirs beside ours, with the rows and the units of the document. The column *here* was measured with all parties on one "
-        "machine, A; a letter behind a figure is another machine. They are named below. A cell that was not run is empty. Nothing is "
-        "extrapolated.\n\n"
+        "machine. Behind a figure stands the letter of that machine, unless it is A; they are named below. A cell that was not run is "
+        "empty. Nothing is extrapolated.\n\n"
     )
-    text += beside(table, known) + growth(table, known)
+    text += beside(table, known) + growth(table, known, first)
     text += "## What was run here, at the published sizes\n\n"
     text += every([result for result in related if result.job in full]) + "\n"
     text += "## What was run here at other sizes\n\nThese have a number of rows of their own, and stand beside no published cell.\n\n"

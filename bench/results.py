@@ -20,6 +20,9 @@ from . import jobs, machine
 FOLDER = Path(__file__).resolve().parent / "results"
 NOTED = "noted.json"
 
+# The letter of the machine that measured most.
+USUAL = "A"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -28,7 +31,7 @@ class Result:
     data: dict
     file: str
     # The letter of its machine.
-    letter: str = "A"
+    letter: str = USUAL
 
     @property
     def job(self) -> jobs.Job:
@@ -41,7 +44,7 @@ class Result:
     @property
     def elsewhere(self) -> bool:
         """Whether another machine than the usual one measured it."""
-        return self.letter != "A"
+        return self.letter != USUAL
 
     @property
     def busy(self) -> bool:
@@ -102,9 +105,9 @@ def noted(folder: Path = FOLDER) -> dict:
     return json.loads((folder / NOTED).read_text(encoding="utf-8"))
 
 
-def find(all_of_them: list[Result], job: jobs.Job) -> Result | None:
-    """The result of a job, if there is one."""
-    return best(result for result in all_of_them if result.data["job"] == job.as_data())
+def find(all_of_them: list[Result], job: jobs.Job, first: str = USUAL) -> Result | None:
+    """The result of a job, if there is one: that of the machine with the letter `first`, or else the best."""
+    return best((result for result in all_of_them if result.data["job"] == job.as_data()), first)
 
 
 def alike(kept: list[Result]) -> list[Result]:
@@ -112,6 +115,12 @@ def alike(kept: list[Result]) -> list[Result]:
     return [result for result in kept if not (result.busy or result.elsewhere)]
 
 
-def best(fitting: Iterable[Result]) -> Result | None:
-    """Of the results of one job: that of the usual machine, or else the newest."""
-    return max(fitting, key=lambda result: (not result.elsewhere, result.data["date"]), default=None)
+def best(fitting: Iterable[Result], first: str = USUAL) -> Result | None:
+    """Of the results of one job: that of the machine with the letter `first`, or else the newest."""
+    return max(fitting, key=lambda result: (result.letter == first, result.data["date"]), default=None)
+
+
+def most(all_of_them: list[Result], wanted: set[jobs.Job]) -> str:
+    """The letter of the machine that has results of most of these jobs."""
+    count = Counter(result.letter for result in all_of_them if result.job in wanted)
+    return min(count, key=lambda letter: (-count[letter], letter), default=USUAL)

@@ -192,6 +192,9 @@ class Results(unittest.TestCase):
         self.assertEqual([one.letter for one in kept], ["B", "A", "B", "A"])
         self.assertEqual(results.find(kept, both).median("wall_s"), 2.0)
         self.assertEqual({one.letter for one in results.alike(kept)}, {"A"})
+        # On the page of a table that the other one measured, that one comes first.
+        self.assertEqual((results.most(kept, {both, few}), results.most(kept, {both})), ("B", "A"))
+        self.assertEqual(results.find(kept, both, "B").median("wall_s"), 1.0)
         page = draw.published(table, kept)
         line = next(line for line in page.splitlines() if "RR22_FAST" in line and "LAN | 10^8" in line)
         self.assertTrue(line.endswith("| **7** (B) |"), line)

@@ -52,6 +52,43 @@ def test_psi_csv_as_the_benchmarks_call_it(tmp_path: Path, port: int, protocol: 
     assert {"alice 100", "bob 100"} <= set(told)
 
 
+@pytest.mark.parametrize("protocol", ["BC22_PSI_2PC", "KKRT_PSI_NPC", "PROTOCOL_ECDH_NPC"])
+def test_psi_csv_of_two_parties_by_what_only_version_1_has(tmp_path: Path, port: int, protocol: str) -> None:
+    tables(tmp_path)
+    reports = sf.SPU(cluster(port)).psi_csv(
+        key="id",
+        input_path={"alice": tmp_path / "alice.csv", "bob": tmp_path / "bob.csv"},
+        output_path={"alice": tmp_path / "none.csv", "bob": tmp_path / "out.csv"},
+        receiver="bob",
+        protocol=protocol,
+        broadcast_result=False,
+    )
+    assert [(report["party"], report["intersection_count"]) for report in reports] == [("alice", -1), ("bob", 50)]
+    assert sorted(map(int, (tmp_path / "out.csv").read_text().split()[1:])) == list(range(0, 100, 2))
+
+
+def test_psi_csv_of_three_parties(tmp_path: Path, port: int) -> None:
+    tables(tmp_path)
+    (tmp_path / "carol.csv").write_text("id\n" + "".join(f"{3 * i}\n" for i in range(100)))
+    names = ["alice", "bob", "carol"]
+    three = {"nodes": [{"party": name, "address": f"127.0.0.1:{port + 1000 * place}"} for place, name in enumerate(names)]}
+    reports = sf.SPU(three).psi_csv(
+        key="id",
+        input_path={name: tmp_path / f"{name}.csv" for name in names},
+        output_path={name: tmp_path / f"{name}.out.csv" for name in names},
+        receiver="carol",
+        protocol="ECDH_PSI_3PC",
+        curve_type="CURVE_FOURQ",
+    )
+    assert [report["intersection_count"] for report in reports] == [17, 17, 17]
+    for name in names:
+        rows = (tmp_path / f"{name}.out.csv").read_text().splitlines()[1:]
+        assert [int(row.split(",")[0]) for row in rows] == list(range(0, 100, 6)), name
+    # Between three parties the protocol of many needs TLS, on one machine too.
+    with pytest.raises(vesica.ConfigError, match="(?i)identity|tls"):
+        sf.SPU(three, party="alice").psi_csv("id", tmp_path / "alice.csv", tmp_path / "o.csv", "alice", "KKRT_PSI_NPC")
+
+
 def test_psi_csv_unbalanced_in_two_steps(tmp_path: Path, port: int) -> None:
     tables(tmp_path)
     (tmp_path / "secret.bin").write_bytes(bytes.fromhex("000102030405060708090a0b0c0d0e0ff0e0d0c0b0a090807060504030201000"))
@@ -114,7 +151,7 @@ def test_what_cannot_be_honoured_is_named(tmp_path: Path, port: int) -> None:
     paths = dict(key="id", input_path=tmp_path / "alice.csv", output_path=tmp_path / "o.csv", receiver="alice")
     for option, name in [
         ({"ic_mode": True}, "ic_mode"),
-        ({"protocol": "BC22_PSI_2PC"}, "BC22_PSI_2PC"),
+        ({"protocol": "RR22_MALICIOUS_PSI_2PC"}, "RR22_MALICIOUS_PSI_2PC"),
         ({"protocol": "DP_PSI_2PC"}, "DP_PSI_2PC"),
         ({"receiver": "carol"}, "carol"),
         ({"input_path": {"bob": "b.csv"}}, "input_path"),

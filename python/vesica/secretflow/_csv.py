@@ -10,6 +10,7 @@ from typing import Any
 from ._run import refuse, run
 from .link import Context, Desc, Trust
 from .psi import (
+    OF_VERSION_1,
     EcdhParams,
     InputParams,
     OutputParams,
@@ -31,16 +32,20 @@ from .psi import (
     ub_psi_execute,
 )
 
+# Matched by configurations of version 2.
 _BALANCED = {
     "ECDH_PSI_2PC": PsiProtocol.PROTOCOL_ECDH,
     "KKRT_PSI_2PC": PsiProtocol.PROTOCOL_KKRT,
     "RR22_FAST_PSI_2PC": PsiProtocol.PROTOCOL_RR22,
     "RR22_LOWCOMM_PSI_2PC": PsiProtocol.PROTOCOL_RR22,
-    "ECDH_PSI_3PC": PsiProtocol.PROTOCOL_ECDH_3PC,
     "PROTOCOL_ECDH": PsiProtocol.PROTOCOL_ECDH,
     "PROTOCOL_KKRT": PsiProtocol.PROTOCOL_KKRT,
     "PROTOCOL_RR22": PsiProtocol.PROTOCOL_RR22,
-    "PROTOCOL_ECDH_3PC": PsiProtocol.PROTOCOL_ECDH_3PC,
+}
+
+# Matched by configurations of version 1.
+_LEGACY = {name: name for name in ["ECDH_PSI_3PC", "ECDH_PSI_NPC", "KKRT_PSI_NPC", "BC22_PSI_2PC"]} | {
+    protocol.name: psi_type for protocol, psi_type in OF_VERSION_1.items()
 }
 
 _UNBALANCED = {
@@ -105,8 +110,8 @@ class SPU:
         """
         if ic_mode:
             raise refuse("ic_mode", True, "the interconnection standard's messages are not spoken; leave it out")
-        if protocol not in _BALANCED and protocol not in _UNBALANCED:
-            known = ", ".join([*_BALANCED, *_UNBALANCED])
+        if protocol not in _BALANCED | _LEGACY | _UNBALANCED:
+            known = ", ".join(_BALANCED | _LEGACY | _UNBALANCED)
             raise refuse("protocol", protocol, f"is not matched by psi_csv here; there are {known}")
         if receiver not in self.names:
             raise refuse("receiver", receiver, f"is not one of the parties, {', '.join(self.names)}")
@@ -138,7 +143,7 @@ class SPU:
                 return {"party": name, "original_count": report.original_count, "intersection_count": report.intersection_count}
             config = PsiExecuteConfig(
                 protocol_conf=PsiProtocolConfig(
-                    protocol=_BALANCED[protocol],
+                    protocol=_BALANCED.get(protocol, PsiProtocol.PROTOCOL_UNSPECIFIED),
                     receiver_rank=self.names.index(receiver),
                     bucket_size=bucket_size,
                     broadcast_result=broadcast_result,
@@ -148,7 +153,7 @@ class SPU:
                 input_params=input,
                 output_params=output,
             )
-            made = legacy(config, context) if _BALANCED[protocol] == PsiProtocol.PROTOCOL_ECDH_3PC else balanced(config, context)
+            made = legacy(config, _LEGACY[protocol]) if protocol in _LEGACY else balanced(config, context)
             watching = None
             if progress_callbacks is not None:
                 watching = Watching(ProgressParams(lambda data: progress_callbacks(name, data), callbacks_interval_ms))

@@ -276,7 +276,8 @@ def psi_execute(
     config: PsiExecuteConfig, lctx: Context, progress_params: ProgressParams | None = None
 ) -> PsiExecuteReport:
     """A balanced intersection."""
-    made = legacy(config, lctx) if config.protocol_conf.protocol == PsiProtocol.PROTOCOL_ECDH_3PC else balanced(config, lctx)
+    psi_type = OF_VERSION_1.get(config.protocol_conf.protocol)
+    made = balanced(config, lctx) if psi_type is None else legacy(config, psi_type)
     watching = Watching(progress_params or ProgressParams())
     report, _ = run(made, lctx, watching if watching.params.hook else None)
     watching.tell(over=True)
@@ -298,8 +299,6 @@ def balanced(config: PsiExecuteConfig, lctx: Context) -> dict[str, Any]:
     name = PsiProtocol(conf.protocol).name
     if name == "PROTOCOL_DP":
         raise refuse("protocol_conf.protocol", name, "the noise of dp counts against a budget, which only a job file names: protocol = \"dp\"")
-    if name in ("PROTOCOL_ECDH_NPC", "PROTOCOL_KKRT_NPC"):
-        raise refuse("protocol_conf.protocol", name, "two parties are matched, or three by PROTOCOL_ECDH_3PC")
     protocol: dict[str, Any] = {
         "protocol": name,
         "role": "ROLE_RECEIVER" if lctx.rank == conf.receiver_rank else "ROLE_SENDER",
@@ -324,20 +323,29 @@ def balanced(config: PsiExecuteConfig, lctx: Context) -> dict[str, Any]:
     }
 
 
-def legacy(config: PsiExecuteConfig, lctx: Context) -> dict[str, Any]:
-    """The launch configuration of an intersection of three tables."""
-    del lctx
+# What only version 1 of SecretFlow's configurations has, by its name there: protocols of three and more parties.
+OF_VERSION_1 = {
+    PsiProtocol.PROTOCOL_ECDH_3PC: "ECDH_PSI_3PC",
+    PsiProtocol.PROTOCOL_ECDH_NPC: "ECDH_PSI_NPC",
+    PsiProtocol.PROTOCOL_KKRT_NPC: "KKRT_PSI_NPC",
+}
+
+
+def legacy(config: PsiExecuteConfig, psi_type: str) -> dict[str, Any]:
+    """The launch configuration, in version 1, of an intersection of `psi_type`."""
     conf = config.protocol_conf
     if config.join_conf.type not in (ResultJoinType.JOIN_TYPE_INNER_JOIN, ResultJoinType.JOIN_TYPE_UNSPECIFIED):
-        raise refuse("join_conf.type", config.join_conf.type.name, "three parties get an inner join")
+        raise refuse("join_conf.type", config.join_conf.type.name, f"{psi_type} gives an inner join")
     if config.checkpoint_conf.enable:
-        raise refuse("checkpoint_conf.enable", True, "of three parties a job file's mine.resume does that")
+        raise refuse("checkpoint_conf.enable", True, f"with {psi_type} the mine.resume of a job file does that")
+    # The others need no curve, and would warn of one.
+    curve = {"curve_type": EllipticCurveType(conf.ecdh_params.curve).name} if psi_type == "ECDH_PSI_3PC" else {}
     return {
         "legacy_psi_config": {
-            "psi_type": "ECDH_PSI_3PC",
+            "psi_type": psi_type,
             "receiver_rank": conf.receiver_rank,
             "broadcast_result": conf.broadcast_result,
-            "curve_type": EllipticCurveType(conf.ecdh_params.curve).name,
+            **curve,
             "input_params": {
                 "path": config.input_params.path,
                 "select_fields": list(config.input_params.selected_keys),

@@ -25,6 +25,8 @@ cargo xtask CHORE
   gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
   dist [TARGET]  what is published, in target/dist: an archive with a static program, a container image, a list of parts, sums;
                  needs `rustup target add x86_64-unknown-linux-musl` and musl-gcc
+  wheel          the wheel that is published, for this machine's kind, in target/wheels: python/build.py makes it, and no file in it
+                 holds the name of a folder of whoever builds
   fuzz [TARGET] [SECONDS]
                  fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
   shaped LISTEN TARGET MBIT MS
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         ["gen"] => reference::generate(&root(), false),
         ["dist"] => dist::run(None),
         ["dist", target] => dist::run(Some(target)),
+        ["wheel"] => dist::wheel(),
         ["fuzz", which @ ..] => fuzz::run(which),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
@@ -79,6 +82,7 @@ fn ci(long: bool) -> Chore {
         return Ok(());
     }
     dist::run(None)?;
+    dist::wheel()?;
     fuzz::run(&[])
 }
 

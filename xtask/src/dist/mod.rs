@@ -39,7 +39,7 @@ pub fn run(triple: Option<&str>) -> Chore {
             format!("{triple:?} is no target of dist; the targets are {}", known.join(", "))
         })?,
     };
-    let metadata = output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
+    let metadata = metadata()?;
     let paths = Paths::of(&metadata, &output("rustc", &["-vV"])?)?;
     let (program, artifacts) = build(target, &paths)?;
     paths.are_not_in(&program)?;
@@ -87,6 +87,31 @@ pub fn run(triple: Option<&str>) -> Chore {
     fs::write(&sums, lines?.concat()).map_err(|e| format!("{}: {e}", sums.display()))?;
     say(&format!("{}: {}, {} and {}, with their sums in {name}.sha256", dist.display(), archive, picture, bill));
     Ok(())
+}
+
+/// Makes the wheel that is published, in `target/wheels`, and reads every file in it. It is for this machine's kind and C library.
+pub fn wheel() -> Chore {
+    let paths = Paths::of(&metadata()?, &output("rustc", &["-vV"])?)?;
+    crate::run("python3", &["python/build.py"], &[("CARGO_ENCODED_RUSTFLAGS", &paths.flags())])?;
+    let wheels = root().join("target/wheels");
+    let wrong = |e| format!("{}: {e}", wheels.display());
+    let files = fs::read_dir(&wheels).map_err(wrong)?.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let mut built = files.iter().map(|file| file.path()).filter(|file| file.extension().is_some_and(|end| end == "whl"));
+    let wheel = built.next().ok_or_else(|| format!("{}: no wheel is there", wheels.display()))?;
+    // A wheel is a zip archive, and what is packed cannot be searched.
+    let open = root().join("target/python/open");
+    if open.exists() {
+        fs::remove_dir_all(&open).map_err(|e| format!("{}: {e}", open.display()))?;
+    }
+    let [packed, to] = [&wheel, &open].map(|path| path.display().to_string());
+    crate::run("python3", &["-m", "zipfile", "--extract", &packed, &to], &[])?;
+    paths.are_not_in(&open)?;
+    say(&format!("{packed}: no file in it holds the name of a folder of this machine"));
+    Ok(())
+}
+
+fn metadata() -> Result<String, String> {
+    output("cargo", &["metadata", "--format-version", "1", "--locked"])
 }
 
 /// Builds the program. Gives it, and what cargo says of each crate that was compiled for the target: a line of JSON each.

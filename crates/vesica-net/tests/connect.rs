@@ -87,9 +87,14 @@ fn a_peer_that_leaves_before_the_last_one_comes_is_awaited_again() {
     // A second bob is told to wait, and the first is not disturbed.
     let mut second = bob.endpoint();
     second.peers = vec![alice.at(address)];
-    second.patience = Duration::from_millis(600);
-    let error = vesica_net::connect(second, Log::new()).unwrap_err().to_string();
-    assert!(error.contains("bob is connected already; is its job running twice?"), "{error}");
+    let told = Log::new();
+    let waiting = {
+        let told = told.clone();
+        std::thread::spawn(move || vesica_net::connect(second, told))
+    };
+    told.hears("bob is connected already; is its job running twice?");
+    told.cancel.store(true, Ordering::Relaxed);
+    assert_eq!(waiting.join().unwrap().unwrap_err().fault(), Fault::Interrupted);
     let c = dial(carol);
     let a = a.join().unwrap().unwrap();
     say(&mut *a[0].line("x").unwrap(), &mut *b.line("x").unwrap());
@@ -131,12 +136,13 @@ fn a_peer_that_lost_another_is_awaited_again_and_one_that_gave_up_is_not() {
     let _here = [dial(bob, address), dial(carol, address)];
     waiting.join().unwrap().unwrap();
 
-    a.patience = Duration::from_secs(1);
+    // Long enough for bob to come in on a busy machine.
+    a.patience = Duration::from_secs(4);
     let (address, waiting) = listen(a, &Log::new());
     let b = dial(bob, address);
     let error = b.line("x").unwrap().recv(1).unwrap_err();
     assert!(matches!(&error, vesica_session::Error::Stopped { fault: Fault::Peer, .. }), "{error}");
-    assert!(error.to_string().contains("carol did not come within 1 s"), "{error}");
+    assert!(error.to_string().contains("carol did not come within 4 s"), "{error}");
     assert_eq!(waiting.join().unwrap().unwrap_err().fault(), Fault::Network);
 }
 
@@ -147,13 +153,15 @@ fn one_that_only_checks_and_gives_up_is_awaited_again() {
     let [alice, bob, carol] = &people;
     let mut a = alice.endpoint();
     a.peers = vec![bob.awaited(), carol.awaited()];
+    a.patience = Duration::from_secs(20);
     let log = Log::new();
     let (address, waiting) = listen(a, &log);
     let mut b = bob.endpoint();
     b.peers = vec![alice.at(address), carol.awaited()];
-    let checks = Endpoint { only_checks: true, patience: Duration::from_secs(1), ..b.clone() };
+    // In this time the check has to meet alice. Hers is for the run after it too.
+    let checks = Endpoint { only_checks: true, patience: Duration::from_secs(4), ..b.clone() };
     let error = vesica_net::connect(checks, Log::new()).unwrap_err();
-    assert!(error.to_string().contains("carol did not come within 1 s"), "{error}");
+    assert!(error.to_string().contains("carol did not come within 4 s"), "{error}");
     log.hears("bob broke away and is awaited again: it only checked the job");
     let (at_bob, b) = listen(b, &Log::new());
     let mut c = carol.endpoint();
@@ -176,7 +184,9 @@ fn a_late_partner_is_waited_for_on_both_sides() {
         let other = other.clone();
         std::thread::spawn(move || vesica_net::connect(there, other))
     };
-    other.hears(&format!("waiting for alice at {address}, 7 s of patience left (connection refused: nobody listens"));
+    // How much patience is left when that is told depends on how busy the machine is.
+    other.hears(" s of patience left (connection refused: nobody listens");
+    assert!(other.text().contains(&format!("waiting for alice at {address}, ")), "{}", other.text());
     let mut here = alice.endpoint();
     here.listen = Some(address.to_string());
     here.peers.push(bob.awaited());
@@ -188,7 +198,8 @@ fn a_late_partner_is_waited_for_on_both_sides() {
     let mut here = alice.endpoint();
     here.peers.push(bob.awaited());
     let (address, waiting) = listen(here, &log);
-    log.hears(&format!("waiting for bob at {address}, 7 s of patience left"));
+    log.hears(&format!("waiting for bob at {address}, "));
+    assert!(log.text().contains(" s of patience left"), "{}", log.text());
     let mut there = bob.endpoint();
     there.peers.push(alice.at(address));
     // Who hangs up at once may take back what it said last.
@@ -202,28 +213,30 @@ fn patience_ends_with_the_name_the_address_and_the_remedy() {
     let (alice, bob) = alice_and_bob();
     let port = Unheard::new();
     let address = port.address();
-    let mut there = bob.endpoint();
-    there.patience = Duration::from_millis(500);
-    let impatient = |peer: PeerSpec| {
-        let mut endpoint = there.clone();
+    let there = bob.endpoint();
+    // Seconds for a first attempt to come to its end on a busy machine.
+    let impatient = |peer: PeerSpec, seconds: u64| {
+        let mut endpoint = Endpoint { patience: Duration::from_secs(seconds), ..there.clone() };
         endpoint.peers.push(peer);
         vesica_net::connect(endpoint, Arc::new(Quiet)).unwrap_err()
     };
-    let refused = impatient(alice.at(address));
+    let refused = impatient(alice.at(address), 2);
     assert_eq!(refused.fault(), Fault::Network);
     let text = refused.to_string();
     assert!(
-        text.contains(&format!("alice did not come within 1 s ({address}): connection refused"))
+        text.contains(&format!("alice did not come within 2 s ({address}): connection refused"))
             && text.contains("check that alice has started"),
         "{text}"
     );
 
-    let unknown = impatient(PeerSpec { connect: Some("no-such-host.invalid:7744".into()), ..alice.awaited() });
+    // A name is given up after half of that, and each time that it is asked for may take as long as the network takes.
+    let nowhere = PeerSpec { connect: Some("no-such-host.invalid:7744".into()), ..alice.awaited() };
+    let unknown = impatient(nowhere, 8);
     let text = unknown.to_string();
     assert!(text.contains("the host name of no-such-host.invalid:7744 does not resolve"), "{text}");
     assert!(text.contains("correct mine.connect.alice"), "{text}");
 
-    let nobody = impatient(alice.awaited()).to_string();
+    let nobody = impatient(alice.awaited(), 1).to_string();
     assert!(nobody.contains("(awaited on 127.0.0.1:") && nobody.contains("nobody connected"), "{nobody}");
 }
 
@@ -262,7 +275,7 @@ fn a_wrong_pin_names_both_fingerprints_where_it_is_wrong() {
     // Alice has a wrong fingerprint of bob: alice's log names bob's real one, and bob is told.
     let log = Log::new();
     here.peers = vec![PeerSpec { trust: Some(Trust::Pinned(other.pin())), ..bob.awaited() }];
-    here.patience = Duration::from_secs(2);
+    here.patience = Duration::from_secs(4);
     let (address, waiting) = listen(here, &log);
     let mut there = bob.endpoint();
     there.peers.push(alice.at(address));
@@ -271,7 +284,7 @@ fn a_wrong_pin_names_both_fingerprints_where_it_is_wrong() {
     assert!(text.contains(&format!("ours is {}: check what alice's job says of bob", bob.pin())), "{text}");
     log.hears(&format!("its certificate {} is not accepted: for bob, pinned is {}", bob.pin(), other.pin()));
     let text = waiting.join().unwrap().unwrap_err().to_string();
-    assert!(text.contains("bob did not come within 2 s") && text.contains(&bob.pin().to_string()), "{text}");
+    assert!(text.contains("bob did not come within 4 s") && text.contains(&bob.pin().to_string()), "{text}");
 }
 
 fn named(name: &str) -> rcgen::CertificateParams {
@@ -325,6 +338,7 @@ fn strangers_neither_end_nor_disturb_the_wait() {
     let log = Log::new();
     let mut here = alice.endpoint();
     here.peers.push(bob.awaited());
+    here.patience = Duration::from_secs(60);
     let (address, waiting) = listen(here, &log);
     let knock = || TcpStream::connect(address).unwrap();
 
@@ -361,7 +375,8 @@ fn strangers_neither_end_nor_disturb_the_wait() {
     let began = Instant::now();
     let b = only(vesica_net::connect(there, Log::new()).unwrap());
     let a = only(waiting.join().unwrap().unwrap());
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    // Whoever is silent has ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     // The door is closed now.
     say(&mut *a.line("x").unwrap(), &mut *b.line("x").unwrap());
     assert!(TcpStream::connect(address).is_err());
@@ -375,7 +390,7 @@ fn with_bobs_certificate(words: &[u8]) -> (Result<(), Error>, Arc<Log>, Vec<u8>)
     let log = Log::new();
     let mut here = alice.endpoint();
     here.peers.push(bob.awaited());
-    here.patience = Duration::from_secs(2);
+    here.patience = Duration::from_secs(4);
     let (address, waiting) = listen(here, &log);
     let mut tls = raw_tls(address, Some(&bob)).unwrap();
     tls.write_all(words).unwrap();

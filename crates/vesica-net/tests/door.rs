@@ -210,7 +210,7 @@ fn limits_are_told_and_waited_for() {
     let (_c, _d) = service.dial(&service.alice);
     let impatient = |who: &Person| {
         let mut there = service.endpoint(who);
-        there.patience = Duration::from_millis(700);
+        there.patience = Duration::from_secs(3);
         let error = vesica_net::connect(there, Log::new()).unwrap_err();
         assert!(matches!(error, Error::Absent { .. }), "{error}");
         assert_eq!(error.fault(), Fault::Network);
@@ -243,17 +243,23 @@ fn limits_are_told_and_waited_for() {
 #[test]
 fn a_client_that_dies_is_noticed_and_its_place_is_free_again() {
     let limits = Limits { links: 2, ..Limits::default() };
-    let service = service_with(limits, |endpoint| endpoint.silence = Duration::from_secs(1));
+    // Clients say once a second that they live.
+    let service = service_with(limits, |endpoint| endpoint.silence = Duration::from_secs(3));
     // One hangs up before anybody asks for it, one falls silent while it is served: the network takes its bytes and gives
     // none.
     drop(Raw::meet(service.door.address(), &service.alice, "bob"));
     let _silent = Raw::meet(service.door.address(), &service.alice, "bob");
-    let here = service.door.next().unwrap().unwrap();
     let began = Instant::now();
-    let error = here.line("x").unwrap().recv(10).unwrap_err().to_string();
-    assert!(began.elapsed() < Duration::from_millis(2500), "{:?}", began.elapsed());
-    assert!(error.contains("alice: silent for 1 s"), "{error}");
-    drop(here);
+    let error = loop {
+        let here = service.door.next().unwrap().unwrap();
+        let error = here.line("x").and_then(|mut line| line.recv(10)).unwrap_err().to_string();
+        // The one that hung up may be given before that is noticed.
+        if !error.contains("without a goodbye") {
+            break error;
+        }
+    };
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(error.contains("alice: silent for 3 s"), "{error}");
     let (a, b) = service.dial(&service.alice);
     let (c, d) = service.dial(&service.alice);
     say(&a, &b, "x");
@@ -266,7 +272,16 @@ fn a_client_that_dies_is_noticed_and_its_place_is_free_again() {
         drop(Raw::meet(service.door.address(), &service.alice, "bob"));
     }
     assert_eq!(service.door.links(), 2);
-    let (e, f) = service.dial(&service.alice);
+    // One of them may be given before it is noticed that it went away, so whoever comes now has another name.
+    let carol = Person::new(1, "carol");
+    service.door.set_clients(vec![client(&service.alice), client(&carol)]).unwrap();
+    let f = service.try_dial(&carol).unwrap();
+    let e = loop {
+        let here = service.door.next().unwrap().unwrap();
+        if here.peer().name() == "carol" {
+            break here;
+        }
+    };
     say(&e, &f, "x");
 }
 
@@ -276,7 +291,8 @@ fn silent_strangers_do_not_keep_clients_out() {
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(service.door.address()).unwrap()).collect();
     let began = Instant::now();
     let (a, b) = service.dial(&service.alice);
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    // Whoever is silent has ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     say(&a, &b, "x");
     drop(silent);
 }
@@ -298,7 +314,7 @@ fn whoever_makes_way_is_of_the_address_with_most_guests() {
         matches!(socket.read(&mut [0]), Ok(0))
             || socket.read(&mut [0]).is_err_and(|e| e.kind() != std::io::ErrorKind::WouldBlock)
     };
-    assert!(gone(&mut strangers[0], 3000));
+    assert!(gone(&mut strangers[0], 8000));
     assert!(!gone(&mut { slow }, 300));
 }
 
@@ -313,11 +329,18 @@ fn the_port_is_shut_gently() {
         std::thread::sleep(Duration::from_millis(5));
     }
     service.door.shut();
-    let here = service.door.next().unwrap().unwrap();
+    // It is told of a moment before it waits behind the door.
+    let began = Instant::now();
+    let here = loop {
+        if let Some(here) = service.door.next().unwrap() {
+            break here;
+        }
+        assert!(began.elapsed() < Duration::from_secs(12), "nobody waits behind the door");
+    };
     say(&here, &unseen, "x");
     assert!(service.door.next().unwrap().is_none());
     let mut there = service.endpoint(&service.alice);
-    there.patience = Duration::from_millis(700);
+    there.patience = Duration::from_secs(2);
     let text = vesica_net::connect(there, Log::new()).unwrap_err().to_string();
     assert!(text.contains("nobody listens") || text.contains("being stopped"), "{text}");
     drop(service);

@@ -56,7 +56,7 @@ fn breach(words: &[Vec<u8>], want: &str) {
         }
         let began = Instant::now();
         let error = blocked.join().unwrap();
-        assert!(began.elapsed() < Duration::from_secs(2), "{want}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(8), "{want}: {:?}", began.elapsed());
         assert_eq!(error.fault(), Fault::Peer, "{error}");
         assert_eq!(error.to_string(), format!("bob broke the protocol: {want}"));
         assert_eq!(bob.stop(), format!("bob broke the protocol: {want}"));
@@ -268,7 +268,7 @@ fn a_flood_of_heartbeats_and_random_garbage_ends_or_is_borne() {
         bob.try_say(&garbage);
         let began = Instant::now();
         while alice.ended().is_none() {
-            assert!(began.elapsed() < Duration::from_secs(2));
+            assert!(began.elapsed() < Duration::from_secs(8));
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(alice.ended().unwrap().fault(), Fault::Peer, "{}", alice.ended().unwrap());

@@ -261,10 +261,12 @@ fn the_meter_counts_bytes_messages_rounds_and_time_by_step() {
     let links = links(|_| ());
     let (mut a, mut b) = line(&links, "x");
     assert!(a.meter().steps.is_empty());
+    // Time goes by on a busy machine although this thread does not run.
+    let worked = || Duration::from(nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
     a.step("work");
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), worked());
     let mut x = 1u64;
-    while began.elapsed() < Duration::from_millis(50) {
+    while began.elapsed() < Duration::from_millis(50) || worked() - before < Duration::from_millis(5) {
         x = std::hint::black_box(x.wrapping_mul(3));
     }
     a.step("wait");
@@ -290,6 +292,13 @@ fn the_meter_counts_bytes_messages_rounds_and_time_by_step() {
 
 #[test]
 fn closing_waits_for_both_and_for_what_is_queued() {
+    // Goodbyes that were not noticed would take a second and more each time. A busy machine holds one of three up.
+    let shortest = (0..3).map(|_| closed_with_something_queued()).min().unwrap();
+    assert!(shortest < Duration::from_millis(900), "{shortest:?}");
+}
+
+/// Alice closes her side when much is queued, and bob his when he has read it. How long it takes them to part then.
+fn closed_with_something_queued() -> Duration {
     let (a, b) = links(|_| ());
     let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
     let closed = Arc::new(AtomicBool::new(false));
@@ -313,7 +322,7 @@ fn closing_waits_for_both_and_for_what_is_queued() {
     let began = Instant::now();
     b.close().unwrap();
     here.join().unwrap();
-    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+    began.elapsed()
 }
 
 #[test]

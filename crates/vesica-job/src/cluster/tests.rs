@@ -360,7 +360,7 @@ fn what_lies_about_says_nothing_without_the_secret() {
 fn a_unit_that_was_begun_too_often_is_not_answered_again() {
     let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}\nlimits.answers = 2"));
     let spec = two.job("alice", two.port, "lanes = 1");
-    let plain = two.plan("bob", two.port, "patience = \"1s\"");
+    let plain = two.plan("bob", two.port, "patience = \"4s\"");
     let plain = thread::spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())));
     let mut cluster = Cluster::default();
     let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();

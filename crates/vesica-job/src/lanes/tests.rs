@@ -369,7 +369,7 @@ fn lanes_that_break_are_counted_as_answers() {
 fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
     let ended = alice_with(&format!("protocol = \"rr22\"\n{ALICE}"), |two, mut bob| {
         let lane = bob.dial(two, 0).unwrap();
-        bob.plan.patience = std::time::Duration::from_secs(1);
+        bob.plan.patience = std::time::Duration::from_secs(4);
         let error = bob.dial(two, 0).map(drop).unwrap_err();
         assert!(error.to_string().contains("the link that this lane had before is not gone yet"), "{error}");
         bob.agreed.salt[0] ^= 1;

@@ -92,7 +92,7 @@ impl Job {
 /// Waits until Alice has finished all her units.
 fn until_alice_is_done(link: &Peers) {
     let done = |p: &PeerProgress| p.phase != "match" || Some(p.done) == p.total;
-    for _ in 0..500 {
+    for _ in 0..6000 {
         if link.links()[0].peer_progress().is_some_and(|p| done(&p)) {
             return;
         }

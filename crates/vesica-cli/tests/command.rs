@@ -4,7 +4,7 @@ mod two;
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use two::{LONG, Running, Two, run, vesica};
 
 const COMMANDS: [&str; 11] =
@@ -357,7 +357,12 @@ fn ctrl_c_in_gen_leaves_nothing() {
     let out = dir.path().join("big");
     let gen_ =
         Running::start(vesica().args(["gen", "--rows", "1e9", "--overlap", "0", "--out", out.to_str().unwrap()]));
-    std::thread::sleep(Duration::from_millis(700));
+    // In the middle of it, when there is a file that it takes away.
+    let began = Instant::now();
+    while !out.exists() || two::names(&out).is_empty() {
+        assert!(began.elapsed() < LONG, "{}", gen_.said());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     gen_.signal("INT");
     assert_eq!(gen_.wait(Duration::from_secs(20)).code, Some(130));
     assert!(two::names(&out).is_empty(), "{:?}", two::names(&out));

@@ -300,10 +300,10 @@ impl Proxy {
 fn relay(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) {
     let mut buf = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut buf) {
-        let before = left.load(Ordering::SeqCst);
-        let after = before.saturating_sub(n as u64);
-        left.store(after, Ordering::SeqCst);
-        if (before > 0 && after == 0) || to.write_all(&buf[..n]).is_err() {
+        // Both directions count at once.
+        let rest = |left: u64| left.saturating_sub(n as u64);
+        let before = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(rest(left))).unwrap();
+        if (before > 0 && rest(before) == 0) || to.write_all(&buf[..n]).is_err() {
             break;
         }
     }
@@ -357,6 +357,22 @@ impl Running {
             assert!(began.elapsed() < LONG, "never said {words:?}:\n{}", self.said());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Waits until Ctrl-C no longer ends it at once.
+    pub fn until_it_catches_ctrl_c(&self) {
+        let began = Instant::now();
+        // Where the system does not tell, two seconds are to be enough.
+        while let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", self.id())) {
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+            // The second signal.
+            if u64::from_str_radix(caught, 16).unwrap() & 2 != 0 {
+                return;
+            }
+            assert!(began.elapsed() < LONG, "it does not catch Ctrl-C:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_secs(2));
     }
 
     /// Whether it has ended.

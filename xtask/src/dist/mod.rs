@@ -96,7 +96,8 @@ pub fn wheel() -> Chore {
     let wheels = root().join("target/wheels");
     let wrong = |e| format!("{}: {e}", wheels.display());
     let files = fs::read_dir(&wheels).map_err(wrong)?.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    let mut built = files.iter().map(|file| file.path()).filter(|file| file.extension().is_some_and(|end| end == "whl"));
+    let mut built =
+        files.iter().map(|file| file.path()).filter(|file| file.extension().is_some_and(|end| end == "whl"));
     let wheel = built.next().ok_or_else(|| format!("{}: no wheel is there", wheels.display()))?;
     // A wheel is a zip archive, and what is packed cannot be searched.
     let open = root().join("target/python/open");

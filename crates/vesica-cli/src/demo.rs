@@ -51,7 +51,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     output::result(&format!(
         "{words}\nChecked: {outputs} outputs hold exactly the {} rows of a plain join, in the same order.\n{}",
         count(rows as u64),
-        closing_words(&folder, names)
+        closing_words(&folder, names, itself)
     ))
 }
 
@@ -242,8 +242,16 @@ fn blame(codes: &[u8]) -> u8 {
     said.or(codes.iter().copied().max()).unwrap_or(0)
 }
 
-fn closing_words(folder: &Path, names: &[&str]) -> String {
-    let typed = std::env::args().next().filter(|name| name.contains('/')).unwrap_or_else(|| "vesica".to_owned());
+/// What a person may do next. Where an interpreter runs this program, as with the Python package, that stands in the commands.
+fn closing_words(folder: &Path, names: &[&str], itself: &Itself) -> String {
+    let typed: Vec<String> = match itself {
+        [] | [_] => {
+            let name = std::env::args().next().filter(|name| name.contains('/'));
+            vec![name.unwrap_or_else(|| "vesica".to_owned())]
+        }
+        words => words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    };
+    let typed = typed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let files = [
         ("csv", "the tables"),
         ("toml", "the jobs"),
@@ -258,7 +266,7 @@ fn closing_words(folder: &Path, names: &[&str]) -> String {
     let lines: String = lines.map(|(files, what)| format!("  {files:width$}   {what}\n")).collect();
     let command = |name: &&str| {
         let job = folder.join(format!("{name}.toml")).display().to_string();
-        format!("  {} run {}\n", quoted(&typed), quoted(&job))
+        format!("  {typed} run {}\n", quoted(&job))
     };
     format!(
         "\nEverything is in {}:\n{lines}\nTo do it by hand, in {} terminals:\n{}",
@@ -277,6 +285,15 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_commands_to_type_start_this_program_again() {
+        let itself: Vec<_> = ["/v/my env/python3", "-m", "vesica"].map(Into::into).into();
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], &itself);
+        assert!(words.contains("\n  '/v/my env/python3' -m vesica run /d/alice.toml\n"), "{words}");
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], &itself[..1]);
+        assert!(words.contains(" run /d/bob.toml\n") && !words.contains("my env"), "{words}");
+    }
 
     #[test]
     fn the_jobs_go_together() {

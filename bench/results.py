@@ -106,7 +106,7 @@ def noted(folder: Path = FOLDER) -> dict:
 
 
 def find(all_of_them: list[Result], job: jobs.Job, first: str = USUAL) -> Result | None:
-    """The result of a job, if there is one: that of the machine with the letter `first`, or else the best."""
+    """The result of a job, if there is one: as `best` chooses it."""
     return best((result for result in all_of_them if result.data["job"] == job.as_data()), first)
 
 

@@ -217,8 +217,8 @@ pub struct Accept {
 /// Shows the six words that the partner was shown. Compare them by telephone, at a number that you had before and not at one that came
 /// with the reply: if one differs, somebody stands between you.
 ///
-/// A service lets the partner in at once, so with --service nothing is written before you type the six words behind
-/// --compared: they must be those of this very line.
+/// A service lets the partner in at once, so nothing is written for one before you type the six words behind --compared: they must be
+/// those of this very line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -232,11 +232,11 @@ pub struct Confirm {
     /// Folder with the invitation and the job
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// The server's document, where the invitation was to a service
+    /// The server's document, where the invitation was to a service and the folder has none of it, or several
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     pub service: Option<PathBuf>,
     /// The six words that were compared and are the same: let the partner in
-    #[arg(long, value_name = "WORDS", requires = "service", help_heading = SERVICE)]
+    #[arg(long, value_name = "WORDS", help_heading = SERVICE)]
     pub compared: Option<String>,
 }
 

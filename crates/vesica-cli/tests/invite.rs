@@ -411,12 +411,19 @@ fn a_client_who_was_invited_asks_a_service() {
         assert_eq!(words(&shown.stderr), words(&accepted.stderr));
         assert_eq!(service.server(), before);
         assert!(shown.stderr.contains("1,000 keys a day"), "{}", shown.stderr);
+        // The document is found where the letter is, if it is the only one of that service.
+        let found = service.start("bob", &["confirm", line]).wait(LONG).good();
+        assert_eq!((&found.stderr, &found.stdout), (&shown.stderr, &shown.stdout));
+        std::fs::copy(service.of("bob").join("server.toml"), service.of("bob").join("other.toml")).unwrap();
+        let several = "other.toml and server.toml are documents of that service";
+        service.start("bob", &["confirm", line]).wait(LONG).bad(2, &["alice.invite", several, "--service"]);
+        std::fs::remove_file(service.of("bob").join("other.toml")).unwrap();
         let six = words(&shown.stderr).to_owned();
         service
             .confirm(line, &["--compared", "one two three four five six"])
             .bad(2, &["not the six words of this line"]);
         assert_eq!(service.server(), before);
-        service.confirm(line, &["--compared", &six]).good();
+        service.start("bob", &["confirm", line, "--compared", &six]).wait(LONG).good();
         assert!(service.server().contains("# ours") && service.server().contains("keys_a_day = 1000"));
         service.confirm(line, &["--compared", &six]).good();
         service.invite(&["--out", ".."]).bad(2, &["alice is there already"]);
@@ -457,7 +464,10 @@ fn one_who_stands_between_a_service_and_its_client_is_heard_in_the_words() {
     service.start("bob", &["prepare", "server.toml", "--rotate", "--quiet"]).wait(LONG).good();
     service.confirm(forged.stdout.trim(), &["--compared", words(&shown.stderr)]).bad(2, &["as it is prepared now"]);
     assert_eq!(service.server(), before);
-    service.start("bob", &["confirm", forged.stdout.trim()]).wait(LONG).bad(2, &["--service FILE"]);
+    service.start("bob", &["confirm", forged.stdout.trim()]).wait(LONG).bad(2, &["as it is prepared now"]);
+    std::fs::remove_file(service.of("bob").join("server.toml")).unwrap();
+    let none = "has no document of that service";
+    service.start("bob", &["confirm", forged.stdout.trim()]).wait(LONG).bad(2, &[none, "--service FILE"]);
 }
 
 #[test]

@@ -155,7 +155,14 @@ fn processor(chosen: Backend, available: &[Backend]) -> Symptom {
         Backend::Portable => Symptom::slow(
             "processor",
             found,
-            "The processor has no AVX2, so all arithmetic is much slower. In a virtual machine, let it see the host's processor.",
+            match cfg!(target_arch = "x86_64") {
+                true => {
+                    "The processor has no AVX2, so all arithmetic is much slower. In a virtual machine, let it see the host's processor."
+                }
+                false => {
+                    "This build has kernels with vector instructions for x86-64 alone, so arithmetic on curves is some ten times slower here."
+                }
+            },
         ),
         _ => Symptom::well("processor", found),
     }

@@ -4,7 +4,7 @@ use crate::cost;
 use crate::error::JobError;
 use crate::local;
 use crate::rehearse;
-use crate::tell::numbers::{count, size};
+use crate::tell::numbers::{count, seconds, size};
 use crate::tell::report::{self, Revealed};
 use serde::Serialize;
 use std::fmt::Write;
@@ -244,7 +244,7 @@ impl Forecast {
         let _ = writeln!(
             text,
             "Arithmetic  about {} ({})",
-            each(&|side| format!("{:.1} s of CPU at {}", side.cpu_s, side.name)),
+            each(&|side| format!("{} of CPU at {}", seconds(side.cpu_s), side.name)),
             self.cpu,
         );
         let machines = match self.one_machine {
@@ -252,13 +252,15 @@ impl Forecast {
             false => "if all machines are like this one",
         };
         let tables = match self.table_s {
-            Some(table_s) => format!("{:.1} s for the protocol and {table_s:.1} s for the tables", self.match_s),
+            Some(table_s) => {
+                format!("{} for the protocol and {} for the tables", seconds(self.match_s), seconds(table_s))
+            }
             None => "for the protocol alone; reading and writing tables comes on top".to_owned(),
         };
         let _ = writeln!(
             text,
-            "Time        about {:.1} s by the clock, {machines} and with a network that is no bottleneck: {tables}{waits}",
-            self.wall_s()
+            "Time        about {} by the clock, {machines} and with a network that is no bottleneck: {tables}{waits}",
+            seconds(self.wall_s())
         );
         if let [first, others @ ..] = &self.guesses[..] {
             let out_of = |g: &vesica_suite::Guesses| match g.log_dictionary {

@@ -6,7 +6,7 @@ use crate::retrieve::epoch::{self, Epoch};
 use crate::{link, prepare, retrieve, reveals, secret, values};
 use std::fmt::Write;
 use std::time::Instant;
-use vesica_job::numbers::{count, size};
+use vesica_job::numbers::{count, seconds, size};
 use vesica_job::report::revealed;
 use vesica_job::rooms::probe;
 use vesica_job::{Checked, cpu};
@@ -182,9 +182,9 @@ pub fn plan_server(
     );
     let _ = writeln!(
         text,
-        "Prepare: {} rows in about {:.1} s on {} threads ({:.1} µs a key, measured here with {}), and a store of about {} ({bits} bits a tag{}).",
+        "Prepare: {} rows in about {} on {} threads ({:.1} µs a key, measured here with {}), and a store of about {} ({bits} bits a tag{}).",
         count(rows),
-        each * rows as f64 / plan.workers as f64,
+        seconds(each * rows as f64 / plan.workers as f64),
         plan.workers,
         each * 1e6,
         cpu::Backend::chosen().name(),

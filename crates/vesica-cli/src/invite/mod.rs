@@ -83,11 +83,15 @@ pub fn confirm(args: Confirm) -> Outcome {
     let reply = invitation.reply(&line)?;
     match (&args.service, &invitation.proposal) {
         (Some(document), _) => server::confirm(document, &args.dir, args.compared.as_deref(), &invitation, &reply),
-        (None, Proposal::Match(_)) => matching::confirm(&args.dir, &invitation, &reply),
-        (None, Proposal::Ask(service, _)) => Err(Failure::usage(format!(
-            "{to} was invited to the service {}; name the server's document with --service FILE",
-            service.id
+        (None, Proposal::Match(_)) if args.compared.is_some() => Err(Failure::usage(format!(
+            "--compared: {to} was invited to a match, and nothing is compared here: the six words are shown, and whoever compares them \
+             begins the run or does not; leave --compared out"
         ))),
+        (None, Proposal::Match(_)) => matching::confirm(&args.dir, &invitation, &reply),
+        (None, Proposal::Ask(service, _)) => {
+            let document = server::beside(&letter, &service.id)?;
+            server::confirm(&document, &args.dir, args.compared.as_deref(), &invitation, &reply)
+        }
     }
 }
 

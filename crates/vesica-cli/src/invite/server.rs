@@ -5,7 +5,7 @@ use super::{compare, in_folder, new_files, number, reachable, rewrite, write_new
 use crate::failure::{Failure, Outcome};
 use crate::flags::Invite;
 use crate::{output, service};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vesica_job::JobError;
 use vesica_job::identity::Fingerprint;
 use vesica_job::numbers::count;
@@ -103,6 +103,33 @@ pub fn confirm(
          is, type:  vesica serve {shown}\n",
         count(keys)
     ))
+}
+
+/// The server's document where `confirm` names none: the only one of the service `id` in the folder of
+/// the letter. Whether the letter is about it, [`confirm`] sees.
+pub fn beside(letter: &Path, id: &str) -> Result<PathBuf, Failure> {
+    let folder = letter.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).map_err(Failure::file("cannot read the folder", folder))?;
+    let mut found: Vec<PathBuf> = files
+        .filter_map(|file| file.ok())
+        .map(|file| if folder == Path::new(".") { file.file_name().into() } else { file.path() })
+        .filter(|path| path.extension().is_some_and(|end| end == "toml" || end == "json"))
+        // What is no document of a server is somebody else's file, or a job's.
+        .filter(|path| service::server(path).is_ok_and(|plan| plan.service.id == id))
+        .collect();
+    found.sort();
+    let why = match &found[..] {
+        [document] => return Ok(document.clone()),
+        [] => format!("{} has no document of that service", folder.display()),
+        several => {
+            let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            format!("{} are documents of that service", names.join(" and "))
+        }
+    };
+    Err(Failure::usage(format!(
+        "{} invites to the service {id}, and {why}; name the server's document with --service FILE",
+        letter.display()
+    )))
 }
 
 /// The plan of the server's document, and its text.

@@ -1,10 +1,13 @@
-//! What phases cost, and telling the watcher and the peer where the run stands. With `trace.rs`, the only file of a run that
-//! looks at a clock.
+//! What phases cost, and telling the watcher and the peer where the run stands.
+//!
+//! Durations that are reported come from here and from `trace.rs`. Other files look at a clock only to
+//! wait: for a peer, for a link that broke, for the next thing to say of progress.
 
 use crate::meet::peers::Peers;
 use crate::tell::control::{Control, Event};
 use crate::tell::report::{Costs, StepCost};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vesica_session::Meter;
@@ -152,9 +155,8 @@ impl<'a> Clock<'a> {
 /// one. Example: a program with 1 GiB starts `vesica`, which needs 20 MiB; then that count is 1 GiB.
 fn process() -> (Duration, u64) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (Duration::ZERO, 0) };
-    let time = |t: nix::sys::time::TimeVal| {
-        Duration::from_secs(t.tv_sec().unsigned_abs()) + Duration::from_micros(t.tv_usec().unsigned_abs())
-    };
+    // The fields have other widths on other systems.
+    let time = |t: nix::sys::time::TimeVal| Duration::from_micros(t.num_microseconds().unsigned_abs());
     let cpu = time(usage.user_time()) + time(usage.system_time());
     // Linux counts kilobytes, macOS bytes.
     let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };

@@ -23,6 +23,18 @@ pub fn size(bytes: u64) -> String {
     bytesize::ByteSize::b(bytes).display().iec().to_string()
 }
 
+/// A time: `2.4 s`, and below a second `31 ms`, so that a small job does not take "0.0 s".
+pub fn seconds(s: f64) -> String {
+    let ms = s * 1000.0;
+    match ms {
+        ms if ms >= 9_950.0 => format!("{s:.0} s"),
+        ms if ms >= 999.5 => format!("{s:.1} s"),
+        ms if ms >= 0.95 => format!("{ms:.0} ms"),
+        ms if ms > 0.0 => "less than 1 ms".to_owned(),
+        _ => "0 ms".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,6 +42,12 @@ mod tests {
     #[test]
     fn one_is_no_plural() {
         assert_eq!([0, 1, 1000].map(|n| counted(n, "units")), ["0 units", "1 unit", "1,000 units"]);
+    }
+
+    #[test]
+    fn a_short_time_is_no_zero() {
+        let shown = [0.0, 0.0004, 0.00096, 0.0312, 0.9994, 0.9996, 2.44, 9.94, 9.96].map(seconds);
+        assert_eq!(shown, ["0 ms", "less than 1 ms", "1 ms", "31 ms", "999 ms", "1.0 s", "2.4 s", "9.9 s", "10 s"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::input::keys::Ruled;
 use crate::meet::answers::Answers;
-use crate::tell::numbers::{count, counted, size};
+use crate::tell::numbers::{count, counted, seconds, size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -420,11 +420,11 @@ impl Report {
         let _ = writeln!(text, "  In distinct keys: {}.", all.join(", "));
         let _ = writeln!(
             text,
-            "\nCost: {:.1} s ({:.1} s of it waiting for {}), {:.1} s of CPU, {} sent, {} received, {} of memory at most.",
-            t.wall_s,
-            t.waited_s,
+            "\nCost: {} ({} of it waiting for {}), {} of CPU, {} sent, {} received, {} of memory at most.",
+            seconds(t.wall_s),
+            seconds(t.waited_s),
             peers.join(" and "),
-            t.cpu_s,
+            seconds(t.cpu_s),
             size(t.sent),
             size(t.received),
             size(t.peak_memory)

@@ -102,7 +102,7 @@ fn the_page_says_what_happened_in_html_and_in_markdown_alike() {
             "567 of your 1,111 rows (51.0 %)",
             "alice holds 1,022 keys; bob holds 2,048 keys; 505 are common",
             "every other party holds too",
-            "3.0 s by the clock, of which 0.8 s until everybody had come",
+            "3.0 s by the clock, of which 750 ms until everybody had come",
             "2.000 s, 1.000 s of it waiting",
             "bob has a report of its own",
             "match: encode",

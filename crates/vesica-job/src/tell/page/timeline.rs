@@ -3,7 +3,7 @@
 use super::bars::{Bars, Line, Span};
 use super::scale::{SHORTEST_S, Scale, Stretch};
 use super::{Block, Section};
-use crate::tell::numbers::size;
+use crate::tell::numbers::{seconds, size};
 use crate::tell::report::{Report, StepCost};
 
 /// The parts of a bar.
@@ -15,10 +15,10 @@ const CUT: usize = 2;
 pub fn section(report: &Report, other: Option<&Report>) -> Section {
     let t = &report.total;
     let mut blocks = vec![Block::Text(format!(
-        "{:.1} s by the clock, of which {:.1} s until everybody had come; {:.1} s of CPU; {} of memory at most.",
-        t.wall_s,
-        t.waited_s,
-        t.cpu_s,
+        "{} by the clock, of which {} until everybody had come; {} of CPU; {} of memory at most.",
+        seconds(t.wall_s),
+        seconds(t.waited_s),
+        seconds(t.cpu_s),
         size(t.peak_memory)
     ))];
     let phases = phases(report, other);
@@ -117,11 +117,6 @@ fn bars(phases: &[Phase]) -> Bars {
         parts.push("waiting that is cut short here, and how long it was".to_owned());
     }
     Bars { parts, lines: phases.iter().map(line).collect() }
-}
-
-/// So many seconds, in a few letters.
-fn seconds(seconds: f64) -> String {
-    if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
 /// When everybody had come, on this party's clock: the moment that the parties' clocks have in common.

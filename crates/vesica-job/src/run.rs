@@ -103,9 +103,10 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
 struct Lost {
     peer: Party,
     why: String,
-    /// The most units that were ever finished, in this run or in one that the peer has forgotten.
-    units: u64,
-    /// Breaks since there were more finished units than ever before.
+    /// The largest part of a run that was ever finished, of this run or of one that the peer has forgotten: so many units, of so many.
+    /// A peer chooses how many units a run has, so their number alone is no progress.
+    units: (u64, u32),
+    /// Breaks since a larger part was finished than ever before.
     times: u32,
 }
 
@@ -114,9 +115,12 @@ impl Lost {
     const MOST: u32 = 5;
 
     /// Goes on after `error` if that was a connection's, this side's or one between others, and not once too often.
-    fn after(error: JobError, before: Option<Lost>, units: u64) -> Result<Self, JobError> {
+    fn after(error: JobError, before: Option<Lost>, units: (u64, u32)) -> Result<Self, JobError> {
         let (peer, why) = error.broken()?;
-        let stuck = before.filter(|before| units <= before.units);
+        let no_more = |(now, of): (u64, u32), (before, of_before): (u64, u32)| {
+            u128::from(now) * u128::from(of_before) <= u128::from(before) * u128::from(of)
+        };
+        let stuck = before.filter(|before| no_more(units, before.units));
         let (units, times) = stuck.map_or((units, 1), |before| (before.units, before.times + 1));
         let lost = Self { peer, why, units, times };
         if times < Self::MOST { Ok(lost) } else { Err(lost.because(format!("; that was the {times}th time in a row"))) }
@@ -266,7 +270,8 @@ impl<'a> Side<'a> {
                 broke = broke.map(|_| Instant::now());
                 continue;
             };
-            let now = Lost::after(error, lost, ledger.len())?;
+            let of = ledger.started().map_or(1, |start| start.sizes.units);
+            let now = Lost::after(error, lost, (ledger.len(), of))?;
             let wait = humantime::format_duration(self.patience(ledger));
             let done = if self.stage.has_ended() { "this side is done, but " } else { "" };
             ctl.note(match self.plan.peers.len() {

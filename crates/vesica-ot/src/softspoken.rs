@@ -256,6 +256,11 @@ impl Receiver {
         Ok(Self { shared: Shared { leaves, ..shared }, pool: Pool::default(), bits: Pool::default() })
     }
 
+    /// As [`Shared::judge`], for a check of what the sender sent.
+    pub(crate) fn judge(&self, right: bool, ch: &dyn Channel, what: &'static str) -> Result<()> {
+        self.shared.judge(right, ch, what)
+    }
+
     /// At least n random bits and rows of V, in a whole number of blocks of 128.
     ///
     /// # Errors

@@ -21,8 +21,10 @@
 //!
 //! What a deviating party learns: it can spoil its messages so that they pass a check only if it guessed k secret bits, S bits of
 //! the holes, R bits of Δ (in `softspoken`). It passes with probability 2^-k and then knows these bits. If it does not, the
-//! run ends, for a failed check is the peer's fault and only a broken connection is tried again. So in one run, with all its units
-//! and connections, a party learns k bits in all with probability 2^-k at most: one bit on average.
+//! run ends, for a failed check is the peer's fault and only a broken connection is tried again. Checks of units that are under way
+//! at once are judged one after the other, and none that ends after a failed one succeeds. So in one run over one link, with all its
+//! units and connections, a party learns k bits in all with probability 2^-k at most: one bit on average. Lanes have bases of their own,
+//! which are judged apart: with L of them under way at once the probability is L·2^-k, which is log2(L) bits more.
 //! - Breaking the connection before the verdict shows nothing, as no message before it depends on the bits. A redone unit has
 //!   new holes, and a new connection a new Δ, so earlier guesses are of no use for them.
 //! - Guessing finds no more than it costs. That a spoiled unit passes and its noise misses a word of weight d has
@@ -40,7 +42,7 @@ use crate::code::{Base, Matrix};
 use crate::pprf::{self, Hashes};
 use crate::softspoken::{Correlated, Receiver, Sender};
 use crate::sums::sum;
-use crate::{SecretBlocks, Security, contradiction, pack, receive_blocks};
+use crate::{SecretBlocks, Security, pack, receive_blocks};
 use vesica_block::{Block, gf64, gf128, large, prg::Prg};
 use vesica_params::Level;
 use vesica_params::lpn::{self, CodeSet, Noise};
@@ -174,10 +176,9 @@ pub fn receive<B: Shares>(
         }
     });
     base.pool.give(noisy);
-    if let Some(expected) = expected
-        && ch.recv_exact(expected.len())? != expected
-    {
-        return Err(contradiction(ch, "the trees of its vector OLE contradict their check"));
+    if let Some(expected) = expected {
+        let right = ch.recv_exact(expected.len())? == expected;
+        base.judge(right, ch, "the trees of its vector OLE contradict their check")?;
     }
     Ok((a, c))
 }
@@ -277,7 +278,7 @@ mod tests {
     use crate::ideal;
     use crate::softspoken::FOLD;
     use vesica_params::lpn::SETS;
-    use vesica_session::{Fault, Lines};
+    use vesica_session::{Error, Fault, Lines};
     use vesica_testkit::{Attack, Hostile, Recorder, Transcript, two, two_with};
 
     const SESSION: [u8; 32] = [5; 32];
@@ -391,6 +392,30 @@ mod tests {
         assert_eq!(left + right, 32);
         assert!((6..=26).contains(&left), "{left} of 32");
         assert_eq!(total, 0);
+    }
+
+    /// Units under way at once are one guess and not several: after one has failed its check, the other fails too, though its trees are right.
+    #[test]
+    fn after_a_check_that_failed_no_unit_goes_on() {
+        let (_, received) = two_with(
+            |lines, rng| {
+                let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
+                send::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
+                send::<Block>(&base, &SESSION, UnitId(1), &SETS[0], 600, lines.peer()?, rng)
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
+                let mut failed = |unit| {
+                    let ch = lines.peer()?;
+                    Ok::<_, Error>(receive::<Block>(&base, &SESSION, UnitId(unit), &SETS[0], 600, ch, rng).err())
+                };
+                Ok::<_, Error>([failed(0)?, failed(1)?])
+            },
+            // The sender's hash in the first unit, behind its part of the opening, its challenge and its trees.
+            |channel| Box::new(Hostile::new(channel, Attack::Flip(0), 3)),
+        );
+        let faults = received.unwrap().map(|error| error.map(|error| error.fault()));
+        assert_eq!(faults, [Some(Fault::Peer); 2]);
     }
 
     /// What semi-honest security means: lengths are checked, and a wrong tree is not seen.

@@ -63,6 +63,7 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) ->
         broken: false,
         counted: done.iter().map(|done| !done).collect(),
         finished: done.iter().filter(|done| **done).count() as u64,
+        breaks: vec![(0, 0); agreed.lanes as usize],
         cost: (Meter::default(), Traffic::default()),
     };
     let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
@@ -103,11 +104,24 @@ struct State<'a> {
     failure: Option<JobError>,
     /// Whether a lane broke since units were counted as answered.
     broken: bool,
-    /// The units that count as missing in the present attempt.
+    /// The units that count as missing in the present attempt. A unit that is committed does not: if it is done again, it counts again.
     counted: Vec<bool>,
     /// Units that are finished.
     finished: u64,
+    /// For each lane, its breaks since more of its units were finished than ever before, and how many that were.
+    breaks: Vec<(u32, usize)>,
     cost: (Meter, Traffic),
+}
+
+impl State<'_> {
+    /// A unit is finished: the only way into the ledger. Says whether it was finished before.
+    fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<bool, JobError> {
+        let again = self.ledger.has(id);
+        self.ledger.commit(id, digest, matches)?;
+        self.counted[id.0 as usize] = false;
+        self.finished += u64::from(!again);
+        Ok(again)
+    }
 }
 
 impl<'a> Lanes<'a> {
@@ -164,7 +178,6 @@ impl<'a> Lanes<'a> {
             let lane = next.lock().expect("no worker panics").next();
             let Some(lane) = lane.filter(|_| !self.over()) else { return Ok(()) };
             let address = &doors[lane as usize % doors.len()];
-            let (mut breaks, mut most) = (0, 0);
             let mut refused: Option<Instant> = None;
             loop {
                 let dialled = self.meeting.dial(lane, address, self.watcher.clone());
@@ -182,14 +195,9 @@ impl<'a> Lanes<'a> {
                     continue;
                 }
                 refused = None;
-                let has = share(lane, self.agreed.lanes, self.agreed.sizes.units);
-                let now = has.filter(|id| self.state().ledger.has(*id)).count();
-                breaks = if now > most { 1 } else { breaks + 1 };
-                most = most.max(now);
-                if !is_a_break(&error) || breaks >= MOST {
-                    return Err(error);
-                }
-                self.ctl.note(format!("lane {lane} broke and is dialled again: {error}"));
+                let why = error.to_string();
+                self.broke(lane, error)?;
+                self.ctl.note(format!("lane {lane} broke and is dialled again: {why}"));
             }
         }
     }
@@ -222,15 +230,27 @@ impl<'a> Lanes<'a> {
     fn answer_each(&self, door: &Door) -> Result<(), JobError> {
         while let Some(link) = door.next()? {
             let lane = self.meeting.number(self.agreed.lanes, &link)?;
-            match self.lane(lane, &Peers::of(vec![link])) {
-                Ok(()) => {}
-                Err(error) if is_a_break(&error) => {
-                    self.ctl.note(format!("lane {lane} broke and is awaited again: {error}"));
-                }
-                Err(error) => return Err(error),
+            if let Err(error) = self.lane(lane, &Peers::of(vec![link])) {
+                let why = error.to_string();
+                self.broke(lane, error)?;
+                self.ctl.note(format!("lane {lane} broke and is awaited again: {why}"));
             }
         }
         Ok(())
+    }
+
+    /// A lane ended with `error`. It may begin again, on either side alike, if its link broke, and not [`MOST`] times without a finished unit.
+    ///
+    /// # Errors
+    /// `error`, if it may not.
+    fn broke(&self, lane: u32, error: JobError) -> Result<(), JobError> {
+        let mut state = self.state();
+        let units = share(lane, self.agreed.lanes, self.agreed.sizes.units);
+        let now = units.filter(|id| state.ledger.has(*id)).count();
+        let (breaks, most) = &mut state.breaks[lane as usize];
+        *breaks = if now > *most { 1 } else { *breaks + 1 };
+        *most = now.max(*most);
+        if is_a_break(&error) && *breaks < MOST { Ok(()) } else { Err(error) }
     }
 
     /// A lane over one link, to its end.
@@ -264,7 +284,7 @@ impl<'a> Lanes<'a> {
             let mut state = self.state();
             if !state.ledger.has(*id) {
                 // A learner has the unit; this side has nothing to keep of it.
-                state.ledger.commit(*id, &NOTHING, &[])?;
+                state.commit(*id, &NOTHING, &[])?;
             }
         }
         let mut meter = lines.peer()?.meter();
@@ -308,10 +328,7 @@ impl<'a> Lanes<'a> {
     /// A unit is finished. Says how many are.
     fn keep(&self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<u64, JobError> {
         let mut state = self.state();
-        let again = state.ledger.has(id);
-        state.ledger.commit(id, digest, matches)?;
-        state.counted[id.0 as usize] = false;
-        state.finished += u64::from(!again);
+        state.commit(id, digest, matches)?;
         let total = u64::from(self.agreed.sizes.units);
         self.peers.set_progress("match", state.finished, Some(total));
         Ok(state.finished)

@@ -3,6 +3,7 @@
 use super::hello::Ends;
 use super::here::DONE;
 use super::links::{Certificates, Meeting, Watcher};
+use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::meet::agree::{self, Agreed};
 use crate::meet::peers::{self, Peers};
@@ -10,6 +11,8 @@ use crate::run::run;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::tell::report::Report;
+use crate::units::cut::Units;
+use crate::units::each;
 use crate::{Fault, JobError};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -20,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use vesica_session::{Lines, SessionRng};
 use vesica_spec::Plan;
+use vesica_suite::Opened;
 pub use vesica_testkit::port;
 
 /// Two parties with tables of their own. Alice listens.
@@ -283,6 +287,40 @@ impl Bob {
         meeting.dial(lane, &format!("127.0.0.1:{}", two.port), watcher)
     }
 
+    /// He says that no unit of the lane is finished, asks for all of them, and breaks off when he has the answers of some. Says how many.
+    fn ask_and_break(&self, two: &Two, lane: u32, link: &Peers) -> u64 {
+        let answered = AtomicUsize::new(0);
+        let asked = || -> Result<(), JobError> {
+            let mut line = link.line("lane")?;
+            let units = self.units(lane);
+            line.peer()?.swap_exact(&vec![b'0'; units], units)?;
+            let ctl = Control::new(());
+            let keys = Keys::extract(&*vesica_table::open(&self.plan.input)?, &self.plan, two.dir.path(), &ctl)?;
+            let (salt, sizes) = (&self.agreed.salt, self.agreed.sizes.clone());
+            let cut = Units::partition(&keys, salt, sizes, 1, 1, 1 << 20, two.dir.path())?;
+            let mut rng = SessionRng::from_os().unwrap();
+            let mut base = link.line("base")?;
+            let terms = super::terms(&self.agreed.terms(), lane);
+            let Opened::Units(protocol) = self.plan.suite().open(&self.plan.seat(), &terms, &mut base, &mut rng)?
+            else {
+                panic!("it works by units");
+            };
+            let share = super::share(lane, 2, self.agreed.sizes.units).collect();
+            let one = |id, lines: &mut Lines| {
+                let found = each::matched(&*protocol, cut.unit(id)?, None, lines, &rng)?;
+                answered.fetch_add(1, Ordering::SeqCst);
+                Ok(found)
+            };
+            let some = |_, _| match answered.load(Ordering::SeqCst) {
+                3.. => Err(JobError::Setup("that is enough".into())),
+                now => Ok(now as u64),
+            };
+            each::all(share, 2, link, &ctl, one, some).map(drop)
+        };
+        let _ = asked();
+        answered.load(Ordering::SeqCst) as u64
+    }
+
     fn units(&self, lane: u32) -> usize {
         super::share(lane, 2, self.agreed.sizes.units).count()
     }
@@ -347,7 +385,7 @@ fn in_a_lane_too_the_learners_word_rules() {
 /// Bob begins a lane and breaks off, again and again: alice counts that as answers, and has enough of it.
 #[test]
 fn lanes_that_break_are_counted_as_answers() {
-    let error = alice_with(&format!("protocol = \"rr22\"\n{BOTH}\nlimits.answers = 2"), |two, mut bob| {
+    let error = alice_with(&format!("protocol = \"rr22\"\n{BOTH}\nlimits.answers = 1"), |two, mut bob| {
         bob.plan.patience = std::time::Duration::from_secs(5);
         let mut times = 0;
         while bob._first.links()[0].ended().is_none() {
@@ -356,12 +394,40 @@ fn lanes_that_break_are_counted_as_answers() {
             let units = bob.units(0);
             let _ = line.peer().unwrap().swap_exact(&vec![b'0'; units], units);
             times += 1;
-            // 11 units, of which up to 4 are under way when a lane breaks, and 22 answers.
+            // 11 units, of which up to 4 are under way when a lane breaks, and 11 answers.
             assert!(times < 10, "{times}");
         }
     });
     let error = error.unwrap_err();
-    assert!(matches!(error, JobError::Answers { limit: 2, .. }), "{error}");
+    assert!(matches!(error, JobError::Answers { limit: 1, .. }), "{error}");
+}
+
+/// Bob learns. He says that all units of his lane are finished, breaks off, says that none is, is answered, and begins again. What he first
+/// called finished was never counted again, so he was answered for as many keys as he liked.
+#[test]
+fn who_calls_units_finished_and_then_not_is_not_answered_for_nothing() {
+    const ALLOWED: u64 = 3;
+    let shared = format!("protocol = \"ecdh\"\nlearns = [\"bob\"]\nunit = 20\nlimits.answers = {ALLOWED}");
+    let two = Two::new(&shared);
+    let alice = two.plan("alice", two.port, "lanes = 2\npatience = \"3s\"");
+    let alice = thread::spawn(move || whole(&alice));
+    let mut bob = Bob::meet(&two, 2);
+    bob.plan.patience = std::time::Duration::from_secs(5);
+    let (mut answered, mut cycles) = (0, 0);
+    while bob._first.links()[0].ended().is_none() && cycles < 60 {
+        cycles += 1;
+        if let Ok(lane) = bob.dial(&two, 0) {
+            let mut line = lane.line("lane").unwrap();
+            let units = bob.units(0);
+            let _ = line.peer().unwrap().swap_exact(&vec![b'1'; units], units);
+        }
+        answered += bob.dial(&two, 0).map_or(0, |lane| bob.ask_and_break(&two, 0, &lane));
+    }
+    let error = alice.join().unwrap().unwrap_err();
+    assert!(matches!(error, JobError::Answers { .. }) || error.fault() == Fault::Network, "{error}");
+    let most = ALLOWED * u64::from(bob.agreed.sizes.units);
+    assert!(answered <= most, "{answered} units were answered, and {most} are allowed");
+    assert!(answered > 0 && cycles < 60, "{answered} in {cycles}");
 }
 
 /// A lane has one link at a time, a door has so many seats, and a run has lanes of its own.

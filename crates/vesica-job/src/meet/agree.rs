@@ -564,26 +564,26 @@ const SALTS: u64 = 64;
 pub(crate) fn begin(plan: &Plan, units: u32, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
     let at_once = if plan.suite().cut().begins_anew() { missing } else { at_once };
     may_answer(plan, units, missing, ledger)?;
-    ledger.attempt(Attempt { missing, at_once })
+    ledger.attempt(Attempt { of: units, missing, at_once })
 }
 
 /// The same for a cluster, which says at the next meeting how many units it began. Should it not be able to say that, all that it may begin
 /// until then counts.
 fn begin_of_cluster(plan: &Plan, units: u32, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
     may_answer(plan, units, missing, ledger)?;
-    let left = if missing > 0 { most(plan, units).saturating_sub(ledger.answers().at_most()) } else { 0 };
-    ledger.attempt(Attempt { missing: left, at_once })
+    let left = if missing > 0 { most(plan, units).saturating_sub(ledger.answers().at_most(units)) } else { 0 };
+    ledger.attempt(Attempt { of: units, missing: left, at_once })
 }
 
 /// Sees that the peers may still be answered for all of `missing`.
 fn may_answer(plan: &Plan, units: u32, missing: u64, ledger: &Ledger) -> Result<(), JobError> {
-    if missing > 0 && ledger.answers().at_most().saturating_add(missing) > most(plan, units) {
+    if missing > 0 && ledger.answers().at_most(units).saturating_add(missing) > most(plan, units) {
         return Err(JobError::Answers { peer: others(plan), limit: plan.shared.limits.answers });
     }
     Ok(())
 }
 
-/// Units that may be answered in a whole job of so many, each time that one is.
+/// Units that may be answered in a whole job that is cut into so many.
 pub(crate) fn most(plan: &Plan, units: u32) -> u64 {
     u64::from(units).saturating_mul(plan.shared.limits.answers.into())
 }
@@ -784,7 +784,7 @@ mod tests {
                 (agree(&alice, 10, &mut held, &mut a, &[], &mut rng(1)), check.join().unwrap())
             });
             assert!(held.started().is_none());
-            assert_eq!((held.answers().attempts, held.answers().at_most()), (0, 0));
+            assert_eq!((held.answers().attempts, held.answers().at_most(1)), (0, 0));
             let Err(JobError::Checked { peers, misfit }) = run else { panic!("alice did not hear that bob checks") };
             assert_eq!(peers, std::slice::from_ref(&bob.me));
             match (unit, check) {
@@ -876,7 +876,8 @@ mod tests {
                 met
             });
             assert_eq!(matches!(met, Err(JobError::Over { .. })), is_over);
-            assert_eq!(held.answers().at_most(), if is_over { 0 } else { 2 });
+            let of = held.started().map_or(1, |start| start.sizes.units);
+            assert_eq!(held.answers().at_most(of), if is_over { 0 } else { 2 });
         }
     }
 

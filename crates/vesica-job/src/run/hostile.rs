@@ -67,11 +67,16 @@ impl Job {
 
     /// Bob connects, and agrees with what `ledger` remembers.
     fn meet(&self, keys: &Keys, ledger: &mut Ledger) -> Result<(Peers, Lines, Agreed), JobError> {
+        self.meet_as(&self.bob, keys, ledger)
+    }
+
+    /// The same with another plan of his.
+    fn meet_as(&self, bob: &Plan, keys: &Keys, ledger: &mut Ledger) -> Result<(Peers, Lines, Agreed), JobError> {
         let link = self.connect()?;
         let mut control = link.line("control")?;
         let mut rng = SessionRng::from_os().unwrap();
-        let seen = link.certificates(&self.bob.me);
-        let agreed = agree::agree(&self.bob, keys.distinct, ledger, &mut control, &seen, &mut rng)?;
+        let seen = link.certificates(&bob.me);
+        let agreed = agree::agree(bob, keys.distinct, ledger, &mut control, &seen, &mut rng)?;
         Ok((link, control, agreed))
     }
 
@@ -210,6 +215,45 @@ fn answers_count_over_processes_with_a_ledger() {
     let (times, error) = answered(&job, |_| true);
     assert_eq!(times, 1);
     assert!(matches!(error, JobError::Answers { limit: 3, .. }), "{error}");
+}
+
+/// The number of units follows from what the parties say of their workers and memory. Bob, who learns, says that he has one worker,
+/// takes all answers that he gets, forgets the run each time, and then says that he has more workers. Before units counted as parts of the job, the few large units of his first runs
+/// counted like small ones, and he was answered 21 times for each of his keys where 8 times are allowed.
+#[test]
+fn who_changes_the_number_of_units_is_answered_no_more_often() {
+    const KEYS: u32 = 1 << 16;
+    let shared = "protocol = \"rr22\"\nlimits.answers = 8";
+    let mut job = Job::new("bob", shared, "resume = \"DIR\"\nworkers = 8");
+    job.write("alice.csv", 0..KEYS);
+    job.write("bob.csv", KEYS / 2..KEYS / 2 + KEYS);
+    job.bob.patience = Duration::from_secs(2);
+    let keys = job.keys();
+    let (mut answered, mut most) = (0, 0);
+    for workers in 1..=8 {
+        let mut bob = job.bob.clone();
+        bob.workers = workers;
+        // Until he has had enough of it, with this number of units.
+        loop {
+            let alice = job.alice();
+            while !alice.is_finished() {
+                let mut ledger = job.ledger();
+                let Ok((link, _control, agreed)) = job.meet_as(&bob, &keys, &mut ledger) else { continue };
+                let (units, capacity) = (u64::from(agreed.sizes.units), agreed.sizes.capacity(1));
+                most = most.max(units * capacity);
+                if job.units(&keys, &agreed, &mut ledger, &link).is_ok() {
+                    answered += units * capacity;
+                }
+            }
+            match alice.join().unwrap().unwrap_err() {
+                JobError::Answers { limit: 8, .. } => break,
+                // So many breaks in a row. Her next process goes on with her ledger.
+                error => assert_eq!(error.fault(), Fault::Network, "{error}"),
+            }
+        }
+    }
+    assert!(answered <= 8 * most, "{answered} keys were answered, and {} are allowed", 8 * most);
+    assert!(answered > 4 * most, "{answered} of {most}");
 }
 
 #[test]

@@ -25,8 +25,8 @@ use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
 /// too, and two totals of one table with two noises would tell more than one. Before number 9 a salt was not bound to the parties'
-/// certificates.
-pub const KIND: &[u8; 15] = b"vesica ledger 9";
+/// certificates, and before number 10 an attempt did not say how many units the job was cut into.
+pub const KIND: &[u8; 15] = b"vesica ledger10";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     /// An attempt at all four units, two at once.
-    const ATTEMPT: Attempt = Attempt { missing: 4, at_once: 2 };
+    const ATTEMPT: Attempt = Attempt { of: 4, missing: 4, at_once: 2 };
 
     fn unit(n: u64) -> ([u8; 32], Vec<Match>) {
         let m = |i| Match { key: KeyId::new(n as usize, i), rows: i + 2, times: i + 1 };
@@ -527,7 +527,7 @@ mod tests {
         let plan = job(dir.path(), "");
         written(&plan);
         let mut ledger = open(&plan).unwrap();
-        assert_eq!((ledger.answers().attempts, ledger.answers().units(), ledger.answers().at_most()), (1, 2, 4));
+        assert_eq!((ledger.answers().attempts, ledger.answers().units(), ledger.answers().at_most(4)), (1, 2, 4));
         ledger.attempt(ATTEMPT).unwrap();
         ledger.start(Start { salt: [8; 32], ..start() }).unwrap();
         commit(&mut ledger, 0, 1);

@@ -111,8 +111,8 @@ impl Record {
                 out
             }
             Record::Start(start) => [&[1], start.encode().as_slice()].concat(),
-            Record::Attempt(Attempt { missing, at_once }) => {
-                [&[3], [missing, at_once].map(|n| n.to_le_bytes()).as_flattened()].concat()
+            Record::Attempt(Attempt { of, missing, at_once }) => {
+                [&[3], [(*of).into(), *missing, *at_once].map(u64::to_le_bytes).as_flattened()].concat()
             }
             Record::Count(keys) => [&[4], keys.to_le_bytes().as_slice()].concat(),
             Record::Asked(hash) => [&[5], hash.as_slice()].concat(),
@@ -166,8 +166,8 @@ impl Record {
                 rest.is_empty().then(|| Record::Unit(UnitId(u32::from_le_bytes(*id)), *digest, matches))
             }
             3 => {
-                let [missing, at_once] = numbers(rest)?.try_into().ok()?;
-                Some(Record::Attempt(Attempt { missing, at_once }))
+                let [of, missing, at_once] = numbers(rest)?.try_into().ok()?;
+                Some(Record::Attempt(Attempt { of: of.try_into().ok().filter(|of| *of > 0)?, missing, at_once }))
             }
             4 => numbers(rest)?.try_into().ok().map(|[keys]: [u64; 1]| Record::Count(keys)),
             5 => rest.try_into().ok().map(Record::Asked),

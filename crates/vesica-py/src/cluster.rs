@@ -24,18 +24,44 @@ fn of_link(error: JobError) -> Failure {
     if cluster::is_lost(&error) { Failure::network(error.to_string()) } else { error.into() }
 }
 
-/// What the digests, the units and the files of a run are sealed with. It tells nobody what it is.
+/// What the digests, the units and the files of a run are sealed with. It tells nobody what it is, and goes to another process under a
+/// key of that process alone.
 #[pyclass(frozen, module = "vesica._core")]
 pub struct Secret(cluster::Secret);
 
 #[pymethods]
 impl Secret {
+    /// Itself, for the `Recipient` with the public key `to`, in the run that the cluster calls `run`.
+    fn hand<'py>(&self, py: Python<'py>, run: &str, to: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let handed = self.0.hand(run, to).map_err(|error| Failure::from(error).raised(py))?;
+        Ok(PyBytes::new(py, &handed))
+    }
+}
+
+/// Whoever is handed a secret, once.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Recipient(Mutex<Option<cluster::Recipient>>, [u8; 32]);
+
+#[pymethods]
+impl Recipient {
     #[new]
-    fn new(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        let bytes: Result<[u8; 32], _> = bytes.try_into();
-        bytes.map(|bytes| Self(cluster::Secret::new(bytes))).map_err(|_| {
-            Failure::config("the secret of a run on a cluster has another length than 32 bytes").raised(py)
-        })
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let one = cluster::Recipient::new().map_err(|error| Failure::from(error).raised(py))?;
+        let public = one.public();
+        Ok(Self(Mutex::new(Some(one)), public))
+    }
+
+    /// The public key that it asks with.
+    #[getter]
+    fn public<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.1)
+    }
+
+    /// The secret, from what `Secret.hand` gave.
+    fn open(&self, py: Python<'_>, run: &str, handed: &[u8]) -> PyResult<Secret> {
+        let one = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let one = one.ok_or_else(|| Failure::bug("a secret was handed over twice").raised(py))?;
+        one.open(run, handed).map(Secret).map_err(|error| Failure::from(error).raised(py))
     }
 }
 
@@ -55,6 +81,12 @@ impl Start {
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let sealed = self.0.to_bytes().map_err(|error| Failure::from(error).raised(py))?;
         Ok(PyBytes::new(py, &sealed))
+    }
+
+    /// What the run is sealed with.
+    #[getter]
+    fn secret(&self) -> Secret {
+        Secret(self.0.secret().clone())
     }
 
     /// The name of the run: files of another run are of no use.
@@ -164,7 +196,7 @@ impl Terms {
         Ok((unit.id, unit.digest, unit.keys, unit.rows, unit.times))
     }
 
-    /// What a unit found: `row`, `pair` and `times`.
+    /// The rows that a unit found: `row`, `pair` and `times`.
     fn rows(&self, py: Python<'_>, unit: u32, kept: &[u8]) -> PyResult<Table> {
         piece(py, &Control::new(()), || Ok(Table::one(self.0.rows(unit, self.0.kept(unit, kept)?.1)?)))
     }
@@ -230,13 +262,12 @@ impl Meeting {
 impl Meeting {
     /// `storage` are 32 bytes that name the input. Nobody is contacted.
     #[new]
-    #[pyo3(signature = (document, is_json, storage, secret, watch=None))]
+    #[pyo3(signature = (document, is_json, storage, watch=None))]
     fn new(
         py: Python<'_>,
         document: String,
         is_json: bool,
         storage: &[u8],
-        secret: &Secret,
         watch: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let (over, told) = channel();
@@ -248,7 +279,7 @@ impl Meeting {
             let spec = document::job(&document, is_json, true)?.spec;
             let storage: Result<[u8; 32], _> = storage.try_into();
             let storage = storage.map_err(|_| Failure::bug("the input's name has another length than 32 bytes"))?;
-            Ok(cluster::Meeting::open(&spec, storage, &secret.0, ctl.clone())?)
+            Ok(cluster::Meeting::open(&spec, storage, ctl.clone())?)
         })?;
         Ok(Self { meeting: Mutex::new(Some(meeting)), ctl, told: Mutex::new(told), over, watch })
     }

@@ -1,4 +1,7 @@
-//! What a unit found: rows, and which key of the unit each has.
+//! What a unit found: its rows, which key each has, and how often each stands in the join.
+//!
+//! On the side that learns, every row of the unit is among them, and those that were not found stand in the join zero times. So what is
+//! sealed, written and synced has one size, whatever matched: neither its length nor the time that it takes says how many rows that were.
 
 use crate::cluster::reading::piece;
 use crate::cluster::secret::{FOUND, Secret, damaged};
@@ -10,14 +13,15 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
-/// A row whose key is common.
+/// A row of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
     /// Its number.
     pub row: u64,
-    /// Names the common key, with the same number on both sides: the unit, and the place among the unit's common keys.
+    /// Names the common key, with the same number on both sides: the unit, and the place among the unit's common keys. It means nothing where
+    /// the key is not common.
     pub pair: u64,
-    /// How often it stands in the join.
+    /// How often it stands in the join: zero times if its key is not common.
     pub times: u64,
 }
 
@@ -61,7 +65,7 @@ pub fn open_again(secret: &Secret, salt: &[u8; 32], sealed: &[u8]) -> Result<Rec
     open(secret, salt, SEVERAL, sealed)
 }
 
-/// The rows as a table: `row`, `pair` and `times`, all UInt64.
+/// The rows that were found, as a table: `row`, `pair` and `times`, all UInt64.
 ///
 /// # Errors
 /// Bytes that [`seal`] does not make.
@@ -72,9 +76,11 @@ pub fn open(secret: &Secret, salt: &[u8; 32], unit: u32, found: &[u8]) -> Result
     if !rest.is_empty() || bytes.len() % BYTES != 0 {
         return Err(damaged(&name));
     }
+    let rows = words.as_chunks::<3>().0;
     let column = |i: usize| -> Arc<dyn Array> {
-        let mut column = UInt64Builder::with_capacity(words.len() / 3);
-        words.iter().skip(i).step_by(3).for_each(|word| column.append_value(u64::from_le_bytes(*word)));
+        let mut column = UInt64Builder::new();
+        let found = rows.iter().filter(|[_, _, times]| *times != [0; 8]);
+        found.for_each(|row| column.append_value(u64::from_le_bytes(row[i])));
         Arc::new(column.finish())
     };
     let schema = Schema::new(["row", "pair", "times"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());

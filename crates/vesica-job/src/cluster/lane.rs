@@ -13,12 +13,13 @@ use crate::tell::control::Control;
 use crate::tell::report::{Costs, StepCost};
 use crate::units::compare::Both;
 use crate::units::each;
+use crate::units::found::Match;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::time::Instant;
 use vesica_session::{Error, Meter, Protocol, SessionRng, Unit};
 use vesica_suite::Opened;
-use vesica_types::{Coins, UnitId};
+use vesica_types::{Coins, Digest, UnitId};
 
 /// A lane, from its link on.
 pub struct Lane {
@@ -45,7 +46,7 @@ pub struct Missing {
 /// What a unit found; by default that of one that was settled without being matched.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Matched {
-    /// The rows, sealed: for [`Terms::rows`], when it is settled that they may be learned.
+    /// The rows, sealed: for [`Terms::rows`], when it is settled that they may be learned. Its length follows from the rows of the unit.
     pub found: Vec<u8>,
     /// What is compared in the end, where both sides learn.
     pub digest: [u8; 32],
@@ -91,6 +92,11 @@ impl Lane {
 
     fn over(terms: Terms, number: u32, peers: Peers, ctl: Control) -> Self {
         Self { terms, number, peers, ctl, protocol: None, meter: Mutex::default(), began: Instant::now() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// Which lane this is.
@@ -189,13 +195,11 @@ impl Lane {
         self.add(&lines.peer()?.meter());
         // By place among the keys, in the order of their digests: the same on both sides.
         matches.sort_unstable_by_key(|m| m.key);
-        let pairs = matches.iter().zip(u64::from(unit) << 32..);
-        let rows: Vec<Row> = pairs
-            .flat_map(|(m, pair)| keys[m.key.0 as usize].1.iter().map(move |&row| Row { row, pair, times: m.times }))
-            .collect();
-        let found = found::seal(self.terms.secret(), salt, unit, &rows)?;
-        let times = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.times));
-        Ok(Matched { found, digest, keys: matches.len() as u64, rows: rows.len() as u64, times })
+        let all = if plan.i_learn() { keyed(unit, &keys, &matches) } else { Vec::new() };
+        let found = found::seal(self.terms.secret(), salt, unit, &all)?;
+        let times = all.iter().fold(0, |sum: u64, row| sum.saturating_add(row.times));
+        let rows = matches.iter().map(|m| m.rows).sum();
+        Ok(Matched { found, digest, keys: matches.len() as u64, rows, times })
     }
 
     /// The end of the lane, when everything that it found is in its place: waits until the other side is as far. Returns what it cost, for
@@ -216,6 +220,20 @@ impl Lane {
         };
         Ok(serde_json::to_string(&cost).expect("it is plain data"))
     }
+}
+
+/// Every row of a unit, the way of each the same whether its key is among the `matches` or not: the peer waits for the next unit meanwhile.
+fn keyed(unit: u32, keys: &[(Digest, Vec<u64>)], matches: &[Match]) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(keys.iter().map(|(_, rows)| rows.len()).sum());
+    // The matches come in the order of the keys, so those before a key say what its place among the common ones would be.
+    let mut before = 0;
+    for (place, (_, of_key)) in (0..).zip(keys) {
+        let times = matches.get(before).filter(|m| m.key == KeyId(place)).map_or(0, |m| m.times);
+        let pair = u64::from(unit) << 32 | before as u64;
+        rows.extend(of_key.iter().map(|&row| Row { row, pair, times }));
+        before += usize::from(times > 0);
+    }
+    rows
 }
 
 /// Where the other side's lanes come in.
@@ -254,5 +272,34 @@ impl Door {
     /// Lets nobody in any more. Lanes that are in go on.
     pub fn stop(&self) {
         self.door.shut();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many rows of a unit a party had found, the peer saw from when the next unit began: only these were sealed and written before.
+    #[test]
+    fn what_is_written_of_a_unit_has_one_size_whatever_matched() {
+        let keys: Vec<(Digest, Vec<u64>)> =
+            (0..9u8).map(|n| (Digest([n; 16]), (0..u64::from(n % 3) + 1).collect())).collect();
+        let of = |places: &[u64]| {
+            let matches: Vec<Match> =
+                places.iter().map(|&key| Match { key: KeyId(key), rows: key % 3 + 1, times: 10 + key }).collect();
+            keyed(5, &keys, &matches)
+        };
+        let pair = |n: u64| 5 << 32 | n;
+        for (places, expected) in [
+            (&[][..], vec![]),
+            (&[4, 7], vec![(0, pair(0), 14), (1, pair(0), 14), (0, pair(1), 17), (1, pair(1), 17)]),
+            (&[0, 8], vec![(0, pair(0), 10), (0, pair(1), 18), (1, pair(1), 18), (2, pair(1), 18)]),
+        ] {
+            let all = of(places);
+            assert_eq!(all.len(), 18);
+            let found = all.iter().filter(|row| row.times > 0).map(|row| (row.row, row.pair, row.times));
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        }
+        assert!(of(&[0, 1, 2, 3, 4, 5, 6, 7, 8]).iter().all(|row| row.times > 0));
     }
 }

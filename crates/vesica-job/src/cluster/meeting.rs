@@ -15,6 +15,7 @@ use crate::meet::settle;
 use crate::meet::wait::Waiting;
 use crate::output::join;
 use crate::run::{self, AGAIN, STAY, finish, reported};
+use crate::seal::key::{Given, random};
 use crate::seal::ledger::Ledger;
 use crate::seal::record;
 use crate::tell::clock::Clock;
@@ -28,6 +29,7 @@ use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Error, Fault, Lines, Misbehaviour, SessionRng};
 use vesica_spec::{Plan, Spec, SpecError};
 use vesica_types::UnitId;
+use zeroize::Zeroizing;
 
 /// What a unit found, without its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +50,10 @@ pub struct Unit {
 pub struct Meeting {
     spec: Spec,
     plan: Plan,
-    secret: Secret,
+    /// What the secrets of runs are made of: it leaves this process no more than the party's private key does.
+    given: Given,
+    /// The secret of the run that the parties met for.
+    secret: Option<Secret>,
     endpoint: Endpoint,
     ledger: Ledger,
     ctl: Control,
@@ -96,16 +101,31 @@ fn refused(plan: &Plan) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// What the secrets of a party's runs are made of: `mine.resume_key` or a passphrase if runs are to survive this process, and else what
+/// ends with it.
+fn given(plan: &Plan) -> Result<Given, JobError> {
+    let Some(resume) = &plan.resume else { return Ok(Given::Key(Zeroizing::new(random()?.to_vec()))) };
+    match Given::of(resume)? {
+        Given::Nothing => {
+            let why = "is missing: what a cluster keeps is sealed, so going on after a restart needs a key that outlives the driver; name a \
+                       file of at least 16 random bytes";
+            Err(SpecError::field("mine.resume_key", why).into())
+        }
+        given => Ok(given),
+    }
+}
+
 impl Meeting {
     /// Prepares the run of a job. `storage` is a hash that names the input: of its files, their sizes and whatever tells one version of them
-    /// from another. With `mine.resume` the run survives this process. Nothing is contacted.
+    /// from another. With `mine.resume` and a key the run survives this process. Nothing is contacted.
     ///
     /// # Errors
-    /// A job that is not valid or not for a cluster, named by its field; certificates, a port or a ledger that cannot be used.
-    pub fn open(spec: &Spec, storage: [u8; 32], secret: &Secret, ctl: Control) -> Result<Self, JobError> {
+    /// A job that is not valid or not for a cluster, named by its field; certificates, a key, a port or a ledger that cannot be used.
+    pub fn open(spec: &Spec, storage: [u8; 32], ctl: Control) -> Result<Self, JobError> {
         vesica_cpu::requested().map_err(JobError::Setup)?;
         let plan = vesica_spec::plan(spec)?;
         refused(&plan)?;
+        let given = given(&plan)?;
         let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
         let endpoint = peers::endpoint(&plan, identity.as_ref(), false)?;
         let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
@@ -114,7 +134,8 @@ impl Meeting {
         Ok(Self {
             spec: spec.clone(),
             plan,
-            secret: secret.clone(),
+            given,
+            secret: None,
             endpoint,
             ledger,
             ctl,
@@ -197,9 +218,16 @@ impl Meeting {
             }
         };
         let (salt, units) = (met.start.salt, met.start.sizes.units);
-        let start = Start::new(self.spec.clone(), self.plan.clone(), salt, units, met.lanes, self.secret.clone());
+        let start = self.start(salt, units, met.lanes);
         (self.link, self.stage) = (Some((peers, control)), Stage::Met(Box::new(met)));
         Ok(start)
+    }
+
+    /// What readers need of the run with this salt, whose secret is made here.
+    fn start(&mut self, salt: [u8; 32], units: u32, lanes: u32) -> Start {
+        let secret = Secret::of_run(&self.given.secret(&salt));
+        self.secret = Some(secret.clone());
+        Start::new(self.spec.clone(), self.plan.clone(), salt, units, lanes, secret)
     }
 
     /// Of the run in the ledger, which units are finished.
@@ -226,7 +254,7 @@ impl Meeting {
         let record::Start { salt, coins, sizes } = start.clone();
         let peer = &self.plan.peers[0].party;
         self.ctl.note(format!("every unit is finished, so the run ends without {peer}, who may not know that: {gone}"));
-        let start = Start::new(self.spec.clone(), self.plan.clone(), salt, sizes.units, 0, self.secret.clone());
+        let start = self.start(salt, sizes.units, 0);
         let agreed = Agreed { salt, coins, sizes, versions: Vec::new(), done, values: None, lanes: 0 };
         self.stage = Stage::Alone(Box::new(agreed));
         Some(start)
@@ -308,7 +336,7 @@ impl Meeting {
             key = mine.and_then(|identity| identity.pem());
             words.theirs = theirs.certificate;
         }
-        Terms::new(words, key, &self.secret)
+        Terms::new(words, key, self.secret.as_ref().ok_or_else(|| order("lanes"))?)
     }
 
     /// What ended the link, if something did. To be looked at while lanes are under way: without this link they are to end.

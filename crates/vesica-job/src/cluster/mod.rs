@@ -20,7 +20,7 @@ mod terms;
 pub use lane::{Door, Lane, Matched, Missing};
 pub use meeting::{Meeting, Unit};
 pub use reading::{Cut, Packed, Start};
-pub use secret::Secret;
+pub use secret::{Recipient, Secret};
 pub use terms::Terms;
 
 pub use crate::lanes::is_a_break;

@@ -99,6 +99,11 @@ impl Start {
         Ok(Self::new(job, plan, salt, units, lanes, secret.clone()))
     }
 
+    /// What the run is sealed with.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
     /// Names the run: what another run left is of no use for this one.
     pub fn run(&self) -> String {
         agree::name(&self.salt)

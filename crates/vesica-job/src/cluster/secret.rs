@@ -7,14 +7,21 @@
 //! **Permuted**: digests of single keys, by AES-128 as a permutation of 16 bytes, so that equal ones stay equal and can be brought
 //! together without a longer record; and the numbers of units, by a permutation that is drawn under the secret. Without that, whoever knows
 //! the salt, as the other party does, could find the keys by guessing.
+//!
+//! **Handed over sealed**: the secret itself. A process that needs it makes a key pair for this one question ([`Recipient`]), and is given
+//! the secret under a key that nobody learns who only listens ([`Secret::hand`]): X25519 with a key pair that is made for this one answer,
+//! BLAKE3 over the shared element, both public keys and the name of the run, ChaCha20-Poly1305. Nothing says who asks. Whoever can send to the
+//! machines of a cluster can ask as well as its workers.
 
 use crate::error::JobError;
-use crate::seal::key::{self, Front, Opener, Sealer, magic};
+use crate::seal::key::{self, Front, Opener, Sealer, TAG, magic};
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
+use ring::rand::SystemRandom;
 use vesica_types::Digest;
 use zeroize::Zeroizing;
 
-/// 32 random bytes that the machines of a cluster share, and nobody else has.
+/// 32 bytes that the machines of a cluster share in one run, and nobody else has.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<[u8; 32]>);
 
@@ -31,12 +38,35 @@ pub const PACKED: &[u8; 15] = b"vesica packed 1";
 pub const KEPT: &[u8; 15] = b"vesica kept 2\n\n";
 
 /// What a unit found.
-pub const FOUND: &[u8; 15] = b"vesica found 1\n";
+pub const FOUND: &[u8; 15] = b"vesica found 2\n";
+
+/// The secret itself, on its way to a process.
+const HANDED: &[u8; 15] = b"vesica handed 1";
 
 impl Secret {
-    /// The secret with these bytes, which nobody can guess.
-    pub fn new(bytes: [u8; 32]) -> Self {
+    /// The secret of a run, from that which has the run's salt in it and what this party alone has: so one run's secret opens no other's.
+    pub(crate) fn of_run(secret: &key::Secret) -> Self {
+        Self(secret.derive("vesica 2026 secret of a run of a cluster"))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn new(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
+    }
+
+    /// The secret for the process that asks with the public key `to` and belongs to the run that the cluster calls `run`: bytes that tell
+    /// nothing to whoever only sees them travel.
+    ///
+    /// # Errors
+    /// Bytes that are no public key; if the system has no randomness.
+    pub fn hand(&self, run: &str, to: &[u8]) -> Result<Vec<u8>, JobError> {
+        let once = Recipient::new()?;
+        let mine = once.public;
+        let key = once.agree(to, (to, &mine), run)?;
+        // Of one size from the start, so that no copy stays behind when it grows; sealing writes over this one.
+        let mut piece = Vec::with_capacity(32 + TAG);
+        piece.extend_from_slice(&*self.0);
+        Ok([&mine[..], &key.seal(HANDED, run.as_bytes(), piece)?].concat())
     }
 
     /// Seals `piece`, of this kind, which belongs to `what`.
@@ -79,6 +109,57 @@ impl Secret {
     fn derive(&self, purpose: &str, salt: &[u8; 32]) -> Zeroizing<[u8; 32]> {
         let material = Zeroizing::new([&self.0[..], salt].concat());
         Zeroizing::new(blake3::derive_key(purpose, &material))
+    }
+}
+
+/// Whoever is handed a secret: a key pair that is made for this, and used once.
+pub struct Recipient {
+    key: EphemeralPrivateKey,
+    public: [u8; 32],
+}
+
+impl Recipient {
+    /// One with a fresh key pair.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn new() -> Result<Self, JobError> {
+        let made = || {
+            let key = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).ok()?;
+            let public = key.compute_public_key().ok()?.as_ref().try_into().ok()?;
+            Some(Self { key, public })
+        };
+        made().ok_or_else(|| JobError::Setup("the system has no randomness to give".into()))
+    }
+
+    /// What to ask with.
+    pub fn public(&self) -> [u8; 32] {
+        self.public
+    }
+
+    /// The secret of the run that the cluster calls `run`, from what [`Secret::hand`] gave for this public key.
+    ///
+    /// # Errors
+    /// Bytes that were given for another public key or run, or are damaged.
+    pub fn open(self, run: &str, handed: &[u8]) -> Result<Secret, JobError> {
+        let name = "the secret of the run";
+        let (theirs, sealed) = handed.split_first_chunk::<32>().ok_or_else(|| damaged(name))?;
+        let mine = self.public;
+        let key = self.agree(theirs, (&mine, theirs), run).map_err(|_| damaged(name))?;
+        let bytes = key.open(HANDED, run.as_bytes(), name, sealed)?;
+        Ok(Secret(Zeroizing::new(bytes[..].try_into().map_err(|_| damaged(name))?)))
+    }
+
+    /// A secret for one piece, which both ends of a handing over have: `asks` and `gives` are their public keys.
+    fn agree(self, theirs: &[u8], (asks, gives): (&[u8], &[u8]), run: &str) -> Result<Secret, JobError> {
+        let theirs = UnparsedPublicKey::new(&X25519, theirs);
+        // The first three have 32 bytes each, so different arguments are never the same bytes. All zeros, which an element of small order would
+        // give, are refused.
+        let agreed = agree_ephemeral(self.key, &theirs, |shared| {
+            let material = Zeroizing::new([shared, asks, gives, run.as_bytes()].concat());
+            Secret(Zeroizing::new(blake3::derive_key("vesica 2026 secret of a cluster handed over", &material)))
+        });
+        agreed.map_err(|_| JobError::Setup("whoever asks for the secret of a run shows no public key".into()))
     }
 }
 
@@ -164,6 +245,44 @@ mod tests {
             secret.open(PACKED, b"run unit 7", "unit 7", b""),
         ] {
             assert!(result.unwrap_err().to_string().starts_with("unit 7 cannot be opened"));
+        }
+    }
+
+    /// A listener between two machines had the secret itself: it stood in clear in the answer of whoever holds it.
+    #[test]
+    fn a_secret_is_handed_to_who_asked_and_shown_to_nobody_else() {
+        let secret = Secret::new([0xa7; 32]);
+        let asks = Recipient::new().unwrap();
+        let (public, handed) = (asks.public(), secret.hand("a run", &asks.public()).unwrap());
+        assert!([&public[..], &handed].iter().all(|seen| !seen.windows(4).any(|bytes| bytes == [0xa7; 4])));
+        assert_ne!(handed, secret.hand("a run", &public).unwrap(), "an answer has a key of its own");
+        assert!(*asks.open("a run", &handed).unwrap().0 == *secret.0);
+
+        let opens = |change: &dyn Fn(&mut Vec<u8>), run: &str| {
+            let asks = Recipient::new().unwrap();
+            let mut handed = secret.hand("a run", &asks.public()).unwrap();
+            change(&mut handed);
+            asks.open(run, &handed).map(drop)
+        };
+        opens(&|_| (), "a run").unwrap();
+        let another =
+            |handed: &mut Vec<u8>| *handed = secret.hand("a run", &Recipient::new().unwrap().public()).unwrap();
+        let changes: [&dyn Fn(&mut Vec<u8>); 6] = [
+            &another,
+            &|handed| handed.truncate(20),
+            &|handed| handed.truncate(60),
+            &|handed| handed[..32].fill(0),
+            &|handed| handed[5] ^= 1,
+            &|handed| *handed.last_mut().unwrap() ^= 1,
+        ];
+        for change in changes {
+            let error = opens(change, "a run").unwrap_err();
+            assert!(error.to_string().starts_with("the secret of the run cannot be opened"), "{error}");
+        }
+        assert!(opens(&|_| (), "another run").is_err());
+        // Elements of small order, and what is no element.
+        for bad in [&[0; 32][..], &[1; 31], &[]] {
+            assert!(secret.hand("a run", bad).unwrap_err().to_string().contains("shows no public key"));
         }
     }
 

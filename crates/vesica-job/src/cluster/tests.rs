@@ -1,11 +1,13 @@
 //! Clusters of threads: with each other and with a run on one machine, in both directions, against that run's result.
 
 use super::*;
+use crate::cluster::reading::unpack;
 use crate::io::Io;
 use crate::lanes::here::DONE;
 use crate::lanes::tests::{Bob, Two};
 use crate::meet::peers::{self, Peers};
 use crate::run::run;
+use crate::seal::key::{Front, TAG};
 use crate::tell::control::Control;
 use crate::tell::report::Report;
 use crate::{Fault, JobError};
@@ -63,7 +65,9 @@ fn table(two: &Two, name: &str) -> Vec<String> {
 impl Cluster {
     /// Cuts a table in pieces of 70 rows, brings units together and packs them. Gives keys, rows without one, rows, the largest unit.
     fn read(&mut self, start: &Start, keys: &[String]) -> (u64, u64, u64, (u32, u64)) {
-        let start = Start::from_bytes(&start.to_bytes().unwrap(), &secret()).unwrap();
+        let asks = Recipient::new().unwrap();
+        let handed = start.secret().hand("here", &asks.public()).unwrap();
+        let start = Start::from_bytes(&start.to_bytes().unwrap(), &asks.open("here", &handed).unwrap()).unwrap();
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, true)]));
         let (mut shuffled, mut empty, mut rows) = (BTreeMap::<i32, Vec<([u8; 16], u64)>>::new(), 0, 0);
         for (piece, first) in keys.chunks(70).zip((0u64..).step_by(70)) {
@@ -105,6 +109,12 @@ impl Cluster {
                 *breaks -= 1;
                 return Ok(None);
             }
+            // On the side that learns, all rows of the unit are there whether they were found or not.
+            let (terms, blob) = (lane.terms(), self.blobs.get(&unit));
+            let keys = blob.map_or(Vec::new(), |blob| unpack(terms.secret(), terms.salt(), unit, blob).unwrap());
+            let rows: usize = keys.iter().map(|(_, rows)| rows.len()).sum();
+            let rows = if terms.plan().i_learn() { rows } else { 0 };
+            assert_eq!(matched.found.len(), Front::BYTES + 24 * rows + TAG, "{} keys are common", matched.keys);
             // The first stands.
             self.found.lock().unwrap().entry(unit).or_insert(matched);
         }
@@ -123,7 +133,7 @@ impl Cluster {
             meeting.finished().unwrap();
             return Vec::new();
         }
-        let terms = Terms::from_bytes(&terms.to_bytes().unwrap(), &secret()).unwrap();
+        let terms = Terms::from_bytes(&terms.to_bytes().unwrap(), terms.secret()).unwrap();
         let ctl = Control::new(());
         let keep = |cost: Option<String>| cost.into_iter().for_each(|cost| costs.lock().unwrap().push(cost));
         if meeting.dials() {
@@ -204,7 +214,7 @@ impl Cluster {
 
     /// A whole run. Gives the report and the rows that matched: number, pair, times.
     fn run(&mut self, spec: &Spec, keys: &[String]) -> (Report, Vec<(u64, u64, u64)>) {
-        let mut meeting = Meeting::open(spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let mut meeting = Meeting::open(spec, [3; 32], Control::new(())).unwrap();
         let start = meeting.meet(&self.finished(), Some(self.begun())).unwrap();
         let (terms, costs, units) = self.matches(&mut meeting, &start, spec, keys);
         meeting.settle(&units).unwrap();
@@ -305,7 +315,7 @@ fn a_cluster_and_one_machine_find_the_same() {
 fn what_a_cluster_cannot_run_is_refused_by_name() {
     let opened = |shared: &str, mine: &str| {
         let two = Two::new(shared);
-        Meeting::open(&two.job("alice", two.port, mine), [3; 32], &secret(), Control::new(())).map(drop)
+        Meeting::open(&two.job("alice", two.port, mine), [3; 32], Control::new(())).map(drop)
     };
     let rr22 = format!("protocol = \"rr22\"\n{ALICE}");
     opened(&format!("{rr22}\n{SHARED}"), "lanes = 3").unwrap();
@@ -319,6 +329,7 @@ fn what_a_cluster_cannot_run_is_refused_by_name() {
             "shared.join",
         ),
         (format!("{rr22}\n{SHARED}\nresult = \"count\"\naccept = \"all\""), "", "shared.protocol"),
+        (format!("{rr22}\n{SHARED}"), "lanes = 3\nresume = \"kept\"", "mine.resume_key"),
     ] {
         match opened(&shared, mine).unwrap_err() {
             JobError::Spec(error) => assert_eq!(error.field.as_deref(), Some(field), "{error}"),
@@ -363,7 +374,7 @@ fn a_unit_that_was_begun_too_often_is_not_answered_again() {
     let plain = two.plan("bob", two.port, "patience = \"4s\"");
     let plain = thread::spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())));
     let mut cluster = Cluster::default();
-    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
     let start = meeting.meet(&[], Some(0)).unwrap();
     let (distinct, empty, rows, largest) = cluster.read(&start, &table(&two, "alice"));
     meeting.size(distinct, empty, rows, largest).unwrap();
@@ -376,6 +387,34 @@ fn a_unit_that_was_begun_too_often_is_not_answered_again() {
     assert!(matches!(error, JobError::Answers { limit: 2, .. }), "{error}");
     meeting.abort(error.fault_for_peer());
     assert!(plain.join().unwrap().is_err());
+}
+
+/// Lines of a job whose run outlives its driver.
+fn kept(two: &Two) -> String {
+    std::fs::write(two.path("key"), [7; 32]).unwrap();
+    format!("resume = \"{}\"\nresume_key = \"{}\"", two.path("resume").display(), two.path("key").display())
+}
+
+/// Whoever had the secret of one run opened what every run under the same key had left.
+#[test]
+fn the_secret_of_a_run_opens_no_other_run() {
+    let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, &format!("lanes = 1\n{}", kept(&two)));
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
+        // He has forgotten the run before.
+        let there = bob(&two, "");
+        runs.push(meeting.meet(&[], Some(0)).unwrap());
+        meeting.abort(Fault::Input);
+        assert!(there.join().unwrap().is_err());
+    }
+    assert_ne!(runs[0].run(), runs[1].run());
+    for (at, start) in runs.iter().enumerate() {
+        let sealed = start.to_bytes().unwrap();
+        assert!(Start::from_bytes(&sealed, start.secret()).is_ok());
+        assert!(Start::from_bytes(&sealed, runs[1 - at].secret()).is_err());
+    }
 }
 
 /// A plain run of bob's, in a thread.
@@ -392,9 +431,9 @@ fn a_cluster_that_has_everything_ends_without_the_other_side() {
         [(ALICE, false, false), (ALICE, false, true), (BOTH, true, false), (BOTH, true, true), (BOTH, false, false)];
     let ends = |(learns, heard, forgot): (&str, bool, bool)| {
         let two = Two::new(&format!("protocol = \"rr22\"\n{learns}\n{SHARED}"));
-        let mine = format!("lanes = 3\nresume = \"{}\"", two.path("resume").display());
+        let mine = format!("lanes = 3\n{}", kept(&two));
         let spec = two.job("alice", two.port, &mine);
-        let open = |spec: &Spec| Meeting::open(spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let open = |spec: &Spec| Meeting::open(spec, [3; 32], Control::new(())).unwrap();
         let (keys, mut cluster) = (table(&two, "alice"), Cluster::default());
         let mut meeting = open(&spec);
         let there = bob(&two, "patience = \"4s\"");
@@ -449,10 +488,10 @@ fn a_cluster_that_has_everything_ends_without_the_other_side() {
 #[test]
 fn a_driver_that_is_started_again_has_the_rest_done() {
     let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
-    let spec = two.job("alice", two.port, &format!("lanes = 1\nresume = \"{}\"", two.path("resume").display()));
+    let spec = two.job("alice", two.port, &format!("lanes = 1\n{}", kept(&two)));
     let (keys, mut cluster) = (table(&two, "alice"), Cluster::default());
     let there = bob(&two, "");
-    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
     let start = meeting.meet(&[], Some(0)).unwrap();
     let (distinct, empty, rows, largest) = cluster.read(&start, &keys);
     meeting.size(distinct, empty, rows, largest).unwrap();
@@ -484,7 +523,7 @@ fn a_driver_that_is_started_again_has_the_rest_done() {
 fn a_check_that_is_given_up_leaves_a_cluster_waiting() {
     let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}"));
     let spec = two.job("alice", two.port, "lanes = 1");
-    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
     thread::scope(|scope| {
         let there = scope.spawn(|| {
             let check = peers::endpoint(&two.plan("bob", two.port, ""), None, false).unwrap();
@@ -504,7 +543,7 @@ fn a_run_that_broke_costs_what_was_begun_of_it() {
     let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}\nlimits.answers = 3"));
     let spec = two.job("alice", two.port, "lanes = 1");
     let (keys, mut begun, mut cost) = (table(&two, "alice"), 0, 0);
-    let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+    let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
     for _ in 0..2 {
         let (there, mut cluster) = (bob(&two, ""), Cluster::default());
         let start = meeting.meet(&[], Some(begun)).unwrap();
@@ -542,7 +581,7 @@ fn who_says_too_early_that_lanes_are_done_is_accused() {
             bob.control.peer().unwrap().send(DONE).unwrap();
             let _ = bob.control.peer().unwrap().recv(1 << 16);
         });
-        let mut meeting = Meeting::open(&spec, [3; 32], &secret(), Control::new(())).unwrap();
+        let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
         let start = meeting.meet(&[], Some(0)).unwrap();
         let (distinct, empty, rows, largest) = Cluster::default().read(&start, &table(&two, "alice"));
         meeting.size(distinct, empty, rows, largest).unwrap();

@@ -22,7 +22,7 @@ use std::fs;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
-use vesica_spec::ResumePlan;
+use vesica_spec::{Plan, ResumePlan, SpecError};
 use zeroize::Zeroizing;
 
 /// Bytes that sealing adds to a piece.
@@ -104,8 +104,7 @@ impl Given {
     /// # Errors
     /// [`JobError::Setup`] if both were given or the key is too short; a key file that cannot be read.
     pub fn from(key: Option<&Path>, field: &'static str, variable: &'static str) -> Result<Self, JobError> {
-        let words = std::env::var(variable).ok().filter(|words| !words.is_empty()).map(Zeroizing::new);
-        match (key, words) {
+        match (key, passphrase(variable)) {
             (None, None) => Ok(Given::Nothing),
             (None, Some(words)) => Ok(Given::Passphrase(words)),
             (Some(path), None) => key_file(path, field).map(Given::Key),
@@ -113,6 +112,23 @@ impl Given {
                 Err(JobError::Setup(format!("{field} and {variable} are both given; give one of them")))
             }
         }
+    }
+
+    /// Fails where noise hides the result of a job and `mine.resume` would keep its coins unsealed: all noise follows from them, so that
+    /// whoever reads them takes it off. The key itself is not read.
+    ///
+    /// # Errors
+    /// One that names `mine.resume_key`.
+    pub fn for_noise(plan: &Plan) -> Result<(), SpecError> {
+        let noisy = plan.resume.as_ref().filter(|_| plan.shared.dp.is_some());
+        if noisy.is_none_or(|resume| resume.key.is_some() || passphrase(PASSPHRASE).is_some()) {
+            return Ok(());
+        }
+        let why = format!(
+            "is missing: mine.resume keeps the coins of which the noise of shared.dp is made, and whoever reads them unsealed can take the \
+             noise off; name a file of at least 16 random bytes, set a passphrase in {PASSPHRASE}, or remove mine.resume"
+        );
+        Err(SpecError::field("mine.resume_key", why))
     }
 
     /// Whether it is anybody's secret.
@@ -135,6 +151,11 @@ impl Given {
         let bytes = Zeroizing::new(blake3::derive_key("vesica 2026 secret of a run's files", &material));
         Secret { bytes, is_secret: self.is_secret() }
     }
+}
+
+/// The passphrase in this environment variable, if there is one.
+fn passphrase(variable: &str) -> Option<Zeroizing<String>> {
+    std::env::var(variable).ok().filter(|words| !words.is_empty()).map(Zeroizing::new)
 }
 
 fn key_file(path: &Path, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobError> {
@@ -161,6 +182,11 @@ impl Secret {
     pub fn of_cluster(bytes: &[u8; 32]) -> Self {
         let bytes = Zeroizing::new(blake3::derive_key("vesica 2026 secret of a cluster", bytes));
         Self { bytes, is_secret: true }
+    }
+
+    /// 32 bytes that follow from it, for this purpose alone.
+    pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(blake3::derive_key(purpose, &*self.bytes))
     }
 
     /// Whether it is anybody's secret.

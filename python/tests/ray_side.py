@@ -14,6 +14,7 @@ os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
 
 import ray  # noqa: E402
 import vesica.ray  # noqa: E402
+from conftest import bytes_of  # noqa: E402
 
 for last in (False, False, True):
     try:
@@ -57,7 +58,7 @@ def kept(marks: dict[str, bytes]) -> dict[str, int]:
 
 secrets: list[bytes] = []
 keep = vesica.ray._drive._keeper.keep
-vesica.ray._drive._keeper.keep = lambda start, secret: (secrets.append(secret), keep(start, secret))[1]
+vesica.ray._drive._keeper.keep = lambda start: (secrets.append(bytes_of(start.secret)), keep(start))[1]
 # What is found, if looking for it works at all.
 mark = os.urandom(32)
 held = ray.put(os.urandom(200_000) + mark)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
+import pickle
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -26,7 +29,7 @@ pytest.importorskip("ray")
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 import vesica  # noqa: E402
-from conftest import jobs  # noqa: E402
+from conftest import bytes_of, jobs  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 
@@ -343,11 +346,312 @@ def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pyte
 def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
     from vesica.ray import _drive
 
-    source = SimpleNamespace(beside=lambda run: Path(run), write=lambda *args: 3)
+    source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=lambda *args: 3)
     side = SimpleNamespace(folder=Path("none"), source=source, all_learn=False, _phase=lambda *args: nullcontext(), _work=lambda terms: None)
     _drive._Run._write(side, None, {0: 1, 7: 2})
     with pytest.raises(vesica.InternalError, match="4 rows were found, and 3 of them came"):
         _drive._Run._write(side, None, {0: 2, 7: 2})
+
+
+class Listener:
+    """Ray as who listens between two nodes has it: arguments and results of calls pass by."""
+
+    def __init__(self) -> None:
+        self.actors: dict[str, Any] = {}
+        self.heard = b""
+
+    def options(self, name: str, **more: Any) -> Any:
+        def made() -> Any:
+            self.actors[name] = self.original.__ray_metadata__.modified_class()
+            return self.get_actor(name)
+
+        return SimpleNamespace(remote=made)
+
+    def get_actor(self, name: str) -> Any:
+        listener, actor = self, self.actors[name]
+
+        class Handle:
+            def __getattr__(self, method: str) -> Any:
+                return SimpleNamespace(remote=lambda *args: listener.passes(args, getattr(actor, method)(*args)))
+
+        return Handle()
+
+    def passes(self, args: Any, result: Any) -> Any:
+        self.heard += pickle.dumps(args) + pickle.dumps(result)
+        return result
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from vesica.ray import _keeper
+
+        self.original = _keeper.Keeper
+        context = SimpleNamespace(get_node_id=lambda: "ab" * 28)
+        ray = SimpleNamespace(get=lambda value: value, get_actor=self.get_actor, get_runtime_context=lambda: context)
+        monkeypatch.setattr(_keeper, "ray", ray)
+        monkeypatch.setattr(_keeper, "Keeper", self)
+
+
+def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper gave the secret in clear: whoever heard one answer opened the digests, the units and the key of the lanes."""
+    from vesica.ray import _keeper
+
+    alice, bob = jobs(port, limits={"max_keys": 100})
+    alice["mine"] |= {"lanes": 1, "input": {"path": "a.parquet", "keys": ["id"]}, "output": {"path": "b.parquet"}}
+    meeting = vesica._core.Meeting(json.dumps(alice), True, bytes(32))
+    thread, done = plain(SimpleNamespace(jobs={"bob": bob}, tables={"bob": pa.table({"id": ["a"]})}), "bob")
+    start = meeting.meet([], 0)
+    meeting.abort("input")
+    thread.join()
+    assert isinstance(done[0], vesica.PeerError)
+
+    secret, listener = bytes_of(start.secret), Listener()
+    assert secret == bytes_of(start.secret) and len(set(secret)) > 8
+    listener.install(monkeypatch)
+    name, keeper = _keeper.keep(start)
+    assert _keeper.start(name).run == start.run
+    assert bytes_of(_keeper.start(name).secret) == secret, "the worker has it"
+    # And who asks for what it hears has not what opens it.
+    keeper.kit.remote(vesica._core.Recipient().public)
+    assert start.to_bytes()[:16] in listener.heard and secret not in listener.heard
+    sealed, handed = listener.actors[name].kit(vesica._core.Recipient().public)
+    with pytest.raises(vesica.ConfigError, match="the secret of the run cannot be opened"):
+        vesica._core.Recipient().open(name, handed)
+    with pytest.raises(TypeError):
+        pickle.dumps(start.secret)
+
+
+def test_nodes_that_talk_without_tls_are_refused_or_accepted_by_name(
+    place: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who listens between nodes hears Ray's token, and then is a worker like any other."""
+    import vesica.ray
+    from vesica.ray import _network
+
+    here = SimpleNamespace(nodes=[{"Alive": True}], tls=False)
+    context = SimpleNamespace(gcs_address="10.0.0.1:6379")
+    ray = SimpleNamespace(is_initialized=lambda: True, nodes=lambda: here.nodes, get_runtime_context=lambda: context)
+    monkeypatch.setattr(_network, "ray", ray)
+    monkeypatch.setattr(_network, "has_tls", lambda address: here.tls)
+    monkeypatch.setenv("RAY_USE_TLS", "1")  # says nothing of a cluster that was there before
+
+    def runs(**more: Any) -> None:
+        # A job that is refused as soon as it is read: nothing is needed of a cluster for that.
+        for call in (vesica.ray.run, lambda *args, **more: vesica.ray.match(None, keys="id", id="n", **more)):
+            with pytest.raises(vesica.ConfigError, match="missing field `name`"):
+                call(job={"mine": {}}, storage=place, **more)
+
+    runs()
+    here.nodes = [{"Alive": True}, {"Alive": False}]
+    runs()
+    here.nodes = [{"Alive": True}, {"Alive": True}]
+    for call in (vesica.ray.run, lambda **more: vesica.ray.match(None, keys="id", id="n", **more)):
+        with pytest.raises(vesica.ConfigError, match='the 2 nodes of this cluster talk without TLS: .*RAY_USE_TLS=1.*cluster_without_tls'):
+            call(job={"mine": {}}, storage=place)
+        for name in ("cluster_without_tls", ["cluster"]):
+            with pytest.raises(vesica.ConfigError, match="accept: is"):
+                call(job={"mine": {}}, storage=place, accept=name)
+    runs(accept=["cluster_without_tls"])
+    here.tls = True
+    runs()
+    # A node that joins a run is seen before the next phase of it.
+    here.tls = False
+    side = SimpleNamespace(accept=(), tell=lambda event: None)
+    with pytest.raises(vesica.ConfigError, match="talk without TLS"):
+        with vesica.ray._drive._Run._phase(side, "shuffle", "rows", 1):
+            pass
+
+
+def test_a_cluster_of_two_nodes_is_refused_without_tls() -> None:
+    code = """if True:
+        import ray, vesica.ray
+        from ray.cluster_utils import Cluster
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        ray.init(address=cluster.address, logging_level="error")
+        def said(**more):
+            try:
+                vesica.ray.run({"mine": {}}, storage="none", **more)
+            except vesica.ConfigError as error:
+                return str(error)
+        print([said(), cluster.add_node(num_cpus=1) and said(), said(accept=["cluster_without_tls"])])
+        ray.shutdown()
+        cluster.shutdown()"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    one, two, accepted = ast.literal_eval(ended.stdout.splitlines()[-1])
+    # A job without a name is what is wrong with the others.
+    assert one == accepted == "missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
+
+
+def test_it_is_seen_whether_a_control_store_has_tls(place: Path) -> None:
+    from vesica.ray import _network
+
+    vesica.cert("ray", place)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(place / "ray.pem")
+    # As Ray's, it wants a certificate of who comes.
+    context.verify_mode = ssl.CERT_REQUIRED
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = "127.0.0.1:%d" % listener.getsockname()[1]
+
+        def once(secure: bool) -> bool:
+            def serve() -> None:
+                link, _ = listener.accept()
+                with link, contextlib.suppress(OSError):
+                    if secure:
+                        context.wrap_socket(link, server_side=True).close()
+                    else:
+                        link.sendall(b"\0\0\x06\x04\0\0\0\0\0")  # as HTTP/2 begins
+                        link.recv(1 << 16)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            found = _network.has_tls(address)
+            thread.join()
+            return found
+
+        assert once(True)
+        assert not once(False)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        assert once(True)
+    assert not _network.has_tls(address), "nobody is there"
+
+
+class FakeLane:
+    """A lane of three units whose matching is a function of this test."""
+
+    def __init__(self, match: Callable[[int], bytes]) -> None:
+        self.match, self.said = match, []
+
+    def missing(self, done: list[int]) -> tuple[list[int], list[int]]:
+        return [0, 1, 2], []
+
+    def match_unit(self, unit: int, blob: bytes | None, begun: int) -> bytes:
+        return self.match(unit)
+
+    def cancel(self) -> None:
+        self.said.append("cancel")
+
+    def close(self) -> str:
+        self.said.append("close")
+        return "{}"
+
+
+def lane_work(place: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The work of a lane in a folder, without a cluster."""
+    from vesica.ray import _lanes, _rows
+
+    for inner in ("found", "begun"):
+        (place / inner).mkdir()
+    (place / "index").write_bytes(_rows.Units({}, 0, (0, 0), 0).to_json())
+    keeper = SimpleNamespace(add=SimpleNamespace(remote=lambda: None))
+    monkeypatch.setattr(_lanes, "ray", SimpleNamespace(get_actor=lambda name: keeper))
+    monkeypatch.setattr(_lanes, "_counter", lambda: SimpleNamespace(inc=lambda n: None))
+    return _lanes.Work("keeper", place, b"", _lanes.attempt(place))
+
+
+def test_what_the_other_side_did_wrong_is_told_where_its_link_breaks_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It broke the link when it was found out, and was taken for a bad line, up to five times."""
+    from vesica.ray import _lanes
+
+    work, broke = lane_work(place, monkeypatch), threading.Event()
+
+    def match(unit: int) -> bytes:
+        if unit == 0:
+            broke.set()
+            raise vesica.NetworkError("the link broke")
+        assert broke.wait(60)
+        time.sleep(0.2)  # so that who waits for the first error has it
+        raise vesica.PeerError("bob broke the protocol")
+
+    with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
+        _lanes.run_lane(FakeLane(match), work, SimpleNamespace(in_lane=2))
+    peer, link, stopped = vesica.PeerError("p"), vesica.NetworkError("n"), vesica.Stopped("s")
+    assert _lanes.grave([link, None, stopped, peer]) is peer and _lanes.grave([link, stopped]) is stopped
+    assert _lanes.grave([None, link]) is link and _lanes.grave([None]) is None
+
+
+def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side saw from when a unit began how long the file of the unit before it had taken, and so how much had matched."""
+    from vesica.ray import _lanes, _storage
+
+    work, began, put = lane_work(place, monkeypatch), threading.Event(), _storage.put
+    lane = FakeLane(lambda unit: (began.set() if unit == 1 else None, b"found")[1])
+
+    def slow(path: Path, data: bytes) -> bool:
+        if path.name == "unit-0" and data:
+            assert began.wait(60), "unit 1 waits for the file of unit 0"
+        assert not lane.said, "the lane was closed before its files were there"
+        return put(path, data)
+
+    monkeypatch.setattr(_storage, "put", slow)
+    _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1))
+    assert lane.said == ["close"] and _lanes.finished(place) == [0, 1, 2]
+
+
+def test_a_file_that_cannot_be_written_ends_its_lane(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vesica.ray import _lanes, _storage
+
+    work, put = lane_work(place, monkeypatch), _storage.put
+
+    def full(path: Path, data: bytes) -> bool:
+        if path.name == "unit-2" and data:
+            raise vesica.ConfigError("the disk is full")
+        return put(path, data)
+
+    monkeypatch.setattr(_storage, "put", full)
+    lane = FakeLane(lambda unit: b"found")
+    with pytest.raises(vesica.ConfigError, match="the disk is full"):
+        _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1))
+    assert "close" not in lane.said and _lanes.finished(place) == [0, 1]
+
+
+def test_a_lane_that_outlives_its_attempt_begins_nothing_that_nobody_counts(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side kept a lane open over the break of the drivers' link, and had units answered that the next run did not know of."""
+    from vesica.ray import _lanes
+
+    old = lane_work(place, monkeypatch)
+    assert _lanes._begin(old, 0) == 0 and _lanes._begin(old, 0) == 1
+    assert _lanes.begun(place) == 2
+    lane = FakeLane(lambda unit: b"found")
+    with pytest.raises(vesica.Stopped, match="this attempt of the run is over"):
+        _lanes.run_lane(lane, old, SimpleNamespace(in_lane=1))
+    assert lane.said == ["cancel"] and _lanes.finished(place) == []
+    new = _lanes.Work("keeper", place, b"", _lanes.attempt(place))
+    _lanes.run_lane(FakeLane(lambda unit: b"found"), new, SimpleNamespace(in_lane=1))
+    # Two that were answered, one that was not, three more.
+    assert _lanes.begun(place) == 6 and _lanes.attempt(place) == 2
+
+
+def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(
+    place: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed end the joined rows stood beside the output, for every user of the machine."""
+    from vesica.ray import _drive, _rows
+
+    pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
+    spec, _ = jobs(port)
+    source = _drive._Files(_rows.files(place / "t.parquet"), spec, place / "out")
+
+    def write() -> Path:
+        beside = source.beside("a-run")
+        source.write(None, [], beside, False)
+        assert beside.stat().st_mode & 0o777 == 0o700 and list(beside.iterdir())
+        return beside
+
+    def fails(start: Any) -> Any:
+        write()
+        raise vesica.PeerError("bob found another result")
+
+    meeting = SimpleNamespace(abort=lambda fault: None, cancel=lambda: None)
+    side = SimpleNamespace(_meet=lambda: None, _rest=fails, meeting=meeting, folder=place / "a-run", source=source, keeper=None)
+    with pytest.raises(vesica.PeerError):
+        _drive._Run.run(side)
+    assert not source.beside("a-run").exists() and not source.output.exists()
+
+    beside, usual = write(), place / "usual"
+    usual.mkdir()
+    monkeypatch.setattr(_drive, "ray", SimpleNamespace(data=SimpleNamespace(read_parquet=str)))
+    assert source.commit(beside) == str(place / "out")
+    assert source.output.stat().st_mode == usual.stat().st_mode and len(list(source.output.iterdir())) == 1
 
 
 @long

@@ -25,7 +25,7 @@ from .._errors import ConfigError, InputError, InternalError, NetworkError, Peer
 from .._jobs import Document, document
 from .._progress import Progress, watcher
 from .._report import Report
-from . import _keeper, _lanes, _rows, _storage
+from . import _keeper, _lanes, _network, _rows, _storage
 
 #: How often the link of the drivers may break without a unit being finished in between.
 BREAKS = 5
@@ -52,6 +52,7 @@ def run(
     output: str | os.PathLike[str] | None = None,
     doors: int | None = None,
     advertise: Sequence[str] | None = None,
+    accept: Sequence[str] = (),
     progress: Progress = None,
     **fields: Any,
 ) -> Matched:
@@ -66,15 +67,19 @@ def run(
     A party that listens has a door on each of `doors` nodes, at the ports after that of `mine.listen`. `advertise` says at which
     addresses the other party reaches the doors, if these are not those of the nodes.
 
+    A cluster of several nodes has TLS between them (`RAY_USE_TLS=1` on each), or is refused. Where the network of the nodes belongs to this
+    party alone, `accept=["cluster_without_tls"]` lets it run without.
+
     Where both parties learn, the rows of the two sides do not line up. Each row has a column `pair`: the same number on both sides for
     the same key.
     """
+    _network.check(accept)
     text, is_json = document(job, fields)
     read, keep = _core.read_job(text, is_json, data is not None)
     spec = json.loads(read)
     files = _rows.files(spec["mine"]["input"]["path"] if data is None else data)
     place = output if output is not None else None if keep else spec["mine"].get("output", {}).get("path")
-    return _Run(spec, _Files(files, spec, place), Path(storage), workers, doors, advertise, progress).run()
+    return _Run(spec, _Files(files, spec, place), Path(storage), workers, doors, advertise, accept, progress).run()
 
 
 def match(
@@ -87,6 +92,7 @@ def match(
     workers: int = 8,
     doors: int | None = None,
     advertise: Sequence[str] | None = None,
+    accept: Sequence[str] = (),
     progress: Progress = None,
     **fields: Any,
 ) -> Matched:
@@ -96,6 +102,7 @@ def match(
 
     The other arguments are those of `run`. `mine.resume` is refused, because a Dataset cannot be recognised after a restart.
     """
+    _network.check(accept)
     names = [keys] if isinstance(keys, str) else list(keys)
     text, is_json = document(job, fields)
     spec = json.loads(_core.read_job(text, is_json, True)[0])
@@ -105,7 +112,7 @@ def match(
     if spec["mine"].get("resume"):
         raise ConfigError("mine.resume: a Dataset cannot be recognised after a restart; write it to Parquet and use vesica.ray.run")
     source = _Dataset(dataset, names, id)
-    return _Run(spec, source, Path(storage), workers, doors, advertise, progress).run()
+    return _Run(spec, source, Path(storage), workers, doors, advertise, accept, progress).run()
 
 
 class _Files:
@@ -144,7 +151,8 @@ class _Files:
 
     def write(self, work: _lanes.Work, units: list[int], folder: Path, with_pair: bool) -> int:
         """Writes what these units found beside its place; says how many found rows came."""
-        folder.mkdir(parents=True)
+        # Rows are in clear here, and in their place only when the run has ended well: until then they are this user's alone.
+        folder.mkdir(mode=0o700, parents=True)
         found = _rows.gather(work, units, self.files, folder, self.columns, with_pair) if units else 0
         if not any(folder.glob("*.parquet")):
             names = self.columns or self.files.schema.names
@@ -156,10 +164,14 @@ class _Files:
 
     def commit(self, folder: Path) -> Any:
         """Puts what was written in its place; gives it as a Dataset."""
-        if self.output.exists():
-            self.output.rmdir()
+        self.output.mkdir(parents=True, exist_ok=True)
+        folder.chmod(self.output.stat().st_mode & 0o777)
         os.replace(folder, self.output)
         return ray.data.read_parquet(str(self.output))
+
+    def discard(self, run: str) -> None:
+        """Removes what was written and not put in its place."""
+        shutil.rmtree(self.beside(run), ignore_errors=True)
 
     def written(self) -> dict[str, Any]:
         """What the report says of the output."""
@@ -216,6 +228,9 @@ class _Dataset:
     def commit(self, folder: Path) -> Any:
         return self.result
 
+    def discard(self, run: str) -> None:
+        return None
+
     def written(self) -> None:
         return None
 
@@ -234,21 +249,19 @@ class _Run:
         workers: int,
         doors: int | None,
         advertise: Sequence[str] | None,
+        accept: Sequence[str],
         progress: Progress,
     ) -> None:
         if workers < 1:
             raise ConfigError(f"workers: is {workers}; name at least one")
-        if not ray.is_initialized():
-            raise ConfigError("there is no cluster: call ray.init(address=…) first")
         self.source, self.spec, self.storage = source, spec, storage.absolute()
         self.workers, self.doors, self.advertise = workers, doors, list(advertise or [])
+        self.accept = accept
         self.tell = watcher(progress) or (lambda event: None)
         self.began = time.monotonic()
         self.learns = spec["mine"]["name"] in spec["shared"]["learns"]
         self.all_learn = len(spec["shared"]["learns"]) == len(spec["shared"]["parties"])
         _storage.probe(self.storage)
-        self.secret = self._secret()
-        self.held = _core.Secret(self.secret)
         mine = spec["mine"]
         # Lanes are shares that never change, so there are more of them than workers on either side: each worker has its part of the last.
         mine.setdefault("lanes", min(4 * workers, 1024))
@@ -257,7 +270,7 @@ class _Run:
         mine["input"]["path"] = str(self.storage / "table.parquet")
         if self.learns:
             mine["output"] = {"path": str(self.storage / "rows.parquet")}
-        self.meeting = _core.Meeting(json.dumps(spec), True, source.identity, self.held, watcher(progress))
+        self.meeting = _core.Meeting(json.dumps(spec), True, source.identity, watcher(progress))
         self.folder: Path | None = None
         self.keeper: Any = None
         self.name = ""
@@ -267,21 +280,6 @@ class _Run:
         self.over = False
         #: Whether the run ends without the other side.
         self.alone = False
-
-    def _secret(self) -> bytes:
-        mine = self.spec["mine"]
-        if not mine.get("resume"):
-            return secrets.token_bytes(32)
-        if not mine.get("resume_key"):
-            why = "what a cluster keeps is sealed, so going on after a restart needs a key that outlives the driver"
-            raise ConfigError(f"mine.resume_key: is missing: {why}; name a file of at least 16 random bytes")
-        try:
-            key = Path(mine["resume_key"]).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"mine.resume_key: {mine['resume_key']}: {error.strerror}") from None
-        if len(key) < 16:
-            raise ConfigError(f"mine.resume_key: {mine['resume_key']}: has {len(key)} bytes; at least 16 random ones are needed")
-        return hashlib.blake2b(key, digest_size=32, person=b"vesica cluster").digest()
 
     def run(self) -> Matched:
         """Meets the other side as often as the link breaks, until both are done."""
@@ -300,6 +298,9 @@ class _Run:
             # The other side is told whose fault it is, if it is still there.
             with contextlib.suppress(VesicaError):
                 self.meeting.abort(error.fault if isinstance(error, VesicaError) else "interrupted")
+            if self.folder is not None:
+                # A run that is taken up again writes its rows anew.
+                self.source.discard(self.folder.name)
             raise
         finally:
             self.meeting.cancel()
@@ -332,7 +333,7 @@ class _Run:
         folder = self._kept()
         if folder is None:
             return 0
-        return len(_storage.names(folder / "begun")) if (folder / "begun").is_dir() else None
+        return _lanes.begun(folder) if (folder / "begun").is_dir() else None
 
     def _rest(self, start: _core.Start) -> Matched:
         """The run from the meeting to its end."""
@@ -357,7 +358,7 @@ class _Run:
         self.meeting.finish()
         if self.all_learn:
             dataset = self.source.commit(self.source.beside(start.run))
-        report = json.loads(self.meeting.close(self.lane_costs, len(_storage.names(folder / "begun"))))
+        report = json.loads(self.meeting.close(self.lane_costs, _lanes.begun(folder)))
         if self.learns and not self.all_learn:
             # The other side is gone by now, and does not see from the clock how much there is.
             self._write(terms, matched)
@@ -380,7 +381,7 @@ class _Run:
             (folder / inner).mkdir(mode=0o700, parents=True, exist_ok=True)
         _storage.sync(self.storage)
         self.folder = folder
-        self.name, self.keeper = _keeper.keep(start.to_bytes(), self.secret)
+        self.name, self.keeper = _keeper.keep(start)
 
     def _units(self) -> _rows.Units:
         """The packed units, which are made unless they stand in the run's folder."""
@@ -430,7 +431,7 @@ class _Run:
 
     def _work(self, terms: _core.Terms) -> _lanes.Work:
         assert self.folder is not None
-        return _lanes.Work(self.name, self.folder, terms.to_bytes())
+        return _lanes.Work(self.name, self.folder, terms.to_bytes(), _lanes.attempt(self.folder))
 
     def _dial(self, terms: _core.Terms) -> None:
         """A task a lane, in ascending order, so many at once as both sides have seats for."""
@@ -446,6 +447,8 @@ class _Run:
                 done, running = ray.wait(running, timeout=LOOK)
                 self.lane_costs += [_result(ref) for ref in done]
                 self.meeting.progress(self._step(), terms.units)
+        except NetworkError as error:
+            raise _lanes.grave([error, *_ended(running)]) or error
         finally:
             for ref in running:
                 ray.cancel(ref, recursive=True)
@@ -495,8 +498,8 @@ class _Run:
                     if not ended:
                         raise InternalError("a door ended before its run; please report it")
                 self._step()
-            if ended[0] is not None:
-                raise ended[0]
+            if (error := ended[0]) is not None:
+                raise _lanes.grave([error, *_ended(serving)]) or error
         except BaseException:
             if not ended:
                 self.over = True
@@ -515,7 +518,7 @@ class _Run:
         """Has the rows that these units found written beside their place: so many rows each."""
         assert self.folder is not None
         beside = self.source.beside(self.folder.name)
-        shutil.rmtree(beside, ignore_errors=True)
+        self.source.discard(self.folder.name)
         with self._phase("write", "rows", None):
             came, expected = self.source.write(self._work(terms), list(units), beside, self.all_learn), sum(units.values())
         if came != expected:
@@ -530,6 +533,8 @@ class _Run:
 
     @contextlib.contextmanager
     def _phase(self, name: str, of: str, total: int | None) -> Iterator[None]:
+        # Nodes may have joined since the last phase.
+        _network.check(self.accept)
         self.tell({"event": "phase", "name": name, "of": of, "total": total})
         began = time.monotonic()
         with _raised():
@@ -540,6 +545,19 @@ class _Run:
             cost = {"phase": name, "step": name, "began_s": began - self.began, "wall_s": wall, "cpu_s": 0.0}
             cost |= {"sent": 0, "received": 0, "rounds": 0}
             self.costs.append(cost)
+
+
+def _ended(refs: list[Any]) -> list[BaseException]:
+    """What has gone wrong already with any of these."""
+    found: list[BaseException] = []
+    for ref in ray.wait(refs, num_returns=len(refs), timeout=0)[0] if refs else []:
+        try:
+            _result(ref)
+        except VesicaError as error:
+            found.append(error)
+        except ray.exceptions.RayError:
+            continue  # a worker that was lost is no news beside a link that was
+    return found
 
 
 def _result(ref: Any) -> Any:

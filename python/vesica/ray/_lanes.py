@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
-
 
 import ray
 from ray.util.metrics import Counter
 
 from .. import _core
-from .._errors import NetworkError, VesicaError
+from .._errors import NetworkError, Stopped
 from . import _keeper, _storage
 from ._rows import Units
 
@@ -36,6 +35,8 @@ class Work:
     #: The run's folder on the storage.
     folder: Path
     terms: bytes
+    #: Which attempt of the run this is.
+    attempt: int
 
     def opened(self) -> _core.Terms:
         """The terms, opened."""
@@ -52,12 +53,34 @@ def found_file(folder: Path, unit: int) -> Path:
     return folder / "found" / f"unit-{unit}"
 
 
-def _begin(folder: Path, unit: int) -> int:
+def attempt(folder: Path) -> int:
+    """The number of a run's attempt: so many before it were closed."""
+    return sum(name.startswith("closed-") for name in _storage.names(folder / "begun"))
+
+
+def begun(folder: Path) -> int:
+    """How often units were begun in a run, in all attempts together. The last one is closed before it is counted: a lane that outlives it
+    begins nothing that nobody counts."""
+    _storage.put(folder / "begun" / f"closed-{attempt(folder)}", b"")
+    return sum(name.startswith("unit-") for name in _storage.names(folder / "begun"))
+
+
+def _begin(work: Work, unit: int) -> int:
     """Writes down that the unit is begun, before anything of it is answered; says how often it was begun before."""
-    times = 0
-    while (folder / "begun" / f"unit-{unit}.{times}").exists() or not _storage.put(folder / "begun" / f"unit-{unit}.{times}", b""):
+    folder, times = work.folder / "begun", 0
+    while (folder / f"unit-{unit}.{times}").exists() or not _storage.put(folder / f"unit-{unit}.{times}", b""):
         times += 1
+    # Looked for last, and beside what was just put there: either the count has this unit, or the mark is seen.
+    if (folder / f"closed-{work.attempt}").exists():
+        raise Stopped("this attempt of the run is over, and its lanes begin nothing more")
     return times
+
+
+def grave(errors: Iterable[BaseException | None]) -> BaseException | None:
+    """Of what went wrong at the same time, what is to be told. That the link broke comes last, and before it that a lane was stopped: both
+    follow from what the other side did wrong, which is not forgotten for them."""
+    found = [error for error in errors if error is not None]
+    return min(found, key=lambda error: (isinstance(error, NetworkError), isinstance(error, Stopped)), default=None)
 
 
 @functools.cache
@@ -78,30 +101,38 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms) -> str:
             keeper.add.remote()
             _counter().inc(1)
 
-    def match(unit: int) -> None:
-        put(unit, lane.match_unit(unit, units.load(unit), _begin(work.folder, unit)))
-
     for unit in settled:
         put(unit, terms.settled(unit))
     todo, lock = iter(missing), Lock()
+    writes: list[Future[None]] = []
 
     def take_turns() -> None:
+        written: Future[None] | None = None
         # Both sides begin units in the same order, so the next one is taken by whoever is free.
         while (unit := _next(todo, lock)) is not None:
-            match(unit)
+            data = lane.match_unit(unit, units.load(unit), _begin(work, unit))
+            if written is not None:
+                # Each turn has one file under way at most.
+                written.result()
+            # The other side waits for the next unit, and not for this file. It is told that the lane is finished when all are there.
+            written = writer.submit(put, unit, data)
+            writes.append(written)
 
-    with ThreadPoolExecutor(terms.in_lane) as pool:
+    with ThreadPoolExecutor(terms.in_lane) as writer, ThreadPoolExecutor(terms.in_lane) as pool:
         turns = [pool.submit(take_turns) for _ in range(terms.in_lane)]
         try:
             ended, _ = wait(turns, return_when=FIRST_EXCEPTION)
-            for turn in ended:
-                turn.result()
-        except NetworkError:
-            # The link is broken, so the other units end by themselves.
-            raise
         except BaseException:
             lane.cancel()
             raise
+        error = grave(turn.exception() for turn in ended)
+        if error is not None and not isinstance(error, NetworkError):
+            lane.cancel()
+        # If the link broke, the other units end by themselves.
+    # What a turn waits for is among the writes, too.
+    error = grave(one.exception() for one in [*turns, *writes])
+    if error is not None:
+        raise error
     return lane.close()
 
 
@@ -166,9 +197,9 @@ class Door:
             thread.start()
         for thread in threads:
             thread.join()
-        for error in failed:
-            if not (self._stopped and isinstance(error, VesicaError) and error.fault == "interrupted"):
-                raise error
+        error = grave(error for error in failed if not (self._stopped and isinstance(error, Stopped)))
+        if error is not None:
+            raise error
         return costs
 
     def stop(self, now: bool = False) -> None:

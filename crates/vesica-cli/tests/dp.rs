@@ -109,11 +109,37 @@ fn start(job: &two::Job) -> Running {
     Running::start(job.command(&["--log", "json"]).env("VESICA_CPU", "portable"))
 }
 
+/// A ledger holds the coins of the run. Whoever read them beside the learner's output drew the same noise, and had the result without it.
+#[test]
+fn coins_of_noise_are_not_kept_without_a_key() {
+    let mut two = noisy(Two::with(&table(0..9), &table(5..20)), "{ epsilon = 3.0 }", 3.0);
+    two.alice.change("patience =", "resume = \"ledger\"\npatience =");
+    let words = ["mine.resume_key", "is missing", "VESICA_RESUME_PASSPHRASE", "remove mine.resume"];
+    for command in ["plan", "check", "run"] {
+        two::run(&[command, two.alice.file().to_str().unwrap()]).bad(2, &words);
+    }
+    assert!(!two.path("ledger").exists() && !two.path("alice.budget").exists());
+    let plan = |job: &two::Job, passphrase: &str| {
+        let mut command = two::vesica();
+        command.env("VESICA_RESUME_PASSPHRASE", passphrase).arg("plan").arg(job.file());
+        Running::start(&mut command).wait(LONG)
+    };
+    plan(&two.alice, "").bad(2, &words);
+    plan(&two.alice, "four words of mine").good();
+    two.alice.change("resume =", "resume_key = \"key\"\nresume =");
+    plan(&two.alice, "").good();
+    // A ledger whose chance hides nothing needs no key.
+    let mut plain = Two::with("id\n1\n", "id\n1\n");
+    plain.change("patience =", "resume = \"ledger\"\npatience =");
+    plain.run_well();
+}
+
 /// Both are killed while they match and start again. What each had sent it sends again, and it is paid for once.
 #[test]
 fn a_killed_run_that_starts_again_draws_no_second_noise() {
     let mut two = noisy(Two::sampled("3000,3000", "700"), "{ epsilon = 0.5 }", 0.5);
-    two.change("patience =", "resume = \"ledger\"\nworkers = 1\npatience =");
+    two.change("patience =", "resume = \"ledger\"\nresume_key = \"key\"\nworkers = 1\npatience =");
+    two.write("key", [7; 32]);
     let runs = [start(&two.alice), start(&two.bob)];
     runs.iter().for_each(|run| run.until("\"phase\":\"match\""));
     for run in runs {

@@ -4,6 +4,7 @@ use crate::cost;
 use crate::error::JobError;
 use crate::local;
 use crate::rehearse;
+use crate::seal::key::Given;
 use crate::tell::numbers::{count, seconds, size};
 use crate::tell::report::{self, Revealed};
 use serde::Serialize;
@@ -95,6 +96,7 @@ const KEY: u64 = 72;
 /// # Errors
 /// Those of opening what the run needs.
 pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Result<Forecast, JobError> {
+    Given::for_noise(plan)?;
     // Standard input can be read once, and a plan is no run.
     let table = (plan.input.path.as_os_str() != "-").then(|| vesica_table::open(&plan.input));
     let (mine, tables) = match (rows, table) {

@@ -7,6 +7,7 @@ use crate::io::Io;
 use crate::meet::peers;
 use crate::output::{join, part};
 use crate::seal::kept;
+use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::threads::cores;
@@ -161,6 +162,7 @@ pub fn folder(path: &Path) -> PathBuf {
 /// Whatever would end the run later for a reason that can be seen now.
 pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
+    Given::for_noise(plan)?;
     let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
     let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty())?;
     if plan.resume.is_some() && io.table.source().is_none() {

@@ -170,7 +170,7 @@ pub struct Mine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
     /// A file of at least 16 random bytes that seals what `resume` keeps; or give a passphrase in the environment
-    /// variable `VESICA_RESUME_PASSPHRASE`.
+    /// variable `VESICA_RESUME_PASSPHRASE`. One of them is needed with `shared.dp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_key: Option<PathBuf>,
     /// What noisy runs may tell each other party about a key of this table, all together. Needed with `shared.dp`, for noise that is drawn anew in many

@@ -132,6 +132,8 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms) -> str:
     # What a turn waits for is among the writes, too.
     error = grave(one.exception() for one in [*turns, *writes])
     if error is not None:
+        if not isinstance(error, NetworkError):
+            lane.cancel()
         raise error
     return lane.close()
 

@@ -258,7 +258,8 @@ mod tests {
         assert_ne!(handed, secret.hand("a run", &public).unwrap(), "an answer has a key of its own");
         assert!(*asks.open("a run", &handed).unwrap().0 == *secret.0);
 
-        let opens = |change: &dyn Fn(&mut Vec<u8>), run: &str| {
+        type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+        let opens = |change: Change<'_>, run: &str| {
             let asks = Recipient::new().unwrap();
             let mut handed = secret.hand("a run", &asks.public()).unwrap();
             change(&mut handed);
@@ -267,7 +268,7 @@ mod tests {
         opens(&|_| (), "a run").unwrap();
         let another =
             |handed: &mut Vec<u8>| *handed = secret.hand("a run", &Recipient::new().unwrap().public()).unwrap();
-        let changes: [&dyn Fn(&mut Vec<u8>); 6] = [
+        let changes: [Change<'_>; 6] = [
             &another,
             &|handed| handed.truncate(20),
             &|handed| handed.truncate(60),

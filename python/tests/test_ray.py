@@ -303,6 +303,8 @@ def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path,
 @long
 def test_a_dataset_is_matched_by_its_ids(place: Path, port: int) -> None:
     sides = Sides(place, port, 20_000)
+    for job in sides.jobs.values():
+        job["mine"]["patience"] = "3m"
     # Ids beyond what a signed number holds.
     for part in (place / "alice").glob("*.parquet"):
         table = pq.read_table(part)

@@ -39,6 +39,16 @@ class Written:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """Rows that were asked of a service and count as not found, although nothing says that they are not there."""
+
+    name: str
+    rows: int
+    first: list[int]
+    why: str
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came out. `matched` and `matched_rows` are None for a party that does not learn."""
 
@@ -49,6 +59,7 @@ class Outcome:
     matched: int | None = None
     matched_rows: int | None = None
     output: Written | None = None
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -166,6 +177,7 @@ class Report:
         outcome = dict(read["outcome"])
         if outcome.get("output"):
             outcome["output"] = _of(Written, outcome["output"])
+        outcome["left_out"] = [_of(LeftOut, one) for one in outcome.get("left_out", [])]
         chosen = dict(read["chosen"])
         chosen["peers"] = [_of(Peer, peer) for peer in chosen["peers"]]
         return cls(

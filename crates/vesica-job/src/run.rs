@@ -513,6 +513,7 @@ fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table
         sum: sum.then_some(common.keys as i64),
         matched_rows: rows.then_some(common.rows),
         output: output.map(written),
+        left_out: Vec::new(),
     }
 }
 

@@ -6,16 +6,16 @@ use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
 use crate::{link, reveals, values};
 use std::sync::atomic::{AtomicU64, Ordering};
-use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
+use vesica_job::report::{self, Chosen, Host, JobId, LeftOut, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, KeyId, Keys, PARTS, Reading, Share, probe, save};
 use vesica_job::{Control, Event, Io, ReportFile, Target};
 use vesica_net::{Link, WIRE_VERSION};
 use vesica_oprf::function::{ClientFunction, Output};
 use vesica_psi::unbalanced::{self, BATCH};
 use vesica_session::{Reveal, SessionRng};
-use vesica_spec::Duplicates;
 use vesica_spec::service::AskPlan;
-use vesica_store::Store;
+use vesica_spec::{Duplicates, Rule, Rules};
+use vesica_store::{Found, Says};
 use vesica_table::{Beside, Picks, Sink, Table, View, Widened, Written, gather};
 use vesica_types::{KeyDigest, RowId};
 
@@ -32,14 +32,18 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
     let mut clock = Clock::start(ctl);
     local(plan, &io)?;
     let endpoint = link::endpoint(plan)?;
+    // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of.
+    let read = clock.phase("read", "rows", io.table.rows(), || Read::new(plan, &io, expected_rules(plan)?, ctl))?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
-    let asked = asked(plan, &io, &link, &mut clock, ctl);
+    let asked = asked(plan, &io, read, &link, &mut clock, ctl);
     let Answered { fetched, keys, outputs, lanes } = asked.inspect_err(|error| link::leave(&link, error))?;
-    // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
-    let hits = clock.phase("find", "keys", None, || found(&fetched.store, &outputs))?;
+    // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is found:
+    // the server wrote that, and would see a user who asks again, or complains.
+    let hits = clock.phase("find", "keys", None, || found(&fetched, &outputs))?;
     drop(outputs);
     let write = || write(plan, &io, &fetched, &keys, &hits);
-    let (output, matched_rows) = clock.phase("write", "rows", None, write)?;
+    let (output, matched_rows, unreadable) = clock.phase("write", "rows", None, write)?;
+    let left_out = told([(Lost::Unreadable, unreadable)], plan, fetched.store.len(), ctl);
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     let facts = Facts {
         offer: &fetched.offer,
@@ -47,9 +51,10 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
         keys: keys.distinct,
         empty: keys.empty,
         duplicates: keys.duplicates,
-        matched: hits.len() as u64,
+        matched: hits.iter().filter(|hit| hit.entry.is_some()).count() as u64,
         matched_rows,
         output,
+        left_out,
         reveals: reveals::of_asking(!fetched.offer.values.is_empty()),
         rules: rules(plan, &fetched.offer)?,
         units: keys.distinct.div_ceil(BATCH as u64),
@@ -77,10 +82,12 @@ pub struct Facts<'a> {
     pub matched_rows: u64,
     /// Where the rows went.
     pub output: Written,
+    /// Rows that count as not found, and why.
+    pub left_out: Vec<LeftOut>,
     /// What was told to whom.
     pub reveals: Vec<Reveal>,
     /// The rules of each key column.
-    pub rules: Vec<Vec<vesica_spec::Rule>>,
+    pub rules: Vec<Vec<Rule>>,
     /// Pieces of work.
     pub units: u64,
     /// How many of them at once.
@@ -124,6 +131,7 @@ pub fn report(
             sum: None,
             matched_rows: Some(facts.matched_rows),
             output: Some(report::Written { path: output.path, rows: output.rows, bytes: output.bytes }),
+            left_out: facts.left_out,
         },
         revealed: report::revealed(&facts.reveals, names, &names[1..]),
         chosen: Chosen {
@@ -218,9 +226,109 @@ pub struct Asked {
 }
 
 /// A key that was found.
-struct Hit {
+struct Hit<'a> {
     key: KeyId,
     output: Output,
+    /// The entry, whose value opens; none if what the store has cannot be read.
+    entry: Option<Found<'a>>,
+}
+
+/// Why a row counts as not found, although nothing says that it is not there. None of it ends a run: the server could otherwise make a run
+/// fail by what is looked up, and see that it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// What the server has there cannot be read. What the client copied is what the server wrote, so the server wrote that.
+    Unreadable,
+    /// A window of Piano could not serve it.
+    Unfetched,
+    /// The number of a row that the server says it does not have.
+    NoSuchRow,
+}
+
+impl Lost {
+    /// A word and a sentence for a server's table of so many rows.
+    fn in_words(self, rows: u64) -> (&'static str, String) {
+        match self {
+            Lost::Unreadable => (
+                "unreadable",
+                "What the server has there cannot be read. Only the server can have made it so, perhaps to learn whether these rows are looked \
+                 up: let nobody see that they are, and do not repeat the run for them"
+                    .to_owned(),
+            ),
+            Lost::Unfetched => (
+                "unfetched",
+                "Too many queries of one window fell into one part of the server's table, so it is not known what the server has there. A later \
+                 run brings them if it has a new window; do not repeat the run for them"
+                    .to_owned(),
+            ),
+            Lost::NoSuchRow => (
+                "no_such_row",
+                format!("The server says that its table has {rows} rows, which are counted from 0 and end below these numbers"),
+            ),
+        }
+    }
+}
+
+/// Tells the user of rows that count as not found, and gives what the report says of them. The server's table has `server_rows` rows.
+pub fn told(
+    lost: impl IntoIterator<Item = (Lost, Vec<u64>)>,
+    plan: &AskPlan,
+    server_rows: u64,
+    ctl: &Control,
+) -> Vec<LeftOut> {
+    let left_out = lost.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(lost, mut rows)| {
+        rows.sort_unstable();
+        let (name, why) = lost.in_words(server_rows);
+        let first = rows.iter().take(10).map(|row| row + 1).collect();
+        LeftOut { name: name.to_owned(), rows: rows.len() as u64, first, why }
+    });
+    let table = plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.path.display()));
+    left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
+}
+
+/// The rules of each key column as far as they are known before the server is contacted: those of the offer that was fetched before, if it
+/// is the one that the plan pins; else none.
+pub fn expected_rules(plan: &AskPlan) -> Result<Vec<Vec<Rule>>, Error> {
+    let kept = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
+    let kept = kept.and_then(|offer| rules(plan, &offer).ok());
+    kept.map_or_else(|| Ok(vesica_spec::service::rules(&Rules::default(), columns(plan))?), Ok)
+}
+
+/// How many columns of the client's table make up a key.
+fn columns(plan: &AskPlan) -> usize {
+    plan.input.as_ref().map_or(0, |(_, keys)| keys.len())
+}
+
+/// The client's table, read and cut into requests.
+struct Read {
+    rules: Vec<Vec<Rule>>,
+    keys: Keys,
+    /// Different keys in their order; each request but the last has [`MOST_KEYS`]: how many keys have which digests does not show.
+    requests: Vec<Vec<(KeyDigest, KeyId)>>,
+}
+
+impl Read {
+    fn new(plan: &AskPlan, io: &Io, rules: Vec<Vec<Rule>>, ctl: &Control) -> Result<Self, Error> {
+        let reading = Reading {
+            keys: plan.input.as_ref().map_or(&[], |(_, keys)| keys),
+            rules: &rules,
+            duplicates: Duplicates::Join,
+            memory: plan.memory,
+            workers: plan.workers as u32,
+        };
+        let keys = Keys::extract(&*io.table, reading, &plan.scratch, ctl)?;
+        let mut requests: Vec<Vec<_>> = Vec::new();
+        for part in 0..PARTS {
+            keys.distinct(part, |digest, key, _| {
+                match requests.last_mut().filter(|request| (request.len() as u64) < MOST_KEYS) {
+                    Some(request) => request.push((KeyDigest(*digest), key)),
+                    None => requests.push(vec![(KeyDigest(*digest), key)]),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(Self { rules, keys, requests })
+    }
 }
 
 /// What came of the conversation.
@@ -232,23 +340,28 @@ struct Answered {
     lanes: u64,
 }
 
-fn asked(plan: &AskPlan, io: &Io, link: &Link, clock: &mut Clock<'_>, ctl: &Control) -> Result<Answered, Error> {
+fn asked(
+    plan: &AskPlan,
+    io: &Io,
+    mut read: Read,
+    link: &Link,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<Answered, Error> {
     let mut counter = Counter::open(link)?;
     let fetched = update(plan, &mut counter, ctl)?;
+    // All of the copy is compared with its sums before a key is looked up. So whether it has to be fetched again depends on no key, and what
+    // is wrong with an entry is the server's doing.
+    clock.phase("check", "bytes", Some(fetched.store.manifest().bytes()), || fetched.store.verify(plan.workers))?;
     // The columns that come with a key are known now, and where they go must be good before keys are paid for.
-    let table = &*io.table;
     drop(sink(plan, io, &Nothing(fetched.offer.values.clone()))?);
     let function = function(&fetched.offer)?;
     let rules = rules(plan, &fetched.offer)?;
-    let reading = Reading {
-        keys: plan.input.as_ref().map_or(&[], |(_, keys)| keys),
-        rules: &rules,
-        duplicates: Duplicates::Join,
-        memory: plan.memory,
-        workers: plan.workers as u32,
-    };
-    let keys = clock.phase("read", "rows", table.rows(), || Keys::extract(table, reading, &plan.scratch, ctl))?;
-    let ask = || ask_all(plan, &*function, &keys, &mut counter, ctl);
+    if rules != read.rules {
+        read = clock.phase("read", "rows", io.table.rows(), || Read::new(plan, io, rules, ctl))?;
+    }
+    let Read { keys, requests, .. } = read;
+    let ask = || ask_all(plan, &*function, requests, &mut counter, ctl);
     let (outputs, lanes) = clock.phase("ask", "keys", Some(keys.distinct), ask)?;
     counter.end()?;
     Ok(Answered { fetched, keys, outputs, lanes })
@@ -268,36 +381,24 @@ pub fn function(offer: &Offer) -> Result<Box<dyn ClientFunction>, Error> {
 ///
 /// # Errors
 /// If they are for another number of columns.
-pub fn rules(plan: &AskPlan, offer: &Offer) -> Result<Vec<Vec<vesica_spec::Rule>>, Error> {
-    let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
-    Ok(vesica_spec::service::rules(&offer.rules, columns)?)
+pub fn rules(plan: &AskPlan, offer: &Offer) -> Result<Vec<Vec<Rule>>, Error> {
+    Ok(vesica_spec::service::rules(&offer.rules, columns(plan))?)
 }
 
-/// The function at every key, in their order, and on how many lanes it was asked for. Requests are of one size but for the last: how
-/// many keys have which digests does not show.
+/// The function at every key, in their order, and on how many lanes it was asked for.
 fn ask_all(
     plan: &AskPlan,
     function: &dyn ClientFunction,
-    keys: &Keys,
+    requests: Vec<Vec<(KeyDigest, KeyId)>>,
     counter: &mut Counter<'_>,
     ctl: &Control,
 ) -> Result<(Vec<Asked>, u64), Error> {
     let (mut outputs, mut most_lanes) = (Vec::new(), 0);
-    let mut waiting: Vec<(KeyDigest, KeyId)> = Vec::new();
     let done = AtomicU64::new(0);
-    for part in 0..PARTS {
-        keys.distinct(part, |digest, key, _| {
-            waiting.push((KeyDigest(*digest), key));
-            Ok(())
-        })?;
-        let is_last = part + 1 == PARTS;
-        while waiting.len() as u64 >= MOST_KEYS || (is_last && !waiting.is_empty()) {
-            let rest = waiting.split_off(waiting.len().min(MOST_KEYS as usize));
-            let lanes = (waiting.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
-            most_lanes = lanes.max(most_lanes);
-            outputs.extend(request(function, &waiting, lanes, counter, &done, ctl)?);
-            waiting = rest;
-        }
+    for keys in requests {
+        let lanes = (keys.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
+        most_lanes = lanes.max(most_lanes);
+        outputs.extend(request(function, &keys, lanes, counter, &done, ctl)?);
     }
     Ok((outputs, most_lanes))
 }
@@ -346,16 +447,30 @@ pub fn request(
 /// Keys that are looked up together: they go through the store in the order of tags.
 const TOGETHER: usize = 1 << 16;
 
-/// Those keys that are in the store.
-fn found(store: &Store, asked: &[Asked]) -> Result<Vec<Hit>, Error> {
+/// Those keys that the store has something of.
+fn found<'a>(fetched: &'a Fetched, asked: &[Asked]) -> Result<Vec<Hit<'a>>, Error> {
+    let columns = fetched.offer.values.len();
     let mut hits = Vec::new();
     for asked in asked.chunks(TOGETHER) {
         let bytes: Vec<[u8; 32]> = asked.iter().map(|asked| asked.output.0).collect();
-        let found = store.find_all(&bytes)?;
-        let here = asked.iter().zip(found).filter(|(_, found)| found.is_some());
-        hits.extend(here.map(|(asked, _)| Hit { key: asked.key, output: asked.output }));
+        for (&Asked { key, output }, says) in asked.iter().zip(fetched.store.find_all(&bytes)?) {
+            let entry = match says {
+                Says::Nothing => continue,
+                Says::Nonsense => None,
+                Says::Entry(entry) => Some(entry).filter(|entry| texts(entry, &output, columns).is_some()),
+            };
+            hits.push(Hit { key, output, entry });
+        }
     }
     Ok(hits)
+}
+
+/// The values of an entry, one a column; none if they cannot be read.
+fn texts(entry: &Found<'_>, output: &Output, columns: usize) -> Option<Vec<Option<String>>> {
+    match columns {
+        0 => Some(Vec::new()),
+        _ => values::decode(&entry.value(&output.0)?, columns),
+    }
 }
 
 /// The values that stand beside rows that were found.
@@ -427,10 +542,16 @@ pub fn sink(plan: &AskPlan, io: &Io, beside: &dyn Beside) -> Result<Box<dyn Sink
     widened(plan, &*io.table, beside, |wide| Ok(target(io)?.sink(wide)?))
 }
 
-/// Writes the rows that were found, and says how many there are.
-fn write(plan: &AskPlan, io: &Io, fetched: &Fetched, keys: &Keys, hits: &[Hit]) -> Result<(Written, u64), Error> {
+/// Writes the rows that were found, and says how many there are, and which rows' entries cannot be read.
+fn write(
+    plan: &AskPlan,
+    io: &Io,
+    fetched: &Fetched,
+    keys: &Keys,
+    hits: &[Hit<'_>],
+) -> Result<(Written, u64, Vec<u64>), Error> {
     let mut picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), &plan.scratch)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
     let mut next = (0..).zip(hits).peekable();
     for part in 0..PARTS {
         // The place of the next key of the part.
@@ -440,11 +561,15 @@ fn write(plan: &AskPlan, io: &Io, fetched: &Fetched, keys: &Keys, hits: &[Hit]) 
             if first {
                 let key = KeyId::new(part, place);
                 place += 1;
-                now = next.next_if(|(_, hit)| hit.key == key).map(|(number, _)| number);
+                now = next.next_if(|(_, hit)| hit.key == key);
             }
-            if let Some(number) = now {
-                picks.push_turn(RowId(row), 1)?;
-                rows.push((row, number));
+            match now {
+                Some((number, Hit { entry: Some(_), .. })) => {
+                    picks.push_turn(RowId(row), 1)?;
+                    rows.push((row, number));
+                }
+                Some(_) => unreadable.push(row),
+                None => {}
             }
             Ok(())
         })?;
@@ -455,10 +580,13 @@ fn write(plan: &AskPlan, io: &Io, fetched: &Fetched, keys: &Keys, hits: &[Hit]) 
     rows.sort_unstable();
     let matched = rows.len() as u64;
     let texts = |hit: u32| {
-        let output = &hits[hit as usize].output.0;
-        let opened = fetched.store.find(output)?.map(|found| found.value(output)).transpose()?;
-        let value = opened.ok_or_else(|| vesica_session::Error::Bug("a key that was found is gone".into()))?;
-        values::decode(&value, fetched.offer.values.len())
+        let Hit { output, entry, .. } = &hits[hit as usize];
+        let texts = entry.and_then(|entry| texts(&entry, output, fetched.offer.values.len()));
+        // It opened before, and is opened again so that not all values are in memory at once.
+        texts.ok_or_else(|| Error::Damaged {
+            path: fetched.store.folder().to_owned(),
+            why: "a file changed while it was read".to_owned(),
+        })
     };
     let looked = Looked { names: &fetched.offer.values, rows, texts: &texts };
     let written = widened(plan, &*io.table, &looked, |wide| {
@@ -466,5 +594,5 @@ fn write(plan: &AskPlan, io: &Io, fetched: &Fetched, keys: &Keys, hits: &[Hit]) 
         gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
         Ok(sink.finish()?.commit()?)
     })?;
-    Ok((written, matched))
+    Ok((written, matched, unreadable))
 }

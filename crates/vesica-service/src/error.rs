@@ -59,6 +59,11 @@ impl Error {
         }
     }
 
+    /// A rule of this program's own that it broke.
+    pub fn bug(what: impl Into<String>) -> Self {
+        vesica_session::Error::Bug(what.into()).into()
+    }
+
     /// The error of the file at `path`, of which `what` was tried: `cannot write`.
     pub fn file(what: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
         let path = path.to_owned();

@@ -14,6 +14,8 @@ mod error;
 mod fetch;
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod hostile;
 mod invite;
 mod link;
 mod look;

@@ -52,7 +52,7 @@ pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
 /// Those of [`vesica_net::connect`].
 pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Link, Error> {
     let mut links = vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?;
-    links.pop().ok_or_else(|| Error::Setup("nobody to connect to".into()))
+    links.pop().ok_or_else(|| Error::bug("nobody to connect to"))
 }
 
 /// Ends the connection after `error`, and tells the server whose fault it was and nothing of this party's data or files.

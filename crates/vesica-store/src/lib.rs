@@ -18,7 +18,7 @@
 //!
 //! let store = Store::open(folder)?;
 //! let found = store.find(&output)?.expect("it was pushed");
-//! assert_eq!(found.value(&output)?, b"Ada Lovelace,0.93");
+//! assert_eq!(found.value(&output).as_deref(), Some(&b"Ada Lovelace,0.93"[..]));
 //! # Ok(()) }
 //! ```
 //!
@@ -50,5 +50,5 @@ pub use folder::{FolderLock, lock_folder};
 pub use incoming::{Incoming, IncomingPart};
 pub use manifest::{Limits, MOST_MANIFEST_BYTES, MOST_PARTS, Manifest, Part};
 pub use shape::{MOST_LIFETIME, MOST_TAGS, MOST_VALUE, Shape};
-pub use store::{Found, Store};
+pub use store::{Found, Says, Store};
 pub use value::{open as open_value, seal as seal_value, sealed_bytes};

@@ -129,29 +129,16 @@ impl Opened {
     }
 
     fn is_intact(&self, number: usize) -> bool {
-        let intact = &self.intact[number];
-        if !intact.load(Ordering::Relaxed) {
-            intact.store(self.verify_chunk(number as u64).is_ok(), Ordering::Relaxed);
-        }
-        intact.load(Ordering::Relaxed)
+        self.intact[number].load(Ordering::Relaxed) || self.verify_chunk(number as u64).is_ok()
     }
 
-    /// The value of `output`, whose tag is at `place`.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] if it was not sealed for this output; [`Error::Bug`] if there are no values.
-    pub(crate) fn value(&self, place: u64, output: &[u8; 32]) -> Result<Vec<u8>> {
-        let bytes = self.header.sealed_bytes();
-        if bytes == 0 {
-            return Err(Error::Bug("a value was asked for in a store of tags alone".into()));
-        }
+    /// The value of `output`, whose tag is at `place`; none if it was not sealed for this output, or there are no values.
+    pub(crate) fn value(&self, place: u64, output: &[u8; 32]) -> Option<Vec<u8>> {
+        let bytes = self.header.value.map(value::sealed_bytes)?;
         let layout = self.header.layout();
-        let values = self.mapping.get(layout.values as usize..layout.removed as usize);
-        let from = usize::try_from(place).ok().and_then(|place| place.checked_mul(bytes));
-        let sealed = values.zip(from).and_then(|(values, from)| values.get(from..from.checked_add(bytes)?));
-        sealed
-            .and_then(|sealed| value::open(output, &self.header.salt, sealed))
-            .ok_or_else(|| Error::damaged(&self.path, format!("the value of its entry {place} does not open")))
+        let values = self.mapping.get(layout.values as usize..layout.removed as usize)?;
+        let from = usize::try_from(place).ok()?.checked_mul(bytes)?;
+        value::open(output, &self.header.salt, values.get(from..from.checked_add(bytes)?)?)
     }
 
     /// Chunk `number`, of [`CHUNK`] bytes if it is not the last.
@@ -161,12 +148,14 @@ impl Opened {
         self.mapping.get(from..to).filter(|chunk| !chunk.is_empty())
     }
 
-    /// Compares a chunk with its sum.
+    /// Compares a chunk with its sum. No search does so again if it holds.
     ///
     /// # Errors
     /// [`Error::Damaged`] names the chunk.
     pub(crate) fn verify_chunk(&self, number: u64) -> Result<()> {
-        match self.chunk(number).is_some_and(|chunk| self.sums.holds(number, chunk)) {
+        let holds = self.chunk(number).is_some_and(|chunk| self.sums.holds(number, chunk));
+        self.intact[number as usize].store(holds, Ordering::Relaxed);
+        match holds {
             true => Ok(()),
             false => {
                 let from = number * CHUNK as u64;

@@ -3,7 +3,7 @@
 use crate::elias_fano::Inconsistent;
 use crate::error::{Error, Result};
 use crate::manifest::{MOST_MANIFEST_BYTES, Manifest, NAME};
-use crate::part::{Opened, Says};
+use crate::part::{self, Opened};
 use crate::tag::{first, tag};
 use std::fs::File;
 use std::io::Read;
@@ -35,12 +35,31 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The value of the entry, which was found for this `output`.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] if the value was not sealed for this output; [`Error::Bug`] in a store of tags alone.
-    pub fn value(&self, output: &[u8; 32]) -> Result<Vec<u8>> {
+    /// The value of the entry, which was found for this `output`; none if the value was not sealed for this output, or the store has
+    /// no values.
+    pub fn value(&self, output: &[u8; 32]) -> Option<Vec<u8>> {
         self.part.value(self.place, output)
+    }
+}
+
+/// What a store says of an output.
+#[derive(Clone, Copy)]
+pub enum Says<'a> {
+    /// It has this entry.
+    Entry(Found<'a>),
+    /// It has none.
+    Nothing,
+    /// The words that the search met contradict each other. Whoever made the store wrote them so, if its chunks are those of their sums.
+    Nonsense,
+}
+
+impl<'a> Says<'a> {
+    /// The entry, if there is one.
+    pub fn entry(self) -> Option<Found<'a>> {
+        match self {
+            Says::Entry(found) => Some(found),
+            Says::Nothing | Says::Nonsense => None,
+        }
     }
 }
 
@@ -115,33 +134,39 @@ impl Store {
         let tag = first(tag, self.manifest.tag_bits());
         for part in self.parts.iter().rev() {
             match part.body()?.says(tag).map_err(|Inconsistent| part.contradicts_itself())? {
-                Says::Entry(place) => return Ok(Some(Found { part, place })),
-                Says::Removed => return Ok(None),
-                Says::Nothing => {}
+                part::Says::Entry(place) => return Ok(Some(Found { part, place })),
+                part::Says::Removed => return Ok(None),
+                part::Says::Nothing => {}
             }
         }
         Ok(None)
     }
 
-    /// As [`Store::find`], for each of `outputs`. It goes through each part in the order of tags, so that neighbours share
-    /// pages: this is how to look up many.
+    /// What the store says of each of `outputs`. It goes through each part in the order of tags, so that neighbours share pages: this
+    /// is how to look up many.
+    ///
+    /// Words that contradict each other are an answer here, and no error: it is the answer for those outputs alone that lead to them. So
+    /// whoever made the store cannot make a search end by what is searched for. Call [`Store::verify`] first, which finds what a disk
+    /// changed; a chunk that is not the one of its sum looks like such words.
     ///
     /// # Errors
-    /// Those of [`Store::find`].
-    pub fn find_all(&self, outputs: &[[u8; 32]]) -> Result<Vec<Option<Found<'_>>>> {
+    /// [`Error::Bug`] if a part is not as long as when it was opened.
+    pub fn find_all(&self, outputs: &[[u8; 32]]) -> Result<Vec<Says<'_>>> {
         let bits = self.manifest.tag_bits();
         let mut asked: Vec<(u128, usize)> =
             outputs.iter().enumerate().map(|(i, output)| (first(tag(output), bits), i)).collect();
         asked.sort_unstable();
-        let mut found = vec![None; outputs.len()];
+        let mut found = vec![Says::Nothing; outputs.len()];
         for part in self.parts.iter().rev() {
             let body = part.body()?;
             let mut left = Vec::with_capacity(asked.len());
             for (tag, i) in asked {
-                match body.says(tag).map_err(|Inconsistent| part.contradicts_itself())? {
-                    Says::Entry(place) => found[i] = Some(Found { part, place }),
-                    Says::Removed => {}
-                    Says::Nothing => left.push((tag, i)),
+                match body.says(tag) {
+                    Ok(part::Says::Entry(place)) => found[i] = Says::Entry(Found { part, place }),
+                    Ok(part::Says::Removed) => {}
+                    Ok(part::Says::Nothing) => left.push((tag, i)),
+                    // An older part is not asked: it may have what this one replaces.
+                    Err(Inconsistent) => found[i] = Says::Nonsense,
                 }
             }
             asked = left;

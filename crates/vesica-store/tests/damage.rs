@@ -96,7 +96,7 @@ fn in_a_large_store_checking_names_the_chunk() {
             match store.find(&output(key)) {
                 Ok(found) => {
                     let value = found.expect("a key that is there").value(&output(key));
-                    assert!(value.is_err() || value.unwrap() == key.to_le_bytes());
+                    assert!(value.is_none_or(|value| value == key.to_le_bytes()));
                 }
                 Err(error) => assert!(error.to_string().contains(&format!("chunk {}", place / CHUNK)), "{error}"),
             }

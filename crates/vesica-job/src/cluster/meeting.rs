@@ -482,6 +482,7 @@ impl Meeting {
             sum: None,
             matched_rows: learns.then_some(common.rows),
             output: None,
+            left_out: Vec::new(),
         };
         let mut report = reported(&self.plan, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));
         for step in lanes.into_iter().flat_map(|lane| lane.steps) {

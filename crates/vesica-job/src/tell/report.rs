@@ -72,6 +72,34 @@ pub struct Outcome {
     pub matched_rows: Option<u64>,
     /// The file that was written; null for a party that does not learn, and where the result is a count.
     pub output: Option<Written>,
+    /// Rows that were asked of a service and count as not found, although nothing says that they are not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Rows that count as not found for one reason.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// The reason in a word: `unreadable`, `unfetched` or `no_such_row`.
+    pub name: String,
+    /// How many rows of the table.
+    pub rows: u64,
+    /// The first ten of them; rows are counted from 1, without the header.
+    pub first: Vec<u64>,
+    /// The reason, in plain words.
+    pub why: String,
+}
+
+impl LeftOut {
+    /// Which rows and why, in a sentence.
+    pub fn in_words(&self) -> String {
+        let first: Vec<String> = self.first.iter().map(u64::to_string).collect();
+        let more = match self.rows.saturating_sub(self.first.len() as u64) {
+            0 => String::new(),
+            more => format!(" and {} more", count(more)),
+        };
+        format!("Left out like rows that were not found: rows {}{more}. {}.", first.join(", "), self.why)
+    }
 }
 
 /// What the rules did to the keys of a table.
@@ -408,6 +436,7 @@ impl Report {
         if o.duplicates > 0 {
             let _ = writeln!(text, "{} rows repeat the key of an earlier row.", count(o.duplicates));
         }
+        o.left_out.iter().for_each(|left| _ = writeln!(text, "{}", left.in_words()));
         if !self.chosen.expects.is_empty() {
             let _ = writeln!(text, "\nThe result has noise, so that no key can be told from it for certain:");
             self.chosen.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));

@@ -6,7 +6,9 @@ use super::reveals;
 use super::scheme::Scheme;
 use super::window::Kept;
 use super::{digest_of_index, input, reals, records_a_row, unpad};
-use crate::ask::{Facts, Looked, Nothing, function, local, request, rules, sink, target, widened};
+use crate::ask::{
+    Facts, Looked, Lost, Nothing, expected_rules, function, local, request, rules, sink, target, told, widened,
+};
 use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES};
 use crate::{link, values};
@@ -17,6 +19,7 @@ use vesica_job::report::Report;
 use vesica_job::rooms::{Clock, KeyId, Share, digests};
 use vesica_job::{Control, Event, Io};
 use vesica_net::Link;
+use vesica_pir::PirError;
 use vesica_pir::piano::Intent;
 use vesica_psi::unbalanced::BATCH;
 use vesica_session::{Misbehaviour, SessionRng};
@@ -96,30 +99,28 @@ impl Wants {
         Ok(wants)
     }
 
-    /// Puts something else in the place of each row number that a table of `rows` rows does not have, and says how many these are. They
-    /// are asked for like the others: the server chose how many rows it has, and a client that left now would say how its numbers compare
-    /// with that.
-    fn replace_absent(&mut self, rows: u64, rng: &mut SessionRng) -> u64 {
-        let mut absent = 0;
+    /// What the plan's table asks for. By key, it is read by the rules that are expected: if the offer has others, it is read again.
+    fn read(plan: &AskPlan, table: &dyn Table, rules: &[Vec<Rule>]) -> Result<Self, Error> {
+        match plan.by {
+            By::Index => Self::numbers(plan, table),
+            By::Key => Self::keys(plan, table, rules),
+        }
+    }
+
+    /// Puts something else in the place of each row number that a table of `rows` rows does not have. They are asked for like the others:
+    /// the server chose how many rows it has, and a client that left now would say how its numbers compare with that.
+    fn replace_absent(&mut self, rows: u64, rng: &mut SessionRng) {
         for (number, digest) in self.numbers.iter().zip(&mut self.digests) {
             if *number >= rows {
                 *digest = rng.bytes();
-                absent += 1;
             }
         }
-        absent
     }
 
-    /// The rows of the client's table whose wants are marked, in words that name the first ten; none if there are none.
-    fn rows_of(&self, marked: &[bool]) -> Option<String> {
-        let rows: Vec<String> =
-            self.rows.iter().filter(|(_, want)| marked[*want as usize]).map(|(row, _)| (row + 1).to_string()).collect();
-        let (named, more) = rows.split_at(rows.len().min(10));
-        match more.len() {
-            _ if rows.is_empty() => None,
-            0 => Some(format!("rows {}", named.join(", "))),
-            more => Some(format!("rows {} and {more} more", named.join(", "))),
-        }
+    /// The rows of the client's table whose wants were lost in this way.
+    fn rows_of(&self, came: &[Came], lost: Lost) -> Vec<u64> {
+        let is_lost = |(_, want): &&(u64, u32)| matches!(came[*want as usize], Err(found) if found == lost);
+        self.rows.iter().filter(is_lost).map(|(row, _)| *row).collect()
     }
 
     /// How many lookups the server sees.
@@ -137,36 +138,25 @@ impl Wants {
 pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     let mut clock = Clock::start(ctl);
     local(plan, io)?;
-    let numbers = (plan.by == By::Index).then(|| Wants::numbers(plan, &*io.table)).transpose()?;
     let endpoint = link::endpoint(plan)?;
+    // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of.
+    let (table, expected) = (&*io.table, expected_rules(plan)?);
+    let read = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &expected))?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
-    let asked = retrieve(plan, io, numbers, &link, &mut clock, ctl);
-    let Answered { mut copied, wants, absent, outputs, records, lookups } =
+    let asked = retrieve(plan, io, (expected, read), &link, &mut clock, ctl);
+    let Answered { mut copied, wants, outputs, records, lookups } =
         asked.inspect_err(|error| link::leave(&link, error))?;
-    // The server has parted from this side. What is found, how long that takes and what goes wrong with it, it does not see.
-    if absent > 0 {
-        return Err(Error::Setup(format!(
-            "mine.input: {absent} row numbers are not below {}, which is how many rows the server's table has (they count from 0); correct them",
-            copied.epoch.rows
-        )));
-    }
-    let (texts, missed) = clock.phase("find", "rows", None, || {
+    // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is found:
+    // the server wrote that, and would see a user who asks again, or complains.
+    let came = clock.phase("find", "rows", None, || {
         let records = decoded(&mut copied.with, records)?;
-        found(&copied, &outputs, &records)
+        found(&copied, &wants, &outputs, &records)
     })?;
     drop(outputs);
     let (output, matched, matched_rows) =
-        clock.phase("write", "rows", None, || write(plan, io, &copied, &wants, &texts))?;
-    if let With::Window(kept) = &copied.with
-        && let Some(rows) = wants.rows_of(&missed)
-    {
-        return Err(Error::Setup(format!(
-            "{rows} of {} could not be fetched, because too many queries of one window fell into one part of the server's table. The other \
-             rows are in the output. The window has {} queries left; when they are used up there is a new one, and then ask again",
-            io.table.path().display(),
-            kept.window().left()
-        )));
-    }
+        clock.phase("write", "rows", None, || write(plan, io, &copied, &wants, &came))?;
+    let lost = [Lost::Unreadable, Lost::Unfetched, Lost::NoSuchRow].map(|lost| (lost, wants.rows_of(&came, lost)));
+    let left_out = told(lost, plan, copied.epoch.rows, ctl);
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     let private = copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
     let facts = Facts {
@@ -178,6 +168,7 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
         matched,
         matched_rows,
         output,
+        left_out,
         reveals: reveals::of(copied.offer.protocol, private),
         rules: if plan.by == By::Index { Vec::new() } else { rules(plan, &copied.offer)? },
         units: lookups,
@@ -187,15 +178,13 @@ pub fn ask(plan: &AskPlan, io: &Io, ctl: &Control) -> Result<Report, Error> {
     crate::ask::report(plan, facts, &link, &names, clock)
 }
 
-/// Records, or answers with them, in the order in which they were asked for; none for one that could not be fetched.
-type Records = Vec<Option<Vec<u8>>>;
+/// Records, or answers with them, in the order in which they were asked for.
+type Records = Vec<Result<Vec<u8>, Lost>>;
 
 /// What came of the conversation.
 struct Answered {
     copied: Copied,
     wants: Wants,
-    /// How many row numbers the server's table does not have.
-    absent: u64,
     /// What opens the values of each want: the function at it, or where there is none its digest.
     outputs: Vec<[u8; 32]>,
     /// The records of each want, one behind the other.
@@ -206,7 +195,7 @@ struct Answered {
 fn retrieve(
     plan: &AskPlan,
     io: &Io,
-    numbers: Option<Wants>,
+    (expected, read): (Vec<Vec<Rule>>, Wants),
     link: &Link,
     clock: &mut Clock<'_>,
     ctl: &Control,
@@ -216,23 +205,24 @@ fn retrieve(
     copied.news().into_iter().for_each(|news| ctl.note(news));
     let (protocol, private) =
         (copied.offer.protocol, copied.offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default());
-    // Where everything is here already, the server goes before a row is read: it does not see how many there are, nor how long they take.
+    // Where everything is here already, the server goes before a row is looked up: it does not see how many there are.
     let is_silent = protocol == ServiceProtocol::Download && private == Private::Client;
     if is_silent {
         counter.end()?;
     }
     // The columns that come with a row are known now, and where they go must be good before rows are paid for.
     drop(sink(plan, io, &Nothing(copied.offer.values.clone()))?);
-    let table = &*io.table;
-    let mut wants = match numbers {
-        Some(numbers) => numbers,
-        None => {
-            let rules = rules(plan, &copied.offer)?;
-            clock.phase("read", "rows", table.rows(), || Wants::keys(plan, table, &rules))?
+    let mut wants = match plan.by {
+        By::Key => {
+            let (table, rules) = (&*io.table, rules(plan, &copied.offer)?);
+            match rules == expected {
+                true => read,
+                false => clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &rules))?,
+            }
         }
+        By::Index => read,
     };
-    let rows = copied.epoch.rows;
-    let absent = wants.replace_absent(rows, &mut rng()?);
+    wants.replace_absent(copied.epoch.rows, &mut rng()?);
     let lookups = wants.padded(plan.batch);
     if matches!(copied.with, With::Reader(_)) {
         let scheme = Scheme::new(protocol, plan.by, &copied.epoch)?;
@@ -258,7 +248,7 @@ fn retrieve(
     if !is_silent {
         counter.end()?;
     }
-    Ok(Answered { copied, wants, absent, outputs, records, lookups })
+    Ok(Answered { copied, wants, outputs, records, lookups })
 }
 
 /// Fails if what so many queries leave at the client does not fit in memory. Answers are decoded when the server has gone, so until then all
@@ -352,7 +342,7 @@ fn fetch(
                 ctl.check()?;
                 let mut wire = Vec::with_capacity(round.len() * sizes.query);
                 for place in round {
-                    wire.extend_from_slice(&reader.query(place.as_deref().unwrap_or(&[0]), &mut rng)?);
+                    wire.extend_from_slice(&reader.query(place.as_deref().unwrap_or(&[0]), &mut rng).map_err(misused)?);
                 }
                 let answers = match &mut ch {
                     None => Vec::new(),
@@ -362,20 +352,20 @@ fn fetch(
                     }
                 };
                 records.extend(
-                    (0..round.len()).map(|number| Some(answers[number * sizes.answer..][..sizes.answer].to_vec())),
+                    (0..round.len()).map(|number| Ok(answers[number * sizes.answer..][..sizes.answer].to_vec())),
                 );
                 ctl.event(Event::Done(records.len() as u64));
             }
         }
         return Ok(records);
     }
-    let Scheme::Piano(shape) = scheme else { return Err(Error::Setup("a window of a scheme that has none".into())) };
+    let Scheme::Piano(shape) = scheme else { return Err(Error::bug("a window of a scheme that has none")) };
     let round = scheme.together() as usize;
     // Piano asks for one record at a time.
     let indexes: Vec<Option<u64>> = places.iter().map(|place| place.as_ref()?.first().copied()).collect();
     let mut left = &indexes[..];
     loop {
-        let With::Window(kept) = &mut copied.with else { return Err(Error::Setup("no window to ask with".into())) };
+        let With::Window(kept) = &mut copied.with else { return Err(Error::bug("no window to ask with")) };
         let waiting = kept.take_waiting();
         let mut is_newest = waiting.is_empty() || again(kept, &waiting, name, round, counter)?;
         let now = (kept.window().left() as usize).min(left.len());
@@ -384,7 +374,8 @@ fn fetch(
             left = rest;
             is_newest = windowed(kept, part, name, round, &mut rng, counter, ctl)?;
             for index in part {
-                records.push(index.and_then(|index| kept.window().known(index).map(<[u8]>::to_vec)));
+                let known = index.and_then(|index| kept.window().known(index).map(<[u8]>::to_vec));
+                records.push(known.ok_or(Lost::Unfetched));
             }
             ctl.event(Event::Done(records.len() as u64));
         }
@@ -409,8 +400,20 @@ fn fetch(
 /// that takes, it does not see.
 fn decoded(with: &mut With, came: Records) -> Result<Records, Error> {
     let With::Reader(reader) = with else { return Ok(came) };
-    let unusable = |error| Error::Sent(format!("an answer that cannot be used ({error})"));
-    came.iter().flatten().map(|answer| reader.decode(answer).map(Some).map_err(unusable)).collect()
+    let decoded = |answer: &Vec<u8>| match reader.decode(answer) {
+        Ok(record) => Ok(Ok(record)),
+        Err(PirError::Message(_)) => Ok(Err(Lost::Unreadable)),
+        Err(error) => Err(misused(error)),
+    };
+    came.iter().flatten().map(decoded).collect()
+}
+
+/// What a scheme says of a client that uses it wrongly. Epoch and scheme were compared when the epoch came, so this program did that.
+pub fn misused(error: PirError) -> Error {
+    match error {
+        PirError::Shape(what) => Error::bug(what),
+        message => message.into(),
+    }
 }
 
 /// Sends queries again that may have been sent before. False if the server knows of more queries than the window does: then it was
@@ -476,71 +479,72 @@ fn exchange(kept: &mut Kept, intents: &[Intent], ch: &mut dyn vesica_session::Ch
     kept.settle(intents, &answers)
 }
 
-/// Values of each want; none where it was not found.
-type Texts = Vec<Option<Vec<Option<String>>>>;
+/// What came of a want: its values, or none if it is not there.
+type Came = Result<Option<Vec<Option<String>>>, Lost>;
 
-/// The values of each want; and of which wants it is not known whether they are there, because a record could not be fetched.
-fn found(copied: &Copied, outputs: &[[u8; 32]], records: &[Option<Vec<u8>>]) -> Result<(Texts, Vec<bool>), Error> {
-    let retrieval = copied.offer.retrieval;
-    let (by, private) = retrieval.map(|retrieval| (retrieval.by, retrieval.private)).unwrap_or_default();
-    let unreadable = || Error::Sent("a row that is not the one that was asked for, or is damaged".into());
-    let open = |output: &[u8; 32], body: &[u8]| -> Result<Vec<Option<String>>, Error> {
-        let salt = match &copied.filter {
-            Some(filter) => filter.groups()[filter.group(output)].salt,
-            None => copied.epoch.sealed(),
-        };
-        if copied.offer.values.is_empty() {
-            return Ok(Vec::new());
+/// What came of each want.
+fn found(copied: &Copied, wants: &Wants, outputs: &[[u8; 32]], records: &Records) -> Result<Vec<Came>, Error> {
+    let (offer, epoch) = (&copied.offer, &copied.epoch);
+    let (by, private) = offer.retrieval.map(|retrieval| (retrieval.by, retrieval.private)).unwrap_or_default();
+    let open = |output: &[u8; 32], body: &[u8]| -> Option<Vec<Option<String>>> {
+        if offer.values.is_empty() {
+            return Some(Vec::new());
         }
-        if copied.offer.protocol == ServiceProtocol::CkksPir {
-            return reals::decode(&copied.epoch.salt(), output, body, copied.offer.values.len()).ok_or_else(unreadable);
+        if offer.protocol == ServiceProtocol::CkksPir {
+            return reals::decode(&epoch.salt(), output, body, offer.values.len());
         }
         let value = match private {
-            Private::Both => vesica_store::open_value(output, &salt, body),
-            Private::Client => unpad(&copied.epoch.salt(), output, body).map(<[u8]>::to_vec),
+            Private::Both => {
+                let salt = match &copied.filter {
+                    Some(filter) => filter.groups()[filter.group(output)].salt,
+                    None => epoch.sealed(),
+                };
+                vesica_store::open_value(output, &salt, body)?
+            }
+            Private::Client => unpad(&epoch.salt(), output, body)?.to_vec(),
         };
-        values::decode(&value.ok_or_else(unreadable)?, copied.offer.values.len())
+        values::decode(&value, offer.values.len())
     };
-    let (mut texts, mut missed) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
     let buckets = match (by, &copied.filter) {
-        (By::Key, None) => Some(copied.epoch.buckets(&copied.offer)?),
+        (By::Key, None) => Some(epoch.buckets(offer)?),
         _ => None,
     };
-    let each = records_a_row(copied.offer.protocol, by) as usize;
-    for (output, records) in outputs.iter().zip(records.chunks_exact(each)) {
-        let mut came = records.iter().flatten();
-        let body = match (&buckets, &copied.filter) {
+    let came = |number: usize, output: &[u8; 32], records: &[Result<Vec<u8>, Lost>]| {
+        if wants.numbers.get(number).is_some_and(|number| *number >= epoch.rows) {
+            return Err(Lost::NoSuchRow);
+        }
+        let bodies: Vec<&[u8]> = match (&buckets, &copied.filter) {
             (Some(buckets), _) => {
                 let place = buckets.place(output);
-                came.find_map(|bucket| buckets.find(bucket, &place))
+                records.iter().flatten().filter_map(|bucket| buckets.find(bucket, &place)).collect()
             }
-            (None, Some(filter)) => came.next().and_then(|record| filter.open(output, record)),
-            (None, None) => came.next().map(Vec::as_slice),
+            (None, Some(filter)) => records.iter().flatten().filter_map(|sum| filter.open(output, sum)).collect(),
+            (None, None) => records.iter().flatten().map(Vec::as_slice).collect(),
         };
-        missed.push(body.is_none() && records.iter().any(Option::is_none));
-        texts.push(body.map(|body| open(output, body)).transpose()?);
-    }
-    Ok((texts, missed))
+        let lost = records.iter().find_map(|record| record.as_ref().err().copied());
+        match bodies.iter().find_map(|body| open(output, body)) {
+            Some(texts) => Ok(Some(texts)),
+            None if !bodies.is_empty() => Err(Lost::Unreadable),
+            None => lost.map_or(Ok(None), Err),
+        }
+    };
+    let each = records_a_row(offer.protocol, by) as usize;
+    let answered = outputs.iter().zip(records.chunks_exact(each)).enumerate();
+    Ok(answered.map(|(number, (output, records))| came(number, output, records)).collect())
 }
 
 /// Writes the rows that were found, and says how many wants and how many rows there are.
-fn write(
-    plan: &AskPlan,
-    io: &Io,
-    copied: &Copied,
-    wants: &Wants,
-    texts: &[Option<Vec<Option<String>>>],
-) -> Result<(Written, u64, u64), Error> {
+fn write(plan: &AskPlan, io: &Io, copied: &Copied, wants: &Wants, came: &[Came]) -> Result<(Written, u64, u64), Error> {
     let mut picks = Picks::new(wants.read, Share::Picks.of(plan.memory), &plan.scratch)?;
     let mut rows = Vec::new();
     for &(row, want) in &wants.rows {
-        if texts[want as usize].is_some() {
+        if matches!(came[want as usize], Ok(Some(_))) {
             picks.push_turn(RowId(row), 1)?;
             rows.push((row, want));
         }
     }
-    let (matched, matched_rows) = (texts.iter().flatten().count() as u64, rows.len() as u64);
-    let texts_of = |want: u32| Ok(texts[want as usize].clone().unwrap_or_default());
+    let (matched, matched_rows) = (came.iter().flatten().flatten().count() as u64, rows.len() as u64);
+    let texts_of = |want: u32| Ok(came[want as usize].clone().ok().flatten().unwrap_or_default());
     let looked = Looked { names: &copied.offer.values, rows, texts: &texts_of };
     let written = widened(plan, &*io.table, &looked, |wide| {
         let mut sink = target(io)?.sink(wide)?;
@@ -572,13 +576,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_named_as_the_user_counts_them() {
+    fn rows_that_are_lost_are_those_of_the_clients_table() {
         let mut wants = Wants::default();
         for row in 0..13 {
             wants.add(row, [row as u8 / 2; 32]);
         }
-        assert_eq!(wants.rows_of(&[false; 7]), None);
-        assert_eq!(wants.rows_of(&[true, false, false, true, false, false, false]).unwrap(), "rows 1, 2, 7, 8");
-        assert!(wants.rows_of(&[true; 7]).unwrap().ends_with("9, 10 and 3 more"));
+        let mut came: Vec<Came> = vec![Ok(None); 7];
+        (came[0], came[2], came[3]) = (Err(Lost::Unreadable), Err(Lost::Unfetched), Err(Lost::Unreadable));
+        assert_eq!(wants.rows_of(&came, Lost::Unreadable), [0, 1, 6, 7]);
+        assert_eq!(wants.rows_of(&came, Lost::Unfetched), [4, 5]);
+        assert!(wants.rows_of(&came, Lost::NoSuchRow).is_empty());
     }
 }

@@ -156,7 +156,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
             let start = Instant::now();
             let store = scheme.store(&flat)?;
             (prepare_s, hint_bytes, stream_bytes) = (start.elapsed().as_secs_f64(), 0, 0);
-            let none = || Error::Setup("a scheme without a client".into());
+            let none = || Error::bug("a scheme without a client");
             let mut reader = scheme.reader(Vec::new())?.ok_or_else(none)?;
             let keys = reader.session(&mut rng);
             for turn in 0..QUERIES {

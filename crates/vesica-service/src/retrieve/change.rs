@@ -106,7 +106,7 @@ impl Before {
             return Err(Error::Damaged { path: plan.store.join(name), why });
         }
         let Scheme::Simple(simple) = Scheme::new(offer.protocol, plan.service.by, &epoch)? else {
-            return Err(Error::Setup("a table of another protocol cannot be changed".into()));
+            return Err(Error::bug("a table of another protocol is to be changed"));
         };
         Ok(Self { offer, epoch, simple, table, copy, log })
     }

@@ -245,14 +245,14 @@ impl Epoch {
     /// Where the row with this number stands in the table. Piano needs rows that are asked for together to stand apart.
     ///
     /// # Errors
-    /// If the table has no such row.
+    /// A bug if the table has no such row.
     pub fn place(&self, protocol: ServiceProtocol, index: u64) -> Result<u64, Error> {
         let place = match protocol {
             ServiceProtocol::Piano => Scatter::new(self.records, &self.seed()).place(index),
             _ if index < self.records => Ok(index),
             _ => Err(vesica_pir::PirError::Shape(format!("there is no row {index}; the table has {}", self.records))),
         };
-        place.map_err(|error| Error::Setup(error.to_string()))
+        place.map_err(|error| Error::bug(error.to_string()))
     }
 
     /// The filter, where rows are looked up by key with "simple-pir". `tries` stands behind the hint of the base.

@@ -226,7 +226,7 @@ impl Reader {
                 Ok(query)
             }
             Reader::Lattice(scheme, session, waiting) => {
-                let session = session.as_ref().ok_or_else(|| PirError::Message("a query before its session".into()))?;
+                let session = session.as_ref().ok_or_else(|| PirError::Shape("a query before its session".into()))?;
                 let (secret, query) = scheme.query(session, first(records), rng)?;
                 waiting.push_back(secret);
                 Ok(query)
@@ -236,7 +236,7 @@ impl Reader {
 
     /// The record of the earliest query that has no answer yet.
     pub fn decode(&mut self, answer: &[u8]) -> Result<Vec<u8>, PirError> {
-        let unasked = || PirError::Message("an answer to no query".into());
+        let unasked = || PirError::Shape("an answer to no query".into());
         match self {
             Reader::Simple(scheme, hint, waiting) => {
                 scheme.decode(hint, waiting.pop_front().ok_or_else(unasked)?, answer)

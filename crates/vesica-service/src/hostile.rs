@@ -1,0 +1,560 @@
+//! A server that lies in one row, and two clients that differ in that row alone: what the server sees of them, run after run. The server's
+//! program is the honest one, on files of its own making whose sums fit. What a client sends is recorded between the two.
+//!
+//! Keys, queries and names of windows are encrypted, blinded or drawn anew in each run, so of these the lengths are compared, with their
+//! order and their lines. Questions, and how far a window is, are compared byte for byte, and so are the reports' outcomes, as far as they
+//! say how a run ended.
+
+use crate::offer::{Offer, hex};
+use crate::retrieve::desk::{hint_name, table_name};
+use crate::retrieve::epoch::{self, Epoch};
+use crate::retrieve::scheme::Scheme;
+use crate::retrieve::{body_bytes, digest_of_index, pad};
+use crate::{Change, ask, files};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use vesica_job::report::Outcome;
+use vesica_job::{Control, Event, Watch};
+use vesica_pir::{Flat, Pir, bucket, keyword};
+use vesica_spec::Document;
+use vesica_spec::service::{AskPlan, By, Private, ServePlan, plan_ask, plan_serve};
+use vesica_store::{CHUNK, Limits, Manifest};
+use vesica_testkit::port;
+
+/// What a client sends on one connection: for each line its messages, and why it left, if it said so.
+type Said = (BTreeMap<String, Vec<Vec<u8>>>, Option<Vec<u8>>);
+
+/// Messages of a client's stream of bytes. Heartbeats and credits are left out: they follow the clock, and what the server sends.
+fn said(stream: &[u8]) -> Said {
+    let number = |at: usize, bytes: usize| stream[at..at + bytes].iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
+    // The hello, and the verdict on the server's.
+    let mut at = 14 + number(12, 2);
+    at += 3 + number(at + 1, 2);
+    let (mut names, mut lines, mut stop) = (BTreeMap::new(), BTreeMap::<String, Vec<Vec<u8>>>::new(), None);
+    while at < stream.len() {
+        let (line, kind, length) = (number(at, 4), stream[at + 4], number(at + 5, 3));
+        let body = &stream[at + 8..at + 8 + length];
+        at += 8 + length;
+        match kind {
+            1 => drop(names.insert(line, String::from_utf8(body.to_vec()).unwrap())),
+            2 => lines.entry(names[&line].clone()).or_default().push(body[4..].to_vec()),
+            3 => lines.get_mut(&names[&line]).unwrap().last_mut().unwrap().extend_from_slice(body),
+            7 => stop = Some(body.to_vec()),
+            _ => {}
+        }
+    }
+    // What is drawn anew or encrypted is reduced to its length. A question has 17 bytes, and what a client says of its window 24, of which
+    // the first 16 are the window's name.
+    for message in lines.get_mut("service").into_iter().flatten() {
+        match message.len() {
+            17 => {}
+            24 => message[..16].fill(0),
+            _ => message.fill(0),
+        }
+    }
+    lines.iter_mut().filter(|(name, _)| *name != "service").flat_map(|(_, said)| said).for_each(|said| said.fill(0));
+    (lines, stop)
+}
+
+/// Between clients and the server: what each connection carried from the client, and what is done to what the server says.
+struct Wire {
+    port: u16,
+    connections: Arc<Mutex<Vec<JoinHandle<Vec<u8>>>>>,
+    /// The length of a message of the server's, of whose first one on a connection the last bytes are changed, and how many.
+    spoiled: Arc<Mutex<Option<(usize, usize)>>>,
+}
+
+impl Wire {
+    fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let wire =
+            Self { port: listener.local_addr().unwrap().port(), connections: Arc::default(), spoiled: Arc::default() };
+        let (connections, spoiled) = (wire.connections.clone(), wire.spoiled.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, spoiled) = (client.unwrap(), *spoiled.lock().unwrap());
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                let (theirs, back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                std::thread::spawn(move || carry(theirs, back, spoiled));
+                let there = std::thread::spawn(move || carry(client, server, None));
+                connections.lock().unwrap().push(there);
+            }
+        });
+        wire
+    }
+
+    /// What clients have said since the last call, one connection after the other.
+    fn said(&self) -> Vec<Said> {
+        let connections = std::mem::take(&mut *self.connections.lock().unwrap());
+        connections.into_iter().map(|connection| said(&connection.join().unwrap())).collect()
+    }
+}
+
+/// Carries bytes to their end, and gives them. The first message of so many bytes, in one frame, has so many of its last bytes changed.
+fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Option<(usize, usize)>) -> Vec<u8> {
+    let (mut all, mut buffer, mut sent) = (Vec::new(), vec![0; 1 << 16], 0);
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        all.extend_from_slice(&buffer[..read]);
+        let mut ready = all.len();
+        if let Some((length, last)) = spoiled {
+            // A frame that begins a message has its line, 2, its length and that of the message before the message itself.
+            let head = [&[2][..], &(length as u32 + 4).to_le_bytes()[..3], &(length as u32).to_le_bytes()].concat();
+            let begin = all.windows(head.len()).position(|window| window == head).map(|at| at + head.len());
+            match begin {
+                Some(begin) if begin + length <= all.len() => {
+                    all[begin + length - last..begin + length].iter_mut().for_each(|byte| *byte ^= 0x5a);
+                    spoiled = None;
+                }
+                // It goes on when it is whole.
+                Some(begin) => ready = begin,
+                None => {}
+            }
+        }
+        if to.write_all(&all[sent..ready]).is_err() {
+            break;
+        }
+        sent = ready;
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    all
+}
+
+/// What kind of service it is.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    protocol: &'static str,
+    by: By,
+    private: Private,
+}
+
+/// Keys of the list: row i has the key i·3, or the number i.
+const ROWS: u64 = 120;
+
+/// What a user is told, and which phases there were.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<&'static str>>>);
+
+impl Watch for Notes {
+    fn event(&self, event: Event) {
+        match event {
+            Event::Note(note) => self.0.lock().unwrap().push(note),
+            Event::Phase { name, .. } => self.1.lock().unwrap().push(name),
+            _ => {}
+        }
+    }
+}
+
+struct House {
+    dir: tempfile::TempDir,
+    kind: Kind,
+    rows: u64,
+    wire: Wire,
+    server: ServePlan,
+    offer: String,
+    serving: Option<(Control, JoinHandle<()>)>,
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if let Some((ctl, serving)) = self.serving.take() {
+            ctl.cancel();
+            serving.join().unwrap();
+        }
+    }
+}
+
+/// How a run of a client ended.
+struct Ended {
+    outcome: Outcome,
+    /// Rows of the output, without the columns of values.
+    rows: Vec<String>,
+    notes: Vec<String>,
+    phases: Vec<&'static str>,
+    said: Vec<Said>,
+}
+
+impl House {
+    /// A service that is prepared honestly.
+    fn new(kind: Kind, rows: u64) -> Self {
+        Self::with(kind, rows, "")
+    }
+
+    /// The same with more lines of the server's `[service]`.
+    fn with(kind: Kind, rows: u64, more: &str) -> Self {
+        let (dir, port) = (tempfile::tempdir().unwrap(), port());
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let step = if kind.by == By::Key { 3 } else { 1 };
+        let list: String = (0..rows).map(|row| format!("{},{row}.5\n", row * step)).collect();
+        std::fs::write(path("list.csv"), format!("id,size\n{list}")).unwrap();
+        let (private, keys) = (kind.private.name(), if kind.by == By::Key { "\"id\"" } else { "" });
+        let accept = if kind.private == Private::Client { "accept = [\"all_rows\"]" } else { "" };
+        let retrieval = match kind.protocol {
+            "ecdh-oprf" => String::new(),
+            _ => format!("private = \"{private}\"\n{accept}"),
+        };
+        let file = path("bob.toml");
+        std::fs::write(
+            &file,
+            format!(
+                "[service]\n{}{retrieval}\nvalues = [\"size\"]\n{}\n{more}\n[mine]\nname = \"bob\"\nlisten = \"127.0.0.1:{port}\"\n\
+                 input = {{ path = \"{}\", keys = [{keys}] }}\nstore = \"{}\"\nworkers = 2\n\
+                 clients = {{ alice = {{ keys_a_day = 1000000, requests_a_minute = 100000 }} }}\n",
+                named(kind),
+                // Room for a value that is longer than those of the list.
+                if kind.protocol == "ckks-pir" { "" } else { "value_bytes = 30" },
+                path("list.csv"),
+                path("list.store"),
+            ),
+        )
+        .unwrap();
+        let Document::Server(spec) = vesica_spec::load_any(Path::new(&file)).unwrap() else { panic!("a server") };
+        let server = plan_serve(&spec).unwrap();
+        let prepared = crate::prepare(&server, &Change::default(), &Control::new(())).unwrap();
+        let offer = crate::spelled(&prepared.offer.hash());
+        Self { wire: Wire::before(port), dir, kind, rows, server, offer, serving: None }
+    }
+
+    fn store(&self) -> &Path {
+        &self.server.store
+    }
+
+    /// The server starts.
+    fn serve(&mut self) {
+        let (plan, ctl) = (self.server.clone(), Control::new(()));
+        let stopped = ctl.clone();
+        let serving = std::thread::spawn(move || crate::serve(&plan, &|| None, &ctl).unwrap());
+        self.serving = Some((stopped, serving));
+    }
+
+    /// The plan of a client with a cache of this name.
+    fn plan(&self, cache: &str) -> AskPlan {
+        let path = |name: &str| self.dir.path().join(name).display().to_string();
+        let file = path("alice.toml");
+        let by = named(self.kind);
+        std::fs::write(
+            &file,
+            format!(
+                "[service]\n{by}offer = \"{}\"\n[mine]\nname = \"alice\"\nconnect = {{ bob = \"127.0.0.1:{}\" }}\npatience = \"20s\"\n\
+                 input = {{ path = \"{}\", keys = [\"id\"] }}\ncache = \"{}\"\noutput = {{ path = \"{}\" }}\nworkers = 2\n",
+                self.offer,
+                self.wire.port,
+                path("alice.csv"),
+                path(cache),
+                path("out.csv"),
+            ),
+        )
+        .unwrap();
+        let Document::Client(spec) = vesica_spec::load_any(Path::new(&file)).unwrap() else { panic!("a client") };
+        plan_ask(&spec).unwrap()
+    }
+
+    /// A client asks for these keys or numbers. Whatever the server wrote, the run ends well.
+    #[track_caller]
+    fn ask(&self, cache: &str, keys: &[u64]) -> Ended {
+        let rows: String = keys.iter().map(|key| format!("{key}\n")).collect();
+        std::fs::write(self.dir.path().join("alice.csv"), format!("id\n{rows}")).unwrap();
+        let (plan, notes) = (self.plan(cache), Notes::default());
+        let report = ask(&plan, files(&plan).unwrap(), &Control::new(notes.clone()));
+        let outcome = report.unwrap_or_else(|error| panic!("{:?}: {error}", self.kind)).outcome;
+        let output = std::fs::read_to_string(self.dir.path().join("out.csv")).unwrap();
+        let rows = output.lines().skip(1).map(str::to_owned).collect();
+        let (notes, phases) = (notes.0.lock().unwrap().clone(), notes.1.lock().unwrap().clone());
+        Ended { outcome, rows, notes, phases, said: self.wire.said() }
+    }
+
+    /// All keys or numbers of the list.
+    fn keys(&self) -> Vec<u64> {
+        (0..self.rows).map(|row| if self.kind.by == By::Key { row * 3 } else { row }).collect()
+    }
+
+    /// The row of a key in an output.
+    fn row(&self, key: u64) -> String {
+        format!("{key},{}.5", if self.kind.by == By::Key { key / 3 } else { key })
+    }
+
+    /// Two clients ask four times, with keys that differ in one: that of the first cannot be read, or is not there. The server sees the same,
+    /// and both get the other rows.
+    #[track_caller]
+    fn compare(&self, lost: u64, other: u64, good: &[u64], name: &str) {
+        let (first, second) = good.split_at(good.len() / 2);
+        for (turn, good) in [first, first, second, good].into_iter().enumerate() {
+            let kind = (self.kind, turn);
+            let (holder, bystander) =
+                (self.ask("holder", &[&[lost], good].concat()), self.ask("other", &[&[other], good].concat()));
+            let rows: Vec<String> = good.iter().map(|key| self.row(*key)).collect();
+            assert_eq!(holder.rows, rows, "{kind:?}");
+            assert_eq!(bystander.rows[1..], rows, "{kind:?}");
+            assert!(
+                !holder.said.is_empty() && holder.said == bystander.said,
+                "{kind:?}: the server sees another conversation"
+            );
+            // The row is named to the user, with a reason, and nothing sends him to the server.
+            let left: Vec<_> =
+                holder.outcome.left_out.iter().map(|left| (&*left.name, left.rows, &left.first[..])).collect();
+            assert_eq!(left, [(name, 1, &[1][..])], "{kind:?}");
+            assert!(bystander.outcome.left_out.is_empty(), "{kind:?}");
+            let [more] = &holder.notes[bystander.notes.len()..] else { panic!("{:?}", holder.notes) };
+            assert!(more.contains("rows 1."), "{more}");
+            let words = ["fetch", "operator", "ask again", "tell"];
+            assert!(!words.iter().any(|word| more.contains(word)), "{more}");
+        }
+    }
+
+    /// Finds out which keys cannot be read now, and compares a client that has one with a client that has none.
+    #[track_caller]
+    fn compare_whatever_is_lost(&self) -> BTreeSet<u64> {
+        let keys = self.keys();
+        let scout = self.ask("scout", &keys);
+        let lost: BTreeSet<u64> = keys.iter().copied().filter(|key| !scout.rows.contains(&self.row(*key))).collect();
+        let rows: Vec<String> = keys.iter().filter(|key| !lost.contains(key)).map(|key| self.row(*key)).collect();
+        assert_eq!(scout.rows, rows, "{:?}: all other rows are written", self.kind);
+        assert!(!lost.is_empty() && lost.len() < keys.len(), "{:?}: {} lost", self.kind, lost.len());
+        assert_eq!(scout.outcome.left_out[0].rows, lost.len() as u64);
+        let good: Vec<u64> = keys.iter().copied().filter(|key| !lost.contains(key)).take(7).collect();
+        self.compare(*lost.first().unwrap(), good[0], &good[1..], "unreadable");
+        lost
+    }
+
+    /// Changes the part of a store of tags, whose sums then fit. `change` gets the part, and where its directory and its values begin.
+    fn spoil_store(&self, change: impl FnOnce(&mut [u8], usize, usize)) {
+        let folder = self.store();
+        let mut manifest = Manifest::decode(&std::fs::read(folder.join("manifest")).unwrap(), Limits::NONE).unwrap();
+        let bits = u64::from(manifest.tag_bits());
+        let file = |root: &[u8; 32]| format!("part-0000-{}", hex(&root[..8]));
+        let part = &mut manifest.parts[0];
+        let old = file(&part.blake3);
+        let mut bytes = std::fs::read(folder.join(&old)).unwrap();
+        // The sections, computed anew from the page of the format.
+        let (n, heads) = (part.entries, part.entries.next_power_of_two());
+        let words =
+            heads.div_ceil(512) + 1 + (heads + n).div_ceil(64) + (n * (bits - u64::from(heads.ilog2()))).div_ceil(64);
+        change(&mut bytes, 128, (128 + 8 * words as usize).next_multiple_of(64));
+        let sums: Vec<u8> = bytes.chunks(CHUNK).flat_map(|chunk| *blake3::hash(chunk).as_bytes()).collect();
+        part.blake3 = *blake3::hash(&sums).as_bytes();
+        for (name, bytes) in [("", &bytes), (".sums", &sums)] {
+            std::fs::remove_file(folder.join(format!("{old}{name}"))).unwrap();
+            std::fs::write(folder.join(format!("{}{name}", file(&part.blake3))), bytes).unwrap();
+        }
+        std::fs::write(folder.join("manifest"), manifest.encode()).unwrap();
+    }
+
+    /// Changes the records of a table, whose hint and sums then fit. `change` gets the table, its epoch and its offer.
+    fn spoil_table(&self, change: impl FnOnce(&mut [u8], &Epoch, &Offer)) {
+        let folder = self.store();
+        let offer = Offer::load(folder).unwrap();
+        let mut epoch = Epoch::load(&offer, folder).unwrap();
+        let [table_path, hint_path] = [table_name(1), hint_name(1)].map(|name| folder.join(name));
+        let mut table = std::fs::read(&table_path).unwrap();
+        change(&mut table, &epoch, &offer);
+        std::fs::write(&table_path, &table).unwrap();
+        let scheme = Scheme::new(offer.protocol, self.kind.by, &epoch).unwrap();
+        let mut copy = table.clone();
+        if let Scheme::Simple(simple) = &scheme {
+            let tries = std::fs::read(&hint_path).unwrap().split_off(scheme.sizes().hint as usize);
+            let store = simple.store(&Flat::new(&table, epoch.width as usize).unwrap()).unwrap();
+            copy = [simple.hint(&store).unwrap(), tries].concat();
+            std::fs::write(hint_path, &copy).unwrap();
+        }
+        epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
+        epoch.table = epoch::table_sum(&table);
+        std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
+    }
+}
+
+/// The lines of `[service]` that both sides have.
+fn named(Kind { protocol, by, .. }: Kind) -> String {
+    let by = match protocol {
+        "ecdh-oprf" => String::new(),
+        _ => format!("by = \"{}\"\n", by.name()),
+    };
+    format!("id = \"list\"\nprotocol = \"{protocol}\"\ninsecure = true\n{by}")
+}
+
+const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
+const PIANO: Kind = Kind { protocol: "piano", by: By::Index, private: Private::Client };
+
+/// A server that spoilt one value, or one block of the directory, once saw which client had no output, fetched again or complained: it was told
+/// whether a client holds a key of its choice.
+#[test]
+fn a_store_with_a_value_or_a_block_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
+    // 1100 tags have 2048 heads, in four blocks.
+    for is_value in [true, false] {
+        let mut house = House::new(STORE, 1100);
+        house.spoil_store(|part, directory, values| match is_value {
+            true => part[values + 7 * vesica_store::sealed_bytes(30) + 9] ^= 1,
+            // How many tags stand before block 2, which block 1 reads too.
+            false => part[directory + 8 * 2..][..8].copy_from_slice(&[0xff; 8]),
+        });
+        house.serve();
+        let lost = house.compare_whatever_is_lost();
+        assert_eq!(lost.len() == 1, is_value, "{}", lost.len());
+    }
+}
+
+/// The same for one record that was asked for by number, of every protocol. With `piano` the client once failed for the rest of its window.
+#[test]
+fn a_record_that_cannot_be_read_tells_nobody_who_asked_for_it() {
+    use Private::{Both, Client};
+    for (protocol, private) in [
+        ("download", Client),
+        ("download", Both),
+        ("simple-pir", Client),
+        ("simple-pir", Both),
+        ("piano", Client),
+        ("piano", Both),
+        ("bfv-pir", Client),
+        ("bfv-pir", Both),
+        ("bgv-pir", Client),
+        ("ckks-pir", Client),
+    ] {
+        let mut house = House::new(Kind { protocol, by: By::Index, private }, ROWS);
+        house.spoil_table(|table, epoch, offer| {
+            let width = epoch.width as usize;
+            let at = epoch.place(offer.protocol, 50).unwrap() as usize * width;
+            // The first number of a row of real numbers is its tag; in others anything that is changed is found.
+            match protocol {
+                "ckks-pir" => table[at..at + 8].copy_from_slice(&100f64.to_le_bytes()),
+                _ => table[at + width / 2] ^= 1,
+            }
+        });
+        house.serve();
+        assert_eq!(house.compare_whatever_is_lost(), [50].into(), "{protocol}");
+    }
+}
+
+/// Values with the right tag that are no values: too many columns, none, and text that is not UTF-8.
+#[test]
+fn values_that_are_none_tell_nobody_who_asked_for_them() {
+    for value in [&b"\x02\0\0\0a\x02\0\0\0b"[..], b"", b"\x02\0\0\0\xff", b"\xff\xff\xff\xffa"] {
+        let mut house = House::new(Kind { protocol: "download", by: By::Index, private: Private::Client }, ROWS);
+        house.spoil_table(|table, epoch, offer| {
+            let mut body = Vec::new();
+            assert!(pad(&epoch.salt(), &digest_of_index(50), value, 30, &mut body) && body.len() == body_bytes(offer));
+            table[50 * body.len()..][..body.len()].copy_from_slice(&body);
+        });
+        house.serve();
+        assert_eq!(house.compare_whatever_is_lost(), [50].into(), "{value:?}");
+    }
+}
+
+/// One bucket, or slots of a filter, that are spoilt behind their tags.
+#[test]
+fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
+    use Private::{Both, Client};
+    for (protocol, private) in
+        [("download", Client), ("simple-pir", Client), ("simple-pir", Both), ("piano", Client), ("piano", Both)]
+    {
+        let mut house = House::new(Kind { protocol, by: By::Key, private }, ROWS);
+        house.spoil_table(|table, epoch, offer| {
+            let (body, width) = (body_bytes(offer), epoch.width as usize);
+            let (slots, tag) = if protocol == "simple-pir" { (1, keyword::TAG) } else { (bucket::SLOTS, bucket::TAG) };
+            assert_eq!(width, slots * (tag + body));
+            // All slots of one bucket; or every eighth slot of a filter, where a key is the sum of four.
+            let records = if slots == 1 { (0..epoch.records as usize).step_by(8) } else { (11..12).step_by(1) };
+            for at in records.map(|record| record * width) {
+                (0..slots).for_each(|slot| table[at + slot * (tag + body) + tag + body / 2] ^= 1);
+            }
+        });
+        house.serve();
+        house.compare_whatever_is_lost();
+    }
+}
+
+/// The server decides how many rows it has, and a client whose number it has not once had no output.
+#[test]
+fn a_number_that_the_table_does_not_have_tells_nobody_who_asked_for_it() {
+    for protocol in ["download", "simple-pir", "piano", "bfv-pir"] {
+        let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
+        house.serve();
+        house.compare(ROWS + 30, 0, &[1, 2, 3, 4, 5, 6], "no_such_row");
+    }
+}
+
+/// One answer is spoilt on its way, of whichever row it is. The rows of the others are written, and the runs after it are as if nothing had
+/// been: `piano` has polluted one hint of its window and goes on with it.
+#[test]
+fn an_answer_that_is_spoilt_costs_the_row_alone() {
+    for protocol in ["simple-pir", "piano", "bfv-pir"] {
+        let kind = Kind { protocol, ..PIANO };
+        let mut house = House::new(kind, ROWS);
+        house.serve();
+        let offer = Offer::load(house.store()).unwrap();
+        let scheme = Scheme::new(offer.protocol, By::Index, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
+        // Each asks for so many rows that their answers are one message.
+        let rows: Vec<u64> = (10..10 + scheme.together().min(4)).collect();
+        let answers = rows.len() * scheme.sizes().answer;
+        for turn in 0..4 {
+            *house.wire.spoiled.lock().unwrap() = (turn == 0).then_some((answers, scheme.sizes().answer));
+            let victim = house.ask("victim", &rows);
+            *house.wire.spoiled.lock().unwrap() = None;
+            let other = house.ask("other", &rows);
+            assert_eq!(victim.said, other.said, "{kind:?}, {turn}");
+            assert_eq!(other.rows.len(), rows.len());
+            // What came wrongly to a window is known wrongly as long as the window lasts.
+            let is_lost = turn == 0 || protocol == "piano";
+            let at = rows.len() - 1;
+            assert_eq!(victim.rows, other.rows[..if is_lost { at } else { rows.len() }], "{kind:?}, {turn}");
+            let first: Vec<u64> = victim.outcome.left_out.iter().flat_map(|left| left.first.clone()).collect();
+            assert_eq!(first, if is_lost { vec![rows.len() as u64] } else { Vec::new() });
+        }
+    }
+}
+
+/// A disk that changes a byte anywhere in the copy is found before any key is asked for, whichever keys the client has.
+#[test]
+fn damage_of_the_copy_is_found_before_a_key_is_asked_for() {
+    let mut house = House::new(STORE, 1100);
+    house.serve();
+    house.ask("alice", &[0, 3]);
+    let cache = house.dir.path().join("alice");
+    let parts = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+    let part: PathBuf = parts.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let whole = std::fs::read(&part).unwrap();
+    for at in [200, whole.len() / 2, whole.len() - 1] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&part, bytes).unwrap();
+        let plan = house.plan("alice");
+        let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err().to_string();
+        assert!(error.contains("is damaged") && error.contains("fetch it again"), "{error}");
+        // No line was opened on which keys go.
+        let said = house.wire.said();
+        assert!(said.iter().all(|(lines, _)| lines.keys().all(|name| name == "service")), "{said:?}");
+    }
+}
+
+/// How long a client reads its table depends on rows, repetitions and empty keys, of which the server is told nothing. So the table is read
+/// before the server hears of anything, and what is wrong with it is found then. Where the rules of keys are in an offer that the client has
+/// not seen yet, it reads once more while the server waits: in its first run, if it has not fetched before.
+#[test]
+fn a_table_is_read_before_the_server_hears_of_anything() {
+    let by_key = Kind { protocol: "simple-pir", by: By::Key, private: Private::Both };
+    for kind in [STORE, by_key, Kind { protocol: "piano", ..by_key }, PIANO] {
+        for rules in ["", "rules = [\"trim\", \"lower\"]"] {
+            if kind.by == By::Index && !rules.is_empty() {
+                continue;
+            }
+            let mut house = House::with(kind, ROWS, rules);
+            house.serve();
+            let read = |turn: &str| {
+                let phases = house.ask("alice", &[3, 6, 9]).phases;
+                let connect = phases.iter().position(|phase| *phase == "connect").unwrap();
+                let [before, after] = [&phases[..connect], &phases[connect..]]
+                    .map(|phases| phases.iter().filter(|phase| **phase == "read").count());
+                assert_eq!(before, 1, "{kind:?}, {turn}: {phases:?}");
+                after
+            };
+            assert_eq!(read("first") == 1, !rules.is_empty(), "{kind:?}");
+            assert_eq!(read("second"), 0, "{kind:?}");
+            // A table that breaks off in the middle ends the run before anybody is contacted.
+            std::fs::write(house.dir.path().join("alice.csv"), "id\n3\n\"6\n").unwrap();
+            let plan = house.plan("alice");
+            assert!(ask(&plan, files(&plan).unwrap(), &Control::new(())).is_err());
+            assert!(house.wire.said().is_empty(), "{kind:?}");
+        }
+    }
+}

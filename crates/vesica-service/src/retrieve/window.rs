@@ -13,16 +13,18 @@
 //! The files belong to whoever asks, and only this user may read them: they say which rows were asked for, as the table of keys beside them
 //! does. They are not sealed.
 //!
-//! A log that ends in the middle of an entry was torn when its client died: nothing behind the last whole entry was sent. A broken entry with
-//! more behind it than one round leaves is damage. Then the window ends, because nobody knows what was sent.
+//! A log that ends in the middle of an entry was torn when its client died: that entry was not sent. Anything else that is wrong with a log
+//! is damage. Then the window ends, also if only the last entry is broken: its query may have been sent, and another one in its place would be a
+//! second set for one hint.
 
+use super::ask::misused;
 use crate::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use vesica_pir::Piano;
-use vesica_pir::piano::{Intent, TOGETHER, Window};
+use vesica_pir::piano::{Intent, Window};
 use vesica_session::SessionRng;
 
 const NAME: &str = "window";
@@ -96,14 +98,14 @@ impl Kept {
             let body = match kind {
                 1 => Intent::BYTES,
                 2 => 8 + width,
-                _ => return self.torn(entries, rest, width),
+                _ => return None,
             };
             let Some((entry, behind)) = rest.split_at_checked(1 + body + SUM) else {
-                return self.torn(entries, rest, width);
+                return self.is_torn(rest).then(|| entries.len() - rest.len());
             };
             let (said, sum) = entry.split_at(1 + body);
             if blake3::hash(said).as_bytes()[..SUM] != *sum {
-                return self.torn(entries, rest, width);
+                return None;
             }
             if kind == 1 {
                 let intent = self.window.replay(said[1..].try_into().ok()?).ok()?;
@@ -118,10 +120,14 @@ impl Kept {
         Some(entries.len())
     }
 
-    /// Where whole entries end, if what is behind can be what one write left.
-    fn torn(&self, entries: &[u8], rest: &[u8], width: usize) -> Option<usize> {
-        let most = TOGETHER as usize * (1 + SUM + Intent::BYTES.max(8 + width));
-        (rest.len() <= most).then(|| entries.len() - rest.len())
+    /// Whether a piece that is too short for an entry is the beginning of one, and not a whole query that looks like the beginning of an
+    /// answer because its first byte is damaged.
+    fn is_torn(&self, rest: &[u8]) -> bool {
+        let is_answer = || {
+            let number = rest[1..].first_chunk().map(|number| u64::from_le_bytes(*number));
+            self.waiting.first().is_some_and(|intent| Some(intent.number) == number)
+        };
+        rest.len() < 1 + Intent::BYTES + SUM || is_answer()
     }
 
     /// The window.
@@ -147,7 +153,7 @@ impl Kept {
         let mut bytes = Vec::new();
         let mut intents = Vec::with_capacity(wants.len());
         for &want in wants {
-            let intent = self.window.intend(want, rng)?;
+            let intent = self.window.intend(want, rng).map_err(misused)?;
             entry(1, &[&intent.encode()], &mut bytes);
             intents.push(intent);
         }
@@ -163,7 +169,7 @@ impl Kept {
         let mut bytes = Vec::new();
         for (intent, answer) in intents.iter().zip(answers.chunks_exact(self.window.shape().answer_bytes())) {
             entry(2, &[&intent.number.to_le_bytes(), answer], &mut bytes);
-            self.window.settle(intent, answer)?;
+            self.window.settle(intent, answer).map_err(misused)?;
         }
         self.write(&bytes)
     }
@@ -233,11 +239,16 @@ mod tests {
 
     impl House {
         fn new() -> Self {
+            Self::of(WIDTH)
+        }
+
+        /// With records of so many bytes.
+        fn of(width: usize) -> Self {
             let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([8; 32]));
-            let mut table = vec![0; RECORDS as usize * WIDTH];
+            let mut table = vec![0; RECORDS as usize * width];
             rng.fill(&mut table);
             let dir = tempfile::tempdir().unwrap();
-            Self { dir, table, shape: Piano::new(RECORDS, WIDTH).unwrap(), rng }
+            Self { dir, table, shape: Piano::new(RECORDS, width).unwrap(), rng }
         }
 
         fn make(&mut self) -> Kept {
@@ -251,7 +262,7 @@ mod tests {
         }
 
         fn answers(&self, intents: &[Intent]) -> Vec<u8> {
-            let flat = Flat::new(&self.table, WIDTH).unwrap();
+            let flat = Flat::new(&self.table, self.shape.answer_bytes()).unwrap();
             intents.iter().flat_map(|intent| self.shape.answer(flat, intent.query()).unwrap()).collect()
         }
 
@@ -311,6 +322,37 @@ mod tests {
             assert!(waiting.iter().all(|intent| sent[intent.number as usize] == *intent));
             let next = kept.decide(&[250], &mut house.rng).unwrap();
             assert_eq!(next[0].number as usize, asked);
+        }
+    }
+
+    /// Each byte of a log is damaged once, with queries at its end that were sent, or answers. Either the window is used no more, or it knows
+    /// all queries that were sent. One that had forgotten some would send other sets for the same hints, and the server would see in which
+    /// chunk the records lie.
+    #[test]
+    fn a_log_that_is_damaged_anywhere_forgets_no_query_that_was_sent() {
+        for (width, is_answered) in [(1, false), (1, true), (100, false), (100, true)] {
+            let mut house = House::of(width);
+            let mut kept = house.make();
+            let mut sent = kept.decide(&[3, 4], &mut house.rng).unwrap();
+            kept.settle(&sent, &house.answers(&sent)).unwrap();
+            let last = kept.decide(&[5, 6, 7], &mut house.rng).unwrap();
+            if is_answered {
+                kept.settle(&last, &house.answers(&last)).unwrap();
+            }
+            sent.extend(last);
+            let log = kept.log_path.clone();
+            drop(kept);
+            let whole = std::fs::read(&log).unwrap();
+            // The first change makes a query of an answer, and an answer of a query.
+            for (at, flip) in (0..whole.len()).flat_map(|at| [3, 0x80].map(|flip| (at, flip))) {
+                let mut damaged = whole.clone();
+                damaged[at] ^= flip;
+                std::fs::write(&log, &damaged).unwrap();
+                if let Some(mut kept) = house.open() {
+                    assert_eq!(kept.window().asked(), sent.len() as u64, "width {width}, byte {at}, {flip}");
+                    assert!(kept.take_waiting().iter().all(|intent| sent[intent.number as usize] == *intent));
+                }
+            }
         }
     }
 

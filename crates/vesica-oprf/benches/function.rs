@@ -18,7 +18,7 @@ fn function<G: Suite>(c: &mut Criterion, verifiable: bool) {
     let keys: Vec<KeyDigest> = (0..N as u64).map(|i| KeyDigest(*blake3::hash(&i.to_le_bytes()).as_bytes())).collect();
     let rng = || SessionRng::from_seed([1; 32].into());
     let coins = [3; 32];
-    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32])).expect("a suite");
+    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32]), b"vesica").expect("a suite");
     let client = rfc9497::client::<G>(verifiable.then(|| server.public())).expect("a suite");
     let (mut blinded, mut evaluated) = (Vec::new(), Vec::new());
     client.blind(&keys, &mut rng(), &mut blinded);

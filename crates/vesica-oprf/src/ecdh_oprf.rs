@@ -72,7 +72,8 @@ impl<G: Suite> Oprf for EcdhOprf<G> {
     type Receiver = EcdhOprfReceiver;
 
     fn sender(&self, _: &mut dyn Channel, rng: &mut SessionRng) -> Result<EcdhOprfSender> {
-        let function = rfc9497::server::<G>(false, &Secret::new(rng.bytes())).map_err(|e| Error::Bug(e.to_string()))?;
+        let function =
+            rfc9497::server::<G>(false, &Secret::new(rng.bytes()), b"vesica").map_err(|e| Error::Bug(e.to_string()))?;
         Ok(EcdhOprfSender { params: self.params, function: function.into() })
     }
 

@@ -7,7 +7,7 @@
 //!   G, H   generator, and hash to the group     `G: Suite`   k, K   the server's scalar, and k·G     scalar, public
 //!   r      the client's, one for each request   inverse      T      hash of input and element        Context::hash
 //!
-//! 1. S, once for all clients: k from a seed; K to everybody.
+//! 1. S, once for all clients: k from a seed and what it is for; K to everybody.
 //! 2. C -> S: { r·H(x) }.   S -> C: { k·r·H(x) }, and a proof of k where that was agreed on (`dleq`).
 //! 3. F(y) = T(y, k·H(y)) for S;  F(x) = T(x, 1/r·k·r·H(x)) for C.
 //!
@@ -60,13 +60,18 @@ suite!(FourQ, "VesicaOPRFV1-", "FourQ-SHA256", false, None);
 suite!(Secp256k1, "VesicaOPRFV1-", "secp256k1-SHA256", false, None);
 suite!(Sm2, "VesicaOPRFV1-", "SM2-SHA256", false, None);
 
-/// The server's side for the key that a seed names.
+/// The server's side for the key that a seed and `info` name. What `info` says is public, and has fewer than 2^16 bytes; functions of one
+/// seed and different `info` have nothing to do with each other.
 ///
 /// # Errors
 /// [`Unusable::NotVerifiable`] if that is asked of a group without proofs.
-pub fn server<G: Suite>(verifiable: bool, seed: &Secret<[u8; 32]>) -> Result<Box<dyn ServerFunction>, Unusable> {
+pub fn server<G: Suite>(
+    verifiable: bool,
+    seed: &Secret<[u8; 32]>,
+    info: &[u8],
+) -> Result<Box<dyn ServerFunction>, Unusable> {
     let context = Context::<G>::new(verifiable)?;
-    let scalar = context.derive(seed.expose(), b"vesica");
+    let scalar = context.derive(seed.expose(), info);
     Ok(Box::new(Server::new(context, scalar)))
 }
 
@@ -118,7 +123,7 @@ impl<G: Suite> Context<G> {
     /// DeriveKeyPair: section 3.2.1.
     fn derive(&self, seed: &[u8; 32], info: &[u8]) -> G::Scalar {
         let dst = Dst::new(&self.tag("DeriveKeyPair"));
-        let length = (info.len() as u16).to_be_bytes();
+        let length = u16::try_from(info.len()).expect("what a key is for is short").to_be_bytes();
         let scalars = (0..=255u8).map(|counter| G::hash_to_number(&dst, &[seed, &length, info, &[counter]]));
         let scalar = scalars.into_iter().find_map(|number| G::Scalar::new(&number));
         scalar.expect("of 256 hashes not all are zero")

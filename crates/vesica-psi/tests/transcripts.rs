@@ -386,7 +386,7 @@ fn many() {
 }
 
 fn unbalanced_in<G: Suite>(transcripts: &mut Map<String, Value>, verifiable: bool) {
-    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32])).unwrap();
+    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32]), b"vesica").unwrap();
     let client = rfc9497::client::<G>(verifiable.then(|| server.public())).unwrap();
     let keys: Vec<KeyDigest> = digests(0, 40).iter().map(|key| KeyDigest(*blake3::hash(&key.0).as_bytes())).collect();
     let alice = |lines: &mut Lines, rng: &mut SessionRng| {

@@ -14,7 +14,7 @@ fn wide(keys: &[Digest]) -> Vec<KeyDigest> {
 }
 
 fn functions<G: Suite>(verifiable: bool) -> (Box<dyn ServerFunction>, Box<dyn ClientFunction>) {
-    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32])).unwrap();
+    let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32]), b"vesica").unwrap();
     let public = server.public().to_vec();
     (server, rfc9497::client::<G>(verifiable.then_some(&public[..])).unwrap())
 }
@@ -114,7 +114,7 @@ fn a_hostile_server_gets_an_error_that_names_it_or_nothing() {
 fn a_server_with_another_key_is_named() {
     let keys = wide(&digests(0, 20));
     let (_, client) = functions::<P256Sec1>(true);
-    let other = rfc9497::server::<P256Sec1>(true, &Secret::new([8; 32])).unwrap();
+    let other = rfc9497::server::<P256Sec1>(true, &Secret::new([8; 32]), b"vesica").unwrap();
     let (got, _) = two(
         |lines, rng| outputs(&*client, &keys, lines, rng),
         |lines, rng| answer(&*other, keys.len() as u64, lines.peer()?, rng, || ()),

@@ -32,7 +32,7 @@ pub fn set(curve: CurveName) -> &'static str {
     crate::curve::set(curve).id
 }
 
-/// The server's side on a curve, for the key that a seed names.
+/// The server's side on a curve, for the key that a seed and `info` name.
 ///
 /// # Errors
 /// [`Unusable::NotVerifiable`] if that is asked of a curve without proofs.
@@ -40,18 +40,19 @@ pub fn server(
     curve: CurveName,
     verifiable: bool,
     seed: &Secret<[u8; 32]>,
+    info: &[u8],
 ) -> Result<Box<dyn ServerFunction>, Unusable> {
-    struct Open<'a>(bool, &'a Secret<[u8; 32]>);
+    struct Open<'a>(bool, &'a Secret<[u8; 32]>, &'a [u8]);
 
     impl WithSuite for Open<'_> {
         type Out = Result<Box<dyn ServerFunction>, Unusable>;
 
         fn with<G: Suite>(self) -> Self::Out {
-            rfc9497::server::<G>(self.0, self.1)
+            rfc9497::server::<G>(self.0, self.1, self.2)
         }
     }
 
-    with_suite(curve, Open(verifiable, seed))
+    with_suite(curve, Open(verifiable, seed, info))
 }
 
 /// A client's side on a curve: for answers that are proved by `published`, a server's public key, or for answers that are not.
@@ -84,7 +85,7 @@ mod tests {
         for &curve in CurveName::ALL {
             let provable = matches!(curve, CurveName::Ristretto255 | CurveName::P256);
             for verifiable in [false, true] {
-                let server = server(curve, verifiable, &seed);
+                let server = server(curve, verifiable, &seed, b"vesica");
                 assert_eq!(server.is_ok(), provable || !verifiable, "{}", curve.name());
                 let Ok(server) = server else { continue };
                 assert_eq!(server.proof_bytes().is_some(), verifiable);

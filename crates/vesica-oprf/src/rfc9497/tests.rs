@@ -117,12 +117,12 @@ fn both_sides_agree<G: Suite>() {
     for verifiable in [false, true] {
         if verifiable && G::SUM.is_none() {
             let refusal = Unusable::NotVerifiable(G::NAME);
-            assert_eq!(server::<G>(true, &Secret::new(SEED)).err(), Some(refusal.clone()));
+            assert_eq!(server::<G>(true, &Secret::new(SEED), b"vesica").err(), Some(refusal.clone()));
             assert_eq!(client::<G>(Some(&[])).err(), Some(refusal.clone()));
             assert!(refusal.to_string().contains(G::NAME));
             continue;
         }
-        let server = server::<G>(verifiable, &Secret::new(SEED)).unwrap();
+        let server = server::<G>(verifiable, &Secret::new(SEED), b"vesica").unwrap();
         let client = client::<G>(verifiable.then(|| server.public())).unwrap();
         assert_eq!(server.element_bytes(), client.element_bytes());
         for n in [1, 2, 31, 2050] {
@@ -164,21 +164,21 @@ fn both_sides_agree_on_every_curve() {
     both_sides_agree::<Sm2>();
 }
 
-/// Every function is one of its own: by key, by curve and by mode.
+/// Every function is one of its own: by seed, by what it is for, by curve and by mode.
 #[test]
 fn no_two_functions_are_the_same() {
     let mut all = Vec::new();
-    for seed in [SEED, [1; 32]] {
+    for (seed, info) in [(SEED, &b"vesica"[..]), (SEED, b"vesica "), ([1; 32], b"vesica")] {
         let seed = Secret::new(seed);
         let functions = [
-            server::<Ristretto255>(false, &seed),
-            server::<Ristretto255>(true, &seed),
-            server::<P256Sec1>(false, &seed),
-            server::<P256Sec1>(true, &seed),
-            server::<Curve25519>(false, &seed),
-            server::<FourQ>(false, &seed),
-            server::<Secp256k1>(false, &seed),
-            server::<Sm2>(false, &seed),
+            server::<Ristretto255>(false, &seed, info),
+            server::<Ristretto255>(true, &seed, info),
+            server::<P256Sec1>(false, &seed, info),
+            server::<P256Sec1>(true, &seed, info),
+            server::<Curve25519>(false, &seed, info),
+            server::<FourQ>(false, &seed, info),
+            server::<Secp256k1>(false, &seed, info),
+            server::<Sm2>(false, &seed, info),
         ];
         for function in functions {
             function.unwrap().eval(&keys(0, 1), &mut all);
@@ -187,11 +187,11 @@ fn no_two_functions_are_the_same() {
     let len = all.len();
     all.sort();
     all.dedup();
-    assert_eq!((all.len(), len), (16, 16));
+    assert_eq!((all.len(), len), (24, 24));
 }
 
 fn hostile_clients_are_refused<G: Suite>() {
-    let server = server::<G>(false, &Secret::new(SEED)).unwrap();
+    let server = server::<G>(false, &Secret::new(SEED), b"vesica").unwrap();
     let mut good = Vec::new();
     client::<G>(None).unwrap().blind(&keys(0, 20), &mut rng(1), &mut good);
     let index = |blinded: &[u8]| {
@@ -250,7 +250,8 @@ fn hostile_servers_are_refused<G: Suite>() {
         if verifiable && G::SUM.is_none() {
             continue;
         }
-        let [honest, other] = [SEED, [1; 32]].map(|seed| server::<G>(verifiable, &Secret::new(seed)).unwrap());
+        let [honest, other] =
+            [SEED, [1; 32]].map(|seed| server::<G>(verifiable, &Secret::new(seed), b"vesica").unwrap());
         let client = client::<G>(verifiable.then(|| honest.public())).unwrap();
         let mut blinded = Vec::new();
         client.blind(&keys(0, N as u64), &mut rng(1), &mut blinded);
@@ -316,7 +317,7 @@ fn hostile_servers_are_refused<G: Suite>() {
         }
     }
     if G::SUM.is_some() {
-        let public = server::<G>(true, &Secret::new(SEED)).unwrap().public().to_vec();
+        let public = server::<G>(true, &Secret::new(SEED), b"vesica").unwrap().public().to_vec();
         for bad in [&[][..], &public[1..], &[&public[..], &public].concat(), &vec![255; G::WIRE], &neutral::<G>()] {
             assert!(matches!(client::<G>(Some(bad)).err(), Some(Unusable::PublicKey(_))), "{}", G::NAME);
         }
@@ -389,7 +390,7 @@ macro_rules! agrees_with_voprf {
             let seed = Secret::new(SEED);
             // Without proofs: its server and our client, then the other way round.
             let theirs = OprfServer::<S>::new_from_seed(&SEED, b"vesica").unwrap();
-            let ours = server::<G>(false, &seed).unwrap();
+            let ours = server::<G>(false, &seed, b"vesica").unwrap();
             let mut want = Vec::new();
             ours.eval(&keys, &mut want);
             let ours_asks = client::<G>(None).unwrap();
@@ -453,7 +454,7 @@ agrees_with_voprf!(p256_agrees_with_voprf, P256Sec1, voprf_p256::NistP256);
 fn a_proof_holds_in_curve25519_dalek() {
     use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
     use curve25519_dalek::{Scalar, constants::RISTRETTO_BASEPOINT_POINT};
-    let function = server::<Ristretto255>(true, &Secret::new(SEED)).unwrap();
+    let function = server::<Ristretto255>(true, &Secret::new(SEED), b"vesica").unwrap();
     let context = Context::<Ristretto255>::new(true).unwrap();
     let mut blinded = Vec::new();
     client::<Ristretto255>(Some(function.public())).unwrap().blind(&keys(0, 40), &mut rng(1), &mut blinded);

@@ -27,7 +27,7 @@ const LIFETIME_KEYS: u64 = 1 << 30;
 pub struct Server {
     /// What is prepared and served.
     pub spec: ServerSpec,
-    /// The file that the key of the function is derived from; else each cache has a fresh key.
+    /// The file that the key of the function is derived from, with the place of the store; else each cache has a fresh key.
     pub seed: Option<PathBuf>,
     /// Whether the store is made.
     pub prepares: bool,
@@ -180,7 +180,7 @@ fn server(
     if let Some((field, _)) = &secret {
         notes.push(Note::new(
             field,
-            "its 32 bytes are the seed of the key, as in DeriveKeyPair of RFC 9497; SecretFlow makes another key of them",
+            "the key follows from its 32 bytes and cache_path, so that no two caches have one key; SecretFlow makes another key of them",
         ));
     }
     let service = Service {

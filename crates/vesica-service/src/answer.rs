@@ -11,6 +11,7 @@ use crate::prepare::Opened;
 use crate::retrieve::desk::Desk;
 use crate::retrieve::records_a_row;
 use crate::retrieve::sessions::Room;
+use crate::secret::Root;
 use crate::stock::{States, Stock, Ticket};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,8 @@ use vesica_spec::service::GuestPlan;
 
 /// What all conversations share.
 pub struct Answers {
-    function: Option<Arc<dyn ServerFunction>>,
+    /// What functions follow from, if they protect the server's rows.
+    root: Option<Root>,
     offer: Offer,
     states: States,
     guests: RwLock<BTreeMap<String, GuestPlan>>,
@@ -64,7 +66,7 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 impl Answers {
     /// Nobody may ask yet.
     pub fn new(
-        Opened { offer, stock, function }: Opened,
+        Opened { offer, stock, root }: Opened,
         budget: Budget,
         audit: Audit,
         metrics: Arc<Metrics>,
@@ -77,7 +79,7 @@ impl Answers {
         let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let (windows, keys) = (Mutex::default(), Room::new(memory));
         Self {
-            function,
+            root,
             offer,
             states,
             guests,
@@ -308,11 +310,18 @@ impl Talk<'_> {
         if !(1..=MOST_KEYS).contains(&keys) || !(1..=MOST_LANES).contains(&lanes) {
             return Err(ch.accuse(Misbehaviour::Malformed("number of keys or lanes")).into());
         }
-        let Some(function) = self.answers.function.clone() else {
+        let Some(root) = &self.answers.root else {
             return Err(ch
                 .accuse(Misbehaviour::Contradiction("it asks for a function that this service has not"))
                 .into());
         };
+        // Tags have one function. Of records each epoch has its own: whoever was told of one that is served no more gets nothing that opens
+        // its rows.
+        let function = match self.answers.offer.retrieval {
+            None => Some(root.function()?),
+            Some(_) => self.see(|stock| stock.function(root)).transpose()?,
+        };
+        let Some(function) = function else { return self.refuse_superseded(ch) };
         let start = Instant::now();
         if let Err(why) = self.leave(ch.peer().name(), keys)? {
             return self.refuse(ch, keys, &why);
@@ -374,7 +383,7 @@ impl Talk<'_> {
         };
         let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
         let keys = queries.div_ceil(records_a_row(self.answers.offer.protocol, by));
-        if self.answers.function.is_some() {
+        if self.answers.root.is_some() {
             if let Err(why) = self.leave(ch.peer().name(), 0)? {
                 return self.refuse(ch, keys, &why);
             }
@@ -404,7 +413,7 @@ impl Talk<'_> {
             _ => Err(Error::Superseded),
         };
         Desk::answer(desk, queries, ch, came, || answers.gate.enter())?;
-        let counted = if self.answers.function.is_some() { 0 } else { keys };
+        let counted = if self.answers.root.is_some() { 0 } else { keys };
         self.answers.metrics.asked(counted, start.elapsed());
         self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })
     }
@@ -579,15 +588,17 @@ mod tests {
     use super::*;
     use crate::link::{UNASKED, WINDOW, name};
     use crate::messages::Counter;
-    use crate::retrieve::desk::hint_name;
+    use crate::prepare;
     use crate::retrieve::desk::tests::{LONG, follow, house_of, house_with, value};
-    use crate::retrieve::epoch::CHUNK;
+    use crate::retrieve::desk::{hint_name, table_name};
+    use crate::retrieve::epoch::{CHUNK, Epoch};
     use crate::retrieve::scheme::Scheme;
     use crate::retrieve::{digest_of_index, unpad};
     use vesica_job::Event;
+    use vesica_job::rooms::KeyId;
     use vesica_net::{Connection, Endpoint, PeerSpec, Quiet, Security};
-    use vesica_spec::service::{By, ServiceProtocol};
-    use vesica_types::{Party, Secret};
+    use vesica_spec::service::{By, ServePlan, ServiceProtocol};
+    use vesica_types::{KeyDigest, Party};
 
     #[test]
     fn free_records_are_free_once_in_a_connection() {
@@ -664,7 +675,7 @@ mod tests {
         let memory = 2 * scheme.keys_bytes() as u64;
         // Both silent ones are to be there when somebody else comes, also on a busy machine.
         let patience = Duration::from_secs(4);
-        let answers = &service(dir.path(), Opened { offer, stock, function: None }, memory, patience);
+        let answers = &service(dir.path(), Opened { offer, stock, root: None }, memory, patience);
         let (mut rng, mut reader) = (SessionRng::from_os().unwrap(), scheme.reader(Vec::new()).unwrap().unwrap());
         let keys = &reader.session(&mut rng);
         let query = reader.query(&[7], &mut rng).unwrap();
@@ -725,7 +736,7 @@ mod tests {
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let (first, stock, sums) =
             (Arc::downgrade(&desk), Stock::Records(desk), epoch.copy.div_ceil(CHUNK as u64) * 32);
-        let answers = &service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let answers = &service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let ctl = &Control::new(());
         std::thread::scope(|scope| {
             let (here, there) = link("mallory");
@@ -772,7 +783,7 @@ mod tests {
         let query = reader.query(&[7], &mut rng).unwrap();
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let (first, stock) = (Arc::downgrade(&desk), Stock::Records(desk));
-        let answers = &service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let answers = &service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let notes = Notes::default();
         let ctl = &Control::new(notes.clone());
         std::thread::scope(|scope| {
@@ -802,7 +813,7 @@ mod tests {
         let (dir, offer, mut epoch) = house_with(ServiceProtocol::Download, 256, 60_000);
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let (first, stock) = (Arc::downgrade(&desk), Stock::Records(desk));
-        let answers = &service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let answers = &service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let ctl = &Control::new(());
         std::thread::scope(|scope| {
             let (here, there) = link("mallory");
@@ -835,14 +846,12 @@ mod tests {
     /// A client has leave to ask on two lines. As long as it sends on one of them it is answered, and when it stops it is ended.
     #[test]
     fn a_client_that_sends_no_keys_is_ended_on_all_its_lines() {
-        let (dir, offer, _) = house_of(ServiceProtocol::Download, 5);
-        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
-        let function =
-            vesica_suite::function::server(vesica_spec::CurveName::Ristretto255, false, &Secret::new([1; 32])).unwrap();
+        let (dir, plan) = sealed("one");
+        let opened = prepare::open(&plan).unwrap();
         // A public key is an element of the group.
-        let (element, function) = (function.public().to_vec(), Some(Arc::from(function)));
+        let element = opened.offer.public().unwrap();
         let patience = Duration::from_secs(4);
-        let answers = &service(dir.path(), Opened { offer, stock, function }, 0, patience);
+        let answers = &service(dir.path(), opened, 0, patience);
         let notes = Notes::default();
         let ctl = &Control::new(notes.clone());
         std::thread::scope(|scope| {
@@ -863,6 +872,90 @@ mod tests {
         assert!(notes.len() == 1 && notes[0].contains("mallory broke the protocol"), "{notes:?}");
     }
 
+    /// A service that retrieves, with one row of this value, which is sealed.
+    fn sealed(value: &str) -> (tempfile::TempDir, ServePlan) {
+        let dir = tempfile::tempdir().unwrap();
+        let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
+        let service = "protocol = \"download\"\nby = \"index\"\ncurve = \"ristretto255\"\nverifiable = true\nvalue_bytes = 16";
+        let plan = prepare::tests::plan(dir.path(), "list", [service, mine]);
+        next(&plan, value);
+        (dir, plan)
+    }
+
+    /// Prepares the whole table with another value. Gives the epoch, and its table.
+    fn next(plan: &ServePlan, value: &str) -> (Epoch, Vec<u8>) {
+        std::fs::write(plan.input.as_ref().unwrap().path.clone(), format!("name\n{value}\n")).unwrap();
+        prepare::prepare(plan, &prepare::Change::default(), &Control::new(())).unwrap();
+        kept(plan)
+    }
+
+    /// What a client that copies everything has.
+    fn kept(plan: &ServePlan) -> (Epoch, Vec<u8>) {
+        let epoch = Epoch::load(&Offer::load(&plan.store).unwrap(), &plan.store).unwrap();
+        let table = std::fs::read(plan.store.join(table_name(epoch.number))).unwrap();
+        (epoch, table)
+    }
+
+    /// A client keeps what it copied of an epoch, and asks after the table was prepared as a whole again. Before, the answer opened the row of
+    /// the old epoch too: values that had been changed or taken away since were given to whoever had kept the sealed ones.
+    #[test]
+    fn what_is_answered_in_an_epoch_opens_rows_of_no_other() {
+        let (dir, plan) = sealed("one");
+        let one = kept(&plan);
+        let opened = prepare::open(&plan).unwrap();
+        let offer = opened.offer.clone();
+        let answers = &service(dir.path(), opened, 0, PATIENCE);
+        let ctl = &Control::new(());
+        let opens = |output: &[u8; 32], (epoch, table): &(Epoch, Vec<u8>), value: &str| {
+            let opened = vesica_store::open_value(output, &epoch.sealed(), table);
+            assert!(opened.iter().all(|opened| opened.ends_with(value.as_bytes())));
+            opened.is_some()
+        };
+        std::thread::scope(|scope| {
+            let visit = |client: &str| {
+                let (here, there) = link(client);
+                scope.spawn(move || converse(answers, here, ctl));
+                there
+            };
+            // r·H(x), for the row that there is in both epochs.
+            let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
+                let function = crate::ask::function(&offer, epoch.public())?;
+                let asked = [(KeyDigest(digest_of_index(0)), KeyId(0))];
+                Ok(crate::ask::request(&*function, &asked, 1, counter, &AtomicU64::new(0), ctl)?[0].output.0)
+            };
+            let (mallory, trudy) = (visit("mallory"), visit("trudy"));
+            let mut counter = Counter::open(&mallory).unwrap();
+            counter.describe().unwrap();
+            let two = next(&plan, "two");
+            answers.reload().unwrap();
+            // A client in the middle of its work goes on with the epoch that it was told of, and gets the function of that one.
+            let first = ask(&mut counter, &one.0).unwrap();
+            assert!(opens(&first, &one, "one") && !opens(&first, &two, "two"));
+            counter.describe().unwrap();
+            let second = ask(&mut counter, &two.0).unwrap();
+            assert!(opens(&second, &two, "two") && !opens(&second, &one, "one"));
+            // Answers are proved by the key of the epoch: those of another epoch's are none.
+            let mut counter = Counter::open(&trudy).unwrap();
+            counter.describe().unwrap();
+            assert!(ask(&mut counter, &one.0).unwrap_err().to_string().contains("proof"));
+            let trudy = visit("trudy");
+            let mut counter = Counter::open(&trudy).unwrap();
+            counter.describe().unwrap();
+            // Whoever was told of an epoch that is served no more gets no function, and spends nothing.
+            for value in ["three", "four"] {
+                next(&plan, value);
+                answers.reload().unwrap();
+            }
+            let spent = answers.budget.granted("trudy");
+            let refused = ask(&mut counter, &two.0).unwrap_err();
+            assert!(
+                matches!(refused, Error::Refused { .. }) && refused.to_string().contains("served no more"),
+                "{refused}"
+            );
+            assert_eq!(answers.budget.granted("trudy"), spent);
+        });
+    }
+
     /// How many rows a second one service of "simple-pir" answers for 1, 4 and 16 clients, each of which asks for one row after the other. Their
     /// queries are made beforehand, so what is measured is the server, with its budget and its audit on the disk.
     ///
@@ -876,7 +969,7 @@ mod tests {
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
         let query = scheme.reader(hint).unwrap().unwrap().query(&[7], &mut SessionRng::from_os().unwrap()).unwrap();
         let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
-        let answers = service(dir.path(), Opened { offer, stock, function: None }, 0, PATIENCE);
+        let answers = service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let guest = |client: usize| GuestPlan {
             name: format!("client {client}"),
             trust: None,

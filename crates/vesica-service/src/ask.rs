@@ -355,7 +355,7 @@ fn asked(
     clock.phase("check", "bytes", Some(fetched.store.manifest().bytes()), || fetched.store.verify(plan.workers))?;
     // The columns that come with a key are known now, and where they go must be good before keys are paid for.
     drop(sink(plan, io, &Nothing(fetched.offer.values.clone()))?);
-    let function = function(&fetched.offer)?;
+    let function = function(&fetched.offer, fetched.offer.public())?;
     let rules = rules(plan, &fetched.offer)?;
     if rules != read.rules {
         read = clock.phase("read", "rows", io.table.rows(), || Read::new(plan, io, rules, ctl))?;
@@ -367,12 +367,12 @@ fn asked(
     Ok(Answered { fetched, keys, outputs, lanes })
 }
 
-/// The client's side of the function of an offer.
+/// The client's side of a function of an offer, with this public key: the offer's, or an epoch's.
 ///
 /// # Errors
 /// If its public key is none.
-pub fn function(offer: &Offer) -> Result<Box<dyn ClientFunction>, Error> {
-    let public = offer.public().map_err(Error::Sent)?;
+pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dyn ClientFunction>, Error> {
+    let public = public.map_err(Error::Sent)?;
     vesica_suite::function::client(offer.curve, offer.verifiable.then_some(&public[..]))
         .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
 }

@@ -31,7 +31,7 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
         let (keys, values) = (list(&plan.keys), list(&plan.service.values));
         checked.add("input", format!("{}: keys {keys}, values {values}", input.path.display()));
     }
-    plan.seed.as_deref().map_or(Ok(()), |path| secret::raw(path).map(drop))?;
+    plan.seed.as_deref().map_or(Ok(()), |path| secret::raw(path, &plan.store).map(drop))?;
     if plan.secret.path.exists() {
         let open =
             secret::is_open_to_others(&plan.secret.path).map_err(Error::file("cannot read", &plan.secret.path))?;
@@ -276,7 +276,7 @@ fn told(text: &mut String, revealed: &[vesica_job::report::Revealed]) {
 
 /// Seconds of one thread that the function takes at one key, measured.
 fn seconds_a_key(plan: &ServePlan) -> Result<f64, Error> {
-    let function = secret::function_of(plan, &secret::fresh()?)?;
+    let function = secret::Root::new(&plan.service, secret::fresh()?).function()?;
     let mut rng =
         SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
     let keys: Vec<KeyDigest> = (0..SAMPLE).map(|_| KeyDigest(rng.bytes())).collect();

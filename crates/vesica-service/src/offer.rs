@@ -125,12 +125,7 @@ impl Offer {
     /// # Errors
     /// If it is not written in hexadecimal.
     pub fn public(&self) -> Result<Vec<u8>, String> {
-        let digits = self.public.as_bytes();
-        let digit = |c: u8| (c as char).to_digit(16).filter(|_| !c.is_ascii_uppercase());
-        let byte = |pair: &[u8]| Some((16 * digit(pair[0])? + digit(pair[1])?) as u8);
-        let bytes: Option<Vec<u8>> =
-            if digits.len().is_multiple_of(2) { digits.chunks_exact(2).map(byte).collect() } else { None };
-        bytes.ok_or_else(|| "its public key is not written in hexadecimal".to_owned())
+        unhex(&self.public).ok_or_else(|| "its public key is not written in hexadecimal".to_owned())
     }
 
     /// The offer of the store in `folder`.
@@ -161,6 +156,14 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// The bytes that [`hex`] wrote so.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |c: u8| (c as char).to_digit(16).filter(|_| !c.is_ascii_uppercase());
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| Some((16 * digit(pair[0])? + digit(pair[1])?) as u8);
+    rest.is_empty().then(|| pairs.iter().map(byte).collect())?
 }
 
 /// A hash as people copy it: `sha256:` and 64 digits.

@@ -79,7 +79,7 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
     let reader = Reader::open(plan, table(plan)?, true)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = Keyed::take(plan, rotate, before.as_ref())?;
-    let function = keyed.function.clone();
+    let function = keyed.root.function()?;
     let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
     let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
         (true, _) => None,
@@ -110,12 +110,10 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
 /// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
 /// [`Keyed::keep`].
 pub struct Keyed<'a> {
-    /// The function of the key.
-    pub function: Arc<dyn ServerFunction>,
+    /// What functions follow from by it.
+    pub root: secret::Root,
     /// Whether the file with the key is sealed.
     pub sealed: bool,
-    /// The seed of the key, under which files are sealed that only the server reads.
-    pub lock: secret::Seed,
     is_new: bool,
     plan: &'a ServePlan,
     /// Held until the end.
@@ -138,12 +136,11 @@ impl<'a> Keyed<'a> {
             true => None,
             false => secret::load(&plan.secret)?,
         };
-        let given = plan.seed.as_deref().map(secret::raw).transpose()?;
+        let given = plan.seed.as_deref().map(|path| secret::raw(path, &plan.store)).transpose()?;
         let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
         let seed = given.or(known).map_or_else(secret::fresh, Ok)?;
-        let function = secret::function_of(plan, &seed)?;
         let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
-        Ok(Self { function, sealed, lock: seed, is_new, plan, _locked })
+        Ok(Self { root: secret::Root::new(&plan.service, seed), sealed, is_new, plan, _locked })
     }
 
     /// What was made with the key stands: the key becomes the service's.
@@ -160,7 +157,7 @@ fn delta(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, E
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let function = secret::function(plan, &public)?;
+    let function = secret::root(plan, &public)?.function()?;
     let beside = |path: &PathBuf| Input { format: None, ..Input::new(path) };
     let open = |path: &Option<PathBuf>, values| {
         path.as_ref().map(|path| Reader::open(plan, &beside(path), values)).transpose()
@@ -365,7 +362,7 @@ pub fn text(column: &StringArray, row: usize) -> Option<&str> {
     column.is_valid(row).then(|| column.value(row))
 }
 
-/// What a plan serves, with its offer and its function: what `vesica serve` needs. A retrieval that protects the client alone has no
+/// What a plan serves, with its offer and what its functions follow from: what `vesica serve` needs. A retrieval that protects the client alone has no
 /// function.
 ///
 /// # Errors
@@ -376,14 +373,14 @@ pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
     let stock = Stock::open(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
     if public.is_empty() {
-        return Ok(Opened { offer, stock, function: None });
+        return Ok(Opened { offer, stock, root: None });
     }
-    let function = secret::function(plan, &public)?;
+    let root = secret::root(plan, &public)?;
     if secret::is_open_to_others(&plan.secret.path).unwrap_or(false) {
         let why = "other users may read it, and with it guess at every key; run `chmod 600` on it";
         return Err(Error::Setup(format!("{}: {why}", plan.secret.path.display())));
     }
-    Ok(Opened { offer, stock, function: Some(function) })
+    Ok(Opened { offer, stock, root: Some(root) })
 }
 
 /// What a plan serves.
@@ -392,6 +389,131 @@ pub struct Opened {
     pub offer: Offer,
     /// What they copy and ask about.
     pub stock: Stock,
-    /// The function, if one protects the server's rows.
-    pub function: Option<Arc<dyn ServerFunction>>,
+    /// What functions follow from, if they protect the server's rows.
+    pub root: Option<secret::Root>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::retrieve::digest_of_index;
+    use std::path::Path;
+    use vesica_spec::service::{Secret as Place, plan_serve};
+    use vesica_spec::{Document, document};
+    use vesica_store::Store;
+
+    /// The plan of the service with this id in `folder`: its store is named after it, and its table is `list.csv` for all of them. `more` are
+    /// lines of `[service]` and `[mine]`.
+    pub(crate) fn plan(folder: &Path, id: &str, more: [&str; 2]) -> ServePlan {
+        let at = folder.display();
+        let text = format!(
+            r#"
+[service]
+id = "{id}"
+insecure = true
+values = ["name"]
+{}
+
+[mine]
+name = "bob"
+store = "{at}/{id}.store"
+clients = {{}}
+{}"#,
+            more[0],
+            more[1].replace("FOLDER", &at.to_string())
+        );
+        let Document::Server(spec) = document(&text, false).unwrap() else { panic!("it is a server's") };
+        plan_serve(&spec).unwrap()
+    }
+
+    /// What the function of a client that asks this service for a key or row number comes to.
+    fn asked(plan: &ServePlan, stock: &Stock, digest: [u8; 32]) -> [u8; 32] {
+        let public = Offer::load(&plan.store).unwrap().public().unwrap();
+        let mut outputs = Vec::new();
+        stock.function(&secret::root(plan, &public).unwrap()).unwrap().eval(&[KeyDigest(digest)], &mut outputs);
+        outputs[0].0
+    }
+
+    /// One file with a secret for two services. Before, they had one function: whoever was let in to one of them opened the other's list with
+    /// what it was answered there, and what both had granted was bounded twice.
+    #[test]
+    fn what_a_service_answers_opens_nothing_of_another_with_the_same_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("list.csv"), "id,name\n7,one\n").unwrap();
+        let mine = "secret = \"FOLDER/both.secret\"\ninput = { path = \"FOLDER/list.csv\", keys = [\"id\"] }";
+        let services = ["here", "there"].map(|id| {
+            let plan = plan(dir.path(), id, ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
+            let prepared = prepare(&plan, &Change::default(), &Control::new(())).unwrap();
+            let opened = open(&plan).unwrap();
+            assert_eq!(opened.offer, prepared.offer);
+            let mut keys = Vec::new();
+            let column: arrow_array::ArrayRef = Arc::new(StringArray::from(vec!["7"]));
+            let batch = RecordBatch::try_from_iter([("id", column)]).unwrap();
+            digests(&[Vec::new()], &batch, |digest, _| keys.push(*digest));
+            (asked(&plan, &opened.stock, keys[0]), Store::open(&plan.store).unwrap(), opened.offer)
+        });
+        let seeds: Vec<_> = ["here", "there"].map(|_| std::fs::read(dir.path().join("both.secret")).unwrap()).into();
+        assert_eq!(seeds[0], seeds[1]);
+        assert_ne!(services[0].2.public().unwrap(), services[1].2.public().unwrap());
+        for (number, (output, own, _)) in services.iter().enumerate() {
+            assert!(own.find(output).unwrap().unwrap().value(output).unwrap().ends_with(b"one"));
+            assert!(services[1 - number].1.find(output).unwrap().is_none());
+        }
+    }
+
+    /// The same for retrievals, also if both have one id.
+    #[test]
+    fn what_an_epoch_answers_opens_nothing_of_another_store_with_the_same_secret() {
+        let outputs = ["one", "other"].map(|folder| {
+            let dir = tempfile::tempdir().unwrap();
+            let secret = dir.path().join("here.store.secret");
+            secret::save(&Place { path: secret, key: None }, &secret::Seed::new([7; 32])).unwrap();
+            std::fs::write(dir.path().join("list.csv"), format!("name\n{folder}\n")).unwrap();
+            let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
+            let plan = plan(dir.path(), "here", ["protocol = \"download\"\nby = \"index\"", mine]);
+            prepare(&plan, &Change::default(), &Control::new(())).unwrap();
+            asked(&plan, &open(&plan).unwrap().stock, digest_of_index(0))
+        });
+        assert_ne!(outputs[0], outputs[1]);
+    }
+
+    /// One file of 32 bytes for two stores that have no id of their own.
+    #[test]
+    fn a_file_with_a_seed_gives_each_store_another_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("seed");
+        std::fs::write(&file, [7; 32]).unwrap();
+        let seed = |store: &str| secret::raw(&file, &dir.path().join(store)).unwrap();
+        assert!(seed("a") == seed("a") && seed("a") != seed("b") && *seed("a") != [7; 32]);
+        std::fs::write(&file, [8; 32]).unwrap();
+        let other = seed("a");
+        std::fs::write(&file, [7; 32]).unwrap();
+        assert!(seed("a") != other);
+    }
+
+    /// What an older version made by a function that did not depend on the id is refused, with the remedy, and that one works.
+    #[test]
+    fn a_store_of_another_function_is_refused_with_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("list.csv"), "id,name\n7,one\n").unwrap();
+        let mine = "input = { path = \"FOLDER/list.csv\", keys = [\"id\"] }";
+        let plan = plan(dir.path(), "here", ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
+        let ctl = Control::new(());
+        let offer = prepare(&plan, &Change::default(), &ctl).unwrap().offer;
+        let seed = secret::load(&plan.secret).unwrap().unwrap();
+        let curve = plan.service.curve;
+        let before =
+            vesica_suite::function::server(curve, false, &vesica_types::Secret::new(*seed), b"vesica").unwrap();
+        let old = Offer::new(&plan.service, 1, offer.value_bytes, offer.tag_bits, before.public());
+        old.save(&plan.store).unwrap();
+        let append = Change { append: Some(dir.path().join("list.csv")), ..Change::default() };
+        let refused = prepare(&plan, &append, &ctl).unwrap_err().to_string();
+        assert!(
+            refused.contains("here.store.secret does not hold the key") && refused.contains("service.id"),
+            "{refused}"
+        );
+        let again = prepare(&plan, &Change::default(), &ctl).unwrap();
+        assert!(again.offer_changed && again.offer == offer);
+        open(&plan).unwrap();
+    }
 }

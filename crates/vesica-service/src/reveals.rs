@@ -24,7 +24,7 @@ const VALUES: Reveal = Reveal {
     name: "values",
     to: Learner::Place(1),
     what: "the values of the keys that it asked for and that {0}'s list has, for good: who has asked for a key can open its value \
-           in every later copy of the list",
+           in every copy of the list, older or newer, until {0} rotates the key",
 };
 
 /// What asking tells, for values too if there are any.

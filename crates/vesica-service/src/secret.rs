@@ -14,6 +14,7 @@ use std::sync::Arc;
 use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic, random};
 use vesica_job::rooms::replace_privately;
 use vesica_oprf::function::ServerFunction;
+use vesica_spec::CurveName;
 use vesica_spec::service::{Secret as Place, ServePlan, Service};
 use vesica_types::Secret;
 use zeroize::Zeroizing;
@@ -25,8 +26,53 @@ const KIND: &[u8; 15] = b"vesica secret 1";
 const WHAT: &[u8] = b"seed of the function";
 const BYTES: usize = 128;
 
-/// The seed that the scalar of the function is derived from.
+/// The seed that the scalars of functions are derived from.
 pub type Seed = Zeroizing<[u8; 32]>;
+
+/// What the functions of a service follow from. Its id is part of that: services that share a file with a secret have different functions, so
+/// what one of them is asked for opens nothing of the other, and what each grants its clients is counted for a function of its own.
+pub struct Root {
+    seed: Seed,
+    id: String,
+    curve: CurveName,
+    verifiable: bool,
+}
+
+impl Root {
+    /// What the functions of `service` follow from, with this seed.
+    pub fn new(service: &Service, seed: Seed) -> Self {
+        let Service { curve, verifiable, .. } = *service;
+        Self { seed, id: service.id.clone(), curve, verifiable }
+    }
+
+    /// The function whose public key stands in the offer; by it a store of tags is made.
+    ///
+    /// # Errors
+    /// If answers are to be proved and the group has no proofs.
+    pub fn function(&self) -> Result<Arc<dyn ServerFunction>, Error> {
+        self.named(&[b"vesica service ", self.id.as_bytes()])
+    }
+
+    /// The function of the epoch of this salt. Under another salt it is another function: what comes of it opens rows of one epoch, and
+    /// of those that were patched from it.
+    ///
+    /// # Errors
+    /// As [`Root::function`].
+    pub fn of_epoch(&self, salt: &[u8; 32]) -> Result<Arc<dyn ServerFunction>, Error> {
+        self.named(&[b"vesica epoch ", salt, self.id.as_bytes()])
+    }
+
+    /// The seed, under which files are sealed that only the server reads.
+    pub fn lock(&self) -> &[u8; 32] {
+        &self.seed
+    }
+
+    fn named(&self, info: &[&[u8]]) -> Result<Arc<dyn ServerFunction>, Error> {
+        vesica_suite::function::server(self.curve, self.verifiable, &Secret::new(*self.seed), &info.concat())
+            .map(Arc::from)
+            .map_err(|error| Error::Setup(error.to_string()))
+    }
+}
 
 /// A fresh seed.
 ///
@@ -36,17 +82,20 @@ pub fn fresh() -> Result<Seed, Error> {
     Ok(Zeroizing::new(random()?))
 }
 
-/// The seed in a file that holds nothing else.
+/// The seed that a file with 32 bytes gives the store in `store`. Services of this kind have one id, so the place of the store tells them
+/// apart: two stores have two functions, also if one file is named for both.
 ///
 /// # Errors
 /// If it cannot be read, or does not have 32 bytes.
-pub fn raw(path: &Path) -> Result<Seed, Error> {
+pub fn raw(path: &Path, store: &Path) -> Result<Seed, Error> {
     let bytes = Zeroizing::new(fs::read(path).map_err(Error::file("cannot read", path))?);
-    let seed = bytes.as_slice().try_into().map_err(|_| {
+    if bytes.len() != 32 {
         let why = format!("it has {} bytes, and a key has 32; make one with `openssl rand -out FILE 32`", bytes.len());
-        Error::Setup(format!("{}: {why}", path.display()))
-    })?;
-    Ok(Zeroizing::new(seed))
+        return Err(Error::Setup(format!("{}: {why}", path.display())));
+    }
+    let store = std::path::absolute(store).map_err(Error::file("cannot find", store))?;
+    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026 seed of a store");
+    Ok(Zeroizing::new(*hasher.update(&bytes).update(store.as_os_str().as_encoded_bytes()).finalize().as_bytes()))
 }
 
 /// What seals the file: a key file, a passphrase, or nothing.
@@ -144,7 +193,7 @@ pub fn settle(plan: &ServePlan, public: Option<&[u8]>) -> Result<(), Error> {
     let last = next(&plan.secret);
     let Some(seed) = load(&last)? else { return Ok(()) };
     match public {
-        Some(public) if function_of(plan, &seed)?.public() == public => become_current(&plan.secret),
+        Some(public) if Root::new(&plan.service, seed).function()?.public() == public => become_current(&plan.secret),
         _ => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
     }
 }
@@ -174,43 +223,25 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
     Ok(bytes.starts_with(&magic(KIND, true)))
 }
 
-/// The function whose public key is `public`. A `vesica prepare` that was killed just before its end may have left the key of the
-/// new store under its first name.
+/// What the functions follow from of which one has the public key `public`. A `vesica prepare` that was killed just before its end may have
+/// left the key of the new store under its first name.
 ///
 /// # Errors
 /// As [`load`]; if no key is that of the store.
-pub fn function(plan: &ServePlan, public: &[u8]) -> Result<Arc<dyn ServerFunction>, Error> {
-    Ok(opened(plan, public)?.0)
-}
-
-/// [`function`], and its seed.
-///
-/// # Errors
-/// As [`function`].
-pub fn opened(plan: &ServePlan, public: &[u8]) -> Result<(Arc<dyn ServerFunction>, Seed), Error> {
+pub fn root(plan: &ServePlan, public: &[u8]) -> Result<Root, Error> {
     for place in [plan.secret.clone(), next(&plan.secret)] {
         let Some(seed) = load(&place)? else { continue };
-        let function = function_of(plan, &seed)?;
-        if function.public() == public {
-            return Ok((function, seed));
+        let root = Root::new(&plan.service, seed);
+        if root.function()?.public() == public {
+            return Ok(root);
         }
     }
     Err(Error::Setup(format!(
-        "{} does not hold the key that {} was prepared with; restore it, or run `vesica prepare --rotate` and tell clients the new offer",
+        "{} does not hold the key that {} was prepared with. Restore it. If the store was prepared by a version of vesica whose functions did \
+         not depend on service.id, run `vesica prepare`; if the key is lost, `vesica prepare --rotate`. After either, tell clients the new offer",
         plan.secret.path.display(),
         plan.store.display()
     )))
-}
-
-/// The function of a seed.
-///
-/// # Errors
-/// If answers are to be proved and the group has no proofs.
-pub fn function_of(plan: &ServePlan, seed: &Seed) -> Result<Arc<dyn ServerFunction>, Error> {
-    let Service { curve, verifiable, .. } = plan.service;
-    vesica_suite::function::server(curve, verifiable, &Secret::new(**seed))
-        .map(Arc::from)
-        .map_err(|error| Error::Setup(error.to_string()))
 }
 
 /// Whether other users may read the file.

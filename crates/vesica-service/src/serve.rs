@@ -43,7 +43,7 @@ pub fn serve(
     }
     let opened = prepare::open(plan)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
-    let budget = Budget::open(&plan.budget, opened.function.as_ref().map_or(&[][..], |function| function.public()))?;
+    let budget = Budget::open(&plan.budget, &opened.offer.public().map_err(Error::Setup)?)?;
     let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics, plan.workers, plan.memory);
     answers.set_guests(&plan.guests);
     let mut endpoint =

@@ -7,9 +7,11 @@
 use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::desk::Desk;
+use crate::secret::Root;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
+use vesica_oprf::function::ServerFunction;
 use vesica_spec::service::ServePlan;
 use vesica_store::{Part, Store};
 
@@ -61,6 +63,17 @@ impl Stock {
                 let now = now.map_err(|error| if desk.is_foreign(offer) { other() } else { error })?;
                 Ok(now.map(|desk| Stock::Records(Arc::new(desk))))
             }
+        }
+    }
+
+    /// The function that protects it, of a service whose functions follow from `root`.
+    ///
+    /// # Errors
+    /// If it is another one than the one that it was made by.
+    pub fn function(&self, root: &Root) -> Result<Arc<dyn ServerFunction>, Error> {
+        match self {
+            Stock::Tags(_) => root.function(),
+            Stock::Records(desk) => desk.epoch().function(root),
         }
     }
 

@@ -5,7 +5,7 @@ use super::epoch::CHUNK;
 use super::reveals;
 use super::scheme::Scheme;
 use super::window::Kept;
-use super::{digest_of_index, input, reals, records_a_row, unpad};
+use super::{digest_of_index, reals, records_a_row, unpad};
 use crate::ask::{
     Facts, Looked, Lost, Nothing, expected_rules, function, local, request, rules, sink, target, told, widened,
 };
@@ -298,11 +298,10 @@ fn evaluate(
     counter: &mut Counter<'_>,
     ctl: &Control,
 ) -> Result<Vec<[u8; 32]>, Error> {
-    let function = function(&copied.offer)?;
+    let function = function(&copied.offer, copied.epoch.public())?;
     let mut rng = rng()?;
     let fillers = std::iter::repeat_with(|| rng.bytes()).take(lookups as usize - wants.len());
-    let salt = copied.epoch.salt();
-    let keys = wants.iter().copied().chain(fillers).map(|digest| input(&salt, &digest));
+    let keys = wants.iter().copied().chain(fillers).map(KeyDigest);
     let asked: Vec<(KeyDigest, KeyId)> = keys.zip((0..).map(KeyId)).collect();
     let done = AtomicU64::new(0);
     let mut outputs = Vec::with_capacity(asked.len());

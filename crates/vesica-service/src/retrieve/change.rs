@@ -22,7 +22,7 @@ use super::{body_bytes, desk};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Change, Prepared, Product, agrees};
-use crate::secret;
+use crate::secret::{self, Root};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use vesica_job::{Control, Event};
@@ -228,9 +228,10 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let epoch = Epoch::load(&offer, &plan.store)?;
     let before = Before::load(plan, offer, epoch)?;
     let public = before.offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let opened = (service.private == Private::Both).then(|| secret::opened(plan, &public)).transpose()?;
-    let (function, lock) = opened.unzip();
-    let lock = lock.as_deref();
+    let root = (service.private == Private::Both).then(|| secret::root(plan, &public)).transpose()?;
+    // The keys of rows are known as what came of this function, and so it stays.
+    let function = root.as_ref().map(|root| before.epoch.function(root)).transpose()?;
+    let lock = root.as_ref().map(Root::lock);
     let path = plan.store.join(keys_name(before.epoch.number));
     let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, &before.epoch)?)?;
     let mut rng = rng()?;
@@ -400,8 +401,9 @@ impl<'a> Changing<'a> {
             self.body(key, *made, &sealed, &mut bodies)?;
             keys.push(*key);
         }
-        let salt = self.before.epoch.salt();
-        let whole = Whole { offer: &self.before.offer, number: number + 1, salt, sealed, expected, preset };
+        let (offer, salt) = (&self.before.offer, self.before.epoch.salt());
+        let public = self.before.epoch.public().map_err(Error::Setup)?;
+        let whole = Whole { offer, number: number + 1, salt, public, sealed, expected, preset };
         let state = whole.state(&keys, &bodies, lock, rng, ctl)?;
         Ok(State { changed: Some(self.changed), ..state })
     }

@@ -7,9 +7,12 @@ use super::body_bytes;
 use super::changes::Entry;
 use super::scheme::Scheme;
 use crate::error::Error;
-use crate::offer::{Offer, hex};
+use crate::offer::{Offer, hex, unhex};
+use crate::secret::Root;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::Arc;
+use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::{Drawn, Filter, TAG};
 use vesica_pir::{PirError, Scatter, SimplePir};
@@ -18,9 +21,9 @@ use vesica_spec::service::{By, Preset, ServiceProtocol};
 /// The name of the document in a folder.
 pub const NAME: &str = "epoch.json";
 
-/// 1 had no salt in the inputs of the function, 2 no log of changes and no tags before values that are not sealed, and 3 other shapes of wide
-/// tables of "simple-pir".
-const VERSION: u32 = 4;
+/// 1 had no salt in the inputs of the function, 2 no log of changes and no tags before values that are not sealed, 3 other shapes of wide
+/// tables of "simple-pir", and 4 one function for all epochs.
+const VERSION: u32 = 5;
 
 /// The longest document, in bytes.
 const MOST_BYTES: usize = 4 << 10;
@@ -54,8 +57,10 @@ pub struct Epoch {
     pub width: u32,
     /// The seed of the records' places, in hexadecimal.
     pub seed: String,
-    /// The salt of the function's inputs, in hexadecimal. It is a new one when the whole table is prepared.
+    /// The salt of the function's key and of tags, in hexadecimal. Where there is a function, it is a new one when the whole table is prepared.
     pub salt: String,
+    /// The public key of the function, in hexadecimal; empty where no function protects the server's rows.
+    pub public: String,
     /// The salt of the keys that values were sealed under in the base, in hexadecimal.
     pub sealed: String,
     /// How many rows a client is expected to look up: the shape of `simple-pir` follows from it.
@@ -89,7 +94,7 @@ pub struct Shape {
     pub width: usize,
     /// The seed of the records' places.
     pub seed: [u8; 32],
-    /// The salt of the function's inputs.
+    /// The salt of the function's key, and of tags.
     pub salt: [u8; 32],
     /// The salt of the keys that values are sealed under.
     pub sealed: [u8; 32],
@@ -100,7 +105,7 @@ pub struct Shape {
 }
 
 impl Epoch {
-    /// The epoch of a table that was made as a whole, before it is known what clients copy of it.
+    /// The epoch of a table that was made as a whole, before it is known what clients copy of it, and without a function.
     pub fn new(offer: &Offer, number: u64, made: Shape) -> Self {
         let Shape { rows, records, width, seed, salt, sealed, expected, preset } = made;
         Self {
@@ -113,6 +118,7 @@ impl Epoch {
             width: width as u32,
             seed: hex(&seed),
             salt: hex(&salt),
+            public: String::new(),
             sealed: hex(&sealed),
             expected,
             preset,
@@ -172,6 +178,11 @@ impl Epoch {
         }
         if epoch.bytes32(&epoch.salt).is_none() || epoch.bytes32(&epoch.sealed).is_none() {
             return wrong("its salts have not 32 bytes");
+        }
+        // The offer has a key where this has one, and both are elements of one group.
+        let length = |key: Result<Vec<u8>, String>| key.ok().map(|key| key.len());
+        if length(epoch.public()).is_none() || length(epoch.public()) != length(offer.public()) {
+            return wrong("its public key is none");
         }
         let (has_log, is_simple) = (epoch.log > 0, offer.protocol == ServiceProtocol::SimplePir);
         if !(1..=epoch.number).contains(&epoch.base)
@@ -288,7 +299,30 @@ impl Epoch {
         self.bytes32(&self.seed).unwrap_or_default()
     }
 
-    /// The salt of the function's inputs.
+    /// The function of the epoch, of a service whose functions follow from `root`.
+    ///
+    /// # Errors
+    /// If it is another one than the one that rows were made by: with it, clients would find none of them.
+    pub fn function(&self, root: &Root) -> Result<Arc<dyn ServerFunction>, Error> {
+        let function = root.of_epoch(&self.salt())?;
+        match self.public() {
+            Ok(public) if public == function.public() => Ok(function),
+            _ => Err(Error::Setup(format!(
+                "{}: its function is not that of the service's secret; run `vesica prepare` again",
+                self.spelled()
+            ))),
+        }
+    }
+
+    /// The public key of the function; empty where there is none.
+    ///
+    /// # Errors
+    /// If it is not written in hexadecimal.
+    pub fn public(&self) -> Result<Vec<u8>, String> {
+        unhex(&self.public).ok_or_else(|| "an epoch whose public key is not written in hexadecimal".to_owned())
+    }
+
+    /// The salt of the function's key, and of tags.
     pub fn salt(&self) -> [u8; 32] {
         self.bytes32(&self.salt).unwrap_or_default()
     }
@@ -299,16 +333,7 @@ impl Epoch {
     }
 
     fn bytes32(&self, text: &str) -> Option<[u8; 32]> {
-        let digit = |c: u8| (c as char).to_digit(16).filter(|_| !c.is_ascii_uppercase());
-        let mut bytes = [0; 32];
-        let pairs = text.as_bytes().chunks_exact(2);
-        if text.len() != 64 {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(pairs) {
-            *byte = (16 * digit(pair[0])? + digit(pair[1])?) as u8;
-        }
-        Some(bytes)
+        unhex(text)?.try_into().ok()
     }
 }
 

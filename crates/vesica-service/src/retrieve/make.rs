@@ -2,10 +2,11 @@
 
 use super::epoch::{self, Epoch, Shape, copy_bytes};
 use super::scheme::{self, Scheme};
-use super::{body_bytes, change, desk, digest_of_index, input, pad, reals};
+use super::{body_bytes, change, desk, digest_of_index, pad, reals};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Keyed, Prepared, Product, text, texts};
+use crate::secret::Root;
 use crate::values;
 use arrow_array::RecordBatch;
 use std::collections::HashMap;
@@ -71,8 +72,8 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         }
         Private::Client => None,
     };
-    let function = keyed.as_ref().map(|keyed| keyed.function.clone());
-    let public = function.as_ref().map_or(Vec::new(), |function| function.public().to_vec());
+    let root = keyed.as_ref().map(|keyed| &keyed.root);
+    let public = root.map(Root::function).transpose()?.map_or(Vec::new(), |function| function.public().to_vec());
     let are_reals = plan.service.protocol == ServiceProtocol::CkksPir;
     let value_bytes = match (plan.service.values.is_empty() || are_reals, plan.service.value_bytes) {
         (true, _) => None,
@@ -92,12 +93,16 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
     let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
     let mut rng = rng()?;
-    // Tags follow from the salt: rows that did not change have the same bytes under the same one.
+    // Tags follow from the salt: rows that did not change have the same bytes under the same one. Where a function protects rows there is
+    // always a new one, and with it a new function.
     let same = last.as_ref().filter(|_| before.as_ref() == Some(&offer) && change::follows(&plan.service));
+    let salt = same.map_or_else(|| rng.bytes(), Epoch::salt);
+    let function = root.map(|root| root.of_epoch(&salt)).transpose()?;
     let whole = Whole {
         offer: &offer,
         number: last.as_ref().map_or(1, |epoch| epoch.number + 1),
-        salt: same.map_or_else(|| rng.bytes(), Epoch::salt),
+        salt,
+        public: function.as_ref().map_or(Vec::new(), |function| function.public().to_vec()),
         sealed: rng.bytes(),
         expected: plan.service.expected_queries,
         preset: plan.service.preset,
@@ -108,10 +113,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     let last = last.filter(|_| before.as_ref() == Some(&offer));
     let state = match last.map(|last| super::change::rows(plan, &offer, last, &read.bodies)).transpose()?.flatten() {
         Some(state) => state,
-        None => {
-            let lock = keyed.as_ref().map(|keyed| &keyed.lock);
-            whole.state(&read.keys, &read.bodies, lock.map(|lock| &**lock), &mut rng, ctl)?
-        }
+        None => whole.state(&read.keys, &read.bodies, root.map(Root::lock), &mut rng, ctl)?,
     };
     state.write(plan, &offer)?;
     let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
@@ -133,8 +135,10 @@ pub struct Whole<'a> {
     pub offer: &'a Offer,
     /// Which epoch it becomes.
     pub number: u64,
-    /// The salt of the function's inputs.
+    /// The salt of the function's key, and of tags.
     pub salt: [u8; 32],
+    /// The public key of the function, if there is one.
+    pub public: Vec<u8>,
     /// The salt of the keys that values were sealed under.
     pub sealed: [u8; 32],
     /// How many rows a client is expected to look up.
@@ -153,7 +157,7 @@ impl Whole<'_> {
         rng: &mut SessionRng,
         ctl: &Control,
     ) -> Result<State, Error> {
-        let Self { offer, number, salt, sealed, expected, preset } = self;
+        let Self { offer, number, salt, public, sealed, expected, preset } = self;
         let (rows, body) = (keys.len() as u64, body_bytes(offer));
         if rows == 0 {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
@@ -195,6 +199,7 @@ impl Whole<'_> {
         };
         let made = Shape { rows, records, width, seed, salt, sealed, expected, preset };
         let mut epoch = Epoch::new(offer, number, made);
+        epoch.public = hex(&public);
         ctl.event(Event::Phase { name: "hint", of: "", total: None });
         let mut copy = hint(offer, &mut epoch, Flat::new(&table, width)?)?;
         copy.extend_from_slice(&tries);
@@ -351,7 +356,7 @@ pub struct Maker {
     /// The columns, where they are real numbers.
     reals: Option<Vec<String>>,
     body: usize,
-    /// Of the function's inputs, and of tags.
+    /// Of tags.
     salt: [u8; 32],
     /// Of the keys that values are sealed under.
     sealed: [u8; 32],
@@ -470,8 +475,7 @@ impl Maker {
             None => hashed.iter().map(|digest| digest.0).collect(),
             Some(function) => {
                 let mut outputs = Vec::with_capacity(hashed.len());
-                let inputs: Vec<KeyDigest> = hashed.iter().map(|digest| input(&self.salt, &digest.0)).collect();
-                function.eval(&inputs, &mut outputs);
+                function.eval(&hashed, &mut outputs);
                 outputs.iter().map(|output| output.0).collect()
             }
         };

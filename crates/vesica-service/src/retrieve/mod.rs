@@ -28,7 +28,6 @@ pub mod window;
 
 use crate::offer::Offer;
 use vesica_spec::service::{By, Private, ServiceProtocol};
-use vesica_types::KeyDigest;
 
 /// How long the body of a slot or a record is: values with their length, sealed where they are and tagged where they are not; or real
 /// numbers.
@@ -96,24 +95,9 @@ pub fn digest_of_index(index: u64) -> [u8; 32] {
     blake3::derive_key("vesica 2026 number of a row", &index.to_le_bytes())
 }
 
-/// What the function is asked for, for a key or a row number in the epoch of this salt. It is another thing in every epoch, so what opens a
-/// row in one of them opens it in no other.
-pub fn input(salt: &[u8; 32], digest: &[u8; 32]) -> KeyDigest {
-    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026 input of the function in an epoch");
-    KeyDigest(*hasher.update(salt).update(digest).finalize().as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_epoch_has_inputs_of_its_own() {
-        let digest = digest_of_index(7);
-        assert!(input(&[1; 32], &digest) != input(&[2; 32], &digest));
-        assert!(input(&[1; 32], &digest) != input(&[1; 32], &digest_of_index(8)));
-        assert!(input(&[1; 32], &digest) == input(&[1; 32], &digest));
-    }
 
     #[test]
     fn values_are_padded_and_come_back() {

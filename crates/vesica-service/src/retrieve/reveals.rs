@@ -24,8 +24,8 @@ const TABLE_SIZE: Reveal = Reveal {
 const VALUES: Reveal = Reveal {
     name: "values",
     to: Learner::Place(1),
-    what: "the values of the rows that it looked up and that {0}'s table has, as they are until {0} prepares the whole table again; to open \
-           them after that it must look them up again",
+    what: "the values of the rows that it looked up and that {0}'s table has, from one time when {0} prepares the whole table to the next; to \
+           open what comes after that it must look them up again, and what came before stays closed",
 };
 
 /// All rows.

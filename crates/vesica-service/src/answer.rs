@@ -112,6 +112,11 @@ impl Answers {
         &self.offer
     }
 
+    /// What is wrong with the system's clock, in words.
+    pub fn doubt(&self) -> Option<String> {
+        self.budget.doubt()
+    }
+
     /// Questions that are being answered at the moment.
     pub fn at_work(&self) -> u64 {
         self.at_work.load(Ordering::SeqCst)
@@ -876,7 +881,8 @@ mod tests {
     fn sealed(value: &str) -> (tempfile::TempDir, ServePlan) {
         let dir = tempfile::tempdir().unwrap();
         let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
-        let service = "protocol = \"download\"\nby = \"index\"\ncurve = \"ristretto255\"\nverifiable = true\nvalue_bytes = 16";
+        let service =
+            "protocol = \"download\"\nby = \"index\"\ncurve = \"ristretto255\"\nverifiable = true\nvalue_bytes = 16";
         let plan = prepare::tests::plan(dir.path(), "list", [service, mine]);
         next(&plan, value);
         (dir, plan)

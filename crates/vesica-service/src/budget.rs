@@ -16,7 +16,8 @@
 //! 48..64   checksum over the file's generation, the record's place and these fields
 //! ```
 //!
-//! Numbers are little-endian. A grant is a record with a client and a key. When most records are of days that are over, the
+//! The front is 16 bytes that say what the file is, its generation (u64), which start of the machine wrote it (16 bytes, zero if that is not
+//! known), the budget's clock (below, i64), and a checksum. Numbers are little-endian. A grant is a record with a client and a key. When most records are of days that are over, the
 //! file is written anew with one record for each sum that still counts.
 //!
 //! A disk takes milliseconds for a write, and one write at a time is on its way. Those who come meanwhile are granted by the
@@ -24,20 +25,26 @@
 //! them, and such an entry counts for nothing unless one of its copies is whole. Any other entry of which no copy is whole
 //! means that the file was damaged. Then it is refused, since nobody knows how much was granted.
 //!
-//! The clock is not trusted to go forward: a day that is before the last one in the file is taken for the last one.
+//! **Days** go by a clock of the budget's own, which nobody sets: it advances with the time since the machine was started, and the front
+//! says where it stood then. So while the machine runs, also over restarts of the server, a clock of the system's that jumps, forward or
+//! back, begins no day and ends none. The system's clock is asked once for each start of the machine. If it is then before the last day in
+//! the file, that day begins once more, and lasts 24 hours: a wrong clock costs clients a day at most, and not all days until the wrong
+//! one comes. If it is later, it is believed, for a server that was down for a month looks the same; the operator is told if it is
+//! later by more than a month. So a wrong clock gives one day for each start of the machine. Where it cannot be told whether the machine was started (there is no
+//! `/proc`), each start of the server counts as one.
 
 use crate::error::Error;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The front of a file, whose generation follows.
-const MAGIC: &[u8; 16] = b"vesica budget 1\n";
+/// The front of a file, whose generation follows. Version 1 had no clock in it.
+const MAGIC: [&[u8; 16]; 2] = [b"vesica budget 2\n", b"vesica budget 1\n"];
 
 const FRONT: usize = 64;
 const RECORD: usize = 64;
@@ -55,7 +62,13 @@ const SPARE: u64 = 4096;
 /// Counts of requests are kept of so many clients before those are forgotten who could ask at once anyway.
 const BUCKETS: usize = 4096;
 
-const SECONDS_A_DAY: u64 = 86_400;
+const SECONDS_A_DAY: i64 = 86_400;
+
+/// The operator is told if the system's clock differs by more from the budget's.
+const FAR: u64 = 3600;
+
+/// The operator is told if the machine starts so many days after the last grant.
+const LONG: u32 = 31;
 
 /// Sixteen bytes of the hash of a name.
 type Id = [u8; 16];
@@ -68,8 +81,67 @@ pub struct Budget {
     /// A write is over.
     written: Condvar,
     key: Id,
+    clock: Clock,
+    /// What the operator is to hear of the clock as it was found; none if there is nothing to be said.
+    pub news: Option<String>,
     /// Locked as long as this server uses the file.
     _lock: File,
+}
+
+/// Where the time is read.
+struct Clock {
+    /// Which start of the machine this is, and the file with the time since then.
+    boot: Option<(Id, File)>,
+    started: Instant,
+}
+
+/// What the clocks say at a moment.
+#[derive(Clone, Copy)]
+struct Now {
+    /// The system's, which may be set.
+    wall: SystemTime,
+    /// Which start of the machine this is, if that is known.
+    boot: Option<Id>,
+    /// The time since then, or since this process opened the file. Nobody sets it.
+    up: Duration,
+}
+
+impl Clock {
+    fn open() -> Self {
+        let boot = || {
+            let boot = id("boot", &std::fs::read("/proc/sys/kernel/random/boot_id").ok()?);
+            let uptime = File::open("/proc/uptime").ok()?;
+            read_uptime(&uptime)?;
+            Some((boot, uptime))
+        };
+        Self { boot: boot(), started: Instant::now() }
+    }
+
+    fn now(&self) -> Now {
+        let up = match &self.boot {
+            // If it cannot be read, no time has passed.
+            Some((_, uptime)) => read_uptime(uptime).unwrap_or_default(),
+            None => self.started.elapsed(),
+        };
+        Now { wall: SystemTime::now(), boot: self.boot.as_ref().map(|(boot, _)| *boot), up }
+    }
+}
+
+/// The whole seconds since the machine was started, times of sleep included.
+fn read_uptime(uptime: &File) -> Option<Duration> {
+    let mut bytes = [0; 64];
+    let length = uptime.read_at(&mut bytes, 0).ok()?;
+    let (seconds, _) = std::str::from_utf8(&bytes[..length]).ok()?.split_once('.')?;
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
+/// Where the budget's clock stood when the machine was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Started {
+    /// Which start that was; zero if it is not known.
+    boot: Id,
+    /// Seconds since 1970.
+    at: i64,
 }
 
 /// Why a client may not ask for so many keys now.
@@ -82,11 +154,9 @@ pub enum Exhausted {
         /// When there are more.
         again: SystemTime,
     },
-    /// The life of the service's key has so many keys left, for all clients together.
-    Life {
-        /// How many.
-        left: u64,
-    },
+    /// The life of the service's key has fewer keys left, for all clients together. How many is what others asked for, so it is not said, and
+    /// a client that tries it out by asking for fewer and fewer hears the same until its day is over.
+    Life,
     /// It asks too often.
     Minute {
         /// How long to wait.
@@ -100,12 +170,12 @@ impl fmt::Display for Exhausted {
             Exhausted::Day { left, again } => write!(
                 f,
                 "{left} keys are left of this client's day; ask about no more than that, or after {}",
-                humantime::format_rfc3339_seconds(*again)
+                spelled(seconds(*again))
             ),
-            Exhausted::Life { left } => write!(
+            Exhausted::Life => write!(
                 f,
-                "{left} keys are left of those that all clients together may ask about under the service's key; ask its \
-                 operator for a new one"
+                "too few are left of the keys that all clients together may ask about under the service's key; ask its operator for a new one. \
+                 This client is granted nothing more today"
             ),
             Exhausted::Minute { wait } => {
                 write!(f, "this client asks too often; ask again in {} s", wait.as_secs_f64().ceil())
@@ -121,9 +191,21 @@ impl Budget {
     /// # Errors
     /// If another server uses the file, or it is damaged, or cannot be read or written.
     pub fn open(path: &Path, key: &[u8]) -> Result<Self, Error> {
+        let clock = Clock::open();
+        let now = clock.now();
+        Self::open_at(path, key, clock, &now)
+    }
+
+    fn open_at(path: &Path, key: &[u8], clock: Clock, now: &Now) -> Result<Self, Error> {
         let lock = lock(path)?;
-        let state = State::open(path)?;
-        Ok(Self { state: Mutex::new(state), written: Condvar::new(), key: id("key", key), _lock: lock })
+        let (state, news) = State::open(path, now)?;
+        let (state, written, key) = (Mutex::new(state), Condvar::new(), id("key", key));
+        Ok(Self { state, written, key, clock, news, _lock: lock })
+    }
+
+    /// What is wrong with the system's clock, in words; none if it agrees with the budget's.
+    pub fn doubt(&self) -> Option<String> {
+        self.state().doubt(&self.clock.now())
     }
 
     /// Takes `keys` from what `client` may ask about today (`a_day`), from what all may ask about under the service's key
@@ -142,10 +224,10 @@ impl Budget {
         lifetime: u64,
     ) -> Result<Result<(), Exhausted>, Error> {
         let wish = Wish { client: id("client", client.as_bytes()), key: self.key, keys, a_day, a_minute, lifetime };
-        self.grant(&wish, SystemTime::now(), Instant::now())
+        self.grant(&wish, &self.clock.now(), Instant::now())
     }
 
-    fn grant(&self, wish: &Wish, now: SystemTime, instant: Instant) -> Result<Result<(), Exhausted>, Error> {
+    fn grant(&self, wish: &Wish, now: &Now, instant: Instant) -> Result<Result<(), Exhausted>, Error> {
         let mut state = self.state();
         let ticket = match state.queue(wish, now, instant) {
             Ok(ticket) => ticket,
@@ -180,7 +262,8 @@ impl Budget {
     #[cfg(test)]
     pub fn granted(&self, client: &str) -> (u64, u64) {
         let mut state = self.state();
-        state.turn(day(SystemTime::now()));
+        let time = state.time(&self.clock.now());
+        state.turn(day(time));
         let of = |sums: &HashMap<Id, u64>, id: &Id| sums.get(id).copied().unwrap_or(0);
         (of(&state.today, &id("client", client.as_bytes())), of(&state.ever, &self.key))
     }
@@ -207,6 +290,8 @@ struct State {
     file: Arc<File>,
     /// How often the file was written anew.
     generation: u64,
+    /// Where the budget's clock stood when the machine was started.
+    started: Started,
     entries: u64,
     /// What is granted and not written yet.
     queue: Vec<Record>,
@@ -220,6 +305,8 @@ struct State {
     today: HashMap<Id, u64>,
     /// What was granted under each key.
     ever: HashMap<Id, u64>,
+    /// Clients that were told on this day that the key's life has too few keys left.
+    over: HashSet<Id>,
     /// A write failed: what is on the disk is not known.
     failed: bool,
     /// How many requests each client may make at once, and since when.
@@ -227,7 +314,8 @@ struct State {
 }
 
 impl State {
-    fn open(path: &Path) -> Result<Self, Error> {
+    /// The state of the file, and what the operator is to hear.
+    fn open(path: &Path, now: &Now) -> Result<(Self, Option<String>), Error> {
         let mut bytes = Vec::new();
         let file = match options().read(true).open(path) {
             Ok(mut file) => {
@@ -235,8 +323,10 @@ impl State {
                 file
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let (file, day) = (make(path, 0, &[])?, day(SystemTime::now()));
-                return Ok(Self::new(path, file, 0, day));
+                let started = begin(now, 0);
+                let mut state = Self::new(path, make(path, 0, started, &[])?, 0, started);
+                state.turn(day(state.time(now)));
+                return Ok((state, None));
             }
             Err(error) => return Err(Error::file("cannot open", path)(error)),
         };
@@ -248,8 +338,9 @@ impl State {
             ),
         };
         let front: Option<&[u8; FRONT]> = bytes.first_chunk();
-        let generation = front.and_then(read_front).ok_or_else(|| damaged("its front cannot be read".into()))?;
-        let mut state = Self::new(path, file, generation, 0);
+        let (generation, started) =
+            front.and_then(read_front).ok_or_else(|| damaged("its front cannot be read".into()))?;
+        let mut state = Self::new(path, file, generation, started);
         let entries: Vec<&[u8]> = bytes[FRONT..].chunks(ENTRY).collect();
         let broken_at = |place: usize| damaged(format!("its entry at byte {} is broken", FRONT + place * ENTRY));
         // The first entry of which no copy is whole: those after it must be of the same write.
@@ -270,15 +361,32 @@ impl State {
             return Err(broken_at(first));
         }
         state.entries = entries.len() as u64;
-        state.turn(day(SystemTime::now()));
-        // What follows a torn entry could not be told from damage.
-        if !whole {
+        let last = state.day;
+        // A clock that stands before the last day was of another machine of which nobody knows when it was started.
+        let goes_on = now.boot == Some(started.boot) && day(state.time(now)) >= last;
+        if !goes_on {
+            state.started = begin(now, last);
+        }
+        let today = day(state.time(now));
+        state.turn(today);
+        // What follows a torn entry could not be told from damage; and the next start of the server is to know the clock.
+        if !whole || !goes_on && now.boot.is_some() {
             state.renew()?;
         }
-        Ok(state)
+        let long = !goes_on && last > 0 && today > last.saturating_add(LONG);
+        let news = long.then(|| {
+            format!(
+                "{}: keys were last granted on {}, and the clock says that it is {}. If that is wrong, correct it and start the machine \
+                 again: by the wrong clock every client has been given a new day",
+                path.display(),
+                spelled(i64::from(last) * SECONDS_A_DAY),
+                spelled(seconds(now.wall))
+            )
+        });
+        Ok((state, news))
     }
 
-    fn new(path: &Path, file: File, generation: u64, day: u32) -> Self {
+    fn new(path: &Path, file: File, generation: u64, started: Started) -> Self {
         Self {
             path: path.to_owned(),
             file: Arc::new(file),
@@ -288,12 +396,33 @@ impl State {
             queued: 0,
             durable: 0,
             writing: false,
-            day,
+            started,
+            day: 0,
             today: HashMap::new(),
             ever: HashMap::new(),
+            over: HashSet::new(),
             failed: false,
             buckets: HashMap::new(),
         }
+    }
+
+    /// What the budget's clock says, in seconds since 1970.
+    fn time(&self, now: &Now) -> i64 {
+        self.started.at.saturating_add(whole_seconds(now.up)).max(0)
+    }
+
+    /// How the system's clock differs from the budget's, if it does by much.
+    fn doubt(&self, now: &Now) -> Option<String> {
+        let (wall, time) = (seconds(now.wall), self.time(now));
+        let start = if now.boot.is_some() { "the machine" } else { "this server" };
+        (wall.abs_diff(time) > FAR).then(|| {
+            format!(
+                "the clock says {}, and by the time that has passed since {start} was started it is {}. Clients' days go by the latter, which \
+                 nobody can set; the clock is asked again when {start} is started again",
+                spelled(wall),
+                spelled(time)
+            )
+        })
     }
 
     /// It is `day` now, or still the last one that was seen.
@@ -301,6 +430,7 @@ impl State {
         if day > self.day {
             self.day = day;
             self.today.clear();
+            self.over.clear();
         }
     }
 
@@ -317,24 +447,27 @@ impl State {
     }
 
     /// Counts a grant that is still to be written; gives its number.
-    fn queue(&mut self, wish: &Wish, now: SystemTime, instant: Instant) -> Result<u64, Exhausted> {
+    fn queue(&mut self, wish: &Wish, now: &Now, instant: Instant) -> Result<u64, Exhausted> {
         if let Some(wait) = self.too_often(wish, instant) {
             return Err(Exhausted::Minute { wait });
         }
-        self.turn(day(now));
+        let time = self.time(now);
+        self.turn(day(time));
         let left =
             |sums: &HashMap<Id, u64>, id: &Id, most: u64| most.saturating_sub(sums.get(id).copied().unwrap_or(0));
         let today = left(&self.today, &wish.client, wish.a_day);
         if wish.keys > today {
-            let again = SystemTime::UNIX_EPOCH + Duration::from_secs((u64::from(self.day) + 1) * SECONDS_A_DAY);
+            // When the day is over, in the system's time, which is what the client is told.
+            let rest = (i64::from(self.day) + 1) * SECONDS_A_DAY - time;
+            let again = now.wall.checked_add(Duration::from_secs(rest.max(0) as u64)).unwrap_or(now.wall);
             return Err(Exhausted::Day { left: today, again });
-        }
-        let ever = left(&self.ever, &wish.key, wish.lifetime);
-        if wish.keys > ever {
-            return Err(Exhausted::Life { left: ever });
         }
         if wish.keys == 0 {
             return Ok(0);
+        }
+        if wish.keys > left(&self.ever, &wish.key, wish.lifetime) || self.over.contains(&wish.client) {
+            self.over.insert(wish.client);
+            return Err(Exhausted::Life);
         }
         let record = Record { client: wish.client, key: wish.key, keys: wish.keys, day: self.day, before: 0 };
         self.count(&record);
@@ -395,7 +528,7 @@ impl State {
         records.sort_unstable_by_key(|record| (record.client, record.key));
         // Until the new file has taken the old one's place for good, the old one counts, and nothing may be added to it.
         self.failed = true;
-        self.file = Arc::new(make(&self.path, self.generation + 1, &records)?);
+        self.file = Arc::new(make(&self.path, self.generation + 1, self.started, &records)?);
         self.generation += 1;
         self.entries = records.len() as u64;
         self.queue.clear();
@@ -446,19 +579,22 @@ fn read_copy(generation: u64, place: u64, copy: usize, entry: &[u8]) -> Option<R
     })
 }
 
-fn front(generation: u64) -> [u8; FRONT] {
+fn front(magic: &[u8; 16], generation: u64, started: Started) -> [u8; FRONT] {
     let mut front = [0; FRONT];
-    front[..16].copy_from_slice(MAGIC);
+    front[..16].copy_from_slice(magic);
     front[16..24].copy_from_slice(&generation.to_le_bytes());
+    front[24..40].copy_from_slice(&started.boot);
+    front[40..48].copy_from_slice(&started.at.to_le_bytes());
     let sum = checksum(generation, u64::MAX, &front[..48]);
     front[48..].copy_from_slice(&sum);
     front
 }
 
-/// The generation of the file with this front, if it is one.
-fn read_front(bytes: &[u8; FRONT]) -> Option<u64> {
+/// The generation of the file with this front, and its clock, if it is one.
+fn read_front(bytes: &[u8; FRONT]) -> Option<(u64, Started)> {
     let generation = u64::from_le_bytes(*bytes[16..].first_chunk()?);
-    (front(generation) == *bytes).then_some(generation)
+    let started = Started { boot: *bytes[24..].first_chunk()?, at: i64::from_le_bytes(*bytes[40..].first_chunk()?) };
+    MAGIC.iter().any(|magic| front(magic, generation, started) == *bytes).then_some((generation, started))
 }
 
 /// A record of another place, or of an older file whose blocks the disk gave to this one, has another checksum.
@@ -485,10 +621,30 @@ fn first(hasher: &blake3::Hasher) -> Id {
     id
 }
 
-/// The day at `now`, since 1970-01-01 in UTC.
-fn day(now: SystemTime) -> u32 {
-    let days = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() / SECONDS_A_DAY);
-    u32::try_from(days).unwrap_or(u32::MAX)
+/// The budget's clock from now on, where it does not go on: the system's, and no earlier than the last day of which there are grants.
+fn begin(now: &Now, last: u32) -> Started {
+    let time = seconds(now.wall).max(i64::from(last) * SECONDS_A_DAY);
+    Started { boot: now.boot.unwrap_or(NOBODY), at: time.saturating_sub(whole_seconds(now.up)) }
+}
+
+/// Seconds since 1970, and none before that.
+fn seconds(wall: SystemTime) -> i64 {
+    wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, whole_seconds)
+}
+
+fn whole_seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The day of a moment, since 1970-01-01 in UTC.
+fn day(seconds: i64) -> u32 {
+    u32::try_from(seconds / SECONDS_A_DAY).unwrap_or(u32::MAX)
+}
+
+/// A moment as people write it, in UTC. What comes after the year 9999 is its end.
+fn spelled(seconds: i64) -> impl fmt::Display {
+    let seconds = u64::try_from(seconds).unwrap_or(0).min(253_402_300_799);
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 /// `path` with something behind it.
@@ -526,10 +682,10 @@ fn lock(path: &Path) -> Result<File, Error> {
 }
 
 /// Puts a file with these records at `path`. On return it is there for good; before, an older one is.
-fn make(path: &Path, generation: u64, records: &[Record]) -> Result<File, Error> {
+fn make(path: &Path, generation: u64, started: Started, records: &[Record]) -> Result<File, Error> {
     let new = beside(path, ".new");
     let write = || {
-        let mut bytes = front(generation).to_vec();
+        let mut bytes = front(MAGIC[0], generation, started).to_vec();
         for (place, record) in records.iter().enumerate() {
             bytes.extend(record.entry(generation, place as u64));
         }
@@ -565,8 +721,19 @@ mod tests {
         (dir, path)
     }
 
-    fn at(day: u64, second: u64) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(day * SECONDS_A_DAY + second)
+    const DAY: u64 = SECONDS_A_DAY as u64;
+
+    fn wall(day: u64, second: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(day * DAY + second)
+    }
+
+    /// A moment at which the clock is right, on a machine that was started in 1970.
+    fn at(day: u64, second: u64) -> Now {
+        Now { wall: wall(day, second), boot: Some([7; 16]), up: Duration::from_secs(day * DAY + second) }
+    }
+
+    fn open(path: &Path, now: &Now) -> Budget {
+        Budget::open_at(path, KEY, Clock::open(), now).unwrap()
     }
 
     fn wish(client: &str, keys: u64, a_day: u64) -> Wish {
@@ -574,18 +741,18 @@ mod tests {
         Wish { client, key: id("key", KEY), keys, a_day, a_minute: OFTEN, lifetime: MUCH }
     }
 
-    fn take(budget: &Budget, client: &str, keys: u64, a_day: u64, now: SystemTime) -> Result<(), Exhausted> {
-        budget.grant(&wish(client, keys, a_day), now, Instant::now()).unwrap()
+    fn take(budget: &Budget, client: &str, keys: u64, a_day: u64, now: Now) -> Result<(), Exhausted> {
+        budget.grant(&wish(client, keys, a_day), &now, Instant::now()).unwrap()
     }
 
     #[test]
     fn a_day_has_so_many_keys_for_each_client() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
         let now = at(30_000, 86_399);
+        let budget = open(&path, &now);
         take(&budget, "alice", 60, 100, now).unwrap();
         let Err(refusal) = take(&budget, "alice", 41, 100, now) else { panic!("a key too many") };
-        assert_eq!(refusal, Exhausted::Day { left: 40, again: at(30_001, 0) });
+        assert_eq!(refusal, Exhausted::Day { left: 40, again: wall(30_001, 0) });
         assert_eq!(
             refusal.to_string(),
             "40 keys are left of this client's day; ask about no more than that, or after 2052-02-21T00:00:00Z"
@@ -600,45 +767,169 @@ mod tests {
         assert!(take(&budget, "alice", u64::MAX, 100, at(30_001, 0)).is_err());
     }
 
+    /// Nobody who sets the clock sets the budget's. Before, a jump forward by a day gave every client its day a second time, and after a jump
+    /// forward by years there was no new day for as many years, also if the clock had been put right.
     #[test]
-    fn a_clock_that_goes_back_gives_nothing_back() {
+    fn a_clock_that_jumps_begins_no_day() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = open(&path, &at(30_000, 5));
         take(&budget, "alice", 100, 100, at(30_000, 5)).unwrap();
-        for earlier in [at(29_999, 5), SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - Duration::from_secs(1)] {
-            let refusal = take(&budget, "alice", 1, 100, earlier).unwrap_err();
-            assert_eq!(refusal, Exhausted::Day { left: 0, again: at(30_001, 0) });
+        let jumps = |to: SystemTime, second: u64| Now { wall: to, ..at(30_000, second) };
+        let clocks = [wall(30_001, 5), wall(30_000, 5), wall(29_999, 5), wall(40_000, 0), wall(30_002, 0)];
+        for (second, clock) in (10..).zip(clocks.into_iter().chain([SystemTime::UNIX_EPOCH - Duration::from_secs(1)])) {
+            let now = jumps(clock, second);
+            // It is told how long the day still is, in the clock's time.
+            let again = clock + Duration::from_secs(DAY - second);
+            assert_eq!(take(&budget, "alice", 1, 100, now), Err(Exhausted::Day { left: 0, again }));
             // Nor does what another client takes by that clock.
-            take(&budget, "bob", 1, 100, earlier).unwrap();
+            take(&budget, "bob", 1, 100, now).unwrap();
         }
         drop(budget);
+        // Nor a restart of the server, whatever the clock says then, and also if nothing is granted before a second one.
+        for clock in [wall(30_001, 5), wall(40_000, 0), wall(20_000, 0), wall(30_000, 30)] {
+            let now = jumps(clock, 30);
+            let budget = open(&path, &now);
+            assert!(budget.news.is_none());
+            assert!(take(&budget, "alice", 1, 100, now).is_err());
+            let doubt = budget.state().doubt(&now);
+            assert_eq!(doubt.is_some(), clock != wall(30_000, 30));
+            assert!(doubt.is_none_or(|doubt| doubt.contains("it is 2052-02-20T00:00:30Z")));
+        }
+        let budget = open(&path, &jumps(wall(40_000, 0), 40));
+        assert!(take(&budget, "bob", 95, 100, at(30_000, 50)).is_err());
+        take(&budget, "bob", 94, 100, at(30_000, 50)).unwrap();
+        // When a day has passed, there is one, and one only.
+        let late = jumps(wall(29_000, 0), DAY + 1);
+        take(&budget, "alice", 100, 100, late).unwrap();
+        assert!(take(&budget, "alice", 1, 100, at(30_001, DAY - 1)).is_err());
+        take(&budget, "alice", 1, 100, at(30_002, 0)).unwrap();
+    }
+
+    /// At the start of a machine the clock is all that there is. A wrong one gives one day, and when it has been put right the next day comes
+    /// after 24 hours.
+    #[test]
+    fn a_wrong_clock_at_the_start_of_the_machine_costs_no_more_than_a_day() {
+        let (_dir, path) = folder();
+        take(&open(&path, &at(30_000, 5)), "alice", 100, 100, at(30_000, 5)).unwrap();
+        let started = |boot: u8, clock: SystemTime, up: u64| Now {
+            wall: clock,
+            boot: Some([boot; 16]),
+            up: Duration::from_secs(up),
+        };
+        // A month later or less is no news, and neither is a restart of the server.
+        let wrong = started(8, wall(30_100, 7), 20);
+        let budget = open(&path, &wrong);
+        let news = budget.news.clone().unwrap();
+        assert!(news.contains("last granted on 2052-02-20") && news.contains("2052-05-30T00:00:07Z"), "{news}");
+        take(&budget, "alice", 100, 100, wrong).unwrap();
+        drop(budget);
+        // The machine is started with the right clock: the day begins once more, and then they go on.
+        let right = |up: u64| started(9, wall(30_000, 60 + up), up);
+        let budget = open(&path, &right(10));
+        assert!(budget.news.is_none() && budget.state().doubt(&right(10)).is_some());
+        assert!(take(&budget, "alice", 1, 100, right(10)).is_err());
+        assert!(take(&budget, "alice", 1, 100, right(DAY + 9)).is_err());
+        take(&budget, "alice", 100, 100, right(DAY + 10)).unwrap();
+        assert!(take(&budget, "alice", 1, 100, right(2 * DAY + 9)).is_err());
+        take(&budget, "alice", 1, 100, right(2 * DAY + 10)).unwrap();
+        drop(budget);
+        // One that was down for a week, and one of which nobody knows when it was started.
+        let now = started(10, wall(30_110, 0), 20);
+        let budget = open(&path, &now);
+        assert!(budget.news.is_none() && budget.state().doubt(&now).is_none());
+        take(&budget, "alice", 100, 100, now).unwrap();
+        drop(budget);
+        let unknown = |clock: SystemTime| Now { wall: clock, boot: None, up: Duration::from_secs(3) };
+        assert!(take(&open(&path, &unknown(wall(30_109, 0))), "alice", 1, 100, unknown(wall(30_109, 0))).is_err());
+        let budget = open(&path, &unknown(wall(30_111, 0)));
+        take(&budget, "alice", 100, 100, unknown(wall(30_111, 0))).unwrap();
+        assert!(
+            take(&budget, "alice", 1, 100, unknown(wall(30_112, 0))).is_err(),
+            "in one process time passes as it does"
+        );
+        // A container may begin to count anew on a machine that was not started.
+        drop(budget);
+        let anew = started(10, wall(30_112, 0), 5);
+        take(&open(&path, &anew), "alice", 100, 100, anew).unwrap();
+    }
+
+    /// The machine's own clocks: time passes, and the start of the machine is the same one.
+    #[test]
+    fn time_passes() {
+        let clock = Clock::open();
+        let (first, other) = (clock.now(), Clock::open().now());
+        assert!(first.boot == other.boot && (first.boot.is_none() || other.up >= first.up));
+        let (_dir, path) = folder();
         let budget = Budget::open(&path, KEY).unwrap();
-        assert!(take(&budget, "alice", 1, 100, at(29_999, 5)).is_err());
-        assert!(take(&budget, "bob", 98, 100, at(29_999, 5)).is_err());
-        take(&budget, "bob", 97, 100, at(29_999, 5)).unwrap();
+        assert!(budget.doubt().is_none() && budget.news.is_none());
+        assert_eq!(budget.state().day, day(seconds(SystemTime::now())));
+    }
+
+    /// A file without a clock is taken, and has one afterwards.
+    #[test]
+    fn a_file_of_the_version_before_keeps_its_grants() {
+        let (_dir, path) = folder();
+        let unknown = Started { boot: NOBODY, at: 0 };
+        let record = Record { client: id("client", b"alice"), key: id("key", KEY), keys: 60, day: 30_000, before: 0 };
+        std::fs::write(&path, [&front(MAGIC[1], 3, unknown)[..], &record.entry(3, 0)].concat()).unwrap();
+        let budget = open(&path, &at(30_000, 5));
+        assert!(take(&budget, "alice", 41, 100, at(30_000, 5)).is_err());
+        take(&budget, "alice", 40, 100, at(30_000, 5)).unwrap();
+        drop(budget);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(read_front(bytes.first_chunk().unwrap()), Some((4, Started { boot: [7; 16], at: 0 })));
+    }
+
+    /// Two clients of one key: what the one hears does not say what the other has asked for. Before, it was told how many keys are left of what all
+    /// may ask for, and without that it could find out by asking for fewer and fewer.
+    #[test]
+    fn a_client_does_not_hear_what_another_has_asked_for() {
+        let now = at(30_000, 5);
+        let heard = [30, 59].map(|others: u64| {
+            let (_dir, path) = folder();
+            let budget = open(&path, &now);
+            let take = |client: &str, keys: u64, now: &Now| {
+                let wish = Wish { lifetime: 100, key: budget.key, ..wish(client, keys, 90) };
+                budget.grant(&wish, now, Instant::now()).unwrap().map_err(|refusal| refusal.to_string())
+            };
+            take("bob", others, &now).unwrap();
+            let told: Vec<_> = [0, 91, 80, 45, 43, 42, 41, 1, 0].map(|keys| take("alice", keys, &now)).into();
+            assert!(
+                told[2]
+                    .as_ref()
+                    .is_err_and(|why| why.contains("too few are left") && !why.contains(['0', '1', '4', '8']))
+            );
+            // What she was refused is taken from nobody.
+            assert!(told[0].is_ok() && told[8].is_ok() && take("bob", 90 - others, &now).is_ok());
+            // On the next day she hears it again, or not.
+            (told, take("alice", 10, &at(30_001, 5)))
+        });
+        assert_eq!(heard[0], heard[1]);
+        assert!(heard[0].1.is_ok());
     }
 
     #[test]
     fn a_key_has_a_life_over_all_clients_and_days() {
         let (_dir, path) = folder();
         let take = |budget: &Budget, client: &str, keys: u64, day: u64| {
-            let mut wish = wish(client, keys, MUCH);
-            (wish.lifetime, wish.key) = (100, budget.key);
-            budget.grant(&wish, at(day, 0), Instant::now()).unwrap()
+            let wish = Wish { lifetime: 100, key: budget.key, ..wish(client, keys, MUCH) };
+            budget.grant(&wish, &at(day, 0), Instant::now()).unwrap()
         };
-        let budget = Budget::open(&path, KEY).unwrap();
+        let reopen = |key: &[u8], day: u64| Budget::open_at(&path, key, Clock::open(), &at(day, 0)).unwrap();
+        let budget = reopen(KEY, 30_000);
         take(&budget, "alice", 60, 30_000).unwrap();
         take(&budget, "bob", 30, 30_001).unwrap();
-        assert_eq!(take(&budget, "alice", 11, 30_002), Err(Exhausted::Life { left: 10 }));
+        assert_eq!(take(&budget, "alice", 11, 30_002), Err(Exhausted::Life));
         drop(budget);
         // A new key has a new life, and the old one has kept its own when it comes back.
-        let budget = Budget::open(&path, b"another key").unwrap();
+        let budget = reopen(b"another key", 30_002);
         take(&budget, "alice", 100, 30_002).unwrap();
         budget.state().renew().unwrap();
         drop(budget);
-        let budget = Budget::open(&path, KEY).unwrap();
-        assert_eq!(take(&budget, "alice", 11, 30_003), Err(Exhausted::Life { left: 10 }));
-        take(&budget, "alice", 10, 30_003).unwrap();
+        let budget = reopen(KEY, 30_003);
+        assert_eq!(take(&budget, "alice", 11, 30_003), Err(Exhausted::Life));
+        assert_eq!(take(&budget, "alice", 10, 30_003), Err(Exhausted::Life), "until the day is over");
+        take(&budget, "alice", 10, 30_004).unwrap();
     }
 
     #[test]
@@ -648,7 +939,7 @@ mod tests {
         let begin = Instant::now();
         let ask = |client: &str, after: f64| {
             let wish = Wish { a_minute: 6, ..wish(client, 1, MUCH) };
-            budget.grant(&wish, SystemTime::now(), begin + Duration::from_secs_f64(after)).unwrap()
+            budget.grant(&wish, &budget.clock.now(), begin + Duration::from_secs_f64(after)).unwrap()
         };
         (0..6).for_each(|_| ask("alice", 0.0).unwrap());
         let Err(Exhausted::Minute { wait }) = ask("alice", 1.0) else { panic!("a request too many") };
@@ -763,7 +1054,7 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(|i| &entries[i * ENTRY..][..ENTRY]);
         refused(&[front, b, a, c].concat(), FRONT);
         refused(&[front, a, &vec![0; (MOST + 1) * ENTRY]].concat(), FRONT + ENTRY);
-        std::fs::write(&path, b"vesica budget 2\n and what not, in a format that comes after this one: much later")
+        std::fs::write(&path, b"vesica budget 3\n and what not, in a format that comes after this one: much later")
             .unwrap();
         assert!(Budget::open(&path, KEY).err().unwrap().to_string().contains("front cannot be read"));
     }
@@ -776,7 +1067,7 @@ mod tests {
         let bytes = {
             let mut state = budget.state();
             for keys in [10, 100, 1000] {
-                state.queue(&wish("alice", keys, MUCH), SystemTime::now(), Instant::now()).unwrap();
+                state.queue(&wish("alice", keys, MUCH), &budget.clock.now(), Instant::now()).unwrap();
             }
             state.next_write().2
         };

@@ -44,6 +44,7 @@ pub fn serve(
     let opened = prepare::open(plan)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
     let budget = Budget::open(&plan.budget, &opened.offer.public().map_err(Error::Setup)?)?;
+    budget.news.iter().for_each(|news| ctl.note(news.clone()));
     let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics, plan.workers, plan.memory);
     answers.set_guests(&plan.guests);
     let mut endpoint =
@@ -97,7 +98,7 @@ fn watch(
     ctl: &Control,
 ) {
     let mut looked = Instant::now();
-    let mut wrong = None;
+    let (mut wrong, mut doubted) = (None, false);
     while !(ctl.is_cancelled() || once && answers.goodbyes() > 0) {
         std::thread::sleep(Duration::from_millis(50));
         if looked.elapsed() < LOOK {
@@ -119,6 +120,11 @@ fn watch(
                 Err(error) => format!("the list of clients stays as it was: {error}"),
             });
         }
+        let doubt = answers.doubt();
+        if let Some(words) = doubt.as_ref().filter(|_| !doubted) {
+            ctl.note(words.clone());
+        }
+        doubted = doubt.is_some();
         match answers.reload() {
             Ok(None) => wrong = None,
             Ok(Some(keys)) => ctl.note(format!("a new state of the store is served, with {keys} keys")),

@@ -397,12 +397,7 @@ mod tests {
     /// Units under way at once are one guess and not several: after one has failed its check, the other fails too, though its trees are right.
     #[test]
     fn after_a_check_that_failed_no_unit_goes_on() {
-        let (_, received) = two_with(
-            |lines, rng| {
-                let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
-                send::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
-                send::<Block>(&base, &SESSION, UnitId(1), &SETS[0], 600, lines.peer()?, rng)
-            },
+        let (received, _) = two_with(
             |lines, rng| {
                 let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
                 let mut failed = |unit| {
@@ -410,6 +405,11 @@ mod tests {
                     Ok::<_, Error>(receive::<Block>(&base, &SESSION, UnitId(unit), &SETS[0], 600, ch, rng).err())
                 };
                 Ok::<_, Error>([failed(0)?, failed(1)?])
+            },
+            |lines, rng| {
+                let base = Sender::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
+                send::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
+                send::<Block>(&base, &SESSION, UnitId(1), &SETS[0], 600, lines.peer()?, rng)
             },
             // The sender's hash in the first unit, behind its part of the opening, its challenge and its trees.
             |channel| Box::new(Hostile::new(channel, Attack::Flip(0), 3)),

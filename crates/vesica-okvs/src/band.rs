@@ -8,9 +8,8 @@
 //! is, and solves from the last column to the first.
 
 use crate::rows::RowHash;
-use crate::{Error, Okvs, Value};
+use crate::{Error, Free, Okvs, Value};
 use vesica_block::Block;
-use vesica_block::prg::Prg;
 use vesica_params::okvs::BandShape;
 use vesica_types::Digest;
 
@@ -71,7 +70,7 @@ impl Okvs for Band {
         self.shape.slots as usize
     }
 
-    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut Prg) -> Result<Vec<V>, Error> {
+    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut impl Free) -> Result<Vec<V>, Error> {
         assert_eq!(keys.len(), values.len(), "a value for each key");
         let mut order = vec![(0, 0); keys.len()];
         self.rows(keys, |key, row| order[key] = (row.start, key));

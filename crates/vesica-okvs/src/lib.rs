@@ -44,9 +44,8 @@ pub use bins::{Bins, Table};
 pub use cuckoo::{Cuckoo, Entry, Simple};
 pub use error::Error;
 pub use paxos::Paxos;
-pub use value::Value;
+pub use value::{Free, Value};
 
-use vesica_block::prg::Prg;
 use vesica_types::Digest;
 
 /// An oblivious key-value store: its shape and its seed.
@@ -62,7 +61,8 @@ pub trait Okvs {
         self.len() == 0
     }
 
-    /// The store of `keys[i]` ↦ `values[i]`. What the pairs leave open is drawn from `free`, whose seed stays secret.
+    /// The store of `keys[i]` ↦ `values[i]`. What the pairs leave open is drawn from `free`, whose seed stays secret: what a peer
+    /// learns from a store that it is sent rests on these draws.
     ///
     /// # Errors
     /// [`Error::Duplicate`] if two keys are equal, whatever their values; [`Error::Unsolvable`] if there is no store under
@@ -70,7 +70,7 @@ pub trait Okvs {
     ///
     /// # Panics
     /// If there are not as many values as keys.
-    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut Prg) -> Result<Vec<V>, Error>;
+    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut impl Free) -> Result<Vec<V>, Error>;
 
     /// Appends the values that the store holds for `keys`, in their order. A key that was not encoded gives what looks
     /// random.

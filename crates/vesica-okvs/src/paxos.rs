@@ -13,8 +13,7 @@
 //! are no lists.
 
 use crate::rows::{self, RowHash};
-use crate::{Error, Okvs, Value};
-use vesica_block::prg::Prg;
+use crate::{Error, Free, Okvs, Value};
 use vesica_block::{Block, large, prefetch};
 use vesica_params::okvs::PaxosShape;
 use vesica_types::Digest;
@@ -120,7 +119,7 @@ impl Okvs for Paxos {
         self.shape.slots()
     }
 
-    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut Prg) -> Result<Vec<V>, Error> {
+    fn encode<V: Value>(&self, keys: &[Digest], values: &[V], free: &mut impl Free) -> Result<Vec<V>, Error> {
         assert_eq!(keys.len(), values.len(), "a value for each key");
         let unsolvable = || Error::of(keys);
         let mut store = large::filled(V::default(), self.len());
@@ -420,6 +419,7 @@ impl<V: Value> Sums<V> {
 mod tests {
     use super::*;
     use crate::tests::{keys, random};
+    use vesica_block::prg::Prg;
 
     /// Shapes so short that rows are put aside, in one bin and in several: then either all is right or it is an error.
     #[test]

@@ -11,7 +11,19 @@ pub trait Value: Copy + Default + PartialEq + Send + Sync + 'static {
     fn select(bits: &[u64], slots: &[Self]) -> Self;
 
     /// Overwrites all with random values.
-    fn fill(prg: &mut Prg, out: &mut [Self]);
+    fn fill(free: &mut impl Free, out: &mut [Self]);
+}
+
+/// Where the values of free slots come from. Whoever sees a store sees them, so what hides the keys rests on it.
+pub trait Free {
+    /// Overwrites all with random blocks.
+    fn fill(&mut self, out: &mut [Block]);
+}
+
+impl Free for Prg {
+    fn fill(&mut self, out: &mut [Block]) {
+        Prg::fill(self, out);
+    }
 }
 
 impl Value for Block {
@@ -24,8 +36,8 @@ impl Value for Block {
         select::blocks(bits, slots)
     }
 
-    fn fill(prg: &mut Prg, out: &mut [Self]) {
-        prg.fill(out);
+    fn fill(free: &mut impl Free, out: &mut [Self]) {
+        free.fill(out);
     }
 }
 
@@ -39,11 +51,11 @@ impl Value for u64 {
         select::words(bits, slots)
     }
 
-    fn fill(prg: &mut Prg, out: &mut [Self]) {
+    fn fill(free: &mut impl Free, out: &mut [Self]) {
         let mut blocks = [Block::ZERO; 128];
         for part in out.chunks_mut(2 * blocks.len()) {
             let blocks = &mut blocks[..part.len().div_ceil(2)];
-            prg.fill(blocks);
+            free.fill(blocks);
             for (words, block) in part.chunks_mut(2).zip(blocks) {
                 words.copy_from_slice(&[block.low(), block.high()][..words.len()]);
             }
@@ -68,10 +80,10 @@ impl<const N: usize> Value for Row<N> {
         sum
     }
 
-    fn fill(prg: &mut Prg, out: &mut [Self]) {
+    fn fill(free: &mut impl Free, out: &mut [Self]) {
         let mut words = vec![0; 1024 * N];
         for part in out.chunks_mut(1024) {
-            u64::fill(prg, &mut words[..part.len() * N]);
+            u64::fill(free, &mut words[..part.len() * N]);
             part.iter_mut().zip(words.chunks_exact(N)).for_each(|(row, words)| row.0.copy_from_slice(words));
         }
     }
@@ -88,7 +100,7 @@ impl Value for [Block; 2] {
         select::pairs(bits, slots)
     }
 
-    fn fill(prg: &mut Prg, out: &mut [Self]) {
-        prg.fill(out.as_flattened_mut());
+    fn fill(free: &mut impl Free, out: &mut [Self]) {
+        free.fill(out.as_flattened_mut());
     }
 }

@@ -26,10 +26,9 @@ use std::sync::Arc;
 use vesica_block::Block;
 use vesica_block::blake;
 use vesica_block::gf256::Elements;
-use vesica_block::prg::Prg;
 use vesica_block::rijndael256::Rijndael256;
 use vesica_curve::{Blind, Curve25519, Group, Message, Points, SecretScalar, Secrets};
-use vesica_okvs::{Band, Okvs, polynomial};
+use vesica_okvs::{Band, Free, Okvs, polynomial};
 use vesica_params::mini::Encoding;
 use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
 use vesica_types::{Digest, UnitId};
@@ -166,6 +165,15 @@ impl Receiver for MiniReceiver {
     }
 }
 
+/// Free slots straight from ChaCha20, as messages are: the sender sees all of P, so no other cipher should stand between.
+struct Drawn<'a>(&'a mut SessionRng);
+
+impl Free for Drawn<'_> {
+    fn fill(&mut self, out: &mut [Block]) {
+        out.iter_mut().for_each(|block| *block = Block::from_le_bytes(self.0.bytes()));
+    }
+}
+
 /// P as it travels, with these values at `xs`.
 fn encode(
     encoding: Encoding,
@@ -193,7 +201,7 @@ fn encode(
     for _ in 0..TRIES {
         let seed: [u8; Block::BYTES] = rng.bytes();
         let store = Band::new(shape, Block::from_le_bytes(seed));
-        match store.encode(xs, &hidden, &mut Prg::new(Block::from_le_bytes(rng.bytes()))) {
+        match store.encode(xs, &hidden, &mut Drawn(rng)) {
             Ok(slots) => return Ok(bytes(&seed, &mut slots.into_iter())),
             Err(vesica_okvs::Error::Unsolvable { .. }) => {}
             Err(error) => return Err(Error::Bug(error.to_string())),
@@ -381,6 +389,18 @@ mod tests {
             );
             assert_eq!((mine.len(), theirs.len()), (0, 3));
         }
+    }
+
+    /// The sender may look at P for as long as it likes. All of it is ChaCha20's, as M2 and M4 of SECURITY.md have it: a store without
+    /// keys is what the generator gives. Once the slots were AES's, under a key that a search of 2^128 finds.
+    #[test]
+    fn free_slots_come_from_the_generator_itself() {
+        let [_, band] = encodings(1200);
+        let hashes = RunKey::new(&SESSION, &[1; 32]).of(UNIT);
+        let wire = encode(band, &hashes, &[], Vec::new(), &mut fixed_rng(5)).expect("a store");
+        let mut drawn = vec![0; wire.len()];
+        fixed_rng(5).fill(&mut drawn);
+        assert!(wire.len() > 32 * 1200 && wire == drawn);
     }
 
     /// What is replayed from another unit, or another run, matches nothing.

@@ -123,8 +123,7 @@ impl Sender for Bc22Sender {
         // 2. B
         ch.step("vole");
         let n = params.elements();
-        let b = vesica_ot::vole::send::<Block>(base, &params.session, unit, params.code, n, ch, rng)?;
-        let mut b = Zeroizing::new(b);
+        let mut b = vesica_ot::vole::send::<Block>(base, &params.session, unit, params.code, n, ch, rng)?;
         // 3. <- D;  K := B + D·Δ
         ch.step("polynomials");
         let wire = ch.recv_exact(n * Block::BYTES)?;
@@ -147,7 +146,6 @@ impl Receiver for Bc22Receiver {
         ch.step("vole");
         let n = params.elements();
         let (a, c) = vesica_ot::vole::receive::<Block>(base, &params.session, unit, params.code, n, ch, rng)?;
-        let (a, c) = (Zeroizing::new(a), Zeroizing::new(c));
         // 1. What is in each bin
         ch.step("polynomials");
         let table = own.bins.table(xs).map_err(|error| Error::Bug(error.to_string()))?;

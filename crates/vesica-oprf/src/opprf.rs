@@ -71,7 +71,7 @@ pub fn send<B: Field>(
     let bins = params.bins as usize;
     // 2. B;  <- d;  K := B + Δ·d
     ch.step("vole");
-    let mut k = Zeroizing::new(vesica_ot::vole::send::<B>(base, &params.session, unit, params.code, bins, ch, rng)?);
+    let mut k = vesica_ot::vole::send::<B>(base, &params.session, unit, params.code, bins, ch, rng)?;
     ch.step("hint");
     let d = B::unpack(&ch.recv_exact(bins * B::BITS / 8)?);
     let delta = Zeroizing::new(base.delta());
@@ -129,8 +129,7 @@ pub fn receive<B: Field>(
         .collect();
     // 2. a, c;  -> d
     ch.step("vole");
-    let (mut a, c) = vesica_ot::vole::receive::<B>(base, &params.session, unit, params.code, bins, ch, rng)?;
-    let mut z: Targets = Zeroizing::new(c);
+    let (mut a, mut z) = vesica_ot::vole::receive::<B>(base, &params.session, unit, params.code, bins, ch, rng)?;
     ch.step("hint");
     a.iter_mut().zip(inner::<B>(&entries)).for_each(|(a, h)| *a = a.xor(h));
     let mut wire = Vec::with_capacity(bins * B::BITS / 8);

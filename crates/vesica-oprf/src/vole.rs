@@ -152,7 +152,7 @@ impl<B: Field, S: Shape> Sender for VoleSender<B, S> {
         }
         // 2. B⃗
         let (code, session) = (vole.params.code, &vole.params.session);
-        let mut k = Zeroizing::new(vesica_ot::vole::send::<B>(base, session, unit, code, slots, ch, rng)?);
+        let mut k = vesica_ot::vole::send::<B>(base, session, unit, code, slots, ch, rng)?;
         // 3. <- r, A (and w_R);  -> w_S;  K := B⃗ + A·Δ
         ch.step("store");
         let wire = ch.recv_exact(vole.message())?;
@@ -191,8 +191,10 @@ impl<B: Field, S: Shape> Receiver for VoleReceiver<B, S> {
             w = Block::from_le_bytes(rng.bytes());
             wire.extend(w.to_le_bytes());
         }
-        let a: Vec<B> = p.into_iter().zip(a).map(|(p, a)| p.xor(a)).collect();
-        B::pack(&a, &mut wire);
+        // P with what travels shows A', so it is wiped too.
+        let mut p = Zeroizing::new(p);
+        p.iter_mut().zip(&*a).for_each(|(p, &a)| *p = p.xor(a));
+        B::pack(&p, &mut wire);
         ch.send(&wire)?;
         if vole.malicious() {
             let opening = ch.recv_exact(48)?;

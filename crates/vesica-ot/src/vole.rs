@@ -54,7 +54,7 @@ use zeroize::Zeroizing;
 pub const DIRECT: usize = 512;
 
 /// The sender's n blocks b for a unit of the run that `session` names (see [`Matrix::new`]); Δ is the base's. They are secret,
-/// and the caller's to wipe.
+/// and wiped when they are dropped.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol; a bug if the base served this unit before.
@@ -66,11 +66,11 @@ pub fn send<B: Shares>(
     n: usize,
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
-) -> Result<Vec<Block>> {
+) -> Result<SecretBlocks> {
     let id = u64::from(unit.0);
     let Some(plan) = Plan::new(code, n, base.security()) else {
         let w = base.extend(id, n * B::BITS, ch, rng)?;
-        return Ok(B::shares(&w[..n * B::BITS]));
+        return Ok(Zeroizing::new(B::shares(&w[..n * B::BITS])));
     };
     // 1.
     let w = base.extend(id, plan.transfers::<B>(), ch, rng)?;
@@ -105,17 +105,18 @@ pub fn send<B: Shares>(
         ch.send(&digest(sum ^ shares[trees] ^ product[0]))?;
     }
     // 4.
-    let mut out = Vec::new();
-    large::reserve(&mut out, n);
+    let mut out = SecretBlocks::default();
+    large::reserve(&mut *out, n);
     Matrix::new(code, session, unit).encode::<B, 1>(&mut b, plan.outputs, |b| {
-        out.extend(b.as_flattened().iter().take(n - out.len()));
+        let missing = n - out.len();
+        out.extend(b.as_flattened().iter().take(missing));
     });
     base.pool.give(b);
     Ok(out)
 }
 
-/// The receiver's n elements a and blocks c for a unit of the run that `session` names. They are secret, and the caller's to
-/// wipe.
+/// The receiver's n elements a and blocks c for a unit of the run that `session` names. They are secret, and
+/// wiped when they are dropped.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol; a bug if the base served this unit before.
@@ -127,11 +128,11 @@ pub fn receive<B: Shares>(
     n: usize,
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
-) -> Result<(Vec<B>, Vec<Block>)> {
+) -> Result<(Zeroizing<Vec<B>>, SecretBlocks)> {
     let id = u64::from(unit.0);
     let Some(plan) = Plan::new(code, n, base.security()) else {
         let Correlated { bits, rows: v } = base.extend(id, n * B::BITS, ch)?;
-        return Ok((elements(&bits, n), B::shares(&v[..n * B::BITS])));
+        return Ok((Zeroizing::new(elements(&bits, n)), Zeroizing::new(B::shares(&v[..n * B::BITS]))));
     };
     // 1.
     let Correlated { bits, rows: v } = base.extend(id, plan.transfers::<B>(), ch)?;
@@ -166,9 +167,9 @@ pub fn receive<B: Shares>(
         expected = Some(digest(c ^ shares[trees]));
     }
     // 4.
-    let (mut a, mut c) = (Vec::new(), Vec::new());
-    large::reserve(&mut a, n);
-    large::reserve(&mut c, n);
+    let (mut a, mut c) = (Zeroizing::new(Vec::new()), SecretBlocks::default());
+    large::reserve(&mut *a, n);
+    large::reserve(&mut *c, n);
     Matrix::new(code, session, unit).encode::<B, 2>(&mut noisy, plan.outputs, |pairs| {
         for &[a_j, c_j] in &pairs[..pairs.len().min(n - a.len())] {
             a.push(B::from_block(a_j));
@@ -290,14 +291,16 @@ mod tests {
             |lines, rng| {
                 let base = Sender::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 let b = (0..).zip(sizes).map(|(unit, &n)| {
-                    send::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
+                    send::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap().to_vec()
                 });
                 (base.delta(), b.collect())
             },
             |lines, rng| {
                 let base = Receiver::open(security, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
                 let ac = (0..).zip(sizes).map(|(unit, &n)| {
-                    receive::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap()
+                    let (a, c) =
+                        receive::<B>(&base, &SESSION, UnitId(unit), code, n, lines.peer().unwrap(), rng).unwrap();
+                    (a.to_vec(), c.to_vec())
                 });
                 ac.collect()
             },
@@ -329,11 +332,12 @@ mod tests {
         let sender = |lines: &mut Lines, rng: &mut SessionRng| {
             let base = Sender::open(security, FOLD, &SESSION, lines.peer()?, rng)?;
             let b = send::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
-            Ok((base.delta(), b))
+            Ok((base.delta(), b.to_vec()))
         };
         let receiver = |lines: &mut Lines, rng: &mut SessionRng| {
             let base = Receiver::open(security, FOLD, &SESSION, lines.peer()?, rng)?;
-            receive::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)
+            let (a, c) = receive::<Block>(&base, &SESSION, UnitId(0), &SETS[0], 600, lines.peer()?, rng)?;
+            Ok((a.to_vec(), c.to_vec()))
         };
         if hostile_sender {
             let (receiver, sender) = two_with(receiver, sender, |ch| Box::new(Hostile::new(ch, attack, at)));
@@ -432,6 +436,31 @@ mod tests {
         }
     }
 
+    /// What a party keeps of its vectors after their unit would show its tags to whoever reads its memory later. With and without a code.
+    #[test]
+    fn what_is_secret_is_wiped() {
+        fn wiped_when_dropped(_: &impl zeroize::ZeroizeOnDrop) {}
+        two(
+            |lines, rng| {
+                let base = Sender::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
+                for (unit, n) in (0..).zip([1, 600]) {
+                    let b =
+                        send::<u64>(&base, &SESSION, UnitId(unit), &SETS[0], n, lines.peer().unwrap(), rng).unwrap();
+                    wiped_when_dropped(&b);
+                }
+            },
+            |lines, rng| {
+                let base = Receiver::open(Security::SemiHonest, FOLD, &SESSION, lines.peer().unwrap(), rng).unwrap();
+                for (unit, n) in (0..).zip([1, 600]) {
+                    let ch = lines.peer().unwrap();
+                    let (a, c) = receive::<u64>(&base, &SESSION, UnitId(unit), &SETS[0], n, ch, rng).unwrap();
+                    wiped_when_dropped(&a);
+                    wiped_when_dropped(&c);
+                }
+            },
+        );
+    }
+
     /// One base, and a line and a thread for each unit.
     #[test]
     fn units_run_at_once() {
@@ -449,7 +478,7 @@ mod tests {
                                 .unwrap()
                         })
                     };
-                    UNITS.map(unit).into_iter().map(|thread| thread.join().unwrap()).collect()
+                    UNITS.map(unit).into_iter().map(|thread| thread.join().unwrap().to_vec()).collect()
                 });
                 (base.delta(), b)
             },
@@ -478,7 +507,7 @@ mod tests {
             },
         );
         for (b, (a, c)) in sent.1.iter().zip(&got) {
-            assert_eq!(*c, ideal::vole(sent.0, a, b));
+            assert_eq!(**c, ideal::vole(sent.0, a, b));
         }
         assert!(ideal::all_differ(&sent.1.concat()));
     }
@@ -528,7 +557,7 @@ mod tests {
                 |channel| Box::new(Recorder::new(channel, transcript.clone())),
             );
             let mut hash = blake3::Hasher::new();
-            hash.update(&transcript.lock().unwrap()).update(&pack(&[b, a, c].concat()));
+            hash.update(&transcript.lock().unwrap()).update(&pack(&[b.as_slice(), &a, &c].concat()));
             (security, hash.finalize().to_hex()[..16].to_owned())
         });
         assert_eq!(pinned.each_ref().map(|(security, hash)| (*security, hash.as_str())), wants);

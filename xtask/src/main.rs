@@ -7,6 +7,7 @@ mod headers;
 mod journey;
 mod layers;
 mod reference;
+mod secrets;
 mod shaped;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,11 @@ cargo xtask CHORE
                  holds the name of a folder of whoever builds
   fuzz [TARGET] [SECONDS]
                  fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
+  secrets [CASE…]
+                 no branch and no address depends on a secret but where xtask/secrets.toml says so: each kernel under Valgrind, on the
+                 back ends that it knows
+  secrets time [CASE…]
+                 no time depends on a secret: on the best back end of this CPU, 20 seconds a kernel; wants a quiet machine
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";
@@ -53,6 +59,8 @@ fn main() -> ExitCode {
         ["dist", target] => dist::run(Some(target)),
         ["wheel"] => dist::wheel(),
         ["fuzz", which @ ..] => fuzz::run(which),
+        ["secrets", "time", cases @ ..] => secrets::time(&root(), cases),
+        ["secrets", cases @ ..] => secrets::watch(&root(), cases),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
         _ => Err(HELP.to_owned()),
@@ -81,6 +89,8 @@ fn ci(long: bool) -> Chore {
     if !long {
         return Ok(());
     }
+    secrets::watch(&root(), &[])?;
+    secrets::time(&root(), &[])?;
     dist::run(None)?;
     dist::wheel()?;
     fuzz::run(&[])

@@ -27,8 +27,6 @@ mod ristretto;
 mod scalar;
 mod secp256k1;
 mod sm2;
-#[cfg(test)]
-mod timing;
 mod weierstrass;
 mod x25519;
 

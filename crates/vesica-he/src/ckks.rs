@@ -10,6 +10,7 @@
 //! Source: J. Cheon, A. Kim, M. Kim, Y. Song, "Homomorphic Encryption for Arithmetic of Approximate Numbers", eprint
 //! 2016/421. Slots stand in the order of j, not of powers of 5, for nothing rotates them here.
 
+use std::hint::black_box;
 use zeroize::Zeroizing;
 
 /// A complex number: real and imaginary part.
@@ -80,7 +81,7 @@ impl Embedding {
         self.transform(&mut u);
         let part = scale / self.slots() as f64;
         u.iter_mut().zip(&self.twist).for_each(|(u, &w)| *u = mul(conjugate(*u), conjugate(w)));
-        let round = |x: f64| (x * part).round_ties_even() as i64;
+        let round = |x: f64| nearest(x * part);
         u.iter().map(|u| round(u[0])).chain(u.iter().map(|u| round(u[1]))).collect()
     }
 
@@ -96,6 +97,26 @@ impl Embedding {
     }
 }
 
+/// The nearest integer to a number between -2^63 and 2^63, the even one of two, in a time that does not depend on it: what the standard library
+/// has for this branches on how large it is.
+fn nearest(x: f64) -> i64 {
+    let bits = x.to_bits();
+    // x is ±m·2^e, or too small to matter.
+    let m = bits & ((1 << 52) - 1) | 1 << 52;
+    let e = (bits >> 52 & 0x7ff) as i64 - 1075;
+    let sign = |number: i64| black_box(number >> 63);
+    // Bits to add or to cut off: one of the two is zero, and of 53 bits no more than 63 need to be cut off.
+    let (left, right) = (e & !sign(e), -e & sign(e));
+    let right = right + (63 - right & sign(63 - right));
+    // The compiler would test the bit where it is; Valgrind takes that for an address.
+    let (half, odd) = ((1 << right) >> 1, black_box(m >> right) & 1);
+    // Where nothing is cut off, `half` is zero, and what is added is to be too.
+    let cut = sign(-right) as u64;
+    let size = ((m + ((half + odd).wrapping_sub(1) & cut)) >> right << left) as i64;
+    let sign = sign(bits as i64);
+    (size ^ sign).wrapping_sub(sign)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +127,16 @@ mod tests {
 
     fn distance(a: &[Complex], b: &[Complex]) -> f64 {
         a.iter().zip(b).map(|(a, b)| (a[0] - b[0]).hypot(a[1] - b[1])).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn numbers_are_rounded_as_the_standard_library_does() {
+        let near = (0..2000).flat_map(|i| [f64::from(i) / 8.0, f64::from(i) + 0.5, f64::from(i) * 0.37]);
+        let powers = (-80..63).map(|e| 2f64.powi(e));
+        let wide = powers.flat_map(|p| [p, p * 1.5, p * 1.25, p * (1.0 + f64::EPSILON), p * (2.0 - f64::EPSILON)]);
+        for x in near.chain(wide).chain([0.0, f64::MIN_POSITIVE, 0.49999999999999994]).flat_map(|x| [x, -x]) {
+            assert_eq!(nearest(x), x.round_ties_even() as i64, "{x:e}");
+        }
     }
 
     #[test]

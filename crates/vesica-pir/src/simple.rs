@@ -108,7 +108,12 @@ impl SimplePir {
 
     /// Where record `index` begins: its first row, and the column of its first chunk. Chunk k is `group` columns further.
     pub(crate) fn place(&self, index: u64) -> (usize, usize) {
-        let (above, column) = (index / self.shape.group(), index % self.shape.group());
+        // By the inverse, which is public: a division takes longer for some numbers than for others, and which record a client wants is
+        // secret. It is too large by less than 2^-64, so the quotient is right for every index below 2^64/group.
+        let group = self.shape.group();
+        let inverse = (1u128 << 64).div_ceil(u128::from(group));
+        let above = (u128::from(index) * inverse >> 64) as u64;
+        let column = index.wrapping_sub(above.wrapping_mul(group));
         (above as usize * self.shape.chunk_bytes() as usize, column as usize)
     }
 
@@ -149,7 +154,7 @@ impl SimplePir {
         let group = self.shape.group();
         let first = indices.first().copied().unwrap_or(u64::MAX);
         if let Some(bad) =
-            indices.iter().chain([&first]).find(|&&i| i >= self.shape.records || i / group != first / group)
+            indices.iter().chain([&first]).find(|&&i| i >= self.shape.records || self.place(i).0 != self.place(first).0)
         {
             return Err(PirError::Shape(format!(
                 "record {bad} beside {first}, of {} in groups of {group}",
@@ -230,7 +235,14 @@ impl SimplePir {
     fn ask(&self, hint: &Hint, columns: &[usize], rng: &mut SessionRng, out: &mut Vec<u8>) -> LweSecret {
         // b = A·s + e; 2^24 is added to b[c]
         let (secret, mut words) = hint.matrix.hide_zeros(rng);
-        columns.iter().for_each(|&c| words[c] = words[c].wrapping_add(1 << 24));
+        for &c in columns {
+            // In every word, so that no address depends on c.
+            for (at, word) in words.iter_mut().enumerate() {
+                let other = at ^ c;
+                let here = std::hint::black_box(other | other.wrapping_neg()) >> (usize::BITS - 1) ^ 1;
+                *word = word.wrapping_add((here as u32) << 24);
+            }
+        }
         // -> the top bits
         let lost = self.lost();
         bits::pack(words.into_iter().map(|word| round(word, lost)), 32 - lost, out);

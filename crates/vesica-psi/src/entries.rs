@@ -48,7 +48,10 @@ impl Entries<'_> {
         if let (Some(seed), Hide::Pool(weights)) = (self.mine, self.hide) {
             let z = number(weights, &mut chance("vesica 2026 dp count", seed)) as usize;
             let mut fakes = chance("vesica 2026 dp fakes", seed);
-            pool[z..].iter_mut().for_each(|entry| *entry = Digest(fakes.bytes()));
+            let fakes = (0..pool.len()).map(|_| Digest(fakes.bytes())).collect();
+            for (at, (entry, fake)) in pool.iter_mut().zip(moved(fakes, z)).enumerate() {
+                *entry = choose(at < z, *entry, fake);
+            }
         }
         pool
     }
@@ -72,7 +75,7 @@ impl Keys for Entries<'_> {
             if taken.sample.is_some() {
                 for key in &mut keys {
                     let fake = Digest(fakes.bytes());
-                    *key = if taken.is(place) { *key } else { fake };
+                    *key = choose(taken.is(place), *key, fake);
                     place += 1;
                 }
             }
@@ -80,6 +83,24 @@ impl Keys for Entries<'_> {
         });
         Box::new(keys.chain(std::iter::once_with(|| Ok(self.behind()))))
     }
+}
+
+/// The first if `first`, else the second, in a time that does not depend on it.
+fn choose(first: bool, one: Digest, other: Digest) -> Digest {
+    let [one, other] = [one, other].map(|digest| u128::from_le_bytes(digest.0));
+    let mask = std::hint::black_box(u128::from(first)).wrapping_neg();
+    Digest((other ^ (one ^ other) & std::hint::black_box(mask)).to_le_bytes())
+}
+
+/// Entry i comes to place i + z, and what would come behind the last place is lost. It takes as long for every z up to the length, a step
+/// for each bit of it: how many fakes B has is what nobody is to learn.
+fn moved(mut entries: Vec<Digest>, z: usize) -> Vec<Digest> {
+    for bit in 0..usize::BITS - entries.len().leading_zeros() {
+        for at in (1 << bit..entries.len()).rev() {
+            entries[at] = choose(z >> bit & 1 == 1, entries[at - (1 << bit)], entries[at]);
+        }
+    }
+    entries
 }
 
 /// Which places of a list hold keys: to be asked for in ascending order.
@@ -99,5 +120,21 @@ impl Taken {
             self.next += 1;
         }
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_testkit::digests;
+
+    #[test]
+    fn entries_move_by_every_number_of_places() {
+        for len in [0, 1, 2, 7, 8, 9] {
+            let entries = digests(0, len as u64);
+            for z in 0..=len {
+                assert_eq!(moved(entries.clone(), z)[z..], entries[..len - z], "{z} of {len}");
+            }
+        }
     }
 }

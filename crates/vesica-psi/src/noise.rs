@@ -97,8 +97,8 @@ fn quotient(n: u128, d: u64) -> u64 {
     for bit in (0..128).rev() {
         rest = rest << 1 | n >> bit & 1;
         let (less, below) = rest.overflowing_sub(d.into());
-        // All ones if d goes into what is left.
-        let mask = u128::from(below).wrapping_sub(1);
+        // All ones if d goes into what is left. The compiler would make a branch of what it knows to be a mask.
+        let mask = std::hint::black_box(u128::from(below).wrapping_sub(1));
         rest ^= (rest ^ less) & mask;
         quotient = quotient << 1 | mask as u64 & 1;
     }

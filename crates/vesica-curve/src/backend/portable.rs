@@ -91,19 +91,20 @@ impl Lanes for U64x1 {
         Self(self.0.wrapping_add(a.0.wrapping_mul(b.0)))
     }
 
-    // The comparisons avoid Rust's own, which the compiler is free to turn into branches.
+    // The comparisons avoid Rust's own, which the compiler is free to turn into branches. It must not know either that what comes out is a
+    // mask, or it makes branches of what is done with it.
     #[inline(always)]
     fn eq(self, other: Self) -> Self {
         let x = self.0 ^ other.0;
         // The top bit of x | -x is set unless x = 0.
-        Self((std::hint::black_box(x | x.wrapping_neg()) >> 63).wrapping_sub(1))
+        Self(std::hint::black_box(((x | x.wrapping_neg()) >> 63).wrapping_sub(1)))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Self {
         let (a, b) = (self.0, other.0);
         // The borrow of a - b.
         let borrow = (!a & b) | ((!a | b) & a.wrapping_sub(b));
-        Self((std::hint::black_box(borrow) >> 63).wrapping_neg())
+        Self(std::hint::black_box((borrow >> 63).wrapping_neg()))
     }
     #[inline(always)]
     fn select(self, on: Self, off: Self) -> Self {

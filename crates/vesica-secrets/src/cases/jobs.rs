@@ -1,0 +1,96 @@
+//! Whole protocols, opening included, with the keys of both parties and all of their randomness secret, and what they send public.
+
+use super::Case;
+use crate::backend::{hide, reveal};
+use crate::public::two;
+use crate::watch::Watch;
+use vesica_block::Block;
+use vesica_curve::Curve25519;
+use vesica_oprf::Oprf;
+use vesica_oprf::vole::Field;
+use vesica_ot::Security::{self, Malicious, SemiHonest};
+use vesica_psi::circuit::Total;
+use vesica_psi::dp::Hide;
+use vesica_psi::oprf::Role;
+use vesica_session::{Lines, Result, SessionRng, Shared};
+use vesica_testkit::digests;
+use vesica_types::Digest;
+
+// What the tests of the protocols run.
+#[path = "../../../vesica-psi/tests/sides/mod.rs"]
+mod sides;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("jobs/ecdh", |watch| {
+            let [(xs, n), (ys, m)] = keys(40);
+            run(watch, sides::ecdh::<Curve25519>(xs, (n, m)), sides::ecdh::<Curve25519>(ys, (m, n)));
+        }),
+        Case::new("jobs/dh", |watch| oprf(watch, 40, sides::dh::<Curve25519>())),
+        Case::new("jobs/ecdh-oprf", |watch| oprf(watch, 40, sides::ecdh_oprf::<Curve25519>())),
+        Case::new("jobs/rr22", |watch| oprf(watch, 40, sides::rr22::<u64, _>(SemiHonest, sides::paxos))),
+        Case::new("jobs/rr22-low-comm", |watch| oprf(watch, 700, sides::rr22::<Block, _>(Malicious, sides::band))),
+        Case::new("jobs/kkrt", |watch| oprf(watch, 40, sides::kkrt::<3, 12>())),
+        Case::new("jobs/ot", |watch| oprf(watch, 40, sides::ot_wide(Security::Malicious))),
+        Case::new("jobs/mini-psi", |watch| oprf(watch, 20, sides::mini(1))),
+        Case::new("jobs/mini-psi-stored", |watch| oprf(watch, 40, sides::mini(sides::STORED))),
+        Case::new("jobs/bc22", |watch| oprf(watch, 40, sides::bc22(Malicious))),
+        Case::new("jobs/circuit-count", |watch| circuit::<Block>(watch, Total::Count)),
+        Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
+        Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
+        Case::new("jobs/count", |watch| {
+            let [(xs, _), (ys, _)] = keys(40);
+            let (n, m) = (xs.len(), ys.len());
+            let bob = sides::count::<Curve25519>(ys, (m, n), (false, true));
+            run(watch, sides::count::<Curve25519>(xs, (n, m), (true, false)), bob);
+        }),
+        Case::new("jobs/dp-pool", |watch| dp(watch, Hide::Pool(sides::POOL.to_vec()))),
+        Case::new("jobs/dp-sample", |watch| dp(watch, Hide::Sample(3 << 126))),
+    ]
+}
+
+/// Alice's keys and Bob's, and what each pads them to; a third of Alice's is common.
+fn keys(many: u64) -> [(Vec<Digest>, usize); 2] {
+    [(0, many), (many - many / 3, many + 10)].map(|(from, to)| {
+        let mut keys = digests(from, to);
+        hide(&mut keys);
+        (keys, (to - from) as usize + 4)
+    })
+}
+
+fn run<A: Send, B: Send>(
+    watch: &mut Watch,
+    alice: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<A> + Send,
+    bob: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<B> + Send,
+) {
+    let (a, b) = two(watch, alice, bob);
+    reveal(&[a]);
+    reveal(&[b]);
+}
+
+fn oprf<O: Oprf<Key: 'static>>(watch: &mut Watch, many: u64, choose: impl sides::Choose<O>) {
+    let [(xs, n), (ys, m)] = keys(many);
+    let alice = sides::Side::new(Role::Receiver, xs, (n, m), false).run(choose);
+    run(watch, alice, sides::Side::new(Role::Sender, ys, (m, n), false).run(choose));
+}
+
+fn dp(watch: &mut Watch, hide: Hide) {
+    let [(xs, _), (ys, _)] = keys(40);
+    let (n, m) = (xs.len(), ys.len());
+    let bob = sides::dp::<Curve25519>(ys, (m, n), true, 1 << 126, hide.clone());
+    run(watch, sides::dp::<Curve25519>(xs, (n, m), false, 1 << 126, hide), bob);
+}
+
+fn circuit<B: Field>(watch: &mut Watch, total: Total) {
+    let [(xs, n), (ys, m)] = keys(40);
+    let least = (total == Total::Sum).then_some(5);
+    let asks = sides::Asks { total, puts: true, learns: (true, total == Total::Shares), least, noise: None };
+    let side = |keys, capacities, asks| {
+        move |lines: &mut Lines, rng: &mut SessionRng| {
+            let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;
+            let shares = sides::share(&side, 0, keys, capacities, lines, rng)?;
+            side.open(&[shares], lines, rng)
+        }
+    };
+    run(watch, side(xs, (n, m), asks), side(ys, (m, n), asks.other()));
+}

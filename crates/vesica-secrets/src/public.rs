@@ -1,0 +1,61 @@
+//! Parties of a protocol whose keys and randomness are secret, and whose messages are not: what is sent is public, for the peer sees it.
+
+use crate::backend::reveal;
+use crate::watch::Watch;
+use vesica_session::{Channel, Lines, Meter, Result, SessionRng, memory};
+use vesica_testkit::{alice, bob};
+use vesica_types::Party;
+
+/// A channel whose messages are public.
+struct Public(Box<dyn Channel>);
+
+impl Channel for Public {
+    fn send(&mut self, msg: &[u8]) -> Result<()> {
+        reveal(msg);
+        self.0.send(msg)
+    }
+
+    fn recv(&mut self, limit: usize) -> Result<Vec<u8>> {
+        self.0.recv(limit)
+    }
+
+    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
+        Ok(Box::new(Public(self.0.line(name)?)))
+    }
+
+    fn window(&self) -> usize {
+        self.0.window()
+    }
+
+    fn step(&mut self, name: &'static str) {
+        self.0.step(name);
+    }
+
+    fn meter(&self) -> Meter {
+        self.0.meter()
+    }
+
+    fn peer(&self) -> &Party {
+        self.0.peer()
+    }
+}
+
+/// Runs both sides of a protocol, each with secret randomness of its own.
+///
+/// # Panics
+/// If a side fails.
+pub fn two<A: Send, B: Send>(
+    watch: &mut Watch,
+    a: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<A> + Send,
+    b: impl FnOnce(&mut Lines, &mut SessionRng) -> Result<B> + Send,
+) -> (A, B) {
+    let (to_bob, to_alice) = memory::pair(&alice(), &bob());
+    let mut lines = [to_bob, to_alice].map(|end| Lines::new(vec![Box::new(Public(Box::new(end)))]));
+    let mut rngs = [watch.rng(), watch.rng()];
+    let ([to_bob, to_alice], [alices, bobs]) = (&mut lines, &mut rngs);
+    std::thread::scope(|scope| {
+        let a = scope.spawn(move || a(to_bob, alices).expect("alice's side"));
+        let b = scope.spawn(move || b(to_alice, bobs).expect("bob's side"));
+        (a.join().expect("alice's side"), b.join().expect("bob's side"))
+    })
+}

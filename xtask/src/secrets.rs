@@ -144,7 +144,8 @@ fn allowed(root: &Path) -> Result<Vec<Allowed>, String> {
 
 /// All findings of all cases on all back ends; as many processes at once as there are cores.
 fn all(root: &Path, program: &Path, backends: &[&str], cases: &[&str]) -> Result<Vec<Finding>, String> {
-    let missing = "Valgrind is needed to look for branches and addresses that depend on secrets: `apt-get install valgrind`";
+    let missing =
+        "Valgrind is needed to look for branches and addresses that depend on secrets: `apt-get install valgrind`";
     Command::new("valgrind").arg("--version").output().map_err(|e| format!("valgrind: {e}. {missing}"))?;
     let runs: Vec<(&str, &str)> = cases.iter().flat_map(|case| backends.iter().map(move |cpu| (*cpu, *case))).collect();
     let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -253,9 +254,12 @@ fn judge(findings: &[Finding], allowed: &[Allowed], backends: &[&str], cases: &[
     for case in cases.iter().filter(|case| case.starts_with(SEEDED)) {
         for cpu in backends {
             let name = &case[SEEDED.len()..];
-            let there = |f: &&Finding| f.case == *case && f.place.function == name && f.told.contains(&format!("on {cpu}:"));
+            let there =
+                |f: &&Finding| f.case == *case && f.place.function == name && f.told.contains(&format!("on {cpu}:"));
             if findings.iter().filter(there).count() == 0 {
-                wrong.push(format!("{case} on {cpu}: a leak on purpose was not found, so what is said of other cases means nothing"));
+                wrong.push(format!(
+                    "{case} on {cpu}: a leak on purpose was not found, so what is said of other cases means nothing"
+                ));
             }
         }
     }
@@ -274,7 +278,10 @@ fn stale(findings: &[Finding], allowed: &[Allowed]) -> Vec<String> {
             wrong.push(format!("{ALLOWED}: `{name}` of {} depends on no secret any more; take it out", entry.file));
         }
         for name in entry.cases.iter().filter(case) {
-            wrong.push(format!("{ALLOWED}: nothing of {} is found in the cases {name} any more; take it out", entry.file));
+            wrong.push(format!(
+                "{ALLOWED}: nothing of {} is found in the cases {name} any more; take it out",
+                entry.file
+            ));
         }
     }
     wrong
@@ -315,7 +322,9 @@ mod tests {
     #[test]
     fn an_error_of_memcheck_is_a_finding_at_the_first_place_of_ours() {
         let frame = |dir: &str, file: &str, line: u32| {
-            format!("<frame>\n<fn>f&lt;u8&gt;</fn>\n<dir>{dir}</dir>\n<file>{file}</file>\n<line>{line}</line>\n</frame>\n")
+            format!(
+                "<frame>\n<fn>f&lt;u8&gt;</fn>\n<dir>{dir}</dir>\n<file>{file}</file>\n<line>{line}</line>\n</frame>\n"
+            )
         };
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let here = format!("{}/src", root.display());

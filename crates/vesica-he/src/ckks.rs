@@ -107,7 +107,7 @@ fn nearest(x: f64) -> i64 {
     let sign = |number: i64| black_box(number >> 63);
     // Bits to add or to cut off: one of the two is zero, and of 53 bits no more than 63 need to be cut off.
     let (left, right) = (e & !sign(e), -e & sign(e));
-    let right = right + (63 - right & sign(63 - right));
+    let right = right + ((63 - right) & sign(63 - right));
     // The compiler would test the bit where it is; Valgrind takes that for an address.
     let (half, odd) = ((1 << right) >> 1, black_box(m >> right) & 1);
     // Where nothing is cut off, `half` is zero, and what is added is to be too.

@@ -112,7 +112,7 @@ impl SimplePir {
         // secret. It is too large by less than 2^-64, so the quotient is right for every index below 2^64/group.
         let group = self.shape.group();
         let inverse = (1u128 << 64).div_ceil(u128::from(group));
-        let above = (u128::from(index) * inverse >> 64) as u64;
+        let above = ((u128::from(index) * inverse) >> 64) as u64;
         let column = index.wrapping_sub(above.wrapping_mul(group));
         (above as usize * self.shape.chunk_bytes() as usize, column as usize)
     }

@@ -34,7 +34,8 @@ const SEEDED: &str = "seeded/";
 /// Measures all cases that are timed, or those whose names begin with one of `names`; fails for a leak, and for a seeded one that is not found.
 #[expect(clippy::print_stdout, reason = "what was measured")]
 pub fn all(cases: &[Case], names: &[&str]) -> ExitCode {
-    let wanted = |case: &&Case| case.timed && (names.is_empty() || names.iter().any(|name| case.name.starts_with(name)));
+    let wanted =
+        |case: &&Case| case.timed && (names.is_empty() || names.iter().any(|name| case.name.starts_with(name)));
     let mut wrong = 0;
     for case in cases.iter().filter(wanted) {
         let seeded = case.name.starts_with(SEEDED);

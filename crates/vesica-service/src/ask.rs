@@ -263,7 +263,11 @@ impl Lost {
             ),
             Lost::NoSuchRow => (
                 "no_such_row",
-                format!("The server says that its table has {rows} rows, which are counted from 0 and end below these numbers"),
+                format!(
+                    "The server says that its table has {rows} rows, which are counted from 0 and end below these numbers. Only the server \
+                     says so, perhaps to learn how the numbers compare with that: do not repeat the run because of it, unless you know from \
+                     elsewhere how many rows the table has"
+                ),
             ),
         }
     }

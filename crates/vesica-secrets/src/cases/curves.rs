@@ -18,7 +18,8 @@ const MANY: usize = 16;
 const LONG: usize = 300;
 
 pub fn cases() -> Vec<Case> {
-    let mut all = vec![Case::new("curve25519/messages", messages), Case::timed("curve25519/from-messages", from_messages)];
+    let mut all =
+        vec![Case::new("curve25519/messages", messages), Case::timed("curve25519/from-messages", from_messages)];
     blind::<Curve25519>(&mut all);
     blind::<Ristretto255>(&mut all);
     blind::<FourQ>(&mut all);
@@ -150,7 +151,7 @@ fn proofs<G: Suite>(all: &mut Vec<Case>) {
 
 /// Both sides of RFC 9497 without proofs, with the server's scalar, the client's keys and its blinds secret.
 fn service<G: Suite>(watch: &mut Watch) {
-    let server = rfc9497::server::<G>(false, &Secret::new(watch.secret())).expect("a suite");
+    let server = rfc9497::server::<G>(false, &Secret::new(watch.secret()), b"vesica").expect("a suite");
     client_of::<G>(watch, &*server);
     let (keys, mut own): ([KeyDigest; MANY], _) = (std::array::from_fn(|_| KeyDigest(watch.secret())), Vec::new());
     server.eval(&keys, &mut own);
@@ -159,7 +160,7 @@ fn service<G: Suite>(watch: &mut Watch) {
 
 /// The server's proof.
 fn prove<G: Suite>(watch: &mut Watch) {
-    let server = rfc9497::server::<G>(true, &Secret::new(watch.secret())).expect("a suite");
+    let server = rfc9497::server::<G>(true, &Secret::new(watch.secret()), b"vesica").expect("a suite");
     reveal(server.public());
     let (mut wire, mut answer) = (Vec::new(), Vec::new());
     G::hash_bytes(&dst(), &[7; 32 * MANY], 32).encode(&mut wire);
@@ -171,7 +172,7 @@ fn prove<G: Suite>(watch: &mut Watch) {
 
 /// The client of a server whose proof it verifies, with its keys and blinds secret.
 fn verify<G: Suite>(watch: &mut Watch) {
-    client_of::<G>(watch, &*rfc9497::server::<G>(true, &Secret::new([3; 32])).expect("a suite"));
+    client_of::<G>(watch, &*rfc9497::server::<G>(true, &Secret::new([3; 32]), b"vesica").expect("a suite"));
 }
 
 fn client_of<G: Suite>(watch: &mut Watch, server: &dyn ServerFunction) {

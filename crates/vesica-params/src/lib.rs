@@ -19,6 +19,7 @@ pub mod mini;
 pub mod okvs;
 pub mod piano;
 pub mod rlwe;
+pub mod strength;
 
 pub use bounds::{
     code_width, log2_overflow, tag_bits, tag_bytes, target_bits, unit_capacity, units, vole_base_bits, zero_test_bytes,

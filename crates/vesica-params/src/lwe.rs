@@ -1,30 +1,32 @@
 //! Learning with errors: which parameters are safe, how noisy an answer may be, and which shape a table takes.
 //!
 //! Two questions are answered here for SimplePIR with structured matrices (`docs/src/protocols/simple-pir.md` has the whole
-//! scheme). How hard is it to read a query? [`Estimate`] holds what three models of the best known attack say, and [`estimate`]
-//! computes them. How likely is it that an answer decodes to a wrong byte? [`LweSet::log2_failure`] bounds it, and [`LweSet::holds`] says
+//! scheme). How hard is it to read a query? [`Strength`] holds what the published estimator says of all attacks, [`Estimate`] what three
+//! models say of one of them, and [`estimate`] computes these. How likely is it that an answer decodes to a wrong byte? [`LweSet::log2_failure`] bounds it, and [`LweSet::holds`] says
 //! whether that suffices for all queries of a client.
 
+use crate::strength::Strength;
 use crate::{Level, QUERIES_A_CLIENT};
 
-/// log2 of the steps that the best known attack takes, by three models that are in use.
+/// log2 of the steps that the primal attack by unique short vectors (uSVP) takes, by three models that are in use. It is not the cheapest
+/// attack: [`LweSet::strength`] has that.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
     /// The model of the HE standard's tables: 0.292·β + 16.4 + log2(8·d).
     pub he_standard: f64,
-    /// Gates of a quantum-free sieve with dimensions for free: log2(5.46·(d - β)) + 0.2961·β' + 20.39.
+    /// Gates of a quantum-free sieve with dimensions for free: log2(5.46·(d - β)) + 0.2961·β' + 20.39. The published estimator has the
+    /// factor 5.46 in the cost of a call of the sieve too, so that it says log2(5.46) = 2.45 bits more.
     pub gates: f64,
     /// One call of the sieve, with nothing added: 0.292·β. It is the least that anybody counts.
     pub core_svp: f64,
 }
 
-/// What the primal attack costs on LWE with a secret of `degree` coefficients modulo 2^`log_modulus`, by standard deviations, or
+/// What uSVP costs on LWE with a secret of `degree` coefficients modulo 2^`log_modulus`, by standard deviations, or
 /// `None` if this search, which goes up to blocks of 3000, finds no attack.
 ///
 /// The attack looks for the short vector (e, s·σ_e/σ_s, 1) in a lattice of dimension d = m + n + 1 with the best number m of
 /// samples. Blocks of β find it when σ_e·√β <= δ^(2β - d - 1)·vol^(1/d) (Alkim, Ducas, Pöppelmann, Schwabe, USENIX Security 2016,
-/// section 6.3), with δ as in Chen's thesis (2013). Dual and hybrid attacks are not computed: hybrid attacks need secrets with few
-/// nonzero coefficients.
+/// section 6.3), with δ as in Chen's thesis (2013). Bounded distance decoding, dual and hybrid attacks are not computed here.
 pub fn estimate(degree: u32, log_modulus: f64, secret_sd: f64, error_sd: f64) -> Option<Estimate> {
     use core::f64::consts::{E, PI};
     let n = f64::from(degree);
@@ -62,8 +64,10 @@ pub struct LweSet {
     pub answer_bits: u32,
     /// The most columns, and the bits that are kept of each word of a query to so many.
     pub query_bits: &'static [(u32, u32)],
-    /// How hard it is to tell a query from random words.
+    /// How hard it is to tell a query from random words, by uSVP alone.
     pub estimate: Estimate,
+    /// The same by all attacks, as the published estimator has them.
+    pub strength: Strength,
     /// Where the numbers come from.
     pub source: &'static str,
     /// When the set was written down.
@@ -79,7 +83,15 @@ pub const SIMPLE: LweSet = LweSet {
     answer_bits: 12,
     query_bits: &[(1 << 12, 24), (1 << 14, 25), (1 << 16, 26), (1 << 17, 27), (3 << 16, 28), (1 << 18, 30)],
     estimate: Estimate { he_standard: 133.3, gates: 128.0, core_svp: 102.8 },
-    source: "scheme: Henzinger, Hong, Corrigan-Gibbs, Meiklejohn, Vaikuntanathan, USENIX Security 2023, eprint 2022/949; ring: Menon, Wu, USENIX Security 2024, eprint 2024/270, section 4.1; model of the estimate: Albrecht et al., Homomorphic Encryption Standard, 2018, as vesica_params::lwe::estimate computes it; noise: docs/src/protocols/simple-pir.md",
+    strength: Strength {
+        usvp: 130.4,
+        bdd: 128.8,
+        bdd_hybrid: 128.8,
+        bdd_mitm_hybrid: 245.0,
+        dual: 133.3,
+        dual_hybrid: 134.6,
+    },
+    source: "scheme: Henzinger, Hong, Corrigan-Gibbs, Meiklejohn, Vaikuntanathan, USENIX Security 2023, eprint 2022/949; ring: Menon, Wu, USENIX Security 2024, eprint 2024/270, section 4.1; model of the estimate: Albrecht et al., Homomorphic Encryption Standard, 2018, as vesica_params::lwe::estimate computes it; strength: vesica_params::strength; noise: docs/src/protocols/simple-pir.md",
     date: "2026-11-23",
 };
 

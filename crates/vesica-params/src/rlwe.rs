@@ -3,11 +3,13 @@
 //! **Security** is that of ring learning with errors with a ternary secret and the error below, by the tables of the
 //! homomorphic encryption standard ([`ceiling`]). The special prime of key switching counts, because keys are encrypted
 //! under it as well. Every set stays at least 4 bits below the ceiling: the standard's table of 2018 does not count hybrid
-//! attacks on ternary secrets.
+//! attacks on ternary secrets. [`Strength`] has what the published estimator says of each set, hybrid attacks included.
 //!
 //! **Noise** is computed as a variance of each coefficient, and for the worst table: every coefficient is as large as it can
 //! be, and signs are where they hurt most. A sum of very many small independent terms is taken for normal, so that it exceeds B with
 //! probability at most 2·exp(-B²/2σ²) ([`RlweSet::failure`]).
+
+use crate::strength::Strength;
 
 /// The variance of a coefficient of the error: a binomial of 21 pairs of coins, whose standard deviation is 3.24. The
 /// standard asks for 3.19 or more.
@@ -37,6 +39,8 @@ pub struct RlweSet {
     pub plain: u64,
     /// How many bits of each coefficient of the answer's two polynomials, b and a, travel.
     pub answer_bits: [u32; 2],
+    /// How hard it is to tell a ciphertext from random polynomials, under all primes.
+    pub strength: Strength,
     /// Where the numbers come from.
     pub source: &'static str,
     /// When the set was written down.
@@ -51,6 +55,14 @@ pub const RLWE_2048: RlweSet = RlweSet {
     special: None,
     plain: 1 << 16,
     answer_bits: [20, 24],
+    strength: Strength {
+        usvp: 138.3,
+        bdd: 137.1,
+        bdd_hybrid: 137.1,
+        bdd_mitm_hybrid: 197.2,
+        dual: 140.2,
+        dual_hybrid: 137.1,
+    },
     source: "homomorphic encryption standard 2018, table 1 (54 bits at n = 2048); the prime is the largest below 2^50 that is 1 modulo 2^16",
     date: "2026-11-23",
 };
@@ -63,6 +75,14 @@ pub const RLWE_4096: RlweSet = RlweSet {
     special: Some(1125899904679937),
     plain: 1 << 12,
     answer_bits: [16, 21],
+    strength: Strength {
+        usvp: 137.7,
+        bdd: 137.2,
+        bdd_hybrid: 137.2,
+        bdd_mitm_hybrid: 197.9,
+        dual: 139.3,
+        dual_hybrid: 137.6,
+    },
     source: "homomorphic encryption standard 2018, table 1 (109 bits at n = 4096)",
     date: "2026-11-23",
 };
@@ -76,6 +96,14 @@ pub const RLWE_8192: RlweSet = RlweSet {
     special: Some(1125899904679937),
     plain: 65537,
     answer_bits: [21, 26],
+    strength: Strength {
+        usvp: 138.0,
+        bdd: 137.7,
+        bdd_hybrid: 137.7,
+        bdd_mitm_hybrid: 191.0,
+        dual: 139.3,
+        dual_hybrid: 138.4,
+    },
     source: "homomorphic encryption standard 2018, table 1 (218 bits at n = 8192)",
     date: "2026-11-23",
 };
@@ -88,6 +116,14 @@ pub const CKKS_8192: RlweSet = RlweSet {
     special: Some(1125899904679937),
     plain: 0,
     answer_bits: [50, 50],
+    strength: Strength {
+        usvp: 138.0,
+        bdd: 137.7,
+        bdd_hybrid: 137.7,
+        bdd_mitm_hybrid: 191.0,
+        dual: 139.3,
+        dual_hybrid: 138.4,
+    },
     source: "homomorphic encryption standard 2018, table 1 (218 bits at n = 8192)",
     date: "2026-11-23",
 };

@@ -223,7 +223,7 @@ pub enum CurveName {
     Curve25519,
     /// ristretto255: the same curve as a group of prime order; the group of RFC 9497.
     Ristretto255,
-    /// FourQ: the fastest, with about 123 bits of security instead of 126.
+    /// FourQ: the fastest, with about 122.5 bits of security instead of 125.8.
     FourQ,
     /// SM2: where Chinese standards ask for it.
     Sm2,

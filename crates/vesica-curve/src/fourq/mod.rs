@@ -3,7 +3,7 @@
 //! \[CL15\] C. Costello, P. Longa, "FourQ: four-dimensional decompositions on a Q-curve over the Mersenne prime",
 //! ASIACRYPT 2015, eprint 2015/565; encodings as in draft-ladd-cfrg-4q-01.
 //!
-//! **Security.** The subgroup has a prime order N of 246 bits, so the best known attack takes about 2^123 group
+//! **Security.** The subgroup has a prime order N of 246 bits, so the best known attack takes about 2^122.5 group
 //! operations: a little below the 2^128 that people usually ask for, and below the 2^126 of Curve25519. The endomorphisms
 //! that make it fast are not known to help an attacker beyond a small constant.
 //!

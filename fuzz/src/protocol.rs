@@ -2,193 +2,153 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex};
-use vesica_block::Block;
-use vesica_curve::{Blind, Curve25519, FourQ, Group, P256, Ristretto255, Secp256k1, Sm2};
-use vesica_oprf::Oprf;
-use vesica_oprf::bc22::{self, Bc22};
-use vesica_oprf::dh::{self, Dh};
-use vesica_oprf::kkrt;
-use vesica_oprf::mini::{self, Mini};
-use vesica_oprf::ot::{self, Ot};
-use vesica_oprf::vole::{self, Field, Shape, Vole};
-use vesica_ot::Security;
-use vesica_params::bch::{BchSet, NARROW, WIDE};
-use vesica_params::{Level, bins, cuckoo, lpn, okvs};
-use vesica_psi::ecdh::{self, Ecdh};
-use vesica_psi::hash;
-use vesica_psi::oprf::{self, Role};
-use vesica_session::{Channel, Error, Fault, Lines, Meter, Misbehaviour, Protocol, Result, SessionRng, Unit, memory};
-use vesica_testkit::{bob, digests, fixed_rng, two_with};
-use vesica_types::{Party, TagLen, UnitId};
+use vesica_session::{
+    Channel, Error, Fault, Found, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, memory,
+};
+use vesica_suite::{Choice, CurveName, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Terms};
+use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
+use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
-/// A protocol with its parameters; Alice is honest and has the role, Bob has the other one.
+/// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
+pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares];
+    let mut add = |parties: usize, learners: &[u8], pivot, result, dp, least| {
+        for &curve in CurveName::ALL {
+            let of_these = vesica_suite::choices(&Choice {
+                protocol: ProtocolName::default(),
+                result,
+                mode: Mode::default(),
+                security: Security::default(),
+                curve,
+                dp,
+                least,
+                learners: learners.to_vec(),
+                parties,
+                pivot,
+                // More than two do not go without TLS, and what is below a protocol is not its business.
+                insecure: false,
+            });
+            for choice in of_these {
+                if !all.contains(&choice) {
+                    all.push(choice);
+                }
+            }
+        }
+    };
+    let noise = |sampling, largest| Some(Noise { epsilon: 1.0, sampling, largest });
+    for learners in [&[0][..], &[1], &[0, 1]] {
+        for result in results {
+            add(2, learners, None, result, None, None);
+        }
+        for sampling in [None, Some(0.5)] {
+            add(2, learners, None, ResultKind::Rows, noise(sampling, None), None);
+        }
+        for (result, largest) in [(ResultKind::Count, None), (ResultKind::Sum, Some(1000))] {
+            add(2, learners, None, result, noise(None, largest), Some(3));
+        }
+    }
+    // Alice leads, follows, or is the pivot.
+    for (learners, pivot) in [(&[0][..], None), (&[1], None), (&[0, 1, 2], None), (&[1], Some(0)), (&[2], Some(1))] {
+        add(3, learners, pivot, ResultKind::Rows, None, None);
+    }
+    all
+});
+
+/// A job's protocol and its sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Case {
-    protocol: u8,
-    /// Whether Alice receives, where there are roles.
-    receives: bool,
-    /// Whether both learn, where that is a choice.
-    both: bool,
+    /// Which of [`CHOICES`].
+    choice: u8,
     /// Whether there are hundreds of keys and not a few.
     many: bool,
+    /// Whether Bob has the values, and not Alice, where one of them has.
+    bobs_values: bool,
 }
 
-/// Protocols that a [`Case`] may name.
-const PROTOCOLS: u8 = 22;
-
 impl Case {
-    /// Every case.
+    /// Every choice, with the sizes in turn.
     pub fn all() -> impl Iterator<Item = Case> {
-        (0..8 * PROTOCOLS).map(|n| Self::decode(n / 8, n % 8))
+        let choices = u8::try_from(CHOICES.len()).expect("fewer choices than a byte names");
+        (0..choices).map(|choice| Self::decode(choice, choice))
     }
 
-    fn decode(protocol: u8, choices: u8) -> Self {
-        let bit = |n: u8| choices >> n & 1 == 1;
-        Self { protocol: protocol % PROTOCOLS, receives: bit(0), both: bit(1), many: bit(2) }
+    fn decode(choice: u8, bits: u8) -> Self {
+        let choice = (usize::from(choice) % CHOICES.len()) as u8;
+        Self { choice, many: bits & 1 == 1, bobs_values: bits & 2 == 2 }
     }
 
     /// The bytes that say so at the beginning of an input.
     pub fn encode(self) -> [u8; 2] {
-        [self.protocol, u8::from(self.receives) | u8::from(self.both) << 1 | u8::from(self.many) << 2]
+        [self.choice, u8::from(self.many) | u8::from(self.bobs_values) << 1]
     }
 
-    /// One party's side.
-    fn run(self, is_alice: bool, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let role = if self.receives == is_alice { Role::Receiver } else { Role::Sender };
-        let (n, m) = if self.many { (300, 310) } else { (6, 9) };
-        let (capacity, peer_capacity) = if is_alice { (n, m) } else { (m, n) };
-        // About a half in common, and some of the capacity is padding.
-        let first = if is_alice { 0 } else { n as u64 / 2 };
-        let keys = digests(first, first + capacity as u64 - 2);
-        let place = u8::from(!is_alice);
-        let unit = Unit { id: UnitId(3), keys, place, capacities: vec![n, m] };
-        let received = if role == Role::Receiver { capacity } else { peer_capacity } as u64;
-        let side = Side { role, both: self.both, received, unit };
-        let fast = || okvs::paxos(received, 1, Level::STANDARD).expect("a small store");
-        let low_comm = || okvs::band(&okvs::BAND_3, received, 1, Level::STANDARD).expect("a small store");
-        let (honest, malicious) = (Security::SemiHonest, Security::Malicious);
-        match self.protocol {
-            0 => side.ecdh::<Curve25519>(place, lines, rng),
-            1 => side.ecdh::<Ristretto255>(place, lines, rng),
-            2 => side.ecdh::<FourQ>(place, lines, rng),
-            3 => side.ecdh::<P256>(place, lines, rng),
-            4 => side.ecdh::<Sm2>(place, lines, rng),
-            5 => side.dh::<Curve25519>(lines, rng),
-            6 => side.dh::<Ristretto255>(lines, rng),
-            7 => side.dh::<FourQ>(lines, rng),
-            8 => side.dh::<Secp256k1>(lines, rng),
-            9 => side.kkrt(lines, rng),
-            10 => side.rr22::<u64, _>(fast(), honest, lines, rng),
-            11 => side.rr22::<Block, _>(fast(), honest, lines, rng),
-            12 => side.rr22::<u64, _>(low_comm(), honest, lines, rng),
-            13 => side.rr22::<Block, _>(fast(), malicious, lines, rng),
-            14 => side.rr22::<Block, _>(low_comm(), malicious, lines, rng),
-            15 => side.ot::<2, 3, 12>(&NARROW, honest, lines, rng),
-            16 => side.ot::<4, 6, 24>(&WIDE, malicious, lines, rng),
-            17 => side.mini(1, lines, rng),
-            18 => side.mini(u64::MAX, lines, rng),
-            19 => side.bc22(honest, lines, rng),
-            20 => side.bc22(malicious, lines, rng),
-            _ => side.hash(lines, rng),
+    fn choice(self) -> &'static Choice {
+        &CHOICES[usize::from(self.choice)]
+    }
+
+    /// The keys of the party at a place: about a half in common with the next one's.
+    fn keys(self, place: u8) -> Vec<Digest> {
+        let n: u64 = if self.many { 300 } else { 6 };
+        let first = n / 3 * u64::from(place);
+        digests(first, first + n + 3 * u64::from(place))
+    }
+
+    /// One party's side, whose result is checked.
+    fn run(self, place: u8, lines: &mut Lines, rng: &mut SessionRng) -> Result<()> {
+        let choice = self.choice();
+        let suite = vesica_suite::find(choice).expect("it is not refused");
+        let keys = self.keys(place);
+        let all: Vec<u64> = (0..choice.parties as u8).map(|place| self.keys(place).len() as u64).collect();
+        // What goes by units is padded.
+        let capacities: Vec<u64> = all.iter().map(|keys| keys + 2).collect();
+        let tag_len = TagLen::new(suite.tag_bytes(&all)).expect("a length of tags");
+        let sizes = Sizes { keys: all, units: 1, in_flight: 1, capacities: capacities.clone(), tag_len };
+        let values = choice.result.has_values().then_some(u8::from(self.bobs_values));
+        let terms = Terms { salt: [9; 32], sizes, values, coins: Coins::new([place; 32]) };
+        let seat = Seat { place, learns: choice.learners.contains(&place) };
+        let opened = suite.open(&seat, &terms, lines, rng).map_err(|error| match error {
+            vesica_suite::Error::Session(error) => error,
+            error => Error::Bug(error.to_string()),
+        })?;
+        let here = keys.len();
+        let unit = |keys| Unit { id: UnitId(0), keys, place, capacities: capacities.iter().map(|&n| n as usize).collect() };
+        match opened {
+            Opened::Units(side) => {
+                let mut found = side.unit(&unit(keys), lines, rng)?;
+                assert!(seat.learns || found.is_empty(), "{found:?}");
+                assert!(found.iter().all(|&place| (place as usize) < here), "{found:?}");
+                found.sort_unstable();
+                assert!(found.windows(2).all(|two| two[0] != two[1]), "{found:?}");
+            }
+            Opened::Shares(side) => {
+                let values = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
+                let shares = side.unit(&unit(keys), &values, lines, rng)?;
+                side.open(&[shares], lines, rng)?;
+            }
+            Opened::Whole(side) => {
+                let list = List {
+                    keys: &keys,
+                    room: &memory::Memories,
+                    threads: 1,
+                    advance: &|_| (),
+                    same: &|_| Ok(true),
+                };
+                match side.whole(&list, lines, rng)? {
+                    Found::Places(places) => assert!(seat.learns && places.records() <= here as u64),
+                    Found::Count(count) => assert!(seat.learns && count <= here as u64, "{count}"),
+                    Found::Nothing | Found::Sum(_) | Found::TooFew => {}
+                }
+            }
         }
+        Ok(())
     }
 }
 
-/// A side of a protocol.
-struct Side {
-    role: Role,
-    both: bool,
-    /// The receiver's keys, padded.
-    received: u64,
-    unit: Unit,
-}
-
-const SESSION: [u8; 32] = [9; 32];
-
-impl Side {
-    fn ecdh<G: Group>(self, place: u8, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let params = ecdh::Params { session: SESSION, tag_len: tag_len(), place };
-        Ecdh::<G>::open(&params, rng).unit(&self.unit, lines, rng)
-    }
-
-    /// In the clear: salted hashes.
-    fn hash(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let i_learn = self.both || self.role == Role::Receiver;
-        let peer_learns = self.both || self.role == Role::Sender;
-        let params = hash::Params { session: SESSION, tag_len: tag_len(), i_learn, peer_learns };
-        hash::Hash::open(params).unit(&self.unit, lines, rng)
-    }
-
-    fn dh<G: Blind>(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let params = dh::Params { session: SESSION, keys: self.received as usize };
-        // A job in which both learn takes ECDH instead.
-        Self { both: false, ..self }.psi(&Dh::<G>::new(params), lines, rng)
-    }
-
-    fn kkrt(self, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let bins = cuckoo::bins(self.received, 1, Level::STANDARD).expect("a small table");
-        self.psi(&kkrt::Narrow::new(kkrt::Params { session: SESSION, bins }), lines, rng)
-    }
-
-    fn bc22(self, security: Security, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let bins = bins::bins(self.received, 1, Level::STANDARD).expect("a small table");
-        let params = bc22::Params { session: SESSION, bins, code: &lpn::SETS[0], security };
-        // Against parties that may deviate only one can learn.
-        let both = self.both && security == Security::SemiHonest;
-        Self { both, ..self }.psi(&Bc22::new(params), lines, rng)
-    }
-
-    fn ot<const K: usize, const W: usize, const R: usize>(
-        self,
-        code: &'static BchSet,
-        security: Security,
-        lines: &mut Lines,
-        rng: &mut SessionRng,
-    ) -> Result<Vec<u32>> {
-        let shape = okvs::paxos(self.received, 1, Level::STANDARD).expect("a small store");
-        // Against parties that may deviate only one can learn.
-        let both = self.both && security == Security::SemiHonest;
-        let params = ot::Params { session: SESSION, shape, code, security };
-        Self { both, ..self }.psi(&Ot::<K, W, R>::new(params), lines, rng)
-    }
-
-    /// For a sender with so many keys that the receiver's are encoded in a polynomial, or in a store.
-    fn mini(self, m: u64, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let encoding = vesica_params::mini::encoding(self.received, m, 1, Level::STANDARD).expect("a small set");
-        let params = mini::Params { session: SESSION, encoding };
-        Self { both: false, ..self }.psi(&Mini::new(params), lines, rng)
-    }
-
-    fn rr22<B: Field, S: Shape>(
-        self,
-        shape: S,
-        security: Security,
-        lines: &mut Lines,
-        rng: &mut SessionRng,
-    ) -> Result<Vec<u32>>
-    where
-        Vole<B, S>: Oprf<Key: 'static>,
-    {
-        let params = vole::Params { session: SESSION, shape, code: &lpn::SETS[0], security };
-        // Against parties that may deviate only one can learn.
-        let both = self.both && security == Security::SemiHonest;
-        Self { both, ..self }.psi(&Vole::<B, S>::new(params), lines, rng)
-    }
-
-    fn psi<O: Oprf<Key: 'static>>(self, oprf: &O, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let params = oprf::Params { tag_len: tag_len(), both: self.both };
-        oprf::open(oprf, self.role, params, lines.peer()?, rng)?.unit(&self.unit, lines, rng)
-    }
-}
-
-fn tag_len() -> TagLen {
-    TagLen::new(10).expect("a length of tags")
-}
-
-/// What becomes of one of Bob's messages.
+/// What becomes of a message on its way to Alice.
 #[derive(Clone, Debug)]
 pub struct Attack {
-    /// The message's number, from 0.
+    /// The message's number, from 0; where there are two peers, theirs in turn.
     at: u8,
     kind: u8,
     /// Where in the message, modulo its length.
@@ -238,21 +198,25 @@ impl Attack {
     }
 }
 
-/// Bob's mouth: counts his messages and spoils those that an attack names.
+/// A peer's mouth: counts its messages and spoils those that an attack names.
 struct Spoiler {
-    attacks: Vec<Attack>,
+    /// Attacks, each with the number of its message.
+    attacks: Vec<(usize, Attack)>,
     count: usize,
     last: Vec<u8>,
 }
 
 impl Spoiler {
-    fn new(attacks: Vec<Attack>) -> Self {
-        Self { attacks, count: 0, last: Vec::new() }
+    /// That of the peer with number `peer` of `peers`.
+    fn new(attacks: &[Attack], peer: usize, peers: usize) -> Self {
+        let numbered = attacks.iter().map(|attack| (usize::from(attack.at), attack.clone()));
+        let mine = numbered.filter(|(at, _)| at % peers == peer).map(|(at, attack)| (at / peers, attack));
+        Self { attacks: mine.collect(), count: 0, last: Vec::new() }
     }
 
     fn spoil(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
         let mut out = vec![message.to_vec()];
-        for attack in self.attacks.iter().filter(|attack| usize::from(attack.at) == self.count) {
+        for (_, attack) in self.attacks.iter().filter(|(at, _)| *at == self.count) {
             out = out.into_iter().flat_map(|message| attack.spoil(message, &self.last)).take(4).collect();
         }
         self.count += 1;
@@ -261,68 +225,79 @@ impl Spoiler {
     }
 }
 
-/// Runs the case that `input` names, with its attacks. Bob's words are those of an honest run, spoiled; or, where the input
-/// says so, Bob is there and goes on from what the spoiled words led to.
+/// Runs the case that `input` names, with its attacks. The peers' words are those of an honest run, spoiled; or, where there is
+/// one peer and the input says so, it is there and goes on from what the spoiled words led to.
 ///
 /// # Panics
-/// If Alice ends otherwise than with a result, or with an error that is Bob's fault or the connection's.
+/// If Alice ends otherwise than with a result that can be, or with an error that is a peer's fault or the connection's.
 pub fn run(input: &[u8]) {
-    let Some((&[protocol, choices], attacks)) = input.split_first_chunk() else { return };
-    let (case, attacks) = (Case::decode(protocol, choices), Attack::all(attacks));
-    let mut spoiler = Spoiler::new(attacks);
-    let alice = if choices & 8 == 0 {
-        let words = said(case).iter().flat_map(|message| spoiler.spoil(message)).collect();
-        let mut lines = Lines::new(vec![Box::new(Script { words, peer: bob() })]);
-        case.run(true, &mut lines, &mut fixed_rng(1))
+    let Some((&[choice, bits], attacks)) = input.split_first_chunk() else { return };
+    let (case, attacks) = (Case::decode(choice, bits), Attack::all(attacks));
+    let peers = case.choice().parties - 1;
+    let alice = if bits & 8 == 0 || peers > 1 {
+        let said = said(case);
+        let lines = said.iter().enumerate().map(|(number, (peer, words))| -> Box<dyn Channel> {
+            let mut spoiler = Spoiler::new(&attacks, number, peers);
+            let words = words.iter().flat_map(|message| spoiler.spoil(message)).collect();
+            Box::new(Script { words, peer: peer.clone() })
+        });
+        case.run(0, &mut Lines::new(lines.collect()), &mut fixed_rng(1))
     } else {
+        let mut spoiler = Spoiler::new(&attacks, 0, 1);
         // One message for each of Bob's: where one is missing or there is one more, both could wait for each other for ever,
         // which heartbeats cannot tell from work.
-        let spoil = move |message: &[u8]| vec![spoiler.spoil(message).into_iter().next().unwrap_or_default()];
-        both(case, spoil).0
+        let spoil = move |_: u8, message: &[u8]| vec![spoiler.spoil(message).into_iter().next().unwrap_or_default()];
+        all(case, spoil).swap_remove(0)
     };
     if let Err(error) = alice {
-        assert!(matches!(error.fault(), Fault::Peer | Fault::Network), "{case:?}: {error}");
+        assert!(matches!(error.fault(), Fault::Peer | Fault::Network), "{:?}: {error}", case.choice());
     }
 }
 
-/// What Bob says to an honest Alice.
-fn said(case: Case) -> Arc<Vec<Vec<u8>>> {
-    type Transcripts = HashMap<Case, Arc<Vec<Vec<u8>>>>;
-    static SAID: LazyLock<Mutex<Transcripts>> = LazyLock::new(Mutex::default);
-    let mut all = SAID.lock().expect("no run panics");
-    all.entry(case)
-        .or_insert_with(|| {
-            let said = Arc::new(Mutex::new(Vec::new()));
-            let ear = said.clone();
-            let listen = move |message: &[u8]| {
-                ear.lock().expect("no run panics").push(message.to_vec());
-                vec![message.to_vec()]
-            };
-            let (a, b) = both(case, listen);
-            a.and(b).expect("two honest parties");
-            Arc::new(std::mem::take(&mut *said.lock().expect("no run panics")))
-        })
-        .clone()
+/// What somebody says to Alice, message by message.
+type Said = Vec<(Party, Vec<Vec<u8>>)>;
+
+/// What each peer says to an honest Alice.
+fn said(case: Case) -> Arc<Said> {
+    static SAID: LazyLock<Mutex<HashMap<Case, Arc<Said>>>> = LazyLock::new(Mutex::default);
+    let mut known = SAID.lock().expect("no run panics");
+    let run = || {
+        let peers = [bob(), carol()].into_iter().take(case.choice().parties - 1);
+        let said: Arc<Mutex<Said>> = Arc::new(Mutex::new(peers.map(|peer| (peer, Vec::new())).collect()));
+        let ear = said.clone();
+        let listen = move |place: u8, message: &[u8]| {
+            ear.lock().expect("no run panics")[usize::from(place) - 1].1.push(message.to_vec());
+            vec![message.to_vec()]
+        };
+        all(case, listen).into_iter().for_each(|side| side.expect("an honest party"));
+        Arc::new(std::mem::take(&mut *said.lock().expect("no run panics")))
+    };
+    known.entry(case).or_insert_with(run).clone()
 }
 
-/// Both sides, where `spoil` says what is sent instead of each of Bob's messages.
-fn both(case: Case, spoil: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> (Result<Vec<u32>>, Result<Vec<u32>>) {
-    two_with(
-        |lines, rng| case.run(true, lines, rng),
-        |lines, rng| case.run(false, lines, rng),
-        |inner| Box::new(Mouth { inner, spoil }),
-    )
+/// All sides, where `spoil` says what is sent instead of a message of the party at a place to Alice.
+fn all(case: Case, spoil: impl FnMut(u8, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Vec<Result<()>> {
+    let spoil = Arc::new(Mutex::new(spoil));
+    let wrap = |place, inner: memory::Memory| -> Box<dyn Channel> {
+        match inner.peer().place() {
+            0 => Box::new(Mouth { place, inner, spoil: spoil.clone() }),
+            _ => Box::new(inner),
+        }
+    };
+    many_with(case.choice().parties as u8, |place, lines, rng| case.run(place, lines, rng), wrap)
 }
 
-/// Bob's end of the pipe, and what is made of the messages that he sends.
+/// A peer's end of its pipe to Alice, and what is made of the messages that it sends.
 struct Mouth<F> {
+    place: u8,
     inner: memory::Memory,
-    spoil: F,
+    spoil: Arc<Mutex<F>>,
 }
 
-impl<F: FnMut(&[u8]) -> Vec<Vec<u8>> + Send> Channel for Mouth<F> {
+impl<F: FnMut(u8, &[u8]) -> Vec<Vec<u8>> + Send> Channel for Mouth<F> {
     fn send(&mut self, message: &[u8]) -> Result<()> {
-        (self.spoil)(message).iter().try_for_each(|message| self.inner.send(message))
+        let instead = (self.spoil.lock().expect("no run panics"))(self.place, message);
+        instead.iter().try_for_each(|message| self.inner.send(message))
     }
 
     fn recv(&mut self, limit: usize) -> Result<Vec<u8>> {

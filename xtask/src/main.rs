@@ -28,8 +28,9 @@ cargo xtask CHORE
                  needs `rustup target add x86_64-unknown-linux-musl` and musl-gcc
   wheel          the wheel that is published, for this machine's kind, in target/wheels: python/build.py makes it, and no file in it
                  holds the name of a folder of whoever builds
-  fuzz [TARGET] [SECONDS]
-                 fuzz a decoder, or each in turn, for so many seconds (60); needs nightly Rust and cargo-fuzz
+  fuzz [TARGET...] [SECONDS [AT-ONCE]]
+                 fuzz decoders, or all of them, each for so many seconds (60) and so many at a time (1), and print what came of it;
+                 needs nightly Rust and cargo-fuzz
   secrets [CASE…]
                  no branch and no address depends on a secret but where xtask/secrets.toml says so: each kernel under Valgrind, on the
                  back ends that it knows

@@ -251,9 +251,17 @@ pub fn honest_frames(line: u8, bytes: usize) -> Vec<u8> {
 }
 
 /// A chain of certificates in DER as a peer presents it, known by its fingerprint and by an authority whose certificate the
-/// fuzzer chooses too.
+/// fuzzer chooses too. Where it chooses none, the chain is of what stands under signatures, and [`AUTHORITY`] signs each.
 pub fn certificates(authority: &[u8], chain: &[&[u8]]) {
-    let chain: Vec<CertificateDer<'_>> = chain.iter().map(|cert| CertificateDer::from(*cert)).collect();
+    let signed: Vec<Vec<u8>>;
+    let (authority, chain) = match authority {
+        [] => {
+            signed = chain.iter().map(|body| AUTHORITY.sign(body)).collect();
+            (AUTHORITY.certificate.as_slice(), signed.iter().map(Vec::as_slice).collect())
+        }
+        _ => (authority, chain.to_vec()),
+    };
+    let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(CertificateDer::from).collect();
     let pins = chain.first().map(|leaf| Trust::Pinned(Fingerprint::of(leaf)));
     let roots = Roots::of(&[CertificateDer::from(authority.to_vec())]).ok();
     let names = roots.map(|roots| Trust::Ca { roots, name: "bob".into() });
@@ -262,5 +270,85 @@ pub fn certificates(authority: &[u8], chain: &[&[u8]]) {
         let guests = Guests::new(vec![(Party::new(1, "bob"), Some(trust))]);
         let _ = guests.identify(&chain);
         let _ = guests.admit(&chain, now);
+    }
+}
+
+/// An authority, which signs whatever it is given: no fuzzer makes a signature, and behind it stands most of what is checked of a
+/// chain. Every certificate may have its key, so that one of a chain vouches for the next.
+struct Authority {
+    key: rcgen::KeyPair,
+    certificate: Vec<u8>,
+}
+
+static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
+    // A key of Ed25519 in PKCS #8, of a seed that everybody may know.
+    let key = [&b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20"[..], &[7; 32]].concat();
+    let key = rcgen::KeyPair::try_from(key).expect("a key");
+    let certificate = Authority::named("authority").self_signed(&key).expect("a certificate").der().to_vec();
+    Authority { key, certificate }
+});
+
+impl Authority {
+    /// What a certificate of an authority says.
+    fn named(name: &str) -> rcgen::CertificateParams {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params
+    }
+
+    /// The certificate that says `body`.
+    fn sign(&self, body: &[u8]) -> Vec<u8> {
+        use rcgen::SigningKey;
+        let signature = self.key.sign(body).expect("a signature");
+        let signature = [&[0x03, 0x41, 0x00], signature.as_slice()].concat();
+        let parts = [body, b"\x30\x05\x06\x03\x2b\x65\x70", &signature].concat();
+        // The shortest form of the length, which is the only one in DER.
+        let length = match parts.len() {
+            length @ ..0x80 => vec![length as u8],
+            length @ ..0x100 => vec![0x81, length as u8],
+            length => vec![0x82, (length >> 8) as u8, length as u8],
+        };
+        [&[0x30], length.as_slice(), &parts].concat()
+    }
+}
+
+/// What stands under the signatures of honest chains, for [`certificates`]: one of a certificate, and one with an authority between
+/// that may vouch for some names only.
+pub fn honest_bodies() -> Vec<Vec<Vec<u8>>> {
+    let root = Authority::named("authority");
+    let mut between = Authority::named("between");
+    between.name_constraints = Some(rcgen::NameConstraints {
+        permitted_subtrees: vec![rcgen::GeneralSubtree::DnsName("bob".into())],
+        excluded_subtrees: vec![rcgen::GeneralSubtree::DnsName("x.example".into())],
+    });
+    let mut leaf = rcgen::CertificateParams::new(vec!["bob".to_owned(), "*.example".into()]).expect("names");
+    leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+    let body = |of: &rcgen::CertificateParams, by: &rcgen::CertificateParams| {
+        let issuer = rcgen::Issuer::from_params(by, &AUTHORITY.key);
+        let whole = of.signed_by(&AUTHORITY.key, &issuer).expect("a certificate");
+        // Behind the head of the whole; before an algorithm of 7 bytes and a signature of 67.
+        let whole = whole.der();
+        whole.get(4..whole.len() - 74).expect("it is longer").to_vec()
+    };
+    vec![vec![body(&leaf, &root)], vec![body(&leaf, &between), body(&between, &root)]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else what is behind signatures is not reached: the honest chains are let in.
+    #[test]
+    fn what_the_authority_signs_is_believed() {
+        let roots = Roots::of(&[CertificateDer::from(AUTHORITY.certificate.clone())]).unwrap();
+        let guests = Guests::new(vec![(Party::new(1, "bob"), Some(Trust::Ca { roots, name: "bob".into() }))]);
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
+        for bodies in honest_bodies() {
+            let signed: Vec<Vec<u8>> = bodies.iter().map(|body| AUTHORITY.sign(body)).collect();
+            let chain: Vec<CertificateDer<'_>> = signed.iter().map(|one| one.as_slice().into()).collect();
+            guests.admit(&chain, now).unwrap();
+        }
     }
 }

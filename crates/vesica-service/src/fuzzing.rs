@@ -5,7 +5,7 @@ use crate::offer::Offer;
 use crate::retrieve::changes::{self, Entry};
 use crate::retrieve::epoch::{Epoch, Shape, copy_bytes};
 use crate::retrieve::scheme::{self, Scheme};
-use crate::retrieve::{body_bytes, reals, unpad};
+use crate::retrieve::{body_bytes, reals, tag, unpad};
 use crate::values;
 use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
 
@@ -73,13 +73,23 @@ pub fn changes(bytes: &[u8]) {
     }
 }
 
-/// The values of a row.
+/// The values of a row, behind what tells that they are of it, which no fuzzer guesses.
+///
+/// # Panics
+/// If a row has other than its columns.
 pub fn values(bytes: &[u8]) {
+    let (salt, digest) = ([1; 32], [2; 32]);
+    let tagged = [&tag(&salt, &digest, bytes)[..], bytes].concat();
+    let mut numbers = Vec::new();
+    reals::encode(&salt, &digest, std::iter::empty(), &mut numbers).expect("there is none");
+    numbers.extend_from_slice(bytes);
     for columns in 0..4 {
-        drop(values::decode(unpad(&[1; 32], &[2; 32], bytes).unwrap_or(bytes), columns));
-        drop(reals::decode(&[1; 32], &[2; 32], bytes, columns));
+        for text in [Some(bytes), unpad(&salt, &digest, &tagged)].into_iter().flatten() {
+            assert!(values::decode(text, columns).ok().is_none_or(|values| values.len() == columns));
+        }
+        let read = reals::decode(&salt, &digest, &numbers, columns);
+        assert!(read.is_none_or(|values| values.len() == columns));
     }
-    let _ = vesica_store::open_value(&[1; 32], &[2; 32], bytes);
 }
 
 /// A service, and an epoch of it.
@@ -120,6 +130,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut text = Vec::new();
     values::encode([Some("one"), None].into_iter(), &mut text);
     seeds.push(("values", text));
+    seeds.push(("values", [&3u32.to_le_bytes(), &b"abc\0\0"[..]].concat()));
+    seeds.push(("values", [1.5f64, -127.25].map(f64::to_le_bytes).concat()));
     seeds
 }
 

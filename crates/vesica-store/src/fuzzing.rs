@@ -4,6 +4,7 @@ use crate::header::Header;
 use crate::manifest::{Limits, Manifest};
 use crate::part::{Body, Says};
 use crate::tag::first;
+use crate::value::seal_text;
 use std::path::Path;
 
 /// A manifest as a server sends it.
@@ -58,4 +59,17 @@ pub fn resealed_manifest(bytes: &[u8]) {
         *sum = *blake3::hash(text).as_bytes();
     }
     manifest(&bytes);
+}
+
+/// A value that a server sealed, whatever it says of its own length.
+///
+/// # Panics
+/// If it opens as more than was sealed.
+pub fn value(text: &[u8]) {
+    let (output, salt, mut sealed) = ([1; 32], [2; 32], text.to_vec());
+    seal_text(&output, &salt, &mut sealed, 0).expect("a text of some kilobytes");
+    if let Some(value) = crate::open_value(&output, &salt, &sealed) {
+        assert!(value.len() < text.len());
+    }
+    assert!(crate::open_value(&output, &salt, text).is_none());
 }

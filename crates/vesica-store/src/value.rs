@@ -37,6 +37,11 @@ pub fn seal(output: &[u8; 32], salt: &[u8; 32], value: &[u8], padded: u32, out: 
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(value);
     out.resize(from + LENGTH + padded as usize, 0);
+    seal_text(output, salt, out, from)
+}
+
+/// Seals what stands in `out` from `from` on, whatever it is.
+pub(crate) fn seal_text(output: &[u8; 32], salt: &[u8; 32], out: &mut Vec<u8>, from: usize) -> Result<()> {
     let tag = key(output, salt).seal_in_place_separate_tag(nonce(), Aad::empty(), &mut out[from..]);
     out.extend_from_slice(tag.map_err(|_| Error::Bug("a value cannot be sealed".into()))?.as_ref());
     Ok(())
@@ -81,8 +86,7 @@ mod tests {
         for text in [&[17, 0, 0, 0][..], &[255; 4], &[1, 0, 0, 0, 5, 6]] {
             let mut sealed = text.to_vec();
             sealed.resize(20, 0);
-            let tag = key(&[1; 32], &[2; 32]).seal_in_place_separate_tag(nonce(), Aad::empty(), &mut sealed).unwrap();
-            sealed.extend_from_slice(tag.as_ref());
+            seal_text(&[1; 32], &[2; 32], &mut sealed, 0).unwrap();
             assert!(open(&[1; 32], &[2; 32], &sealed).is_none());
         }
     }

@@ -10,6 +10,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,8 @@ use std::sync::Arc;
 use vesica_fuzz::protocol::{Attack, Case};
 use vesica_fuzz::{joined, plan, scratch};
 use vesica_net::Identity;
-use vesica_net::fuzzing::{Step, honest_frames, honest_greetings};
+use vesica_net::fuzzing::{Step, honest_bodies, honest_frames, honest_greetings};
+use vesica_spec::{Document, service};
 use vesica_store::{Builder, Delta, Shape};
 use vesica_table::{Input, Output, Picks, create, gather, open};
 use vesica_types::RowId;
@@ -42,6 +45,7 @@ fn main() -> Made {
         ("store", stores()?),
         ("retrieval", retrieval()),
         ("job-file", job_files()?),
+        ("invitation", invitations()?),
         ("secretflow", secretflow()?),
         ("rules", rules()),
     ] {
@@ -52,7 +56,41 @@ fn main() -> Made {
             fs::write(folder.join(format!("{number:02}")), seed)?;
         }
     }
+    words()
+}
+
+/// The words of documents, for the targets that read them: names of fields, and values that a field may have.
+fn words() -> Made {
+    let mut words = BTreeSet::new();
+    for schema in ["job", "service", "client"] {
+        let text = fs::read_to_string(repository(&format!("schema/{schema}.schema.json")))?;
+        collect(&serde_json::from_str(&text)?, &mut words);
+    }
+    let lines: String = words.into_iter().map(|word| format!("\"{word}\"\n")).collect();
+    for target in ["job-file", "invitation"] {
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("dictionaries").join(target), &lines)?;
+    }
     Ok(())
+}
+
+fn collect(schema: &Value, words: &mut BTreeSet<String>) {
+    let mut add = |word: &str| {
+        if !word.contains(['"', '\\']) && word.is_ascii() {
+            words.insert(word.to_owned());
+        }
+    };
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::Object(of)) = fields.get("properties") {
+                of.keys().for_each(|name| add(name));
+            }
+            let values = fields.get("const").into_iter().chain(fields.get("enum").and_then(Value::as_array).into_iter().flatten());
+            values.filter_map(Value::as_str).for_each(add);
+            fields.values().for_each(|field| collect(field, words));
+        }
+        Value::Array(all) => all.iter().for_each(|one| collect(one, words)),
+        _ => {}
+    }
 }
 
 /// A file of the repository.
@@ -85,7 +123,11 @@ fn frames() -> Vec<Vec<u8>> {
 fn certificates() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let (_, cert) = Identity::generate("bob")?.write(scratch().join("bob"))?;
     let cert = CertificateDer::from_pem_file(cert)?;
-    Ok(vec![joined([&cert, &cert]), joined([&cert, &cert, &cert])])
+    let mut seeds = vec![joined([&cert, &cert]), joined([&cert, &cert, &cert])];
+    // Without an authority: what the target's own signs.
+    let empty = || std::iter::once(Vec::new());
+    seeds.extend(honest_bodies().into_iter().map(|bodies| joined(empty().chain(bodies))));
+    Ok(seeds)
 }
 
 fn identities() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
@@ -123,14 +165,17 @@ fn lanes() -> Vec<Vec<u8>> {
     (0..2).flat_map(|how| doors.iter().map(move |doors| (how, doors))).map(seed).collect()
 }
 
+/// Every protocol with honest peers, and some with one that is not.
 fn protocols() -> Vec<Vec<u8>> {
     let attacks = [
-        Vec::new(),
         Attack::encode(0, 9, 40, &[1]),
         Attack::encode(1, 2, 30, &[]),
         Attack::encode(2, 0, 7, &[0xff; 16]),
+        Attack::encode(3, 5, 0, &[0]),
     ];
-    Case::all().zip(attacks.iter().cycle()).map(|(case, attack)| [&case.encode(), attack.as_slice()].concat()).collect()
+    let honest = Case::all().map(|case| case.encode().to_vec());
+    let spoiled = Case::all().step_by(3).zip(attacks.iter().cycle());
+    honest.chain(spoiled.map(|(case, attack)| [&case.encode(), attack.as_slice()].concat())).collect()
 }
 
 fn ledgers() -> Vec<Vec<u8>> {
@@ -252,6 +297,7 @@ fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
             seeds.extend([2, 3].map(|how| [&[how][..], &bytes].concat()));
         }
     }
+    seeds.push([&[4][..], &3u32.to_le_bytes(), b"abc\0\0"].concat());
     Ok(seeds)
 }
 
@@ -300,7 +346,55 @@ fn job_files() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let spec = vesica_spec::parse(long)?;
     vesica_spec::plan(&spec)?;
     let short = plan_text();
-    Ok(vec![long.into(), serde_json::to_vec_pretty(&spec)?, short.into_bytes()])
+    let dp = short.replace("curve = \"fourq\"", "dp = { epsilon = 3.0 }").replace("\"ecdh\"", "\"dp\"");
+    let dp = dp.replace("listen =", "budget = { path = \"budget.json\", epsilon = 12.0 }\nlisten =");
+    let mut seeds = vec![long.to_owned(), serde_json::to_string_pretty(&spec)?, short, dp];
+    seeds.extend(SERVICES.map(|service| format!("{service}{SERVER}")));
+    seeds.extend(ASKS.map(|service| format!("{service}{CLIENT}")));
+    for seed in &seeds[2..] {
+        match vesica_spec::document(seed, false)? {
+            Document::Job(spec) => drop(vesica_spec::plan(&spec)?),
+            Document::Server(spec) => drop(service::plan_serve(&spec)?),
+            Document::Client(spec) => drop(service::plan_ask_any(&spec)?),
+        }
+    }
+    Ok(seeds.into_iter().map(String::into_bytes).collect())
+}
+
+const SERVICES: [&str; 2] = [
+    "[service]\nid = \"list\"\nprotocol = \"ecdh-oprf\"\ncurve = \"p256\"\nvalues = [\"name\"]\nverifiable = true\n",
+    "[service]\nid = \"list\"\nprotocol = \"simple-pir\"\nby = \"key\"\nprivate = \"client\"\naccept = [\"all_rows\"]\n\
+     values = [\"name\"]\nvalue_bytes = 20\nrules = [\"trim\"]\n",
+];
+
+const ASKS: [&str; 2] = [
+    "[service]\nid = \"list\"\nprotocol = \"ecdh-oprf\"\ncurve = \"p256\"\n",
+    "[service]\nid = \"list\"\nprotocol = \"simple-pir\"\nby = \"key\"\n",
+];
+
+const SERVER: &str = "[mine]\nname = \"bob\"\nlisten = \"0.0.0.0:5400\"\ntls = { identity = \"bob.pem\" }\nstore = \"list.store\"\n\
+                      input = { path = \"list.parquet\", keys = [\"id\"] }\nsecret_key = \"seal.key\"\nmetrics = \"127.0.0.1:9400\"\n\
+                      clients = { alice = { ca = \"roots.pem\", keys_a_day = 1000, requests_a_minute = 3 } }\n";
+
+const CLIENT: &str = "offer = \"sha256:5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a\"\n\
+                      [mine]\nname = \"alice\"\nconnect = { bob = \"bob.example:5400\" }\ntls = { identity = \"alice.pem\", ca = \"roots.pem\" }\n\
+                      input = { path = \"mine.csv\", keys = [\"id\"] }\noutput = { path = \"found.csv\" }\ncache = \"list.cache\"\n";
+
+/// An invitation to match, and one to each service; with a reply's number, and with a line that is none.
+fn invitations() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+    let hash = format!("sha256:{}", "5a".repeat(32));
+    let number = "0123456789abcdef".repeat(2);
+    let head = format!(
+        "[invitation]\nfrom = \"alice\"\nto = \"bob\"\naddress = \"alice.example:5300\"\nfingerprint = \"{hash}\"\nnumber = \"{number}\"\n"
+    );
+    let shared = "[shared]\nid = \"match\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"rr22\"\nlearns = [\"alice\"]\n\
+                  limits = { min_intersection = 5 }\nrules = [\"email\"]\n";
+    let terms = format!("[terms]\nkeys_a_day = 1000\noffer = \"{hash}\"\n");
+    let match_ = std::iter::once(format!("{head}{shared}"));
+    let letters: Vec<String> = match_.chain(SERVICES.map(|service| format!("{head}{service}{terms}"))).collect();
+    letters.iter().try_for_each(|letter| vesica_spec::Invitation::parse(letter).map(drop))?;
+    let line = format!("bob/{hash}/{number}/01234567");
+    Ok(letters.iter().zip([&number, &line].into_iter().cycle()).map(|(letter, line)| format!("{letter}\0{line}").into()).collect())
 }
 
 fn plan_text() -> String {

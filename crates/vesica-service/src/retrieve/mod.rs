@@ -59,7 +59,7 @@ const TAG: usize = 8;
 
 /// What tells that a body is the one of this key or row number in the epoch of this salt, and is whole. Everybody can compute it: it
 /// finds a wrong hint, a wrong table and an answer that was computed wrongly, and not a server that lies. By key such a row looks absent.
-fn tag(salt: &[u8; 32], digest: &[u8; 32], body: &[u8]) -> [u8; TAG] {
+pub fn tag(salt: &[u8; 32], digest: &[u8; 32], body: &[u8]) -> [u8; TAG] {
     let mut hasher = blake3::Hasher::new_derive_key("vesica 2026 tag of a row that is not sealed");
     let hash = hasher.update(salt).update(digest).update(body).finalize();
     std::array::from_fn(|i| hash.as_bytes()[i])

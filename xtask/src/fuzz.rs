@@ -152,7 +152,7 @@ impl End {
         let stat = |name: &str| log.lines().find(|line| line.starts_with(name)).and_then(number).unwrap_or(0);
         let mut edges = log.lines().filter_map(|line| line.split_once(" cov: ")).filter_map(|(_, rest)| number(rest));
         let first: u64 = edges.next().unwrap_or(0);
-        let last = edges.last().unwrap_or(first);
+        let last = edges.next_back().unwrap_or(first);
         let finding = || {
             let input = log.lines().find_map(|line| Some(line.split_once("Test unit written to ")?.1));
             input.or_else(|| log.lines().last()).unwrap_or("nothing was printed").to_owned()

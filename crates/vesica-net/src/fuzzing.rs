@@ -323,7 +323,7 @@ pub fn honest_bodies() -> Vec<Vec<Vec<u8>>> {
         permitted_subtrees: vec![rcgen::GeneralSubtree::DnsName("bob".into())],
         excluded_subtrees: vec![rcgen::GeneralSubtree::DnsName("x.example".into())],
     });
-    let mut leaf = rcgen::CertificateParams::new(vec!["bob".to_owned(), "*.example".into()]).expect("names");
+    let mut leaf = rcgen::CertificateParams::new(vec!["bob".to_owned(), "a.bob".into()]).expect("names");
     leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     let body = |of: &rcgen::CertificateParams, by: &rcgen::CertificateParams| {
         let issuer = rcgen::Issuer::from_params(by, &AUTHORITY.key);

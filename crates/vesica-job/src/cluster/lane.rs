@@ -17,7 +17,7 @@ use crate::units::found::Match;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::time::Instant;
-use vesica_session::{Error, Meter, Protocol, SessionRng, Unit};
+use vesica_session::{Error, Fault, Meter, Protocol, SessionRng, Unit};
 use vesica_suite::Opened;
 use vesica_types::{Coins, Digest, UnitId};
 
@@ -110,7 +110,7 @@ impl Lane {
     /// # Errors
     /// Those of the link, of the peer, and of setting up.
     pub fn missing(&mut self, done: &[u32]) -> Result<Missing, JobError> {
-        let missing = self.hello(done);
+        let missing = self.hello(done).map_err(of_a_lane);
         missing.inspect_err(|error| self.peers.leave(error))
     }
 
@@ -160,7 +160,7 @@ impl Lane {
     /// # Errors
     /// [`JobError::Answers`]; a blob that cannot be opened; those of the link, of the peer and of the protocol. The link is shut then.
     pub fn match_unit(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
-        self.matched(unit, blob, begun).inspect_err(|error| self.peers.leave(error))
+        self.matched(unit, blob, begun).map_err(of_a_lane).inspect_err(|error| self.peers.leave(error))
     }
 
     fn matched(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
@@ -208,7 +208,7 @@ impl Lane {
     /// # Errors
     /// A link that broke before both sides had said goodbye: the lane is to be dialled again, or awaited.
     pub fn close(self) -> Result<String, JobError> {
-        self.peers.close()?;
+        self.peers.close().map_err(|error| of_a_lane(error.into()))?;
         let traffic = self.peers.traffic();
         let mut costs = Costs::default();
         costs.steps("match", &self.meter.into_inner().expect("no worker panics"));
@@ -219,6 +219,17 @@ impl Lane {
             steps: costs.close(),
         };
         Ok(serde_json::to_string(&cost).expect("it is plain data"))
+    }
+}
+
+/// How a lane ended, for the caller. A peer that interrupts a lane has noticed a break of the first link before this side has, and the lane is one
+/// of the attempt that is over there: to this side that is a link that broke. If the peer's run was interrupted, it says so on the first link.
+fn of_a_lane(error: JobError) -> JobError {
+    match error {
+        JobError::Session(Error::Stopped { peer, fault: Fault::Interrupted | Fault::Network, why }) => {
+            Error::Net { peer, why: format!("it ended this lane: {why}") }.into()
+        }
+        error => error,
     }
 }
 
@@ -278,6 +289,20 @@ impl Door {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A lane of an attempt that is over at the peer ended the whole run here, if this side noticed the break of the first link later.
+    #[test]
+    fn a_lane_that_the_peer_interrupts_has_broken_and_no_more() {
+        let stopped = |fault| Error::Stopped { peer: vesica_types::Party::new(1, "bob"), fault, why: "so".into() };
+        for (fault, then) in [
+            (Fault::Interrupted, Fault::Network),
+            (Fault::Network, Fault::Network),
+            (Fault::Peer, Fault::Peer),
+            (Fault::Input, Fault::Peer),
+        ] {
+            assert_eq!(of_a_lane(stopped(fault).into()).fault(), then, "{fault:?}");
+        }
+    }
 
     /// How many rows of a unit a party had found, the peer saw from when the next unit began: only these were sealed and written before.
     #[test]

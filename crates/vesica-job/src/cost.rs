@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use vesica_session::{Error, Lines, List, SessionRng, Unit, memory};
 use vesica_spec::Plan;
-use vesica_suite::{Cut, Opened, ResultKind, Seat, Sizes, Suite, Terms};
+use vesica_suite::{Cut, Judge, Opened, ResultKind, Seat, Sizes, Suite, Terms};
 use vesica_types::{Coins, Digest, UnitId};
 use zeroize::Zeroizing;
 
@@ -96,7 +96,7 @@ fn try_out(
         None if plan.shared.result == ResultKind::Sum => plan.peers.first().map(|peer| peer.party.place()),
         None => None,
     };
-    let terms = &Terms { salt: [0; 32], sizes, values, coins: Coins::new([0; 32]) };
+    let terms = &Terms { salt: [0; 32], sizes, values, coins: Coins::new([0; 32]), judge: Judge::default() };
     let copies = match suite.cut() {
         Cut::Units | Cut::Shares => cores(terms.sizes.in_flight.min(terms.sizes.units)),
         Cut::Whole => 1,

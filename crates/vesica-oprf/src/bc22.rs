@@ -28,7 +28,7 @@ use crate::{Oprf, Prf, Receiver, Sender};
 use vesica_block::prg::Prg;
 use vesica_block::{Block, gf128, large, prefetch};
 use vesica_okvs::{Bins, Table};
-use vesica_ot::{Security, softspoken};
+use vesica_ot::{Judge, Security, softspoken};
 use vesica_params::bins::SLOTS;
 use vesica_params::lpn::CodeSet;
 use vesica_session::{Channel, Error, Result, SessionRng};
@@ -49,9 +49,10 @@ pub struct Params {
 }
 
 /// The function.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Bc22 {
     params: Params,
+    judge: Judge,
 }
 
 /// The sender's side.
@@ -93,7 +94,12 @@ impl Params {
 impl Bc22 {
     /// The function with these parameters.
     pub fn new(params: Params) -> Self {
-        Self { params }
+        Self { params, judge: Judge::default() }
+    }
+
+    /// The same, as one of the bases of a run whose checks `judge` ends.
+    pub fn judged(self, judge: &Judge) -> Self {
+        Self { judge: judge.clone(), ..self }
     }
 }
 
@@ -104,13 +110,15 @@ impl Oprf for Bc22 {
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Bc22Sender> {
         let params = &self.params;
-        let base = softspoken::Sender::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
+        let base =
+            softspoken::Sender::open((params.security, &self.judge), softspoken::FOLD, &params.session, ch, rng)?;
         Ok(Bc22Sender { params: self.params, base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Bc22Receiver> {
         let params = &self.params;
-        let base = softspoken::Receiver::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
+        let base =
+            softspoken::Receiver::open((params.security, &self.judge), softspoken::FOLD, &params.session, ch, rng)?;
         Ok(Bc22Receiver { params: self.params, base })
     }
 }

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use vesica_block::blake::{self, Message};
 use vesica_block::{Block, Row};
 use vesica_okvs::{Okvs, Paxos};
-use vesica_ot::Security;
 use vesica_ot::bch::Bch;
 use vesica_ot::folded::SecretRows;
 use vesica_ot::subspace;
+use vesica_ot::{Judge, Security};
 use vesica_params::bch::BchSet;
 use vesica_params::okvs::PaxosShape;
 use vesica_session::{Channel, Result, SessionRng};
@@ -50,9 +50,10 @@ pub struct Params {
 }
 
 /// The function for digests of at most 64·K bits, words of 64·W and rows of 64·R = 4·64·W.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ot<const K: usize, const W: usize, const R: usize> {
     params: Params,
+    judge: Judge,
 }
 
 /// With `vesica_params::bch::NARROW`.
@@ -96,7 +97,12 @@ impl<const K: usize, const W: usize, const R: usize> Ot<K, W, R> {
     pub fn new(params: Params) -> Self {
         let fits = params.code.length == 64 * W && params.code.dimension <= 64 * K && R == 4 * W;
         assert!(fits, "{} for digests, words and rows of {K}, {W} and {R} words", params.code.id);
-        Self { params }
+        Self { params, judge: Judge::default() }
+    }
+
+    /// The same, as one of the bases of a run whose checks `judge` ends.
+    pub fn judged(self, judge: &Judge) -> Self {
+        Self { judge: judge.clone(), ..self }
     }
 }
 
@@ -106,15 +112,15 @@ impl<const K: usize, const W: usize, const R: usize> Oprf for Ot<K, W, R> {
     type Receiver = OtReceiver<K, W, R>;
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
-        let Self { params } = *self;
-        let base = subspace::Sender::open(params.code, params.security, &params.session, ch, rng)?;
-        Ok(OtSender { params, base })
+        let Self { params, judge } = self;
+        let base = subspace::Sender::open(params.code, (params.security, judge), &params.session, ch, rng)?;
+        Ok(OtSender { params: *params, base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver> {
-        let Self { params } = *self;
-        let base = subspace::Receiver::open(params.code, params.security, &params.session, ch, rng)?;
-        Ok(OtReceiver { params, base })
+        let Self { params, judge } = self;
+        let base = subspace::Receiver::open(params.code, (params.security, judge), &params.session, ch, rng)?;
+        Ok(OtReceiver { params: *params, base })
     }
 }
 

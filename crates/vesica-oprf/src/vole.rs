@@ -25,7 +25,7 @@ use vesica_block::prg::Prg;
 use vesica_block::{Block, gf64, gf128};
 use vesica_okvs::{Band, Okvs, Paxos, Value};
 use vesica_ot::vole::Shares;
-use vesica_ot::{Security, softspoken};
+use vesica_ot::{Judge, Security, softspoken};
 use vesica_params::lpn::CodeSet;
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_session::{Channel, Error, Misbehaviour, Result, SessionRng};
@@ -49,9 +49,10 @@ pub struct Params<S> {
 }
 
 /// The function for keys in stores of shape `S` over the base field `B`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Vole<B, S> {
     params: Params<S>,
+    judge: Judge,
     field: PhantomData<B>,
 }
 
@@ -103,7 +104,12 @@ const TRIES: usize = 3;
 impl<B: Field, S: Shape> Vole<B, S> {
     /// The function with these parameters.
     pub fn new(params: Params<S>) -> Self {
-        Self { params, field: PhantomData }
+        Self { params, judge: Judge::default(), field: PhantomData }
+    }
+
+    /// The same, as one of the bases of a run whose checks `judge` ends.
+    pub fn judged(self, judge: &Judge) -> Self {
+        Self { judge: judge.clone(), ..self }
     }
 
     fn malicious(&self) -> bool {
@@ -127,14 +133,16 @@ impl<B: Field + 'static, S: Shape + 'static> Oprf for Vole<B, S> {
 
     fn sender(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Sender> {
         let params = &self.params;
-        let base = softspoken::Sender::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
-        Ok(VoleSender { vole: *self, base })
+        let base =
+            softspoken::Sender::open((params.security, &self.judge), softspoken::FOLD, &params.session, ch, rng)?;
+        Ok(VoleSender { vole: self.clone(), base })
     }
 
     fn receiver(&self, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Self::Receiver> {
         let params = &self.params;
-        let base = softspoken::Receiver::open(params.security, softspoken::FOLD, &params.session, ch, rng)?;
-        Ok(VoleReceiver { vole: *self, base })
+        let base =
+            softspoken::Receiver::open((params.security, &self.judge), softspoken::FOLD, &params.session, ch, rng)?;
+        Ok(VoleReceiver { vole: self.clone(), base })
     }
 }
 

@@ -19,7 +19,7 @@
 
 use crate::bch::{BATCH, turn};
 use crate::softspoken::{self, FOLD, Shared, Streams, batches, expand, expand_but_one};
-use crate::{SecretBlocks, Security, pack, receive_blocks};
+use crate::{Against, SecretBlocks, pack, receive_blocks};
 use subtle::Choice;
 use vesica_block::{Block, Row, large};
 use vesica_session::{Channel, Result, SessionRng};
@@ -49,19 +49,19 @@ impl Sender {
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(
         length: usize,
-        security: Security,
+        against: impl Into<Against>,
         session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
-        let width = FOLD * length;
+        let (against, width) = (against.into(), FOLD * length);
         // 1.
-        let base = softspoken::Receiver::open(security, FOLD, session, ch, rng)?;
+        let base = softspoken::Receiver::open(against.clone(), FOLD, session, ch, rng)?;
         let (choices, siblings) = base.random(0, width, ch)?;
         let delta = (0..width).map(|i| choices[i / 128].0 >> (i % 128) & 1 == 0).collect();
         let delta: Zeroizing<Vec<bool>> = Zeroizing::new(delta);
         // 2. <- sums of every level but the first, then the check
-        let mut shared = Shared::new(security, FOLD, width, base.session());
+        let mut shared = Shared::new(against, FOLD, width, base.session());
         let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << FOLD));
         for (g, message) in wire.chunks_exact(shared.tree_blocks()).enumerate() {
@@ -127,17 +127,17 @@ impl Receiver {
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(
         length: usize,
-        security: Security,
+        against: impl Into<Against>,
         session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
-        let width = FOLD * length;
+        let (against, width) = (against.into(), FOLD * length);
         // 1.
-        let base = softspoken::Sender::open(security, FOLD, session, ch, rng)?;
+        let base = softspoken::Sender::open(against.clone(), FOLD, session, ch, rng)?;
         let keys = base.random(0, width, ch, rng)?;
         // 2. -> sums of every level but the first, then the check
-        let mut shared = Shared::new(security, FOLD, width, base.session());
+        let mut shared = Shared::new(against, FOLD, width, base.session());
         let mut wire = Vec::with_capacity(shared.trees() * shared.tree_blocks());
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << FOLD));
         for keys in keys.chunks_exact(FOLD) {

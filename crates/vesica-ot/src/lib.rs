@@ -25,6 +25,7 @@ pub mod subspace;
 mod sums;
 pub mod vole;
 
+use std::sync::{Arc, Mutex, PoisonError};
 use vesica_block::Block;
 use vesica_session::{Channel, Misbehaviour, Result};
 use zeroize::Zeroizing;
@@ -41,6 +42,47 @@ pub enum Security {
     /// A peer that does what it likes: wrong corrections are noticed, and end the run. A peer may guess a few secret bits
     /// and learn whether it was right from whether the run goes on, which the parameters allow for.
     Malicious,
+}
+
+/// Ends the checks of a run: after one that failed, all that end later fail too.
+///
+/// A peer that spoils a message passes its check only if it guessed some secret bits. Checks of several units and of several bases end side by
+/// side, and a peer could try another guess in each of them: with m of them at once, one passes that guesses k bits with probability m·2^-k.
+/// Under one judge they count as if one ended after the other, and a wrong guess ends all. So whoever opens several bases for one run gives
+/// them all the same judge, which its copies are.
+#[derive(Clone, Default, Debug)]
+pub struct Judge {
+    failed: Arc<Mutex<bool>>,
+}
+
+impl Judge {
+    /// Ends a check that came out `right` or not; `what` says what is wrong then.
+    pub(crate) fn end(&self, right: bool, ch: &dyn Channel, what: &'static str) -> Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed |= !right;
+        if *failed { Err(contradiction(ch, what)) } else { Ok(()) }
+    }
+}
+
+/// Against whom a base is opened, and who judges its checks.
+#[derive(Clone, Debug)]
+pub struct Against {
+    security: Security,
+    judge: Judge,
+}
+
+impl From<Security> for Against {
+    /// The only base of its run.
+    fn from(security: Security) -> Self {
+        Self { security, judge: Judge::default() }
+    }
+}
+
+impl From<(Security, &Judge)> for Against {
+    /// One of the bases that `judge` judges.
+    fn from((security, judge): (Security, &Judge)) -> Self {
+        Self { security, judge: judge.clone() }
+    }
 }
 
 /// Blocks as they travel.

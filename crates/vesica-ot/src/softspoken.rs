@@ -26,7 +26,7 @@
 
 use crate::code::Pool;
 use crate::sums::{self, sum};
-use crate::{SecretBlocks, Security, base, contradiction, pack, receive_blocks};
+use crate::{Against, Judge, SecretBlocks, Security, base, pack, receive_blocks};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use subtle::Choice;
@@ -76,8 +76,8 @@ pub(crate) struct Shared {
     /// Names the base: a digest of the run's session and of the base OTs' transcript.
     session: [u8; 32],
     used: Mutex<BTreeSet<u64>>,
-    /// Whether a check has failed.
-    failed: Mutex<bool>,
+    /// Ends checks, of this base and of the run's others.
+    pub(crate) judge: Judge,
 }
 
 /// The receiver's part of some correlated transfers.
@@ -95,13 +95,13 @@ impl Sender {
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(
-        security: Security,
+        against: impl Into<Against>,
         fold: usize,
         session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
-        Self::with(Block::from_le_bytes(rng.bytes()), security, fold, session, ch, rng)
+        Self::with(Block::from_le_bytes(rng.bytes()), against, fold, session, ch, rng)
     }
 
     /// The same with a Δ whose lowest bit is 1, as [`crate::cot`] needs it: 127 bits of it are unknown to the other side.
@@ -109,18 +109,18 @@ impl Sender {
     /// # Errors
     /// As [`Sender::open`].
     pub fn open_odd(
-        security: Security,
+        against: impl Into<Against>,
         fold: usize,
         session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
-        Self::with(Block(Block::from_le_bytes(rng.bytes()).0 | 1), security, fold, session, ch, rng)
+        Self::with(Block(Block::from_le_bytes(rng.bytes()).0 | 1), against, fold, session, ch, rng)
     }
 
     pub(crate) fn with(
         delta: Block,
-        security: Security,
+        against: impl Into<Against>,
         fold: usize,
         session: &[u8; 32],
         ch: &mut dyn Channel,
@@ -131,7 +131,7 @@ impl Sender {
         // 1.
         let (keys, name) = base::receive(WIDTH, |i| !bit(i), session, ch, rng)?;
         // 2. <- sums of every level but the first, then the check
-        let shared = Shared::new(security, fold, WIDTH, name);
+        let shared = Shared::new(against, fold, WIDTH, name);
         let wire = receive_blocks(ch, shared.trees() * shared.tree_blocks())?;
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for g in 0..shared.trees() {
@@ -182,7 +182,7 @@ impl Sender {
             let mut v = hash_columns(chi, made.columns.chunks(WIDTH * BATCH), WIDTH, blocks);
             (0..).zip(v.iter_mut()).for_each(|(i, w)| *w ^= u & Block::mask(self.delta.0 >> i & 1 == 1));
             let right = answer[Block::BYTES..] == *digest(&v).as_bytes();
-            shared.judge(right, ch, "the corrections of its OT extension contradict each other")?;
+            shared.judge.end(right, ch, "the corrections of its OT extension contradict each other")?;
         }
         Ok(made.rows(n))
     }
@@ -236,7 +236,7 @@ impl Receiver {
     /// # Errors
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(
-        security: Security,
+        against: impl Into<Against>,
         fold: usize,
         session: &[u8; 32],
         ch: &mut dyn Channel,
@@ -245,7 +245,7 @@ impl Receiver {
         // 1.
         let (keys, name) = base::send(WIDTH, session, ch, rng)?;
         // 2. -> sums of every level but the first, then the check
-        let shared = Shared::new(security, fold, WIDTH, name);
+        let shared = Shared::new(against, fold, WIDTH, name);
         let mut wire = Vec::with_capacity(shared.trees() * shared.tree_blocks());
         let mut leaves = Zeroizing::new(Vec::with_capacity(shared.trees() << fold));
         for keys in keys.chunks_exact(fold) {
@@ -256,9 +256,9 @@ impl Receiver {
         Ok(Self { shared: Shared { leaves, ..shared }, pool: Pool::default(), bits: Pool::default() })
     }
 
-    /// As [`Shared::judge`], for a check of what the sender sent.
+    /// Ends a check of what the sender sent, as [`Judge::end`] does.
     pub(crate) fn judge(&self, right: bool, ch: &dyn Channel, what: &'static str) -> Result<()> {
-        self.shared.judge(right, ch, what)
+        self.shared.judge.end(right, ch, what)
     }
 
     /// At least n random bits and rows of V, in a whole number of blocks of 128.
@@ -324,17 +324,10 @@ impl Receiver {
 }
 
 impl Shared {
-    pub(crate) fn new(security: Security, fold: usize, width: usize, session: [u8; 32]) -> Self {
+    pub(crate) fn new(against: impl Into<Against>, fold: usize, width: usize, session: [u8; 32]) -> Self {
+        let Against { security, judge } = against.into();
         assert!(matches!(fold, 1 | 2 | 4 | 8) && width.is_multiple_of(fold), "a fold of {fold} for {width} bits");
-        Self {
-            leaves: Zeroizing::default(),
-            fold,
-            security,
-            width,
-            session,
-            used: Mutex::default(),
-            failed: Mutex::default(),
-        }
+        Self { leaves: Zeroizing::default(), fold, security, width, session, used: Mutex::default(), judge }
     }
 
     pub(crate) fn trees(&self) -> usize {
@@ -358,14 +351,6 @@ impl Shared {
         } else {
             Err(Error::Bug(format!("correlation {id} was asked for twice")))
         }
-    }
-
-    /// Ends a check that came out `right` or not. One that failed fails all that end after it: calls that run at once have one Δ, and a
-    /// peer could else try another guess of Δ's bits in each of them. So guesses are judged as if one call came after the other.
-    pub(crate) fn judge(&self, right: bool, ch: &dyn Channel, what: &'static str) -> Result<()> {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        *failed |= !right;
-        if *failed { Err(contradiction(ch, what)) } else { Ok(()) }
     }
 
     /// The key is fixed after everything that it hashes was seeded, and each use has its own.
@@ -405,9 +390,8 @@ impl Shared {
         for level in 0..self.fold {
             exchange(&mut checks, level, path(level));
         }
-        if digest_blocks(digest(checks.as_flattened())) != check[2..] {
-            return Err(contradiction(ch, "the trees of its OT extension contradict their check"));
-        }
+        let right = digest_blocks(digest(checks.as_flattened())) == check[2..];
+        self.judge.end(right, ch, "the trees of its OT extension contradict their check")?;
         Ok(seeds)
     }
 }
@@ -734,6 +718,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Two lanes of a run have two bases. Before they had one judge, a receiver could try a guess at Δ in each lane that was under way.
+    #[test]
+    fn a_check_that_fails_on_one_base_fails_those_of_the_runs_other_bases() {
+        let judge = Judge::default();
+        let calls = |judge: &Judge, spoil: bool| {
+            let against = Against::from((Security::Malicious, judge));
+            let (sent, _) = two_with(
+                |lines, rng| {
+                    let base = Sender::open(against, FOLD, &SESSION, lines.peer()?, rng)?;
+                    base.extend(0, 1000, lines.peer()?, rng)
+                },
+                |lines, rng| {
+                    let base = Receiver::open(Security::Malicious, FOLD, &SESSION, lines.peer()?, rng)?;
+                    base.extend(0, 1000, lines.peer()?)
+                },
+                // The answer to the challenge.
+                |channel| Box::new(Hostile::new(channel, Attack::Flip(0), if spoil { 3 } else { usize::MAX })),
+            );
+            sent.map(drop).map_err(|error| error.fault())
+        };
+        assert_eq!(calls(&judge, false), Ok(()));
+        assert_eq!(calls(&judge, true), Err(Fault::Peer));
+        assert_eq!(calls(&judge, false), Err(Fault::Peer));
+        assert_eq!(calls(&Judge::default(), false), Ok(()));
     }
 
     /// What semi-honest security means: a wrong correction is not seen, and spoils rows where Δ has a one.

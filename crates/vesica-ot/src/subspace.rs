@@ -23,7 +23,7 @@
 use crate::bch::{Bch, STEP};
 use crate::folded::{self, SecretRows, plane};
 use crate::softspoken::{FOLD, digest, hash_columns};
-use crate::{SecretBlocks, Security, pack, receive_blocks};
+use crate::{Against, SecretBlocks, Security, pack, receive_blocks};
 use std::sync::Arc;
 use vesica_block::{Block, Row};
 use vesica_params::bch::BchSet;
@@ -49,12 +49,12 @@ impl Sender {
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(
         set: &'static BchSet,
-        security: Security,
+        against: impl Into<Against>,
         session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
-        let words = folded::Sender::open(set.length, security, session, ch, rng)?;
+        let words = folded::Sender::open(set.length, against, session, ch, rng)?;
         Ok(Self { code: Arc::new(Bch::new(set)), words })
     }
 
@@ -101,7 +101,7 @@ impl Sender {
                 v[plane(code.length(), i)] ^= word[i / FOLD] & Block::mask(bit);
             }
             let right = theirs == digest(&v).as_bytes();
-            words.shared.judge(right, ch, "the rows of its OT extension are no words of the code")?;
+            words.shared.judge.end(right, ch, "the rows of its OT extension are no words of the code")?;
         }
         Ok(made.rows(n))
     }
@@ -122,12 +122,12 @@ impl Receiver {
     /// Those of the channel, and the peer's if it breaks the protocol.
     pub fn open(
         set: &'static BchSet,
-        security: Security,
+        against: impl Into<Against>,
         session: &[u8; 32],
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<Self> {
-        let words = folded::Receiver::open(set.length, security, session, ch, rng)?;
+        let words = folded::Receiver::open(set.length, against, session, ch, rng)?;
         Ok(Self { code: Bch::new(set), words })
     }
 

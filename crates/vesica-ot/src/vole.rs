@@ -22,9 +22,8 @@
 //! What a deviating party learns: it can spoil its messages so that they pass a check only if it guessed k secret bits, S bits of
 //! the holes, R bits of Δ (in `softspoken`). It passes with probability 2^-k and then knows these bits. If it does not, the
 //! run ends, for a failed check is the peer's fault and only a broken connection is tried again. Checks of units that are under way
-//! at once are judged one after the other, and none that ends after a failed one succeeds. So in one run over one link, with all its
-//! units and connections, a party learns k bits in all with probability 2^-k at most: one bit on average. Lanes have bases of their own,
-//! which are judged apart: with L of them under way at once the probability is L·2^-k, which is log2(L) bits more.
+//! at once, in all lanes of a run, are judged one after the other ([`crate::Judge`]), and none that ends after a failed one succeeds. So in one
+//! run, with all its units, lanes and connections, a party learns k bits in all with probability 2^-k at most: one bit on average.
 //! - Breaking the connection before the verdict shows nothing, as no message before it depends on the bits. A redone unit has
 //!   new holes, and a new connection a new Δ, so earlier guesses are of no use for them.
 //! - Guessing finds no more than it costs. That a spoiled unit passes and its noise misses a word of weight d has

@@ -42,7 +42,13 @@ fn plan(job: &str) -> Plan {
 /// The steps of a unit, by the names that protocols charge their bytes to: alice's, bob's.
 fn steps(plans: &[Plan]) -> Vec<BTreeSet<&'static str>> {
     let sizes = plans[0].sizes(&[20, 30], 1, 1 << 30);
-    let terms = Terms { salt: [7; 32], sizes, values: None, coins: vesica_types::Coins::new([0; 32]) };
+    let terms = Terms {
+        salt: [7; 32],
+        sizes,
+        values: None,
+        coins: vesica_types::Coins::new([0; 32]),
+        judge: Default::default(),
+    };
     let side = |(plan, mut lines): (&Plan, vesica_session::Lines)| {
         let (seat, mut rng) = (plan.seat(), fixed_rng(plan.me.place()));
         let Opened::Units(side) = plan.suite().open(&seat, &terms, &mut lines, &mut rng).unwrap() else {

@@ -81,7 +81,7 @@ impl Suite for Bc22 {
             false => vesica_ot::Security::SemiHonest,
             true => vesica_ot::Security::Malicious,
         };
-        let function = bc22::Bc22::new(Params { session: terms.salt, bins, code: CODE, security });
+        let function = bc22::Bc22::new(Params { session: terms.salt, bins, code: CODE, security }).judged(&terms.judge);
         oprf::open(&function, &self.choice, seat, terms, lines, rng)
     }
 }

@@ -22,6 +22,7 @@ mod ot;
 mod rr22;
 
 pub use choice::{Choice, CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
+pub use vesica_ot::Judge;
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
 use vesica_types::{Coins, TagLen};
 
@@ -206,7 +207,7 @@ impl Sizes {
 }
 
 /// What the parties of a run agreed on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Terms {
     /// The jointly tossed salt, which names the run.
     pub salt: [u8; 32],
@@ -216,6 +217,8 @@ pub struct Terms {
     pub values: Option<u8>,
     /// This party's own secret, from which noise is drawn: another in each run, and after a break the same.
     pub coins: Coins,
+    /// Ends the checks of all that is opened on these terms, a lane's and another one's: a wrong guess in one of them ends them all.
+    pub judge: Judge,
 }
 
 /// Why a side could not be opened.
@@ -404,8 +407,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use vesica_session::memory::{Memories, mesh};
-    use vesica_session::{Found, Learner, List};
-    use vesica_testkit::{digests, fixed_rng};
+    use vesica_session::{Fault, Found, Learner, List};
+    use vesica_testkit::{Attack, Hostile, digests, fixed_rng, two_with};
     use vesica_types::{Digest, Party};
 
     /// A job of `parties` parties of which these learn.
@@ -487,6 +490,43 @@ mod tests {
         assert_eq!(refused(&dp, "remove it"), "shared.dp.largest");
     }
 
+    /// Each lane of a run opens a base of its own, on a copy of the run's terms. A receiver that could guess at each sender's Δ apart would
+    /// have as many tries as lanes are under way.
+    #[test]
+    fn a_check_that_fails_in_one_lane_fails_those_of_the_others() {
+        // Which message of the receiver's has its trees. What is spoiled is the digest of the first one.
+        for (protocol, trees) in [(ProtocolName::Rr22, 1), (ProtocolName::Bc22, 1), (ProtocolName::Ot, 2)] {
+            let suite = find(&Choice { security: Security::Malicious, ..choice(protocol, 2, &[1]) }).unwrap();
+            let tag_len = TagLen::new(16).unwrap();
+            let sizes = Sizes { units: 2, in_flight: 2, keys: vec![100; 2], capacities: vec![60; 2], tag_len };
+            let run = || {
+                let (sizes, coins) = (sizes.clone(), Coins::new([1; 32]));
+                Terms { salt: [9; 32], sizes, values: None, coins, judge: Judge::default() }
+            };
+            let opens = |terms: &Terms, at: usize| {
+                let side = |place, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng| {
+                    suite.open(&Seat { place, learns: place == 1 }, terms, lines, rng).map(drop)
+                };
+                // Each party has a judge of its own.
+                let theirs = Terms { judge: Judge::default(), ..terms.clone() };
+                let (sender, _) = two_with(
+                    |lines, rng| side(0, terms, lines, rng),
+                    |lines, rng| side(1, &theirs, lines, rng),
+                    |channel| Box::new(Hostile::new(channel, Attack::Flip(9 * 128), at)),
+                );
+                match sender {
+                    Ok(()) => true,
+                    Err(Error::Session(error)) if error.fault() == Fault::Peer => false,
+                    Err(error) => panic!("{protocol:?}: {error}"),
+                }
+            };
+            let (first, other) = (run(), run());
+            let second = Terms { salt: [8; 32], ..first.clone() };
+            assert!(opens(&first, usize::MAX) && !opens(&first, trees), "{protocol:?}");
+            assert!(!opens(&second, usize::MAX) && opens(&other, usize::MAX), "{protocol:?}");
+        }
+    }
+
     /// What each party of a job finds by the suite that it asks for.
     fn found(choice: &Choice, keys: &[Vec<Digest>]) -> Vec<Found> {
         let suite = find(choice).expect("it is not refused");
@@ -494,7 +534,7 @@ mod tests {
         let lens: Vec<u64> = keys.iter().map(|keys| keys.len() as u64).collect();
         let tag_len = TagLen::new(suite.tag_bytes(&lens)).expect("a length of tags");
         let sizes = Sizes { keys: lens.clone(), units: 1, in_flight: 1, capacities: lens, tag_len };
-        let terms = Terms { salt: [9; 32], sizes, values: None, coins: Coins::new([1; 32]) };
+        let terms = Terms { salt: [9; 32], sizes, values: None, coins: Coins::new([1; 32]), judge: Judge::default() };
         let names = ["alice", "bob", "carol"];
         let parties: Vec<Party> =
             (0..).zip(&names[..keys.len()]).map(|(place, name)| Party::new(place, name)).collect();

@@ -77,8 +77,8 @@ impl Suite for Ot {
         let code = self.code(&terms.sizes);
         let params = Params { session: terms.salt, shape, code, security };
         match *code {
-            bch::NARROW => oprf::open(&Narrow::new(params), &self.choice, seat, terms, lines, rng),
-            _ => oprf::open(&Wide::new(params), &self.choice, seat, terms, lines, rng),
+            bch::NARROW => oprf::open(&Narrow::new(params).judged(&terms.judge), &self.choice, seat, terms, lines, rng),
+            _ => oprf::open(&Wide::new(params).judged(&terms.judge), &self.choice, seat, terms, lines, rng),
         }
     }
 }

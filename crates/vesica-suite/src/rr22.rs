@@ -46,8 +46,8 @@ impl Rr22 {
         };
         let params = Params { session: terms.salt, shape, code: CODE, security };
         match self.base_bits(&terms.sizes) {
-            64 => oprf::open(&Vole::<u64, _>::new(params), &self.choice, seat, terms, lines, rng),
-            _ => oprf::open(&Vole::<Block, _>::new(params), &self.choice, seat, terms, lines, rng),
+            64 => oprf::open(&Vole::<u64, _>::new(params).judged(&terms.judge), &self.choice, seat, terms, lines, rng),
+            _ => oprf::open(&Vole::<Block, _>::new(params).judged(&terms.judge), &self.choice, seat, terms, lines, rng),
         }
     }
 }

@@ -137,6 +137,8 @@ impl Lane {
             sizes: sizes.clone(),
             values: None,
             coins: Coins::new([0; 32]),
+            // Nor are there checks that could fail, for a cluster runs no job with `security = "malicious"`.
+            judge: Default::default(),
         };
         let mut base = self.peers.line("base")?;
         base.all().for_each(|ch| ch.step("base"));

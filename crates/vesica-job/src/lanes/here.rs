@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use vesica_net::{Door, Traffic};
 use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
-use vesica_suite::Opened;
+use vesica_suite::{Opened, Terms};
 use vesica_types::UnitId;
 
 /// Breaks of a lane without a finished unit after which the run gives up.
@@ -70,7 +70,8 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) ->
     let meeting = Meeting { plan, salt: &agreed.salt, certificates: &certificates };
     let in_lane = (agreed.sizes.in_flight / at_once).max(1);
     let state = Mutex::new(state);
-    let lanes = Lanes { agreed, units, both, peers, ctl, meeting, in_lane, watcher, state };
+    let of_run = agreed.terms();
+    let lanes = Lanes { agreed, of_run, units, both, peers, ctl, meeting, in_lane, watcher, state };
     match &plan.peers[0].connect {
         Some(address) => {
             let doors = if theirs.doors.is_empty() { vec![address.clone()] } else { theirs.doors };
@@ -85,6 +86,8 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) ->
 /// What the threads of the lanes share.
 struct Lanes<'a> {
     agreed: &'a Agreed,
+    /// The terms of all lanes are copies of these, so that their checks have one judge.
+    of_run: Terms,
     units: &'a Units,
     both: Option<Both>,
     /// The first link.
@@ -296,7 +299,7 @@ impl<'a> Lanes<'a> {
             SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
         let mut base = peers.line("base")?;
         base.all().for_each(|ch| ch.step("base"));
-        let opened = plan.suite().open(&plan.seat(), &terms(&agreed.terms(), lane), &mut base, &mut rng)?;
+        let opened = plan.suite().open(&plan.seat(), &terms(&self.of_run, lane), &mut base, &mut rng)?;
         meter.merge(&base.peer()?.meter());
         drop(base);
         let Opened::Units(protocol) = opened else {

@@ -26,7 +26,7 @@ use serde_json::Value;
 use vesica_net::Fingerprint;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
 use vesica_spec::{MAX_KEYS, MAX_LANES, Plan};
-use vesica_suite::{ResultKind, Security, Sizes, Terms};
+use vesica_suite::{Judge, ResultKind, Security, Sizes, Terms};
 use vesica_types::{Coins, Party, TagLen, UnitId};
 
 /// The longest hello: a shared document is a page of text.
@@ -78,9 +78,10 @@ pub struct Met {
 }
 
 impl Agreed {
-    /// What a protocol needs of it.
+    /// What a protocol needs of it. All that is opened on one connection of the parties, or on its lanes, has these terms or copies of them.
     pub fn terms(&self) -> Terms {
-        Terms { salt: self.salt, sizes: self.sizes.clone(), values: self.values, coins: self.coins.clone() }
+        let Self { salt, sizes, values, coins, .. } = self.clone();
+        Terms { salt, sizes, values, coins, judge: Judge::default() }
     }
 }
 

@@ -9,4 +9,6 @@ pub mod settle;
 pub mod wait;
 
 #[cfg(test)]
+mod greedy;
+#[cfg(test)]
 mod tests;

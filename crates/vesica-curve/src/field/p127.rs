@@ -249,7 +249,8 @@ impl<V: Lanes> Fp<V> {
     /// The mask of the lanes in which the low bit of a frozen value is set.
     #[inline(always)]
     pub(crate) fn is_odd(self) -> V {
-        V::zero().sub(self.0[0].and(V::splat(1)))
+        // Compared, and not subtracted from zero: a compiler that sees how a mask is made tests the bit and branches.
+        self.0[0].and(V::splat(1)).eq(V::splat(1))
     }
 
     /// The mask of the lanes in which bit 126 of a frozen value is set: which of x and -x it is.

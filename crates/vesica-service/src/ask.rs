@@ -5,6 +5,7 @@ use crate::fetch::{Fetched, update};
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
 use crate::{link, reveals, values};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, LeftOut, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, KeyId, Keys, PARTS, Reading, Share, probe, save};
@@ -16,7 +17,7 @@ use vesica_session::{Reveal, SessionRng};
 use vesica_spec::service::AskPlan;
 use vesica_spec::{Duplicates, Rule, Rules};
 use vesica_store::{Found, Says};
-use vesica_table::{Beside, Picks, Sink, Table, View, Widened, Written, gather};
+use vesica_table::{Beside, Format, Picks, Sink, Table, View, Widened, Written, free_bytes, gather};
 use vesica_types::{KeyDigest, RowId};
 
 /// Looks the keys of a table up, and writes the rows that were found: of the plan's files, if `io` is [`files`]. Fetches what the
@@ -365,6 +366,7 @@ fn asked(
         read = clock.phase("read", "rows", io.table.rows(), || Read::new(plan, io, rules, ctl))?;
     }
     let Read { keys, requests, .. } = read;
+    room(plan, io, &fetched.offer, keys.rows - keys.empty)?;
     let ask = || ask_all(plan, &*function, requests, &mut counter, ctl);
     let (outputs, lanes) = clock.phase("ask", "keys", Some(keys.distinct), ask)?;
     counter.end()?;
@@ -545,6 +547,54 @@ pub fn widened<T>(
 pub fn sink(plan: &AskPlan, io: &Io, beside: &dyn Beside) -> Result<Box<dyn Sink>, Error> {
     widened(plan, &*io.table, beside, |wide| Ok(target(io)?.sink(wide)?))
 }
+
+/// Fails if the values of so many rows may find no room, should all of the rows be found. It is seen before a key is asked for, because the
+/// server chose how long its values are: a run that ended when its disk was full would say how much was found.
+///
+/// # Errors
+/// That, with what is needed; those of asking the disk.
+pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64) -> Result<(), Error> {
+    let columns = offer.values.len() as u64;
+    if columns == 0 {
+        return Ok(());
+    }
+    // Four bytes of a column's length are more than a comma and the quotes around the text. Each byte of the text may be a quote itself.
+    let (factor, null) = match &plan.output {
+        Some(output) if output.format.or_else(|| Format::of(&output.path)).unwrap_or(Format::Csv) == Format::Csv => {
+            (2, output.null.len() as u64)
+        }
+        _ => (1, 0),
+    };
+    let each = factor * offer.value_bytes.map_or(columns * NUMBER, u64::from) + columns * null;
+    let needed = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0));
+    let said = |has: u64, of: String| {
+        Error::Setup(format!(
+            "{of}: the values of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room for {has}; {}",
+            if plan.output.is_some() {
+                "ask for fewer rows at a time, or write to a larger disk"
+            } else {
+                "ask for fewer rows at a time, give it more, or write to a file"
+            }
+        ))
+    };
+    let Some(output) = &plan.output else {
+        // The caller gets the rows, in memory.
+        return if needed > plan.memory { Err(said(plan.memory, "mine.memory".to_owned())) } else { Ok(()) };
+    };
+    let folder = match output.path.as_os_str() == "-" {
+        true => std::env::temp_dir(),
+        false => {
+            let path = output.path.canonicalize().unwrap_or_else(|_| output.path.clone());
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            folder.unwrap_or(Path::new(".")).to_owned()
+        }
+    };
+    let free = free_bytes(&folder).map_err(Error::file("cannot ask for the free space of", &folder))?;
+    if needed > free { Err(said(free, format!("mine.output: {}", output.path.display()))) } else { Ok(()) }
+}
+
+/// Bytes of a real number as a text, at most.
+const NUMBER: u64 = 16;
 
 /// Writes the rows that were found, and says how many there are, and which rows' entries cannot be read.
 fn write(

@@ -5,6 +5,7 @@
 //! order and their lines. Questions, and how far a window is, are compared byte for byte, and so are the reports' outcomes, as far as they
 //! say how a run ended.
 
+use crate::ask::room;
 use crate::offer::{Offer, hex};
 use crate::retrieve::desk::{hint_name, table_name};
 use crate::retrieve::epoch::{self, Epoch};
@@ -393,6 +394,36 @@ fn a_store_with_a_value_or_a_block_that_cannot_be_read_tells_nobody_whose_keys_a
         let lost = house.compare_whatever_is_lost();
         assert_eq!(lost.len() == 1, is_value, "{}", lost.len());
     }
+}
+
+/// A server whose values are long once filled a client's disk, or did not, by how many of its keys the client has. Now the client sees before it
+/// asks whether the values of all its rows would find room.
+#[test]
+fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
+    let house = House::new(STORE, 1);
+    let mut offer = Offer::load(house.store()).unwrap();
+    std::fs::write(house.dir.path().join("alice.csv"), "id\n1\n").unwrap();
+    let mut plan = house.plan("holder");
+    let io = files(&plan).unwrap();
+    let table = io.table.bytes().unwrap();
+    offer.value_bytes = Some(1 << 20);
+    let mut fits = |memory: Option<u64>, rows: u64| {
+        if let Some(memory) = memory {
+            (plan.output, plan.memory) = (None, memory);
+        }
+        room(&plan, &io, &offer, rows).map_err(|error| (error.fault(), error.to_string()))
+    };
+    // To a disk: twice the length, for CSV, where every byte may be a quote.
+    fits(None, 1).unwrap();
+    let (fault, why) = fits(None, 1 << 42).unwrap_err();
+    assert!(fault == vesica_job::Fault::Config && why.contains("out.csv: the values of 4398046511104 rows"), "{why}");
+    assert!(why.contains("2097152 for each") && why.contains("fewer rows"), "{why}");
+    // To the caller's memory.
+    fits(Some((8 << 20) + table), 8).unwrap();
+    let (_, why) = fits(Some((8 << 20) + table - 1), 8).unwrap_err();
+    assert!(why.contains("mine.memory: the values of 8 rows may take"), "{why}");
+    offer.values.clear();
+    room(&plan, &io, &offer, u64::MAX).unwrap();
 }
 
 /// The same for one record that was asked for by number, of every protocol. With `piano` the client once failed for the rest of its window.

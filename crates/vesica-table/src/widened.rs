@@ -5,13 +5,17 @@ use crate::sink::field;
 use crate::{Batches, Column, Error, Form, Format, Header, Source, Table};
 use arrow_array::builder::{LargeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
+
+/// A batch is handed on when so many bytes of texts stand beside its rows. Whoever prepared a service chose how long they are, up to a
+/// mebibyte: 2048 rows of those would be more than a column with offsets of 32 bits holds, and more than a run wants to hold.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// Texts for the rows of a table.
 pub trait Beside: Send + Sync {
@@ -63,14 +67,14 @@ impl<'a> Widened<'a> {
         Ok(Self { table, beside, null: null.to_owned(), columns, schema, header })
     }
 
-    /// The rows of `batch`, whose numbers are `rows`, as lines with more fields.
-    fn lines(&self, batch: &RecordBatch, rows: &[RowId], newline: &[u8]) -> Result<RecordBatch, Error> {
+    /// The rows of `batch` from `from` on, whose numbers are `rows`, as lines with more fields: as many as fit in a batch, and one at least.
+    fn lines(&self, batch: &RecordBatch, rows: &[RowId], from: usize, newline: &[u8]) -> Result<RecordBatch, Error> {
         let own = batch.column(0).as_binary::<i64>();
         let mut lines = LargeBinaryBuilder::new();
-        let mut line = Vec::new();
-        for (own, &row) in own.iter().zip(rows) {
+        let (mut line, mut bytes) = (Vec::new(), 0);
+        for (at, &row) in rows.iter().enumerate().skip(from) {
             line.clear();
-            line.extend_from_slice(unended(own.unwrap_or_default()));
+            line.extend_from_slice(unended(if own.is_valid(at) { own.value(at) } else { b"" }));
             for text in self.beside.texts(row)? {
                 match text {
                     None => field(&mut line, &self.null, true, false),
@@ -80,18 +84,29 @@ impl<'a> Widened<'a> {
             }
             line.extend_from_slice(newline);
             lines.append_value(&line);
+            bytes += line.len();
+            if bytes >= BATCH_BYTES {
+                break;
+            }
         }
         made(VERBATIM.clone(), vec![Arc::new(lines.finish())])
     }
 
-    /// The rows of `batch`, whose numbers are `rows`, with those columns behind them that `behind` names.
-    fn wider(&self, batch: &RecordBatch, rows: &[RowId], behind: &[usize]) -> Result<RecordBatch, Error> {
+    /// The rows of `batch` from `from` on, whose numbers are `rows`, with those columns behind them that `behind` names: as many as fit in a
+    /// batch, and one at least.
+    fn wider(&self, batch: &RecordBatch, rows: &[RowId], from: usize, behind: &[usize]) -> Result<RecordBatch, Error> {
         let mut texts: Vec<StringBuilder> = behind.iter().map(|_| StringBuilder::new()).collect();
-        for &row in rows {
+        let (mut taken, mut bytes) = (0, 0);
+        for &row in &rows[from..] {
             let all = self.beside.texts(row)?;
             behind.iter().zip(&mut texts).for_each(|(&at, text)| text.append_option(all[at].as_deref()));
+            taken += 1;
+            bytes += all.iter().flatten().map(String::len).sum::<usize>();
+            if bytes >= BATCH_BYTES {
+                break;
+            }
         }
-        let mut columns = batch.columns().to_vec();
+        let mut columns = batch.slice(from, taken).columns().to_vec();
         columns.extend(texts.iter_mut().map(|text| Arc::new(text.finish()) as ArrayRef));
         let behind = behind.iter().map(|at| self.schema.field(self.own() + at).clone());
         let fields: Vec<_> = batch.schema().fields().iter().map(|field| (**field).clone()).chain(behind).collect();
@@ -175,10 +190,16 @@ impl Table for Widened<'_> {
             }
             let rows: Vec<RowId> = asked.drain(..batch.num_rows()).collect();
             drop(asked);
-            emit(match form {
-                Form::Verbatim => self.lines(&batch, &rows, newline)?,
-                Form::Arrow => self.wider(&batch, &rows, &behind)?,
-            })
+            let mut from = 0;
+            while from < rows.len() {
+                let piece = match form {
+                    Form::Verbatim => self.lines(&batch, &rows, from, newline)?,
+                    Form::Arrow => self.wider(&batch, &rows, from, &behind)?,
+                };
+                from += piece.num_rows();
+                emit(piece)?;
+            }
+            Ok(())
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Columns that stand beside a table: rows keep their bytes, and what is behind them is written as CSV or Arrow has it.
 
 use arrow_array::cast::AsArray;
-use vesica_table::{Beside, Error, Input, Output, Picks, Table, View, Widened, create, gather, open};
+use vesica_table::{Beside, Error, Form, Input, Output, Picks, Table, View, Widened, create, gather, open};
 use vesica_types::RowId;
 
 /// For row n: its number, and a text that has to be quoted, nothing or the empty text.
@@ -92,4 +92,66 @@ fn a_name_that_is_there_is_refused() {
     let table = open(&Input::new(&path)).unwrap();
     let error = Widened::new(&*table, &numbers(), "").err().unwrap();
     assert!(matches!(error, Error::Ambiguous { ref name, .. } if name == "n"), "{error}");
+}
+
+/// A text of a mebibyte for each row, the longest that a service has.
+struct Large(Vec<String>);
+
+impl Beside for Large {
+    fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    fn texts(&self, row: RowId) -> Result<Vec<Option<String>>, Error> {
+        Ok(vec![Some(char::from(b'a' + (row.0 % 26) as u8).to_string().repeat(1 << 20))])
+    }
+}
+
+/// 2048 rows, which come in one batch, with texts of two gibibytes: more than a column holds whose offsets have 32 bits. Before batches were
+/// cut by their bytes, this panicked, and the server had chosen how long the texts are.
+#[test]
+fn large_texts_are_cut_into_batches_that_are_not() {
+    const ROWS: u64 = 2048;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.csv");
+    let text: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
+    std::fs::write(&path, format!("id\n{text}")).unwrap();
+    let table = open(&Input::new(&path)).unwrap();
+    let large = Large(vec!["text".into()]);
+    let wide = Widened::new(&*table, &large, "").unwrap();
+    // A line's offsets have 64 bits, so a few are enough to see that they are cut too.
+    for (form, count) in [(Form::Arrow, ROWS), (Form::Verbatim, 16)] {
+        let (mut next, mut most) = (0, 0);
+        let mut own = 0;
+        table
+            .select(&mut (0..count).map(|row| Ok(RowId(row))), form, &[0], 1, &mut |batch| {
+                own = batch.num_rows().max(own);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(own as u64, count, "the table itself gives them all at once");
+        wide.select(&mut (0..count).map(|row| Ok(RowId(row))), form, &[0, 1], 1, &mut |batch| {
+            let rows = batch.num_rows();
+            most = rows.max(most);
+            for row in 0..rows {
+                let letter = b'a' + (next % 26) as u8;
+                match form {
+                    Form::Arrow => {
+                        assert_eq!(batch.column(0).as_string::<i32>().value(row), next.to_string());
+                        let text = batch.column(1).as_string::<i32>().value(row);
+                        assert!(text.len() == 1 << 20 && text.starts_with(char::from(letter)));
+                    }
+                    Form::Verbatim => {
+                        let line = batch.column(0).as_binary::<i64>().value(row);
+                        let front = [format!("{next},").as_bytes(), &[letter]].concat();
+                        assert!(line.starts_with(&front) && line.len() == front.len() + (1 << 20));
+                    }
+                }
+                next += 1;
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((next, most), (count, 4), "{form:?}");
+    }
 }

@@ -7,7 +7,7 @@ use super::scheme::Scheme;
 use super::window::Kept;
 use super::{digest_of_index, reals, records_a_row, unpad};
 use crate::ask::{
-    Facts, Looked, Lost, Nothing, expected_rules, function, local, request, rules, sink, target, told, widened,
+    Facts, Looked, Lost, Nothing, expected_rules, function, local, request, room, rules, sink, target, told, widened,
 };
 use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES};
@@ -224,10 +224,9 @@ fn retrieve(
     };
     wants.replace_absent(copied.epoch.rows, &mut rng()?);
     let lookups = wants.padded(plan.batch);
-    if matches!(copied.with, With::Reader(_)) {
-        let scheme = Scheme::new(protocol, plan.by, &copied.epoch)?;
-        room_for_answers(plan.memory, &scheme, lookups * records_a_row(protocol, plan.by))?;
-    }
+    room(plan, io, &copied.offer, wants.rows.len() as u64)?;
+    let scheme = Scheme::new(protocol, plan.by, &copied.epoch)?;
+    room_for_answers(plan.memory, &scheme, copied.epoch.width, lookups * records_a_row(protocol, plan.by))?;
     let outputs = match private {
         Private::Client => wants.digests.clone(),
         Private::Both => clock.phase("ask", "keys", Some(lookups), || {
@@ -252,9 +251,15 @@ fn retrieve(
 }
 
 /// Fails if what so many queries leave at the client does not fit in memory. Answers are decoded when the server has gone, so until then all
-/// of them are held, and what each is decoded with.
-fn room_for_answers(memory: u64, scheme: &Scheme, queries: u64) -> Result<(), Error> {
-    let bytes = queries.saturating_mul(scheme.sizes().answer as u64 + scheme.secret_bytes());
+/// of them are held, and what each is decoded with. Of each record, which has so many bytes, there are three copies at most: in a window or
+/// an answer, as it was decoded, and as values.
+fn room_for_answers(memory: u64, scheme: &Scheme, width: u32, queries: u64) -> Result<(), Error> {
+    let answer = match scheme {
+        // Its answers are taken into the window as they come.
+        Scheme::Piano(_) => 0,
+        scheme => scheme.sizes().answer as u64,
+    };
+    let bytes = queries.saturating_mul(answer + scheme.secret_bytes() + 3 * u64::from(width));
     if bytes > memory {
         return Err(Error::Setup(format!(
             "mine.memory: the answers to {queries} queries, with what they are decoded by, have {bytes} bytes, and {memory} are allowed; give it more, or \
@@ -569,9 +574,22 @@ mod tests {
         let scheme = Scheme::new(offer.protocol, By::Index, &epoch).unwrap();
         assert!(scheme.sizes().answer < 200);
         let memory = 1 << 30;
-        room_for_answers(memory, &scheme, 200_000).unwrap();
-        let why = room_for_answers(memory, &scheme, 1_000_000).unwrap_err().to_string();
+        room_for_answers(memory, &scheme, epoch.width, 200_000).unwrap();
+        let why = room_for_answers(memory, &scheme, epoch.width, 1_000_000).unwrap_err().to_string();
         assert!(why.contains("1000000 queries") && why.contains("mine.memory"), "{why}");
+    }
+
+    /// Records of a mebibyte, of a table that a client has a copy of, or a window into: they were held without being counted, and the server
+    /// chooses how long they are.
+    #[test]
+    fn a_client_counts_the_records_that_it_holds() {
+        for protocol in [ServiceProtocol::Download, ServiceProtocol::Piano] {
+            let (_dir, offer, epoch) = house_of(protocol, 20);
+            let scheme = Scheme::new(offer.protocol, By::Index, &epoch).unwrap();
+            room_for_answers(1 << 30, &scheme, 1 << 20, 340).unwrap();
+            let why = room_for_answers(1 << 30, &scheme, 1 << 20, 342).unwrap_err().to_string();
+            assert!(why.contains("342 queries"), "{why}");
+        }
     }
 
     #[test]

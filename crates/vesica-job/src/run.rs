@@ -91,7 +91,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     }
     let mut report = report?;
     // What a peer asked for after its last word counts too.
-    report.chosen.answered(plan.suite().cut(), ledger.answers());
+    report.chosen.answered(plan, &ledger);
     if let Some(path) = &plan.report {
         part::save(path, "cannot write the report", &ReportFile::named(path).text(&report))?;
     }

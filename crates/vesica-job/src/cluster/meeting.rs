@@ -492,7 +492,7 @@ impl Meeting {
             }
         }
         report.total.wall_s = self.began.elapsed().as_secs_f64();
-        report.chosen.answered(self.plan.suite().cut(), self.ledger.answers());
+        report.chosen.answered(&self.plan, &self.ledger);
         Ok(report)
     }
 

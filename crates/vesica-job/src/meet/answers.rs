@@ -18,6 +18,8 @@
 //! less memory, so that the next run has 10 units. Three quarters of the job are 8 of these 10 units, rounded up. So a unit never counts
 //! for less than its part of the job, and all runs together answer the job at most `limits.answers` times.
 
+use std::num::NonZeroU32;
+
 /// Attempts at a job, and the units that were answered in them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Answers {
@@ -96,6 +98,15 @@ impl Answers {
     /// The units that were answered, if the present attempt is over.
     pub fn units(&self) -> u64 {
         self.units
+    }
+
+    /// At most so many keys were answered, if the present attempt is over: of a partner that has `padded` keys, padding included, in the run in
+    /// which these are most. Padding differs from run to run, and in none is a unit's room a larger part of the keys than the unit is of the
+    /// job.
+    pub fn keys(&self, padded: u64) -> u64 {
+        let Some(of) = NonZeroU32::new(self.now.of) else { return 0 };
+        let keys = (u128::from(self.units) * u128::from(padded)).div_ceil(u128::from(of.get()));
+        keys.try_into().unwrap_or(u64::MAX)
     }
 
     /// The part of the job that was answered if the present attempt breaks now, in units of a job that is cut into `of`.

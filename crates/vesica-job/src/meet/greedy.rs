@@ -77,6 +77,9 @@ impl Game {
             Err(JobError::Answers { .. }) => return None,
             agreed => agreed.unwrap(),
         };
+        // What the report would say if this were the last attempt.
+        let told = self.ledger.answered(1);
+        assert!(told >= self.answered, "{} keys were answered, and {told} are reported", self.answered);
         self.salts += u64::from(agreed.salt != self.salt);
         self.salt = agreed.salt;
         Some(agreed)

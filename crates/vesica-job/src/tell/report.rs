@@ -1,13 +1,14 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
 use crate::input::keys::Ruled;
-use crate::meet::answers::Answers;
+use crate::seal::ledger::Ledger;
 use crate::tell::numbers::{count, counted, seconds, size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
 use vesica_session::{Learner, Meter, Reveal};
+use vesica_spec::Plan;
 use vesica_suite::Cut;
 
 /// The report of a run that ended well.
@@ -198,8 +199,9 @@ pub struct PeerId {
     pub unit_capacity: u64,
     /// Attempts at the job that were begun with it: 1, unless a connection broke or a process was started again.
     pub attempts: u64,
-    /// The keys that this side worked on for it in all attempts, padding included: so many guesses at this side's keys it had
-    /// at most if it learns and is dishonest. `shared.limits.answers` bounds them.
+    /// The keys that this side worked on for it in all attempts at most, padding included: so many guesses at this side's keys it had
+    /// at most if it learns and is dishonest. Where runs of the job were padded to different numbers, it is the part of the job that was
+    /// answered, times the largest of them. `shared.limits.answers` bounds it.
     pub answered: u64,
     /// The version of its program.
     pub version: String,
@@ -352,12 +354,13 @@ impl Costs {
 }
 
 impl Chosen {
-    /// Each peer was answered so often. What takes all keys at once answers all of them each time, and pads nothing.
-    pub fn answered(&mut self, cut: Cut, answers: &Answers) {
-        for peer in &mut self.peers {
+    /// Each of the plan's peers was answered as the ledger has it. What takes all keys at once answers all of them each time, and pads nothing.
+    pub fn answered(&mut self, plan: &Plan, ledger: &Ledger) {
+        let answers = ledger.answers();
+        for (peer, of) in self.peers.iter_mut().zip(&plan.peers) {
             peer.attempts = answers.attempts;
-            peer.answered = match cut {
-                Cut::Units | Cut::Shares => answers.units().saturating_mul(peer.unit_capacity),
+            peer.answered = match plan.suite().cut() {
+                Cut::Units | Cut::Shares => ledger.answered(of.party.place()),
                 Cut::Whole => answers.units().div_ceil(self.units.max(1).into()).saturating_mul(peer.keys),
             };
         }

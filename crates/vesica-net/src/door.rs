@@ -209,8 +209,8 @@ impl Door {
         self.at
     }
 
-    /// The link of the next client, once one comes; none if the door is shut and nobody waits behind it. Any number of
-    /// threads may wait here.
+    /// The link of the next client, once one comes; none if the door is shut and nobody waits behind it or is just being let in, which takes
+    /// ten seconds at most. Any number of threads may wait here.
     ///
     /// # Errors
     /// [`vesica_session::Error::Cancelled`], once the door's control says so.
@@ -219,11 +219,13 @@ impl Door {
             if self.lobby.control.cancelled() {
                 return Err(vesica_session::Error::Cancelled.into());
             }
+            // Looked at before the queue: who is let in is in there before it is not being let in any more.
+            let is_last = self.lobby.shut() && !self.lobby.lets_in();
             // One that went away while it waited here is dropped, which frees its place.
             match self.lobby.take() {
                 Some(link) if link.ended().is_none() => return Ok(Some(link)),
                 Some(_) => {}
-                None if self.lobby.shut() => return Ok(None),
+                None if is_last => return Ok(None),
                 None => self.lobby.wait(),
             }
         }
@@ -335,6 +337,11 @@ impl Lobby {
         self.shut.load(Ordering::Relaxed)
     }
 
+    /// Whether somebody has been let in whose link does not wait behind the door yet.
+    fn lets_in(&self) -> bool {
+        lock(&self.visits).inside.values().any(|visit| visit.link.is_none())
+    }
+
     fn take(&self) -> Option<Link> {
         lock(&self.arrivals).pop_front()
     }
@@ -389,14 +396,15 @@ impl Host for Lobby {
 
     fn admit(&self, guest: &Known<'_>) -> std::result::Result<Pass, Verdict> {
         let later = |why: String| Err(Verdict::Later(why));
-        if self.shut() {
-            return later("this service is being stopped; try again later".into());
-        }
         if self.lanes || lock(&self.visits).inside.len() >= self.limits.links {
             self.sweep();
         }
         let party = guest.party;
         let mut visits = lock(&self.visits);
+        // Under this lock: whoever finds the door shut and nobody being let in is right for good.
+        if self.shut() {
+            return later("this service is being stopped; try again later".into());
+        }
         // The list is replaced under this lock: whoever is let in has been found on the list of this moment.
         if !Arc::ptr_eq(guest.list, &self.register.now()) {
             return later("the list of clients was replaced just now; try again".into());
@@ -429,19 +437,28 @@ impl Host for Lobby {
 
     fn arrived(&self, link: Link) {
         let Some(number) = link.pass() else { return };
-        let stays = lock(&self.visits).inside.get_mut(&number).is_some_and(|visit| {
-            visit.link = Some(link.weak());
-            !visit.off_the_list
-        });
-        if !stays {
-            return link.abort(Fault::Config, OFF_THE_LIST);
+        let stays = |visits: &Visits| visits.inside.get(&number).is_some_and(|visit| !visit.off_the_list);
+        if stays(&lock(&self.visits)) {
+            // Before anybody can take the link.
+            self.event(&Event::Connected {
+                peer: link.peer().clone(),
+                address: link.address(),
+                secured: link.secured().clone(),
+            });
         }
-        self.event(&Event::Connected {
-            peer: link.peer().clone(),
-            address: link.address(),
-            secured: link.secured().clone(),
-        });
-        lock(&self.arrivals).push_back(link);
+        let mut visits = lock(&self.visits);
+        match visits.inside.get_mut(&number).filter(|visit| !visit.off_the_list) {
+            Some(visit) => {
+                visit.link = Some(link.weak());
+                // Under the lock of the visits, so that a link is always on its way in, or in the queue, or taken.
+                lock(&self.arrivals).push_back(link);
+            }
+            None => {
+                drop(visits);
+                return link.abort(Fault::Config, OFF_THE_LIST);
+            }
+        }
+        drop(visits);
         self.came.notify_one();
     }
 

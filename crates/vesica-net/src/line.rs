@@ -169,7 +169,7 @@ impl Channel for Pipe {
         };
         let mut state = lock(&shared.state);
         let msg = loop {
-            state.over()?;
+            state.over_after(self.key)?;
             let gone = state.goodbye_seen;
             let line = state.lines.get_mut(&self.key).ok_or_else(|| self.vanished())?;
             match line.queue.front() {

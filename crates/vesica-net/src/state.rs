@@ -132,6 +132,16 @@ impl State {
         }
     }
 
+    /// The reason for which nothing more is read on a line. What came whole before the connection was lost, or before the peer said that it
+    /// stops, is read first: whether it was read in time would be chance.
+    pub fn over_after(&self, key: u32) -> Result<()> {
+        let came = self.lines.get(&key).is_some_and(|line| !line.queue.is_empty());
+        match &self.ended {
+            Some(Error::Net { .. } | Error::Stopped { .. }) if came && !self.cancelled => Ok(()),
+            _ => self.over(),
+        }
+    }
+
     /// Puts a line among those that have something to send, if it has.
     pub fn rally(&mut self, key: u32) {
         if let Some(line) = self.lines.get_mut(&key)

@@ -97,6 +97,45 @@ fn a_peer_that_hangs_up_is_noticed_at_once() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
+/// Whether a call reads a message before the connection ends or after it is chance. What had come whole was lost in the second case, and a unit whose
+/// last message it was had to be done again.
+#[test]
+fn what_came_before_the_end_is_read_after_it() {
+    let ends: [&dyn Fn(Link); 2] = [&drop, &|link| link.abort(Fault::Input, "the disk is full")];
+    for (end, word) in ends.into_iter().zip(["closed the connection", "the disk is full"]) {
+        let (a, b) = links(|_| ());
+        let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
+        let mut z = a.line("z").unwrap();
+        for message in [&b"first"[..], b"second"] {
+            y.send(message).unwrap();
+        }
+        // Both have come, for the third is there.
+        y.send(b"third").unwrap();
+        assert_eq!(x.recv(10).unwrap(), b"first");
+        std::thread::sleep(Duration::from_millis(300));
+        end(b);
+        let began = Instant::now();
+        while a.ended().is_none() {
+            assert!(began.elapsed() < Duration::from_secs(12), "the end is not noticed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!([x.recv(10).unwrap(), x.recv(10).unwrap()], [&b"second"[..], b"third"]);
+        for error in [x.recv(10).unwrap_err(), x.send(b"more").unwrap_err(), z.recv(10).unwrap_err()] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+    // Who ends a run itself, or accuses the other side, reads nothing more.
+    let (a, b) = links(|_| ());
+    let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
+    y.send(b"first").unwrap();
+    y.send(b"second").unwrap();
+    assert_eq!(x.recv(10).unwrap(), b"first");
+    std::thread::sleep(Duration::from_millis(300));
+    let _ = x.accuse(vesica_session::Misbehaviour::Malformed("test"));
+    a.abort(Fault::Peer, "it broke the protocol");
+    assert_eq!(x.recv(10).unwrap_err(), Error::Cancelled);
+}
+
 #[test]
 fn the_reason_for_the_end_of_a_line_is_waited_for() {
     let (a, b) = links(|_| ());

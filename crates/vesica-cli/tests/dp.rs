@@ -126,6 +126,15 @@ fn coins_of_noise_are_not_kept_without_a_key() {
     };
     plan(&two.alice, "").bad(2, &words);
     plan(&two.alice, "four words of mine").good();
+    // What a version of before this rule left there is told of, whether a key is given now or not.
+    std::fs::create_dir(two.path("ledger")).unwrap();
+    two.write("ledger/alice.ledger", [&b"vesica ledger 9\n"[..], &[7; 200]].concat());
+    let holds = "holds the coins of its run's noise for everybody who can read it: remove it";
+    plan(&two.alice, "").bad(2, &[&words[..], &["alice.ledger is not sealed", holds]].concat());
+    let mut command = two::vesica();
+    command.env("VESICA_RESUME_PASSPHRASE", "four words of mine").arg("run").arg(two.alice.file());
+    Running::start(&mut command).wait(LONG).bad(2, &["another version of Vesica", "It is not sealed", holds]);
+    std::fs::remove_dir_all(two.path("ledger")).unwrap();
     two.alice.change("resume =", "resume_key = \"key\"\nresume =");
     plan(&two.alice, "").good();
     // A ledger whose chance hides nothing needs no key.

@@ -17,9 +17,10 @@
 //! another piece with the same number; it does so with a sealer, and hence a key, of its own.
 
 use crate::error::JobError;
+use crate::seal::ledger;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
 use vesica_spec::{Plan, ResumePlan, SpecError};
@@ -67,6 +68,21 @@ pub fn magic(kind: &[u8; 15], is_secret: bool) -> [u8; 16] {
     let mut magic = [if is_secret { b's' } else { b'\n' }; 16];
     magic[..15].copy_from_slice(kind);
     magic
+}
+
+/// What is said of a ledger without a key, of a job whose result is hidden by noise.
+pub const HOLDS_COINS: &str = "holds the coins of its run's noise for everybody who can read it: remove it";
+
+/// Whether a file of this program's stands at `path` that takes no secret to read.
+fn is_unsealed(path: &Path) -> bool {
+    let mut magic = [0; 16];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic.starts_with(b"vesica ") && !needs_secret(&magic)
+}
+
+/// Whether it takes a secret to read a file with these first bytes.
+pub fn needs_secret(magic: &[u8; 16]) -> bool {
+    magic[15] == b's'
 }
 
 /// Fresh random bytes.
@@ -124,10 +140,15 @@ impl Given {
         if noisy.is_none_or(|resume| resume.key.is_some() || passphrase(PASSPHRASE).is_some()) {
             return Ok(());
         }
-        let why = format!(
+        let mut why = format!(
             "is missing: mine.resume keeps the coins of which the noise of shared.dp is made, and whoever reads them unsealed can take the \
              noise off; name a file of at least 16 random bytes, set a passphrase in {PASSPHRASE}, or remove mine.resume"
         );
+        // A program of before this rule kept them so.
+        let left = noisy.map(|resume| ledger::path(resume, &plan.me)).filter(|path| is_unsealed(path));
+        if let Some(left) = left {
+            why += &format!(". {} is not sealed and {HOLDS_COINS}", left.display());
+        }
         Err(SpecError::field("mine.resume_key", why))
     }
 

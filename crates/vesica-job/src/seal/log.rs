@@ -19,7 +19,7 @@
 
 use crate::error::JobError;
 use crate::seal::file::{failed, options, remove, sync_name};
-use crate::seal::key::{Front, Given, Opener, Sealer, Secret, TAG, magic, random};
+use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret, random};
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -178,21 +178,30 @@ fn front(path: &Path, kind: &[u8; 15], given: &Given, file: &mut File) -> Result
         let synced = made.and_then(|()| file.sync_all()).and_then(|()| sync_name(path));
         return synced.map(|()| front).map_err(failed("cannot write", path));
     }
-    // Behind the program's name and the kind stands the number of the format.
-    let two_words = |magic: &[u8]| magic.split(|&byte| byte == b' ').take(2).collect::<Vec<_>>().concat();
     let why = match front.magic {
         begin if begin == magic => return Ok(front),
         begin if begin == other && given.is_secret() => {
             "it was begun without a key; leave out mine.resume_key, or remove it, and the run begins anew"
         }
         begin if begin == other => "it is sealed; give mine.resume_key, or the passphrase in VESICA_RESUME_PASSPHRASE",
-        begin if two_words(&begin) == two_words(kind) => {
-            "it is of a run with another version of Vesica, whose format this one does not read; take that one, or remove the \
-             ledger, and the run begins anew on every side"
+        begin if named(&begin) == named(kind) => {
+            let coins = match needs_secret(&begin) {
+                true => String::new(),
+                false => format!(". It is not sealed: if its job has shared.dp, it {HOLDS_COINS}"),
+            };
+            let why = "it is of a run with another version of Vesica, whose format this one does not read; take that one, or remove the \
+                       ledger, and the run begins anew on every side";
+            return Err(refused(path, &format!("{why}{coins}")));
         }
         _ => "it is not a ledger; choose another folder for mine.resume",
     };
     Err(refused(path, why))
+}
+
+/// The first bytes of a file without the number of its format, before which a space stands if it has one digit.
+fn named(magic: &[u8]) -> &[u8] {
+    let end = magic.iter().position(u8::is_ascii_digit).unwrap_or(magic.len());
+    magic[..end].trim_ascii_end()
 }
 
 fn refused(path: &Path, why: &str) -> JobError {
@@ -228,10 +237,9 @@ fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::ledger::KIND;
     use std::fs;
     use zeroize::Zeroizing;
-
-    const KIND: &[u8; 15] = b"vesica ledger 9";
 
     fn key(byte: u8) -> Given {
         Given::Key(Zeroizing::new(vec![byte; 32]))
@@ -434,6 +442,7 @@ mod tests {
         for (begin, word) in [
             (&b"vesica ledger 4s"[..], "another version of Vesica, whose format"),
             (b"vesica ledger 4\n", "another version of Vesica, whose format"),
+            (b"vesica ledger12s", "another version of Vesica, whose format"),
             (b"vesica units 3\ns", "it is not a ledger"),
             (b"something that is", "it is not a ledger"),
         ] {
@@ -442,6 +451,9 @@ mod tests {
             let error = open(&path, &key(3)).map(drop).unwrap_err();
             assert_eq!(error.fault(), vesica_session::Fault::Config);
             assert!(error.to_string().contains(word), "{error}");
+            // What an older program kept without a key, of a job with noise, is not to lie about unnoticed.
+            let coins = "if its job has shared.dp, it holds the coins of its run's noise";
+            assert_eq!(error.to_string().contains(coins), begin == b"vesica ledger 4\n", "{error}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "and is left as it is");
         }
     }

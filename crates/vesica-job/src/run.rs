@@ -8,6 +8,7 @@ use crate::io::Io;
 use crate::lanes;
 use crate::local::{self, Local};
 use crate::meet::agree::{self, Agreed};
+use crate::meet::breaks::Breaks;
 use crate::meet::budget;
 use crate::meet::peers::Peers;
 use crate::meet::settle;
@@ -103,27 +104,17 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
 struct Lost {
     peer: Party,
     why: String,
-    /// The largest part of a run that was ever finished, of this run or of one that the peer has forgotten: so many units, of so many.
-    /// A peer chooses how many units a run has, so their number alone is no progress.
-    units: (u64, u32),
-    /// Breaks since a larger part was finished than ever before.
-    times: u32,
+    breaks: Breaks,
 }
 
 impl Lost {
-    /// Breaks without progress after which a run gives up.
-    const MOST: u32 = 5;
-
     /// Goes on after `error` if that was a connection's, this side's or one between others, and not once too often.
-    fn after(error: JobError, before: Option<Lost>, units: (u64, u32)) -> Result<Self, JobError> {
+    fn after(error: JobError, before: Option<Lost>, (units, of): (u64, u32)) -> Result<Self, JobError> {
         let (peer, why) = error.broken()?;
-        let no_more = |(now, of): (u64, u32), (before, of_before): (u64, u32)| {
-            u128::from(now) * u128::from(of_before) <= u128::from(before) * u128::from(of)
-        };
-        let stuck = before.filter(|before| no_more(units, before.units));
-        let (units, times) = stuck.map_or((units, 1), |before| (before.units, before.times + 1));
-        let lost = Self { peer, why, units, times };
-        if times < Self::MOST { Ok(lost) } else { Err(lost.because(format!("; that was the {times}th time in a row"))) }
+        let mut breaks = before.map(|before| before.breaks).unwrap_or_default();
+        let again = breaks.again(units, of);
+        let lost = Self { peer, why, breaks };
+        if again { Ok(lost) } else { Err(lost.because(format!("; that was the {}th time in a row", breaks.times()))) }
     }
 
     fn for_good(self, patience: Duration) -> JobError {

@@ -294,6 +294,11 @@ impl Meeting {
         self.meeting.try_lock().is_ok_and(|meeting| meeting.as_ref().is_some_and(cluster::Meeting::reached))
     }
 
+    /// After a link that broke, with these units finished on this side: whether the sides may meet again.
+    fn again(&self, py: Python<'_>, finished: Vec<u32>) -> PyResult<bool> {
+        self.with(py, |meeting| Ok(meeting.again(&finished)))
+    }
+
     /// Names the run that this side would go on with, if it has one.
     fn run(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.with(py, |meeting| Ok(meeting.run()))
@@ -381,6 +386,29 @@ impl Meeting {
     /// Stops whatever is under way, for good.
     fn cancel(&self) {
         self.ctl.cancel();
+    }
+}
+
+/// Breaks of a lane's link in a row: since more of its units were finished than ever before.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Breaks(Mutex<cluster::Breaks>);
+
+#[pymethods]
+impl Breaks {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// The link broke, and `units` of `of` are finished. Whether it may be made again.
+    fn again(&self, units: u64, of: u32) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).again(units, of)
+    }
+
+    /// How many there were in a row.
+    #[getter]
+    fn times(&self) -> u32 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).times()
     }
 }
 

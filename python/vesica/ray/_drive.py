@@ -27,9 +27,6 @@ from .._progress import Progress, watcher
 from .._report import Report
 from . import _keeper, _lanes, _network, _rows, _storage
 
-#: How often the link of the drivers may break without a unit being finished in between.
-BREAKS = 5
-
 #: Seconds between looks at the lanes.
 LOOK = 0.5
 
@@ -283,15 +280,12 @@ class _Run:
 
     def run(self) -> Matched:
         """Meets the other side as often as the link breaks, until both are done."""
-        breaks, before = 0, -1
         try:
             while True:
                 try:
                     return self._rest(self._meet())
                 except NetworkError as error:
-                    now = len(self._finished())
-                    breaks, before = (1 if now > before else breaks + 1), now
-                    if breaks >= BREAKS or self.over or not self.meeting.reached():
+                    if self.over or not self.meeting.reached() or not self.meeting.again(self._finished()):
                         raise
                     self.tell({"event": "note", "text": f"lost the other side, waiting for it to come back: {error}"})
         except BaseException as error:

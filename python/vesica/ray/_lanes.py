@@ -22,9 +22,6 @@ from .._errors import NetworkError, Stopped
 from . import _keeper, _storage
 from ._rows import Units
 
-#: How often a lane dials again without having finished a unit in between.
-DIALS = 5
-
 
 @dataclass(frozen=True)
 class Work:
@@ -147,18 +144,16 @@ def _next(todo: Iterator[int], lock: Lock) -> int | None:
 def dial(work: Work, number: int) -> str:
     """A lane, on the side that dials. Ray starts it again if its worker dies; it dials again by itself if its link breaks."""
     terms = work.opened()
-    failures, before = 0, -1
+    breaks, share = _core.Breaks(), range(number, terms.units, terms.lanes)
     while True:
         try:
             # Any door takes any lane: after a break another one is tried, for the last may be gone with its node.
-            address = terms.addresses[(number + failures) % len(terms.addresses)]
+            address = terms.addresses[(number + breaks.times) % len(terms.addresses)]
             return run_lane(_core.Lane.dial(terms, number, address), work, terms)
         except NetworkError:
-            now = sum(unit % terms.lanes == number for unit in finished(work.folder))
-            failures, before = (1 if now > before else failures + 1), now
-            if failures >= DIALS:
+            if not breaks.again(sum(unit in share for unit in finished(work.folder)), len(share)):
                 raise
-            time.sleep(0.5 * failures)
+            time.sleep(0.5 * breaks.times)
 
 
 @ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=4)

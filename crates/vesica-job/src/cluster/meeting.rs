@@ -10,6 +10,7 @@ use crate::lanes::here::{DONE, NOT_DONE};
 use crate::lanes::is_refused;
 use crate::lanes::links::Certificates;
 use crate::meet::agree::{self, Agreed, Counted, Met};
+use crate::meet::breaks::Breaks;
 use crate::meet::peers::{self, Peers};
 use crate::meet::settle;
 use crate::meet::wait::Waiting;
@@ -69,6 +70,7 @@ pub struct Meeting {
     /// Rows of the table, and those without a key.
     rows: (u64, u64),
     common: Common,
+    breaks: Breaks,
 }
 
 /// How far the parties are.
@@ -147,6 +149,7 @@ impl Meeting {
             had_lanes: false,
             rows: (0, 0),
             common: Common { keys: 0, rows: 0 },
+            breaks: Breaks::default(),
         })
     }
 
@@ -164,6 +167,13 @@ impl Meeting {
     /// nobody came for as long as this side waits.
     pub fn reached(&self) -> bool {
         self.reached
+    }
+
+    /// The link broke, and these units are finished here. Says whether the parties may meet again, by the rule of a run on one machine.
+    pub fn again(&mut self, finished: &[u32]) -> bool {
+        let done = self.done(finished);
+        let units = done.iter().filter(|done| **done).count();
+        self.breaks.again(units as u64, (done.len() as u32).max(1))
     }
 
     /// Connects to the other party, sees that it has the same job, and tosses the coins of a new run, unless both go on with one. Of that
@@ -528,4 +538,31 @@ fn told<T>(
 ) -> Result<T, JobError> {
     let Some((peers, control)) = link else { return Err(order("this")) };
     work(peers, control).inspect_err(|error| peers.leave(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::tests::Two;
+    use crate::seal::record::Start;
+    use vesica_suite::Sizes;
+    use vesica_types::{Coins, TagLen};
+
+    /// Bob forgets each run when a part of it is finished, and says that he has less memory, so that the next one has more units. As many units
+    /// more than before were taken for progress, and the drivers met again and again.
+    #[test]
+    fn drivers_meet_again_as_often_as_a_larger_part_is_finished() {
+        let two = Two::new("protocol = \"rr22\"\nlearns = [\"alice\"]\nlimits.max_keys = 400\nunit = 40");
+        let mut meeting = Meeting::open(&two.job("alice", two.port, "lanes = 3"), [3; 32], Control::new(())).unwrap();
+        let mut broke = |units, finished: u32| {
+            let (keys, capacities, tag_len) = (Vec::new(), Vec::new(), TagLen::new(9).unwrap());
+            let sizes = Sizes { units, in_flight: 1, keys, capacities, tag_len };
+            meeting.ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
+            meeting.again(&(0..finished).collect::<Vec<_>>())
+        };
+        assert!(broke(4, 3) && broke(10, 6) && broke(40, 20) && broke(100, 60));
+        assert!(!broke(256, 150), "the fifth time in a row");
+        // And what is more is more.
+        assert!(broke(256, 193) && broke(3, 1) && broke(3, 0));
+    }
 }

@@ -24,6 +24,7 @@ pub use secret::{Recipient, Secret};
 pub use terms::Terms;
 
 pub use crate::lanes::is_a_break;
+pub use crate::meet::breaks::Breaks;
 
 use crate::JobError;
 use vesica_session::{Error, Fault};

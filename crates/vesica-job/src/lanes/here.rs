@@ -9,6 +9,7 @@ use crate::lanes::hello::{Ends, finished};
 use crate::lanes::links::{Certificates, Meeting, Watcher};
 use crate::lanes::{given_up, is_a_break, is_refused, share, terms};
 use crate::meet::agree::{Agreed, NOTHING, begin};
+use crate::meet::breaks::Breaks;
 use crate::meet::peers::Peers;
 use crate::run::STAY;
 use crate::seal::ledger::Ledger;
@@ -28,9 +29,6 @@ use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
 use vesica_suite::{Opened, Terms};
 use vesica_types::UnitId;
-
-/// Breaks of a lane without a finished unit after which the run gives up.
-const MOST: u32 = 5;
 
 /// How often the side that dials looks whether the first link is there.
 const LOOK: Duration = Duration::from_millis(100);
@@ -63,7 +61,7 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) ->
         broken: false,
         counted: done.iter().map(|done| !done).collect(),
         finished: done.iter().filter(|done| **done).count() as u64,
-        breaks: vec![(0, 0); agreed.lanes as usize],
+        breaks: vec![Breaks::default(); agreed.lanes as usize],
         cost: (Meter::default(), Traffic::default()),
     };
     let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
@@ -111,8 +109,8 @@ struct State<'a> {
     counted: Vec<bool>,
     /// Units that are finished.
     finished: u64,
-    /// For each lane, its breaks since more of its units were finished than ever before, and how many that were.
-    breaks: Vec<(u32, usize)>,
+    /// Of each lane, whose job is its share of the units.
+    breaks: Vec<Breaks>,
     cost: (Meter, Traffic),
 }
 
@@ -242,18 +240,16 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
-    /// A lane ended with `error`. It may begin again, on either side alike, if its link broke, and not [`MOST`] times without a finished unit.
+    /// A lane ended with `error`. It may begin again, on either side alike, if its link broke, and not once too often.
     ///
     /// # Errors
     /// `error`, if it may not.
     fn broke(&self, lane: u32, error: JobError) -> Result<(), JobError> {
         let mut state = self.state();
         let units = share(lane, self.agreed.lanes, self.agreed.sizes.units);
-        let now = units.filter(|id| state.ledger.has(*id)).count();
-        let (breaks, most) = &mut state.breaks[lane as usize];
-        *breaks = if now > *most { 1 } else { *breaks + 1 };
-        *most = now.max(*most);
-        if is_a_break(&error) && *breaks < MOST { Ok(()) } else { Err(error) }
+        let (of, now) = (units.clone().count(), units.filter(|id| state.ledger.has(*id)).count());
+        let again = state.breaks[lane as usize].again(now as u64, of as u32);
+        if is_a_break(&error) && again { Ok(()) } else { Err(error) }
     }
 
     /// A lane over one link, to its end.

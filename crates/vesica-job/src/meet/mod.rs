@@ -2,6 +2,7 @@
 
 pub mod agree;
 pub mod answers;
+pub mod breaks;
 pub mod budget;
 pub mod difference;
 pub mod peers;

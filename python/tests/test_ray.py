@@ -106,7 +106,8 @@ class Sides:
 
     def finished(self, name: str, what: str = "found") -> int:
         """How many units are finished on a side, or were begun."""
-        return len(list((self.place / f"{name}.storage").glob(f"*/{what}/unit-*")))
+        files = (self.place / f"{name}.storage").glob(f"*/{what}/[ua]*-*")
+        return sum(1 for _ in files)
 
     def wait(self, until: Callable[[], bool], seconds: int = 300) -> None:
         """Waits until something is so, unless a side ends before."""
@@ -526,7 +527,7 @@ class FakeLane:
     def missing(self, done: list[int]) -> tuple[list[int], list[int]]:
         return [0, 1, 2], []
 
-    def match_unit(self, unit: int, blob: bytes | None, begun: int) -> bytes:
+    def match_unit(self, unit: int, blob: bytes | None, turn: int) -> bytes:
         return self.match(unit)
 
     def cancel(self) -> None:
@@ -565,7 +566,7 @@ def test_what_the_other_side_did_wrong_is_told_where_its_link_breaks_too(place: 
         raise vesica.PeerError("bob broke the protocol")
 
     with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
-        _lanes.run_lane(FakeLane(match), work, SimpleNamespace(in_lane=2))
+        _lanes.run_lane(FakeLane(match), work, SimpleNamespace(in_lane=2, units=3))
     peer, link, stopped = vesica.PeerError("p"), vesica.NetworkError("n"), vesica.Stopped("s")
     assert _lanes.grave([link, None, stopped, peer]) is peer and _lanes.grave([link, stopped]) is stopped
     assert _lanes.grave([None, link]) is link and _lanes.grave([None]) is None
@@ -585,7 +586,7 @@ def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monke
         return put(path, data)
 
     monkeypatch.setattr(_storage, "put", slow)
-    _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1))
+    _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1, units=3))
     assert lane.said == ["close"] and _lanes.finished(place) == [0, 1, 2]
 
 
@@ -602,7 +603,7 @@ def test_a_file_that_cannot_be_written_ends_its_lane(place: Path, monkeypatch: p
     monkeypatch.setattr(_storage, "put", full)
     lane = FakeLane(lambda unit: b"found")
     with pytest.raises(vesica.ConfigError, match="the disk is full"):
-        _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1))
+        _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1, units=3))
     assert set(lane.said) == {"cancel"} and _lanes.finished(place) == [0, 1]
 
 
@@ -611,16 +612,32 @@ def test_a_lane_that_outlives_its_attempt_begins_nothing_that_nobody_counts(plac
     from vesica.ray import _lanes
 
     old = lane_work(place, monkeypatch)
-    assert _lanes._begin(old, 0) == 0 and _lanes._begin(old, 0) == 1
+    # Three units: what is begun again has a number behind theirs.
+    assert [_lanes._begin(old, unit, 3) for unit in (0, 0)] == [0, 3]
     assert _lanes.begun(place) == 2
     lane = FakeLane(lambda unit: b"found")
     with pytest.raises(vesica.Stopped, match="this attempt of the run is over"):
-        _lanes.run_lane(lane, old, SimpleNamespace(in_lane=1))
+        _lanes.run_lane(lane, old, SimpleNamespace(in_lane=1, units=3))
     assert set(lane.said) == {"cancel"} and _lanes.finished(place) == []
     new = _lanes.Work("keeper", place, b"", _lanes.attempt(place))
-    _lanes.run_lane(FakeLane(lambda unit: b"found"), new, SimpleNamespace(in_lane=1))
+    _lanes.run_lane(FakeLane(lambda unit: b"found"), new, SimpleNamespace(in_lane=1, units=3))
     # Two that were answered, one that was not, three more.
     assert _lanes.begun(place) == 6 and _lanes.attempt(place) == 2
+
+
+def test_what_is_allowed_is_common_to_all_units(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each unit had a share of it, and a unit whose lane broke three times ended a run whose other units had theirs left."""
+    from vesica.ray import _lanes
+
+    work = lane_work(place, monkeypatch)
+    assert [_lanes._begin(work, unit, 3) for unit in (2, 2, 0, 2, 2)] == [2, 3, 0, 4, 5]
+    # Whoever comes at the same moment gets the next number, and unit 1 still has its own.
+    gone, names = [], _lanes._storage.names
+    monkeypatch.setattr(_lanes._storage, "names", lambda folder: gone or names(folder))
+    gone.append("again-3")
+    assert _lanes._begin(work, 0, 3) == 6 and _lanes._begin(work, 1, 3) == 1
+    gone.clear()
+    assert _lanes.begun(place) == 7
 
 
 def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(

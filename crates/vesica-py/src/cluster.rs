@@ -453,21 +453,22 @@ impl Lane {
         Ok((missing.units, missing.settled))
     }
 
-    /// Matches a unit, from any thread. `blob` is what `pack` gave, or None if no row is in the unit; `begun` says how often it was begun
-    /// before. Gives what is to be kept, sealed.
-    #[pyo3(signature = (unit, blob, begun))]
+    /// Matches a unit, from any thread. `blob` is what `pack` gave, or None if no row is in the unit; `turn` is the number of this
+    /// beginning in the run: the unit's own at first, and else the lowest that no beginning has, from the number of units on. Gives what is to
+    /// be kept, sealed.
+    #[pyo3(signature = (unit, blob, turn))]
     fn match_unit<'py>(
         &self,
         py: Python<'py>,
         unit: u32,
         blob: Option<Bound<'py, PyBytes>>,
-        begun: u32,
+        turn: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let blob = blob.as_ref().map(|blob| blob.as_bytes());
         let kept = piece(py, &self.ctl, || {
             let lane = self.lane.read().unwrap_or_else(PoisonError::into_inner);
             let lane = lane.as_ref().ok_or_else(|| Failure::bug("a call of a lane that is closed"))?;
-            Ok(self.terms.keep(unit, &lane.match_unit(unit, blob, begun).map_err(of_lane)?)?)
+            Ok(self.terms.keep(unit, &lane.match_unit(unit, blob, turn).map_err(of_lane)?)?)
         })?;
         Ok(PyBytes::new(py, &kept))
     }

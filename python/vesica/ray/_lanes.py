@@ -59,18 +59,22 @@ def begun(folder: Path) -> int:
     """How often units were begun in a run, in all attempts together. The last one is closed before it is counted: a lane that outlives it
     begins nothing that nobody counts."""
     _storage.put(folder / "begun" / f"closed-{attempt(folder)}", b"")
-    return sum(name.startswith("unit-") for name in _storage.names(folder / "begun"))
+    return sum(not name.startswith("closed-") for name in _storage.names(folder / "begun"))
 
 
-def _begin(work: Work, unit: int) -> int:
-    """Writes down that the unit is begun, before anything of it is answered; says how often it was begun before."""
-    folder, times = work.folder / "begun", 0
-    while (folder / f"unit-{unit}.{times}").exists() or not _storage.put(folder / f"unit-{unit}.{times}", b""):
-        times += 1
+def _begin(work: Work, unit: int, units: int) -> int:
+    """Writes down that the unit is begun, before anything of it is answered; gives the number of this beginning in the run. The first of a unit has
+    the unit's number. The others have those behind all units, and each takes the next that is free: so no unit has more of what is allowed than
+    another one needs, and nobody has to count what others are doing."""
+    folder, turn = work.folder / "begun", unit
+    if (folder / f"unit-{unit}").exists() or not _storage.put(folder / f"unit-{unit}", b""):
+        turn = units + sum(name.startswith("again-") for name in _storage.names(folder))
+        while (folder / f"again-{turn}").exists() or not _storage.put(folder / f"again-{turn}", b""):
+            turn += 1
     # Looked for last, and beside what was just put there: either the count has this unit, or the mark is seen.
     if (folder / f"closed-{work.attempt}").exists():
         raise Stopped("this attempt of the run is over, and its lanes begin nothing more")
-    return times
+    return turn
 
 
 def grave(errors: Iterable[BaseException | None]) -> BaseException | None:
@@ -107,7 +111,7 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms) -> str:
         written: Future[None] | None = None
         # Both sides begin units in the same order, so the next one is taken by whoever is free.
         while (unit := _next(todo, lock)) is not None:
-            data = lane.match_unit(unit, units.load(unit), _begin(work, unit))
+            data = lane.match_unit(unit, units.load(unit), _begin(work, unit, terms.units))
             if written is not None:
                 # Each turn has one file under way at most.
                 written.result()

@@ -156,18 +156,19 @@ impl Lane {
     }
 
     /// Matches a unit that is missing, whose keys are in `blob`; none if it has no keys. Several threads may match units of a lane at
-    /// once, if they take them in ascending order. This unit was begun `begun` times before in this run, over all links: the caller keeps that
-    /// count, writes it down before this call, and tells the sum over all units when the drivers meet again.
+    /// once, if they take them in ascending order. `turn` is the number of this beginning in the run, over all links: the unit's own number for
+    /// the first time that it is begun, and else the lowest number that no beginning has, from the number of units on. The caller writes it down
+    /// before this call, so that it is given once, and tells how many there are when the drivers meet again.
     ///
     /// # Errors
     /// [`JobError::Answers`]; a blob that cannot be opened; those of the link, of the peer and of the protocol. The link is shut then.
-    pub fn match_unit(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
-        self.matched(unit, blob, begun).map_err(of_a_lane).inspect_err(|error| self.peers.leave(error))
+    pub fn match_unit(&self, unit: u32, blob: Option<&[u8]>, turn: u64) -> Result<Matched, JobError> {
+        self.matched(unit, blob, turn).map_err(of_a_lane).inspect_err(|error| self.peers.leave(error))
     }
 
-    fn matched(&self, unit: u32, blob: Option<&[u8]>, begun: u32) -> Result<Matched, JobError> {
+    fn matched(&self, unit: u32, blob: Option<&[u8]>, turn: u64) -> Result<Matched, JobError> {
         let (plan, sizes, salt) = (self.terms.plan(), self.terms.sizes(), self.terms.salt());
-        if u64::from(begun) >= self.terms.answers(unit) {
+        if !self.terms.allows(unit, turn) {
             let limit = plan.shared.limits.answers;
             return Err(JobError::Answers { peer: plan.peers[0].party.name().to_owned(), limit });
         }

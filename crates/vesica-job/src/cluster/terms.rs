@@ -202,10 +202,10 @@ impl Terms {
         &self.0.words.salt
     }
 
-    /// How often this unit may be begun in the run. What is allowed is shared out among the units, so that workers need not count together.
-    pub(crate) fn answers(&self, unit: u32) -> u64 {
-        let (allowed, units) = (self.0.words.allowed, u64::from(self.units()).max(1));
-        allowed / units + u64::from(u64::from(unit) < allowed % units)
+    /// Whether a unit may be begun with this turn. Of all the beginnings that the run is allowed, each is one turn. The first of a unit is the
+    /// turn that has the unit's number, and nobody else can take it; all others are common to the units.
+    pub(crate) fn allows(&self, unit: u32, turn: u64) -> bool {
+        turn < self.0.words.allowed && (turn == u64::from(unit) || turn >= u64::from(self.units()))
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -228,6 +228,7 @@ impl Terms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn words(job: &str) -> Words {
         Words {
@@ -275,9 +276,15 @@ mod tests {
     fn units_may_be_begun_as_often_as_is_allowed_and_no_more() {
         for allowed in 0..20 {
             let terms = Terms::new(Words { allowed, ..words(JOB) }, None, &Secret::new([1; 32])).unwrap();
-            let each: Vec<u64> = (0..3).map(|unit| terms.answers(unit)).collect();
-            assert_eq!(each.iter().sum::<u64>(), allowed);
-            assert!(each[0] - each[2] <= 1, "{each:?}");
+            let turns = |unit| (0..30).filter(|turn| terms.allows(unit, *turn)).collect::<BTreeSet<u64>>();
+            let all: BTreeSet<u64> = (0..3).flat_map(turns).collect();
+            assert_eq!(all, (0..allowed).collect());
+            // One that nobody takes from a unit, and all that no unit has for itself.
+            let common: BTreeSet<u64> = (3..allowed).collect();
+            for unit in 0..3 {
+                let own = Some(u64::from(unit)).filter(|unit| *unit < allowed);
+                assert_eq!(turns(unit), own.into_iter().chain(common.iter().copied()).collect());
+            }
         }
     }
 

@@ -91,18 +91,22 @@ impl Cluster {
         (distinct, empty, rows, largest)
     }
 
+    /// Counts that a unit is begun, and gives the number of that.
+    fn turn(&self, unit: u32, units: u32) -> u64 {
+        let mut begun = self.begun.lock().unwrap();
+        let again: u32 = begun.values().map(|times| times - 1).sum();
+        let times = begun.entry(unit).or_default();
+        *times += 1;
+        if *times == 1 { unit.into() } else { (units + again).into() }
+    }
+
     /// One link of a lane, to its end. Breaks off after a unit, as long as breaks are left.
     fn lane(&self, mut lane: Lane) -> Result<Option<String>, JobError> {
         let done: Vec<u32> = self.found.lock().unwrap().keys().copied().collect();
         let missing = lane.missing(&done)?;
         for unit in missing.units {
-            let begun = {
-                let mut begun = self.begun.lock().unwrap();
-                let begun = begun.entry(unit).or_default();
-                *begun += 1;
-                *begun - 1
-            };
-            let matched = lane.match_unit(unit, self.blobs.get(&unit).map(Vec::as_slice), begun)?;
+            let turn = self.turn(unit, lane.terms().units());
+            let matched = lane.match_unit(unit, self.blobs.get(&unit).map(Vec::as_slice), turn)?;
             let mut breaks = self.breaks.lock().unwrap();
             if *breaks > 0 {
                 // Before what was found is in its place.
@@ -366,9 +370,10 @@ fn what_lies_about_says_nothing_without_the_secret() {
     assert!(error.to_string().starts_with("the start of the run cannot be opened"), "{error}");
 }
 
-/// A unit is answered so often and no more, whatever the links: the caller's count rules.
+/// What is allowed is common to all units, whatever the links: the caller's count rules. When each unit had a share of it, one whose lane broke as often
+/// as `limits.answers` says ended a run that had begun 101 units of the 200 that it may.
 #[test]
-fn a_unit_that_was_begun_too_often_is_not_answered_again() {
+fn units_are_begun_as_often_as_the_run_allows_and_no_more() {
     let two = Two::new(&format!("protocol = \"ecdh\"\n{ALICE}\n{SHARED}\nlimits.answers = 2"));
     let spec = two.job("alice", two.port, "lanes = 1");
     let plain = two.plan("bob", two.port, "patience = \"4s\"");
@@ -383,7 +388,11 @@ fn a_unit_that_was_begun_too_often_is_not_answered_again() {
     let mut lane = door.next().unwrap().unwrap();
     let missing = lane.missing(&[]).unwrap();
     let unit = missing.units[0];
-    let error = lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), 2).unwrap_err();
+    let begin = |turn| lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), turn);
+    // The last turn that the run has, of which every unit has its own besides.
+    let allowed = 2 * u64::from(terms.units());
+    begin(allowed - 1).unwrap();
+    let error = begin(allowed).unwrap_err();
     assert!(matches!(error, JobError::Answers { limit: 2, .. }), "{error}");
     meeting.abort(error.fault_for_peer());
     assert!(plain.join().unwrap().is_err());
@@ -500,7 +509,7 @@ fn a_driver_that_is_started_again_has_the_rest_done() {
     let mut lane = door.next().unwrap().unwrap();
     let missing = lane.missing(&[]).unwrap();
     for (finishes, &unit) in [true, true, false].into_iter().zip(&missing.units) {
-        let matched = lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), 0).unwrap();
+        let matched = lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), unit.into()).unwrap();
         cluster.begun.lock().unwrap().insert(unit, 1);
         if finishes {
             cluster.found.lock().unwrap().insert(unit, matched);
@@ -551,12 +560,12 @@ fn a_run_that_broke_costs_what_was_begun_of_it() {
         meeting.size(distinct, empty, rows, largest).unwrap();
         let terms = meeting.lanes(&[], 1).unwrap();
         let units = u64::from(terms.units());
-        let allowed: u64 = (0..terms.units()).map(|unit| terms.answers(unit)).sum();
+        let allowed = (0..4 * units).filter(|turn| terms.allows(0, *turn) || *turn < units).count() as u64;
         assert_eq!(allowed, 3 * units - cost);
         let door = Door::open(&terms, &spec.mine.listen.clone().unwrap(), 1, Control::new(())).unwrap();
         let mut lane = door.next().unwrap().unwrap();
         for &unit in &lane.missing(&[]).unwrap().units[..2] {
-            lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), 0).unwrap();
+            lane.match_unit(unit, cluster.blobs.get(&unit).map(Vec::as_slice), unit.into()).unwrap();
         }
         begun = 2;
         cost += begun + (3 * units).div_ceil(64);

@@ -572,6 +572,77 @@ def test_what_the_other_side_did_wrong_is_told_where_its_link_breaks_too(place: 
     assert _lanes.grave([None, link]) is link and _lanes.grave([None]) is None
 
 
+def test_a_door_tells_what_the_other_side_did_wrong_while_that_keeps_another_lane(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The door waited for its other lanes, and so for as long as the other side liked."""
+    from vesica.ray import _lanes
+
+    class FakeDoor:
+        def __init__(self, terms: Any, listen: str, seats: int) -> None:
+            self.lanes, self.ended = iter(["cheats", "is kept"]), threading.Event()
+
+        def next(self) -> str | None:
+            return next(self.lanes, None)
+
+        def stop(self) -> None:
+            pass
+
+        def cancel(self) -> None:
+            self.ended.set()
+
+    def lane(lane: str, work: Any, terms: Any) -> str:
+        if lane == "cheats":
+            raise vesica.PeerError("bob broke the protocol")
+        ended.append(door._door.ended.wait(30))
+        raise vesica.Stopped("the run was stopped")
+
+    ended: list[bool] = []
+    monkeypatch.setattr(_lanes, "_core", SimpleNamespace(Door=FakeDoor))
+    monkeypatch.setattr(_lanes, "run_lane", lane)
+    door = _lanes.Door.__ray_metadata__.modified_class()
+    with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
+        door.serve(SimpleNamespace(opened=lambda: None), "here:1", 2)
+    assert ended == [True], "the other lane was ended here, and not when the other side liked"
+
+
+@pytest.mark.parametrize("finished", [None, vesica.NetworkError("the link broke")])
+def test_all_doors_are_looked_at(finished: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side had the units of a lane in which it had cheated done again at another door, and then said that all lanes were done, or broke
+    the link: what the first door had to say was not asked for."""
+    from vesica.ray import _drive
+
+    exceptions, told = _drive.ray.exceptions, []
+
+    class Raised(exceptions.RayError):
+        """As Ray has it what a worker raised."""
+
+        cause = vesica.PeerError("bob broke the protocol")
+
+    def get(ref: str, timeout: float | None = None) -> list[str]:
+        if ref == "cheated":
+            raise Raised
+        return ["cost"]
+
+    def wait(refs: list[str], num_returns: int = 1, timeout: float = 0) -> tuple[list[str], list[str]]:
+        # No door has ended as long as none was told to.
+        return (refs, []) if told else ([], refs)
+
+    monkeypatch.setattr(_drive, "ray", SimpleNamespace(get=get, wait=wait, exceptions=exceptions))
+
+    def door(name: str) -> Any:
+        return SimpleNamespace(
+            serve=SimpleNamespace(remote=lambda *args: name), stop=SimpleNamespace(remote=lambda **more: told.append(name))
+        )
+
+    def finish() -> None:
+        if finished is not None:
+            raise finished
+
+    side = SimpleNamespace(_work=lambda terms: None, meeting=SimpleNamespace(finished=finish), _step=lambda: 0)
+    with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
+        _drive._Run._listen(side, None, [door("honest"), door("cheated")], ["a", "b"], 1)
+    assert told == ["honest", "cheated"]
+
+
 def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other side saw from when a unit began how long the file of the unit before it had taken, and so how much had matched."""
     from vesica.ray import _lanes, _storage

@@ -445,7 +445,7 @@ class _Run:
                 self.lane_costs += [_result(ref) for ref in done]
                 self.meeting.progress(self._step(), terms.units)
         except NetworkError as error:
-            raise _lanes.grave([error, *_ended(running)]) or error
+            raise _lanes.grave([error, *_ended(running, LOOK)]) or error
         finally:
             for ref in running:
                 ray.cancel(ref, recursive=True)
@@ -490,26 +490,39 @@ class _Run:
         try:
             while not ended:
                 done, _ = ray.wait(serving, timeout=LOOK)
+                if done and (error := _lanes.grave(_ended(serving))) is not None:
+                    raise error
                 for ref in done:
                     _result(ref)
                     if not ended:
                         raise InternalError("a door ended before its run; please report it")
                 self._step()
             if (error := ended[0]) is not None:
-                raise _lanes.grave([error, *_ended(serving)]) or error
-        except BaseException:
+                raise error
+        except BaseException as error:
             if not ended:
                 self.over = True
                 self.meeting.cancel()
             for door in doors:
                 door.stop.remote(now=True)
+            if isinstance(error, NetworkError):
+                # All doors end now, and what went wrong at any of them is known.
+                raise _lanes.grave([error, *_ended(serving, 10)]) or error
             raise
-        self.lane_costs = []
-        for door, ref in zip(doors, serving):
+        for door in doors:
             door.stop.remote()
-            # A door that was lost meanwhile takes what its lanes cost with it.
-            with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
-                self.lane_costs += ray.get(ref, timeout=30)
+        self.lane_costs, failed = [], []
+        for ref in serving:
+            try:
+                self.lane_costs += _result(ref, timeout=30)
+            except VesicaError as error:
+                failed.append(error)
+            except (ray.exceptions.RayError, TimeoutError):
+                continue  # a door that was lost meanwhile takes what its lanes cost with it
+        # What the other side did wrong in a lane is not forgotten because it had the units of that lane done at another door.
+        error = _lanes.grave(failed)
+        if error is not None and not isinstance(error, NetworkError):
+            raise error
 
     def _write(self, terms: _core.Terms, units: dict[int, int]) -> None:
         """Has the rows that these units found written beside their place: so many rows each."""
@@ -544,10 +557,10 @@ class _Run:
             self.costs.append(cost)
 
 
-def _ended(refs: list[Any]) -> list[BaseException]:
-    """What has gone wrong already with any of these."""
+def _ended(refs: list[Any], seconds: float = 0) -> list[BaseException]:
+    """What has gone wrong with any of these, or does within so many seconds."""
     found: list[BaseException] = []
-    for ref in ray.wait(refs, num_returns=len(refs), timeout=0)[0] if refs else []:
+    for ref in ray.wait(refs, num_returns=len(refs), timeout=seconds)[0] if refs else []:
         try:
             _result(ref)
         except VesicaError as error:
@@ -557,9 +570,9 @@ def _ended(refs: list[Any]) -> list[BaseException]:
     return found
 
 
-def _result(ref: Any) -> Any:
+def _result(ref: Any, timeout: float | None = None) -> Any:
     with _raised():
-        return ray.get(ref)
+        return ray.get(ref, timeout=timeout)
 
 
 @contextlib.contextmanager

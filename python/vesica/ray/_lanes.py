@@ -189,7 +189,9 @@ class Door:
                         continue  # the lane comes again
             except BaseException as error:
                 failed.append(error)
+                # The other lanes end too: the other side would keep one of them open for as long as nobody is to hear of this.
                 door.stop()
+                door.cancel()
 
         if self._stopped:
             door.stop()

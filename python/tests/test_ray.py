@@ -429,9 +429,12 @@ def test_nodes_that_talk_without_tls_are_refused_or_accepted_by_name(
     import vesica.ray
     from vesica.ray import _network
 
-    here = SimpleNamespace(nodes=[{"Alive": True}], tls=False)
+    here = SimpleNamespace(nodes=[{"Alive": True}], tls=False, client=False)
     context = SimpleNamespace(gcs_address="10.0.0.1:6379")
-    ray = SimpleNamespace(is_initialized=lambda: True, nodes=lambda: here.nodes, get_runtime_context=lambda: context)
+    client = SimpleNamespace(client=SimpleNamespace(ray=SimpleNamespace(is_connected=lambda: here.client)))
+    ray = SimpleNamespace(
+        is_initialized=lambda: True, nodes=lambda: here.nodes, get_runtime_context=lambda: context, util=client
+    )
     monkeypatch.setattr(_network, "ray", ray)
     monkeypatch.setattr(_network, "has_tls", lambda address: here.tls)
     monkeypatch.setenv("RAY_USE_TLS", "1")  # says nothing of a cluster that was there before
@@ -455,12 +458,61 @@ def test_nodes_that_talk_without_tls_are_refused_or_accepted_by_name(
     runs(accept=["cluster_without_tls"])
     here.tls = True
     runs()
-    # A node that joins a run is seen before the next phase of it.
-    here.tls = False
-    side = SimpleNamespace(accept=(), tell=lambda event: None)
-    with pytest.raises(vesica.ConfigError, match="talk without TLS"):
-        with vesica.ray._drive._Run._phase(side, "shuffle", "rows", 1):
-            pass
+    # A process that is in no cluster itself is refused whatever is accepted.
+    here.client = True
+    for call in (vesica.ray.run, lambda **more: vesica.ray.match(None, keys="id", id="n", **more)):
+        with pytest.raises(vesica.ConfigError, match=r"through Ray Client \(ray://…\).*ray job submit"):
+            call(job={"mine": {}}, storage=place, accept=["cluster_without_tls"])
+
+
+@pytest.mark.parametrize("how", ["stays", "leaves", "in the last moment"])
+def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was looked at when the next phase began, so what a node did that joined in the last one, or left before the next, nobody heard of."""
+    import vesica.ray
+    from vesica.ray import _drive, _network
+
+    nodes = [{"NodeID": "a", "Alive": True}, {"NodeID": "b", "Alive": False}]
+    tls, killed, cancelled = [False], [], threading.Event()
+    ray = SimpleNamespace(
+        nodes=lambda: [dict(node) for node in nodes],
+        get_runtime_context=lambda: SimpleNamespace(gcs_address="10.0.0.1:6379"),
+        kill=killed.append,
+    )
+    for module in (_network, _drive):
+        monkeypatch.setattr(module, "ray", SimpleNamespace(**vars(ray), exceptions=vesica.ray._drive.ray.exceptions))
+    monkeypatch.setattr(_network, "has_tls", lambda address: tls[0])
+    monkeypatch.setattr(_network, "LOOK", 60 if how == "in the last moment" else 0.01)
+    pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
+    spec, _ = jobs(port)
+
+    def run(accept: list[str]) -> Any:
+        """A driver that does nothing but wait in a phase, in which a node joins."""
+        side = object.__new__(_drive._Run)
+        side.accept, side.over, side.folder, side.keeper, side.tell = accept, False, None, "keeper", lambda event: None
+        side.began, side.costs = 0.0, []
+        side.meeting = SimpleNamespace(abort=lambda fault: None, cancel=cancelled.set, reached=lambda: True, again=lambda done: False)
+        side._meet = lambda: None
+
+        def rest(start: Any) -> str:
+            with side._phase("shuffle", "rows", 1):
+                nodes.append({"NodeID": "c", "Alive": how != "leaves"})
+                if how != "in the last moment" and not accept and not tls[0]:
+                    assert cancelled.wait(60), "nobody looks at the nodes"
+                    raise vesica.NetworkError("the workers have no keeper any more")
+            return "matched"
+
+        side._rest = rest
+        try:
+            return _drive._Run.run(side)
+        finally:
+            del nodes[2:]
+
+    with pytest.raises(vesica.ConfigError, match="the 2 nodes that this cluster has had since the run began talk without TLS"):
+        run([])
+    assert killed.count("keeper") == 2, "once by the watch, and once in the end"
+    assert run(["cluster_without_tls"]) == "matched"
+    tls[0] = True
+    assert run([]) == "matched"
 
 
 def test_a_cluster_of_two_nodes_is_refused_without_tls() -> None:
@@ -732,9 +784,10 @@ def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(
         raise vesica.PeerError("bob found another result")
 
     meeting = SimpleNamespace(abort=lambda fault: None, cancel=lambda: None)
-    side = SimpleNamespace(_meet=lambda: None, _rest=fails, meeting=meeting, folder=place / "a-run", source=source, keeper=None)
+    watch = SimpleNamespace(told=lambda: None)
+    side = SimpleNamespace(_meet=lambda: None, _rest=fails, meeting=meeting, folder=place / "a-run", source=source, keeper=None, watch=watch)
     with pytest.raises(vesica.PeerError):
-        _drive._Run.run(side)
+        _drive._Run._run(side)
     assert not source.beside("a-run").exists() and not source.output.exists()
 
     beside, usual = write(), place / "usual"

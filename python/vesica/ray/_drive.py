@@ -280,6 +280,10 @@ class _Run:
 
     def run(self) -> Matched:
         """Meets the other side as often as the link breaks, until both are done."""
+        with _network.Watch(self.accept, self._refuse) as self.watch:
+            return self._run()
+
+    def _run(self) -> Matched:
         try:
             while True:
                 try:
@@ -295,11 +299,20 @@ class _Run:
             if self.folder is not None:
                 # A run that is taken up again writes its rows anew.
                 self.source.discard(self.folder.name)
+            # Of a run that was refused while it lasted, the rest is what followed from that.
+            self.watch.told()
             raise
         finally:
             self.meeting.cancel()
             if self.keeper is not None:
                 ray.kill(self.keeper)
+
+    def _refuse(self) -> None:
+        """A node has joined that is not let in. No worker there is given the secret, and what is under way ends."""
+        self.over = True
+        self.meeting.cancel()
+        if self.keeper is not None:
+            ray.kill(self.keeper)
 
     def _meet(self) -> _core.Start:
         """Meets the other side. If that is gone and is not needed any more, the run goes on without it."""
@@ -543,12 +556,13 @@ class _Run:
 
     @contextlib.contextmanager
     def _phase(self, name: str, of: str, total: int | None) -> Iterator[None]:
-        # Nodes may have joined since the last phase.
-        _network.check(self.accept)
+        self.watch.look()
         self.tell({"event": "phase", "name": name, "of": of, "total": total})
         began = time.monotonic()
         with _raised():
             yield
+        # Also of a phase that went on until its end.
+        self.watch.look()
         wall = time.monotonic() - began
         self.tell({"event": "phase_end", "name": name, "of": of, "wall_s": wall, "bytes": (0, 0)})
         if name != "match":

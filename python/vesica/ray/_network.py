@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+from typing import Any
 
 import ray
+import ray.util.client
 
 from .._errors import ConfigError
 
 #: What a caller may accept, by its name: nodes that talk without TLS.
 WITHOUT_TLS = "cluster_without_tls"
+
+#: Seconds between looks at the nodes.
+LOOK = 0.5
 
 
 def check(accept: Sequence[str]) -> None:
@@ -19,16 +26,85 @@ def check(accept: Sequence[str]) -> None:
     travels, but Ray's own token is not, and whoever has heard that may submit work, which has everything."""
     if isinstance(accept, str) or any(name != WITHOUT_TLS for name in accept):
         raise ConfigError(f'accept: is {accept!r}; write ["{WITHOUT_TLS}"], which is all that can be accepted here, or leave it out')
+    if is_client():
+        raise ConfigError(
+            "this process reaches the cluster through Ray Client (ray://…): the driver would have the private key and the run's secret on a machine "
+            "that is no node, behind a connection that Vesica knows nothing of; run it on a node of the cluster, with "
+            'ray.init(address="auto") there or by `ray job submit`'
+        )
     if not ray.is_initialized():
         raise ConfigError("there is no cluster: call ray.init(address=…) first")
     nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-    if nodes < 2 or WITHOUT_TLS in accept or has_tls(ray.get_runtime_context().gcs_address):
+    if nodes < 2 or WITHOUT_TLS in accept or _has_tls():
         return
-    raise ConfigError(
-        f"the {nodes} nodes of this cluster talk without TLS: who listens between them hears Ray's token, and with it can have the rows and the "
+    raise ConfigError(_without_tls(f"the {nodes} nodes of this cluster"))
+
+
+def is_client() -> bool:
+    """Whether this process is no part of a cluster, and has its calls made by a proxy there."""
+    return bool(ray.util.client.ray.is_connected())
+
+
+def _has_tls() -> bool:
+    return has_tls(ray.get_runtime_context().gcs_address)
+
+
+def _without_tls(nodes: str) -> str:
+    return (
+        f"{nodes} talk without TLS: who listens between them hears Ray's token, and with it can have the rows and the "
         "result; give Ray certificates and RAY_USE_TLS=1 on every node, or, if the network is yours alone, "
         f'accept it with accept=["{WITHOUT_TLS}"]'
     )
+
+
+class Watch:
+    """Looks for nodes that join a cluster while a run lasts, and refuses them as they are refused before a run. `refuse` is called once when there is
+    one, from any thread: it takes away what a worker there would need."""
+
+    def __init__(self, accept: Sequence[str], refuse: Callable[[], Any]) -> None:
+        self._refuse = refuse
+        self._let_in = WITHOUT_TLS in accept
+        # A node that is gone again stays on Ray's list.
+        self._known = {node["NodeID"] for node in ray.nodes()}
+        self._nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+        self._joined = 0
+        self._lock, self._over = Lock(), Event()
+        self._thread = Thread(target=self._run, name="vesica nodes", daemon=True)
+
+    def __enter__(self) -> Watch:
+        if not self._let_in:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Raises if a node has joined since the run began, whether it is still there or not."""
+        self._look()
+        self.told()
+
+    def told(self) -> None:
+        """The same, of a node that was seen already."""
+        if self._joined:
+            raise ConfigError(_without_tls(f"the {self._nodes + self._joined} nodes that this cluster has had since the run began"))
+
+    def _look(self) -> None:
+        with self._lock:
+            if not self._joined and not self._let_in:
+                joined = len({node["NodeID"] for node in ray.nodes()} - self._known)
+                self._let_in = joined > 0 and _has_tls()
+                if joined and not self._let_in:
+                    self._joined = joined
+                    self._refuse()
+
+    def _run(self) -> None:
+        while not self._over.wait(LOOK):
+            # If the cluster does not answer, the run has found that out too.
+            with contextlib.suppress(Exception):
+                self._look()
 
 
 def has_tls(address: str) -> bool:

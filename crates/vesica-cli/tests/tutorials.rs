@@ -17,7 +17,7 @@ fn blocks(page: &str) -> Vec<(String, Vec<&str>)> {
     let mut blocks: Vec<(String, Vec<&str>)> = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
-        let mut block = lines.by_ref().take_while(|line| *line != "```");
+        let block = lines.by_ref().take_while(|line| *line != "```");
         match line {
             "```sh" => blocks.push((block.map(|line| format!("{line}\n")).collect(), Vec::new())),
             "```text" => blocks.last_mut().unwrap().1.extend(block.filter(|line| !line.is_empty())),

@@ -197,7 +197,7 @@ def gen(
 
 
 def cert(name: str, out: str | os.PathLike[str] = ".") -> str:
-    """Makes an identity, `NAME.pem` and `NAME.crt`, in the folder `out`: `vesica cert`. Gives the fingerprint that partners need.
+    """Makes an identity, `NAME.pem` and `NAME.cert.pem`, in the folder `out`: `vesica cert`. Gives the fingerprint that partners need.
 
     >>> import tempfile, vesica
     >>> vesica.cert("alice", tempfile.mkdtemp())[:7]

@@ -9,9 +9,6 @@ const PAGES: [&str; 3] = ["ARCHITECTURE.md", "docs/src/glossary.md", "docs/src/j
 /// Where a path may begin, beside a crate's name.
 const ROOTS: [&str; 4] = ["crates/", "docs/", "schema/", "xtask/"];
 
-/// The book's first page. It takes parts of the README.
-const FIRST: &str = "docs/src/start/ten-minutes.md";
-
 /// Fails with everything that a page names and that is not there.
 pub fn check(root: &Path) -> Chore {
     let mut wrong = Vec::new();
@@ -22,31 +19,10 @@ pub fn check(root: &Path) -> Chore {
         wrong.extend(found.wrong);
         rows += found.rows;
     }
-    let text = |page: &str| std::fs::read_to_string(root.join(page)).map_err(|e| format!("{page}: {e}"));
-    wrong.extend(taken(&text(FIRST)?, &text("README.md")?));
     if rows == 0 {
         wrong.push("docs/src/journey.md: there is no table with a function in its first column".to_owned());
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
-}
-
-/// What is wrong with the parts of `readme` that `page` takes: they are there, and a link in them leads to the same place from both.
-fn taken(page: &str, readme: &str) -> Vec<String> {
-    let name = |line: &str| Some(line.strip_prefix("{{#include ../../../README.md:")?.strip_suffix("}}")?.to_owned());
-    let mut wrong = Vec::new();
-    for name in page.lines().filter_map(name) {
-        let (begin, end) = (format!("<!-- ANCHOR: {name} -->"), format!("<!-- ANCHOR_END: {name} -->"));
-        let Some((part, _)) = readme.split_once(&begin).and_then(|(_, rest)| rest.split_once(&end)) else {
-            wrong.push(format!("{FIRST}: README.md has no part {name}"));
-            continue;
-        };
-        let links = part.split("](").skip(1).filter_map(|link| link.split_once(')'));
-        let wandering = links.map(|(link, _)| link).filter(|link| !link.starts_with("https://"));
-        wrong.extend(
-            wandering.map(|link| format!("{FIRST}: {link} in the part {name} of README.md leads nowhere from there")),
-        );
-    }
-    wrong
 }
 
 /// The text of a file; empty for a folder, and nothing where there is neither.
@@ -185,15 +161,6 @@ mod tests {
             assert_eq!(wrong(&format!("| `{name}` | `vesica-a/src/keys.rs` | a |")), [says.as_str()]);
             assert_eq!(wrong(&format!("`{name}` in `vesica-a/src/keys.rs`")), [says.as_str()]);
         }
-    }
-
-    #[test]
-    fn what_the_book_takes_from_the_readme_is_there_and_its_links_hold() {
-        let readme = "<!-- ANCHOR: a -->\n[x](https://x.example) and [y](docs/y.md)\n<!-- ANCHOR_END: a -->\n<!-- ANCHOR: b -->\nb\n<!-- ANCHOR_END: b -->";
-        let include = |name: &str| format!("# T\n\n{{{{#include ../../../README.md:{name}}}}}\n");
-        assert_eq!(taken(&include("b"), readme), Vec::<String>::new());
-        assert!(taken(&include("a"), readme)[0].contains("docs/y.md in the part a"));
-        assert!(taken(&include("c"), readme)[0].contains("no part c"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Every chore of the repository: `cargo xtask CHORE`.
 
+mod book;
 mod claims;
 mod dist;
+mod errors;
 mod fuzz;
 mod headers;
 mod journey;
@@ -22,8 +24,11 @@ cargo xtask CHORE
   headers        the headers of the protocol files
   claims         the tables of SECURITY.md: every claim names tests, and they are there
   journey        the map, the journey and the glossary: the files and functions that they name are there
+  book           the book and the pages beside it: every link leads to a page or file that is there, and to a heading that it has; and
+                 the book is rendered to target/book, where mdBook is installed
   bench          the pages of benchmarks: as their kept results draw them; and the tests of what runs and draws them
-  gen [--check]  write (or compare) what is generated: schemas, the command's reference, the protocol table
+  gen [--check]  write (or compare) what is generated: schemas, the references of commands, errors, protocols and
+                 Python, the notebook
   dist [TARGET]  what is published, in target/dist: an archive with a static program, a container image, a list of parts, sums;
                  needs `rustup target add x86_64-unknown-linux-musl` and musl-gcc
   wheel          the wheel that is published, for this machine's kind, in target/wheels: python/build.py makes it, and no file in it
@@ -54,6 +59,7 @@ fn main() -> ExitCode {
         ["headers"] => headers::check(&root()),
         ["claims"] => claims::check(&root()),
         ["journey"] => journey::check(&root()),
+        ["book"] => book::check(&root()),
         ["bench"] => bench(),
         ["gen"] => reference::generate(&root(), false),
         ["dist"] => dist::run(None),
@@ -81,6 +87,7 @@ fn ci(long: bool) -> Chore {
     headers::check(&root())?;
     claims::check(&root())?;
     journey::check(&root())?;
+    book::check(&root())?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
     test(long)?;

@@ -1,6 +1,7 @@
-//! What is generated and checked in: the schemas, the command's reference, the protocol table.
+//! What is generated and checked in: the schemas, the references of commands, errors and Python, the protocol
+//! table, the notebook.
 
-use crate::{Chore, headers, output};
+use crate::{Chore, errors, headers, output};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -42,6 +43,9 @@ pub fn generate(root: &Path, check: bool) -> Chore {
         ("schema/report.schema.json", vesica(&["schema", "report"])?),
         ("docs/src/reference/cli.md", command()?),
         ("docs/src/reference/protocols.md", protocols(root)?),
+        ("docs/src/reference/errors.md", errors::page(root)?),
+        ("docs/src/reference/python.md", output("python3", &["python/reference.py"])?),
+        ("docs/src/tutorials/notebook.ipynb", output("python3", &["python/notebook.py"])?),
     ] {
         let path = root.join(name);
         if check && std::fs::read_to_string(&path).is_ok_and(|old| old == text) {

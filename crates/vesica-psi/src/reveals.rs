@@ -125,3 +125,19 @@ pub const TRAFFIC: Reveal = Reveal {
     to: Learner::Network,
     what: "how many bytes went each way, and when; this follows from the key counts",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page that organisations sign says what the program prints.
+    #[test]
+    fn the_page_to_sign_says_it_in_these_words() {
+        let page = include_str!("../../../docs/src/security/data-protection.md");
+        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, INTERSECTION_SIZE_NOISY];
+        for reveal in told.into_iter().chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC]) {
+            let cell = format!("| {} |", reveal.what);
+            assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);
+        }
+    }
+}

@@ -159,3 +159,19 @@ fn the_jobs_of_the_page_on_job_files_can_be_run() {
         plan(&whole_fingerprints(&format!("{shared}\n[mine]\n{mine}")));
     }
 }
+
+/// The fields that a page on job files lists.
+fn fields(page: &str) -> BTreeSet<String> {
+    let name = |line: &str| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned());
+    page.lines().filter_map(name).filter(|name| name.starts_with("shared.") || name.starts_with("mine.")).collect()
+}
+
+#[test]
+fn the_chinese_page_on_job_files_has_every_field_and_a_job_that_can_be_run() {
+    let (english, chinese) = (read("docs/src/reference/job.md"), read("docs/src/reference/job.zh.md"));
+    assert!(fields(&english).len() > 30, "{:?}", fields(&english));
+    assert_eq!(fields(&chinese), fields(&english));
+    let (_, job) = chinese.split_once("```toml\n").expect("a job");
+    let (job, _) = job.split_once("```").expect("its end");
+    plan(&whole_fingerprints(job));
+}

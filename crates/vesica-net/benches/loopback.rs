@@ -19,7 +19,7 @@ fn links(tls: bool) -> (Link, Link) {
         let mut endpoint = Endpoint::new(parties[me].clone(), [0; 32], security);
         let trust = Some(Trust::Pinned(ids[1 - me].fingerprint()));
         endpoint.listen = Some("127.0.0.1:0".into());
-        endpoint.peers.push(PeerSpec { party: parties[1 - me].clone(), connect, trust });
+        endpoint.peers.push(PeerSpec { party: parties[1 - me].clone(), connect, trust, road: Default::default() });
         endpoint
     };
     let bound = endpoint(0, None).bind().unwrap();

@@ -6,7 +6,7 @@ use crate::hitch::Hitch;
 use crate::pass::Pass;
 use crate::secured::CARRIED;
 use crate::wire::Wire;
-use crate::{Error, Event, Fingerprint, Identity, Link, Result, Secured, Trust};
+use crate::{Error, Event, Fingerprint, Identity, Link, Result, Road, Secured, Trust};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_types::Party;
@@ -32,6 +32,8 @@ pub struct PeerSpec {
     pub connect: Option<String>,
     /// How it is known; needed with TLS.
     pub trust: Option<Trust>,
+    /// How its address is reached.
+    pub road: Road,
 }
 
 /// Who this party is, whom it expects, and how.

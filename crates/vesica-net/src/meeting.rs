@@ -222,6 +222,12 @@ impl<'a> Meeting<'a> {
             self.event(&Event::Listening { at });
         }
         for place in 0..self.seats.len() {
+            if let Some((peer, address)) =
+                self.room.endpoint.peers.get(place).and_then(|peer| Some((peer, peer.connect.clone()?)))
+                && let Some(road) = peer.road.in_words()
+            {
+                self.event(&Event::Calling { peer: peer.party.clone(), address, road });
+            }
             self.dial(place)?;
         }
         loop {

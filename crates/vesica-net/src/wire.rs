@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,10 +25,11 @@ const TLS_ALERT: u8 = 0x15;
 const ALERT: [u8; 7] = [TLS_ALERT, 3, 3, 0, 2, 2, 10];
 
 /// A socket whose every operation ends by one deadline, however little the other end sends at a time.
-struct Timed<'a> {
-    socket: &'a TcpStream,
-    until: Instant,
-    traffic: &'a mut (u64, u64),
+pub(crate) struct Timed<'a> {
+    pub socket: &'a TcpStream,
+    pub until: Instant,
+    /// Bytes sent and received so far.
+    pub traffic: &'a mut (u64, u64),
 }
 
 impl Timed<'_> {
@@ -84,13 +85,16 @@ pub(crate) struct Wire {
     pub until: Instant,
     /// Bytes sent and received so far.
     pub traffic: (u64, u64),
+    /// The address of the peer, if it is known.
+    pub address: Option<SocketAddr>,
 }
 
 impl Wire {
     /// A connection whose handshake begins now.
     pub fn new(socket: TcpStream) -> Self {
         tune(&socket);
-        Wire { socket, crypt: Crypt::Plain, until: Instant::now() + HANDSHAKE, traffic: (0, 0) }
+        let address = socket.peer_addr().ok();
+        Wire { socket, crypt: Crypt::Plain, until: Instant::now() + HANDSHAKE, traffic: (0, 0), address }
     }
 
     /// The dialling side's handshake.

@@ -563,7 +563,8 @@ fn the_crowd() {
             let identity = Identity::load(format!("{dir}/{name}.pem")).unwrap();
             let mut there = Endpoint::new(Party::new(1, &name), JOB, Security::Tls { identity });
             let trust = Some(Trust::Pinned(pin.parse().unwrap()));
-            there.peers.push(PeerSpec { party: Party::new(0, "bob"), connect: Some(address.into()), trust });
+            let road = Default::default();
+            there.peers.push(PeerSpec { party: Party::new(0, "bob"), connect: Some(address.into()), trust, road });
             start.wait();
             let began = Instant::now();
             let link = only(vesica_net::connect(there, Arc::new(Quiet)).unwrap());

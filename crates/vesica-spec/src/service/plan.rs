@@ -3,7 +3,7 @@
 use super::types::{Beyond, By, ClientSpec, Private, ServerSpec, Service, ServiceProtocol};
 use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
 use crate::error::SpecError;
-use crate::plan::TrustPlan;
+use crate::plan::{ProxyPlan, TrustPlan};
 use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
 use std::path::{Path, PathBuf};
@@ -97,6 +97,8 @@ pub struct AskPlan {
     pub server: Party,
     /// Its address.
     pub address: String,
+    /// Through which proxy it is called.
+    pub proxy: ProxyPlan,
     /// The private key and certificate, and the key's own file if it has one.
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// How the server's certificate is recognised.
@@ -301,6 +303,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         me: Party::new(1, &mine.name),
         server,
         address,
+        proxy: crate::plan::proxy(mine.proxy.as_ref(), mine.proxy_credentials.as_ref())?,
         identity,
         trust,
         input: input.zip(keys),

@@ -398,8 +398,9 @@ pub struct Prepare {
 
 /// Serve what was prepared: answer clients until it is stopped.
 ///
-/// The list of clients is read again whenever the document changes, and a store that was prepared anew is taken up while
-/// clients are answered. Ctrl-C stops gently: clients at work finish.
+/// The list of clients is read again whenever the document changes, and certificates and private keys whenever their files
+/// do; SIGHUP has all of them read again. A store that was prepared anew is taken up while clients are answered. Ctrl-C
+/// stops gently: clients at work finish.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica serve server.toml\n  vesica serve server.toml --log json 2> log.jsonl")]
 pub struct Serve {

@@ -6,8 +6,7 @@ use crate::hitch::Hitch;
 use crate::road::{Opened, Station, Unreached};
 use crate::version::WIRE_VERSION;
 use crate::wire::Wire;
-use crate::{Endpoint, Error, Link, PeerSpec, Result, Security, Trust};
-use rustls::ClientConfig;
+use crate::{Endpoint, Error, Link, PeerSpec, Result, Security, Trust, tls};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ pub(crate) struct Caller<'a> {
     pub peer: &'a PeerSpec,
     /// The peer's, as `host:port`.
     pub address: &'a str,
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<tls::Client>,
     pub pulse: &'a Arc<Pulse>,
 }
 

@@ -141,16 +141,12 @@ impl Endpoint {
             let protocol = if self.carried { CARRIED } else { "none" };
             return Secured { protocol, cipher: None, trust: None, fingerprint: None, ours: None };
         };
-        let ours = match &self.security {
-            Security::Tls { identity } => Some(identity.fingerprint()),
-            Security::Insecure => None,
-        };
         Secured {
             protocol: "TLS 1.3",
             cipher: Some(cipher),
             trust: trust.map(Trust::to_string),
             fingerprint: wire.chain().first().map(Fingerprint::of),
-            ours,
+            ours: wire.ours,
         }
     }
 

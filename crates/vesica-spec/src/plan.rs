@@ -111,8 +111,8 @@ pub enum ProxyPlan {
 /// How a certificate is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TrustPlan {
-    /// By its fingerprint.
-    Pinned(vesica_net::Fingerprint),
+    /// By its fingerprint, which is one of these.
+    Pinned(Vec<vesica_net::Fingerprint>),
     /// By an authority's signature, from this file, and the party's name in it.
     Ca(PathBuf),
 }
@@ -120,7 +120,10 @@ pub enum TrustPlan {
 impl fmt::Display for TrustPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TrustPlan::Pinned(fingerprint) => fingerprint.fmt(f),
+            TrustPlan::Pinned(pins) => {
+                let pins: Vec<String> = pins.iter().map(ToString::to_string).collect();
+                f.write_str(&pins.join(" or "))
+            }
             TrustPlan::Ca(file) => write!(f, "certified by {}", file.display()),
         }
     }
@@ -558,9 +561,7 @@ fn peers(
             let field = format!("mine.tls.peers.{party}");
             let trust = match (&tls.ca, tls.peers.get(party.name())) {
                 (Some(ca), _) => TrustPlan::Ca(ca.clone()),
-                (None, Some(pin)) => {
-                    TrustPlan::Pinned(pin.parse().map_err(|e| SpecError::field(&field, format!("\"{pin}\": {e}")))?)
-                }
+                (None, Some(pins)) => TrustPlan::Pinned(pins.read(&field)?),
                 (None, None) => {
                     return Err(SpecError::field(
                         &field,

@@ -7,6 +7,7 @@
 use crate::accept::Accept;
 use crate::invitation::in_table;
 use crate::join::Join;
+use crate::pins::Pins;
 use crate::rules::Rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -247,9 +248,10 @@ pub struct Tls {
     /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`.
+    /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`. A list of them, `{ bob = ["sha256:…", "sha256:…"] }`, takes
+    /// any of these, so that a partner can exchange its certificate for a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub peers: BTreeMap<String, String>,
+    pub peers: BTreeMap<String, Pins>,
     /// Instead of fingerprints: certificates of the authorities that sign the parties' certificates. The name in a
     /// certificate must be the party's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

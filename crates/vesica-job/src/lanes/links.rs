@@ -79,7 +79,7 @@ impl Meeting<'_> {
     }
 
     fn trust(&self) -> Option<Trust> {
-        self.certificates.theirs.map(Trust::Pinned)
+        self.certificates.theirs.map(|pin| Trust::Pinned(vec![pin]))
     }
 
     /// The link of lane `number`, whose door is at `address`.

@@ -62,7 +62,7 @@ pub fn endpoint(plan: &Plan, identity: Option<&Identity>, carried: bool) -> Resu
 pub fn trust(plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
     Ok(match plan {
         None => None,
-        Some(TrustPlan::Pinned(fingerprint)) => Some(Trust::Pinned(*fingerprint)),
+        Some(TrustPlan::Pinned(pins)) => Some(Trust::Pinned(pins.clone())),
         Some(TrustPlan::Ca(file)) => Some(Trust::Ca { roots: Roots::load(file)?, name: party.name().to_owned() }),
     })
 }

@@ -116,7 +116,7 @@ impl Person {
 
     /// As a peer that connects to us.
     pub fn awaited(&self) -> PeerSpec {
-        let trust = Some(Trust::Pinned(self.pin()));
+        let trust = Some(Trust::Pinned(vec![self.pin()]));
         PeerSpec { party: self.party.clone(), connect: None, trust, road: Default::default() }
     }
 

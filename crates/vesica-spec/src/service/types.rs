@@ -1,5 +1,6 @@
 //! The documents of a service as they are written. Nothing is checked here but the form.
 
+use crate::pins::Pins;
 use crate::rules::Rules;
 use crate::types::{Input, Output, ProxyUrl, Tls, default_memory, default_patience};
 use schemars::JsonSchema;
@@ -278,9 +279,9 @@ pub struct ServerTls {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
-    /// The fingerprint of its certificate. This or `ca` is needed unless `service.insecure`.
+    /// The fingerprint of its certificate, or a list of them, of which it may show any. This or `ca` is needed unless `service.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
+    pub fingerprint: Option<Pins>,
     /// A file of authorities: any certificate that one of them signed for the client's name is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,

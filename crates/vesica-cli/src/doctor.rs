@@ -20,6 +20,7 @@ pub fn run(args: Doctor) -> Outcome {
                 identity: plan.identity,
                 listen: plan.listen,
                 connect,
+                proxy: plan.proxy,
             }
         }
         Some(Document::Server(spec)) => {
@@ -29,7 +30,7 @@ pub fn run(args: Doctor) -> Outcome {
                 memory: plan.memory,
                 identity: plan.identity,
                 listen: plan.listen,
-                connect: Vec::new(),
+                ..Patient::default()
             }
         }
         Some(Document::Client(spec)) => {
@@ -40,6 +41,7 @@ pub fn run(args: Doctor) -> Outcome {
                 identity: plan.identity,
                 listen: None,
                 connect: vec![plan.address],
+                proxy: plan.proxy,
             }
         }
     };

@@ -256,11 +256,12 @@ pub struct OwnTable {
 
 /// Find what would fail, before the run.
 ///
-/// Looks at everything that can be known before contact: the job, the files, the key columns, free disk, the port and
-/// the certificate. With --peer it also calls the other party or waits for its call, checks who it is, and compares the
-/// jobs. For that the other party must run `vesica check --peer` or `vesica run` at the same time. A run that is met in
-/// this way goes on waiting for yours. Where both check, they also find out whether somebody stands between them and
-/// passes on what they say. Where one of them runs, that is found out when both run. No data moves.
+/// Looks at everything that can be known before a run: the job, the files, the key columns, free disk, the port, the
+/// certificate, and the road to whoever is called, through a proxy if there is one. With --peer it also calls the other
+/// party or waits for its call, checks who it is, and compares the jobs. For that the other party must run `vesica check
+/// --peer` or `vesica run` at the same time. A run that is met in this way goes on waiting for yours. Where both check,
+/// they also find out whether somebody stands between them and passes on what they say. Where one of them runs, that is
+/// found out when both run. No data moves.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica check alice.toml\n  vesica check alice.toml --peer")]
 pub struct Check {
@@ -397,8 +398,9 @@ pub struct Prepare {
 
 /// Serve what was prepared: answer clients until it is stopped.
 ///
-/// The list of clients is read again whenever the document changes, and a store that was prepared anew is taken up while
-/// clients are answered. Ctrl-C stops gently: clients at work finish.
+/// The list of clients is read again whenever the document changes, and certificates and private keys whenever their files
+/// do; SIGHUP has all of them read again. A store that was prepared anew is taken up while clients are answered. Ctrl-C
+/// stops gently: clients at work finish.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica serve server.toml\n  vesica serve server.toml --log json 2> log.jsonl")]
 pub struct Serve {

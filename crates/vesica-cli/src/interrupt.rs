@@ -1,6 +1,9 @@
 //! Ctrl-C: once to stop cleanly, twice to stop at once.
 
 use crate::failure::{Failure, Outcome};
+use nix::sys::signal::{SigSet, Signal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_job::{Control, Event};
 
 /// The exit code of an interrupted command.
@@ -18,6 +21,26 @@ pub fn stops(control: &Control) -> Outcome {
         control.event(Event::Note(note.to_owned()));
         control.cancel();
     })
+}
+
+/// From now on SIGHUP ends nothing: each one makes the next call of what is returned say yes. To be called before there are other threads.
+pub fn hangups() -> Result<impl Fn() -> bool + Sync, Failure> {
+    let set: SigSet = [Signal::SIGHUP].into_iter().collect();
+    let failed = |e: nix::Error| Failure::usage(format!("cannot catch SIGHUP: {e}"));
+    // No thread takes it but the one that waits for it: those that begin after this keep it blocked.
+    set.thread_block().map_err(failed)?;
+    let seen = Arc::new(AtomicBool::new(false));
+    let told = seen.clone();
+    let waits = move || {
+        while set.wait().is_ok() {
+            told.store(true, Ordering::SeqCst)
+        }
+    };
+    std::thread::Builder::new()
+        .name("hangup".into())
+        .spawn(waits)
+        .map_err(|e| Failure::usage(format!("cannot catch SIGHUP: {e}")))?;
+    Ok(move || seen.swap(false, Ordering::SeqCst))
 }
 
 /// From now on a signal that asks this process to end does `what` instead.

@@ -108,13 +108,15 @@ pub fn serve(args: Serve) -> Outcome {
     // Looked at before it is read: a change in between is then seen as one.
     let seen: Mutex<Option<SystemTime>> = Mutex::new(changed(&args.document));
     let plan = server(&args.document)?;
+    let hung_up = interrupt::hangups()?;
     let screen = progress::begin(args.log.map_or(How::Shown, How::Logged));
     interrupt::stops(screen.control())?;
     let again = || {
+        let asked = hung_up();
         let now = changed(&args.document);
         let mut seen = seen.lock().expect("nobody panics with it");
         // A file that is just being replaced is looked at in the next turn.
-        if now.is_none() || *seen == now {
+        if !asked && (now.is_none() || *seen == now) {
             return None;
         }
         *seen = now;

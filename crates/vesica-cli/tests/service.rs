@@ -112,6 +112,46 @@ fn a_client_that_has_asked_enough_is_refused_also_after_the_server_was_killed() 
     house.ask(&client).wait(LONG).good();
 }
 
+/// The server's certificate and its client's are exchanged for new ones while it runs; files that are of no use change nothing.
+#[test]
+fn certificates_are_exchanged_while_the_server_runs() {
+    let mut house = with_values();
+    let offer = house.prepare(&[]);
+    let server = house.serve();
+    let asks = |house: &House| house.ask(&house.client("alice", &offer, "")).wait(LONG);
+    asks(&house).good();
+    let old = house.prints["bob"].clone();
+    let new = run(&["cert", "bob", "--out", house.path("new").to_str().unwrap()]).good().stdout.trim().to_owned();
+
+    let (file, before) = (house.path("bob.pem"), house.read("bob.pem"));
+    house.write("bob.pem", "not a key");
+    server.until("the certificate that is shown stays as it was");
+    asks(&house).good();
+    // Of the same length, and perhaps within the clock's grain: then the signal helps.
+    std::fs::copy(house.path("new/bob.pem"), &file).unwrap();
+    server.signal("HUP");
+    server.until(&format!("new connections are shown the certificate {new}"));
+    asks(&house).bad(5, &["is not bob", &new]);
+    house.prints.insert("bob".into(), format!("{old}\", \"{new}"));
+    house.bob_by_any = true;
+    asks(&house).good();
+
+    let again = run(&["cert", "alice", "--out", house.path("new").to_str().unwrap()]).good().stdout.trim().to_owned();
+    std::fs::copy(house.path("new/alice.pem"), house.path("alice.pem")).unwrap();
+    asks(&house).bad(5, &["did not accept our certificate"]);
+    house.prints.insert("alice".into(), again);
+    house.server();
+    server.until("the list of clients has 1 name now");
+    asks(&house).good();
+
+    // SIGHUP ends nothing, and TERM does.
+    house.write("bob.pem", before);
+    server.signal("HUP");
+    server.until(&format!("new connections are shown the certificate {old}"));
+    server.signal("TERM");
+    server.wait(LONG).good();
+}
+
 #[test]
 fn rows_are_added_and_removed_and_the_key_is_changed() {
     let house = with_values();

@@ -7,15 +7,16 @@ use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local;
 use crate::meet::agree::{self, Counted, Purpose};
-use crate::meet::peers::Peers;
+use crate::meet::peers::{self, Peers};
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, size};
 use serde::Serialize;
 use std::fmt::Write;
-use vesica_net::Endpoint;
+use vesica_net::{Endpoint, Unreached};
 use vesica_session::{Lines, Misbehaviour, SessionRng};
-use vesica_spec::Plan;
+use vesica_spec::{Plan, ProxyPlan};
+use vesica_types::Party;
 
 /// What was looked at, all of it found good.
 #[derive(Clone, Default, Debug, Serialize)]
@@ -48,8 +49,8 @@ impl Checked {
     }
 }
 
-/// Looks at everything that a run of `plan` with `io` needs: the job, the certificate, the port, the table to its last row, the output's
-/// folder and its free space; with `with_peer`, also that the peer is there, is who it should be and holds the same job.
+/// Looks at everything that a run of `plan` with `io` needs: the job, the certificate, the port, the road to whom it calls, the table to its last
+/// row, the output's folder and its free space; with `with_peer`, also that the peer is there, is who it should be and holds the same job.
 ///
 /// # Errors
 /// The first thing that would end the run.
@@ -76,7 +77,8 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     }
     for peer in &plan.peers {
         if let Some(address) = &peer.connect {
-            checked.add("peer", format!("{} is to be called at {address}", peer.party));
+            let calls = format!("{} is to be called at {address}", peer.party);
+            checked.add("peer", calls + &tried(&peer.party, address, &plan.proxy, with_peer)?);
         }
     }
 
@@ -139,6 +141,25 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         checked.add("agreement", agreement(plan, local.endpoint, keys.distinct, ctl)?);
     }
     Ok(checked)
+}
+
+/// What is to be said of the road to `party`, as the end of a sentence. It is gone to its end, unless the peer is to be `met` anyway.
+///
+/// # Errors
+/// A road that leads nowhere, now or later. That nobody is there yet is no fault.
+pub fn tried(party: &Party, address: &str, proxy: &ProxyPlan, met: bool) -> Result<String, JobError> {
+    let road = peers::road(proxy, address)?;
+    let by = road.in_words().map(|words| format!(", {words}")).unwrap_or_default();
+    if met {
+        return Ok(by);
+    }
+    match road.try_out(address) {
+        Ok(_) => Ok(format!("{by}; somebody listens there")),
+        Err(Unreached::Barred(why)) => {
+            Err(vesica_net::Error::Road { peer: party.clone(), address: address.to_owned(), why }.into())
+        }
+        Err(why) => Ok(format!("{by}; not to be reached at the moment ({why})")),
+    }
 }
 
 /// Connects, compares the jobs, and parts in good order without running. A peer may check too, or run: then it waits on for this side's

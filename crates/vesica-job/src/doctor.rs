@@ -7,16 +7,13 @@ use crate::forecast;
 use crate::meet::peers;
 use crate::tell::numbers::size;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use vesica_cpu::Backend;
-use vesica_net::Identity;
+use vesica_net::{Identity, Station, Unreached};
 use vesica_session::Fault;
-use vesica_spec::{LEAST_MEMORY, USUAL_MEMORY};
-
-/// How long a call to another machine may take: firewalls that drop what they do not like say nothing at all.
-const PATIENCE: Duration = Duration::from_secs(5);
+use vesica_spec::{LEAST_MEMORY, ProxyPlan, USUAL_MEMORY};
 
 /// Before this moment (2026-11-01) nobody had this program: a clock that is earlier is off.
 const FIRST: Duration = Duration::from_secs(1_793_491_200);
@@ -91,12 +88,21 @@ pub struct Patient {
     pub listen: Option<String>,
     /// Where the others are called.
     pub connect: Vec<String>,
+    /// Through which proxy.
+    pub proxy: ProxyPlan,
 }
 
 impl Default for Patient {
     /// What a run has where its job says nothing.
     fn default() -> Self {
-        Self { scratch: std::env::temp_dir(), memory: USUAL_MEMORY, identity: None, listen: None, connect: Vec::new() }
+        Self {
+            scratch: std::env::temp_dir(),
+            memory: USUAL_MEMORY,
+            identity: None,
+            listen: None,
+            connect: Vec::new(),
+            proxy: ProxyPlan::Environment,
+        }
     }
 }
 
@@ -117,7 +123,7 @@ pub fn doctor(patient: &Patient) -> Vec<Symptom> {
     ];
     all.extend(patient.identity.as_ref().map(|files| identity(files, SystemTime::now())));
     all.extend(patient.listen.as_deref().map(listening));
-    all.extend(patient.connect.iter().map(|address| calling(address, PATIENCE)));
+    all.extend(patient.connect.iter().map(|address| calling(address, &patient.proxy)));
     all
 }
 
@@ -356,26 +362,41 @@ fn listening(address: &str) -> Symptom {
     }
 }
 
-fn calling(address: &str, patience: Duration) -> Symptom {
+/// A call to `address` by the road that a run would take.
+fn calling(address: &str, proxy: &ProxyPlan) -> Symptom {
     let what = "connect";
-    let found: Vec<SocketAddr> = match address.to_socket_addrs() {
-        Ok(found) => found.collect(),
-        Err(why) => {
-            let todo = "No such name: look at its spelling, or give the address in numbers.";
-            return Symptom::broken(what, format!("{address}: {why}"), todo);
-        }
+    let road = match peers::road(proxy, address) {
+        Ok(road) => road,
+        Err(why) => return Symptom::broken(what, why.to_string(), "Correct that, or set mine.proxy."),
     };
-    let mut last = None;
-    for socket in &found {
-        match TcpStream::connect_timeout(socket, patience) {
-            Ok(_) => return Symptom::well(what, format!("somebody listens at {address} ({})", socket.ip())),
-            Err(why) => last = Some(why),
+    let by = road.in_words().map(|words| format!(", {words}")).unwrap_or_default();
+    let why = match road.try_out(address) {
+        Ok(Some(at)) => return Symptom::well(what, format!("somebody listens at {address} ({}){by}", at.ip())),
+        Ok(None) => return Symptom::well(what, format!("somebody listens at {address}{by}")),
+        Err(why) => why,
+    };
+    match &why {
+        Unreached::Unknown { of: Station::Peer, why } => {
+            let todo = "No such name: look at its spelling, or give the address in numbers.";
+            Symptom::broken(what, format!("{address}: {why}"), todo)
+        }
+        Unreached::Silent { of: Station::Peer, at, limit, error } => {
+            unanswered(address, error, is_private(at.ip()), *limit)
+        }
+        Unreached::Unknown { .. } | Unreached::Silent { .. } => Symptom::cut_off(
+            what,
+            why.to_string(),
+            "Look at the address of the proxy, or ask those who run it; mine.proxy = \"none\" calls without one.",
+        ),
+        Unreached::Later(_) => Symptom::later(
+            what,
+            why.to_string(),
+            "That is so until the other side has started: a run waits for it. If it has, ask those who run the proxy whether it may call there.",
+        ),
+        _ => {
+            Symptom::broken(what, format!("{address}: {why}"), "The proxy stands in mine.proxy, or in the environment.")
         }
     }
-    let Some(why) = last else {
-        return Symptom::broken(what, format!("{address} has no address"), "Look at its spelling.");
-    };
-    unanswered(address, &why, found.iter().any(|socket| is_private(socket.ip())), patience)
 }
 
 /// A call to `address` that ended with `why`; `private` if the address is of a private network.
@@ -543,22 +564,22 @@ mod tests {
         let address = taken.local_addr().unwrap().to_string();
         let held = listening(&address);
         assert!(matches!(&held.advice, Some(Advice::Later(todo)) if todo.contains("If it is this job itself")));
-        assert_eq!(calling(&address, PATIENCE).advice, None);
+        assert_eq!(calling(&address, &ProxyPlan::None).advice, None);
         drop(taken);
         assert_eq!(listening(&address).advice, None);
         // Nobody is there yet, which ends no run.
-        let early = calling(&address, PATIENCE);
+        let early = calling(&address, &ProxyPlan::None);
         assert!(ill(&early).contains("until the other side has started"));
         assert!(matches!(early.advice, Some(Advice::Later(_))) && early.fault().is_none());
         assert!(ill(&listening("192.0.2.1:20001")).contains("an address of this machine"));
-        let unknown = calling("no-such-name.invalid:1", PATIENCE);
+        let unknown = calling("no-such-name.invalid:1", &ProxyPlan::None);
         assert!(ill(&unknown).contains("spelling"));
         assert_eq!(unknown.fault(), Some(Fault::Config));
     }
 
     #[test]
     fn a_firewall_is_of_the_network_and_a_partner_who_is_late_is_nobodys_fault() {
-        let after = |kind: ErrorKind, private| unanswered("a:1", &kind.into(), private, PATIENCE);
+        let after = |kind: ErrorKind, private| unanswered("a:1", &kind.into(), private, Duration::from_secs(5));
         assert_eq!(after(ErrorKind::ConnectionRefused, false).fault(), None);
         for kind in [ErrorKind::TimedOut, ErrorKind::HostUnreachable] {
             assert_eq!(after(kind, false).fault(), Some(Fault::Network));

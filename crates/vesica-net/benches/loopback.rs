@@ -17,9 +17,9 @@ fn links(tls: bool) -> (Link, Link) {
     let endpoint = |me: usize, connect: Option<String>| {
         let security = if tls { Security::Tls { identity: ids[me].clone() } } else { Security::Insecure };
         let mut endpoint = Endpoint::new(parties[me].clone(), [0; 32], security);
-        let trust = Some(Trust::Pinned(ids[1 - me].fingerprint()));
+        let trust = Some(Trust::Pinned(vec![ids[1 - me].fingerprint()]));
         endpoint.listen = Some("127.0.0.1:0".into());
-        endpoint.peers.push(PeerSpec { party: parties[1 - me].clone(), connect, trust });
+        endpoint.peers.push(PeerSpec { party: parties[1 - me].clone(), connect, trust, road: Default::default() });
         endpoint
     };
     let bound = endpoint(0, None).bind().unwrap();

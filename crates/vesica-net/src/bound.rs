@@ -4,7 +4,6 @@ use crate::greet::Keeper;
 use crate::port::{self, Port};
 use crate::trust::{Guests, Register};
 use crate::{Endpoint, Error, Event, Result, Security, tls};
-use rustls::ClientConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -58,7 +57,7 @@ impl Endpoint {
         let endpoint = Arc::new(self);
         let port = match listener {
             Some(listener) => {
-                let keeper = Keeper::new(endpoint.clone(), Register::new(Guests::new(guests)))?;
+                let keeper = Arc::new(Keeper::new(endpoint.clone(), Register::new(Guests::new(guests)))?);
                 Some(Port::new(keeper, listener, HANDSHAKES)?)
             }
             None => None,
@@ -73,7 +72,7 @@ pub struct Bound {
     /// Where peers connect to us, if one does.
     pub(crate) port: Option<Port>,
     /// For each peer, what is needed to dial it.
-    pub(crate) dialled: Vec<Option<Arc<ClientConfig>>>,
+    pub(crate) dialled: Vec<Option<tls::Client>>,
     /// That the certificate expires soon, if it does.
     pub(crate) expiring: Option<Event>,
 }

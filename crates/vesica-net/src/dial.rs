@@ -3,17 +3,12 @@
 use crate::heartbeat::Pulse;
 use crate::hello::{Hello, Verdict};
 use crate::hitch::Hitch;
+use crate::road::{Opened, Station, Unreached};
 use crate::version::WIRE_VERSION;
 use crate::wire::Wire;
-use crate::{Endpoint, Error, Link, PeerSpec, Result, Security, Trust};
-use rustls::ClientConfig;
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use crate::{Endpoint, Error, Link, PeerSpec, Result, Security, Trust, tls};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How long one address is given to answer.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// How long a host name may stay unknown: a partner's name may appear with its machine, but a wrong one never does.
 const UNKNOWN: Duration = Duration::from_secs(10);
@@ -27,7 +22,7 @@ pub(crate) struct Caller<'a> {
     pub peer: &'a PeerSpec,
     /// The peer's, as `host:port`.
     pub address: &'a str,
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<tls::Client>,
     pub pulse: &'a Arc<Pulse>,
 }
 
@@ -35,28 +30,26 @@ impl Caller<'_> {
     /// Dials until the peer is here, or never will be; none if it is `over` first. Each attempt that fails is told to
     /// `failed`, and whether the peer was there and asked to be tried again later.
     pub fn dial(&self, over: impl Fn() -> bool, failed: impl Fn(String, bool)) -> Option<Result<Link>> {
-        let party = &self.peer.party;
         let mut pause = PAUSE.0;
         let mut unknown: Option<Instant> = None;
         while !over() {
-            let (why, there) = match self.address.to_socket_addrs().map(Vec::from_iter) {
-                Err(e) => {
-                    let why = lookup_words(&e);
-                    let since = *unknown.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= UNKNOWN.min(self.endpoint.patience / 2) {
-                        return Some(Err(Error::Name { peer: party.clone(), address: self.address.into(), why }));
+            let opened = self.peer.road.open(self.address, self.endpoint.patience / 2);
+            if !matches!(opened, Err(Unreached::Unknown { .. })) {
+                unknown = None;
+            }
+            let (why, there) = match opened {
+                Err(unreached) => {
+                    if let Some(error) = self.lasting(&unreached, &mut unknown) {
+                        return Some(Err(error));
                     }
-                    (format!("the host name does not resolve: {why}"), false)
+                    (unreached.to_string(), false)
                 }
-                Ok(all) => {
-                    unknown = None;
-                    match reach(&all).map_err(Hitch::Cut).and_then(|socket| self.call(socket)) {
-                        Ok(link) => return Some(Ok(link)),
-                        Err(Hitch::Cut(why)) => (why, false),
-                        Err(Hitch::Later(why)) => (why, true),
-                        Err(hitch) => return Some(Err(self.fatal(hitch))),
-                    }
-                }
+                Ok(opened) => match self.call(opened) {
+                    Ok(link) => return Some(Ok(link)),
+                    Err(Hitch::Cut(why)) => (self.on_the_road(why), false),
+                    Err(Hitch::Later(why)) => (why, true),
+                    Err(hitch) => return Some(Err(self.fatal(hitch))),
+                },
             };
             failed(why, there);
             std::thread::sleep(pause);
@@ -65,9 +58,29 @@ impl Caller<'_> {
         None
     }
 
+    /// What no patience will mend of a road that led nowhere. A host name is `unknown` since that moment.
+    fn lasting(&self, unreached: &Unreached, unknown: &mut Option<Instant>) -> Option<Error> {
+        let (peer, address) = (self.peer.party.clone(), self.address.to_owned());
+        match unreached {
+            Unreached::Unknown { of, why } => {
+                let since = *unknown.get_or_insert_with(Instant::now);
+                let over = since.elapsed() >= UNKNOWN.min(self.endpoint.patience / 2);
+                over.then(|| match of {
+                    Station::Peer => Error::Name { peer, address, why: why.clone() },
+                    Station::Proxy(_) => {
+                        Error::Road { peer, address, why: format!("{unreached}; correct its address") }
+                    }
+                })
+            }
+            Unreached::Barred(why) => Some(Error::Road { peer, address, why: why.clone() }),
+            Unreached::Silent { .. } | Unreached::Later(_) => None,
+        }
+    }
+
     /// The dialling side's first words.
-    fn call(&self, socket: TcpStream) -> std::result::Result<Link, Hitch> {
-        let mut wire = Wire::new(socket);
+    fn call(&self, opened: Opened) -> std::result::Result<Link, Hitch> {
+        let mut wire = Wire::new(opened.socket);
+        wire.address = opened.at;
         match self.introduce(&mut wire) {
             Ok(window) => {
                 let PeerSpec { party, trust, .. } = self.peer;
@@ -102,14 +115,23 @@ impl Caller<'_> {
         Ok(theirs.window)
     }
 
+    /// The same words, and by which road that was, if not simply by the address.
+    fn on_the_road(&self, words: String) -> String {
+        match self.peer.road.in_words() {
+            Some(road) => format!("{words} ({road})"),
+            None => words,
+        }
+    }
+
     /// What a hitch that no patience will mend means to the dialling side.
     pub fn fatal(&self, hitch: Hitch) -> Error {
         let party = self.peer.party.clone();
-        let refused = |why: String| Error::Refused { peer: party.clone(), address: self.address.to_owned(), why };
+        let address = self.on_the_road(self.address.to_owned());
+        let refused = |why: String| Error::Refused { peer: party.clone(), address: address.clone(), why };
         match hitch {
             Hitch::Rejected(rejected) => Error::Certificate {
                 peer: party,
-                address: self.address.to_owned(),
+                address,
                 expected: self.peer.trust.as_ref().map(Trust::to_string).unwrap_or_default(),
                 presented: rejected.presented.to_string(),
                 why: rejected.why,
@@ -126,34 +148,4 @@ impl Caller<'_> {
             hitch => refused(hitch.words()),
         }
     }
-}
-
-/// The resolver's words, without the standard library's preface.
-fn lookup_words(e: &std::io::Error) -> String {
-    let words = e.to_string();
-    words.strip_prefix("failed to lookup address information: ").map_or(words.clone(), str::to_owned)
-}
-
-/// Opens a socket to the first of `all` that answers.
-fn reach(all: &[SocketAddr]) -> std::result::Result<TcpStream, String> {
-    let mut why = "the host name has no address".to_owned();
-    for address in all {
-        match TcpStream::connect_timeout(address, ANSWER) {
-            Ok(socket) => return Ok(socket),
-            Err(e) => {
-                why = match e.kind() {
-                    ErrorKind::ConnectionRefused => format!("connection refused: nobody listens on {address} yet"),
-                    ErrorKind::TimedOut | ErrorKind::WouldBlock => {
-                        format!(
-                            "no answer from {address} within {} s: a firewall, or a wrong address",
-                            ANSWER.as_secs()
-                        )
-                    }
-                    ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => format!("no route to {address}"),
-                    _ => format!("{address}: {e}"),
-                }
-            }
-        }
-    }
-    Err(why)
 }

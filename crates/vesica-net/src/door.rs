@@ -15,7 +15,7 @@ use crate::pass::Pass;
 use crate::port::{self, Port};
 use crate::shared::Shared;
 use crate::trust::{Guests, Register};
-use crate::{Control, Endpoint, Error, Event, Link, Result, Security, Trust};
+use crate::{Control, Endpoint, Error, Event, Identity, Link, Result, Security, Trust};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::CertificateDer;
@@ -122,7 +122,8 @@ impl Endpoint {
         let listener = port::listen(address)?;
         let endpoint = Arc::new(self);
         let register = Register::new(guests);
-        let port = Port::new(Keeper::new(endpoint.clone(), register.clone())?, listener, limits.handshakes)?;
+        let doorman = Arc::new(Keeper::new(endpoint.clone(), register.clone())?);
+        let port = Port::new(doorman.clone(), listener, limits.handshakes)?;
         let at = port.address();
         let lobby = Arc::new(Lobby {
             limits,
@@ -143,7 +144,7 @@ impl Endpoint {
         let inside = lobby.clone();
         let keeper = std::thread::Builder::new().name("door".into()).spawn(move || inside.keep(port));
         let keeper = keeper.map_err(|source| Error::System { what: "starting a thread", source })?;
-        Ok(Door { endpoint, lobby, at, keeper: Some(keeper) })
+        Ok(Door { endpoint, doorman, lobby, at, keeper: Some(keeper) })
     }
 
     /// The list of these clients.
@@ -198,6 +199,7 @@ fn file_handles(limits: &Limits) -> Result<()> {
 /// The open door of a service. Links outlive it.
 pub struct Door {
     endpoint: Arc<Endpoint>,
+    doorman: Arc<Keeper>,
     lobby: Arc<Lobby>,
     at: SocketAddr,
     keeper: Option<JoinHandle<()>>,
@@ -248,6 +250,15 @@ impl Door {
         }
         self.lobby.register.set(guests);
         Ok(())
+    }
+
+    /// From the next client on, this is who the service is. Links go on as they are. If the identity is refused, the old one is shown.
+    ///
+    /// # Errors
+    /// If its certificate is not in force, if TLS cannot be set up with it, and if there is no TLS.
+    pub fn set_identity(&self, identity: &Identity) -> Result<()> {
+        identity.check_age(Identity::SOON)?;
+        self.doorman.set_identity(identity)
     }
 
     /// How many places are taken: by links that have not been dropped, and by clients that are just being let in.

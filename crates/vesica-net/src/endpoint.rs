@@ -6,7 +6,7 @@ use crate::hitch::Hitch;
 use crate::pass::Pass;
 use crate::secured::CARRIED;
 use crate::wire::Wire;
-use crate::{Error, Event, Fingerprint, Identity, Link, Result, Secured, Trust};
+use crate::{Error, Event, Fingerprint, Identity, Link, Result, Road, Secured, Trust};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_types::Party;
@@ -32,6 +32,8 @@ pub struct PeerSpec {
     pub connect: Option<String>,
     /// How it is known; needed with TLS.
     pub trust: Option<Trust>,
+    /// How its address is reached.
+    pub road: Road,
 }
 
 /// Who this party is, whom it expects, and how.
@@ -139,16 +141,12 @@ impl Endpoint {
             let protocol = if self.carried { CARRIED } else { "none" };
             return Secured { protocol, cipher: None, trust: None, fingerprint: None, ours: None };
         };
-        let ours = match &self.security {
-            Security::Tls { identity } => Some(identity.fingerprint()),
-            Security::Insecure => None,
-        };
         Secured {
             protocol: "TLS 1.3",
             cipher: Some(cipher),
             trust: trust.map(Trust::to_string),
             fingerprint: wire.chain().first().map(Fingerprint::of),
-            ours,
+            ours: wire.ours,
         }
     }
 

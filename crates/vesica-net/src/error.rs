@@ -42,6 +42,16 @@ pub enum Error {
         /// The resolver's words.
         why: String,
     },
+    /// There is no road to a peer, and trying again would not mend it.
+    #[error("cannot call {peer} at {address}: {why}")]
+    Road {
+        /// Whom it was to reach.
+        peer: Party,
+        /// The address as it was written.
+        address: String,
+        /// What a proxy said, and what to do.
+        why: String,
+    },
     /// A peer did not come in time.
     #[error("{peer} did not come within {} s ({address}): {why}", waited.as_secs_f32().round())]
     Absent {
@@ -111,7 +121,7 @@ impl Error {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            Error::Identity { .. } | Error::Setup(_) | Error::Listen { .. } => Fault::Config,
+            Error::Identity { .. } | Error::Setup(_) | Error::Listen { .. } | Error::Road { .. } => Fault::Config,
             Error::Name { .. } | Error::Absent { .. } | Error::System { .. } => Fault::Network,
             Error::Certificate { .. } | Error::Refused { .. } | Error::Version { .. } => Fault::Peer,
             Error::Session(error) => error.fault(),

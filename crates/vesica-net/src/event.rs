@@ -35,6 +35,15 @@ pub enum Event {
         /// The address that is listened on.
         at: SocketAddr,
     },
+    /// A peer is called, and not simply by its address.
+    Calling {
+        /// Who.
+        peer: Party,
+        /// At which address.
+        address: String,
+        /// Through which proxy, or why through none.
+        road: String,
+    },
     /// A peer is not here yet.
     Waiting {
         /// Who.
@@ -92,6 +101,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Listening { at } => write!(f, "listening on {at}"),
+            Event::Calling { peer, address, road } => write!(f, "{peer} is called at {address}, {road}"),
             Event::Waiting { peer, address, why, left } => {
                 write!(f, "waiting for {peer} at {address}, {} s of patience left", left.as_secs())?;
                 match why {

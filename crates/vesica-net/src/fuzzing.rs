@@ -194,7 +194,7 @@ pub fn greeting(bytes: &[u8]) {
     let _ = there.set_nonblocking(true).and_then(|()| there.write_all(words));
     let _ = there.shutdown(std::net::Shutdown::Write);
     let bob = Party::new(1, "bob");
-    let trust = Trust::Pinned(ALICE.fingerprint());
+    let trust = Trust::Pinned(vec![ALICE.fingerprint()]);
     let mut wire = Wire::new(socket);
     let met = match mode % 4 {
         0 => wire.accept(None),
@@ -221,7 +221,7 @@ pub fn honest_greetings() -> Vec<Vec<u8>> {
     let plain = said(|wire| hello.send(wire).and_then(|()| Verdict::Welcome.send(wire)));
     let refused = said(|wire| hello.send(wire).and_then(|()| Verdict::Never("another job".into()).send(wire)));
     let bob = Identity::generate("bob").expect("there is randomness");
-    let guest = (Party::new(0, "alice"), Trust::Pinned(bob.fingerprint()));
+    let guest = (Party::new(0, "alice"), Trust::Pinned(vec![bob.fingerprint()]));
     let tls = said(|wire| wire.dial(tls::client(&bob, guest).ok()));
     vec![[&[0], plain.as_slice()].concat(), [&[3], refused.as_slice()].concat(), [&[1], tls.as_slice()].concat()]
 }
@@ -262,7 +262,7 @@ pub fn certificates(authority: &[u8], chain: &[&[u8]]) {
         _ => (authority, chain.to_vec()),
     };
     let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(CertificateDer::from).collect();
-    let pins = chain.first().map(|leaf| Trust::Pinned(Fingerprint::of(leaf)));
+    let pins = chain.first().map(|leaf| Trust::Pinned(vec![Fingerprint::of(leaf)]));
     let roots = Roots::of(&[CertificateDer::from(authority.to_vec())]).ok();
     let names = roots.map(|roots| Trust::Ca { roots, name: "bob".into() });
     let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));

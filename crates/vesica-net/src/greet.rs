@@ -6,15 +6,15 @@
 use crate::heartbeat::Pulse;
 use crate::hello::{Hello, Verdict};
 use crate::hitch::Hitch;
+use crate::lock::lock;
 use crate::pass::Pass;
 use crate::trust::{Guests, Register};
 use crate::wire::Wire;
-use crate::{Endpoint, Link, Security, tls};
-use rustls::ServerConfig;
+use crate::{Endpoint, Error, Identity, Link, Security, tls};
 use rustls::pki_types::CertificateDer;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use vesica_types::Party;
 
 /// Whom the keeper works for. Its methods are called from the guests' threads.
@@ -65,7 +65,7 @@ impl Guest {
 pub(crate) struct Keeper {
     endpoint: Arc<Endpoint>,
     /// None in plaintext, where everybody is whoever they say they are.
-    tls: Option<Arc<ServerConfig>>,
+    tls: Mutex<Option<tls::Server>>,
     /// Who may come in.
     register: Arc<Register>,
 }
@@ -83,7 +83,19 @@ impl Keeper {
             Security::Tls { identity } => Some(tls::server(identity, register.clone())?),
             Security::Insecure => None,
         };
-        Ok(Self { endpoint, tls, register })
+        Ok(Self { endpoint, tls: Mutex::new(tls), register })
+    }
+
+    /// From the next guest on, this is the certificate that is shown.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up with it; if there is no TLS.
+    pub fn set_identity(&self, identity: &Identity) -> crate::Result<()> {
+        if matches!(self.endpoint.security, Security::Insecure) {
+            return Err(Error::Setup("there is no TLS here, and so no certificate to exchange".into()));
+        }
+        *lock(&self.tls) = Some(tls::server(identity, self.register.clone())?);
+        Ok(())
     }
 
     /// The listening side's first words to somebody at the port.
@@ -122,13 +134,15 @@ impl Keeper {
         list: &Arc<Guests>,
         wire: &mut Wire,
     ) -> Result<(Party, u32, Pass), Refusal> {
-        wire.accept(self.tls.clone()).map_err(|hitch| (hitch, None))?;
+        let tls = lock(&self.tls).clone();
+        let secured = tls.is_some();
+        wire.accept(tls).map_err(|hitch| (hitch, None))?;
         let chain = wire.chain().to_vec();
-        let candidates = match self.tls {
-            None => list.parties(),
-            Some(_) => list.identify(&chain),
+        let candidates = match secured {
+            false => list.parties(),
+            true => list.identify(&chain),
         };
-        let known = candidates.first().filter(|_| self.tls.is_some()).map(|party| (*party).clone());
+        let known = candidates.first().filter(|_| secured).map(|party| (*party).clone());
         let refused = |hitch| (hitch, known.clone());
         let theirs = Hello::receive(wire);
         // Ours is sent whatever theirs is, so that the other side can name the difference too.

@@ -65,7 +65,7 @@ impl Link {
         pulse: Arc<Pulse>,
         pass: Option<Pass>,
     ) -> std::io::Result<Self> {
-        let address = wire.socket.peer_addr().ok();
+        let address = wire.address;
         wire.socket.set_read_timeout(None)?;
         wire.socket.set_write_timeout(None)?;
         let shared = Arc::new(Shared::new(peer, wire, window, unasked));
@@ -106,7 +106,7 @@ impl Link {
         &self.shared.peer
     }
 
-    /// The peer's address; none on a connection that the caller brought, if it has none.
+    /// The peer's address; none if a proxy knows it alone, or on a connection that the caller brought, if it has none.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }

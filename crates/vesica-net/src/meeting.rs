@@ -13,8 +13,7 @@ use crate::pass::Pass;
 use crate::port::Port;
 use crate::spawn::spawn;
 use crate::version::WIRE_VERSION;
-use crate::{Bound, Control, Endpoint, Error, Event, Link, Result};
-use rustls::ClientConfig;
+use crate::{Bound, Control, Endpoint, Error, Event, Link, Result, tls};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -188,14 +187,14 @@ struct Seat {
 /// The caller's side of connecting.
 struct Meeting<'a> {
     room: &'a Arc<Room>,
-    dialled: Vec<Option<Arc<ClientConfig>>>,
+    dialled: Vec<Option<tls::Client>>,
     seats: Vec<Seat>,
     strangers: u64,
     began: Instant,
 }
 
 impl<'a> Meeting<'a> {
-    fn new(room: &'a Arc<Room>, dialled: Vec<Option<Arc<ClientConfig>>>) -> Self {
+    fn new(room: &'a Arc<Room>, dialled: Vec<Option<tls::Client>>) -> Self {
         let seat = |address: String| Seat { link: None, address, why: None, there: false, told: None };
         let seats = room.endpoint.peers.iter().map(|peer| seat(peer.connect.clone().unwrap_or_default())).collect();
         Self { room, dialled, seats, strangers: 0, began: Instant::now() }
@@ -222,6 +221,12 @@ impl<'a> Meeting<'a> {
             self.event(&Event::Listening { at });
         }
         for place in 0..self.seats.len() {
+            if let Some((peer, address)) =
+                self.room.endpoint.peers.get(place).and_then(|peer| Some((peer, peer.connect.clone()?)))
+                && let Some(road) = peer.road.in_words()
+            {
+                self.event(&Event::Calling { peer: peer.party.clone(), address, road });
+            }
             self.dial(place)?;
         }
         loop {

@@ -47,11 +47,11 @@ impl Port {
     ///
     /// # Errors
     /// If the system does not let it be asked without waiting.
-    pub fn new(keeper: Keeper, listener: TcpListener, room: usize) -> Result<Self> {
+    pub fn new(keeper: Arc<Keeper>, listener: TcpListener, room: usize) -> Result<Self> {
         let system = |source| Error::System { what: "listening", source };
         listener.set_nonblocking(true).map_err(system)?;
         let at = listener.local_addr().map_err(system)?;
-        Ok(Self { keeper: Arc::new(keeper), listener, at, room, guests: VecDeque::new() })
+        Ok(Self { keeper, listener, at, room, guests: VecDeque::new() })
     }
 
     /// The address that is listened on.

@@ -1,7 +1,7 @@
 //! TLS 1.3 with both sides authenticated: the configurations of the dialling side and of the listening side.
 
 use crate::trust::{Guests, Register};
-use crate::{Error, Identity, Result, Trust};
+use crate::{Error, Fingerprint, Identity, Result, Trust};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -127,7 +127,23 @@ fn unusable(e: rustls::Error) -> Error {
 }
 
 /// What a dialling side needs to reach one peer.
-pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust)) -> Result<Arc<ClientConfig>> {
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub config: Arc<ClientConfig>,
+    /// The certificate that is shown.
+    pub ours: Fingerprint,
+}
+
+/// What a listening side needs to let somebody in.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub config: Arc<ServerConfig>,
+    /// The certificate that is shown.
+    pub ours: Fingerprint,
+}
+
+/// What a dialling side needs to reach one peer.
+pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust)) -> Result<Client> {
     let provider = provider();
     let guard = Guard::new(Register::new(Guests::new(vec![(party, Some(trust))])), &provider);
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -140,11 +156,11 @@ pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust)) -> Res
     config.enable_sni = false;
     config.resumption = rustls::client::Resumption::disabled();
     config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(Arc::new(config))
+    Ok(Client { config: Arc::new(config), ours: identity.fingerprint() })
 }
 
 /// What a listening side needs to let in those who are on the list.
-pub(crate) fn server(identity: &Identity, register: Arc<Register>) -> Result<Arc<ServerConfig>> {
+pub(crate) fn server(identity: &Identity, register: Arc<Register>) -> Result<Server> {
     let provider = provider();
     let guard = Guard::new(register, &provider);
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -155,5 +171,5 @@ pub(crate) fn server(identity: &Identity, register: Arc<Register>) -> Result<Arc
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(Arc::new(config))
+    Ok(Server { config: Arc::new(config), ours: identity.fingerprint() })
 }

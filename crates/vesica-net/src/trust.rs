@@ -15,8 +15,8 @@ use vesica_types::Party;
 /// How a peer is known.
 #[derive(Clone)]
 pub enum Trust {
-    /// By its very certificate.
-    Pinned(Fingerprint),
+    /// By its very certificate, which is one of these: two while it is exchanged for a new one.
+    Pinned(Vec<Fingerprint>),
     /// By a certificate that chains to one of `roots` and names the peer.
     Ca {
         /// Who may vouch for it.
@@ -31,7 +31,7 @@ impl Trust {
     fn accepts(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> std::result::Result<(), String> {
         let Some((leaf, intermediates)) = chain.split_first() else { return Err("it has no certificate".into()) };
         match self {
-            Trust::Pinned(pin) if Fingerprint::of(leaf) != *pin => Err(format!("pinned is {pin}")),
+            Trust::Pinned(pins) if !pins.contains(&Fingerprint::of(leaf)) => Err(format!("pinned is {}", either(pins))),
             Trust::Pinned(_) => in_force(leaf, now.as_secs()),
             Trust::Ca { roots, name } => names(&roots.vouch(leaf, intermediates, now)?, name),
         }
@@ -40,6 +40,9 @@ impl Trust {
     /// Refuses a trust that no certificate can satisfy.
     pub(crate) fn check(&self, peer: &Party) -> Result<()> {
         match self {
+            Trust::Pinned(pins) if pins.is_empty() => {
+                Err(Error::Setup(format!("{peer} is to be known by one of no fingerprints; give one at least")))
+            }
             Trust::Ca { name, .. } if ServerName::try_from(name.as_str()).is_err() => Err(Error::Setup(format!(
                 "{peer} is to be known by a certificate that names {name:?}, which is no DNS name; give the name in {peer}'s \
                  certificate"
@@ -49,10 +52,15 @@ impl Trust {
     }
 }
 
+/// One of these.
+fn either(pins: &[Fingerprint]) -> String {
+    pins.iter().map(Fingerprint::to_string).collect::<Vec<_>>().join(" or ")
+}
+
 impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trust::Pinned(pin) => write!(f, "pinned {pin}"),
+            Trust::Pinned(pins) => write!(f, "pinned {}", either(pins)),
             Trust::Ca { name, .. } => write!(f, "{name:?} by a certificate authority"),
         }
     }
@@ -187,7 +195,9 @@ impl Guests {
         for (place, (_, trust)) in all.iter().enumerate() {
             match trust {
                 None => {}
-                Some(Trust::Pinned(pin)) => guests.pinned.entry(*pin).or_default().push(place),
+                Some(Trust::Pinned(pins)) => {
+                    pins.iter().for_each(|pin| guests.pinned.entry(*pin).or_default().push(place));
+                }
                 Some(Trust::Ca { roots, .. }) => {
                     match guests.vouched.iter_mut().find(|(known, _)| known.0 == roots.0) {
                         Some((_, places)) => places.push(place),
@@ -223,6 +233,7 @@ impl Guests {
             }));
         }
         found.sort_unstable();
+        found.dedup();
         found.into_iter().filter_map(|place| self.all.get(place)).map(|(party, _)| party).collect()
     }
 
@@ -246,7 +257,7 @@ impl Guests {
     /// those whose certificate this would be.
     fn objections(&self, presented: &Fingerprint, chain: &[CertificateDer<'_>], now: UnixTime) -> String {
         let few = self.all.len() <= FEW;
-        let concerned = |trust: &Trust| few || matches!(trust, Trust::Pinned(pin) if pin == presented);
+        let concerned = |trust: &Trust| few || matches!(trust, Trust::Pinned(pins) if pins.contains(presented));
         let parties = self.all.iter().filter_map(|(party, trust)| trust.as_ref().map(|trust| (party, trust)));
         let why: Vec<String> = parties
             .filter(|(_, trust)| concerned(trust))

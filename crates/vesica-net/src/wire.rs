@@ -4,12 +4,12 @@ use crate::crypt::Crypt;
 use crate::hitch::Hitch;
 use crate::text::beginning;
 use crate::version::{MAGIC, is_ours};
+use crate::{Fingerprint, tls};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long a handshake may take.
@@ -25,10 +25,11 @@ const TLS_ALERT: u8 = 0x15;
 const ALERT: [u8; 7] = [TLS_ALERT, 3, 3, 0, 2, 2, 10];
 
 /// A socket whose every operation ends by one deadline, however little the other end sends at a time.
-struct Timed<'a> {
-    socket: &'a TcpStream,
-    until: Instant,
-    traffic: &'a mut (u64, u64),
+pub(crate) struct Timed<'a> {
+    pub socket: &'a TcpStream,
+    pub until: Instant,
+    /// Bytes sent and received so far.
+    pub traffic: &'a mut (u64, u64),
 }
 
 impl Timed<'_> {
@@ -84,18 +85,24 @@ pub(crate) struct Wire {
     pub until: Instant,
     /// Bytes sent and received so far.
     pub traffic: (u64, u64),
+    /// The address of the peer, if it is known.
+    pub address: Option<SocketAddr>,
+    /// This side's certificate, once TLS has begun.
+    pub ours: Option<Fingerprint>,
 }
 
 impl Wire {
     /// A connection whose handshake begins now.
     pub fn new(socket: TcpStream) -> Self {
         tune(&socket);
-        Wire { socket, crypt: Crypt::Plain, until: Instant::now() + HANDSHAKE, traffic: (0, 0) }
+        let address = socket.peer_addr().ok();
+        Wire { socket, crypt: Crypt::Plain, until: Instant::now() + HANDSHAKE, traffic: (0, 0), address, ours: None }
     }
 
     /// The dialling side's handshake.
-    pub fn dial(&mut self, tls: Option<Arc<ClientConfig>>) -> std::result::Result<(), Hitch> {
-        let Some(config) = tls else { return Ok(()) };
+    pub fn dial(&mut self, tls: Option<tls::Client>) -> std::result::Result<(), Hitch> {
+        let Some(tls::Client { config, ours }) = tls else { return Ok(()) };
+        self.ours = Some(ours);
         let broken = |e: rustls::Error| Hitch::Foreign(format!("TLS cannot begin: {e}"));
         // The name is neither sent nor checked: the guard knows the peer by its certificate.
         let name = ServerName::try_from("vesica.invalid").map_err(|e| Hitch::Foreign(e.to_string()))?;
@@ -125,7 +132,7 @@ impl Wire {
     }
 
     /// The listening side's handshake.
-    pub fn accept(&mut self, tls: Option<Arc<ServerConfig>>) -> std::result::Result<(), Hitch> {
+    pub fn accept(&mut self, tls: Option<tls::Server>) -> std::result::Result<(), Hitch> {
         let mut first = [0; 16];
         let n = self.timed().peek(&mut first).map_err(|e| match e.kind() {
             ErrorKind::TimedOut => Hitch::Cut("it connected and said nothing".into()),
@@ -133,7 +140,8 @@ impl Wire {
         })?;
         match (first.get(..n).unwrap_or_default(), tls) {
             ([], _) => Err(Hitch::Cut("it connected and went away".into())),
-            ([TLS_HANDSHAKE, ..], Some(config)) => {
+            ([TLS_HANDSHAKE, ..], Some(tls::Server { config, ours })) => {
+                self.ours = Some(ours);
                 let conn = ServerConnection::new(config).map_err(|e| Hitch::Foreign(e.to_string()))?;
                 self.handshake(conn.into())
             }

@@ -274,7 +274,7 @@ fn a_wrong_pin_names_both_fingerprints_where_it_is_wrong() {
 
     // Alice has a wrong fingerprint of bob: alice's log names bob's real one, and bob is told.
     let log = Log::new();
-    here.peers = vec![PeerSpec { trust: Some(Trust::Pinned(other.pin())), ..bob.awaited() }];
+    here.peers = vec![PeerSpec { trust: Some(Trust::Pinned(vec![other.pin()])), ..bob.awaited() }];
     here.patience = Duration::from_secs(4);
     let (address, waiting) = listen(here, &log);
     let mut there = bob.endpoint();

@@ -20,7 +20,7 @@ use vesica_types::Party;
 
 /// As a client on a service's list.
 fn client(who: &Person) -> Client {
-    Client { name: who.party.name().into(), trust: Some(Trust::Pinned(who.pin())) }
+    Client { name: who.party.name().into(), trust: Some(Trust::Pinned(vec![who.pin()])) }
 }
 
 /// Bob's service with alice as its client.
@@ -171,6 +171,49 @@ fn the_list_of_clients_is_replaced_while_the_door_stands() {
     drop(c);
     let (e, f) = service.dial(&new);
     say(&e, &f, "x");
+}
+
+/// alice and bob exchange their certificates, one after the other, and there is no moment at which they do not know each other.
+#[test]
+fn certificates_roll_over_without_a_restart() {
+    let service = service(Limits::default());
+    let new_alice = Person::new(1, "alice");
+    let either = |old: &Person, new: &Person| Some(Trust::Pinned(vec![old.pin(), new.pin()]));
+    let (a, b) = service.dial(&service.alice);
+    service.door.set_clients(vec![Client { trust: either(&service.alice, &new_alice), ..client(&new_alice) }]).unwrap();
+    say(&a, &b, "still here");
+    let (c, d) = service.dial(&new_alice);
+    say(&c, &d, "x");
+    assert_eq!(c.secured().fingerprint, Some(new_alice.pin()));
+    // The old one is taken off the list, and whoever came with it is sent away.
+    service.door.set_clients(vec![client(&new_alice)]).unwrap();
+    assert!(a.line("y").is_err());
+    say(&c, &d, "y");
+    assert!(matches!(service.try_dial(&service.alice), Err(Error::Refused { .. })));
+
+    // The service's own: links go on, and whoever comes from now on is shown the new one.
+    let new_bob = Person::new(0, "bob");
+    service.door.set_identity(&new_bob.identity).unwrap();
+    say(&c, &d, "z");
+    let error = service.try_dial(&new_alice).unwrap_err();
+    assert!(matches!(&error, Error::Certificate { .. }), "{error}");
+    let mut there = service.endpoint(&new_alice);
+    there.peers[0].trust = either(&service.bob, &new_bob);
+    let e = only(vesica_net::connect(there, Log::new()).unwrap());
+    let f = service.door.next().unwrap().unwrap();
+    say(&f, &e, "x");
+    assert_eq!((e.secured().fingerprint, f.secured().ours), (Some(new_bob.pin()), Some(new_bob.pin())));
+    assert_eq!(c.secured().ours, Some(service.bob.pin()));
+
+    // One that partners would refuse is not shown.
+    let mut old = rcgen::CertificateParams::new(vec!["bob".to_owned()]).unwrap();
+    old.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let old = Person::certified(0, "bob", old, None);
+    let error = service.door.set_identity(&old.identity).unwrap_err().to_string();
+    assert!(error.contains("expired on 2020-01-01"), "{error}");
+    let mut there = service.endpoint(&new_alice);
+    there.peers[0].trust = new_bob.awaited().trust;
+    vesica_net::connect(there, Log::new()).unwrap();
 }
 
 #[test]
@@ -542,7 +585,7 @@ fn a_thousand_clients_idle_and_fifty_at_work() {
     let clients = (0..CROWD).map(|i| {
         let identity = Identity::generate(&format!("client-{i}")).unwrap();
         identity.write(dir.path()).unwrap();
-        Client { name: format!("client-{i}"), trust: Some(Trust::Pinned(identity.fingerprint())) }
+        Client { name: format!("client-{i}"), trust: Some(Trust::Pinned(vec![identity.fingerprint()])) }
     });
     let before = status();
     let door = bob.endpoint().door(clients.collect(), Limits::default(), Arc::new(Quiet)).unwrap();
@@ -598,8 +641,9 @@ fn the_crowd() {
             let name = format!("client-{i}");
             let identity = Identity::load(format!("{dir}/{name}.pem")).unwrap();
             let mut there = Endpoint::new(Party::new(1, &name), JOB, Security::Tls { identity });
-            let trust = Some(Trust::Pinned(pin.parse().unwrap()));
-            there.peers.push(PeerSpec { party: Party::new(0, "bob"), connect: Some(address.into()), trust });
+            let trust = Some(Trust::Pinned(vec![pin.parse().unwrap()]));
+            let road = Default::default();
+            there.peers.push(PeerSpec { party: Party::new(0, "bob"), connect: Some(address.into()), trust, road });
             start.wait();
             let began = Instant::now();
             let link = only(vesica_net::connect(there, Arc::new(Quiet)).unwrap());

@@ -273,8 +273,8 @@ fn bob_in_a_process_of_its_own() {
     let (alice, bob) = (vesica_types::Party::new(0, "alice"), vesica_types::Party::new(1, "bob"));
     let mut endpoint = vesica_net::Endpoint::new(bob, JOB, vesica_net::Security::Tls { identity });
     endpoint.silence = SILENCE;
-    let trust = Some(Trust::Pinned(pin.parse().unwrap()));
-    endpoint.peers.push(PeerSpec { party: alice, connect: Some(address.into()), trust });
+    let trust = Some(Trust::Pinned(vec![pin.parse().unwrap()]));
+    endpoint.peers.push(PeerSpec { party: alice, connect: Some(address.into()), trust, road: Default::default() });
     let link = only(vesica_net::connect(endpoint, Log::new()).unwrap());
     link.set_progress("counting", 1, Some(2));
     std::io::stdout().write_all(b"\nbob is here\n").unwrap();
@@ -289,8 +289,13 @@ fn process() -> (Link, Child) {
     identity.write(dir.path()).unwrap();
     let mut here = alice.endpoint();
     here.silence = SILENCE;
-    let trust = Some(Trust::Pinned(identity.fingerprint()));
-    here.peers.push(PeerSpec { party: vesica_types::Party::new(1, "bob"), connect: None, trust });
+    let trust = Some(Trust::Pinned(vec![identity.fingerprint()]));
+    here.peers.push(PeerSpec {
+        party: vesica_types::Party::new(1, "bob"),
+        connect: None,
+        trust,
+        road: Default::default(),
+    });
     let (address, waiting) = listen(here, &Log::new());
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "bob_in_a_process_of_its_own", "--nocapture"])

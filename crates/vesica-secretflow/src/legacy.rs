@@ -111,6 +111,8 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         name,
         listen: link.listen()?,
         connect: link.connect()?,
+        proxy: None,
+        proxy_credentials: None,
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: Input {
             path: path("legacy_psi_config.input_params.path", &psi.input_params.path)?,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use vesica_spec::{Tls, default_patience};
+use vesica_spec::{Pins, Tls, default_patience};
 
 /// How the parties are to know each other, which SecretFlow's files seldom say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -154,7 +154,7 @@ impl<'a> Link<'a> {
     }
 
     /// Every other party's fingerprint.
-    fn pins(&self, given: &[String]) -> Result<BTreeMap<String, String>> {
+    fn pins(&self, given: &[String]) -> Result<BTreeMap<String, Pins>> {
         let mut pins = BTreeMap::new();
         let peers: Vec<&str> = self.peers().map(|party| party.id.as_str()).collect();
         for pin in given {
@@ -169,7 +169,7 @@ impl<'a> Link<'a> {
                     );
                 }
             };
-            if pins.insert(peer.to_owned(), print.to_owned()).is_some() {
+            if pins.insert(peer.to_owned(), print.into()).is_some() {
                 return refuse("--trust", format!("{peer} has two fingerprints"));
             }
         }

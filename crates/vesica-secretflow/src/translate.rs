@@ -59,6 +59,8 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         name: me.id.clone(),
         listen: link.listen()?,
         connect: link.connect()?,
+        proxy: None,
+        proxy_credentials: None,
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: Input {
             path: csv("psi_config.input_config", &psi.input_config)?,

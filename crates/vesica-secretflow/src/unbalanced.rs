@@ -221,6 +221,8 @@ fn client(
     let mine = ClientMine {
         name: link.me().id.clone(),
         connect: BTreeMap::from([(peer.id.clone(), address(&peer.host)?)]),
+        proxy: None,
+        proxy_credentials: None,
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: steps.asks.then(|| input(psi)).transpose()?,
         cache: cache(psi)?.join("copy"),

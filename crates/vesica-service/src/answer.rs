@@ -650,7 +650,7 @@ mod tests {
         let end = |me: &Party, peer: &Party, connection| {
             let mut endpoint = Endpoint::new(me.clone(), name("list"), Security::Insecure);
             (endpoint.window, endpoint.unasked) = (WINDOW, Some(UNASKED));
-            endpoint.peers.push(PeerSpec { party: peer.clone(), connect: None, trust: None });
+            endpoint.peers.push(PeerSpec { party: peer.clone(), connect: None, trust: None, road: Default::default() });
             endpoint.carry(vec![connection], Arc::new(Quiet)).unwrap().remove(0)
         };
         std::thread::scope(|scope| {

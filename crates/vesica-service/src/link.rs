@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use std::sync::Arc;
-use vesica_job::rooms::{Listening, identity, trust};
+use vesica_job::rooms::{Listening, identity, road, trust};
 use vesica_job::{Control, Fault};
 use vesica_net::{Endpoint, Link, PeerSpec, Security};
 use vesica_spec::service::AskPlan;
@@ -41,6 +41,7 @@ pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
         party: plan.server.clone(),
         connect: Some(plan.address.clone()),
         trust: trust(plan.trust.as_ref(), &plan.server)?,
+        road: road(&plan.proxy, &plan.address)?,
     });
     endpoint.check()?;
     Ok(endpoint)

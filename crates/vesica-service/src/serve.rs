@@ -7,14 +7,16 @@ use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::offer::spelled;
 use crate::{link, prepare};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use vesica_job::Control;
 use vesica_job::numbers::counted;
-use vesica_net::{Client, Door, Endpoint, Limits};
-use vesica_spec::SpecError;
+use vesica_net::{Client, Door, Endpoint, Fingerprint, Limits};
 use vesica_spec::service::{GuestPlan, ServePlan};
+use vesica_spec::{SpecError, TrustPlan};
 use vesica_types::Party;
 
 /// How often it is looked whether the list of clients or the store has changed.
@@ -26,8 +28,9 @@ const LINKS_OF_ONE: usize = 4;
 /// How long clients at work may go on when the service is stopped.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves the store of the plan until it is stopped, or a client is done where the plan says `once`. `again` reads the document again whenever its file has changed: the list of
-/// clients is then replaced.
+/// Serves the store of the plan until it is stopped, or a client is done where the plan says `once`. `again` reads the document again when its file
+/// has changed, or when somebody asks for that. Then the list of clients is replaced, and the service's own certificate. The same happens when
+/// the file of a certificate or of a private key has changed. What cannot be used of the new leaves the old as it was.
 ///
 /// # Errors
 /// Faults of the plan, its files and the store; of the door. A client that fails ends nothing but its own connection.
@@ -65,7 +68,7 @@ pub fn serve(
     ctl.note(format!("serving {}; offer {}", counted(answers.stock().len(), what), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {
-        scope.spawn(|| watch(door, answers, plan.once, again, &hard, ctl));
+        scope.spawn(|| watch(door, answers, plan, again, &hard, ctl));
         while let Some(link) = door.next().or_else(stopped)? {
             let who = link.peer().clone();
             let talk = std::thread::Builder::new().name(format!("client {who}"));
@@ -92,33 +95,60 @@ fn stopped(error: vesica_net::Error) -> Result<Option<vesica_net::Link>, Error> 
 fn watch(
     door: &Door,
     answers: &Answers,
-    once: bool,
+    plan: &ServePlan,
     again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
     hard: &Stop,
     ctl: &Control,
 ) {
     let mut looked = Instant::now();
     let (mut wrong, mut doubted) = (None, false);
-    while !(ctl.is_cancelled() || once && answers.goodbyes() > 0) {
+    let mut known = Known::of(plan);
+    while !(ctl.is_cancelled() || plan.once && answers.goodbyes() > 0) {
         std::thread::sleep(Duration::from_millis(50));
         if looked.elapsed() < LOOK {
             continue;
         }
         looked = Instant::now();
         answers.metrics.set_links(door.links());
-        if let Some(read) = again() {
-            let taken = read.map_err(Error::from).and_then(|plan| {
-                door.set_clients(clients(&plan.guests)?)?;
-                answers.set_guests(&plan.guests);
-                Ok(plan.guests.len())
-            });
-            ctl.note(match taken {
-                Ok(clients) => format!(
-                    "the list of clients has {} now; whatever else the file says takes a restart",
-                    counted(clients as u64, "names")
-                ),
-                Err(error) => format!("the list of clients stays as it was: {error}"),
-            });
+        let read = again();
+        let asked = read.is_some();
+        match read.transpose() {
+            Ok(plan) => {
+                let changed = known.renew(plan);
+                if asked || changed.guests {
+                    let taken = clients(&known.guests).and_then(|clients| Ok(door.set_clients(clients)?));
+                    ctl.note(match taken {
+                        Ok(()) => {
+                            answers.set_guests(&known.guests);
+                            let clients = counted(known.guests.len() as u64, "names");
+                            format!(
+                                "the list of clients has {clients} now; whatever else the file says takes a restart"
+                            )
+                        }
+                        Err(error) => format!("the list of clients stays as it was: {error}"),
+                    });
+                }
+                if let Some(files) = known.identity.as_ref().filter(|_| asked || changed.identity) {
+                    let shown = vesica_job::rooms::identity(files)
+                        .map_err(Error::from)
+                        .and_then(|identity| Ok(door.set_identity(&identity).map(|()| identity)?));
+                    match shown {
+                        // Read again, and the same: nothing to say.
+                        Ok(identity) if known.shown == Some(identity.fingerprint()) => {}
+                        Ok(identity) => {
+                            known.shown = Some(identity.fingerprint());
+                            let until =
+                                identity.expires().map(|day| format!(", valid until {day}")).unwrap_or_default();
+                            ctl.note(format!(
+                                "new connections are shown the certificate {}{until}",
+                                identity.fingerprint()
+                            ));
+                        }
+                        Err(error) => ctl.note(format!("the certificate that is shown stays as it was: {error}")),
+                    }
+                }
+            }
+            Err(error) => ctl.note(format!("the list of clients stays as it was: {error}")),
         }
         let doubt = answers.doubt();
         if let Some(words) = doubt.as_ref().filter(|_| !doubted) {
@@ -145,6 +175,61 @@ fn watch(
         std::thread::sleep(Duration::from_millis(50));
     }
     hard.now.store(true, Ordering::SeqCst);
+}
+
+/// By what the service and its clients are known: the files of certificates and keys, and what they were like when they were last read.
+struct Known {
+    identity: Option<(PathBuf, Option<PathBuf>)>,
+    /// The certificate that is shown.
+    shown: Option<Fingerprint>,
+    guests: Vec<GuestPlan>,
+    /// The files of this party, and those of authorities.
+    stamps: [Vec<Stamp>; 2],
+}
+
+/// What tells one state of a file from the next: none if it is not there.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+/// Which files have changed.
+struct Changes {
+    identity: bool,
+    guests: bool,
+}
+
+impl Known {
+    fn of(plan: &ServePlan) -> Self {
+        let shown = plan.identity.as_ref().and_then(|files| vesica_job::rooms::identity(files).ok());
+        let shown = shown.map(|identity| identity.fingerprint());
+        let mut known =
+            Self { identity: plan.identity.clone(), shown, guests: plan.guests.clone(), stamps: Default::default() };
+        known.stamps = known.look();
+        known
+    }
+
+    fn look(&self) -> [Vec<Stamp>; 2] {
+        let own = self.identity.iter().flat_map(|(identity, key)| [Some(identity), key.as_ref()]).flatten();
+        let authorities = self.guests.iter().filter_map(|guest| match &guest.trust {
+            Some(TrustPlan::Ca(file)) => Some(file),
+            _ => None,
+        });
+        [own.map(|path| stamp(path)).collect(), authorities.map(|path| stamp(path)).collect()]
+    }
+
+    /// From now on it is what `plan` says, if there is a new one. Says which files are not what they were.
+    fn renew(&mut self, plan: Option<ServePlan>) -> Changes {
+        if let Some(plan) = plan {
+            (self.identity, self.guests) = (plan.identity, plan.guests);
+        }
+        // Looked at before they are read: a change in between is then seen as one.
+        let now = self.look();
+        let [own, authorities] = std::mem::replace(&mut self.stamps, now);
+        Changes { identity: own != self.stamps[0], guests: authorities != self.stamps[1] }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let file = path.metadata().ok()?;
+    Some((file.modified().ok()?, file.len(), file.ino()))
 }
 
 /// How many the door lets in.

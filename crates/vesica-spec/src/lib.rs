@@ -13,6 +13,7 @@ mod invitation;
 mod join;
 mod memory;
 mod parse;
+mod pins;
 mod plan;
 mod rules;
 pub mod schema;
@@ -27,10 +28,11 @@ pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_an
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};
-pub use plan::{MAX_KEYS, MAX_LANES, PeerPlan, Plan, ResumePlan, TrustPlan, plan};
+pub use pins::Pins;
+pub use plan::{MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
-    Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, Shared, Spec, Tls, USUAL_MEMORY, default_memory,
-    default_patience,
+    Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, ProxyUrl, Shared, Spec, Tls, USUAL_MEMORY,
+    default_memory, default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};

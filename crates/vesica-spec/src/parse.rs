@@ -160,6 +160,7 @@ impl Mine {
         paths.extend(&mut self.trace);
         paths.extend(&mut self.resume);
         paths.extend(&mut self.resume_key);
+        paths.extend(&mut self.proxy_credentials);
         crate::service::anchor(folder, paths);
     }
 }

@@ -7,10 +7,11 @@ use crate::join::{self, Half};
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
-use crate::types::{Budget, Duplicates, Mine, Order, Shared, Spec};
+use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use vesica_net::Proxy;
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
@@ -28,6 +29,8 @@ pub struct Plan {
     pub me: Party,
     /// The others.
     pub peers: Vec<PeerPlan>,
+    /// Through which proxy peers are called.
+    pub proxy: ProxyPlan,
     /// Where this party listens, if a peer is to call it.
     pub listen: Option<String>,
     /// The private key and certificate, and the key's own file if it has one; absent if the job is insecure.
@@ -94,11 +97,22 @@ pub struct PeerPlan {
     pub trust: Option<TrustPlan>,
 }
 
+/// Through which proxy others are called.
+#[derive(Clone, Debug)]
+pub enum ProxyPlan {
+    /// What the environment names, if it names one.
+    Environment,
+    /// None.
+    None,
+    /// This one, with the file of its user and password if there is one.
+    Through(Proxy, Option<PathBuf>),
+}
+
 /// How a certificate is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TrustPlan {
-    /// By its fingerprint.
-    Pinned(vesica_net::Fingerprint),
+    /// By its fingerprint, which is one of these.
+    Pinned(Vec<vesica_net::Fingerprint>),
     /// By an authority's signature, from this file, and the party's name in it.
     Ca(PathBuf),
 }
@@ -106,7 +120,10 @@ pub enum TrustPlan {
 impl fmt::Display for TrustPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TrustPlan::Pinned(fingerprint) => fingerprint.fmt(f),
+            TrustPlan::Pinned(pins) => {
+                let pins: Vec<String> = pins.iter().map(ToString::to_string).collect();
+                f.write_str(&pins.join(" or "))
+            }
             TrustPlan::Ca(file) => write!(f, "certified by {}", file.display()),
         }
     }
@@ -319,6 +336,9 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         }
         _ => {}
     }
+    if mine.proxy.is_some() && mine.connect.is_empty() {
+        notes.push("mine.proxy: no effect, for this party calls nobody (mine.connect)".to_owned());
+    }
     let output = mine.output.as_ref().filter(|_| i_learn && rows);
     if shared.unit == Some(0) {
         return Err(SpecError::field(
@@ -422,6 +442,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         resume: resume(mine)?,
         budget: budget(shared, mine)?,
         peers: peers(spec, &parties, &me, &find)?,
+        proxy: proxy(mine.proxy.as_ref(), mine.proxy_credentials.as_ref())?,
         listen: mine.listen.clone(),
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
         choice,
@@ -540,9 +561,7 @@ fn peers(
             let field = format!("mine.tls.peers.{party}");
             let trust = match (&tls.ca, tls.peers.get(party.name())) {
                 (Some(ca), _) => TrustPlan::Ca(ca.clone()),
-                (None, Some(pin)) => {
-                    TrustPlan::Pinned(pin.parse().map_err(|e| SpecError::field(&field, format!("\"{pin}\": {e}")))?)
-                }
+                (None, Some(pins)) => TrustPlan::Pinned(pins.read(&field)?),
                 (None, None) => {
                     return Err(SpecError::field(
                         &field,
@@ -556,6 +575,26 @@ fn peers(
             Ok(PeerPlan { party: party.clone(), connect: mine.connect.get(party.name()).cloned(), trust: Some(trust) })
         })
         .collect()
+}
+
+/// What `mine.proxy` and `mine.proxy_credentials` mean.
+pub(crate) fn proxy(url: Option<&ProxyUrl>, credentials: Option<&PathBuf>) -> Result<ProxyPlan, SpecError> {
+    let refused = |field: &str, why: String| Err(SpecError::field(field, why));
+    match (url.map(|url| url.0.as_str()), credentials) {
+        (None | Some(ProxyUrl::NONE), Some(_)) => {
+            refused("mine.proxy_credentials", "is of use only with a proxy in mine.proxy: add it".to_owned())
+        }
+        (None, None) => Ok(ProxyPlan::Environment),
+        (Some(ProxyUrl::NONE), None) => Ok(ProxyPlan::None),
+        (Some(url), credentials) => match Proxy::parse(url, "mine.proxy") {
+            Err(why) => refused("mine.proxy", why),
+            Ok(proxy) if proxy.has_credentials() && credentials.is_some() => refused(
+                "mine.proxy_credentials",
+                "the user and the password stand in mine.proxy too: take them out of one of the two".to_owned(),
+            ),
+            Ok(proxy) => Ok(ProxyPlan::Through(proxy, credentials.cloned())),
+        },
+    }
 }
 
 fn budget(shared: &Shared, mine: &Mine) -> Result<Option<Budget>, SpecError> {

@@ -7,10 +7,12 @@
 use crate::accept::Accept;
 use crate::invitation::in_table;
 use crate::join::Join;
+use crate::pins::Pins;
 use crate::rules::Rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 
@@ -135,6 +137,14 @@ pub struct Mine {
     /// Where to reach the other party: `{ alice = "host:port" }`. Give this or `listen`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub connect: BTreeMap<String, String>,
+    /// A proxy that other parties are called through: `http://host:port`, which is asked to CONNECT, or `socks5://host:port`, each with `user:password@`
+    /// before the host if it wants that. The proxy resolves the names of those who are called. `"none"` takes no proxy. When absent, the
+    /// environment variables `HTTPS_PROXY` and `ALL_PROXY` name one; `NO_PROXY` lists hosts that are called without one in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyUrl>,
+    /// A file with `user:password` for `proxy` on its first line, which no other user may read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_credentials: Option<PathBuf>,
     /// Who this party is and whom it trusts. Needed unless `shared.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -182,6 +192,30 @@ pub struct Mine {
     pub patience: String,
 }
 
+/// A proxy as it is written; debugging shows no password of it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ProxyUrl(pub String);
+
+impl ProxyUrl {
+    /// What says that there is to be no proxy.
+    pub const NONE: &'static str = "none";
+
+    /// The same without a user and a password.
+    pub fn shown(&self) -> Self {
+        match self.0.as_str() {
+            Self::NONE => self.clone(),
+            url => Self(vesica_net::Proxy::shown(url)),
+        }
+    }
+}
+
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.shown().0, f)
+    }
+}
+
 /// What differentially private runs may tell each other party about a key of this table, all together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -214,9 +248,10 @@ pub struct Tls {
     /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`.
+    /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`. A list of them, `{ bob = ["sha256:…", "sha256:…"] }`, takes
+    /// any of these, so that a partner can exchange its certificate for a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub peers: BTreeMap<String, String>,
+    pub peers: BTreeMap<String, Pins>,
     /// Instead of fingerprints: certificates of the authorities that sign the parties' certificates. The name in a
     /// certificate must be the party's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,7 +342,8 @@ impl Shared {
 impl Mine {
     /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again.
     pub fn without_keys(&self) -> String {
-        let mut mine = Mine { resume_key: None, ..self.clone() };
+        let mut mine = Mine { resume_key: None, proxy_credentials: None, ..self.clone() };
+        mine.proxy = mine.proxy.map(|url| url.shown());
         if let Some(tls) = &mut mine.tls {
             (tls.identity, tls.key) = (PathBuf::from("…"), None);
         }

@@ -51,6 +51,8 @@ impl Side {
             listen: None,
             connect: others.map(|party| (party.clone(), NOWHERE.to_owned())).collect(),
             tls: None,
+            proxy: None,
+            proxy_credentials: None,
             input: Input { path: TABLE.into(), keys: Vec::new(), format: None, value: None },
             output: None,
             memory: vesica_spec::default_memory(),

@@ -21,6 +21,8 @@ pub struct House {
     pub limits: String,
     pub clients: Vec<(String, u64)>,
     pub prints: BTreeMap<String, String>,
+    /// Whether bob's print is the inside of a list of them.
+    pub bob_by_any: bool,
 }
 
 impl House {
@@ -43,6 +45,7 @@ impl House {
             limits: String::new(),
             clients: clients.iter().map(|(name, keys)| ((*name).to_owned(), *keys)).collect(),
             prints,
+            bob_by_any: false,
         }
     }
 
@@ -91,6 +94,7 @@ clients = {{ {clients} }}
     /// Writes a client's document, with more lines of its `[service]`.
     pub fn client(&self, name: &str, offer: &str, more: &str) -> PathBuf {
         let (file, print) = (format!("{name}.toml"), &self.prints["bob"]);
+        let print = if self.bob_by_any { format!("[\"{print}\"]") } else { format!("\"{print}\"") };
         let Self { port, protocol, asks, .. } = self;
         self.write(
             &file,
@@ -105,7 +109,7 @@ offer = "{offer}"
 name = "{name}"
 connect = {{ bob = "127.0.0.1:{port}" }}
 patience = "20s"
-tls = {{ identity = "{name}.pem", peers = {{ bob = "{print}" }} }}
+tls = {{ identity = "{name}.pem", peers = {{ bob = {print} }} }}
 input = {{ path = "{name}.csv", keys = ["id"] }}
 cache = "{name}.cache"
 output = {{ path = "{name}.out.csv" }}

@@ -22,6 +22,9 @@ pub const LONG: Duration = Duration::from_secs(90);
 pub fn vesica() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vesica"));
     command.stdin(Stdio::null()).env_remove("VESICA_CPU").env_remove("VESICA_LOG");
+    for name in ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"] {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -3,7 +3,7 @@
 
 use crate::error::JobError;
 use crate::lanes::name;
-use crate::meet::peers::{Peers, WINDOW};
+use crate::meet::peers::{Peers, WINDOW, road};
 use crate::seal::key::random;
 use crate::tell::control::Control;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Watcher {
 impl vesica_net::Control for Watcher {
     fn event(&self, event: &Event) {
         // Lanes come and go, which is not worth a line each; that one is waited for is.
-        if !matches!(event, Event::Connected { .. } | Event::Listening { .. }) {
+        if !matches!(event, Event::Connected { .. } | Event::Listening { .. } | Event::Calling { .. }) {
             self.ctl.note(format!("lanes: {event}"));
         }
     }
@@ -79,7 +79,7 @@ impl Meeting<'_> {
     }
 
     fn trust(&self) -> Option<Trust> {
-        self.certificates.theirs.map(Trust::Pinned)
+        self.certificates.theirs.map(|pin| Trust::Pinned(vec![pin]))
     }
 
     /// The link of lane `number`, whose door is at `address`.
@@ -90,7 +90,8 @@ impl Meeting<'_> {
         let mut endpoint = self.endpoint();
         endpoint.job = name(self.salt, number);
         let party = self.plan.peers[0].party.clone();
-        endpoint.peers.push(PeerSpec { party, connect: Some(address.to_owned()), trust: self.trust() });
+        let road = road(&self.plan.proxy, address)?;
+        endpoint.peers.push(PeerSpec { party, connect: Some(address.to_owned()), trust: self.trust(), road });
         Ok(Peers::of(vesica_net::connect(endpoint, Arc::new(watcher))?))
     }
 

@@ -2,13 +2,19 @@
 
 use crate::error::JobError;
 use crate::tell::control::Control;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_net::{Connection, Endpoint, Fingerprint, Identity, Link, PeerSpec, Roots, Security, Traffic, Trust};
+use vesica_net::{
+    Connection, Endpoint, Fingerprint, Identity, Link, PeerSpec, Proxies, Proxy, Road, Roots, Security, Traffic, Trust,
+};
 use vesica_session::{Fault, Lines};
-use vesica_spec::{Plan, TrustPlan};
+use vesica_spec::{Plan, ProxyPlan, TrustPlan};
 use vesica_types::Party;
+use zeroize::Zeroizing;
 
 /// The largest message: a unit's list of elements. Holds the largest unit that a job may ask for, with its padding.
 pub const WINDOW: u32 = 40 << 20;
@@ -39,7 +45,11 @@ pub fn endpoint(plan: &Plan, identity: Option<&Identity>, carried: bool) -> Resu
     endpoint.carried = carried;
     for peer in &plan.peers {
         let trust = trust(peer.trust.as_ref(), &peer.party)?;
-        endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust });
+        let road = match &peer.connect {
+            Some(address) if !carried => road(&plan.proxy, address)?,
+            _ => Road::default(),
+        };
+        endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust, road });
     }
     endpoint.check()?;
     Ok(endpoint)
@@ -52,9 +62,47 @@ pub fn endpoint(plan: &Plan, identity: Option<&Identity>, carried: bool) -> Resu
 pub fn trust(plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
     Ok(match plan {
         None => None,
-        Some(TrustPlan::Pinned(fingerprint)) => Some(Trust::Pinned(*fingerprint)),
+        Some(TrustPlan::Pinned(pins)) => Some(Trust::Pinned(pins.clone())),
         Some(TrustPlan::Ca(file)) => Some(Trust::Ca { roots: Roots::load(file)?, name: party.name().to_owned() }),
     })
+}
+
+/// The most bytes of a file with the user and the password of a proxy.
+const MOST_CREDENTIALS: u64 = 4096;
+
+/// How `address` is reached: straight, or through the proxy that the document names or the environment.
+///
+/// # Errors
+/// A proxy of the environment's that cannot be used; a file with its user and password that cannot be read, or that others can.
+pub fn road(plan: &ProxyPlan, address: &str) -> Result<Road, JobError> {
+    let proxies = match plan {
+        ProxyPlan::Environment => Proxies::Environment,
+        ProxyPlan::None => Proxies::None,
+        ProxyPlan::Through(proxy, None) => Proxies::Through(proxy.clone()),
+        ProxyPlan::Through(proxy, Some(file)) => Proxies::Through(known(proxy, file)?),
+    };
+    Road::to(address, &proxies, |name| std::env::var(name).ok())
+        .map_err(|why| vesica_net::Error::Setup(format!("cannot call {address}: {why}")).into())
+}
+
+/// The proxy with the user and the password that are in this file.
+fn known(proxy: &Proxy, path: &Path) -> Result<Proxy, JobError> {
+    let bad = |why: String| vesica_net::Error::Setup(format!("mine.proxy_credentials {}: {why}", path.display()));
+    let file = File::open(path).map_err(|e| bad(format!("cannot be read ({e})")))?;
+    let mode = file.metadata().map_err(|e| bad(format!("cannot be read ({e})")))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let (mode, path) = (mode & 0o7777, path.display());
+        let why = format!("other users may read this password (mode {mode:04o}); run `chmod 600 {path}`");
+        return Err(bad(why).into());
+    }
+    let mut text = Zeroizing::new(String::with_capacity(MOST_CREDENTIALS as usize + 1));
+    let read = file.take(MOST_CREDENTIALS + 1).read_to_string(&mut text);
+    match read {
+        Ok(bytes) if bytes as u64 <= MOST_CREDENTIALS => {}
+        Ok(_) => return Err(bad("it is larger than 4 KiB; write user:password on its first line".into()).into()),
+        Err(e) => return Err(bad(format!("cannot be read ({e})")).into()),
+    }
+    Ok(proxy.clone().with_credentials(text.lines().next().unwrap_or_default()).map_err(bad)?)
 }
 
 /// The private key and certificate in these files; a key may have a file of its own.

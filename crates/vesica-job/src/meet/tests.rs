@@ -18,7 +18,7 @@ fn runs_that_somebody_joins_end_before_anything_of_a_table_travels() {
     let mallory = Identity::generate("mallory").unwrap();
     let honest = |name: &str, port: u16| {
         let mut plan = two.plan(name, port, "");
-        plan.peers[0].trust = Some(TrustPlan::Pinned(mallory.fingerprint()));
+        plan.peers[0].trust = Some(TrustPlan::Pinned(vec![mallory.fingerprint()]));
         thread::spawn(move || run(&plan, Io::files(&plan).unwrap(), &Control::new(())))
     };
     let posing_as = |name: &str, port: u16| {

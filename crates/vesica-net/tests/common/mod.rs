@@ -116,7 +116,8 @@ impl Person {
 
     /// As a peer that connects to us.
     pub fn awaited(&self) -> PeerSpec {
-        PeerSpec { party: self.party.clone(), connect: None, trust: Some(Trust::Pinned(self.pin())) }
+        let trust = Some(Trust::Pinned(vec![self.pin()]));
+        PeerSpec { party: self.party.clone(), connect: None, trust, road: Default::default() }
     }
 
     /// As a peer to connect to.

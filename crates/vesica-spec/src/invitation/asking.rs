@@ -7,6 +7,7 @@ use super::{
 use crate::Document;
 use crate::error::SpecError;
 use crate::parse::document;
+use crate::pins::Pins;
 use crate::service::{Asks, Client, ServerSpec, Service, default_requests};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +48,7 @@ impl Invitation {
         let to = &self.head.to;
         let mark = said_by(to, reply);
         let mut wanted = server(text)?;
-        let print = Some(reply.fingerprint.to_string());
+        let print = Some(Pins::One(reply.fingerprint.to_string()));
         if let Some(known) = wanted.mine.clients.get(to) {
             if known.fingerprint == print && text.lines().any(|line| line == mark) {
                 return Ok(text.to_owned());

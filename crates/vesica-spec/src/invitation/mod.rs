@@ -520,7 +520,7 @@ mod tests {
         let Document::Client(spec) = document(&text, false).unwrap() else { panic!("{text}") };
         let plan = crate::service::plan_ask(&spec).unwrap();
         assert_eq!((plan.server.name(), plan.me.name(), plan.address.as_str()), ("alice", "bob", "alice.example:5300"));
-        assert_eq!((plan.offer, plan.trust), (Some([0; 32]), Some(crate::plan::TrustPlan::Pinned(print('a')))));
+        assert_eq!((plan.offer, plan.trust), (Some([0; 32]), Some(crate::plan::TrustPlan::Pinned(vec![print('a')]))));
         assert!(text.contains(&invitation.words(&reply()).join(" ")));
 
         // However the clients of the server's document are written: what stands there stays.
@@ -544,7 +544,7 @@ mod tests {
             let Document::Server(spec) = document(&after, false).unwrap() else { panic!("{after}") };
             let guests = crate::service::plan_serve(&spec).unwrap().guests;
             let bob = guests.iter().find(|guest| guest.name == "bob").expect("bob may ask");
-            assert_eq!((bob.keys_a_day, &bob.trust), (1000, &Some(crate::plan::TrustPlan::Pinned(print('b')))));
+            assert_eq!((bob.keys_a_day, &bob.trust), (1000, &Some(crate::plan::TrustPlan::Pinned(vec![print('b')]))));
             assert_eq!(guests.iter().any(|guest| guest.name == "dave"), clients.contains("dave"));
             assert!(after.starts_with(head) && after.contains("# who may ask") == clients.contains("# who may ask"));
             assert_eq!(invitation.admitted(&after, &reply()).as_ref(), Ok(&after), "again is the same");

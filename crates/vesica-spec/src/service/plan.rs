@@ -3,12 +3,11 @@
 use super::types::{Beyond, By, ClientSpec, Private, ServerSpec, Service, ServiceProtocol};
 use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
 use crate::error::SpecError;
-use crate::plan::TrustPlan;
+use crate::plan::{ProxyPlan, TrustPlan};
 use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vesica_net::Fingerprint;
 use vesica_suite::CurveName;
 use vesica_types::Party;
 
@@ -97,6 +96,8 @@ pub struct AskPlan {
     pub server: Party,
     /// Its address.
     pub address: String,
+    /// Through which proxy it is called.
+    pub proxy: ProxyPlan,
     /// The private key and certificate, and the key's own file if it has one.
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// How the server's certificate is recognised.
@@ -262,7 +263,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
                     return Err(SpecError::field("mine.tls", why));
                 }
                 (Some(ca), None) => TrustPlan::Ca(ca.clone()),
-                (None, Some(pin)) => TrustPlan::Pinned(fingerprint(&field, pin)?),
+                (None, Some(pins)) => TrustPlan::Pinned(pins.read(&field)?),
                 (None, None) => {
                     let why = format!("is missing: ask {server} for the fingerprint that `vesica cert` printed");
                     return Err(SpecError::field(&field, why));
@@ -301,6 +302,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         me: Party::new(1, &mine.name),
         server,
         address,
+        proxy: crate::plan::proxy(mine.proxy.as_ref(), mine.proxy_credentials.as_ref())?,
         identity,
         trust,
         input: input.zip(keys),
@@ -431,7 +433,7 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
                 return Err(SpecError::field(&field, why));
             }
             (None, Some(ca)) => Some(TrustPlan::Ca(ca.clone())),
-            (Some(pin), None) => Some(TrustPlan::Pinned(fingerprint(&format!("{field}.fingerprint"), pin)?)),
+            (Some(pins), None) => Some(TrustPlan::Pinned(pins.read(&format!("{field}.fingerprint"))?)),
             (None, None) => {
                 let why = format!("is missing: ask {name} for the fingerprint that `vesica cert` printed");
                 return Err(SpecError::field(&format!("{field}.fingerprint"), why));
@@ -442,19 +444,18 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
     };
     let guests: Vec<GuestPlan> = spec.mine.clients.iter().map(guest).collect::<Result<_, _>>()?;
     for (at, guest) in guests.iter().enumerate() {
-        let twin = guests[..at]
-            .iter()
-            .find(|other| matches!(guest.trust, Some(TrustPlan::Pinned(_))) && other.trust == guest.trust);
+        let pins = |guest: &GuestPlan| match &guest.trust {
+            Some(TrustPlan::Pinned(pins)) => pins.clone(),
+            _ => Vec::new(),
+        };
+        let own = pins(guest);
+        let twin = guests[..at].iter().find(|other| pins(other).iter().any(|pin| own.contains(pin)));
         if let Some(twin) = twin {
             let why = format!("{} and {} have one certificate: nobody could tell who asks", twin.name, guest.name);
             return Err(SpecError::field("mine.clients", why));
         }
     }
     Ok(guests)
-}
-
-fn fingerprint(field: &str, text: &str) -> Result<Fingerprint, SpecError> {
-    text.parse().map_err(|error| SpecError::field(field, format!("\"{text}\": {error}")))
 }
 
 /// The hash that an offer is named by: `sha256:` and 64 digits.

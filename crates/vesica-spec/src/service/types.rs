@@ -1,7 +1,8 @@
 //! The documents of a service as they are written. Nothing is checked here but the form.
 
+use crate::pins::Pins;
 use crate::rules::Rules;
-use crate::types::{Input, Output, Tls, default_memory, default_patience};
+use crate::types::{Input, Output, ProxyUrl, Tls, default_memory, default_patience};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -278,9 +279,9 @@ pub struct ServerTls {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
-    /// The fingerprint of its certificate. This or `ca` is needed unless `service.insecure`.
+    /// The fingerprint of its certificate, or a list of them, of which it may show any. This or `ca` is needed unless `service.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
+    pub fingerprint: Option<Pins>,
     /// A file of authorities: any certificate that one of them signed for the client's name is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
@@ -337,6 +338,14 @@ pub struct ClientMine {
     pub name: String,
     /// Where the server is: `{ bob = "host:port" }`.
     pub connect: BTreeMap<String, String>,
+    /// A proxy that the server is called through: `http://host:port`, which is asked to CONNECT, or `socks5://host:port`, each with `user:password@`
+    /// before the host if it wants that. The proxy resolves the names of those who are called. `"none"` takes no proxy. When absent, the
+    /// environment variables `HTTPS_PROXY` and `ALL_PROXY` name one; `NO_PROXY` lists hosts that are called without one in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyUrl>,
+    /// A file with `user:password` for `proxy` on its first line, which no other user may read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_credentials: Option<PathBuf>,
     /// Who this party is and whom it trusts. Needed unless `service.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -417,6 +426,7 @@ impl ClientSpec {
             paths.extend(&mut tls.key);
             paths.extend(&mut tls.ca);
         }
+        paths.extend(&mut mine.proxy_credentials);
         paths.extend(&mut mine.scratch);
         paths.extend(&mut mine.report);
         anchor(folder, paths);

@@ -1,0 +1,148 @@
+//! Real programs on the way between two peers, where they are installed: `apt-get install tinyproxy microsocks` on Debian. A test whose
+//! program is not there says so.
+#![expect(clippy::print_stderr, reason = "a test that was not run says so")]
+
+use common::{Log, Person, Unheard, alice_and_bob, listen, only};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use vesica_net::{Endpoint, Error, Link, PeerSpec, Proxies, Proxy, Road};
+
+mod common;
+
+/// A program that is ended with the test.
+struct Program {
+    child: Child,
+    at: SocketAddr,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where a program is installed.
+fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let found = std::env::split_paths(&path).chain(more).map(|dir| dir.join(name)).find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("NOT RUN: there is no {name}; install it");
+    }
+    found
+}
+
+fn free() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+/// Starts a program that is to listen at `at`, and waits until it does.
+fn start(command: &mut Command, at: SocketAddr) -> Program {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut program = Program { child, at };
+    let began = Instant::now();
+    while TcpStream::connect(at).is_err() {
+        if let Some(status) = program.child.try_wait().unwrap() {
+            panic!("{command:?} ended with {status}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{command:?} does not listen at {at}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    program
+}
+
+/// tinyproxy, which speaks HTTP and wants alice's password.
+fn tinyproxy(dir: &std::path::Path, more: &str) -> Option<Program> {
+    let program = installed("tinyproxy")?;
+    let at = free();
+    let text =
+        format!("Port {}\nListen 127.0.0.1\nBasicAuth alice hunter2\nTimeout 60\nMaxClients 20\n{more}\n", at.port());
+    let config = dir.join("tinyproxy.conf");
+    std::fs::write(&config, text).unwrap();
+    Some(start(Command::new(program).arg("-d").arg("-c").arg(config), at))
+}
+
+/// microsocks, which speaks SOCKS 5 and wants alice's password.
+fn microsocks() -> Option<Program> {
+    let program = installed("microsocks")?;
+    let at = free();
+    let port = at.port().to_string();
+    Some(start(Command::new(program).args(["-i", "127.0.0.1", "-p", &port, "-u", "alice", "-P", "hunter2"]), at))
+}
+
+/// bob's endpoint, which calls alice at `address` through the proxy at `url`.
+fn calling(alice: &Person, bob: &Person, address: &str, url: &str) -> Endpoint {
+    let mut there = bob.endpoint();
+    let proxies = Proxies::Through(Proxy::parse(url, "mine.proxy").unwrap());
+    let road = Road::to(address, &proxies, |_| None).unwrap();
+    there.peers.push(PeerSpec { connect: Some(address.into()), road, ..alice.awaited() });
+    there
+}
+
+/// A few megabytes each way, and a goodbye.
+fn exchange(a: Link, b: Link) {
+    let speak = |link: Link| {
+        std::thread::spawn(move || {
+            let mut line = link.line("x").unwrap();
+            for round in 0..4u8 {
+                line.send(&vec![round; 1 << 20]).unwrap();
+                assert_eq!(line.recv(1 << 20).unwrap(), vec![round; 1 << 20]);
+            }
+            drop(line);
+            link.close().unwrap();
+        })
+    };
+    let both = [speak(a), speak(b)];
+    both.into_iter().for_each(|side| side.join().unwrap());
+}
+
+/// Peers meet through the proxy; with a wrong password, and before the other is there, the error or the log says what the proxy said.
+fn peers_meet_through(kind: &str, at: SocketAddr, locked: &str, not_yet: &str) {
+    let (alice, bob) = alice_and_bob();
+    let mut here = alice.endpoint();
+    here.peers.push(bob.awaited());
+    let (address, waiting) = listen(here, &Log::new());
+    // The name is resolved by the proxy.
+    let named = format!("localhost:{}", address.port());
+    let wrong = calling(&alice, &bob, &named, &format!("{kind}://alice:guess@{at}"));
+    let error = vesica_net::connect(wrong, Log::new()).unwrap_err();
+    assert!(matches!(error, Error::Road { .. }), "{error}");
+    assert!(error.to_string().contains(locked) && !error.to_string().contains("guess"), "{error}");
+
+    let url = format!("{kind}://alice:hunter2@{at}");
+    let b = only(vesica_net::connect(calling(&alice, &bob, &named, &url), Log::new()).unwrap());
+    exchange(only(waiting.join().unwrap().unwrap()), b);
+
+    let nobody = Unheard::new();
+    let mut early = calling(&alice, &bob, &nobody.address().to_string(), &url);
+    early.patience = Duration::from_secs(2);
+    let error = vesica_net::connect(early, Log::new()).unwrap_err();
+    assert!(matches!(error, Error::Absent { .. }) && error.to_string().contains(not_yet), "{error}");
+}
+
+#[test]
+fn tinyproxy_carries_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(proxy) = tinyproxy(dir.path(), "") else { return };
+    peers_meet_through("http", proxy.at, "does not accept the user and the password", "answers \"500 Unable to connect\"");
+
+    let Some(narrow) = tinyproxy(dir.path(), "ConnectPort 443") else { return };
+    let (alice, bob) = alice_and_bob();
+    let there = calling(&alice, &bob, "127.0.0.1:5300", &format!("http://alice:hunter2@{}", narrow.at));
+    let error = vesica_net::connect(there, Log::new()).unwrap_err();
+    assert!(matches!(error, Error::Road { .. }) && error.to_string().contains("403 Access violation"), "{error}");
+}
+
+#[test]
+fn microsocks_carries_a_link() {
+    let Some(proxy) = microsocks() else { return };
+    peers_meet_through(
+        "socks5",
+        proxy.at,
+        "does not accept the user and the password",
+        "refuses: nobody listens there yet",
+    );
+}

@@ -41,6 +41,9 @@ cargo xtask CHORE
                  back ends that it knows
   secrets time [CASE…]
                  no time depends on a secret: on the best back end of this CPU, 20 seconds a kernel; wants a quiet machine
+  sim [--kind KIND] [SEED [COUNT]] [--long]
+                 runs of two parties on virtual time, network and disk, broken as a seed says: 1,000 seeds from 0, or COUNT from SEED; one
+                 seed alone is told in words; --long goes on until one fails; KIND is honest, greedy or power
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         ["fuzz", which @ ..] => fuzz::run(which),
         ["secrets", "time", cases @ ..] => secrets::time(&root(), cases),
         ["secrets", cases @ ..] => secrets::watch(&root(), cases),
+        ["sim", asked @ ..] => simulate(asked),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
         _ => Err(HELP.to_owned()),
@@ -91,6 +95,7 @@ fn ci(long: bool) -> Chore {
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
     test(long)?;
+    simulate(&["0", SEEDS])?;
     bench()?;
     // A wheel of what was just built, tested in virtual environments of its own.
     run("python3", &["python/build.py", "--test"], &[])?;
@@ -102,6 +107,15 @@ fn ci(long: bool) -> Chore {
     dist::run(None)?;
     dist::wheel()?;
     fuzz::run(&[])
+}
+
+/// Seeds that every check plays: what two cores play in a minute.
+const SEEDS: &str = "1000";
+
+/// Plays seeds of the simulator.
+fn simulate(asked: &[&str]) -> Chore {
+    let program = ["run", "--quiet", "--package", "vesica-sim", "--"];
+    run("cargo", &[&program[..], asked].concat(), &[])
 }
 
 /// Needs Python 3.11 or later, and the command that `cargo test` has built.

@@ -11,10 +11,11 @@ use crate::meet::peers::{self, Peers};
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, size};
+use crate::world::World;
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_net::{Endpoint, Unreached};
-use vesica_session::{Lines, Misbehaviour, SessionRng};
+use vesica_session::{Lines, Misbehaviour};
 use vesica_spec::{Plan, ProxyPlan};
 use vesica_types::Party;
 
@@ -82,7 +83,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         }
     }
 
-    let mut ledger = Ledger::open(plan, &local.scratch)?;
+    let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk)?;
     if plan.resume.is_some() {
         checked.add(
             "resume",
@@ -138,7 +139,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         }
     }
     if with_peer {
-        checked.add("agreement", agreement(plan, local.endpoint, keys.distinct, ctl)?);
+        checked.add("agreement", agreement(plan, local.endpoint, keys.distinct, &local.io.world, ctl)?);
     }
     Ok(checked)
 }
@@ -164,15 +165,15 @@ pub fn tried(party: &Party, address: &str, proxy: &ProxyPlan, met: bool) -> Resu
 
 /// Connects, compares the jobs, and parts in good order without running. A peer may check too, or run: then it waits on for this side's
 /// run.
-fn agreement(plan: &Plan, endpoint: Endpoint, keys: u64, ctl: &Control) -> Result<String, JobError> {
-    let peers = Peers::connect(Endpoint { only_checks: true, ..endpoint }, ctl)?;
+fn agreement(plan: &Plan, endpoint: Endpoint, keys: u64, world: &World, ctl: &Control) -> Result<String, JobError> {
+    let peers = Peers::connect(&*world.connector, Endpoint { only_checks: true, ..endpoint }, ctl)?;
     let said = (|| {
         let mut control = peers.line("control")?;
         let ledger = Ledger::new(plan.memory, &std::env::temp_dir());
         let certificates = peers.certificates(&plan.me);
         let said = agree::greet(plan, Purpose::Check, Counted::Now(keys), &ledger, &mut control, &certificates)?;
         if said.all_check() {
-            let mut rng = SessionRng::from_os().map_err(|e| JobError::Setup(e.to_string()))?;
+            let mut rng = world.rng()?;
             agree::toss(plan, &agree::session(plan, &certificates), &mut control, &mut rng)?;
             part(&mut control)?;
         }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use vesica_cpu::Backend;
-use vesica_net::{Identity, Station, Unreached};
+use vesica_net::{Identity, Station, SystemClock, Time, Unreached};
 use vesica_session::Fault;
 use vesica_spec::{LEAST_MEMORY, ProxyPlan, USUAL_MEMORY};
 
@@ -119,9 +119,9 @@ pub fn doctor(patient: &Patient) -> Vec<Symptom> {
             read("/sys/fs/cgroup/memory.max").as_deref(),
         ),
         scratch(&patient.scratch),
-        clock(SystemTime::now()),
+        clock(SystemClock.wall()),
     ];
-    all.extend(patient.identity.as_ref().map(|files| identity(files, SystemTime::now())));
+    all.extend(patient.identity.as_ref().map(|files| identity(files, SystemClock.wall())));
     all.extend(patient.listen.as_deref().map(listening));
     all.extend(patient.connect.iter().map(|address| calling(address, &patient.proxy)));
     all

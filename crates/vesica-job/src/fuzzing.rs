@@ -13,6 +13,7 @@ use crate::seal::record::{Head, Record, Start};
 use crate::tell::control::Control;
 use crate::units::cut::RECORD;
 use crate::units::found::Match;
+use crate::world::World;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -149,13 +150,14 @@ pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8],
     let _ = fs::remove_file(&path);
     if front.is_none() {
         let given = Given::of(resume).expect("a job without a key");
-        let mut log = Log::open(&path, ledger::KIND, &given, |_, _| Ok(())).expect("a new ledger");
+        let mut log =
+            Log::open(&World::default().disk, &path, ledger::KIND, &given, |_, _| Ok(())).expect("a new ledger");
         records.iter().try_for_each(|record| log.append(record.to_vec())).expect("a ledger takes records");
     }
     let file = fs::File::options().append(true).create(true).open(&path);
     let write = |mut file: fs::File| file.write_all(front.unwrap_or_default()).and_then(|()| file.write_all(rest));
     file.and_then(write).expect("a file in a folder of this program's");
-    let mut ledger = match Ledger::open(plan, scratch) {
+    let mut ledger = match Ledger::open(plan, scratch, &World::default().disk) {
         Ok(ledger) => ledger,
         Err(error) => return assert!(matches!(error, JobError::Resume { .. }), "{error}"),
     };
@@ -180,7 +182,12 @@ pub fn honest_records(plan: &Plan) -> Vec<Vec<u8>> {
 /// If a file is taken and does not hold what it says that it holds.
 pub fn kept(text: &[u8], raw: Option<&[u8]>, scratch: &Path) {
     let ctl = Control::new(());
-    let kept = Kept::new(scratch.join("kept.units"), Arc::new(Given::Nothing.secret(&[5; 32])), began());
+    let kept = Kept::new(
+        World::default().disk,
+        scratch.join("kept.units"),
+        Arc::new(Given::Nothing.secret(&[5; 32])),
+        began(),
+    );
     match raw {
         Some(raw) => fs::write(kept.path(), raw).expect("a file in a folder of this program's"),
         None => {

@@ -3,6 +3,7 @@
 
 use crate::error::JobError;
 use crate::output::shares;
+use crate::world::World;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use vesica_net::Connection;
@@ -19,6 +20,8 @@ pub struct Io {
     /// Connections to the peers, in the job's order, where the caller brings them. With none, the peers are met at the
     /// addresses of the plan. A connection of the caller's cannot be made again: if it breaks, the run is over.
     pub connections: Vec<Connection>,
+    /// The machine around the run.
+    pub world: World,
 }
 
 /// A place for rows.
@@ -62,7 +65,7 @@ impl Io {
     /// Those of opening the table.
     pub fn files(plan: &Plan) -> Result<Self, JobError> {
         let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
-        Ok(Self { table: vesica_table::open(&plan.input)?, target, connections: Vec::new() })
+        Ok(Self { table: vesica_table::open(&plan.input)?, target, connections: Vec::new(), world: World::default() })
     }
 
     /// A sink for the columns that the job asks for, if this party gets rows.

@@ -4,6 +4,7 @@
 //! before contact, [`forecast`] says what a run will cost.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod check;
 pub mod cluster;
@@ -30,6 +31,7 @@ mod seal;
 mod tell;
 mod threads;
 mod units;
+mod world;
 
 pub use check::{Checked, Finding, check};
 pub use error::JobError;
@@ -51,6 +53,14 @@ pub mod identity {
 }
 
 pub use vesica_net::Connection;
+pub use world::World;
+
+/// What a world is made of: for tests that bring their own.
+pub mod worlds {
+    pub use crate::seal::disk::{Disk, DiskFile};
+    pub use crate::world::{Chance, Turns};
+    pub use vesica_net::{Connector, LaneDoor, PeerLink, Time};
+}
 
 /// The instruction sets that kernels are compiled for.
 pub mod cpu {

@@ -164,7 +164,7 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
     Given::for_noise(plan)?;
     let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
-    let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty())?;
+    let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty(), &*io.world.connector)?;
     if plan.resume.is_some() && io.table.source().is_none() {
         let why = "a table in memory cannot be read again after a restart: name a file in mine.input.path, or remove mine.resume";
         return Err(SpecError::field("mine.resume", why).into());

@@ -14,7 +14,8 @@ use arrow_schema::SchemaRef;
 use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use vesica_net::{SystemClock, Time};
 use vesica_spec::{Plan, Share};
 use vesica_suite::Sizes;
 use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Table, View, on_threads};
@@ -40,10 +41,10 @@ impl Took {
     /// What `work` takes, all its threads together.
     fn by<T>(work: impl FnOnce() -> Result<T, JobError>) -> Result<(T, Self), JobError> {
         let cpu = || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
-        let (wall, before) = (Instant::now(), cpu());
+        let (wall, before) = (SystemClock.now(), cpu());
         let made = work()?;
         let cpu_s = cpu().saturating_sub(before).as_secs_f64();
-        Ok((made, Self { wall_s: wall.elapsed().as_secs_f64(), cpu_s }))
+        Ok((made, Self { wall_s: SystemClock.since(wall).as_secs_f64(), cpu_s }))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::units::cut::Units;
 use crate::units::found::Common;
 use crate::units::open_and_run;
 use crate::units::work::Work;
+use crate::world::World;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, Traffic};
@@ -62,7 +63,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io)?;
-    let mut ledger = Ledger::open(plan, &local.scratch)?;
+    let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk)?;
     budget::room(plan, ledger.started().map(|start| &start.salt))?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
@@ -222,7 +223,8 @@ impl<'a> Side<'a> {
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
         let mut broke: Option<Instant> = None;
-        let mut waiting = Waiting::begin(self.patience(ledger));
+        let World { time, connector, .. } = self.local.io.world.clone();
+        let mut waiting = Waiting::begin(self.patience(ledger), &time);
         loop {
             let patience = self.patience(ledger);
             let endpoint = Endpoint { patience: waiting.left()?, ..self.local.endpoint.clone() };
@@ -230,7 +232,7 @@ impl<'a> Side<'a> {
             let carried = endpoint.carried;
             let connect = || match carried {
                 true => Peers::carry(endpoint, connections, ctl),
-                false => waiting.connect(endpoint, ctl),
+                false => waiting.connect(&*connector, endpoint, ctl),
             };
             let peers = match clock.wait("connect", connect) {
                 Ok(peers) => peers,
@@ -240,9 +242,9 @@ impl<'a> Side<'a> {
                 Err(error)
                     if lanes::is_refused(&error)
                         && self.had_lanes
-                        && broke.is_some_and(|at| at.elapsed() < patience.min(STAY)) =>
+                        && broke.is_some_and(|at| time.now().duration_since(at) < patience.min(STAY)) =>
                 {
-                    std::thread::sleep(AGAIN);
+                    time.sleep(AGAIN, &|| ctl.is_cancelled());
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -258,7 +260,7 @@ impl<'a> Side<'a> {
             let Err(error) = waiting.after(error, has_begun, ctl) else {
                 clock.unmet();
                 // A peer that goes on with lanes may have its doors open here now, as after a break.
-                broke = broke.map(|_| Instant::now());
+                broke = broke.map(|_| time.now());
                 continue;
             };
             let of = ledger.started().map_or(1, |start| start.sizes.units);
@@ -269,8 +271,8 @@ impl<'a> Side<'a> {
                 1 => format!("{done}lost {}; waiting up to {wait} for it to come back", now.peer),
                 _ => format!("{done}lost {} ({}); waiting up to {wait} for all to come back", now.peer, now.why),
             });
-            (lost, broke) = (Some(now), Some(Instant::now()));
-            waiting = Waiting::begin(self.patience(ledger));
+            (lost, broke) = (Some(now), Some(time.now()));
+            waiting = Waiting::begin(self.patience(ledger), &time);
         }
     }
 
@@ -343,8 +345,8 @@ impl<'a> Side<'a> {
         ctl: &Control,
     ) -> Result<(), JobError> {
         let plan = self.plan;
-        let mut rng =
-            SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let world = self.local.io.world.clone();
+        let mut rng = world.rng()?;
         let mut control = peers.line("control")?;
         let (distinct, certificates) = (self.keys.distinct, peers.certificates(&plan.me));
         let agreed = clock.follow(peers, "agree", "", None, || {
@@ -376,7 +378,7 @@ impl<'a> Side<'a> {
         let meter = clock.follow(peers, "match", of, total, || {
             let values = values.as_ref();
             let (done, left, scratch) = (&agreed.done, &mut *left, &local.scratch);
-            let work = Work { units, done, both, values, left, ledger, peers, scratch, ctl };
+            let work = Work { units, done, both, values, left, ledger, peers, scratch, world: &world, ctl };
             if agreed.lanes == 0 {
                 return open_and_run(plan, &agreed.terms(), work, rng_of_the_run);
             }

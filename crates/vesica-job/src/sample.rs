@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use vesica_net::{SystemClock, Time};
 
 /// The most rows of a table.
 pub const MAX_ROWS: u64 = vesica_spec::MAX_KEYS;
@@ -222,7 +223,7 @@ pub fn generate(
         let path = path.display();
         return Err(JobError::Setup(format!("{path} exists already; remove it, or choose another folder")));
     }
-    let (began, of, done) = (std::time::Instant::now(), "rows", AtomicU64::new(0));
+    let (began, of, done) = (SystemClock.now(), "rows", AtomicU64::new(0));
     control.event(Event::Phase { name: "generate", of, total: Some(rows) });
     let file = |index: usize, path: &Path| {
         let part = part::beside(path)?;
@@ -240,7 +241,7 @@ pub fn generate(
     for (part, path) in parts.into_iter().zip(&paths) {
         part.persist_noclobber(path).map_err(|e| failed("cannot write", path)(e.error))?;
     }
-    control.event(Event::PhaseEnd { name: "generate", of, wall: began.elapsed(), bytes: (0, 0) });
+    control.event(Event::PhaseEnd { name: "generate", of, wall: SystemClock.since(began), bytes: (0, 0) });
     Ok(paths)
 }
 

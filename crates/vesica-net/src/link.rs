@@ -180,8 +180,13 @@ impl Link {
     /// Ends the run and tells the peer whose fault it is and why, within about a second. Blocked calls here return
     /// [`Error::Cancelled`], those of the peer [`Error::Stopped`].
     pub fn abort(&self, fault: Fault, why: &str) {
-        self.shared.stop(Error::Cancelled, fault, why);
+        self.stop(fault, why);
         self.hang_up();
+    }
+
+    /// Begins what [`Link::abort`] does, and does not wait for the peer to hear it.
+    pub(crate) fn stop(&self, fault: Fault, why: &str) {
+        self.shared.stop(Error::Cancelled, fault, why);
     }
 
     /// Ends the run in good order: sends what is still queued, says goodbye and waits for the peer's goodbye, as long as
@@ -190,7 +195,7 @@ impl Link {
     /// # Errors
     /// What ended the link before both sides had said goodbye.
     pub fn close(&self) -> Result<()> {
-        self.close_by(None)
+        self.parted(None)
     }
 
     /// The same, but waits for the peer's goodbye no longer than `limit`, and then cuts the connection.
@@ -198,14 +203,23 @@ impl Link {
     /// # Errors
     /// As [`Link::close`]; [`Error::Net`] if the goodbye does not come in time; [`Error::Cancelled`] if the run is cancelled meanwhile.
     pub fn close_within(&self, limit: Duration) -> Result<()> {
-        self.close_by(Some(Instant::now() + limit))
+        self.parted(Some(limit))
     }
 
-    fn close_by(&self, end: Option<Instant>) -> Result<()> {
+    /// Says goodbye behind what is still queued, and does not wait.
+    pub(crate) fn part(&self) {
+        let mut state = lock(&self.shared.state);
+        state.closing = true;
+        state.closing_since.get_or_insert_with(Instant::now);
+        self.shared.wake_writer(&mut state);
+    }
+
+    /// Says goodbye if that was not done, and waits for the peer's, until `limit` after it was said.
+    pub(crate) fn parted(&self, limit: Option<Duration>) -> Result<()> {
+        self.part();
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
-        state.closing = true;
-        shared.wake_writer(&mut state);
+        let end = limit.zip(state.closing_since).map(|(limit, since)| since + limit);
         while !(state.goodbye_sent && state.goodbye_seen) {
             state.over()?;
             state = match end.map(|end| end.saturating_duration_since(Instant::now())) {
@@ -228,7 +242,7 @@ impl Link {
 
     /// Waits, not for long, until the peer has hung up: a socket that is closed with unread bytes in it takes back what it
     /// has sent, and that would be our last words.
-    fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         let state = lock(&self.shared.state);
         let limit = LAST_WORDS + Duration::from_millis(500);
         let waited = self.shared.quiet.wait_timeout_while(state, limit, |state| !state.dead);

@@ -22,6 +22,13 @@ pub struct Secured {
     pub ours: Option<Fingerprint>,
 }
 
+impl Secured {
+    /// Of a connection in plaintext, where nobody is authenticated.
+    pub fn plain() -> Self {
+        Self { protocol: "none", cipher: None, trust: None, fingerprint: None, ours: None }
+    }
+}
+
 impl fmt::Display for Secured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.cipher, &self.trust) {

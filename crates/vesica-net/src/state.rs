@@ -117,6 +117,8 @@ pub(crate) struct State {
     /// When the socket is shut, last words said or not.
     pub deadline: Option<Instant>,
     pub closing: bool,
+    /// Since when, where somebody waits for the end.
+    pub closing_since: Option<Instant>,
     pub goodbye_queued: bool,
     pub goodbye_sent: bool,
     pub goodbye_seen: bool,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use vesica::{Given, Job, Ran};
 use vesica_job::identity::Identity;
 use vesica_job::sample::Sample;
-use vesica_job::{Audience, Io, Page, Report};
+use vesica_job::{Audience, Io, Page, Report, World};
 
 /// Runs a job. Gives the report as JSON, and the rows if they are kept in memory.
 #[pyfunction]
@@ -114,7 +114,7 @@ pub fn check(
             None => Io::files(&plan)?,
             Some(table) => {
                 let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn vesica_job::Target>);
-                Io { table: Table::read(NAME, table, ctl)?, target, connections: Vec::new() }
+                Io { table: Table::read(NAME, table, ctl)?, target, connections: Vec::new(), world: World::default() }
             }
         };
         let checked = vesica_job::check(&plan, io, ctl, peer)?;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use vesica_job::{Io, Target};
+use vesica_job::{Io, Target, World};
 use vesica_service::{Change, Product, spelled};
 use vesica_spec::service::{plan_ask, plan_serve};
 use vesica_table::Collect;
@@ -121,7 +121,8 @@ pub fn ask(
             (None, Some((input, _))) => vesica_table::open(input)?,
             (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
         };
-        let report = vesica_service::ask(&plan, Io { table, target, connections: Vec::new() }, ctl)?;
+        let report =
+            vesica_service::ask(&plan, Io { table, target, connections: Vec::new(), world: World::default() }, ctl)?;
         let rows = kept.and_then(|kept| kept.take()).map(Table::of).transpose()?;
         Ok((report.to_json(), rows))
     })

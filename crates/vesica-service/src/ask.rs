@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, LeftOut, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, KeyId, Keys, PARTS, Reading, Share, probe, save};
-use vesica_job::{Control, Event, Io, ReportFile, Target};
+use vesica_job::{Control, Event, Io, ReportFile, Target, World};
 use vesica_net::{Link, WIRE_VERSION};
 use vesica_oprf::function::{ClientFunction, Output};
 use vesica_psi::unbalanced::{self, BATCH};
@@ -195,7 +195,7 @@ pub fn files(plan: &AskPlan) -> Result<Io, Error> {
         return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
     };
     let target: Box<dyn Target> = Box::new(output.clone());
-    Ok(Io { table: vesica_table::open(input)?, target: Some(target), connections: Vec::new() })
+    Ok(Io { table: vesica_table::open(input)?, target: Some(target), connections: Vec::new(), world: World::default() })
 }
 
 /// What is wrong with the table and the place for its rows, as far as that is seen without the server.

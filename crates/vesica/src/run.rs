@@ -3,7 +3,7 @@
 use crate::{Connection, Control, Error, Report};
 use std::path::PathBuf;
 use std::sync::Arc;
-use vesica_job::{Io, Target};
+use vesica_job::{Io, Target, World};
 use vesica_spec::Plan;
 use vesica_table::{Collect, Rows, Table};
 
@@ -52,6 +52,6 @@ pub fn run(mut plan: Plan, given: Given, ctl: &Control) -> Result<Ran, Error> {
     } else if let Some(output) = plan.output.clone() {
         target = Some(Box::new(output));
     }
-    let report = vesica_job::run(&plan, Io { table, target, connections }, ctl)?;
+    let report = vesica_job::run(&plan, Io { table, target, connections, world: World::default() }, ctl)?;
     Ok(Ran { rows: kept.and_then(|kept| kept.take()), report })
 }

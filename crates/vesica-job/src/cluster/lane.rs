@@ -14,9 +14,11 @@ use crate::tell::report::{Costs, StepCost};
 use crate::units::compare::Both;
 use crate::units::each;
 use crate::units::found::Match;
+use crate::world::World;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::time::Instant;
+use vesica_net::{LaneDoor, SystemClock, Time};
 use vesica_session::{Error, Fault, Meter, Protocol, SessionRng, Unit};
 use vesica_suite::Opened;
 use vesica_types::{Coins, Digest, UnitId};
@@ -91,7 +93,7 @@ impl Lane {
     }
 
     fn over(terms: Terms, number: u32, peers: Peers, ctl: Control) -> Self {
-        Self { terms, number, peers, ctl, protocol: None, meter: Mutex::default(), began: Instant::now() }
+        Self { terms, number, peers, ctl, protocol: None, meter: Mutex::default(), began: SystemClock.now() }
     }
 
     #[cfg(test)]
@@ -129,8 +131,7 @@ impl Lane {
         if missing.units.is_empty() {
             return Ok(missing);
         }
-        let mut rng =
-            SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let mut rng = World::default().rng()?;
         // The result of a cluster has no noise, so nothing is drawn from these coins.
         let of_run = vesica_suite::Terms {
             salt: *self.terms.salt(),
@@ -218,7 +219,7 @@ impl Lane {
         let cost = LaneCost {
             sent: traffic.sent,
             received: traffic.received,
-            wall_s: self.began.elapsed().as_secs_f64(),
+            wall_s: SystemClock.since(self.began).as_secs_f64(),
             steps: costs.close(),
         };
         Ok(serde_json::to_string(&cost).expect("it is plain data"))
@@ -253,7 +254,7 @@ fn keyed(unit: u32, keys: &[(Digest, Vec<u64>)], matches: &[Match]) -> Vec<Row> 
 /// Where the other side's lanes come in.
 pub struct Door {
     terms: Terms,
-    door: vesica_net::Door,
+    door: Box<dyn LaneDoor>,
     ctl: Control,
 }
 
@@ -279,7 +280,7 @@ impl Door {
     /// If the run was cancelled.
     pub fn next(&self) -> Result<Option<Lane>, JobError> {
         let Some(link) = self.door.next()? else { return Ok(None) };
-        let number = self.terms.meeting().number(self.terms.lanes(), &link)?;
+        let number = self.terms.meeting().number(self.terms.lanes(), &*link)?;
         Ok(Some(Lane::over(self.terms.clone(), number, Peers::of(vec![link]), self.ctl.clone())))
     }
 

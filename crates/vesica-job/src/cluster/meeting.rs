@@ -24,10 +24,11 @@ use crate::tell::control::Control;
 use crate::tell::report::{Outcome, Report};
 use crate::units::compare::Both;
 use crate::units::found::Common;
+use crate::world::World;
 use std::collections::BTreeSet;
 use std::time::Instant;
 use vesica_net::{Endpoint, Traffic};
-use vesica_session::{Error, Fault, Lines, Misbehaviour, SessionRng};
+use vesica_session::{Error, Fault, Lines, Misbehaviour};
 use vesica_spec::{Plan, Spec, SpecError};
 use vesica_types::UnitId;
 use zeroize::Zeroizing;
@@ -58,6 +59,7 @@ pub struct Meeting {
     endpoint: Endpoint,
     ledger: Ledger,
     ctl: Control,
+    world: World,
     began: Instant,
     link: Option<(Peers, Lines)>,
     stage: Stage,
@@ -128,10 +130,11 @@ impl Meeting {
         let plan = vesica_spec::plan(spec)?;
         refused(&plan)?;
         let given = given(&plan)?;
+        let world = World::default();
         let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
-        let endpoint = peers::endpoint(&plan, identity.as_ref(), false)?;
+        let endpoint = peers::endpoint(&plan, identity.as_ref(), false, &*world.connector)?;
         let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let mut ledger = Ledger::open(&plan, &scratch)?;
+        let mut ledger = Ledger::open(&plan, &scratch, &world.disk)?;
         ledger.identify(&storage.into())?;
         Ok(Self {
             spec: spec.clone(),
@@ -141,7 +144,8 @@ impl Meeting {
             endpoint,
             ledger,
             ctl,
-            began: Instant::now(),
+            began: world.time.now(),
+            world,
             link: None,
             stage: Stage::Apart,
             gone: None,
@@ -194,15 +198,20 @@ impl Meeting {
 
     fn met(&mut self, done: &[bool]) -> Result<Start, JobError> {
         let patience = if self.needs_nobody(done) { self.plan.patience.min(STAY) } else { self.plan.patience };
-        let mut began = Instant::now();
-        let mut waiting = Waiting::begin(patience);
+        let world = self.world.clone();
+        let mut began = world.time.now();
+        let mut waiting = Waiting::begin(patience, &world.time);
         let (peers, control, met) = loop {
             self.reached = false;
             let endpoint = Endpoint { patience: waiting.left()?, ..self.endpoint.clone() };
-            let peers = match waiting.connect(endpoint, &self.ctl) {
+            let peers = match waiting.connect(&*world.connector, endpoint, &self.ctl) {
                 Ok(peers) => peers,
-                Err(error) if is_refused(&error) && self.had_lanes && began.elapsed() < patience.min(STAY) => {
-                    std::thread::sleep(AGAIN);
+                Err(error)
+                    if is_refused(&error)
+                        && self.had_lanes
+                        && world.time.now().duration_since(began) < patience.min(STAY) =>
+                {
+                    world.time.sleep(AGAIN, &|| self.ctl.is_cancelled());
                     continue;
                 }
                 Err(error) => return Err(waiting.absent(error)),
@@ -211,7 +220,7 @@ impl Meeting {
             let attempts = self.ledger.answers().attempts;
             let mut meet = || -> Result<(Lines, Met), JobError> {
                 let mut control = peers.line("control")?;
-                let mut rng = chance()?;
+                let mut rng = world.rng()?;
                 let (counted, certificates) = (Counted::Later(done), peers.certificates(&self.plan.me));
                 let met = agree::meet(&self.plan, counted, &mut self.ledger, &mut control, &certificates, &mut rng)?;
                 Ok((control, met))
@@ -223,7 +232,7 @@ impl Meeting {
                     let has_begun = self.ledger.answers().attempts > attempts;
                     waiting.after(error, has_begun, &self.ctl)?;
                     // Here too the other party may go on with lanes, and have its doors open where the parties are to meet.
-                    began = Instant::now();
+                    began = world.time.now();
                 }
             }
         };
@@ -422,7 +431,7 @@ impl Meeting {
             }
             if plan.i_learn() && plan.several_learn() {
                 let both = Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() };
-                both.same_as_learners("job", hash.finalize().as_bytes(), plan, peers, &mut chance()?)?;
+                both.same_as_learners("job", hash.finalize().as_bytes(), plan, peers, &mut self.world.rng()?)?;
             }
             settle::settle(plan, rows, common, &agreed.sizes, control)?;
             join::bounded(times.into())
@@ -501,7 +510,7 @@ impl Meeting {
                 None => report.cost.push(step),
             }
         }
-        report.total.wall_s = self.began.elapsed().as_secs_f64();
+        report.total.wall_s = self.world.time.now().duration_since(self.began).as_secs_f64();
         report.chosen.answered(&self.plan, &self.ledger);
         Ok(report)
     }
@@ -525,10 +534,6 @@ impl Meeting {
 /// A call at a time at which it means nothing.
 fn order(what: &str) -> JobError {
     JobError::Setup(format!("{what} was called before the parties had met and counted: call meet and size first"))
-}
-
-fn chance() -> Result<SessionRng, JobError> {
-    SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))
 }
 
 /// Does `work` on the link, and tells the other side if that was the end of the run.

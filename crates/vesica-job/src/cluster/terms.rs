@@ -12,7 +12,7 @@ use crate::seal::key::{Front, TAG};
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use vesica_net::Identity;
+use vesica_net::{Identity, Sockets};
 use vesica_spec::{Plan, Spec};
 use vesica_suite::Sizes;
 use vesica_types::TagLen;
@@ -221,7 +221,12 @@ impl Terms {
     }
 
     pub(crate) fn meeting(&self) -> Meeting<'_> {
-        Meeting { plan: &self.0.plan, salt: &self.0.words.salt, certificates: &self.0.certificates }
+        Meeting {
+            plan: &self.0.plan,
+            salt: &self.0.words.salt,
+            certificates: &self.0.certificates,
+            connector: &Sockets,
+        }
     }
 }
 

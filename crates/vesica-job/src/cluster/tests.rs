@@ -19,6 +19,7 @@ use arrow_schema::{DataType, Field, Schema};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use vesica_net::Sockets;
 use vesica_spec::Spec;
 
 /// `(digest, row)` pairs as a table.
@@ -535,8 +536,10 @@ fn a_check_that_is_given_up_leaves_a_cluster_waiting() {
     let mut meeting = Meeting::open(&spec, [3; 32], Control::new(())).unwrap();
     thread::scope(|scope| {
         let there = scope.spawn(|| {
-            let check = peers::endpoint(&two.plan("bob", two.port, ""), None, false).unwrap();
-            Peers::connect(check, &Control::new(())).unwrap().leave_check(&vesica_session::Error::Cancelled.into());
+            let check = peers::endpoint(&two.plan("bob", two.port, ""), None, false, &Sockets).unwrap();
+            Peers::connect(&Sockets, check, &Control::new(()))
+                .unwrap()
+                .leave_check(&vesica_session::Error::Cancelled.into());
             bob(&two, "patience = \"4s\"").join().unwrap()
         });
         meeting.meet(&[], Some(0)).unwrap();

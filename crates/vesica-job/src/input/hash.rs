@@ -56,7 +56,8 @@ fn hashed<T: Send>(
         let mut next = || -> Result<bool, JobError> {
             ctl.check()?;
             while !working.is_finished() && !ready(at + CHUNK as u64) {
-                std::thread::sleep(Duration::from_millis(1));
+                // It waits for a thread of its own that only reads and computes, so whoever runs the threads need not know.
+                std::thread::park_timeout(Duration::from_millis(1));
             }
             let n = source.read_at(&mut buf, at)?;
             hasher.update(&buf[..n]);

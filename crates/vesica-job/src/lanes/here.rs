@@ -19,13 +19,14 @@ use crate::units::cut::Units;
 use crate::units::each;
 use crate::units::found::Match;
 use crate::units::work::Work;
+use crate::world::{World, scope};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-use vesica_net::{Door, Traffic};
-use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour, SessionRng};
+use vesica_net::{LaneDoor, Traffic};
+use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour};
 use vesica_spec::Plan;
 use vesica_suite::{Opened, Terms};
 use vesica_types::UnitId;
@@ -44,7 +45,7 @@ pub const NOT_DONE: &str = "it says that all lanes are done, and they are not";
 /// # Errors
 /// The first that a lane met and that another link does not mend; what ended the first link.
 pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) -> Result<(Meter, Traffic), JobError> {
-    let Work { units, done, both, ledger, peers, ctl, .. } = work;
+    let Work { units, done, both, ledger, peers, world, ctl, .. } = work;
     if done.iter().all(|done| *done) {
         return Ok((Meter::default(), Traffic::default()));
     }
@@ -65,11 +66,11 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) ->
         cost: (Meter::default(), Traffic::default()),
     };
     let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
-    let meeting = Meeting { plan, salt: &agreed.salt, certificates: &certificates };
+    let meeting = Meeting { plan, salt: &agreed.salt, certificates: &certificates, connector: &*world.connector };
     let in_lane = (agreed.sizes.in_flight / at_once).max(1);
     let state = Mutex::new(state);
     let of_run = agreed.terms();
-    let lanes = Lanes { agreed, of_run, units, both, peers, ctl, meeting, in_lane, watcher, state };
+    let lanes = Lanes { agreed, of_run, units, both, peers, world, ctl, meeting, in_lane, watcher, state };
     match &plan.peers[0].connect {
         Some(address) => {
             let doors = if theirs.doors.is_empty() { vec![address.clone()] } else { theirs.doors };
@@ -90,6 +91,7 @@ struct Lanes<'a> {
     both: Option<Both>,
     /// The first link.
     peers: &'a Peers,
+    world: &'a World,
     ctl: &'a Control,
     meeting: Meeting<'a>,
     /// Units of a lane that are under way at once.
@@ -125,6 +127,19 @@ impl State<'_> {
     }
 }
 
+/// Tells the thread that looks after the first link that one of those that dial is at its end.
+struct Gone<'a> {
+    alive: &'a AtomicU32,
+    looks: &'a Thread,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::SeqCst);
+        self.looks.unpark();
+    }
+}
+
 impl<'a> Lanes<'a> {
     fn state(&self) -> MutexGuard<'_, State<'a>> {
         self.state.lock().expect("no worker panics")
@@ -149,20 +164,25 @@ impl<'a> Lanes<'a> {
     /// Dials every lane, `at_once` at a time.
     fn dial(&self, doors: &[String], at_once: u32, control: &mut Lines) {
         let next = Mutex::new(0..self.agreed.lanes);
-        let (alive, all_gone) = channel::<()>();
-        std::thread::scope(|scope| {
+        let (alive, looks) = (AtomicU32::new(at_once), thread::current());
+        scope(&*self.world.turns, |scope| {
             for _ in 0..at_once {
-                let (alive, next) = (alive.clone(), &next);
+                let (alive, looks, next) = (&alive, &looks, &next);
                 scope.spawn(move || {
-                    let _alive = alive;
+                    // Also if it panics, which this side hears when it looks no more.
+                    let _gone = Gone { alive, looks };
                     if let Err(error) = self.dial_each(next, doors) {
                         self.fail(error);
                     }
                 });
             }
-            drop(alive);
             // Whether the peer is there is seen on the first link, whose heart beats.
-            while all_gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            let all_gone = || alive.load(Ordering::SeqCst) == 0;
+            loop {
+                self.world.time.sleep(LOOK, &all_gone);
+                if all_gone() {
+                    break;
+                }
                 if let Some(error) = self.peers.links().iter().find_map(|link| link.ended()) {
                     self.fail(error.into());
                 }
@@ -189,10 +209,12 @@ impl<'a> Lanes<'a> {
                     if self.over() {
                         return Ok(());
                     }
-                    if refused.get_or_insert_with(Instant::now).elapsed() > STAY {
+                    let time = &self.world.time;
+                    let since = *refused.get_or_insert_with(|| time.now());
+                    if time.now().duration_since(since) > STAY {
                         return Err(given_up(self.meeting.plan, lane, &error));
                     }
-                    std::thread::sleep(LOOK);
+                    time.sleep(LOOK, &|| self.over());
                     continue;
                 }
                 refused = None;
@@ -206,10 +228,10 @@ impl<'a> Lanes<'a> {
     /// Takes whichever lane knocks, `at_once` at a time, until the peer says that all are done.
     fn answer(&self, listen: &str, at_once: u32, control: &mut Lines) -> Result<(), JobError> {
         let door = self.meeting.door(self.agreed.lanes, listen, at_once, self.watcher.clone())?;
-        std::thread::scope(|scope| {
+        scope(&*self.world.turns, |scope| {
             for _ in 0..at_once {
                 scope.spawn(|| {
-                    if let Err(error) = self.answer_each(&door) {
+                    if let Err(error) = self.answer_each(&*door) {
                         self.fail(error);
                     }
                 });
@@ -228,9 +250,9 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
-    fn answer_each(&self, door: &Door) -> Result<(), JobError> {
+    fn answer_each(&self, door: &dyn LaneDoor) -> Result<(), JobError> {
         while let Some(link) = door.next()? {
-            let lane = self.meeting.number(self.agreed.lanes, &link)?;
+            let lane = self.meeting.number(self.agreed.lanes, &*link)?;
             if let Err(error) = self.lane(lane, &Peers::of(vec![link])) {
                 let why = error.to_string();
                 self.broke(lane, error)?;
@@ -291,8 +313,7 @@ impl<'a> Lanes<'a> {
             return Ok(meter);
         }
         self.count(&missing)?;
-        let mut rng =
-            SessionRng::from_os().map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        let mut rng = self.world.rng()?;
         let mut base = peers.line("base")?;
         base.all().for_each(|ch| ch.step("base"));
         let opened = plan.suite().open(&plan.seat(), &terms(&self.of_run, lane), &mut base, &mut rng)?;
@@ -304,7 +325,7 @@ impl<'a> Lanes<'a> {
         let one =
             |id: UnitId, lines: &mut Lines| each::matched(&*protocol, self.units.unit(id)?, self.both, lines, &rng);
         let keep = |id, (matches, digest): (Vec<Match>, [u8; 32])| self.keep(id, &digest, &matches);
-        meter.merge(&each::all(missing, self.in_lane, peers, self.ctl, one, keep)?);
+        meter.merge(&each::all(missing, self.in_lane, peers, &*self.world.turns, self.ctl, one, keep)?);
         Ok(meter)
     }
 

@@ -8,7 +8,7 @@ use crate::seal::key::random;
 use crate::tell::control::Control;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vesica_net::{Door, Endpoint, Event, Fingerprint, Identity, Link, PeerSpec, Security, Trust};
+use vesica_net::{Connector, Endpoint, Event, Fingerprint, Identity, LaneDoor, PeerLink, PeerSpec, Security, Trust};
 use vesica_session::Misbehaviour;
 use vesica_spec::Plan;
 
@@ -64,6 +64,8 @@ pub struct Meeting<'a> {
     pub salt: &'a [u8; 32],
     /// How the lanes are known.
     pub certificates: &'a Certificates,
+    /// How links are made.
+    pub connector: &'a dyn Connector,
 }
 
 impl Meeting<'_> {
@@ -85,35 +87,40 @@ impl Meeting<'_> {
     /// The link of lane `number`, whose door is at `address`.
     ///
     /// # Errors
-    /// Those of [`vesica_net::connect`].
+    /// Those of [`Connector::connect`].
     pub fn dial(&self, number: u32, address: &str, watcher: Watcher) -> Result<Peers, JobError> {
         let mut endpoint = self.endpoint();
         endpoint.job = name(self.salt, number);
         let party = self.plan.peers[0].party.clone();
         let road = road(&self.plan.proxy, address)?;
         endpoint.peers.push(PeerSpec { party, connect: Some(address.to_owned()), trust: self.trust(), road });
-        Ok(Peers::of(vesica_net::connect(endpoint, Arc::new(watcher))?))
+        Ok(Peers::of(self.connector.connect(endpoint, Arc::new(watcher))?))
     }
 
     /// A door at `listen` for all of `lanes`, up to `seats` at once.
     ///
     /// # Errors
-    /// Those of [`Endpoint::lane_door`]; if the system has no randomness.
-    pub fn door(&self, lanes: u32, listen: &str, seats: u32, watcher: Watcher) -> Result<Door, JobError> {
+    /// Those of [`Connector::lane_door`]; if the system has no randomness.
+    pub fn door(&self, lanes: u32, listen: &str, seats: u32, watcher: Watcher) -> Result<Box<dyn LaneDoor>, JobError> {
+        let endpoint = self.at_door(lanes, listen)?;
+        let party = self.plan.peers[0].party.clone();
+        Ok(self.connector.lane_door(endpoint, party, self.trust(), seats as usize, Arc::new(watcher))?)
+    }
+
+    fn at_door(&self, lanes: u32, listen: &str) -> Result<Endpoint, JobError> {
         let mut endpoint = self.endpoint();
         endpoint.lanes = (0..lanes).map(|number| name(self.salt, number)).collect();
         // What is no lane is not let in: neither who comes for a meeting of parties, whose job has no name, nor a peer that makes up a name.
         endpoint.job = random()?;
         endpoint.listen = Some(listen.to_owned());
-        let party = self.plan.peers[0].party.clone();
-        Ok(endpoint.lane_door(party, self.trust(), seats as usize, Arc::new(watcher))?)
+        Ok(endpoint)
     }
 
     /// Which lane came to the door.
     ///
     /// # Errors
     /// The peer's, if it is no lane.
-    pub fn number(&self, lanes: u32, link: &Link) -> Result<u32, JobError> {
+    pub fn number(&self, lanes: u32, link: &dyn PeerLink) -> Result<u32, JobError> {
         let job = link.job();
         let number = (0..lanes).find(|number| Some(name(self.salt, *number)) == job);
         let fault = Misbehaviour::Contradiction("it came to a door for lanes, and is none");

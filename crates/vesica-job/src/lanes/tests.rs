@@ -13,6 +13,7 @@ use crate::tell::control::Control;
 use crate::tell::report::Report;
 use crate::units::cut::Units;
 use crate::units::each;
+use crate::world::AtWill;
 use crate::{Fault, JobError};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use vesica_net::Sockets;
 use vesica_session::{Lines, SessionRng};
 use vesica_spec::Plan;
 use vesica_suite::Opened;
@@ -268,8 +270,8 @@ pub struct Bob {
 impl Bob {
     pub fn meet(two: &Two, seats: u32) -> Self {
         let plan = two.plan("bob", two.port, "lanes = 2");
-        let endpoint = peers::endpoint(&plan, None, false).unwrap();
-        let first = Peers::connect(endpoint, &Control::new(())).unwrap();
+        let endpoint = peers::endpoint(&plan, None, false, &Sockets).unwrap();
+        let first = Peers::connect(&Sockets, endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
         let mut ledger = Ledger::new(1 << 20, two.dir.path());
         let mut rng = SessionRng::from_os().unwrap();
@@ -282,7 +284,8 @@ impl Bob {
 
     fn dial(&self, two: &Two, lane: u32) -> Result<Peers, JobError> {
         let certificates = Certificates { mine: None, theirs: None };
-        let meeting = Meeting { plan: &self.plan, salt: &self.agreed.salt, certificates: &certificates };
+        let meeting =
+            Meeting { plan: &self.plan, salt: &self.agreed.salt, certificates: &certificates, connector: &Sockets };
         let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
         meeting.dial(lane, &format!("127.0.0.1:{}", two.port), watcher)
     }
@@ -315,7 +318,7 @@ impl Bob {
                 3.. => Err(JobError::Setup("that is enough".into())),
                 now => Ok(now as u64),
             };
-            each::all(share, 2, link, &ctl, one, some).map(drop)
+            each::all(share, 2, link, &AtWill, &ctl, one, some).map(drop)
         };
         let _ = asked();
         answered.load(Ordering::SeqCst) as u64
@@ -445,8 +448,8 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
         let error = bob.dial(two, u32::MAX).map(drop).unwrap_err();
         assert!(error.to_string().contains("another job"), "{error}");
         // Nor is there room for a party that comes to meet.
-        let endpoint = peers::endpoint(&bob.plan, None, false).unwrap();
-        let error = Peers::connect(endpoint, &Control::new(())).map(drop).unwrap_err();
+        let endpoint = peers::endpoint(&bob.plan, None, false, &Sockets).unwrap();
+        let error = Peers::connect(&Sockets, endpoint, &Control::new(())).map(drop).unwrap_err();
         assert!(error.to_string().contains("another job"), "{error}");
         drop(lane);
         bob._first.abort(&JobError::Setup("bob".into()));
@@ -467,8 +470,8 @@ impl Alice {
 
     fn meet(&mut self) -> (Peers, Lines, Agreed) {
         let identity = self.plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
-        let endpoint = peers::endpoint(&self.plan, identity.as_ref(), false).unwrap();
-        let first = Peers::connect(endpoint, &Control::new(())).unwrap();
+        let endpoint = peers::endpoint(&self.plan, identity.as_ref(), false, &Sockets).unwrap();
+        let first = Peers::connect(&Sockets, endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
         let mut rng = SessionRng::from_os().unwrap();
         let (ledger, seen) = (&mut self.ledger, first.certificates(&self.plan.me));
@@ -500,7 +503,7 @@ fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
         let mut alice = Alice::new(&two);
         let (first, mut control, agreed) = alice.meet();
         let (plan, certificates) = (alice.plan.clone(), alice.swap(&mut control));
-        let meeting = Meeting { plan: &plan, salt: &agreed.salt, certificates: &certificates };
+        let meeting = Meeting { plan: &plan, salt: &agreed.salt, certificates: &certificates, connector: &Sockets };
         let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
         let door = meeting.door(2, plan.listen.as_deref().unwrap(), 2, watcher).unwrap();
         drop((first, control));

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_net::{
-    Connection, Endpoint, Fingerprint, Identity, Link, PeerSpec, Proxies, Proxy, Road, Roots, Security, Traffic, Trust,
+    Connection, Connector, Endpoint, Fingerprint, Identity, PeerLink, PeerSpec, Proxies, Proxy, Road, Roots, Security,
+    Traffic, Trust,
 };
 use vesica_session::{Fault, Lines};
 use vesica_spec::{Plan, ProxyPlan, TrustPlan};
@@ -30,8 +31,13 @@ const GOODBYE: Duration = Duration::from_secs(30);
 /// The plan's endpoint; `carried` if the caller brings the connections. Nothing is contacted.
 ///
 /// # Errors
-/// Certificates that cannot be read; everything that [`Endpoint::check`] finds: names, ages, the port.
-pub fn endpoint(plan: &Plan, identity: Option<&Identity>, carried: bool) -> Result<Endpoint, JobError> {
+/// Certificates that cannot be read; everything that [`Connector::check`] finds: names, ages, the port.
+pub fn endpoint(
+    plan: &Plan,
+    identity: Option<&Identity>,
+    carried: bool,
+    connector: &dyn Connector,
+) -> Result<Endpoint, JobError> {
     let security = match identity {
         Some(identity) => Security::Tls { identity: identity.clone() },
         None => Security::Insecure,
@@ -51,7 +57,7 @@ pub fn endpoint(plan: &Plan, identity: Option<&Identity>, carried: bool) -> Resu
         };
         endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust, road });
     }
-    endpoint.check()?;
+    connector.check(&endpoint)?;
     Ok(endpoint)
 }
 
@@ -117,15 +123,15 @@ pub fn identity((identity, key): &(PathBuf, Option<PathBuf>)) -> Result<Identity
 }
 
 /// The connections to all peers of a job, in the parties' order.
-pub struct Peers(Vec<Link>);
+pub struct Peers(Vec<Box<dyn PeerLink>>);
 
 impl Peers {
     /// Connects to every peer, and waits for those that are late.
     ///
     /// # Errors
-    /// Those of [`vesica_net::connect`].
-    pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Self, JobError> {
-        Ok(Self::of(vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?))
+    /// Those of [`Connector::connect`].
+    pub fn connect(connector: &dyn Connector, endpoint: Endpoint, ctl: &Control) -> Result<Self, JobError> {
+        Ok(Self::of(connector.connect(endpoint, Arc::new(Listening(ctl.clone())))?))
     }
 
     /// Meets every peer on a connection that the caller brought.
@@ -133,17 +139,17 @@ impl Peers {
     /// # Errors
     /// Those of [`Endpoint::carry`].
     pub fn carry(endpoint: Endpoint, connections: Vec<Connection>, ctl: &Control) -> Result<Self, JobError> {
-        Ok(Self::of(endpoint.carry(connections, Arc::new(Listening(ctl.clone())))?))
+        Ok(Self::of(endpoint.carry_links(connections, Arc::new(Listening(ctl.clone())))?))
     }
 
     /// These connections.
-    pub fn of(mut links: Vec<Link>) -> Self {
+    pub fn of(mut links: Vec<Box<dyn PeerLink>>) -> Self {
         links.sort_by_key(|link| link.peer().place());
         Self(links)
     }
 
     /// The connections.
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[Box<dyn PeerLink>] {
         &self.0
     }
 
@@ -162,7 +168,7 @@ impl Peers {
     /// A line of the same name to every peer.
     ///
     /// # Errors
-    /// Those of [`Link::line`].
+    /// Those of [`PeerLink::line`].
     pub fn line(&self, name: &str) -> Result<Lines, vesica_session::Error> {
         Ok(Lines::new(self.0.iter().map(|link| link.line(name)).collect::<Result<_, _>>()?))
     }
@@ -174,7 +180,7 @@ impl Peers {
 
     /// Bytes on the wire so far, over all connections.
     pub fn traffic(&self) -> Traffic {
-        self.0.iter().map(Link::traffic).fold(Traffic::default(), |sum, link| Traffic {
+        self.0.iter().map(|link| link.traffic()).fold(Traffic::default(), |sum, link| Traffic {
             sent: sum.sent + link.sent,
             received: sum.received + link.received,
         })
@@ -182,7 +188,7 @@ impl Peers {
 
     /// Time in which this side waited for a peer so far. Lines that wait at once are counted each.
     pub fn waited(&self) -> Duration {
-        self.0.iter().map(Link::waited).sum()
+        self.0.iter().map(|link| link.waited()).sum()
     }
 
     /// Ends the run, and tells every peer why.
@@ -190,12 +196,10 @@ impl Peers {
         self.stop(error.fault_for_peer(), |peer| error.for_peer(peer));
     }
 
-    fn stop(&self, fault: Fault, why: impl Fn(&Party) -> String + Sync) {
-        std::thread::scope(|scope| {
-            // Each of them may take a second to hear it.
-            let tell = |link: &Link| link.abort(fault, &why(link.peer()));
-            self.0.iter().for_each(|link| _ = scope.spawn(move || tell(link)));
-        });
+    fn stop(&self, fault: Fault, why: impl Fn(&Party) -> String) {
+        self.0.iter().for_each(|link| link.stop(fault, &why(link.peer())));
+        // Each of them may take a second to hear it, the same second for all.
+        self.0.iter().for_each(|link| link.hang_up());
     }
 
     /// Ends the run in good order.
@@ -203,7 +207,7 @@ impl Peers {
     /// # Errors
     /// What ended a connection before both of its ends had said goodbye.
     pub fn close(&self) -> Result<(), vesica_session::Error> {
-        self.close_each(Link::close)
+        self.close_each(None)
     }
 
     /// The same, but waits no longer for a goodbye than a peer needs that means to say it.
@@ -211,14 +215,13 @@ impl Peers {
     /// # Errors
     /// Those of [`Peers::close`]; [`vesica_session::Error::Net`] if a goodbye does not come in time.
     pub fn close_in_time(&self) -> Result<(), vesica_session::Error> {
-        self.close_each(|link| link.close_within(GOODBYE))
+        self.close_each(Some(GOODBYE))
     }
 
-    fn close_each(&self, close: fn(&Link) -> vesica_session::Result<()>) -> Result<(), vesica_session::Error> {
-        let closed: Vec<_> = std::thread::scope(|scope| {
-            let closing: Vec<_> = self.0.iter().map(|link| scope.spawn(move || close(link))).collect();
-            closing.into_iter().map(|closing| closing.join().expect("closing does not panic")).collect()
-        });
+    /// All are told before any is waited for, or three parties would wait for each other in a circle.
+    fn close_each(&self, limit: Option<Duration>) -> Result<(), vesica_session::Error> {
+        self.0.iter().for_each(|link| link.part());
+        let closed: Vec<_> = self.0.iter().map(|link| link.parted(limit)).collect();
         closed.into_iter().collect()
     }
 
@@ -228,7 +231,7 @@ impl Peers {
         if error.both_see() {
             // A peer may be gone already, and then there is nothing to say.
             let _ = match error {
-                JobError::Checked { .. } => self.close_each(|link| link.close_within(SOON)),
+                JobError::Checked { .. } => self.close_each(Some(SOON)),
                 _ => self.close_in_time(),
             };
         } else {

@@ -6,7 +6,7 @@ use crate::meet::peers::{self, Peers};
 use crate::run::run;
 use crate::tell::control::Control;
 use std::thread;
-use vesica_net::Identity;
+use vesica_net::{Identity, Sockets};
 use vesica_session::Fault;
 use vesica_spec::TrustPlan;
 
@@ -22,8 +22,8 @@ fn runs_that_somebody_joins_end_before_anything_of_a_table_travels() {
         thread::spawn(move || run(&plan, Io::files(&plan).unwrap(), &Control::new(())))
     };
     let posing_as = |name: &str, port: u16| {
-        let endpoint = peers::endpoint(&two.plan(name, port, ""), Some(&mallory), false).unwrap();
-        Peers::connect(endpoint, &Control::new(())).unwrap()
+        let endpoint = peers::endpoint(&two.plan(name, port, ""), Some(&mallory), false, &Sockets).unwrap();
+        Peers::connect(&Sockets, endpoint, &Control::new(())).unwrap()
     };
     let bobs_port = port();
     let (alice, bob) = (honest("alice", two.port), honest("bob", bobs_port));

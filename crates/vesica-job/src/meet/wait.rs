@@ -9,7 +9,7 @@ use crate::meet::peers::Peers;
 use crate::tell::control::Control;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vesica_net::Endpoint;
+use vesica_net::{Connector, Endpoint, Time};
 use vesica_session::Error;
 use vesica_types::Party;
 
@@ -20,14 +20,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The same after so many checks that they are no longer told one by one.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often the pauses look whether the run was stopped.
-const LOOK: Duration = Duration::from_millis(50);
-
 /// Times that are told one by one; after that, every hundredth.
 const TOLD: u64 = 10;
 
 /// How long this side has waited for the others' runs, and who was there in that time without a run.
 pub struct Waiting {
+    time: Arc<dyn Time>,
     began: Instant,
     patience: Duration,
     /// Who was there last and what became of that, if somebody was.
@@ -38,8 +36,8 @@ pub struct Waiting {
 
 impl Waiting {
     /// Begins to wait, for as long as `patience`.
-    pub fn begin(patience: Duration) -> Self {
-        Self { began: Instant::now(), patience, last: None, times: 0 }
+    pub fn begin(patience: Duration, time: &Arc<dyn Time>) -> Self {
+        Self { time: time.clone(), began: time.now(), patience, last: None, times: 0 }
     }
 
     /// How long the others may still take. A check takes nothing from that and adds nothing to it.
@@ -65,15 +63,15 @@ impl Waiting {
     ///
     /// # Errors
     /// Those of [`Peers::connect`].
-    pub fn connect(&self, endpoint: Endpoint, ctl: &Control) -> Result<Peers, JobError> {
+    pub fn connect(&self, connector: &dyn Connector, endpoint: Endpoint, ctl: &Control) -> Result<Peers, JobError> {
         if self.times < TOLD {
-            return Peers::connect(endpoint, ctl);
+            return Peers::connect(connector, endpoint, ctl);
         }
-        Ok(Peers::of(vesica_net::connect(endpoint, Arc::new(Quietly(ctl.clone())))?))
+        Ok(Peers::of(connector.connect(endpoint, Arc::new(Quietly(ctl.clone())))?))
     }
 
     fn rest(&self) -> Duration {
-        self.patience.saturating_sub(self.began.elapsed())
+        self.patience.saturating_sub(self.time.now().saturating_duration_since(self.began))
     }
 
     /// Goes on after `error` if that says that somebody only checks the job: tells so, and pauses. It is the same if a connection broke and
@@ -111,10 +109,7 @@ impl Waiting {
         }
         self.last = Some((peers, did));
         let pause = if self.times <= TOLD { PAUSE } else { LONG_PAUSE };
-        let end = Instant::now() + pause.min(self.rest());
-        while Instant::now() < end && !ctl.is_cancelled() {
-            std::thread::sleep(LOOK);
-        }
+        self.time.sleep(pause.min(self.rest()), &|| ctl.is_cancelled());
         Ok(())
     }
 
@@ -160,6 +155,7 @@ fn often(times: u64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::tell::control::{Event, Watch};
+    use crate::world::World;
     use std::sync::{Arc, Mutex};
     use vesica_session::Fault;
 
@@ -179,7 +175,7 @@ mod tests {
     #[test]
     fn ten_checks_are_told_and_then_every_hundredth() {
         let notes = Notes::default();
-        let (ctl, mut waiting) = (Control::new(notes.clone()), Waiting::begin(Duration::ZERO));
+        let (ctl, mut waiting) = (Control::new(notes.clone()), Waiting::begin(Duration::ZERO, &World::default().time));
         for _ in 0..250 {
             let peers = vec![Party::new(1, "bob")];
             waiting.after(JobError::Checked { peers, misfit: None }, false, &ctl).unwrap();
@@ -205,7 +201,7 @@ mod tests {
     #[test]
     fn a_connection_that_breaks_before_the_run_begins_renews_no_patience() {
         let patience = Duration::from_secs(60);
-        let (ctl, mut waiting) = (Control::new(()), Waiting::begin(patience));
+        let (ctl, mut waiting) = (Control::new(()), Waiting::begin(patience, &World::default().time));
         let stopped = |fault| {
             let why = "it only checked the job".to_owned();
             JobError::from(Error::Stopped { peer: Party::new(2, "carol"), fault, why })

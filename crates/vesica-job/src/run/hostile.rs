@@ -7,7 +7,7 @@ use crate::meet::answers::Answers;
 use crate::meet::peers;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
-use vesica_net::PeerProgress;
+use vesica_net::{PeerProgress, Sockets};
 use vesica_testkit::port;
 
 /// A job of some units, without TLS.
@@ -62,7 +62,7 @@ impl Job {
     }
 
     fn connect(&self) -> Result<Peers, JobError> {
-        Peers::connect(peers::endpoint(&self.bob, None, false).unwrap(), &Control::new(()))
+        Peers::connect(&Sockets, peers::endpoint(&self.bob, None, false, &Sockets).unwrap(), &Control::new(()))
     }
 
     /// Bob connects, and agrees with what `ledger` remembers.
@@ -86,8 +86,18 @@ impl Job {
         let units = Units::partition(keys, &agreed.salt, agreed.sizes.clone(), 1, 1, 1 << 20, dir)?;
         let (ctl, mut rng) = (Control::new(()), SessionRng::from_os().unwrap());
         let (done, left) = (&agreed.done, &mut None);
-        let work =
-            Work { units: &units, done, both: None, values: None, left, ledger, peers: link, scratch: dir, ctl: &ctl };
+        let work = Work {
+            units: &units,
+            done,
+            both: None,
+            values: None,
+            left,
+            ledger,
+            peers: link,
+            scratch: dir,
+            world: &World::default(),
+            ctl: &ctl,
+        };
         let meter = open_and_run(&self.bob, &agreed.terms(), work, &mut rng)?;
         let steps = meter.steps.iter().map(|s| format!("{}: {} {} {}", s.name, s.sent, s.received, s.rounds));
         Ok(steps.collect::<Vec<_>>().join(", "))

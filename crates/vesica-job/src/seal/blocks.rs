@@ -4,12 +4,11 @@
 //! shorter. Each is sealed under its number. The key is bound to a run, so the file is of use to that run alone.
 
 use crate::error::JobError;
-use crate::seal::file::{failed, options, sync_name};
+use crate::seal::disk::{Disk, DiskFile};
+use crate::seal::file::failed;
 use crate::seal::key::{Front, Opener, Sealer, Secret, TAG, magic};
 use crate::tell::control::Control;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use vesica_table::ReadAt;
 
@@ -23,7 +22,8 @@ const SEALED: usize = BLOCK + TAG;
 pub struct Writer<'a> {
     path: PathBuf,
     ctl: &'a Control,
-    file: File,
+    disk: &'a dyn Disk,
+    file: Box<dyn DiskFile>,
     sealer: Sealer,
     block: Vec<u8>,
     /// Bytes of the text that was taken.
@@ -36,6 +36,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// Those of writing.
     pub fn create(
+        disk: &'a dyn Disk,
         path: &Path,
         kind: &[u8; 15],
         secret: &Secret,
@@ -45,9 +46,14 @@ impl<'a> Writer<'a> {
         let magic = magic(kind, secret.is_secret());
         let (sealer, random) = Sealer::new(secret, &magic, run, 0)?;
         let front = Front { magic, random }.to_bytes();
-        let begun = options().truncate(true).open(path).and_then(|mut file| file.write_all(&front).map(|()| file));
-        let file = begun.map_err(failed("cannot write", path))?;
-        Ok(Self { path: path.into(), ctl, file, sealer, block: Vec::with_capacity(SEALED), taken: 0 })
+        let begin = || -> io::Result<Box<dyn DiskFile>> {
+            let mut file = disk.open(path)?;
+            file.cut(0)?;
+            file.write_all(&front)?;
+            Ok(file)
+        };
+        let file = begin().map_err(failed("cannot write", path))?;
+        Ok(Self { path: path.into(), ctl, disk, file, sealer, block: Vec::with_capacity(SEALED), taken: 0 })
     }
 
     /// Bytes of the text so far.
@@ -80,7 +86,7 @@ impl<'a> Writer<'a> {
         if !self.block.is_empty() {
             self.flush()?;
         }
-        let synced = self.file.sync_data().and_then(|()| sync_name(&self.path));
+        let synced = self.file.sync().and_then(|()| self.disk.sync_name(&self.path));
         synced.map_err(failed("cannot write", &self.path))
     }
 
@@ -95,7 +101,7 @@ impl<'a> Writer<'a> {
 
 /// The reading end.
 pub struct Blocks {
-    file: File,
+    file: Box<dyn DiskFile>,
     opener: Opener,
     /// How many there are.
     count: u64,
@@ -106,12 +112,12 @@ pub struct Blocks {
 impl Blocks {
     /// The file at `path`, its blocks unread; none if there is none that could be of this kind. The arguments are those
     /// that it was created with.
-    pub fn open(path: &Path, kind: &[u8; 15], secret: &Secret, run: &[u8]) -> Option<Self> {
-        let mut file = File::open(path).ok()?;
+    pub fn open(disk: &dyn Disk, path: &Path, kind: &[u8; 15], secret: &Secret, run: &[u8]) -> Option<Self> {
+        let mut file = disk.read(path).ok()?;
         let mut front = [0; Front::BYTES];
         file.read_exact(&mut front).ok()?;
         let Front { magic: begin, random } = Front::from_bytes(&front);
-        let sealed = file.metadata().ok()?.len().checked_sub(Front::BYTES as u64)?;
+        let sealed = file.size().ok()?.checked_sub(Front::BYTES as u64)?;
         let count = sealed.div_ceil(SEALED as u64);
         let len = sealed.checked_sub(TAG as u64 * count)?;
         let opener = Opener::new(secret, &begin, run, &random);
@@ -171,6 +177,7 @@ impl ReadAt for Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::disk::Files;
     use crate::seal::key::Given;
     use std::fs;
     use vesica_session::Error;
@@ -189,7 +196,7 @@ mod tests {
     /// The file at `path` of [`text`], handed over in pieces.
     fn written(path: &Path) -> Vec<u8> {
         let (ctl, text) = (Control::new(()), text());
-        let mut out = Writer::create(path, KIND, &secret(), b"run", &ctl).unwrap();
+        let mut out = Writer::create(&Files, path, KIND, &secret(), b"run", &ctl).unwrap();
         text.chunks(40_000).for_each(|piece| out.write(piece).unwrap());
         assert_eq!(out.taken(), text.len() as u64);
         out.finish().unwrap();
@@ -197,7 +204,7 @@ mod tests {
     }
 
     fn blocks(path: &Path) -> Option<Blocks> {
-        Blocks::open(path, KIND, &secret(), b"run")
+        Blocks::open(&Files, path, KIND, &secret(), b"run")
     }
 
     fn are_whole(blocks: Option<Blocks>) -> bool {
@@ -252,7 +259,7 @@ mod tests {
     fn a_file_is_of_use_to_its_run_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("blocks");
-        let open = |kind, secret: &Secret, run| are_whole(Blocks::open(&path, kind, secret, run));
+        let open = |kind, secret: &Secret, run| are_whole(Blocks::open(&Files, &path, kind, secret, run));
         assert!(!open(KIND, &secret(), b"run"), "there is no file");
         written(&path);
         assert!(open(KIND, &secret(), b"run"));
@@ -279,7 +286,7 @@ mod tests {
         let ctl = Control::new(());
         ctl.cancel();
         assert!(matches!(blocks(&path).unwrap().are_whole(&ctl), Err(JobError::Session(Error::Cancelled))));
-        let mut out = Writer::create(&path, KIND, &secret(), b"run", &ctl).unwrap();
+        let mut out = Writer::create(&Files, &path, KIND, &secret(), b"run", &ctl).unwrap();
         assert!(matches!(out.write(&text()), Err(JobError::Session(Error::Cancelled))));
     }
 }

@@ -18,6 +18,7 @@
 use crate::error::JobError;
 use crate::input::keys::{FIRST, Keys, PARTS};
 use crate::seal::blocks::{BLOCK, Blocks, Writer};
+use crate::seal::disk::Disk;
 use crate::seal::file;
 use crate::seal::key::Secret;
 use crate::seal::record::Start;
@@ -45,6 +46,7 @@ pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
 
 /// The file of one run.
 pub struct Kept {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
     /// What the ledger's keys are derived from.
     secret: Arc<Secret>,
@@ -52,14 +54,14 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The file at `path`, of the run that began with `start`, whose ledger's keys are derived from `secret`.
-    pub fn new(path: PathBuf, secret: Arc<Secret>, start: Start) -> Self {
-        Self { path, secret, start }
+    /// The file at `path` of `disk`, of the run that began with `start`, whose ledger's keys are derived from `secret`.
+    pub fn new(disk: Arc<dyn Disk>, path: PathBuf, secret: Arc<Secret>, start: Start) -> Self {
+        Self { disk, path, secret, start }
     }
 
     /// Whether there is a file.
     pub fn exists(&self) -> bool {
-        self.path.exists()
+        self.disk.has(&self.path)
     }
 
     /// Removes the file, if there is one.
@@ -67,7 +69,7 @@ impl Kept {
     /// # Errors
     /// Those of removing it.
     pub fn remove(&self) -> Result<(), JobError> {
-        file::remove(&self.path)
+        file::remove(&*self.disk, &self.path)
     }
 
     /// Writes the file: on return it is there for good.
@@ -97,8 +99,8 @@ impl Kept {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn writer<'a>(&self, ctl: &'a Control) -> Result<Writer<'a>, JobError> {
-        Writer::create(&self.path, KIND, &self.secret, &self.start.encode(), ctl)
+    pub fn writer<'a>(&'a self, ctl: &'a Control) -> Result<Writer<'a>, JobError> {
+        Writer::create(&*self.disk, &self.path, KIND, &self.secret, &self.start.encode(), ctl)
     }
 
     /// What the file holds, if it is whole: of the party at `place`.
@@ -114,7 +116,7 @@ impl Kept {
 
     /// The blocks of the file, unread.
     fn blocks(&self) -> Option<Blocks> {
-        Blocks::open(&self.path, KIND, &self.secret, &self.start.encode())
+        Blocks::open(&*self.disk, &self.path, KIND, &self.secret, &self.start.encode())
     }
 
     /// The keys and units in `blocks`; none if they do not add up.
@@ -164,6 +166,7 @@ mod tests {
     use super::*;
     use crate::seal::key::{Front, Given, TAG};
     use crate::seal::ledger::Ledger;
+    use crate::world::World;
     use std::fs;
     use vesica_session::Error;
     use vesica_spec::Plan;
@@ -192,7 +195,7 @@ mod tests {
         let keys = Keys::extract(&*table, plan, &temp, &Control::new(())).unwrap();
         let sizes = plan.sizes(&[keys.distinct, 100], 1, 1 << 30);
         let units = Units::partition(&keys, &[7; 32], sizes.clone(), 0, 3, plan.memory, &temp).unwrap();
-        let mut ledger = Ledger::open(plan, &temp).unwrap();
+        let mut ledger = Ledger::open(plan, &temp, &World::default().disk).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
         ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
         let kept = ledger.kept().unwrap();

@@ -11,6 +11,7 @@
 use crate::error::JobError;
 use crate::input::keys::PARTS;
 use crate::meet::answers::{Answers, Attempt};
+use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
 use crate::seal::key::Given;
 use crate::seal::log::Log;
@@ -18,6 +19,7 @@ use crate::seal::record::{Head, Record, Start};
 use crate::units::found::{Common, Found, Match};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use vesica_session::Error;
 use vesica_spec::{Plan, ResumePlan, Share};
 use vesica_table::{Spill, Spilled};
@@ -41,7 +43,8 @@ struct Done {
 }
 
 /// The file of a ledger.
-struct Disk {
+struct OnDisk {
+    disk: Arc<dyn Disk>,
     log: Log,
     /// The first record, or what it is to be.
     head: Head,
@@ -70,7 +73,7 @@ pub struct Ledger {
     pairs: Vec<u64>,
     memory: usize,
     scratch: PathBuf,
-    disk: Option<Disk>,
+    disk: Option<OnDisk>,
 }
 
 /// The common keys of finished units, a bucket a part of the keys.
@@ -101,19 +104,19 @@ impl Ledger {
         }
     }
 
-    /// The ledger of `plan`'s run: empty, or as an earlier attempt left it. What does not fit in memory goes to
+    /// The ledger of `plan`'s run on `disk`: empty, or as an earlier attempt left it. What does not fit in memory goes to
     /// `scratch`.
     ///
     /// # Errors
     /// [`JobError::Resume`] if the ledger there is another run's, or another attempt is at work on it; errors of files.
-    pub fn open(plan: &Plan, scratch: &Path) -> Result<Self, JobError> {
+    pub fn open(plan: &Plan, scratch: &Path, disk: &Arc<dyn Disk>) -> Result<Self, JobError> {
         let mut ledger = Self::new(plan.memory, scratch);
         let Some(resume) = &plan.resume else { return Ok(ledger) };
         let path = path(resume, &plan.me);
         let mut head = Head::of(plan);
         let refused = |why: String| JobError::Resume { path: path.clone(), why };
         let damaged = || refused("it is damaged: remove it, and the run begins anew".into());
-        let log = Log::open(&path, KIND, &Given::of(resume)?, |number, record| {
+        let log = Log::open(disk, &path, KIND, &Given::of(resume)?, |number, record| {
             match (number, Record::decode(record).ok_or_else(damaged)?) {
                 (0, Record::Head(theirs)) => {
                     head.same_as(&theirs).map_err(refused)?;
@@ -152,7 +155,7 @@ impl Ledger {
                 _ => Err(damaged()),
             }
         })?;
-        ledger.disk = Some(Disk { log, head, kept: kept::path(resume, &plan.me) });
+        ledger.disk = Some(OnDisk { disk: disk.clone(), log, head, kept: kept::path(resume, &plan.me) });
         Ok(ledger)
     }
 
@@ -174,7 +177,7 @@ impl Ledger {
     /// The file of what reading and cutting made, in a run that began and is to survive its process.
     pub fn kept(&self) -> Option<Kept> {
         let (disk, start) = (self.disk.as_ref()?, self.start.clone()?);
-        Some(Kept::new(disk.kept.clone(), disk.log.secret().clone(), start))
+        Some(Kept::new(disk.disk.clone(), disk.kept.clone(), disk.log.secret().clone(), start))
     }
 
     /// What was agreed on when the run began, if it did.
@@ -396,6 +399,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::input::keys::KeyId;
+    use crate::world::World;
     use std::fs;
     use vesica_suite::Sizes;
     use vesica_types::{Coins, TagLen};
@@ -432,7 +436,7 @@ mod tests {
     }
 
     fn open(plan: &Plan) -> Result<Ledger, JobError> {
-        Ledger::open(plan, &std::env::temp_dir())
+        Ledger::open(plan, &std::env::temp_dir(), &World::default().disk)
     }
 
     fn matches(found: &Found<'_>, part: usize) -> Vec<Match> {
@@ -586,7 +590,7 @@ mod tests {
         let plan = job(dir.path(), "");
         let ledger = |records: &[Record]| {
             let _ = fs::remove_file(path(&dir));
-            let mut log = Log::open(&path(&dir), KIND, &Given::Nothing, |_, _| Ok(())).unwrap();
+            let mut log = Log::open(&World::default().disk, &path(&dir), KIND, &Given::Nothing, |_, _| Ok(())).unwrap();
             log.append(Record::Head(Head::of(&plan)).encode()).unwrap();
             records.iter().for_each(|record| log.append(record.encode()).unwrap());
             drop(log);

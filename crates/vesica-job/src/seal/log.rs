@@ -18,11 +18,11 @@
 //! again, under another key.
 
 use crate::error::JobError;
-use crate::seal::file::{failed, options, remove, sync_name};
+use crate::seal::disk::{Disk, DiskFile};
+use crate::seal::file::{failed, remove};
 use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret, random};
-use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::TryLockError;
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,8 +34,9 @@ const LONGEST: u32 = 64 << 20;
 
 /// The file, locked as long as this lives.
 pub struct Log {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
-    file: File,
+    file: Box<dyn DiskFile>,
     magic: [u8; 16],
     secret: Arc<Secret>,
     /// Seals the records of the present stretch; none before it begins.
@@ -53,26 +54,23 @@ impl Log {
     /// [`JobError::Resume`] if another process has the file open, or it is no log of this kind, was begun with another
     /// key or is damaged at its first record; errors of the file, and of `each`.
     pub fn open(
+        disk: &Arc<dyn Disk>,
         path: &Path,
         kind: &[u8; 15],
         given: &Given,
         each: impl FnMut(u64, &[u8]) -> Result<(), JobError>,
     ) -> Result<Self, JobError> {
         let folder = path.parent().expect("a file in a folder");
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(failed("cannot make the folder of", path))?;
-        let mut file = options().read(true).truncate(false).open(path).map_err(failed("cannot open", path))?;
-        file.try_lock().map_err(|error| match error {
+        disk.make_folder(folder).map_err(failed("cannot make the folder of", path))?;
+        let mut file = disk.open(path).map_err(failed("cannot open", path))?;
+        file.lock().map_err(|error| match error {
             TryLockError::WouldBlock => refused(path, "another run is at work on it; wait for its end, or stop it"),
             TryLockError::Error(error) => failed("cannot lock", path)(error),
         })?;
-        let Front { magic, random } = front(path, kind, given, &mut file)?;
+        let Front { magic, random } = front(&**disk, path, kind, given, &mut *file)?;
         let secret = Arc::new(given.secret(&random));
         let (path, end) = (path.into(), Front::BYTES as u64);
-        let mut log = Self { path, file, magic, secret, sealer: None, count: 0, end };
+        let mut log = Self { disk: disk.clone(), path, file, magic, secret, sealer: None, count: 0, end };
         log.read(each)?;
         Ok(log)
     }
@@ -109,7 +107,7 @@ impl Log {
             bytes.extend(len.to_le_bytes());
             bytes.extend(record);
             self.file.write_all(&bytes)?;
-            self.file.sync_data()
+            self.file.sync()
         });
         written.map_err(failed("cannot write", &self.path))?;
         self.end += bytes.len() as u64;
@@ -123,20 +121,19 @@ impl Log {
     /// # Errors
     /// Those of removing it.
     pub fn remove(self) -> Result<(), JobError> {
-        remove(&self.path)
+        remove(&*self.disk, &self.path)
     }
 
     /// Begins a stretch behind the records that are whole. Returns its first bytes, which are to be written with a
     /// record.
     fn begin(&mut self) -> Result<(Sealer, Vec<u8>), JobError> {
-        let cut = self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
-        cut.map_err(failed("cannot write", &self.path))?;
+        self.file.cut(self.end).map_err(failed("cannot write", &self.path))?;
         let (sealer, random) = Sealer::new(&self.secret, &self.magic, &self.count.to_le_bytes(), self.count)?;
         Ok((sealer, [&STRETCH[..], &random].concat()))
     }
 
     fn read(&mut self, mut each: impl FnMut(u64, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
-        let mut reader = BufReader::new(&self.file);
+        let mut reader = BufReader::new(&mut self.file);
         let (mut opener, mut end, mut bytes) = (None, self.end, Vec::new());
         while let Some(len) = next(&mut reader, &mut bytes).map_err(failed("cannot read", &self.path))? {
             end += (len.len() + bytes.len()) as u64;
@@ -165,17 +162,23 @@ impl Log {
 
 /// The front of the file at `path`. It is written anew if it is not whole. It is also written anew if nothing stands
 /// behind it, and it says that a key was given and none is given now, or the other way round.
-fn front(path: &Path, kind: &[u8; 15], given: &Given, file: &mut File) -> Result<Front, JobError> {
+fn front(
+    disk: &dyn Disk,
+    path: &Path,
+    kind: &[u8; 15],
+    given: &Given,
+    file: &mut dyn DiskFile,
+) -> Result<Front, JobError> {
     let (magic, other) = (magic(kind, given.is_secret()), magic(kind, !given.is_secret()));
     let mut bytes = [0; Front::BYTES];
-    let has = read_up_to(file, &mut bytes).map_err(failed("cannot read", path))?;
-    let holds_nothing = file.metadata().map_err(failed("cannot read", path))?.len() <= Front::BYTES as u64;
+    let has = read_up_to(&mut *file, &mut bytes).map_err(failed("cannot read", path))?;
+    let holds_nothing = file.size().map_err(failed("cannot read", path))? <= Front::BYTES as u64;
     let front = Front::from_bytes(&bytes);
     if has < bytes.len() || (holds_nothing && front.magic == other) {
         // New, or killed while it was being made, or of an attempt that met nobody.
         let front = Front { magic, random: random()? };
-        let made = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&front.to_bytes()));
-        let synced = made.and_then(|()| file.sync_all()).and_then(|()| sync_name(path));
+        let made = file.cut(0).and_then(|()| file.write_all(&front.to_bytes()));
+        let synced = made.and_then(|()| file.sync()).and_then(|()| disk.sync_name(path));
         return synced.map(|()| front).map_err(failed("cannot write", path));
     }
     let why = match front.magic {
@@ -223,7 +226,7 @@ fn next(file: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<Option<[u8; 4]>
 }
 
 /// Reads until `buf` is full or there is no more.
-fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usize> {
     let mut has = 0;
     while has < buf.len() {
         match file.read(&mut buf[has..])? {
@@ -238,6 +241,7 @@ fn read_up_to(file: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::seal::ledger::KIND;
+    use crate::world::World;
     use std::fs;
     use zeroize::Zeroizing;
 
@@ -248,7 +252,7 @@ mod tests {
     /// The log at `path`, and the records in it.
     fn open(path: &Path, given: &Given) -> Result<(Log, Vec<Vec<u8>>), JobError> {
         let mut records = Vec::new();
-        let log = Log::open(path, KIND, given, |number, record| {
+        let log = Log::open(&World::default().disk, path, KIND, given, |number, record| {
             assert_eq!(number, records.len() as u64);
             records.push(record.to_vec());
             Ok(())
@@ -337,8 +341,8 @@ mod tests {
         written(&path, &Given::Nothing);
         let (mut log, _) = open(&path, &Given::Nothing).unwrap();
         log.append(b"fourth".to_vec()).unwrap();
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let good = std::mem::replace(&mut log.file, full);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let good = std::mem::replace(&mut log.file, Box::new(full));
         let error = log.append(b"lost".to_vec()).unwrap_err().to_string();
         assert!(error.contains("cannot write"), "{error}");
         log.file = good;

@@ -1,6 +1,7 @@
 //! What outlives a process, sealed.
 
 pub mod blocks;
+pub mod disk;
 mod file;
 pub mod kept;
 pub mod key;

@@ -1,7 +1,7 @@
 //! What phases cost, and telling the watcher and the peer where the run stands.
 //!
-//! Durations that are reported come from here and from `trace.rs`. Other files look at a clock only to
-//! wait: for a peer, for a link that broke, for the next thing to say of progress.
+//! Durations that are reported come from here and from `trace.rs`, and are the system's. Other files look at a clock only to
+//! wait, for a peer or for a link that broke, and ask the [`World`](crate::world::World) of the run.
 
 use crate::meet::peers::Peers;
 use crate::tell::control::{Control, Event};
@@ -9,7 +9,9 @@ use crate::tell::report::{Costs, StepCost};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
+use vesica_net::{SystemClock, Time};
 use vesica_session::Meter;
 
 /// Measures a run's phases.
@@ -40,10 +42,23 @@ pub struct Times {
     pub peak_memory: u64,
 }
 
+/// Ends the thread that tells how far the peers are.
+struct Ending<'a> {
+    over: &'a AtomicBool,
+    telling: &'a Thread,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.telling.unpark();
+    }
+}
+
 impl<'a> Clock<'a> {
     /// Starts now.
     pub fn start(ctl: &'a Control) -> Self {
-        Self { ctl, start: Instant::now(), waited: Duration::ZERO, costs: Costs::default() }
+        Self { ctl, start: SystemClock.now(), waited: Duration::ZERO, costs: Costs::default() }
     }
 
     /// Runs a phase that no peer takes part in.
@@ -59,10 +74,10 @@ impl<'a> Clock<'a> {
 
     /// Runs the phase in which the peer is waited for.
     pub fn wait<T, E>(&mut self, name: &'static str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let start = Instant::now();
-        let waited = || Passed { waited: start.elapsed(), ..Passed::default() };
+        let start = SystemClock.now();
+        let waited = || Passed { waited: SystemClock.since(start), ..Passed::default() };
         let result = self.measure(name, "", None, waited, work);
-        self.waited += start.elapsed();
+        self.waited += SystemClock.since(start);
         result
     }
 
@@ -94,10 +109,9 @@ impl<'a> Clock<'a> {
                 let traffic = peers.traffic();
                 Passed { sent: traffic.sent, received: traffic.received, waited: peers.waited() }
             };
-            let result = self.measure(name, of, total, passed, work);
-            over.store(true, Ordering::SeqCst);
-            telling.thread().unpark();
-            result
+            // Also if `work` panics, which the scope would not tell before the thread has ended.
+            let _end = Ending { over: &over, telling: telling.thread() };
+            self.measure(name, of, total, passed, work)
         })
     }
 
@@ -110,9 +124,9 @@ impl<'a> Clock<'a> {
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         self.ctl.event(Event::Phase { name, of, total });
-        let (start, cpu, before) = (Instant::now(), process().0, passed());
+        let (start, cpu, before) = (SystemClock.now(), process().0, passed());
         let result = work();
-        let (wall, cpu, after) = (start.elapsed(), process().0.saturating_sub(cpu), passed());
+        let (wall, cpu, after) = (SystemClock.since(start), process().0.saturating_sub(cpu), passed());
         let (sent, received) = (after.sent - before.sent, after.received - before.received);
         self.costs.phase(StepCost {
             phase: name.to_owned(),
@@ -144,7 +158,7 @@ impl<'a> Clock<'a> {
     /// Ends: every cost, and the totals.
     pub fn close(&mut self) -> (Vec<StepCost>, Times) {
         let (cpu, peak_memory) = process();
-        let times = Times { wall: self.start.elapsed(), waited: self.waited, cpu, peak_memory };
+        let times = Times { wall: SystemClock.since(self.start), waited: self.waited, cpu, peak_memory };
         (std::mem::take(&mut self.costs).close(), times)
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+use vesica_net::{SystemClock, Time};
 
 /// The phases' track; the units' tracks follow.
 const PHASES: usize = 0;
@@ -26,7 +27,7 @@ impl Trace {
     /// Starts now, for the party called `name`.
     pub fn start(name: &str) -> Self {
         let seen = Seen { events: vec![named("process_name", PHASES, &format!("vesica {name}"))], ..Seen::default() };
-        let trace = Self { start: Instant::now(), seen: Mutex::new(seen) };
+        let trace = Self { start: SystemClock.now(), seen: Mutex::new(seen) };
         trace.seen().events.push(named("thread_name", PHASES, "phases"));
         trace
     }
@@ -43,7 +44,7 @@ impl Trace {
     /// What ended just now and took `wall`.
     fn ended(&self, track: usize, name: &str, wall: Duration, bytes: (u64, u64)) -> Value {
         let micros = |d: Duration| d.as_nanos() as f64 / 1000.0;
-        let began = self.start.elapsed().saturating_sub(wall);
+        let began = SystemClock.since(self.start).saturating_sub(wall);
         json!({
             "ph": "X", "pid": 1, "tid": track, "name": name, "ts": micros(began), "dur": micros(wall),
             "args": { "sent": bytes.0, "received": bytes.1 },

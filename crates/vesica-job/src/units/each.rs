@@ -7,6 +7,7 @@ use crate::tell::control::{Control, Event};
 use crate::units::compare::Both;
 use crate::units::found::{Match, matches};
 use crate::units::work::Work;
+use crate::world::{Turns, scope};
 use std::sync::Mutex;
 use vesica_session::{Fault, Lines, Meter, Protocol, SessionRng, Unit};
 use vesica_types::UnitId;
@@ -16,12 +17,12 @@ use vesica_types::UnitId;
 /// # Errors
 /// The first that a unit met. The link is shut then, so that no other unit waits for the peer.
 pub fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<Meter, JobError> {
-    let Work { units, done, both, ledger, peers, ctl, .. } = work;
+    let Work { units, done, both, ledger, peers, world, ctl, .. } = work;
     let total = done.len() as u64;
     let missing = missing(done);
     let mut finished = total - missing.len() as u64;
     let one = |id: UnitId, lines: &mut Lines| matched(protocol, units.unit(id)?, both, lines, rng);
-    all(missing, units.sizes.in_flight, peers, ctl, one, |id, (matches, digest)| {
+    all(missing, units.sizes.in_flight, peers, &*world.turns, ctl, one, |id, (matches, digest)| {
         ledger.commit(id, &digest, &matches)?;
         finished += 1;
         peers.set_progress("match", finished, Some(total));
@@ -63,6 +64,7 @@ pub fn all<T>(
     missing: Vec<UnitId>,
     at_once: u32,
     peers: &Peers,
+    turns: &dyn Turns,
     ctl: &Control,
     one: impl Fn(UnitId, &mut Lines) -> Result<T, JobError> + Sync,
     keep: impl FnMut(UnitId, T) -> Result<u64, JobError> + Send,
@@ -89,7 +91,7 @@ pub fn all<T>(
             ctl.event(Event::Unit { id: id.0, wall, bytes: cost.bytes() });
         }
     };
-    std::thread::scope(|scope| {
+    scope(turns, |scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 if let Err(error) = worker() {

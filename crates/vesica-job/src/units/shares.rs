@@ -15,7 +15,7 @@ use vesica_types::UnitId;
 /// # Errors
 /// The first that a unit met; [`JobError::TooSmall`]; those of opening and of storing what was found.
 pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut SessionRng) -> Result<Meter, JobError> {
-    let Work { units, values, left, ledger, peers, scratch, ctl, .. } = work;
+    let Work { units, values, left, ledger, peers, scratch, world, ctl, .. } = work;
     let total = units.sizes.units;
     *left = None;
     let mut leaving = match plan.shared.result {
@@ -31,13 +31,14 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
         Ok((shares, rows))
     };
     let all = (0..total).map(UnitId).collect();
-    let mut meter = each::all(all, units.sizes.in_flight, peers, ctl, one, |id, (mut of_unit, rows)| {
-        let bins = std::mem::take(&mut of_unit.bins);
-        leaving.as_mut().map_or(Ok(()), |leaving| leaving.take(id, &bins, &rows))?;
-        shares.push(of_unit);
-        peers.set_progress("match", shares.len() as u64, Some(total.into()));
-        Ok(shares.len() as u64)
-    })?;
+    let mut meter =
+        each::all(all, units.sizes.in_flight, peers, &*world.turns, ctl, one, |id, (mut of_unit, rows)| {
+            let bins = std::mem::take(&mut of_unit.bins);
+            leaving.as_mut().map_or(Ok(()), |leaving| leaving.take(id, &bins, &rows))?;
+            shares.push(of_unit);
+            peers.set_progress("match", shares.len() as u64, Some(total.into()));
+            Ok(shares.len() as u64)
+        })?;
     shares.sort_by_key(|shares| shares.unit);
     let mut lines = peers.line("open")?;
     let found = protocol.open(&shares, &mut lines, rng)?;

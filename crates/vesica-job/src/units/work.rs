@@ -7,6 +7,7 @@ use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
+use crate::world::World;
 use std::path::Path;
 
 /// The units of a job that are to be run, and who is to hear of it.
@@ -27,6 +28,8 @@ pub struct Work<'a> {
     pub peers: &'a Peers,
     /// Where lists go that do not fit in memory.
     pub scratch: &'a Path,
+    /// The machine around the run.
+    pub world: &'a World,
     /// Who watches.
     pub ctl: &'a Control,
 }

@@ -1,0 +1,131 @@
+//! The disk as an argument: what a ledger and what is kept beside it need of it, and no more.
+
+use std::fmt::Debug;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// A disk. Nobody but the owner may read what is made on it.
+pub trait Disk: Debug + Send + Sync {
+    /// Makes the folder, and those that it is in.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Opens a file to be read and written, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a file that is there, to be read.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Whether there is such a file.
+    fn has(&self, path: &Path) -> bool;
+
+    /// Puts the name of the new file at `path` on the disk: synced alone, a file may be whole and have no name after a crash.
+    ///
+    /// # Errors
+    /// Those of its folder.
+    fn sync_name(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+}
+
+/// A file on a [`Disk`]. What is written and not synced may be gone after a crash, or a part of it.
+pub trait DiskFile: Read + Write + Send + Sync {
+    /// Locks the file as long as this lives.
+    ///
+    /// # Errors
+    /// [`TryLockError::WouldBlock`] if another process has locked it.
+    fn lock(&self) -> Result<(), TryLockError>;
+
+    /// Bytes of the file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Cuts the file behind its first `size` bytes, and goes on there.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn cut(&mut self, size: u64) -> io::Result<()>;
+
+    /// Reads at a place, wherever reading and writing stand.
+    ///
+    /// # Errors
+    /// Those of the system; the file's end.
+    fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
+
+    /// On return the bytes of the file are there for good.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The system's files.
+#[derive(Clone, Copy, Debug)]
+pub struct Files;
+
+impl Disk for Files {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        Ok(Box::new(options.open(path)?))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn sync_name(&self, path: &Path) -> io::Result<()> {
+        File::open(path.parent().expect("a file in a folder"))?.sync_all()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+}
+
+impl DiskFile for File {
+    fn lock(&self) -> Result<(), TryLockError> {
+        self.try_lock()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn cut(&mut self, size: u64) -> io::Result<()> {
+        self.set_len(size)?;
+        self.seek(SeekFrom::Start(size)).map(drop)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

@@ -1,0 +1,606 @@
+//! What is played, what goes wrong in it, and what must hold.
+//!
+//! A case follows from its seed: who learns, whether there are lanes, what the parties keep, and a list of faults, each of them at a step. The
+//! steps are the calls of time, network and disk, of all processes together. So a fault may fall on any of them.
+
+use crate::disk::FileSystem;
+use crate::net::{Happening, Said};
+use crate::sim::{Dice, Seen, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use vesica_job::{Control, Event, Fault as Whose, Io, JobError, Watch, World};
+use vesica_spec::Plan;
+
+/// The parties.
+pub const NAMES: [&str; 2] = ["alice", "bob"];
+
+/// Keys of each party in a case of honest parties.
+const KEYS: u32 = 60;
+
+/// Keys of a greedy party: enough that the number of units depends on memory and workers.
+const MANY: u32 = 24_576;
+
+/// Rounds after the last fault, in each of which every party runs the same command again, until all must be done.
+const ROUNDS: u32 = 4;
+
+/// Starts of a greedy party, the most.
+const GREEDY_STARTS: u32 = 30;
+
+/// Rounds of a case with a liar, the most.
+const LIES: u32 = 8;
+
+/// Failures of power that a party has, the most, where nothing else ends the case.
+const CRASHES: u32 = 30;
+
+/// What kind of case it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Honest parties on a bad network, and on machines that fail.
+    Honest,
+    /// bob forgets each run when he has been answered, and comes back with less memory or fewer workers.
+    Greedy,
+    /// alice's power fails again and again, when she has answered something.
+    Power,
+    /// bob learns, over lanes. In the first words of a lane he says in turns that he has all of its units and that he has none, and he
+    /// breaks off when he was answered, before a unit is finished.
+    Liar,
+}
+
+impl Kind {
+    /// All.
+    pub const ALL: [Self; 4] = [Self::Honest, Self::Greedy, Self::Power, Self::Liar];
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// A link is cut.
+    Cut,
+    /// A party's process is killed, and started again.
+    Kill(usize),
+    /// A party's machine loses its power.
+    Power(usize),
+    /// A party's process stands still.
+    Stop(usize, Duration),
+    /// A party's date jumps by so many seconds.
+    Jump(usize, i64),
+    /// A party's disk has no room for a write.
+    Full(usize),
+    /// A party's disk fails at a sync.
+    Failing(usize),
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// With the result.
+    Done,
+    /// With an error.
+    Failed(JobError),
+    /// It was killed.
+    Killed,
+    /// It panicked.
+    Panicked,
+}
+
+/// What there is of a party.
+struct Side {
+    plan: Plan,
+    /// What its output must be, if it learns.
+    wanted: Option<String>,
+    /// Its process.
+    process: Option<usize>,
+    /// Whether its last process ended with the result.
+    done: bool,
+    starts: u32,
+    /// How often its keys' owner's peer was answered: in parts of the job.
+    answered: f64,
+    /// Units that it has said something of, by link and line.
+    said: BTreeSet<(usize, String)>,
+    /// Units of the run that its process is in.
+    units: u64,
+}
+
+/// A case, while it is played.
+pub struct Case {
+    /// What kind it is.
+    pub kind: Kind,
+    dir: TempDir,
+    answers: u32,
+    sides: Vec<Side>,
+    faults: Vec<(u64, Fault)>,
+    /// Calls so far.
+    pub steps: u64,
+    rounds: u32,
+    /// What bob still waits for before he forgets the run, and what alice answers until her power fails: in parts of the job.
+    patience: f64,
+    crashes: u32,
+    /// How often each lane was begun.
+    lanes: BTreeMap<[u8; 32], u64>,
+    /// Units of which alice has said the first thing and not the second.
+    half: BTreeSet<(usize, String)>,
+    /// Whether a party has had enough of answering.
+    pub refused: bool,
+    /// What did not hold.
+    pub failures: Vec<String>,
+    over: bool,
+}
+
+/// The lines of a text in ascending order.
+fn in_order(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// A table whose keys are numbers: those from `first` on.
+fn table(path: &Path, first: u32, count: u32) -> String {
+    let mut text = "id,v\n".to_owned();
+    // In another order than that of the keys.
+    for row in 0..count {
+        let key = first + row * 7919 % count;
+        let _ = writeln!(text, "{key},of {key}");
+    }
+    std::fs::write(path, &text).expect("the temporary folder takes files");
+    text
+}
+
+impl Case {
+    /// The case of a seed. With `overlap` the parties have half of their keys in common, and else none.
+    pub fn new(kind: Kind, dice: &mut Dice, overlap: bool) -> Self {
+        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        let learns: &[&str] = match (kind, dice.below(3)) {
+            (Kind::Honest, 0) => &["alice"],
+            (Kind::Honest, 1) => &["alice", "bob"],
+            _ => &["bob"],
+        };
+        let lanes = if kind == Kind::Liar || (kind == Kind::Honest && dice.percent(30)) { 2 } else { 0 };
+        let protocol = match kind {
+            // Its sender says two things in a unit, so that it can be answered and not finished.
+            Kind::Liar => "protocol = \"ecdh\"",
+            _ => "protocol = \"hash\"\naccept = [\"guessable_keys\"]",
+        };
+        let (keys, unit, answers) = match kind {
+            Kind::Honest => ([KEYS, KEYS], "unit = 10\n", 8),
+            Kind::Greedy => ([KEYS, MANY], "", 2 + dice.below(3) as u32),
+            Kind::Power | Kind::Liar => ([KEYS, KEYS], "unit = 10\n", 2 + dice.below(3) as u32),
+        };
+        let workers = if kind == Kind::Liar { 4 } else { 1 + dice.below(3) };
+        let firsts = [0, if overlap { keys[0] / 2 } else { 1_000_000 }];
+        let sides = (0..2).map(|party| {
+            let (name, path) = (NAMES[party], dir.path().join(format!("{}.csv", NAMES[party])));
+            let text = table(&path, firsts[party], keys[party]);
+            let other = firsts[1 - party]..firsts[1 - party] + keys[1 - party];
+            let common = |line: &&str| {
+                let key = line.split(',').next().and_then(|key| key.parse::<u32>().ok());
+                key.is_none_or(|key| other.contains(&key))
+            };
+            let wanted = learns.contains(&name).then(|| text.lines().filter(common).map(|line| format!("{line}\n")).collect());
+            let reach = if party == 0 { "listen = \"h:1\"" } else { "connect.alice = \"h:1\"" };
+            let output = if wanted.is_some() {
+                format!("output = {{ path = \"{}\" }}\n", dir.path().join(format!("{name}.out.csv")).display())
+            } else {
+                String::new()
+            };
+            let keeps = match kind {
+                Kind::Honest => dice.percent(70),
+                // A greedy party keeps nothing anyway.
+                _ => party == 0,
+            };
+            let resume = if keeps { format!("resume = \"/{name}\"\n") } else { String::new() };
+            let lanes = if lanes > 0 { format!("lanes = {lanes}\n") } else { String::new() };
+            let text = format!(
+                "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\n{protocol}\n\
+                 learns = {learns:?}\n{unit}limits.answers = {answers}\ninsecure = true\n[mine]\nname = \"{name}\"\n{reach}\n\
+                 workers = {workers}\nmemory = \"256MB\"\npatience = \"60s\"\ninput = {{ path = \"{}\", keys = [\"id\"] }}\n\
+                 {output}{resume}{lanes}",
+                path.display()
+            );
+            let spec = vesica_spec::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let plan = vesica_spec::plan(&spec).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            Side {
+                plan,
+                wanted,
+                process: None,
+                done: false,
+                starts: 0,
+                answered: 0.0,
+                said: BTreeSet::new(),
+                units: 1,
+            }
+        });
+        let sides = sides.collect();
+        let mut faults = Vec::new();
+        let count = match kind {
+            Kind::Honest => dice.below(7),
+            Kind::Liar => 0,
+            Kind::Greedy | Kind::Power => dice.below(3),
+        };
+        for _ in 0..count {
+            // A run that nothing disturbs has some two hundred steps.
+            let step = dice.below(500);
+            let who = dice.below(2) as usize;
+            let fault = match (kind, dice.below(12)) {
+                (Kind::Honest, 0..3) => Fault::Kill(who),
+                (Kind::Honest, 3..5) => Fault::Power(who),
+                (Kind::Honest, 5) => Fault::Full(who),
+                (Kind::Honest, 6) => Fault::Failing(who),
+                (_, 7) => Fault::Jump(who, dice.below(2_000_000) as i64 - 1_000_000),
+                (_, 8) => Fault::Stop(who, dice.millis(40_000)),
+                _ => Fault::Cut,
+            };
+            faults.push((step, fault));
+        }
+        faults.sort_by_key(|(step, _)| *step);
+        faults.reverse();
+        Self {
+            kind,
+            dir,
+            answers,
+            sides,
+            faults,
+            steps: 0,
+            rounds: 0,
+            patience: f64::INFINITY,
+            crashes: 0,
+            lanes: BTreeMap::new(),
+            half: BTreeSet::new(),
+            refused: false,
+            failures: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// How many parties there are.
+    pub fn parties(&self) -> usize {
+        self.sides.len()
+    }
+
+    /// How often what a party answered would be its whole table, by party.
+    pub fn answered(&self) -> Vec<f64> {
+        self.sides.iter().map(|side| side.answered).collect()
+    }
+
+    /// No faults: the case as it goes if nothing disturbs it.
+    pub fn undisturbed(mut self) -> Self {
+        self.faults.clear();
+        self
+    }
+
+    /// Something did not hold.
+    pub fn fail(&mut self, what: String) {
+        self.failures.push(what);
+    }
+
+    /// Every output that is there is the whole one.
+    fn look_at_outputs(&mut self) {
+        for party in 0..self.sides.len() {
+            let path = self.dir.path().join(format!("{}.out.csv", NAMES[party]));
+            let Ok(text) = std::fs::read_to_string(path) else { continue };
+            match &self.sides[party].wanted {
+                // Its order follows from the salt of the run where both learn.
+                None => self.fail(format!("{} does not learn and has an output", NAMES[party])),
+                Some(wanted) if in_order(wanted) != in_order(&text) => {
+                    let rows = text.lines().count();
+                    self.fail(format!(
+                        "the output of {}, {rows} lines, is not what an undisturbed run gives",
+                        NAMES[party]
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn all_have_what_they_learn(&self) -> bool {
+        (0..self.sides.len()).all(|party| {
+            self.sides[party].wanted.is_none() || self.dir.path().join(format!("{}.out.csv", NAMES[party])).exists()
+        })
+    }
+
+    /// Whether an honest party may end with this error among honest parties.
+    fn is_allowed(&self, error: &JobError, disk: &FileSystem) -> bool {
+        use vesica_session::Error::Stopped;
+        match error {
+            JobError::LastWord(_) | JobError::Over { .. } | JobError::Answers { .. } => true,
+            JobError::File { .. } => disk.failed,
+            JobError::Session(Stopped { fault, .. })
+            | JobError::Net(vesica_net::Error::Session(Stopped { fault, .. })) => {
+                // It accuses nobody, and knows of no bug.
+                !matches!(fault, Whose::Bug)
+            }
+            error => error.fault() == Whose::Network,
+        }
+    }
+}
+
+/// Hears what a run says.
+struct Hears(Seen);
+
+impl Watch for Hears {
+    fn event(&self, event: Event) {
+        let mut state = self.0.sim.lock();
+        let party = state.processes[self.0.process].party;
+        match event {
+            Event::Phase { name: "match", total: Some(units), .. } => state.case.sides[party].units = units,
+            Event::Note(note) => {
+                let now = state.now;
+                state.trace.tell(now, || format!("{}: {note}", NAMES[party]));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// All parties are to be started.
+    pub fn begin_case(&mut self) {
+        for party in 0..self.case.parties() {
+            let when = self.now + self.dice.millis(2000);
+            self.at(when, Happening::Start(party));
+        }
+    }
+
+    /// A party's process begins.
+    pub fn begin_party(&mut self, party: usize) {
+        if self.case.over || self.case.sides[party].process.is_some() {
+            return;
+        }
+        let mut plan = self.case.sides[party].plan.clone();
+        self.case.sides[party].starts += 1;
+        if self.case.kind == Kind::Greedy && party == 1 {
+            // He says what suits him.
+            plan.workers = 1 + self.dice.below(4) as u32;
+            plan.memory = [32 << 20, 256 << 20][self.dice.below(2) as usize];
+            // Often just before the end of a run, at which there is nothing more to be had of it.
+            let quarter = self.dice.below(6).min(4);
+            self.case.patience = quarter as f64 / 4.0;
+        }
+        if self.case.kind == Kind::Power {
+            self.case.patience = 0.15 + self.dice.below(9) as f64 / 10.0;
+        }
+        let now = self.now;
+        let (starts, workers, memory) = (self.case.sides[party].starts, plan.workers, plan.memory);
+        self.trace.tell(now, || {
+            format!("{} starts for time {starts}, with {workers} workers and {memory} bytes", NAMES[party])
+        });
+        let process = self.start(party, move |sim, process| {
+            let seen = Seen { sim: sim.clone(), process };
+            let world = World {
+                time: Arc::new(seen.clone()),
+                connector: Arc::new(seen.clone()),
+                disk: Arc::new(seen.clone()),
+                chance: Arc::new(seen.clone()),
+                turns: Arc::new(seen.clone()),
+            };
+            let io = Io { world, ..Io::files(&plan)? };
+            vesica_job::run(&plan, io, &Control::new(Hears(seen))).map(drop)
+        });
+        self.case.sides[party].process = Some(process);
+    }
+
+    /// A party's process is at its end.
+    pub fn exited(&mut self, process: usize, outcome: Outcome) {
+        let party = self.processes[process].party;
+        self.case.sides[party].process = None;
+        self.case.sides[party].done = matches!(outcome, Outcome::Done);
+        let now = self.now;
+        let words = match &outcome {
+            Outcome::Failed(error) => format!("failed: {error}"),
+            outcome => format!("{outcome:?}"),
+        };
+        self.trace.tell(now, || format!("{} {words}", NAMES[party]));
+        self.case.look_at_outputs();
+        // Who is done has removed the ledger, and who keeps none forgets: then the count begins anew.
+        if matches!(outcome, Outcome::Done) || self.case.sides[party].plan.resume.is_none() {
+            self.case.sides[party].answered = 0.0;
+        }
+        match &outcome {
+            Outcome::Panicked => self.case.fail(format!("{} panicked", NAMES[party])),
+            Outcome::Failed(error) => {
+                if !self.case.is_allowed(error, &self.disks[party]) {
+                    self.case.fail(format!("{}: {error}", NAMES[party]));
+                }
+                self.case.refused |= matches!(error, JobError::Answers { .. });
+            }
+            Outcome::Done if self.case.sides[party].wanted.is_some() && !self.case.has_output(party) => {
+                self.case.fail(format!("{} is done and has no output", NAMES[party]));
+            }
+            Outcome::Done | Outcome::Killed => {}
+        }
+        if self.case.over {
+            return;
+        }
+        if !self.case.failures.is_empty() {
+            self.end_case();
+            return;
+        }
+        let all_down = self.case.sides.iter().all(|side| side.process.is_none());
+        let ends = match self.case.kind {
+            Kind::Honest => self.case.refused && all_down,
+            Kind::Greedy => {
+                let side = &self.case.sides[1];
+                (self.case.refused && party == 0) || side.starts >= GREEDY_STARTS
+            }
+            Kind::Power => (self.case.refused && party == 0) || self.case.crashes >= CRASHES,
+            Kind::Liar => (self.case.refused && party == 0) || self.case.rounds >= LIES,
+        };
+        if ends {
+            self.end_case();
+        } else if matches!(outcome, Outcome::Killed) {
+            let when = self.now + self.dice.millis(20_000);
+            self.at(when, Happening::Start(party));
+        } else if all_down && !self.agenda.values().any(|what| matches!(what, Happening::Start(_))) {
+            self.round();
+        }
+    }
+
+    /// No party runs any more: are they done, or is the same command given again everywhere?
+    fn round(&mut self) {
+        let done = self.case.sides.iter().all(|side| side.done);
+        if self.case.kind == Kind::Honest && done {
+            if !self.case.all_have_what_they_learn() {
+                self.case.fail("all are done, and an output is missing".to_owned());
+            }
+            if !self.case.go_together() {
+                self.case.fail("the rows of one output are not those of the other".to_owned());
+            }
+            self.end_case();
+            return;
+        }
+        // What was to go wrong later goes wrong no more.
+        self.case.rounds += 1;
+        if self.case.rounds > 2 {
+            self.case.faults.clear();
+        }
+        if self.case.kind == Kind::Honest && self.case.rounds > 2 + ROUNDS {
+            self.case.fail("it does not end".to_owned());
+            self.end_case();
+            return;
+        }
+        self.begin_case();
+    }
+
+    fn end_case(&mut self) {
+        self.case.over = true;
+        self.end_all();
+    }
+
+    /// The token is handed on by a task of the process.
+    pub fn case_switched(&mut self, _: usize) {
+        self.step();
+    }
+
+    /// A process calls the disk.
+    pub fn case_touched(&mut self, process: usize, what: &str, path: &Path) {
+        if self.processes[process].dead {
+            return;
+        }
+        let (now, party) = (self.now, self.processes[process].party);
+        self.trace.tell(now, || format!("{}: {what} {}", NAMES[party], path.display()));
+        self.step();
+    }
+
+    fn step(&mut self) {
+        if self.case.over {
+            return;
+        }
+        self.case.steps += 1;
+        while let Some((_, fault)) = self.case.faults.pop_if(|(step, _)| *step <= self.case.steps) {
+            self.goes_wrong(fault);
+        }
+    }
+
+    fn goes_wrong(&mut self, fault: Fault) {
+        let now = self.now;
+        self.trace.tell(now, || format!("fault: {fault:?}"));
+        match fault {
+            Fault::Cut => _ = self.cut_one(),
+            Fault::Kill(party) => {
+                if let Some(process) = self.case.sides[party].process {
+                    self.kill(process);
+                    self.disks[party].released(process);
+                }
+            }
+            Fault::Power(party) => self.power_fails(party),
+            Fault::Stop(party, span) => {
+                if let Some(process) = self.case.sides[party].process {
+                    self.processes[process].stopped = now + span;
+                    self.silent(process, span);
+                }
+            }
+            Fault::Jump(party, seconds) => self.dates[party] += seconds,
+            Fault::Full(party) => self.disks[party].full += 1,
+            Fault::Failing(party) => self.disks[party].failing += 1,
+        }
+    }
+
+    fn power_fails(&mut self, party: usize) {
+        if let Some(process) = self.case.sides[party].process {
+            self.kill(process);
+        }
+        let Self { disks, dice, .. } = self;
+        disks[party].crash(dice);
+    }
+
+    /// A process says something on a line of a link, which is that of a lane or of a meeting. Gives what becomes of it.
+    pub fn case_said(&mut self, process: usize, (link, lane): (usize, [u8; 32]), line: &str, msg: &[u8]) -> Said {
+        let party = self.processes[process].party;
+        if self.case.kind == Kind::Liar && party == 1 && line == "lane" {
+            let times = self.case.lanes.entry(lane).or_default();
+            *times += 1;
+            if *times % 2 == 1 {
+                return Said::Last(vec![b'1'; msg.len()]);
+            }
+        }
+        if self.case.kind == Kind::Liar && party == 0 && line.starts_with("unit ") {
+            if !self.case.half.insert((link, line.to_owned())) {
+                return Said::Nothing;
+            }
+        }
+        if line.starts_with("unit ") && self.case.sides[party].said.insert((link, line.to_owned())) {
+            let side = &mut self.case.sides[party];
+            let part = 1.0 / side.units.max(1) as f64;
+            side.answered += part;
+            let answered = side.answered;
+            let answers = f64::from(self.case.answers);
+            if answered > answers + 1e-6 {
+                let name = NAMES[party];
+                self.case.fail(format!("{name} has answered {answered:.3} times her keys, and {answers} are allowed"));
+                self.end_case();
+                return Said::Nothing;
+            }
+            if party == 0 {
+                self.answers_a_part(part);
+            }
+        }
+        Said::As(msg.to_vec())
+    }
+
+    /// alice has answered this part of the job.
+    fn answers_a_part(&mut self, part: f64) {
+        self.case.patience -= part;
+        if self.case.patience > 1e-6 {
+            return;
+        }
+        match self.case.kind {
+            Kind::Honest | Kind::Liar => {}
+            Kind::Greedy => {
+                if let Some(process) = self.case.sides[1].process {
+                    let now = self.now;
+                    self.trace.tell(now, || "bob forgets the run".to_owned());
+                    self.kill(process);
+                    self.disks[1].wipe();
+                }
+            }
+            Kind::Power => {
+                self.case.crashes += 1;
+                let now = self.now;
+                self.trace.tell(now, || "alice's power fails".to_owned());
+                self.power_fails(0);
+                self.case.patience = f64::INFINITY;
+            }
+        }
+    }
+}
+
+impl Case {
+    /// Whether all outputs have the same key in each row.
+    fn go_together(&self) -> bool {
+        let keys = |party: &usize| -> Vec<String> {
+            let text = std::fs::read_to_string(self.dir.path().join(format!("{}.out.csv", NAMES[*party])));
+            let text = text.unwrap_or_default();
+            text.lines().map(|line| line.split(',').next().unwrap_or_default().to_owned()).collect()
+        };
+        let learners: Vec<usize> = (0..self.sides.len()).filter(|&party| self.sides[party].wanted.is_some()).collect();
+        learners.windows(2).all(|two| keys(&two[0]) == keys(&two[1]))
+    }
+
+    fn has_output(&self, party: usize) -> bool {
+        self.dir.path().join(format!("{}.out.csv", NAMES[party])).exists()
+    }
+}

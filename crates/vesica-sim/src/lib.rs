@@ -1,0 +1,79 @@
+//! A simulator: runs of parties on virtual time, a virtual network and a virtual disk, in one process and from one seed.
+//!
+//! `cargo xtask sim SEED COUNT` plays the cases of so many seeds. What a case is, what goes wrong in it and what must hold is in [`case`];
+//! how one seed decides everything is in [`sim`]. What is covered and what is not, and why it is made this way:
+//! `docs/src/design/20-simulator.md`.
+
+pub mod case;
+pub mod disk;
+pub mod net;
+pub mod sim;
+pub mod trace;
+
+use case::{Case, Kind};
+use sim::{Dice, Killed, Sim};
+use std::sync::Once;
+use trace::Trace;
+
+/// What came of a seed.
+pub struct Played {
+    /// What did not hold.
+    pub failures: Vec<String>,
+    /// What happened.
+    pub trace: Trace,
+    /// What kind of case it was.
+    pub kind: Kind,
+    /// Whether it ended because a party had had enough of answering.
+    pub refused: bool,
+    /// Calls of time, network and disk.
+    pub steps: u64,
+    /// What each party answered, in tables.
+    pub answered: Vec<f64>,
+}
+
+/// What kind of case a seed is.
+pub fn kind(seed: u64) -> Kind {
+    match seed % 8 {
+        3 => Kind::Greedy,
+        4 | 5 => Kind::Power,
+        6 => Kind::Liar,
+        _ => Kind::Honest,
+    }
+}
+
+/// Plays the case of a seed. With `overlap` the parties have keys in common. Words are kept if `words` is set.
+pub fn play(seed: u64, overlap: bool, words: bool) -> Played {
+    play_as(kind(seed), seed, overlap, words)
+}
+
+/// The same with a kind of case that is given.
+pub fn play_as(kind: Kind, seed: u64, overlap: bool, words: bool) -> Played {
+    quietly();
+    let case = Case::new(kind, &mut Dice::new(seed, "case"), overlap);
+    played(Sim::play(case, Dice::new(seed, "course"), words))
+}
+
+/// The case of a seed, if nothing goes wrong.
+pub fn undisturbed(seed: u64, words: bool) -> Played {
+    quietly();
+    let case = Case::new(Kind::Honest, &mut Dice::new(seed, "case"), true).undisturbed();
+    played(Sim::play(case, Dice::new(seed, "course"), words))
+}
+
+fn played((case, trace, _): (Case, Trace, u64)) -> Played {
+    let (kind, refused, steps, answered) = (case.kind, case.refused, case.steps, case.answered());
+    Played { failures: case.failures, trace, kind, refused, steps, answered }
+}
+
+/// Threads of killed processes end by panics, which are not worth a word.
+fn quietly() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.payload().is::<Killed>() && !sim::is_dying() {
+                tell(info);
+            }
+        }));
+    });
+}

@@ -1,0 +1,50 @@
+//! The simulator itself: that it is deterministic, that it finds what is put before it, and seeds that once failed.
+
+use std::collections::BTreeSet;
+use vesica_sim::case::Kind;
+use vesica_sim::{kind, play, play_as, undisturbed};
+
+/// All that happens follows from the seed: two traces are the same, bytes of messages included, and those of different seeds are not.
+#[test]
+fn a_seed_decides_everything() {
+    let mut traces = BTreeSet::new();
+    for seed in 0..40 {
+        let (once, again) = (play(seed, true, true), play(seed, true, true));
+        assert_eq!(once.trace.words(), again.trace.words(), "seed {seed}");
+        assert_eq!(once.trace.all(), again.trace.all(), "seed {seed}");
+        assert!(!once.trace.words().is_empty());
+        traces.insert(once.trace.all().to_hex().to_string());
+    }
+    assert_eq!(traces.len(), 40);
+}
+
+#[test]
+fn what_must_hold_holds() {
+    for seed in 0..60 {
+        let played = play(seed, true, false);
+        assert_eq!(played.failures, Vec::<String>::new(), "seed {seed}, {:?}", played.kind);
+    }
+}
+
+/// Nobody sees from what is said, when, and how long it is, which keys are common.
+#[test]
+fn what_is_shown_does_not_depend_on_what_is_common() {
+    for seed in (0..60).filter(|seed| kind(*seed) == Kind::Honest) {
+        let (half, none) = (play(seed, true, true), play(seed, false, true));
+        assert_eq!(half.failures, none.failures, "seed {seed}");
+        assert_eq!(half.trace.shown(), none.trace.shown(), "seed {seed}");
+    }
+}
+
+/// The faults are there: runs with them take more than runs without, and parties that are too greedy are refused.
+#[test]
+fn faults_disturb_and_the_greedy_are_refused() {
+    let steps = |all: &dyn Fn(u64) -> u64| (0..30).map(all).sum::<u64>();
+    let (without, with) =
+        (steps(&|seed| undisturbed(seed, false).steps), steps(&|seed| play_as(Kind::Honest, seed, true, false).steps));
+    assert!(with > without * 5 / 4, "{with} steps with faults, {without} without");
+    for kind in [Kind::Greedy, Kind::Power] {
+        let refused = (0..10).filter(|seed| play_as(kind, *seed, true, false).refused).count();
+        assert!(refused >= 5, "{kind:?}: {refused} of 10");
+    }
+}

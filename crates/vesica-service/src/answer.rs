@@ -112,6 +112,14 @@ impl Answers {
         &self.offer
     }
 
+    /// Marks the time of the budget: see [`Budget::mark`].
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn mark(&self, last: bool) -> Result<(), Error> {
+        self.budget.mark(last)
+    }
+
     /// What is wrong with the system's clock, in words.
     pub fn doubt(&self) -> Option<String> {
         self.budget.doubt()

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! The front is 16 bytes that say what the file is, its generation (u64), which start of the machine wrote it (16 bytes, zero if that is not
-//! known), the budget's clock (below, i64), and a checksum. Numbers are little-endian. A grant is a record with a client and a key. When most records are of days that are over, the
+//! known), the budget's clock (below, i64), and a checksum. Numbers are little-endian. A grant is a record with a client and a key. A record
+//! with neither is a mark: its number of keys is the second that the budget's clock had reached. When most records are of days that are over, the
 //! file is written anew with one record for each sum that still counts.
 //!
 //! A disk takes milliseconds for a write, and one write at a time is on its way. Those who come meanwhile are granted by the
@@ -27,11 +28,13 @@
 //!
 //! **Days** go by a clock of the budget's own, which nobody sets: it advances with the time since the machine was started, and the front
 //! says where it stood then. So while the machine runs, also over restarts of the server, a clock of the system's that jumps, forward or
-//! back, begins no day and ends none. The system's clock is asked once for each start of the machine. If it is then before the last day in
-//! the file, that day begins once more, and lasts 24 hours: a wrong clock costs clients a day at most, and not all days until the wrong
-//! one comes. If it is later, it is believed, for a server that was down for a month looks the same; the operator is told if it is
-//! later by more than a month. So a wrong clock gives one day for each start of the machine. Where it cannot be told whether the machine was started (there is no
-//! `/proc`), each start of the server counts as one.
+//! back, begins no day and ends none. The system's clock is asked once for each start of the machine. If it is then before the second that
+//! the budget's clock had reached, that goes on from there: a wrong clock costs clients a day at most, and not all days until the wrong
+//! one comes. The second is marked in the file every ten minutes, so a machine that never runs for a day without a break has days of 24 hours
+//! of its time. If the system's clock is later, it is believed, for a server that was down for a month looks the same; the operator is told if
+//! it is later by more than a month. So a wrong clock gives two days at most for each start of the machine: the one that it says, and, if that is
+//! nearly over, the next. Where it cannot be told whether the machine was started (there is no `/proc`), each start of the server counts as one,
+//! and so does a container's whose time begins anew while the machine goes on.
 
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -64,6 +67,9 @@ const BUCKETS: usize = 4096;
 
 const SECONDS_A_DAY: i64 = 86_400;
 
+/// How often it is marked how far the budget's clock has come.
+const MARK: Duration = Duration::from_secs(600);
+
 /// The operator is told if the system's clock differs by more from the budget's.
 const FAR: u64 = 3600;
 
@@ -79,7 +85,7 @@ const NOBODY: Id = [0; 16];
 pub struct Budget {
     state: Mutex<State>,
     /// A write is over.
-    written: Condvar,
+    is_written: Condvar,
     key: Id,
     clock: Clock,
     /// What the operator is to hear of the clock as it was found; none if there is nothing to be said.
@@ -199,8 +205,8 @@ impl Budget {
     fn open_at(path: &Path, key: &[u8], clock: Clock, now: &Now) -> Result<Self, Error> {
         let lock = lock(path)?;
         let (state, news) = State::open(path, now)?;
-        let (state, written, key) = (Mutex::new(state), Condvar::new(), id("key", key));
-        Ok(Self { state, written, key, clock, news, _lock: lock })
+        let (state, is_written, key) = (Mutex::new(state), Condvar::new(), id("key", key));
+        Ok(Self { state, is_written, key, clock, news, _lock: lock })
     }
 
     /// What is wrong with the system's clock, in words; none if it agrees with the budget's.
@@ -227,22 +233,42 @@ impl Budget {
         self.grant(&wish, &self.clock.now(), Instant::now())
     }
 
+    /// Marks how far the budget's clock has come, if that was not done for ten minutes or this is the `last` time. To be called now and then.
+    ///
+    /// # Errors
+    /// As [`Budget::take`].
+    pub fn mark(&self, last: bool) -> Result<(), Error> {
+        self.mark_at(&self.clock.now(), if last { Duration::ZERO } else { MARK })
+    }
+
+    fn mark_at(&self, now: &Now, after: Duration) -> Result<(), Error> {
+        let mut state = self.state();
+        match state.mark(now, after) {
+            Some(ticket) => self.written(state, ticket),
+            None => Ok(()),
+        }
+    }
+
     fn grant(&self, wish: &Wish, now: &Now, instant: Instant) -> Result<Result<(), Exhausted>, Error> {
         let mut state = self.state();
-        let ticket = match state.queue(wish, now, instant) {
-            Ok(ticket) => ticket,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+        match state.queue(wish, now, instant) {
+            Ok(ticket) => self.written(state, ticket).map(Ok),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// Waits until what is queued as number `ticket` is on the disk.
+    fn written<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> Result<(), Error> {
         loop {
             if state.durable >= ticket {
-                return Ok(Ok(()));
+                return Ok(());
             }
             if state.failed {
                 let error = io::Error::other("an earlier write failed; start the server again when the disk is well");
                 return Err(Error::file("cannot write", &state.path)(error));
             }
             if state.writing {
-                state = self.written.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.is_written.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             // This thread writes for all who wait, and the others go on queueing.
@@ -253,7 +279,7 @@ impl Budget {
             state = self.state();
             state.writing = false;
             let settled = state.settle(count, written);
-            self.written.notify_all();
+            self.is_written.notify_all();
             settled?;
         }
     }
@@ -292,6 +318,8 @@ struct State {
     generation: u64,
     /// Where the budget's clock stood when the machine was started.
     started: Started,
+    /// The last second of it that is marked, or that follows from what else is in the file.
+    reached: i64,
     entries: u64,
     /// What is granted and not written yet.
     queue: Vec<Record>,
@@ -362,10 +390,12 @@ impl State {
         }
         state.entries = entries.len() as u64;
         let last = state.day;
-        // A clock that stands before the last day was of another machine of which nobody knows when it was started.
-        let goes_on = now.boot == Some(started.boot) && day(state.time(now)) >= last;
+        state.reached = state.reached.max(i64::from(last) * SECONDS_A_DAY);
+        // If less time has passed than before, it is another one's: of a container that was started anew, on a machine that was not.
+        let goes_on = now.boot == Some(started.boot) && state.time(now) >= state.reached;
         if !goes_on {
-            state.started = begin(now, last);
+            state.started = begin(now, state.reached);
+            state.reached = state.time(now);
         }
         let today = day(state.time(now));
         state.turn(today);
@@ -397,6 +427,7 @@ impl State {
             durable: 0,
             writing: false,
             started,
+            reached: started.at,
             day: 0,
             today: HashMap::new(),
             ever: HashMap::new(),
@@ -436,6 +467,9 @@ impl State {
 
     fn count(&mut self, record: &Record) {
         self.turn(record.day);
+        if record.client == NOBODY && record.key == NOBODY {
+            self.reached = self.reached.max(i64::try_from(record.keys).unwrap_or(i64::MAX));
+        }
         if record.client != NOBODY && record.day == self.day {
             let sum = self.today.entry(record.client).or_default();
             *sum = sum.saturating_add(record.keys);
@@ -444,6 +478,19 @@ impl State {
             let sum = self.ever.entry(record.key).or_default();
             *sum = sum.saturating_add(record.keys);
         }
+    }
+
+    /// Marks the time, to be written; gives the number of that. None if so much time has not passed since the last mark.
+    fn mark(&mut self, now: &Now, after: Duration) -> Option<u64> {
+        let time = self.time(now);
+        if time <= self.reached || time - self.reached < whole_seconds(after) {
+            return None;
+        }
+        let record = Record::mark(time);
+        self.count(&record);
+        self.queue.push(record);
+        self.queued += 1;
+        Some(self.queued)
     }
 
     /// Counts a grant that is still to be written; gives its number.
@@ -526,6 +573,7 @@ impl State {
         let keys = self.ever.iter().map(|(key, keys)| record(&NOBODY, key, *keys));
         let mut records: Vec<Record> = clients.chain(keys).collect();
         records.sort_unstable_by_key(|record| (record.client, record.key));
+        records.push(Record::mark(self.reached));
         // Until the new file has taken the old one's place for good, the old one counts, and nothing may be added to it.
         self.failed = true;
         self.file = Arc::new(make(&self.path, self.generation + 1, self.started, &records)?);
@@ -550,6 +598,11 @@ struct Record {
 }
 
 impl Record {
+    /// The budget's clock has come so far, in seconds since 1970.
+    fn mark(time: i64) -> Self {
+        Self { client: NOBODY, key: NOBODY, keys: u64::try_from(time).unwrap_or(0), day: day(time), before: 0 }
+    }
+
     /// The record, twice.
     fn entry(&self, generation: u64, place: u64) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
@@ -621,9 +674,9 @@ fn first(hasher: &blake3::Hasher) -> Id {
     id
 }
 
-/// The budget's clock from now on, where it does not go on: the system's, and no earlier than the last day of which there are grants.
-fn begin(now: &Now, last: u32) -> Started {
-    let time = seconds(now.wall).max(i64::from(last) * SECONDS_A_DAY);
+/// The budget's clock from now on, where it does not go on: the system's, and no earlier than what it had `reached`.
+fn begin(now: &Now, reached: i64) -> Started {
+    let time = seconds(now.wall).max(reached);
     Started { boot: now.boot.unwrap_or(NOBODY), at: time.saturating_sub(whole_seconds(now.up)) }
 }
 
@@ -823,15 +876,15 @@ mod tests {
         assert!(news.contains("last granted on 2052-02-20") && news.contains("2052-05-30T00:00:07Z"), "{news}");
         take(&budget, "alice", 100, 100, wrong).unwrap();
         drop(budget);
-        // The machine is started with the right clock: the day begins once more, and then they go on.
+        // The machine is started with the right clock: the day goes on from its seventh second, and then come others.
         let right = |up: u64| started(9, wall(30_000, 60 + up), up);
         let budget = open(&path, &right(10));
         assert!(budget.news.is_none() && budget.state().doubt(&right(10)).is_some());
         assert!(take(&budget, "alice", 1, 100, right(10)).is_err());
-        assert!(take(&budget, "alice", 1, 100, right(DAY + 9)).is_err());
-        take(&budget, "alice", 100, 100, right(DAY + 10)).unwrap();
-        assert!(take(&budget, "alice", 1, 100, right(2 * DAY + 9)).is_err());
-        take(&budget, "alice", 1, 100, right(2 * DAY + 10)).unwrap();
+        assert!(take(&budget, "alice", 1, 100, right(DAY + 2)).is_err());
+        take(&budget, "alice", 100, 100, right(DAY + 3)).unwrap();
+        assert!(take(&budget, "alice", 1, 100, right(2 * DAY + 2)).is_err());
+        take(&budget, "alice", 1, 100, right(2 * DAY + 3)).unwrap();
         drop(budget);
         // One that was down for a week, and one of which nobody knows when it was started.
         let now = started(10, wall(30_110, 0), 20);
@@ -851,6 +904,106 @@ mod tests {
         drop(budget);
         let anew = started(10, wall(30_112, 0), 5);
         take(&open(&path, &anew), "alice", 100, 100, anew).unwrap();
+    }
+
+    /// A machine that is switched off every evening, and once began with a clock that was a year ahead. The last day in the file began once more at
+    /// each start, and was never over.
+    #[test]
+    fn a_machine_that_never_runs_for_a_day_has_days() {
+        let (_dir, path) = folder();
+        // Eight hours from nine o'clock on. The wrong clock says 30_365, and the right one 30_000.
+        let moment = |start: u64, up: u64| {
+            let day = if start == 0 { 30_365 } else { 30_000 + start };
+            let clock = wall(day, 9 * 3600 + up);
+            Now { wall: clock, boot: Some([start as u8; 16]), up: Duration::from_secs(up) }
+        };
+        let mut days = Vec::new();
+        for start in 0..12 {
+            let budget = open(&path, &moment(start, 60));
+            for up in (60..8 * 3600).step_by(300) {
+                let now = moment(start, up);
+                budget.mark_at(&now, MARK).unwrap();
+                if take(&budget, "alice", 100, 100, now).is_ok() {
+                    days.push((start, up / 3600));
+                }
+            }
+        }
+        // From nine to midnight are fifteen hours, and from then on a day is three starts, but for what was not marked.
+        assert_eq!(days, [(0, 0), (1, 7), (4, 7), (8, 0), (11, 0)]);
+        // When the clock has come to where the budget's is, days are its own again.
+        let budget = open(&path, &moment(400, 60));
+        take(&budget, "alice", 100, 100, moment(400, 60)).unwrap();
+        assert!(budget.state().doubt(&moment(400, 60)).is_none());
+    }
+
+    /// Containers of one machine: each has a time of its own, and all know the same start of the machine. One that was started anew lived through the
+    /// hours of its day once more.
+    #[test]
+    fn a_container_that_is_started_anew_repeats_no_day() {
+        let (_dir, path) = folder();
+        let moment = |day: u64, second: u64, up: u64| Now {
+            wall: wall(day, second),
+            boot: Some([7; 16]),
+            up: Duration::from_secs(up),
+        };
+        let budget = open(&path, &moment(30_000, 100, 5));
+        take(&budget, "alice", 100, 100, moment(30_000, 100, 5)).unwrap();
+        budget.mark_at(&moment(30_000, 36_000, 35_905), MARK).unwrap();
+        drop(budget);
+        // At ten o'clock, and sixteen hours later it is two o'clock of the next day.
+        let budget = open(&path, &moment(30_000, 36_010, 3));
+        assert!(take(&budget, "alice", 1, 100, moment(30_000, 36_020, 13)).is_err());
+        let late = moment(30_001, 7_200, 3 + 57_590);
+        take(&budget, "alice", 100, 100, late).unwrap();
+        assert!(take(&budget, "alice", 1, 100, late).is_err() && budget.state().doubt(&late).is_none());
+        // And again in the same minute, with a clock that is behind: nothing is given back.
+        drop(budget);
+        let behind = moment(29_999, 0, 1);
+        assert!(take(&open(&path, &behind), "alice", 1, 100, behind).is_err());
+    }
+
+    /// Whatever the clocks say and however often machine, container and server are started: a client has no more days than the time that passed
+    /// has, and two for each start at which the clock was believed. What was granted on a day is not forgotten.
+    #[test]
+    fn no_clock_gives_back_what_was_granted() {
+        let mut random = 1u64;
+        let mut random = move |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for _ in 0..5 {
+            let (_dir, path) = folder();
+            let (mut passed, mut days, mut starts) = (0, 0, 0);
+            let (mut boot, mut up, mut clock) = (0, 100, 30_000 * DAY);
+            for _ in 0..40 {
+                match random(4) {
+                    // The machine, or a container on it.
+                    0 => (boot, up, starts) = (boot + 1, random(200), starts + 1),
+                    1 => (up, starts) = (random(200), starts + 1),
+                    // The server alone.
+                    _ => {}
+                }
+                // The clock jumps by up to three days, either way.
+                clock = clock + random(6 * DAY) - 3 * DAY;
+                let now = |passed: u64| Now {
+                    wall: wall(0, clock + passed),
+                    boot: Some([boot; 16]),
+                    up: Duration::from_secs(up + passed),
+                };
+                let budget = open(&path, &now(0));
+                let before = budget.state().day;
+                for _ in 0..random(20) {
+                    let more = random(8_000);
+                    (passed, up, clock) = (passed + more, up + more, clock + more);
+                    let now = Now { wall: wall(0, clock), boot: Some([boot; 16]), up: Duration::from_secs(up) };
+                    budget.mark_at(&now, MARK).unwrap();
+                    days += u64::from(take(&budget, "alice", 100, 100, now).is_ok());
+                }
+                assert!(budget.state().day >= before);
+            }
+            assert!(days <= 1 + 2 * (1 + starts) + passed / DAY, "{days} days, {starts} starts, {passed} s");
+            assert!(days >= passed / DAY / 2, "{days} days in {passed} s");
+        }
     }
 
     /// The machine's own clocks: time passes, and the start of the machine is the same one.

@@ -79,6 +79,9 @@ pub fn serve(
         }
         Ok::<(), Error>(())
     })?;
+    if let Err(error) = answers.mark(true) {
+        ctl.note(error.to_string());
+    }
     ctl.note("the service has stopped".into());
     Ok(())
 }
@@ -101,7 +104,7 @@ fn watch(
     ctl: &Control,
 ) {
     let mut looked = Instant::now();
-    let (mut wrong, mut doubted) = (None, false);
+    let (mut wrong, mut doubted, mut unmarked) = (None, false, false);
     let mut known = Known::of(plan);
     while !(ctl.is_cancelled() || plan.once && answers.goodbyes() > 0) {
         std::thread::sleep(Duration::from_millis(50));
@@ -149,6 +152,11 @@ fn watch(
                 }
             }
             Err(error) => ctl.note(format!("the list of clients stays as it was: {error}")),
+        }
+        if let Err(error) = answers.mark(false).map_err(|error| error.to_string())
+            && !std::mem::replace(&mut unmarked, true)
+        {
+            ctl.note(error);
         }
         let doubt = answers.doubt();
         if let Some(words) = doubt.as_ref().filter(|_| !doubted) {

@@ -266,7 +266,8 @@ def linearised(length, plain, f, u, q, left, free, whole, two):
 def curves():
     """What answers under one key take from a group of order p: with d | p - 1 answers a key is found in sqrt(p/d) + sqrt(d)
     steps, and with 2·d, where d | p + 1, in sqrt(p/d) + d. Brown, Gallant, eprint 2004/306; Cheon, EUROCRYPT 2006. `minus` and `plus`
-    are the greatest such divisors, `rho` is Pollard's rho with negation, sqrt(pi·p/4), without any answers."""
+    are the greatest such divisors. `rho` is Pollard's rho without any answers, sqrt(pi·p/(2·m)): m points cost no more than one to look at,
+    2 by negation, and 6 where y^2 = x^3 + b (Wiener, Zuccherato, SAC 1998; Duursma, Gaudry, Morain, ASIACRYPT 1999)."""
     for name, p in CURVES:
         costs = {}
         for sign in (-1, 1):
@@ -279,7 +280,7 @@ def curves():
         sign = max(lost, key=lost.get)
         # The second terms are far below the first ones.
         assert isqrt(costs[-1]) << 40 < isqrt(p // costs[-1]) and costs[1] << 40 < isqrt(p // costs[1])
-        rho = log2(p * pi / 4) / 2
+        rho = log2(p * pi / (2 * (6 if name == "secp256k1" else 2))) / 2
         shown = f"minus={costs[-1]} plus={costs[1]} lost={lost[sign]:.1f} left={rho - lost[sign]:.1f}"
         print(f"curve {name} rho={rho:.1f} answers=2^{log2(ANSWERS):.0f} {shown}", flush=True)
 

@@ -90,10 +90,16 @@ pub const SETS: &[CurveSet] = &[
 pub const ANSWERS: u64 = 1 << 30;
 
 impl CurveSet {
-    /// log2 of the steps of Pollard's rho with negation, √(π·p/4), for the order p.
+    /// How many points cost no more than one to look at, because each is a known multiple of it: P and -P, and on secp256k1, where y² = x³ + 7,
+    /// those with x times a cube root of one too (Wiener, Zuccherato, SAC 1998; Duursma, Gaudry, Morain, ASIACRYPT 1999).
+    pub fn symmetries(&self) -> u32 {
+        if self.curve == "secp256k1" { 6 } else { 2 }
+    }
+
+    /// log2 of the steps of Pollard's rho, √(π·p/(2·m)), for the order p and m symmetries.
     pub fn rho(&self) -> f64 {
         let order: f64 = self.order.parse().unwrap_or_default();
-        libm::log2(order * core::f64::consts::FRAC_PI_4) / 2.0
+        libm::log2(order * core::f64::consts::FRAC_PI_2 / f64::from(self.symmetries())) / 2.0
     }
 
     /// log2 of the steps that are left to whoever gets k·P, k·(k·P) and so on, [`ANSWERS`] times in all, for elements P of its choice.

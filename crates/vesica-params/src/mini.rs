@@ -90,17 +90,21 @@ mod tests {
         assert_eq!(many, None);
     }
 
-    /// The table of docs/src/protocols/mini-psi.md, and of rows M3 and M5 of SECURITY.md: keys of a unit, slots a key, then guesses a
-    /// key for 2^20, 2^33, 2^48, 2^64 and 2^80 tried keys.
+    /// The table of docs/src/protocols/mini-psi.md, and of row M3 of SECURITY.md, also for the smallest units that a receiver can ask for: keys
+    /// of a unit, slots a key, then guesses a key for 2^20, 2^33, 2^48, 2^64 and 2^80 tried keys.
     #[test]
     fn guesses_are_as_written_down() {
         for (n, units, written) in [
             (133_724u64, 8u32, [1.03, 1.14, 1.29, 1.50, 1.83, 2.35]),
             (4096, 1, [1.16, 1.31, 1.48, 1.74, 2.13, 2.75]),
+            (4096, 1 << 16, [1.21, 1.36, 1.54, 1.80, 2.21, 2.86]),
             (1 << 10, 1, [1.00, 1.14, 1.29, 1.51, 1.86, 2.42]),
             (1 << 8, 1, [1.00, 1.15, 1.30, 1.53, 1.89, 2.47]),
+            (100, 1 << 16, [7.70, 8.79, 9.93, 11.69, 14.39, 18.71]),
         ] {
-            let slots = encoding(n, n, units, Level::STANDARD).expect("up to 2^24").slots() as f64;
+            // In the last case the sender has far more keys, which is what makes the units of a receiver so small.
+            let m = n.max(if n == 100 { 1 << 17 } else { 0 });
+            let slots = encoding(n, m, units, Level::STANDARD).expect("up to 2^24").slots() as f64;
             let tried = [20.0, 33.0, 48.0, 64.0, 80.0].map(|log| most_guesses(slots, log));
             for (is, written) in core::iter::once(slots).chain(tried).zip(written) {
                 assert!(

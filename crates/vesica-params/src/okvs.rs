@@ -308,4 +308,30 @@ mod tests {
             }
         }
     }
+
+    /// A receiver chooses how small units are, down to 2^12 keys, by what it says of its memory, and to fewer by how many keys it has. What
+    /// rows R11, R12 and O10 of SECURITY.md say of such units, rounded up: slots a key, then guesses a key for 2^33, 2^64 and 2^80 hashed keys.
+    #[test]
+    fn guesses_in_small_units_are_as_written_down() {
+        type Written = [f64; 4];
+        let written: [(u64, [Written; 3]); 2] = [
+            (1 << 12, [[1.36, 1.65, 2.31, 2.91], [1.21, 1.46, 2.05, 2.59], [1.36, 1.50, 1.74, 1.89]]),
+            (100, [[2.73, 3.45, 4.92, 6.29], [7.70, 9.55, 13.54, 17.23], [2.73, 3.07, 3.56, 3.89]]),
+        ];
+        for (keys, [fast, low_comm, ot]) in written {
+            // As many units as there can be.
+            let paxos = paxos(keys, 1 << 16, Level::STANDARD).expect("up to 2^24").slots() as f64;
+            let band = f64::from(band(&BAND_3, keys, 1 << 16, Level::STANDARD).expect("up to 2^24").slots);
+            for (slots, bits, written) in [(paxos, 128, fast), (band, 128, low_comm), (paxos, 248, ot)] {
+                let hashed = [33.0, 64.0, 80.0].map(|log_d| most_fitting(slots, bits, log_d));
+                for (is, written) in core::iter::once(slots).chain(hashed).zip(written) {
+                    let of_a_key = is / keys as f64;
+                    assert!(
+                        of_a_key <= written + 0.005 && of_a_key > written - 0.01,
+                        "{keys} keys: {of_a_key}, {written}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -21,6 +21,7 @@
 mod bound;
 mod carried;
 mod certificate;
+mod command;
 mod crypt;
 mod dial;
 mod door;
@@ -30,6 +31,7 @@ mod event;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gateway;
 mod greet;
 mod heartbeat;
 mod hello;
@@ -65,7 +67,7 @@ pub use event::{Control, Event, Quiet};
 pub use identity::Identity;
 pub use link::{Link, PeerProgress, Traffic};
 pub use meeting::connect;
-pub use proxy::Proxy;
+pub use proxy::{Network, Proxy};
 pub use road::{Proxies, Road, Station, Unreached};
 pub use secured::Secured;
 pub use trust::{Roots, Trust};

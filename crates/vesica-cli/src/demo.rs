@@ -308,7 +308,7 @@ mod tests {
                 assert_eq!(spec.shared, specs[0].shared);
                 assert_eq!((spec.mine.listen.is_some(), spec.mine.connect.len()), (me + 1 < names.len(), me));
                 for (name, print) in names.iter().zip(&prints).filter(|(name, _)| **name != spec.mine.name) {
-                    assert_eq!(spec.mine.tls.as_ref().unwrap().peers[*name], *print);
+                    assert_eq!(spec.mine.tls.as_ref().unwrap().peers[*name], vesica_spec::Pins::from(print.as_str()));
                 }
             }
         }

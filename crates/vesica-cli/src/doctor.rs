@@ -6,14 +6,14 @@ use crate::output;
 use vesica_job::Fault;
 use vesica_job::doctor::{self, Patient, Symptom};
 use vesica_spec::service::{plan_ask, plan_serve};
-use vesica_spec::{Document, plan};
+use vesica_spec::{Document, RoadPlan, plan};
 
 pub fn run(args: Doctor) -> Outcome {
     let mut patient = match args.document.as_deref().map(vesica_spec::load_any).transpose()? {
         None => Patient::default(),
         Some(Document::Job(spec)) => {
             let plan = plan(&spec)?;
-            let connect = plan.peers.into_iter().filter_map(|peer| peer.connect).collect();
+            let connect = plan.peers.into_iter().filter_map(|peer| Some((peer.connect?, peer.road))).collect();
             Patient {
                 scratch: plan.scratch.unwrap_or(std::env::temp_dir()),
                 memory: plan.memory,
@@ -40,13 +40,13 @@ pub fn run(args: Doctor) -> Outcome {
                 memory: plan.memory,
                 identity: plan.identity,
                 listen: None,
-                connect: vec![plan.address],
+                connect: vec![(plan.address, plan.road)],
                 proxy: plan.proxy,
             }
         }
     };
     patient.listen = args.listen.or(patient.listen);
-    patient.connect.extend(args.connect);
+    patient.connect.extend(args.connect.into_iter().map(|address| (address, RoadPlan::default())));
     let symptoms = doctor::doctor(&patient);
     output::result(&doctor::in_words(&symptoms))?;
     let faults: Vec<Fault> = symptoms.iter().filter_map(Symptom::fault).collect();

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use vesica_net::{Endpoint, Unreached};
 use vesica_session::{Lines, Misbehaviour};
-use vesica_spec::{Plan, ProxyPlan};
+use vesica_spec::{Plan, ProxyPlan, RoadPlan};
 use vesica_types::Party;
 
 /// What was looked at, all of it found good.
@@ -79,7 +79,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     for peer in &plan.peers {
         if let Some(address) = &peer.connect {
             let calls = format!("{} is to be called at {address}", peer.party);
-            checked.add("peer", calls + &tried(&peer.party, address, &plan.proxy, with_peer)?);
+            checked.add("peer", calls + &tried(&peer.party, address, (&plan.proxy, &peer.road), with_peer)?);
         }
     }
 
@@ -148,14 +148,19 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
 ///
 /// # Errors
 /// A road that leads nowhere, now or later. That nobody is there yet is no fault.
-pub fn tried(party: &Party, address: &str, proxy: &ProxyPlan, met: bool) -> Result<String, JobError> {
-    let road = peers::road(proxy, address)?;
+pub fn tried(
+    party: &Party,
+    address: &str,
+    (proxy, said): (&ProxyPlan, &RoadPlan),
+    met: bool,
+) -> Result<String, JobError> {
+    let road = peers::road(proxy, address, said)?;
     let by = road.in_words().map(|words| format!(", {words}")).unwrap_or_default();
     if met {
         return Ok(by);
     }
     match road.try_out(address) {
-        Ok(_) => Ok(format!("{by}; somebody listens there")),
+        Ok(found) => Ok(format!("{by}; {found}")),
         Err(Unreached::Barred(why)) => {
             Err(vesica_net::Error::Road { peer: party.clone(), address: address.to_owned(), why }.into())
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use vesica_cpu::Backend;
 use vesica_net::{Identity, Station, SystemClock, Time, Unreached};
 use vesica_session::Fault;
-use vesica_spec::{LEAST_MEMORY, ProxyPlan, USUAL_MEMORY};
+use vesica_spec::{LEAST_MEMORY, ProxyPlan, RoadPlan, USUAL_MEMORY};
 
 /// Before this moment (2026-11-01) nobody had this program: a clock that is earlier is off.
 const FIRST: Duration = Duration::from_secs(1_793_491_200);
@@ -87,7 +87,7 @@ pub struct Patient {
     /// Where this side listens.
     pub listen: Option<String>,
     /// Where the others are called.
-    pub connect: Vec<String>,
+    pub connect: Vec<(String, RoadPlan)>,
     /// Through which proxy.
     pub proxy: ProxyPlan,
 }
@@ -363,16 +363,15 @@ fn listening(address: &str) -> Symptom {
 }
 
 /// A call to `address` by the road that a run would take.
-fn calling(address: &str, proxy: &ProxyPlan) -> Symptom {
+fn calling((address, said): &(String, RoadPlan), proxy: &ProxyPlan) -> Symptom {
     let what = "connect";
-    let road = match peers::road(proxy, address) {
+    let road = match peers::road(proxy, address, said) {
         Ok(road) => road,
         Err(why) => return Symptom::broken(what, why.to_string(), "Correct that, or set mine.proxy."),
     };
     let by = road.in_words().map(|words| format!(", {words}")).unwrap_or_default();
     let why = match road.try_out(address) {
-        Ok(Some(at)) => return Symptom::well(what, format!("somebody listens at {address} ({}){by}", at.ip())),
-        Ok(None) => return Symptom::well(what, format!("somebody listens at {address}{by}")),
+        Ok(found) => return Symptom::well(what, format!("{address}{by}: {found}")),
         Err(why) => why,
     };
     match &why {
@@ -391,11 +390,13 @@ fn calling(address: &str, proxy: &ProxyPlan) -> Symptom {
         Unreached::Later(_) => Symptom::later(
             what,
             why.to_string(),
-            "That is so until the other side has started: a run waits for it. If it has, ask those who run the proxy whether it may call there.",
+            "That is so until the other side has started: a run waits for it. If it has, ask those who run what stands between whether it may call there.",
         ),
-        _ => {
-            Symptom::broken(what, format!("{address}: {why}"), "The proxy stands in mine.proxy, or in the environment.")
-        }
+        _ => Symptom::broken(
+            what,
+            format!("{address}: {why}"),
+            "It stands in mine.connect or mine.proxy, or the environment names it.",
+        ),
     }
 }
 
@@ -564,15 +565,15 @@ mod tests {
         let address = taken.local_addr().unwrap().to_string();
         let held = listening(&address);
         assert!(matches!(&held.advice, Some(Advice::Later(todo)) if todo.contains("If it is this job itself")));
-        assert_eq!(calling(&address, &ProxyPlan::None).advice, None);
+        assert_eq!(calling(&(address.clone(), RoadPlan::default()), &ProxyPlan::None).advice, None);
         drop(taken);
         assert_eq!(listening(&address).advice, None);
         // Nobody is there yet, which ends no run.
-        let early = calling(&address, &ProxyPlan::None);
+        let early = calling(&(address.clone(), RoadPlan::default()), &ProxyPlan::None);
         assert!(ill(&early).contains("until the other side has started"));
         assert!(matches!(early.advice, Some(Advice::Later(_))) && early.fault().is_none());
         assert!(ill(&listening("192.0.2.1:20001")).contains("an address of this machine"));
-        let unknown = calling("no-such-name.invalid:1", &ProxyPlan::None);
+        let unknown = calling(&("no-such-name.invalid:1".to_owned(), RoadPlan::default()), &ProxyPlan::None);
         assert!(ill(&unknown).contains("spelling"));
         assert_eq!(unknown.fault(), Some(Fault::Config));
     }

@@ -51,7 +51,7 @@ impl Endpoint {
                 )));
             };
             trust.check(&peer.party)?;
-            dialled.push(Some(tls::client(identity, (peer.party.clone(), trust.clone()))?));
+            dialled.push(Some(tls::client(identity, (peer.party.clone(), trust.clone()), peer.road.sni())?));
         }
         let guests = self.peers.iter().map(|peer| (peer.party.clone(), peer.trust.clone())).collect();
         let endpoint = Arc::new(self);

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// How long a host name may stay unknown: a partner's name may appear with its machine, but a wrong one never does.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
+/// How long a handshake may take over a command.
+const COMMAND: Duration = Duration::from_secs(60);
+
 /// The pauses between attempts to reach a peer: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
@@ -81,14 +84,23 @@ impl Caller<'_> {
     fn call(&self, opened: Opened) -> std::result::Result<Link, Hitch> {
         let mut wire = Wire::new(opened.socket);
         wire.address = opened.at;
+        if let Some(errand) = opened.errand {
+            // A tunnel has first to be built, perhaps over several machines.
+            wire.until = Instant::now() + self.endpoint.patience.min(COMMAND);
+            wire.errand = Some(Arc::new(errand));
+        }
         match self.introduce(&mut wire) {
             Ok(window) => {
                 let PeerSpec { party, trust, .. } = self.peer;
                 self.endpoint.start(wire, party, trust.as_ref(), window, self.pulse, None)
             }
             Err(hitch) => {
+                let errand = wire.errand.clone();
                 wire.part();
-                Err(hitch)
+                Err(match (hitch, errand) {
+                    (Hitch::Cut(why), Some(errand)) => Hitch::Cut(format!("{why}; {}", errand.words())),
+                    (hitch, _) => hitch,
+                })
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::hitch::Hitch;
 use crate::pass::Pass;
 use crate::secured::CARRIED;
 use crate::wire::Wire;
-use crate::{Error, Event, Fingerprint, Identity, Link, Result, Road, Secured, Trust};
+use crate::{Error, Event, Fingerprint, Identity, Link, Network, Result, Road, Secured, Trust};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_types::Party;
@@ -64,6 +64,9 @@ pub struct Endpoint {
     /// Whether this side only checks that it could be met. If it leaves before everybody is here, those who are here are not told that this
     /// is the end: they wait on, for it too. Not so by default.
     pub only_checks: bool,
+    /// Gateways that call for others: if there are any, nobody else may call here, and each of their connections begins with a header of the
+    /// PROXY protocol that says for whom it is. None by default.
+    pub gateways: Vec<Network>,
     /// Whether peers are met on connections that the caller brings, with [`Endpoint::carry`]: nobody is dialled or awaited.
     pub carried: bool,
 }
@@ -83,6 +86,7 @@ impl Endpoint {
             unasked: None,
             silence: SILENCE,
             only_checks: false,
+            gateways: Vec::new(),
             carried: false,
         }
     }
@@ -93,7 +97,7 @@ impl Endpoint {
             return Err(Error::Setup(format!("{} has no peers; name at least two parties", self.me)));
         }
         for peer in &self.peers {
-            if let Some(address) = &peer.connect {
+            if let Some(address) = peer.connect.as_ref().filter(|_| peer.road.has_address()) {
                 split(address)
                     .map_err(|why| Error::Setup(format!("mine.connect.{} = {address:?}: {why}", peer.party)))?;
             }

@@ -8,6 +8,7 @@ use crate::hitch::Hitch;
 use crate::inbound::Inbound;
 use crate::line::Pipe;
 use crate::lock::lock;
+use crate::proxy::{Proxy, Refusal};
 use crate::shared::Shared;
 use crate::state::{Line, MAX_AHEAD, MESSAGE};
 use crate::tls;
@@ -184,11 +185,21 @@ fn check(shared: &Shared) {
     );
 }
 
-/// Everything that a peer sends before frames: the handshake's records, the hello and the verdict. The first byte says whether
-/// this side listens or dials, and whether with TLS.
+/// Everything that a peer sends before frames: the handshake's records, the hello and the verdict; and what gateways and proxies say before
+/// that. The first byte says whether this side listens or dials, whether with TLS, and what stands between.
 pub fn greeting(bytes: &[u8]) {
     static ALICE: LazyLock<Identity> = LazyLock::new(|| Identity::generate("alice").expect("there is randomness"));
     let Some((mode, words)) = bytes.split_first() else { return };
+    let mode = mode % 7;
+    if mode >= 5 {
+        let url = if mode == 5 { "http://alice:hunter2@proxy" } else { "socks5://alice:hunter2@proxy" };
+        let proxy = Proxy::parse(url, "mine.proxy").expect("it is written as it should be");
+        if let Err(Refusal::Later(why) | Refusal::Never(why)) = proxy.ask(&mut Scripted(words), "bob.example", 5300) {
+            let fit = why.chars().count() < 1000 && !why.contains(char::is_control) && !why.contains("hunter2");
+            assert!(fit, "{why:?}");
+        }
+        return;
+    }
     let (socket, mut there) = connection();
     // What does not fit into the socket's buffer is not sent.
     let _ = there.set_nonblocking(true).and_then(|()| there.write_all(words));
@@ -196,10 +207,11 @@ pub fn greeting(bytes: &[u8]) {
     let bob = Party::new(1, "bob");
     let trust = Trust::Pinned(vec![ALICE.fingerprint()]);
     let mut wire = Wire::new(socket);
-    let met = match mode % 4 {
+    let met = match mode {
         0 => wire.accept(None),
         1 => wire.accept(tls::server(&ALICE, Register::new(Guests::new(vec![(bob.clone(), Some(trust))]))).ok()),
-        2 => wire.dial(tls::client(&ALICE, (bob.clone(), trust)).ok()),
+        4 => wire.announced().and_then(|_| wire.accept(None)),
+        2 => wire.dial(tls::client(&ALICE, (bob.clone(), trust), None).ok()),
         _ => wire.dial(None),
     };
     let ours = Hello { job: [7; 32], window: WINDOW, from: "alice".into(), to: "bob".into() };
@@ -222,8 +234,38 @@ pub fn honest_greetings() -> Vec<Vec<u8>> {
     let refused = said(|wire| hello.send(wire).and_then(|()| Verdict::Never("another job".into()).send(wire)));
     let bob = Identity::generate("bob").expect("there is randomness");
     let guest = (Party::new(0, "alice"), Trust::Pinned(vec![bob.fingerprint()]));
-    let tls = said(|wire| wire.dial(tls::client(&bob, guest).ok()));
-    vec![[&[0], plain.as_slice()].concat(), [&[3], refused.as_slice()].concat(), [&[1], tls.as_slice()].concat()]
+    let tls = said(|wire| wire.dial(tls::client(&bob, guest, None).ok()));
+    let line = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 5300\r\n".as_slice();
+    let binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x07\xc6\x33\x64\x01\x12\x67\x14\xb4".as_slice();
+    let all: [&[&[u8]]; 7] = [
+        &[&[0], &plain],
+        &[&[3], &refused],
+        &[&[1], &tls],
+        &[&[4], line, &plain],
+        &[&[4], binary, &plain],
+        &[&[5], b"HTTP/1.1 200 Connection established\r\nVia: proxy\r\n\r\n"],
+        &[&[6], &[5, 2, 1, 0, 5, 0, 0, 3, 5], b"proxy\x00\x50"],
+    ];
+    all.map(|parts| parts.concat()).into()
+}
+
+/// A proxy that says these words, whatever it is told.
+struct Scripted<'a>(&'a [u8]);
+
+impl Read for Scripted<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl Write for Scripted<'_> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What this side says to somebody who says nothing.

@@ -12,7 +12,7 @@ use crate::trust::{Guests, Register};
 use crate::wire::Wire;
 use crate::{Endpoint, Error, Identity, Link, Security, tls};
 use rustls::pki_types::CertificateDer;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vesica_types::Party;
@@ -48,16 +48,29 @@ pub(crate) struct Known<'a> {
 
 /// Somebody at the port, who either comes in (or goes) or is sent away: whichever is first.
 #[derive(Default)]
-pub(crate) struct Guest(AtomicBool);
+pub(crate) struct Guest {
+    settled: AtomicBool,
+    /// From where it comes, once a gateway has said so.
+    from: Mutex<Option<IpAddr>>,
+}
 
 impl Guest {
     /// Whether this call is the first.
     pub fn settle(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
+        !self.settled.swap(true, Ordering::AcqRel)
     }
 
     pub fn settled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.settled.load(Ordering::Acquire)
+    }
+
+    fn is_from(&self, from: IpAddr) {
+        *lock(&self.from) = Some(from);
+    }
+
+    /// From where it comes, as far as that is known.
+    pub fn from(&self) -> Option<IpAddr> {
+        *lock(&self.from)
     }
 }
 
@@ -101,6 +114,14 @@ impl Keeper {
     /// The listening side's first words to somebody at the port.
     pub fn greet(&self, host: &dyn Host, guest: &Guest, socket: TcpStream, from: SocketAddr) {
         let mut wire = Wire::new(socket);
+        let from = match self.announced(&mut wire, from) {
+            Ok(from) => from,
+            Err(hitch) => {
+                host.refused(from, hitch.words(), None);
+                return wire.part();
+            }
+        };
+        guest.is_from(from.ip());
         let list = self.register.now();
         match self.admit(host, guest, &list, &mut wire) {
             Ok((party, window, pass)) => {
@@ -123,6 +144,23 @@ impl Keeper {
                 }
             },
         }
+    }
+
+    /// For whom a connection `from` this address is: what a gateway says, where only gateways may call.
+    fn announced(&self, wire: &mut Wire, from: SocketAddr) -> Result<SocketAddr, Hitch> {
+        let gateways = &self.endpoint.gateways;
+        if gateways.is_empty() {
+            return Ok(from);
+        }
+        if !gateways.iter().any(|gateway| gateway.holds(from.ip())) {
+            return Err(Hitch::Foreign(
+                "it is none of the gateways of mine.proxy_protocol, who alone may call here".into(),
+            ));
+        }
+        // Of its own accord a gateway calls to see whether somebody is there, and says no more.
+        let from = wire.announced()?.unwrap_or(from);
+        wire.address = Some(from);
+        Ok(from)
     }
 
     /// Finds out which party of `list` this is; gives it with its window and its pass, or what is wrong and which party it

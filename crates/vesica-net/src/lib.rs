@@ -21,6 +21,7 @@
 mod bound;
 mod carried;
 mod certificate;
+mod command;
 mod connector;
 mod crypt;
 mod dial;
@@ -31,6 +32,7 @@ mod event;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gateway;
 mod greet;
 mod heartbeat;
 mod hello;
@@ -68,7 +70,7 @@ pub use event::{Control, Event, Quiet};
 pub use identity::Identity;
 pub use link::{Link, PeerProgress, Traffic};
 pub use meeting::connect;
-pub use proxy::Proxy;
+pub use proxy::{Network, Proxy};
 pub use road::{Proxies, Road, Station, Unreached};
 pub use secured::Secured;
 pub use time::{SystemClock, Time};

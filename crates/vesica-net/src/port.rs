@@ -34,6 +34,11 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// From where it comes: behind a gateway, for whom that calls.
+    fn from(&self) -> IpAddr {
+        self.guest.from().unwrap_or(self.from)
+    }
+
     /// Ends the handshake, unless it came to an end by itself.
     fn send_away(self) {
         if self.guest.settle() {
@@ -105,11 +110,11 @@ impl Port {
         let mut of: HashMap<IpAddr, usize> = HashMap::new();
         let mut most = 0;
         for waiting in &self.guests {
-            let count = of.entry(waiting.from).or_default();
+            let count = of.entry(waiting.from()).or_default();
             *count += 1;
             most = most.max(*count);
         }
-        let oldest = self.guests.iter().position(|waiting| of.get(&waiting.from) == Some(&most));
+        let oldest = self.guests.iter().position(|waiting| of.get(&waiting.from()) == Some(&most));
         if let Some(waiting) = oldest.and_then(|at| self.guests.remove(at)) {
             waiting.send_away();
         }

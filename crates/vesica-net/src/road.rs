@@ -1,8 +1,12 @@
-//! The road to a peer that is called: straight to its address, or through a proxy. This is the one place where connections are dialled.
+//! The road to a peer that is called: straight to its address, through a proxy, or by a command of this machine. This is the one place where
+//! connections are dialled.
 
+use crate::command::Errand;
 use crate::endpoint::split;
 use crate::proxy::{Environment, Proxy, Refusal};
+use crate::text::printable;
 use crate::wire::Timed;
+use rustls::pki_types::ServerName;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -14,10 +18,15 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 /// How long a proxy is given at most to reach the peer and to say so. It may have several addresses to try, and give each of them seconds.
 const PROXY: Duration = Duration::from_secs(20);
 
+/// How long a command is watched that is only tried out: one that cannot reach its peer has mostly ended by then.
+const COMMAND_TRIED: Duration = Duration::from_secs(2);
+
 /// How a peer is reached that is called.
 #[derive(Clone, Default, Debug)]
 pub struct Road {
     way: Way,
+    /// The name that TLS begins with, in clear, for gateways that route by it; none if it says no name.
+    sni: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -25,6 +34,8 @@ enum Way {
     /// Straight to the address; the variable of the environment that says so against a proxy, if one does.
     Direct(Option<&'static str>),
     Proxy(Proxy),
+    /// The standard input and output of this program with these arguments.
+    Command(Vec<String>),
 }
 
 impl Default for Way {
@@ -73,18 +84,48 @@ impl Road {
             (Some(proxy), None) => Way::Proxy(proxy),
             (None, _) => Way::Direct(None),
         };
-        Ok(Self { way })
+        Ok(Self { way, sni: None })
+    }
+
+    /// The road that the command `words` is: a program and its arguments, which no shell reads. It is started for each connection, and its
+    /// standard input and output are that.
+    pub fn by(words: Vec<String>) -> Self {
+        Self { way: Way::Command(words), sni: None }
+    }
+
+    /// The same road, on which TLS begins with `name` (Server Name Indication, RFC 6066, section 3). Everybody on the way can read it.
+    ///
+    /// # Errors
+    /// If it is no DNS name.
+    pub fn with_sni(self, name: &str) -> Result<Self, String> {
+        match ServerName::try_from(name) {
+            Ok(ServerName::DnsName(_)) => Ok(Self { sni: Some(name.to_owned()), ..self }),
+            _ => Err(format!("\"{}\" is no DNS name; write it as \"psi.bob.example\"", printable(name, 100))),
+        }
+    }
+
+    /// The name that TLS begins with.
+    pub(crate) fn sni(&self) -> Option<&str> {
+        self.sni.as_deref()
+    }
+
+    /// Whether it leads to an address, which a command's does not.
+    pub(crate) fn has_address(&self) -> bool {
+        !matches!(self.way, Way::Command(_))
     }
 
     /// What is to be said of the road besides the address, such as `through the proxy http://proxy:3128 (HTTPS_PROXY)`.
     pub fn in_words(&self) -> Option<String> {
-        match &self.way {
-            Way::Direct(None) => None,
+        let way = match &self.way {
+            Way::Direct(None) | Way::Command(_) => None,
             Way::Direct(Some(variable)) => {
                 Some(format!("not through a proxy, for the environment's {variable} has it"))
             }
             Way::Proxy(proxy) => Some(format!("through {proxy}")),
-        }
+        };
+        let sni = self.sni.as_ref().map(|name| format!("with the name {name} in clear (sni)"));
+        let all: Vec<String> = way.into_iter().chain(sni).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 
     /// Goes the road to `address` and gives what is at its end, without a word to that. An address has a few seconds to answer, and a proxy
@@ -93,10 +134,20 @@ impl Road {
     /// # Errors
     /// Why there is no connection.
     pub(crate) fn open(&self, address: &str, limit: Duration) -> Result<Opened, Unreached> {
-        let Way::Proxy(proxy) = &self.way else {
-            let socket = reach(address, Station::Peer, ANSWER)?;
-            let at = socket.peer_addr().ok();
-            return Ok(Opened { socket, at });
+        let proxy = match &self.way {
+            Way::Direct(_) => {
+                let socket = reach(address, Station::Peer, ANSWER)?;
+                let at = socket.peer_addr().ok();
+                return Ok(Opened { socket, at, errand: None });
+            }
+            Way::Command(words) => {
+                let (socket, errand) = Errand::start(words).map_err(|e| {
+                    let name = printable(words.first().map_or("", String::as_str), 100);
+                    Unreached::Barred(format!("the command \"{name}\" cannot be started: {e}; correct mine.connect"))
+                })?;
+                return Ok(Opened { socket, at: None, errand: Some(errand) });
+            }
+            Way::Proxy(proxy) => proxy,
         };
         let (host, port) = split(address).map_err(Unreached::Barred)?;
         let socket = reach(proxy.at(), Station::Proxy(proxy.to_string()), ANSWER)?;
@@ -106,15 +157,26 @@ impl Road {
             Refusal::Later(why) => Unreached::Later(why),
             Refusal::Never(why) => Unreached::Barred(why),
         })?;
-        Ok(Opened { socket, at: None })
+        Ok(Opened { socket, at: None, errand: None })
     }
 
-    /// Goes the road to `address` and hangs up. Gives where that was, if it is known.
+    /// Goes the road to `address` and hangs up. Gives what was found there, in words.
     ///
     /// # Errors
     /// Why there is no connection.
-    pub fn try_out(&self, address: &str) -> Result<Option<SocketAddr>, Unreached> {
-        self.open(address, PROXY).map(|opened| opened.at)
+    pub fn try_out(&self, address: &str) -> Result<String, Unreached> {
+        let Opened { socket, at, errand } = self.open(address, PROXY)?;
+        match (errand, at) {
+            (Some(errand), _) => match errand.ends_within(ANSWER.min(COMMAND_TRIED)) {
+                Some(ended) => Err(Unreached::Later(ended)),
+                None => {
+                    drop(socket);
+                    Ok(format!("{errand} runs, and whether it leads to the peer shows when they speak"))
+                }
+            },
+            (None, Some(at)) => Ok(format!("somebody listens there ({})", at.ip())),
+            (None, None) => Ok("somebody listens there".to_owned()),
+        }
     }
 }
 
@@ -123,6 +185,8 @@ pub(crate) struct Opened {
     pub socket: TcpStream,
     /// The peer's address, if it is the one at the other end of the socket.
     pub at: Option<SocketAddr>,
+    /// The command whose input and output the socket is, if it is that of one.
+    pub errand: Option<Errand>,
 }
 
 /// What a host name or an address is of.

@@ -1,5 +1,6 @@
 //! What the threads and the lines of one link share.
 
+use crate::command::Errand;
 use crate::crypt::Crypt;
 use crate::frame::Progress;
 use crate::lock::lock;
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub quiet: Condvar,
     pub crypt: Mutex<Crypt>,
     pub socket: TcpStream,
+    /// The command whose input and output the socket is, if it is that of one. It lives as long as this.
+    errand: Option<Arc<Errand>>,
     /// Something came since the heartbeat last looked.
     pub heard: AtomicBool,
     pub sent: AtomicU64,
@@ -50,7 +53,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn new(peer: Party, wire: Wire, window: u32, unasked: Option<usize>) -> Self {
-        let Wire { socket, crypt, traffic, .. } = wire;
+        let Wire { socket, crypt, traffic, errand, .. } = wire;
         Self {
             peer,
             window: window as usize,
@@ -60,6 +63,7 @@ impl Shared {
             quiet: Condvar::new(),
             crypt: Mutex::new(crypt),
             socket,
+            errand,
             heard: AtomicBool::new(true),
             sent: AtomicU64::new(traffic.0),
             received: AtomicU64::new(traffic.1),
@@ -160,7 +164,8 @@ impl Shared {
 
     pub fn lost(&self, why: String) -> Error {
         let phase = self.phase().map(|phase| format!(" in phase {phase}")).unwrap_or_default();
-        Error::Net { peer: self.peer.clone(), why: format!("{why}{phase}") }
+        let errand = self.errand.as_ref().map(|errand| format!("; {}", errand.words())).unwrap_or_default();
+        Error::Net { peer: self.peer.clone(), why: format!("{why}{phase}{errand}") }
     }
 
     /// The phase that the peer last said it is in, or else ours.

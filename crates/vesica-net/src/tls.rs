@@ -132,6 +132,8 @@ pub(crate) struct Client {
     pub config: Arc<ClientConfig>,
     /// The certificate that is shown.
     pub ours: Fingerprint,
+    /// The name that is sent if one is, and that is not checked in any case: the guard knows the peer by its certificate.
+    pub name: ServerName<'static>,
 }
 
 /// What a listening side needs to let somebody in.
@@ -143,7 +145,7 @@ pub(crate) struct Server {
 }
 
 /// What a dialling side needs to reach one peer.
-pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust)) -> Result<Client> {
+pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust), sni: Option<&str>) -> Result<Client> {
     let provider = provider();
     let guard = Guard::new(Register::new(Guests::new(vec![(party, Some(trust))])), &provider);
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -152,11 +154,13 @@ pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust)) -> Res
         .dangerous()
         .with_custom_certificate_verifier(guard)
         .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified())));
-    // Which party is called is nobody's business on the way, and every session stands alone.
-    config.enable_sni = false;
+    // Which party is called is nobody's business on the way, unless a gateway has to know; and every session stands alone.
+    config.enable_sni = sni.is_some();
     config.resumption = rustls::client::Resumption::disabled();
     config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(Client { config: Arc::new(config), ours: identity.fingerprint() })
+    let name = sni.unwrap_or("vesica.invalid").to_owned();
+    let name = ServerName::try_from(name).map_err(|e| Error::Setup(format!("sni: {e}")))?;
+    Ok(Client { config: Arc::new(config), ours: identity.fingerprint(), name })
 }
 
 /// What a listening side needs to let in those who are on the list.

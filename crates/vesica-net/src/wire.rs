@@ -1,15 +1,18 @@
 //! A connection while it is being made. The handshake, with TLS or without, has one deadline.
 
+use crate::command::Errand;
 use crate::crypt::Crypt;
+use crate::gateway::announced;
 use crate::hitch::Hitch;
 use crate::text::beginning;
 use crate::version::{MAGIC, is_ours};
 use crate::{Fingerprint, tls};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a handshake may take.
@@ -89,6 +92,8 @@ pub(crate) struct Wire {
     pub address: Option<SocketAddr>,
     /// This side's certificate, once TLS has begun.
     pub ours: Option<Fingerprint>,
+    /// The command whose input and output the socket is, if it is that of one.
+    pub errand: Option<Arc<Errand>>,
 }
 
 impl Wire {
@@ -96,16 +101,22 @@ impl Wire {
     pub fn new(socket: TcpStream) -> Self {
         tune(&socket);
         let address = socket.peer_addr().ok();
-        Wire { socket, crypt: Crypt::Plain, until: Instant::now() + HANDSHAKE, traffic: (0, 0), address, ours: None }
+        Wire {
+            socket,
+            crypt: Crypt::Plain,
+            until: Instant::now() + HANDSHAKE,
+            traffic: (0, 0),
+            address,
+            ours: None,
+            errand: None,
+        }
     }
 
     /// The dialling side's handshake.
     pub fn dial(&mut self, tls: Option<tls::Client>) -> std::result::Result<(), Hitch> {
-        let Some(tls::Client { config, ours }) = tls else { return Ok(()) };
+        let Some(tls::Client { config, ours, name }) = tls else { return Ok(()) };
         self.ours = Some(ours);
         let broken = |e: rustls::Error| Hitch::Foreign(format!("TLS cannot begin: {e}"));
-        // The name is neither sent nor checked: the guard knows the peer by its certificate.
-        let name = ServerName::try_from("vesica.invalid").map_err(|e| Hitch::Foreign(e.to_string()))?;
         let mut conn = ClientConnection::new(config, name).map_err(broken)?;
         while conn.wants_write() {
             conn.write_tls(&mut self.timed())?;
@@ -173,6 +184,11 @@ impl Wire {
         conn.set_buffer_limit(None);
         self.crypt = Crypt::Tls(Box::new(conn));
         Ok(())
+    }
+
+    /// Reads what a gateway says before the first byte of the handshake: for whom it calls, if for somebody.
+    pub fn announced(&mut self) -> std::result::Result<Option<SocketAddr>, Hitch> {
+        announced(&mut self.timed()).map_err(Hitch::Foreign)
     }
 
     fn timed(&mut self) -> Timed<'_> {

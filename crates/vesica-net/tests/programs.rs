@@ -1,4 +1,4 @@
-//! Real programs on the way between two peers, where they are installed: `apt-get install tinyproxy microsocks` on Debian. A test whose
+//! Real programs on the way between two peers, where they are installed: `apt-get install tinyproxy microsocks haproxy` on Debian. A test whose
 //! program is not there says so.
 #![expect(clippy::print_stderr, reason = "a test that was not run says so")]
 
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vesica_net::{Endpoint, Error, Link, PeerSpec, Proxies, Proxy, Road};
+use vesica_net::{Endpoint, Error, Link, Network, PeerSpec, Proxies, Proxy, Road};
 
 mod common;
 
@@ -127,7 +127,12 @@ fn peers_meet_through(kind: &str, at: SocketAddr, locked: &str, not_yet: &str) {
 fn tinyproxy_carries_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let Some(proxy) = tinyproxy(dir.path(), "") else { return };
-    peers_meet_through("http", proxy.at, "does not accept the user and the password", "answers \"500 Unable to connect\"");
+    peers_meet_through(
+        "http",
+        proxy.at,
+        "does not accept the user and the password",
+        "answers \"500 Unable to connect\"",
+    );
 
     let Some(narrow) = tinyproxy(dir.path(), "ConnectPort 443") else { return };
     let (alice, bob) = alice_and_bob();
@@ -145,4 +150,45 @@ fn microsocks_carries_a_link() {
         "does not accept the user and the password",
         "refuses: nobody listens there yet",
     );
+}
+
+/// HAProxy in front of alice: it routes by the name that TLS begins with, does not end TLS, and says for whom it calls.
+#[test]
+fn haproxy_routes_by_the_name_and_says_who_calls() {
+    let Some(program) = installed("haproxy") else { return };
+    for send in ["send-proxy", "send-proxy-v2"] {
+        let (alice, bob) = alice_and_bob();
+        let mut here = alice.endpoint();
+        here.peers.push(bob.awaited());
+        here.gateways = vec![Network::parse("127.0.0.0/8").unwrap()];
+        let log = Log::new();
+        let (address, waiting) = listen(here, &log);
+        let (dir, at) = (tempfile::tempdir().unwrap(), free());
+        let config = dir.path().join("haproxy.cfg");
+        let text = format!(
+            "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n\
+             frontend gate\n bind {at}\n tcp-request inspect-delay 5s\n tcp-request content accept if {{ req_ssl_hello_type 1 }}\n \
+             use_backend alice if {{ req_ssl_sni -i psi.alice.example }}\n\
+             backend alice\n server a {address} {send}\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let gate = start(Command::new(&program).arg("-db").arg("-f").arg(&config), at);
+        let called = |sni: Option<&str>| {
+            let to = gate.at.to_string();
+            let road = Road::to(&to, &Proxies::None, |_| None).unwrap();
+            let road = sni.map_or(road.clone(), |name| road.with_sni(name).unwrap());
+            let mut there = bob.endpoint();
+            there.patience = Duration::from_secs(if sni.is_some() { 8 } else { 1 });
+            there.peers.push(PeerSpec { connect: Some(to), road, ..alice.awaited() });
+            vesica_net::connect(there, Log::new()).map(only)
+        };
+        assert!(called(None).is_err(), "without the name nobody is behind the gateway");
+        let b = called(Some("psi.alice.example")).unwrap();
+        let a = only(waiting.join().unwrap().unwrap());
+        // bob's own port on this machine, and not that of the gateway.
+        let from = a.address().unwrap();
+        assert!(from.ip().is_loopback() && from != gate.at, "{from}");
+        log.hears(&format!("connected to bob at {from}"));
+        exchange(a, b);
+    }
 }

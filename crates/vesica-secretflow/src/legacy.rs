@@ -110,6 +110,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         budget: None,
         name,
         listen: link.listen()?,
+        proxy_protocol: Vec::new(),
         connect: link.connect()?,
         proxy: None,
         proxy_credentials: None,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use vesica_spec::{Pins, Tls, default_patience};
+use vesica_spec::{Connect, Pins, Tls, default_patience};
 
 /// How the parties are to know each other, which SecretFlow's files seldom say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -99,9 +99,9 @@ impl<'a> Link<'a> {
     }
 
     /// Whom this party calls: those before it.
-    pub fn connect(&self) -> Result<BTreeMap<String, String>> {
+    pub fn connect(&self) -> Result<BTreeMap<String, Connect>> {
         let before = &self.config.parties[..self.me];
-        before.iter().map(|party| Ok((party.id.clone(), address(&party.host)?))).collect()
+        before.iter().map(|party| Ok((party.id.clone(), address(&party.host)?.into()))).collect()
     }
 
     /// Whether there is no TLS.

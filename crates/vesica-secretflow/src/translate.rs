@@ -58,6 +58,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         budget: None,
         name: me.id.clone(),
         listen: link.listen()?,
+        proxy_protocol: Vec::new(),
         connect: link.connect()?,
         proxy: None,
         proxy_credentials: None,

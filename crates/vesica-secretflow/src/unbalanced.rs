@@ -116,6 +116,7 @@ fn server(
     let mut mine = ServerMine {
         name: "server".to_owned(),
         listen: None,
+        proxy_protocol: Vec::new(),
         tls: None,
         input: steps.prepares.then(|| input(psi)).transpose()?,
         secret: Some(cache.join("store.secret")),
@@ -220,7 +221,7 @@ fn client(
     let insecure = link.insecure(trust, notes)?;
     let mine = ClientMine {
         name: link.me().id.clone(),
-        connect: BTreeMap::from([(peer.id.clone(), address(&peer.host)?)]),
+        connect: BTreeMap::from([(peer.id.clone(), address(&peer.host)?.into())]),
         proxy: None,
         proxy_credentials: None,
         tls: if insecure { None } else { Some(link.tls(trust)?) },

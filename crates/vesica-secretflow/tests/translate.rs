@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vesica_secretflow::{Client, Imported, Kind, Server, Trust, What, read};
-use vesica_spec::{Accept, CurveName, Extra, Format, Join, Mode, Order, ProtocolName, Spec, SpecError};
+use vesica_spec::{Accept, Connect, CurveName, Extra, Format, Join, Mode, Order, Pins, ProtocolName, Spec, SpecError};
 
 /// The two files of SecretFlow's "PSI V2 Benchmark", byte for byte.
 const SENDER: &str = include_str!("configs/sender.config");
@@ -109,7 +109,7 @@ fn the_files_of_the_benchmark_are_read_as_they_are() {
     assert_eq!((a.shared.protocol, a.shared.unit, a.shared.join), (ProtocolName::Kkrt, None, Join::Inner));
     assert_eq!((&a.shared.learns[..], a.shared.insecure), (&["receiver".to_owned()][..], true));
     assert_eq!((a.mine.name.as_str(), a.mine.listen.as_deref()), ("receiver", Some("127.0.0.1:5300")));
-    assert_eq!((b.mine.name.as_str(), &b.mine.connect["receiver"][..]), ("sender", "127.0.0.1:5300"));
+    assert_eq!((b.mine.name.as_str(), &b.mine.connect["receiver"]), ("sender", &Connect::from("127.0.0.1:5300")));
     assert_eq!((&a.mine.input.keys[..], a.mine.input.format), (&["id".to_owned()][..], Some(Format::Csv)));
     assert_eq!(a.mine.input.path.to_str(), Some("/home/zuoxian/v2psi/datas/psi_2_1kw.csv"));
     assert_eq!(a.mine.output.unwrap().path.to_str(), Some("/home/zuoxian/v2psi/receiver/receiver_output.csv"));
@@ -296,8 +296,8 @@ fn three_files_of_version_1_are_one_job() {
         // Each is called by those after it.
         let listen = [Some("127.0.0.1:5300"), Some("127.0.0.1:5400"), None][place];
         assert_eq!((mine.listen.as_deref(), mine.connect.len()), (listen, place));
-        assert_eq!(mine.connect.get("alice").map(String::as_str), (place > 0).then_some("127.0.0.1:5300"));
-        assert_eq!(mine.connect.get("bob").map(String::as_str), (place > 1).then_some("127.0.0.1:5400"));
+        assert_eq!(mine.connect.get("alice"), (place > 0).then_some(&Connect::from("127.0.0.1:5300")));
+        assert_eq!(mine.connect.get("bob"), (place > 1).then_some(&Connect::from("127.0.0.1:5400")));
     }
     let imported = import(&of_three("alice", "")).unwrap();
     let fields: Vec<&str> = imported.notes.iter().map(|note| &note.field[..]).collect();
@@ -436,7 +436,7 @@ fn each_of_two_others_has_a_fingerprint_of_its_own() {
     };
     let imported = with(&[format!("carol={c}"), format!("alice={a}")]).unwrap();
     let peers = imported.spec().mine.tls.unwrap().peers;
-    assert_eq!((peers.len(), &peers["alice"], &peers["carol"]), (2, &a, &c));
+    assert_eq!((peers.len(), &peers["alice"], &peers["carol"]), (2, &Pins::from(a.as_str()), &Pins::from(c.as_str())));
     vesica_spec::plan(&imported.spec()).unwrap();
     assert_eq!(with(&["authorities.pem".to_owned()]).unwrap().spec().mine.tls.unwrap().peers.len(), 0);
     for (trust, words) in [
@@ -451,7 +451,7 @@ fn each_of_two_others_has_a_fingerprint_of_its_own() {
     }
     let two = Trust::Tls { identity: "me.pem".into(), peers: vec![format!("receiver={a}")] };
     let spec = read(&plain("sender"), Kind::Launch, &two).unwrap().spec();
-    assert_eq!(spec.mine.tls.unwrap().peers["receiver"], a);
+    assert_eq!(spec.mine.tls.unwrap().peers["receiver"], Pins::from(a));
 }
 
 /// Each field that makes no sense is named, and said what would.
@@ -663,7 +663,7 @@ fn certificates_are_taken_where_they_prove_something() {
     let pin = format!("sha256:{}", "ab".repeat(32));
     let trust = |peer: &str| Trust::Tls { identity: "sender.pem".into(), peers: vec![peer.to_owned()] };
     let pinned = read(&far, Kind::Launch, &trust(&pin)).unwrap();
-    assert_eq!(pinned.spec().mine.tls.as_ref().unwrap().peers["receiver"], pin);
+    assert_eq!(pinned.spec().mine.tls.as_ref().unwrap().peers["receiver"], Pins::from(pin));
     assert!(!pinned.spec().shared.insecure && pinned.notes.is_empty());
     vesica_spec::plan(&pinned.spec()).unwrap();
     let signed = read(&far, Kind::Launch, &trust("authorities.pem")).unwrap().spec().mine.tls.unwrap();
@@ -713,7 +713,7 @@ fn a_task_of_kuscia_is_a_job() {
     assert_eq!((shared.id.as_str(), &shared.parties[..]), ("task_id_1234", &["alice".into(), "bob".into()][..]));
     let (a, b) = (alice.spec().mine, bob.spec().mine.clone());
     assert_eq!((a.name.as_str(), a.listen.as_deref(), a.connect.len()), ("alice", Some("0.0.0.0:4321"), 0));
-    assert_eq!((b.name.as_str(), b.listen, &b.connect["alice"][..]), ("bob", None, "1.2.3.4:1234"));
+    assert_eq!((b.name.as_str(), b.listen, &b.connect["alice"]), ("bob", None, &Connect::from("1.2.3.4:1234")));
     let notes: Vec<&str> = alice.notes.iter().map(|note| note.field.as_str()).collect();
     assert_eq!(notes, ["link_config.recv_timeout_ms", "link_config.http_timeout_ms"]);
 
@@ -773,8 +773,8 @@ fn a_task_of_kuscia_for_three_is_a_job() {
         (Some("0.0.0.0:4321"), Some("0.0.0.0:4321"), None)
     );
     assert_eq!(
-        (&bob.mine.connect["alice"][..], &carol.mine.connect["bob"][..], carol.mine.connect.len()),
-        ("1.2.3.4:1", "1.2.3.4:2", 2)
+        (&bob.mine.connect["alice"], &carol.mine.connect["bob"], carol.mine.connect.len()),
+        (&Connect::from("1.2.3.4:1"), &Connect::from("1.2.3.4:2"), 2)
     );
 }
 
@@ -909,7 +909,7 @@ fn a_server_knows_its_client() {
     let trust = |peer: &str| Trust::Tls { identity: "server.pem".into(), peers: vec![peer.to_owned()] };
     let pin = format!("sha256:{}", "ab".repeat(32));
     let pinned = read(&text, Kind::Launch, &trust(&pin)).unwrap().server();
-    assert_eq!(pinned.spec.mine.clients["client"].fingerprint, Some(pin));
+    assert_eq!(pinned.spec.mine.clients["client"].fingerprint, Some(Pins::from(pin)));
     assert!(!pinned.spec.service.insecure && pinned.plan().unwrap().identity.is_some());
     let signed = read(&text, Kind::Launch, &trust("authorities.pem")).unwrap().server();
     assert!(signed.spec.mine.clients["client"].ca.is_some() && signed.plan().is_ok());

@@ -41,7 +41,7 @@ pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
         party: plan.server.clone(),
         connect: Some(plan.address.clone()),
         trust: trust(plan.trust.as_ref(), &plan.server)?,
-        road: road(&plan.proxy, &plan.address)?,
+        road: road(&plan.proxy, &plan.address, &plan.road)?,
     });
     endpoint.check()?;
     Ok(endpoint)

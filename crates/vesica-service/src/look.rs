@@ -73,7 +73,7 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
 /// The first thing that would end them.
 pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     let mut checked = Checked::default();
-    let road = vesica_job::rooms::tried(&plan.server, &plan.address, &plan.proxy, false)?;
+    let road = vesica_job::rooms::tried(&plan.server, &plan.address, (&plan.proxy, &plan.road), false)?;
     checked.add("service", format!("\"{}\" of {}, at {}{road}", plan.id, plan.server, plan.address));
     let endpoint = link::endpoint(plan)?;
     checked.add("identity", identity(&endpoint.security));

@@ -57,6 +57,7 @@ pub fn serve(
         return Err(Error::Missing { field: "mine.listen", why });
     };
     endpoint.listen = Some(listen.clone());
+    endpoint.gateways = plan.gateways.clone();
     (endpoint.window, endpoint.unasked) = (link::WINDOW, Some(link::UNASKED));
     let hard = Arc::new(Stop { ctl: ctl.clone(), now: AtomicBool::new(false) });
     let door = endpoint.door(clients(&plan.guests)?, limits(plan), hard.clone())?;

@@ -8,6 +8,7 @@
 
 mod accept;
 mod checks;
+mod connect;
 mod error;
 mod invitation;
 mod join;
@@ -23,6 +24,7 @@ mod words;
 
 pub use accept::{Accept, All, Extra};
 pub use checks::{LEAST_MEMORY, check_name};
+pub use connect::{Call, Connect, RoadPlan};
 pub use error::SpecError;
 pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_and_port, is_every_interface};
 pub use join::{Half, Join, Shape};

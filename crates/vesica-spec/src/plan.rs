@@ -2,6 +2,7 @@
 
 use crate::accept::Extra;
 use crate::checks::{check_name, distinct, memory, patience, rules, table_format, workers};
+use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
 use crate::join::{self, Half};
 use crate::memory::Share;
@@ -11,7 +12,7 @@ use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use vesica_net::Proxy;
+use vesica_net::{Network, Proxy};
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub proxy: ProxyPlan,
     /// Where this party listens, if a peer is to call it.
     pub listen: Option<String>,
+    /// Gateways that call here for others, and nobody else does; none if whoever calls comes by himself.
+    pub gateways: Vec<Network>,
     /// The private key and certificate, and the key's own file if it has one; absent if the job is insecure.
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// The parties that get the result.
@@ -91,8 +94,10 @@ pub struct ResumePlan {
 pub struct PeerPlan {
     /// Who.
     pub party: Party,
-    /// Its address, if this side calls.
+    /// Its address, or the command that leads to it as it is written, if this side calls.
     pub connect: Option<String>,
+    /// What is said of the road there.
+    pub road: RoadPlan,
     /// How its certificate is recognised; absent only in an insecure job.
     pub trust: Option<TrustPlan>,
 }
@@ -444,6 +449,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         peers: peers(spec, &parties, &me, &find)?,
         proxy: proxy(mine.proxy.as_ref(), mine.proxy_credentials.as_ref())?,
         listen: mine.listen.clone(),
+        gateways: gateways(&mine.proxy_protocol, mine.listen.is_some())?,
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
         choice,
         input: vesica_table::Input {
@@ -534,11 +540,19 @@ fn peers(
         }
         _ => {}
     }
+    let called = |party: &Party| match mine.connect.get(party.name()) {
+        None => Ok((None, RoadPlan::default())),
+        Some(connect) => {
+            let (address, road) = connect.read(&format!("mine.connect.{party}"), spec.shared.insecure)?;
+            Ok::<_, SpecError>((Some(address), road))
+        }
+    };
     if spec.shared.insecure {
-        return Ok(peers
-            .into_iter()
-            .map(|p| PeerPlan { party: p.clone(), connect: mine.connect.get(p.name()).cloned(), trust: None })
-            .collect());
+        let peer = |party: &Party| {
+            let (connect, road) = called(party)?;
+            Ok(PeerPlan { party: party.clone(), connect, road, trust: None })
+        };
+        return peers.into_iter().map(peer).collect();
     }
     let tls = mine.tls.as_ref().ok_or_else(|| {
         SpecError::field(
@@ -572,7 +586,8 @@ fn peers(
                     ));
                 }
             };
-            Ok(PeerPlan { party: party.clone(), connect: mine.connect.get(party.name()).cloned(), trust: Some(trust) })
+            let (connect, road) = called(party)?;
+            Ok(PeerPlan { party: party.clone(), connect, road, trust: Some(trust) })
         })
         .collect()
 }

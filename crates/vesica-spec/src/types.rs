@@ -5,6 +5,7 @@
 //! the meaning.
 
 use crate::accept::Accept;
+use crate::connect::Connect;
 use crate::invitation::in_table;
 use crate::join::Join;
 use crate::pins::Pins;
@@ -134,9 +135,15 @@ pub struct Mine {
     /// Wait for the other party here: `host:port`. Give this or `connect`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// Where to reach the other party: `{ alice = "host:port" }`. Give this or `listen`.
+    /// Gateways in front of this machine that speak the PROXY protocol, version 1 or 2, as addresses or networks: `["10.0.0.7", "10.1.0.0/16"]`. Each
+    /// connection must come from one of them and begin with such a header, and counts as one from the address in it. When absent, no
+    /// header is expected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxy_protocol: Vec<String>,
+    /// Where to reach the other party: `{ alice = "host:port" }`; or a command whose standard input and output are the connection,
+    /// `{ alice = "exec:ssh -W alice:5300 bastion" }`; or a table. Give this or `listen`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub connect: BTreeMap<String, String>,
+    pub connect: BTreeMap<String, Connect>,
     /// A proxy that other parties are called through: `http://host:port`, which is asked to CONNECT, or `socks5://host:port`, each with `user:password@`
     /// before the host if it wants that. The proxy resolves the names of those who are called. `"none"` takes no proxy. When absent, the
     /// environment variables `HTTPS_PROXY` and `ALL_PROXY` name one; `NO_PROXY` lists hosts that are called without one in any case.
@@ -192,7 +199,7 @@ pub struct Mine {
     pub patience: String,
 }
 
-/// A proxy as it is written; debugging shows no password of it.
+/// A proxy: `http://host:port` or `socks5://host:port`, with `user:password@` before the host if it wants that; or `none`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ProxyUrl(pub String);
@@ -210,6 +217,7 @@ impl ProxyUrl {
     }
 }
 
+/// Without a user and a password.
 impl fmt::Debug for ProxyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.shown().0, f)

@@ -49,7 +49,8 @@ impl Side {
         let mine = Mine {
             name: name.to_owned(),
             listen: None,
-            connect: others.map(|party| (party.clone(), NOWHERE.to_owned())).collect(),
+            proxy_protocol: Vec::new(),
+            connect: others.map(|party| (party.clone(), NOWHERE.into())).collect(),
             tls: None,
             proxy: None,
             proxy_credentials: None,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_net::{Connector, Endpoint, Event, Fingerprint, Identity, LaneDoor, PeerLink, PeerSpec, Security, Trust};
 use vesica_session::Misbehaviour;
-use vesica_spec::Plan;
+use vesica_spec::{Plan, RoadPlan};
 
 /// What the name in a lane's certificate is: nobody looks at it, for the certificate is known by its fingerprint.
 const CERTIFICATE: &str = "vesica-lane";
@@ -91,8 +91,11 @@ impl Meeting<'_> {
     pub fn dial(&self, number: u32, address: &str, watcher: Watcher) -> Result<Peers, JobError> {
         let mut endpoint = self.endpoint();
         endpoint.job = name(self.salt, number);
-        let party = self.plan.peers[0].party.clone();
-        let road = road(&self.plan.proxy, address)?;
+        let peer = &self.plan.peers[0];
+        // Another address is one that the other side has named: there is no word of this side's about the road there.
+        let said = if peer.connect.as_deref() == Some(address) { peer.road.clone() } else { RoadPlan::default() };
+        let road = road(&self.plan.proxy, address, &said)?;
+        let party = peer.party.clone();
         endpoint.peers.push(PeerSpec { party, connect: Some(address.to_owned()), trust: self.trust(), road });
         Ok(Peers::of(self.connector.connect(endpoint, Arc::new(watcher))?))
     }
@@ -113,6 +116,10 @@ impl Meeting<'_> {
         // What is no lane is not let in: neither who comes for a meeting of parties, whose job has no name, nor a peer that makes up a name.
         endpoint.job = random()?;
         endpoint.listen = Some(listen.to_owned());
+        // A gateway leads to the address of the job, and not to those of a cluster's workers.
+        if self.plan.listen.as_deref() == Some(listen) {
+            endpoint.gateways = self.plan.gateways.clone();
+        }
         Ok(endpoint)
     }
 

@@ -13,7 +13,7 @@ use vesica_net::{
     Traffic, Trust,
 };
 use vesica_session::{Fault, Lines};
-use vesica_spec::{Plan, ProxyPlan, TrustPlan};
+use vesica_spec::{Plan, ProxyPlan, RoadPlan, TrustPlan};
 use vesica_types::Party;
 use zeroize::Zeroizing;
 
@@ -49,10 +49,11 @@ pub fn endpoint(
     endpoint.patience = plan.patience;
     endpoint.window = WINDOW;
     endpoint.carried = carried;
+    endpoint.gateways = plan.gateways.clone();
     for peer in &plan.peers {
         let trust = trust(peer.trust.as_ref(), &peer.party)?;
         let road = match &peer.connect {
-            Some(address) if !carried => road(&plan.proxy, address)?,
+            Some(address) if !carried => road(&plan.proxy, address, &peer.road)?,
             _ => Road::default(),
         };
         endpoint.peers.push(PeerSpec { party: peer.party.clone(), connect: peer.connect.clone(), trust, road });
@@ -76,11 +77,22 @@ pub fn trust(plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, J
 /// The most bytes of a file with the user and the password of a proxy.
 const MOST_CREDENTIALS: u64 = 4096;
 
-/// How `address` is reached: straight, or through the proxy that the document names or the environment.
+/// How `address` is reached: straight, through the proxy that the document names or the environment, or by a command.
 ///
 /// # Errors
 /// A proxy of the environment's that cannot be used; a file with its user and password that cannot be read, or that others can.
-pub fn road(plan: &ProxyPlan, address: &str) -> Result<Road, JobError> {
+pub fn road(plan: &ProxyPlan, address: &str, said: &RoadPlan) -> Result<Road, JobError> {
+    let road = match &said.command {
+        Some(words) => Road::by(words.clone()),
+        None => to(plan, address)?,
+    };
+    match &said.sni {
+        None => Ok(road),
+        Some(name) => Ok(road.with_sni(name).map_err(vesica_net::Error::Setup)?),
+    }
+}
+
+fn to(plan: &ProxyPlan, address: &str) -> Result<Road, JobError> {
     let proxies = match plan {
         ProxyPlan::Environment => Proxies::Environment,
         ProxyPlan::None => Proxies::None,

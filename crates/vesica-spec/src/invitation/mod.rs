@@ -316,7 +316,7 @@ fn is_number(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Document, document, parse, plan};
+    use crate::{Document, Pins, document, parse, plan};
 
     fn print(digit: char) -> Fingerprint {
         format!("sha256:{}", String::from(digit).repeat(64)).parse().unwrap()
@@ -379,8 +379,8 @@ mod tests {
             assert_eq!((&job.mine.input.path, &job.mine.input.keys), (&"my \"table\".csv".into(), &keys));
             plan(job).unwrap();
         }
-        assert_eq!(alice.mine.tls.unwrap().peers["bob"], print('b').to_string());
-        assert_eq!(bob.mine.tls.unwrap().peers["alice"], print('a').to_string());
+        assert_eq!(alice.mine.tls.unwrap().peers["bob"], Pins::from(print('b').to_string()));
+        assert_eq!(bob.mine.tls.unwrap().peers["alice"], Pins::from(print('a').to_string()));
         assert_eq!((alice.mine.output.is_some(), bob.mine.output.is_some()), (true, false));
     }
 

@@ -2,12 +2,14 @@
 
 use super::types::{Beyond, By, ClientSpec, Private, ServerSpec, Service, ServiceProtocol};
 use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
+use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
 use crate::plan::{ProxyPlan, TrustPlan};
 use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vesica_net::Network;
 use vesica_suite::CurveName;
 use vesica_types::Party;
 
@@ -20,6 +22,8 @@ pub struct ServePlan {
     pub me: Party,
     /// Where clients connect.
     pub listen: Option<String>,
+    /// Gateways that call here for clients, and nobody else does; none if clients come by themselves.
+    pub gateways: Vec<Network>,
     /// The private key and certificate, and the key's own file if it has one.
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// The table, without which nothing can be prepared.
@@ -94,8 +98,10 @@ pub struct AskPlan {
     pub me: Party,
     /// The server.
     pub server: Party,
-    /// Its address.
+    /// Its address, or the command that leads to it as it is written.
     pub address: String,
+    /// What is said of the road there.
+    pub road: RoadPlan,
     /// Through which proxy it is called.
     pub proxy: ProxyPlan,
     /// The private key and certificate, and the key's own file if it has one.
@@ -191,6 +197,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         service: service.clone(),
         me: Party::new(0, &mine.name),
         listen: mine.listen.clone(),
+        gateways: gateways(&mine.proxy_protocol, mine.listen.is_some())?,
         identity,
         input,
         keys,
@@ -230,8 +237,8 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     let (service, mine) = (&spec.service, &spec.mine);
     check_name("service.id", &service.id)?;
     check_name("mine.name", &mine.name)?;
-    let (server, address) = match mine.connect.iter().collect::<Vec<_>>()[..] {
-        [(name, address)] => (Party::new(0, name), address.clone()),
+    let (server, (address, road)) = match mine.connect.iter().collect::<Vec<_>>()[..] {
+        [(name, connect)] => (Party::new(0, name), connect.read("mine.connect", service.insecure)?),
         _ => {
             let why = format!("{} servers; write connect = {{ NAME = \"host:port\" }}", mine.connect.len());
             return Err(SpecError::field("mine.connect", why));
@@ -302,6 +309,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         me: Party::new(1, &mine.name),
         server,
         address,
+        road,
         proxy: crate::plan::proxy(mine.proxy.as_ref(), mine.proxy_credentials.as_ref())?,
         identity,
         trust,

@@ -1,5 +1,6 @@
 //! The documents of a service as they are written. Nothing is checked here but the form.
 
+use crate::connect::Connect;
 use crate::pins::Pins;
 use crate::rules::Rules;
 use crate::types::{Input, Output, ProxyUrl, Tls, default_memory, default_patience};
@@ -218,6 +219,11 @@ pub struct ServerMine {
     /// Where clients connect: `host:port`. For `vesica serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
+    /// Gateways in front of this machine that speak the PROXY protocol, version 1 or 2, as addresses or networks: `["10.0.0.7", "10.1.0.0/16"]`. Each
+    /// connection must come from one of them and begin with such a header, and counts as one from the address in it. When absent, no
+    /// header is expected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxy_protocol: Vec<String>,
     /// Who the server is. Needed to serve, unless `service.insecure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServerTls>,
@@ -336,8 +342,9 @@ pub struct Asks {
 pub struct ClientMine {
     /// The client's name, as the server's list has it.
     pub name: String,
-    /// Where the server is: `{ bob = "host:port" }`.
-    pub connect: BTreeMap<String, String>,
+    /// Where the server is: `{ bob = "host:port" }`; or a command whose standard input and output are the connection,
+    /// `{ bob = "exec:ssh -W bob:5400 bastion" }`; or a table.
+    pub connect: BTreeMap<String, Connect>,
     /// A proxy that the server is called through: `http://host:port`, which is asked to CONNECT, or `socks5://host:port`, each with `user:password@`
     /// before the host if it wants that. The proxy resolves the names of those who are called. `"none"` takes no proxy. When absent, the
     /// environment variables `HTTPS_PROXY` and `ALL_PROXY` name one; `NO_PROXY` lists hosts that are called without one in any case.

@@ -8,8 +8,8 @@
 use crate::offer::{Offer, hex};
 use crate::retrieve::desk::{hint_name, table_name};
 use crate::retrieve::epoch::{self, Epoch};
-use crate::retrieve::scheme::Scheme;
-use crate::retrieve::{body_bytes, digest_of_index, pad};
+use crate::retrieve::{body_bytes, digest_of_index, pad, retrieval};
+use crate::suite;
 use crate::{Change, ask, files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use vesica_job::report::Outcome;
 use vesica_job::{Control, Event, Watch};
-use vesica_pir::{Flat, Pir, bucket, keyword};
+use vesica_pir::{bucket, keyword};
 use vesica_spec::Document;
 use vesica_spec::service::{AskPlan, By, Private, ServePlan, plan_ask, plan_serve};
 use vesica_store::{CHUNK, Limits, Manifest};
@@ -351,12 +351,12 @@ impl House {
         let mut table = std::fs::read(&table_path).unwrap();
         change(&mut table, &epoch, &offer);
         std::fs::write(&table_path, &table).unwrap();
-        let scheme = Scheme::new(offer.protocol, self.kind.by, &epoch).unwrap();
+        let scheme = retrieval(offer.protocol, self.kind.by, &epoch).unwrap();
         let mut copy = table.clone();
-        if let Scheme::Simple(simple) = &scheme {
+        if scheme.has_hint() {
             let tries = std::fs::read(&hint_path).unwrap().split_off(scheme.sizes().hint as usize);
-            let store = simple.store(&Flat::new(&table, epoch.width as usize).unwrap()).unwrap();
-            copy = [simple.hint(&store).unwrap(), tries].concat();
+            let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+            copy = [server.hint().unwrap(), tries].concat();
             std::fs::write(hint_path, &copy).unwrap();
         }
         epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
@@ -372,6 +372,14 @@ fn named(Kind { protocol, by, .. }: Kind) -> String {
         _ => format!("by = \"{}\"\n", by.name()),
     };
     format!("id = \"list\"\nprotocol = \"{protocol}\"\ninsecure = true\n{by}")
+}
+
+/// Every scheme that looks rows up by this, and whom it protects.
+fn all_by(by: By) -> impl Iterator<Item = (&'static str, Private)> {
+    let privates = [Private::Client, Private::Both];
+    let all = suite::retrieving().flat_map(move |protocol| privates.map(|private| (protocol, private)));
+    all.filter(move |(protocol, private)| protocol.takes(by, *private))
+        .map(|(protocol, private)| (protocol.name(), private))
 }
 
 const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
@@ -398,23 +406,12 @@ fn a_store_with_a_value_or_a_block_that_cannot_be_read_tells_nobody_whose_keys_a
 /// The same for one record that was asked for by number, of every protocol. With `piano` the client once failed for the rest of its window.
 #[test]
 fn a_record_that_cannot_be_read_tells_nobody_who_asked_for_it() {
-    use Private::{Both, Client};
-    for (protocol, private) in [
-        ("download", Client),
-        ("download", Both),
-        ("simple-pir", Client),
-        ("simple-pir", Both),
-        ("piano", Client),
-        ("piano", Both),
-        ("bfv-pir", Client),
-        ("bfv-pir", Both),
-        ("bgv-pir", Client),
-        ("ckks-pir", Client),
-    ] {
+    for (protocol, private) in all_by(By::Index) {
         let mut house = House::new(Kind { protocol, by: By::Index, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let width = epoch.width as usize;
-            let at = epoch.place(offer.protocol, 50).unwrap() as usize * width;
+            let at = suite::scheme(offer.protocol).unwrap().place(epoch.records, &epoch.seed(), 50).unwrap() as usize
+                * width;
             // The first number of a row of real numbers is its tag; in others anything that is changed is found.
             match protocol {
                 "ckks-pir" => table[at..at + 8].copy_from_slice(&100f64.to_le_bytes()),
@@ -444,10 +441,7 @@ fn values_that_are_none_tell_nobody_who_asked_for_them() {
 /// One bucket, or slots of a filter, that are spoilt behind their tags.
 #[test]
 fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
-    use Private::{Both, Client};
-    for (protocol, private) in
-        [("download", Client), ("simple-pir", Client), ("simple-pir", Both), ("piano", Client), ("piano", Both)]
-    {
+    for (protocol, private) in all_by(By::Key) {
         let mut house = House::new(Kind { protocol, by: By::Key, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let (body, width) = (body_bytes(offer), epoch.width as usize);
@@ -483,7 +477,7 @@ fn an_answer_that_is_spoilt_costs_the_row_alone() {
         let mut house = House::new(kind, ROWS);
         house.serve();
         let offer = Offer::load(house.store()).unwrap();
-        let scheme = Scheme::new(offer.protocol, By::Index, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
+        let scheme = retrieval(offer.protocol, By::Index, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
         // Each asks for so many rows that their answers are one message.
         let rows: Vec<u64> = (10..10 + scheme.together().min(4)).collect();
         let answers = rows.len() * scheme.sizes().answer;

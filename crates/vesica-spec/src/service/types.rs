@@ -89,6 +89,17 @@ pub enum ServiceProtocol {
 }
 
 impl ServiceProtocol {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        ServiceProtocol::EcdhOprf,
+        ServiceProtocol::SimplePir,
+        ServiceProtocol::Download,
+        ServiceProtocol::Piano,
+        ServiceProtocol::BfvPir,
+        ServiceProtocol::BgvPir,
+        ServiceProtocol::CkksPir,
+    ];
+
     /// As it stands in a document.
     pub fn name(self) -> &'static str {
         match self {
@@ -102,14 +113,17 @@ impl ServiceProtocol {
         }
     }
 
-    /// Whether rows are selected by encryption over polynomials.
-    pub fn is_lattice(self) -> bool {
-        matches!(self, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir | ServiceProtocol::CkksPir)
-    }
-
-    /// Whether it retrieves records, so that the server does not learn which.
-    pub fn is_retrieval(self) -> bool {
-        self != ServiceProtocol::EcdhOprf
+    /// Whether a service may have it that looks rows up by this, and protects these.
+    pub fn takes(self, by: By, private: Private) -> bool {
+        match self {
+            ServiceProtocol::EcdhOprf => (by, private) == (By::Key, Private::Both),
+            ServiceProtocol::SimplePir | ServiceProtocol::Piano => true,
+            // What is sealed and looked up by key is a store of tags.
+            ServiceProtocol::Download => (by, private) != (By::Key, Private::Both),
+            ServiceProtocol::BfvPir | ServiceProtocol::BgvPir => by == By::Index,
+            // Approximate numbers cannot be sealed.
+            ServiceProtocol::CkksPir => (by, private) == (By::Index, Private::Client),
+        }
     }
 }
 

@@ -1,0 +1,7 @@
+//! One file for each scheme: all of the service that depends on it.
+
+pub mod download;
+pub mod lattice;
+pub mod linear;
+pub mod piano;
+pub mod simple;

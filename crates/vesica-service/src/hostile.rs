@@ -472,7 +472,7 @@ fn a_number_that_the_table_does_not_have_tells_nobody_who_asked_for_it() {
 /// been: `piano` has polluted one hint of its window and goes on with it.
 #[test]
 fn an_answer_that_is_spoilt_costs_the_row_alone() {
-    for protocol in ["simple-pir", "piano", "bfv-pir"] {
+    for protocol in ["simple-pir", "piano", "bfv-pir", "null"] {
         let kind = Kind { protocol, ..PIANO };
         let mut house = House::new(kind, ROWS);
         house.serve();
@@ -551,4 +551,33 @@ fn a_table_is_read_before_the_server_hears_of_anything() {
             assert!(house.wire.said().is_empty(), "{kind:?}");
         }
     }
+}
+
+/// The scheme of tests runs from end to end, by number and by key, and stands in the plan, the check, the report and the list of the fuzzer. It
+/// is a name in `vesica-spec`, a line of the registry, and one file.
+#[test]
+fn a_scheme_is_one_file_and_one_line() {
+    for by in [By::Index, By::Key] {
+        for private in [Private::Client, Private::Both] {
+            let mut house = House::new(Kind { protocol: "null", by, private }, ROWS);
+            let plan = crate::plan_server(&house.server, None, None, None).unwrap();
+            assert!(plan.contains(": null by") && plan.contains("\n* null"), "{plan}");
+            let told: Vec<&str> =
+                if private == Private::Both { vec!["looked up"] } else { vec!["looked up", "all rows"] };
+            assert!(told.iter().all(|told| plan.contains(told)), "{plan}");
+            assert!(crate::check_server(&house.server).is_ok());
+            house.serve();
+            let keys = house.keys();
+            let ended = house.ask("alice", &keys);
+            assert_eq!(ended.rows, keys.iter().map(|key| house.row(*key)).collect::<Vec<_>>());
+            let plan = house.plan("alice");
+            let report = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap();
+            assert_eq!((report.chosen.protocol.as_str(), report.outcome.matched), ("null", Some(ROWS)));
+            assert_eq!(report.revealed.iter().any(|revealed| revealed.name == "all_rows"), private == Private::Client);
+            assert!(crate::plan_client(&plan, None).unwrap().contains("Fetched: epoch 1"));
+        }
+    }
+    let is_fuzzed =
+        |(name, bytes): &(&str, Vec<u8>)| *name == "offer" && bytes.windows(6).any(|word| word == b"\"null\"");
+    assert!(crate::fuzzing::seeds().iter().any(is_fuzzed));
 }

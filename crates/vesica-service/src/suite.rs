@@ -134,6 +134,8 @@ pub const ALL: &[(ServiceProtocol, &dyn Suite)] = &[
     (ServiceProtocol::BfvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),
     (ServiceProtocol::BgvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bgv))),
     (ServiceProtocol::CkksPir, &Records(&lattice::Lattice(rlwe::Scheme::Ckks))),
+    #[cfg(test)]
+    (ServiceProtocol::Null, &Records(&crate::retrieve::schemes::null::Null)),
 ];
 
 /// The suite of a protocol.

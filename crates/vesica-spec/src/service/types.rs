@@ -86,6 +86,10 @@ pub enum ServiceProtocol {
     BgvPir,
     /// Retrieval as by `bfv-pir`, for rows of real numbers between -128 and 128, which come back rounded to seven decimals.
     CkksPir,
+    /// A retrieval for tests, which protects nobody from anything.
+    #[cfg(feature = "null")]
+    #[schemars(skip)]
+    Null,
 }
 
 impl ServiceProtocol {
@@ -98,6 +102,8 @@ impl ServiceProtocol {
         ServiceProtocol::BfvPir,
         ServiceProtocol::BgvPir,
         ServiceProtocol::CkksPir,
+        #[cfg(feature = "null")]
+        ServiceProtocol::Null,
     ];
 
     /// As it stands in a document.
@@ -110,6 +116,8 @@ impl ServiceProtocol {
             ServiceProtocol::BfvPir => "bfv-pir",
             ServiceProtocol::BgvPir => "bgv-pir",
             ServiceProtocol::CkksPir => "ckks-pir",
+            #[cfg(feature = "null")]
+            ServiceProtocol::Null => "null",
         }
     }
 
@@ -121,6 +129,8 @@ impl ServiceProtocol {
             // What is sealed and looked up by key is a store of tags.
             ServiceProtocol::Download => (by, private) != (By::Key, Private::Both),
             ServiceProtocol::BfvPir | ServiceProtocol::BgvPir => by == By::Index,
+            #[cfg(feature = "null")]
+            ServiceProtocol::Null => true,
             // Approximate numbers cannot be sealed.
             ServiceProtocol::CkksPir => (by, private) == (By::Index, Private::Client),
         }

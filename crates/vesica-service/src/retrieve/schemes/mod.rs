@@ -3,5 +3,7 @@
 pub mod download;
 pub mod lattice;
 pub mod linear;
+#[cfg(test)]
+pub mod null;
 pub mod piano;
 pub mod simple;

@@ -568,7 +568,7 @@ pub struct BenchPsi {
 #[derive(Args, Debug)]
 pub struct BenchPir {
     /// The scheme
-    #[arg(long, value_parser = ["simple-pir", "piano", "download", "bfv-pir", "bgv-pir", "ckks-pir"])]
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(vesica_service::retrieving().map(|protocol| protocol.name())))]
     pub protocol: String,
     /// Ask by row number or by key; with a key, `prepare_s` has the filter in it
     #[arg(long, value_parser = ["index", "key"], default_value = "index")]

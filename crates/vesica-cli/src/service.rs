@@ -136,8 +136,7 @@ pub fn fetch(args: Fetch) -> Outcome {
 
 fn fetched_in_words(plan: &AskPlan, brought: &Brought) -> String {
     let what = brought.new.as_deref().unwrap_or("nothing is new");
-    let rows = if plan.protocol.is_retrieval() { "rows" } else { "keys" };
-    format!("{}: {} {rows} of {}; {what}.\n", plan.cache.display(), count(brought.rows), plan.id)
+    format!("{}: {} {} of {}; {what}.\n", plan.cache.display(), count(brought.rows), brought.of, plan.id)
 }
 
 pub fn ask(args: Ask) -> Outcome {

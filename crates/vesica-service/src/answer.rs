@@ -12,7 +12,7 @@ use crate::retrieve::desk::Desk;
 use crate::retrieve::records_a_row;
 use crate::retrieve::sessions::Room;
 use crate::secret::Root;
-use crate::stock::{States, Stock, Ticket};
+use crate::stock::{Served, States, Stock, Ticket};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
@@ -73,7 +73,7 @@ impl Answers {
         workers: usize,
         memory: u64,
     ) -> Self {
-        metrics.set_store(stock.parts(), stock.len());
+        metrics.set_store(stock.parts(), stock.rows());
         let (states, guests) = (States::new(stock), RwLock::default());
         let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
         let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
@@ -142,8 +142,8 @@ impl Answers {
     /// If what stands in the folder is no store of this offer.
     pub fn reload(&self) -> Result<Option<u64>, Error> {
         let Some(stock) = self.states.reload(&self.offer)? else { return Ok(None) };
-        self.metrics.set_store(stock.parts(), stock.len());
-        Ok(Some(stock.len()))
+        self.metrics.set_store(stock.parts(), stock.rows());
+        Ok(Some(stock.rows()))
     }
 }
 
@@ -166,8 +166,7 @@ impl Drop for Work<'_> {
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
 pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
     let (told, stock) = answers.states.now();
-    let allowed = Allowance::new(matches!(&stock, Stock::Records(desk) if desk.has_windows()));
-    drop(stock);
+    let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.has_windows()));
     let mut talk = Talk { answers, told, link: &link, requests: 0, refusals: 0, allowed };
     let Err(error) = talk.hold() else { return };
     let who = link.peer().clone();
@@ -372,11 +371,9 @@ impl Talk<'_> {
     /// connection. Each question is one of the client's requests of the minute.
     fn retrieve(&mut self, ch: &mut dyn Channel, epoch: u64, queries: u64) -> Result<(), Error> {
         let (answers, start) = (self.answers, Instant::now());
-        let found = self.see(|stock| match stock {
-            Stock::Records(desk) => {
-                Some((desk.asks(), desk.refusal(epoch), desk.keys_bytes() as u64, desk.has_windows()))
-            }
-            Stock::Tags(_) => None,
+        let found = self.see(|stock| {
+            let desk = stock.clone().records()?;
+            Some((desk.asks(), desk.refusal(epoch), desk.keys_bytes() as u64, desk.has_windows()))
         });
         let Some(found) = found else { return self.refuse_superseded(ch) };
         let Some((asks, refusal, keys_bytes, has_windows)) = found else {
@@ -394,8 +391,7 @@ impl Talk<'_> {
         let Some(_room) = answers.keys.take(keys_bytes) else {
             return self.refuse(ch, 0, "other clients' keys take all of the server's memory now; ask again later");
         };
-        let by = self.answers.offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
-        let keys = queries.div_ceil(records_a_row(self.answers.offer.protocol, by));
+        let keys = queries.div_ceil(records_a_row(self.answers.offer.protocol, self.answers.offer.by()));
         if self.answers.root.is_some() {
             if let Err(why) = self.leave(ch.peer().name(), 0)? {
                 return self.refuse(ch, keys, &why);
@@ -418,14 +414,16 @@ impl Talk<'_> {
             }
         };
         // As with chunks: a state that is served no more while answers are due ends the connection.
-        let desk = || match answers.states.of(&self.told) {
-            Some(Stock::Records(desk)) => {
-                self.told.took();
-                Ok(desk)
-            }
-            _ => Err(Error::Superseded),
+        let desk = || {
+            let desk = answers.states.of(&self.told).and_then(Served::records).ok_or(Error::Superseded)?;
+            self.told.took();
+            Ok(desk)
         };
-        Desk::answer(desk, queries, ch, came, || answers.gate.enter())?;
+        let in_turn = |work: &mut dyn FnMut()| {
+            let _turn = answers.gate.enter();
+            work();
+        };
+        Desk::answer(desk, queries, ch, came, &in_turn)?;
         let counted = if self.answers.root.is_some() { 0 } else { keys };
         self.answers.metrics.asked(counted, start.elapsed());
         self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })
@@ -605,10 +603,9 @@ mod tests {
     use crate::retrieve::desk::tests::{LONG, follow, house_of, house_with, value};
     use crate::retrieve::desk::{hint_name, table_name};
     use crate::retrieve::epoch::{CHUNK, Epoch};
-    use crate::retrieve::scheme::Scheme;
+    use crate::retrieve::retrieval;
     use crate::retrieve::{digest_of_index, unpad};
     use vesica_job::Event;
-    use vesica_job::rooms::KeyId;
     use vesica_net::{Connection, Endpoint, PeerSpec, Quiet, Security};
     use vesica_spec::service::{By, ServePlan, ServiceProtocol};
     use vesica_types::{KeyDigest, Party};
@@ -683,15 +680,16 @@ mod tests {
     #[test]
     fn a_client_that_falls_silent_gives_its_memory_back() {
         let (dir, offer, epoch) = house_of(ServiceProtocol::BfvPir, LONG);
-        let scheme = Scheme::new(ServiceProtocol::BfvPir, By::Index, &epoch).unwrap();
-        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
+        let scheme = retrieval(ServiceProtocol::BfvPir, By::Index, &epoch).unwrap();
+        let stock = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let memory = 2 * scheme.keys_bytes() as u64;
         // Both silent ones are to be there when somebody else comes, also on a busy machine.
         let patience = Duration::from_secs(4);
         let answers = &service(dir.path(), Opened { offer, stock, root: None }, memory, patience);
-        let (mut rng, mut reader) = (SessionRng::from_os().unwrap(), scheme.reader(Vec::new()).unwrap().unwrap());
-        let keys = &reader.session(&mut rng);
-        let query = reader.query(&[7], &mut rng).unwrap();
+        let mut rng = SessionRng::from_os().unwrap();
+        let mut reader = scheme.reader(Vec::new(), &mut rng).unwrap();
+        let keys = &reader.begin(&mut rng);
+        let query = reader.round(&[Some(vec![7])], &mut rng).unwrap();
         let notes = Notes::default();
         let ctl = &Control::new(notes.clone());
         let answer = std::thread::scope(|scope| {
@@ -731,7 +729,8 @@ mod tests {
             assert_eq!(fetch().unwrap(), answer);
             answer
         });
-        let record = reader.decode(&answer).unwrap();
+        reader.take(&answer).unwrap();
+        let record = reader.records().unwrap().remove(0).unwrap();
         assert_eq!(unpad(&epoch.salt(), &digest_of_index(7), &record), Some(&value(7, LONG)[..]));
         let mut notes = notes.0.lock().unwrap().clone();
         notes.sort();
@@ -744,11 +743,10 @@ mod tests {
     #[test]
     fn a_client_that_asks_nothing_keeps_no_old_state() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::SimplePir, 20);
-        let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-        let (first, stock, sums) =
-            (Arc::downgrade(&desk), Stock::Records(desk), epoch.copy.div_ceil(CHUNK as u64) * 32);
+        let (first, stock, sums) = (Arc::downgrade(&desk), desk as Stock, epoch.copy.div_ceil(CHUNK as u64) * 32);
         let answers = &service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let ctl = &Control::new(());
         std::thread::scope(|scope| {
@@ -776,10 +774,12 @@ mod tests {
             }
             assert_eq!(counter.describe().unwrap().1, epoch.encode());
             counter.sums(0, sums).unwrap();
-            let mut reader = scheme.reader(hint).unwrap().unwrap();
+            let mut rng = SessionRng::from_os().unwrap();
+            let mut reader = scheme.reader(hint, &mut rng).unwrap();
             let ch = counter.retrieve(epoch.name(), 1).unwrap();
-            ch.send(&reader.query(&[7], &mut SessionRng::from_os().unwrap()).unwrap()).unwrap();
-            let record = reader.decode(&ch.recv_exact(scheme.sizes().answer).unwrap()).unwrap();
+            ch.send(&reader.round(&[Some(vec![7])], &mut rng).unwrap()).unwrap();
+            reader.take(&ch.recv_exact(scheme.sizes().answer).unwrap()).unwrap();
+            let record = reader.records().unwrap().remove(0).unwrap();
             assert_eq!(unpad(&epoch.salt(), &digest_of_index(7), &record), Some(&value(7, 20)[..]));
             counter.end().unwrap();
         });
@@ -790,12 +790,12 @@ mod tests {
     #[test]
     fn a_client_that_dawdles_over_its_queries_keeps_no_old_state() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::SimplePir, 20);
-        let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
-        let (mut reader, mut rng) = (scheme.reader(hint).unwrap().unwrap(), SessionRng::from_os().unwrap());
-        let query = reader.query(&[7], &mut rng).unwrap();
+        let mut rng = SessionRng::from_os().unwrap();
+        let query = scheme.reader(hint, &mut rng).unwrap().round(&[Some(vec![7])], &mut rng).unwrap();
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-        let (first, stock) = (Arc::downgrade(&desk), Stock::Records(desk));
+        let (first, stock) = (Arc::downgrade(&desk), desk as Stock);
         let answers = &service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let notes = Notes::default();
         let ctl = &Control::new(notes.clone());
@@ -825,7 +825,7 @@ mod tests {
     fn a_client_that_dawdles_over_a_part_keeps_no_old_state() {
         let (dir, offer, mut epoch) = house_with(ServiceProtocol::Download, 256, 60_000);
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-        let (first, stock) = (Arc::downgrade(&desk), Stock::Records(desk));
+        let (first, stock) = (Arc::downgrade(&desk), desk as Stock);
         let answers = &service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let ctl = &Control::new(());
         std::thread::scope(|scope| {
@@ -934,8 +934,8 @@ mod tests {
             // r·H(x), for the row that there is in both epochs.
             let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
                 let function = crate::ask::function(&offer, epoch.public())?;
-                let asked = [(KeyDigest(digest_of_index(0)), KeyId(0))];
-                Ok(crate::ask::request(&*function, &asked, 1, counter, &AtomicU64::new(0), ctl)?[0].output.0)
+                let asked = [KeyDigest(digest_of_index(0))];
+                Ok(crate::ask::request(&*function, &asked, 1, counter, &AtomicU64::new(0), ctl)?[0])
             };
             let (mallory, trudy) = (visit("mallory"), visit("trudy"));
             let mut counter = Counter::open(&mallory).unwrap();
@@ -979,10 +979,11 @@ mod tests {
     #[allow(clippy::print_stderr)]
     fn shared_passes_serve_many_clients() {
         let (dir, offer, epoch) = house_with(ServiceProtocol::SimplePir, 1 << 20, 244);
-        let scheme = Scheme::new(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
-        let query = scheme.reader(hint).unwrap().unwrap().query(&[7], &mut SessionRng::from_os().unwrap()).unwrap();
-        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 2).unwrap()));
+        let mut rng = SessionRng::from_os().unwrap();
+        let query = scheme.reader(hint, &mut rng).unwrap().round(&[Some(vec![7])], &mut rng).unwrap();
+        let stock = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let answers = service(dir.path(), Opened { offer, stock, root: None }, 0, PATIENCE);
         let guest = |client: usize| GuestPlan {
             name: format!("client {client}"),

@@ -1,37 +1,33 @@
-//! The client's copy of a store: what is not there yet is fetched, and compared with the sums that the server sent.
+//! The client's copy of what a service has before it asks: a store of tags, a hint, a table, or a window.
 
 use crate::error::Error;
 use crate::link;
 use crate::messages::Counter;
 use crate::offer::{Offer, spelled};
-use crate::retrieve;
-use vesica_job::numbers::{counted, size};
+use crate::suite::{self, Copied};
+use vesica_job::Control;
 use vesica_job::rooms::Clock;
-use vesica_job::{Control, Event};
-use vesica_spec::service::{AskPlan, By, Private};
-use vesica_store::{Incoming, Limits, Manifest, Store};
+use vesica_spec::service::{AskPlan, By};
 
 /// What a client has after it fetched, in words that a user is told.
 pub struct Brought {
     /// Keys or rows that can be looked up.
     pub rows: u64,
+    /// Which of the two they are.
+    pub of: &'static str,
     /// What was copied now; none if nothing is new.
     pub new: Option<String>,
 }
 
-/// A copy that is whole, and what it took.
+/// A copy that is whole.
 pub struct Fetched {
     /// What the service is.
     pub offer: Offer,
-    /// Its store.
-    pub store: Store,
-    /// Parts that were fetched.
-    parts: usize,
-    /// Bytes of them.
-    bytes: u64,
+    /// What there is of it.
+    pub copied: Box<dyn Copied>,
 }
 
-/// Copies the store of the plan's service into its cache; goes on where an earlier attempt stopped.
+/// Copies what the plan's service has for its clients into the cache; goes on where an earlier attempt stopped.
 ///
 /// # Errors
 /// Faults of the plan's files; those of connecting; a server with another offer, or one that sends what cannot be.
@@ -39,19 +35,13 @@ pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Brought, Error> {
     let mut clock = Clock::start(ctl);
     let endpoint = link::endpoint(plan)?;
     let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
-    let copy = || {
+    let fetched = || {
         let mut counter = Counter::open(&link)?;
-        let brought = if plan.protocol.is_retrieval() {
-            let copied = retrieve::copy::update(plan, &mut counter, ctl)?;
-            Brought { rows: copied.epoch.rows, new: copied.news() }
-        } else {
-            let fetched = update(plan, &mut counter, ctl)?;
-            let new = format!("fetched {}, {}", counted(fetched.parts as u64, "parts"), size(fetched.bytes));
-            Brought { rows: fetched.store.len(), new: (fetched.parts > 0).then_some(new) }
-        };
-        counter.end().map(|()| brought)
+        let Fetched { offer, copied } = update(plan, &mut counter, ctl)?;
+        counter.end()?;
+        Ok(Brought { rows: copied.rows(), of: suite::of(offer.protocol).counts(), new: copied.news() })
     };
-    copy().inspect_err(|error| link::leave(&link, error))
+    fetched().inspect_err(|error| link::leave(&link, error))
 }
 
 /// Brings the cache to the state that the server has.
@@ -59,41 +49,17 @@ pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Brought, Error> {
 /// # Errors
 /// As [`fetch`].
 pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Result<Fetched, Error> {
-    let (offer, manifest) = counter.describe()?;
+    let (offer, described) = counter.describe()?;
     let offer = pinned(plan, &counter.server(), &offer)?;
-    let manifest = Manifest::decode(&manifest, Limits { bytes: plan.cache_size, ..Limits::NONE })?;
-    belongs(&offer, &manifest)?;
-    let incoming = Incoming::open(&plan.cache, manifest.clone())?;
-    let missing = incoming.missing();
-    let total = missing.iter().map(|&part| manifest.parts[part].bytes).sum();
-    room_for(plan, total)?;
-    ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(total) });
-    let (start, mut done) = (std::time::Instant::now(), 0);
-    for &number in &missing {
-        let sums = incoming.sums_bytes(number).unwrap_or_default();
-        let mut part = incoming.resume(number, counter.sums(number, sums)?)?;
-        let (from, end) = (part.next(), part.chunks());
-        done += (from * vesica_store::CHUNK as u64).min(manifest.parts[number].bytes);
-        counter.chunks(number, from, end, |chunk| {
-            ctl.check()?;
-            part.append(chunk)?;
-            done += chunk.len() as u64;
-            ctl.event(Event::Done(done));
-            Ok(())
-        })?;
-        part.finish()?;
-    }
-    ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, done) });
-    offer.save(&plan.cache)?;
-    incoming.finish()?;
-    Ok(Fetched { offer, store: Store::open(&plan.cache)?, parts: missing.len(), bytes: done })
+    let copied = suite::of(offer.protocol).copy(plan, &offer, &described, counter, ctl)?;
+    Ok(Fetched { offer, copied })
 }
 
 /// The offer that the server sent, if it is the one that the plan pins, or the plan takes any.
 ///
 /// # Errors
 /// [`Error::OtherOffer`], [`Error::Contradiction`], [`Error::Sent`].
-pub fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
+fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     let found: [u8; 32] = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
     if let Some(wanted) = plan.offer.filter(|wanted| found != *wanted) {
@@ -116,7 +82,7 @@ pub fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error
     {
         return differ("service.by", retrieval.by.name(), plan.by.name());
     }
-    if offer.retrieval.is_none_or(|retrieval| retrieval.private == Private::Both) && offer.curve != plan.curve {
+    if offer.has_function() && offer.curve != plan.curve {
         return differ("service.curve", offer.curve.name(), plan.curve.name());
     }
     if let Some((_, keys)) = &plan.input
@@ -130,18 +96,6 @@ pub fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error
         );
     }
     Ok(offer)
-}
-
-/// Fails if a manifest is not of the store that the offer is about.
-///
-/// # Errors
-/// [`Error::Sent`].
-pub fn belongs(offer: &Offer, manifest: &Manifest) -> Result<(), Error> {
-    let same = manifest.offer == offer.hash()
-        && manifest.shape.lifetime == offer.lifetime_keys
-        && manifest.shape.value == offer.value_bytes
-        && manifest.tag_bits() == offer.tag_bits;
-    if same { Ok(()) } else { Err(Error::Sent("a store that is not the one of its offer".into())) }
 }
 
 /// Fails if so many bytes will not fit on the disk of the cache.

@@ -1,13 +1,12 @@
 //! What `fuzz/` reaches of this crate's decoders. Nothing that a run uses.
 
 use crate::messages::Question;
-use crate::offer::Offer;
+use crate::offer::{Offer, sample};
 use crate::retrieve::changes::{self, Entry};
-use crate::retrieve::epoch::{Epoch, Shape, copy_bytes};
-use crate::retrieve::scheme::{self, Scheme};
-use crate::retrieve::{body_bytes, reals, tag, unpad};
-use crate::values;
-use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
+use crate::retrieve::epoch::{Epoch, Layout};
+use crate::retrieve::{body_bytes, reals, retrieval, tag, unpad};
+use crate::{suite, values};
+use vesica_spec::service::{By, Preset, Private};
 
 /// A client's question.
 pub fn question(bytes: &[u8]) {
@@ -27,25 +26,20 @@ pub fn offer(bytes: &[u8]) {
 
 /// Services by their number.
 fn service(number: u8) -> Offer {
-    let protocols =
-        [ServiceProtocol::SimplePir, ServiceProtocol::Piano, ServiceProtocol::Download, ServiceProtocol::BfvPir];
-    let service = Service {
-        id: "list".into(),
-        protocol: protocols[usize::from(number / 4 % 4)],
-        by: if number & 1 == 0 { By::Index } else { By::Key },
-        private: if number & 2 == 0 { Private::Client } else { Private::Both },
-        accept: Vec::new(),
-        preset: Preset::Fast,
-        expected_queries: 10,
-        curve: vesica_spec::CurveName::Ristretto255,
-        values: vec!["name".into()],
-        value_bytes: None,
-        verifiable: false,
-        lifetime_keys: 1,
-        rules: vesica_spec::Rules::default(),
-        insecure: true,
-    };
+    let protocols: Vec<_> = suite::retrieving().collect();
+    let by = if number & 1 == 0 { By::Index } else { By::Key };
+    let private = if number & 2 == 0 { Private::Client } else { Private::Both };
+    let service = sample(protocols[usize::from(number / 4) % protocols.len()], by, private);
     Offer::new(&service, 1, Some(20), 0, &[])
+}
+
+/// The numbers of all services that there can be.
+fn numbers() -> impl Iterator<Item = u8> {
+    let all = 0..4 * suite::retrieving().count() as u8;
+    all.filter(|&number| {
+        let offer = service(number);
+        offer.retrieval.is_some_and(|retrieval| offer.protocol.takes(retrieval.by, retrieval.private))
+    })
 }
 
 /// The description of an epoch of one of the services.
@@ -56,9 +50,8 @@ pub fn epoch(bytes: &[u8]) {
     let Some((&number, text)) = bytes.split_first() else { return };
     let offer = service(number);
     if let Ok(epoch) = Epoch::decode(&offer, text) {
-        let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
-        let scheme = Scheme::new(offer.protocol, by, &epoch).expect("it was checked");
-        assert_eq!(epoch.copy, copy_bytes(&scheme, by, &epoch));
+        let scheme = retrieval(offer.protocol, offer.by(), &epoch).expect("it was checked");
+        assert_eq!(epoch.copy, scheme.copied());
         assert!(scheme.together() > 0);
     }
 }
@@ -67,9 +60,10 @@ pub fn epoch(bytes: &[u8]) {
 pub fn changes(bytes: &[u8]) {
     let Some(entries) = changes::entries(bytes) else { return };
     let (offer, epoch) = honest(1);
-    if let Ok(Scheme::Simple(simple)) = Scheme::new(offer.protocol, By::Key, &epoch) {
-        let tries = vec![0; (epoch.records / simple.shape().group()) as usize];
-        drop(epoch.filter(&offer, &simple, &tries, &entries));
+    let shape = suite::of(offer.protocol).scheme().and_then(|scheme| scheme.filter());
+    if let Some(Ok(shape)) = shape.map(|shape| shape(epoch.planned, epoch.width, epoch.expected)) {
+        let tries = vec![0; (epoch.records / shape.group()) as usize];
+        drop(epoch.filter(&offer, &shape, &tries, &entries));
     }
 }
 
@@ -95,21 +89,21 @@ pub fn values(bytes: &[u8]) {
 /// A service, and an epoch of it.
 fn honest(number: u8) -> (Offer, Epoch) {
     let (offer, rows) = (service(number), 40);
-    let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
     let body = body_bytes(&offer);
-    let (records, width) = match (by, offer.protocol) {
+    let filter = suite::of(offer.protocol).scheme().and_then(|scheme| scheme.filter());
+    let (records, width) = match (offer.by(), filter) {
         (By::Index, _) => (rows, body),
-        (By::Key, ServiceProtocol::SimplePir) => {
+        (By::Key, Some(shape)) => {
             let width = vesica_pir::keyword::TAG + body;
-            (scheme::shape(by, rows, width as u32, 10).map_or(0, |shape| shape.records), width)
+            (shape(rows, width as u32, 10).map_or(0, |shape| shape.records), width)
         }
-        (By::Key, _) => (12, vesica_pir::bucket::SLOTS * (vesica_pir::bucket::TAG + body)),
+        (By::Key, None) => (12, vesica_pir::bucket::SLOTS * (vesica_pir::bucket::TAG + body)),
     };
     let (seed, salt, sealed, expected) = ([1; 32], [2; 32], [3; 32], 10);
     let mut epoch =
-        Epoch::new(&offer, 1, Shape { rows, records, width, seed, salt, sealed, expected, preset: Preset::Fast });
-    if let Ok(scheme) = Scheme::new(offer.protocol, by, &epoch) {
-        epoch.copy = copy_bytes(&scheme, by, &epoch);
+        Epoch::new(&offer, 1, Layout { rows, records, width, seed, salt, sealed, expected, preset: Preset::Fast });
+    if let Ok(scheme) = retrieval(offer.protocol, offer.by(), &epoch) {
+        epoch.copy = scheme.copied();
     }
     epoch.sums = "0".repeat(64);
     epoch.table = "0".repeat(64);
@@ -119,7 +113,7 @@ fn honest(number: u8) -> (Offer, Epoch) {
 /// Honest messages, each as its target takes it: the name of the target's function, and bytes.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = vec![("question", Question::Retrieve { epoch: 7, queries: 3 }.encode().to_vec())];
-    for number in 0..12 {
+    for number in numbers() {
         let (offer, epoch) = honest(number);
         seeds.push(("offer", offer.encode()));
         seeds.push(("epoch", [&[number][..], &epoch.encode()].concat()));
@@ -152,7 +146,7 @@ mod tests {
             target(&bytes);
             target(&bytes[..bytes.len() / 2]);
         }
-        for number in 0..12 {
+        for number in numbers() {
             let (offer, epoch) = honest(number);
             assert_eq!(Epoch::decode(&offer, &epoch.encode()).unwrap(), epoch, "{number}");
         }

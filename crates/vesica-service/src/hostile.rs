@@ -5,12 +5,12 @@
 //! order and their lines. Questions, and how far a window is, are compared byte for byte, and so are the reports' outcomes, as far as they
 //! say how a run ended.
 
-use crate::ask::room;
 use crate::offer::{Offer, hex};
+use crate::output::room;
 use crate::retrieve::desk::{hint_name, table_name};
 use crate::retrieve::epoch::{self, Epoch};
-use crate::retrieve::scheme::Scheme;
-use crate::retrieve::{body_bytes, digest_of_index, pad};
+use crate::retrieve::{body_bytes, digest_of_index, pad, retrieval};
+use crate::suite;
 use crate::{Change, ask, files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use vesica_job::report::Outcome;
 use vesica_job::{Control, Event, Watch};
-use vesica_pir::{Flat, Pir, bucket, keyword};
+use vesica_pir::{bucket, keyword};
 use vesica_spec::Document;
 use vesica_spec::service::{AskPlan, By, Private, ServePlan, plan_ask, plan_serve};
 use vesica_store::{CHUNK, Limits, Manifest};
@@ -352,12 +352,12 @@ impl House {
         let mut table = std::fs::read(&table_path).unwrap();
         change(&mut table, &epoch, &offer);
         std::fs::write(&table_path, &table).unwrap();
-        let scheme = Scheme::new(offer.protocol, self.kind.by, &epoch).unwrap();
+        let scheme = retrieval(offer.protocol, self.kind.by, &epoch).unwrap();
         let mut copy = table.clone();
-        if let Scheme::Simple(simple) = &scheme {
+        if scheme.has_hint() {
             let tries = std::fs::read(&hint_path).unwrap().split_off(scheme.sizes().hint as usize);
-            let store = simple.store(&Flat::new(&table, epoch.width as usize).unwrap()).unwrap();
-            copy = [simple.hint(&store).unwrap(), tries].concat();
+            let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+            copy = [server.hint().unwrap(), tries].concat();
             std::fs::write(hint_path, &copy).unwrap();
         }
         epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
@@ -373,6 +373,14 @@ fn named(Kind { protocol, by, .. }: Kind) -> String {
         _ => format!("by = \"{}\"\n", by.name()),
     };
     format!("id = \"list\"\nprotocol = \"{protocol}\"\ninsecure = true\n{by}")
+}
+
+/// Every scheme that looks rows up by this, and whom it protects.
+fn all_by(by: By) -> impl Iterator<Item = (&'static str, Private)> {
+    let privates = [Private::Client, Private::Both];
+    let all = suite::retrieving().flat_map(move |protocol| privates.map(|private| (protocol, private)));
+    all.filter(move |(protocol, private)| protocol.takes(by, *private))
+        .map(|(protocol, private)| (protocol.name(), private))
 }
 
 const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
@@ -429,23 +437,12 @@ fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
 /// The same for one record that was asked for by number, of every protocol. With `piano` the client once failed for the rest of its window.
 #[test]
 fn a_record_that_cannot_be_read_tells_nobody_who_asked_for_it() {
-    use Private::{Both, Client};
-    for (protocol, private) in [
-        ("download", Client),
-        ("download", Both),
-        ("simple-pir", Client),
-        ("simple-pir", Both),
-        ("piano", Client),
-        ("piano", Both),
-        ("bfv-pir", Client),
-        ("bfv-pir", Both),
-        ("bgv-pir", Client),
-        ("ckks-pir", Client),
-    ] {
+    for (protocol, private) in all_by(By::Index) {
         let mut house = House::new(Kind { protocol, by: By::Index, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let width = epoch.width as usize;
-            let at = epoch.place(offer.protocol, 50).unwrap() as usize * width;
+            let at = suite::scheme(offer.protocol).unwrap().place(epoch.records, &epoch.seed(), 50).unwrap() as usize
+                * width;
             // The first number of a row of real numbers is its tag; in others anything that is changed is found.
             match protocol {
                 "ckks-pir" => table[at..at + 8].copy_from_slice(&100f64.to_le_bytes()),
@@ -475,10 +472,7 @@ fn values_that_are_none_tell_nobody_who_asked_for_them() {
 /// One bucket, or slots of a filter, that are spoilt behind their tags.
 #[test]
 fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
-    use Private::{Both, Client};
-    for (protocol, private) in
-        [("download", Client), ("simple-pir", Client), ("simple-pir", Both), ("piano", Client), ("piano", Both)]
-    {
+    for (protocol, private) in all_by(By::Key) {
         let mut house = House::new(Kind { protocol, by: By::Key, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let (body, width) = (body_bytes(offer), epoch.width as usize);
@@ -509,12 +503,12 @@ fn a_number_that_the_table_does_not_have_tells_nobody_who_asked_for_it() {
 /// been: `piano` has polluted one hint of its window and goes on with it.
 #[test]
 fn an_answer_that_is_spoilt_costs_the_row_alone() {
-    for protocol in ["simple-pir", "piano", "bfv-pir"] {
+    for protocol in ["simple-pir", "piano", "bfv-pir", "null"] {
         let kind = Kind { protocol, ..PIANO };
         let mut house = House::new(kind, ROWS);
         house.serve();
         let offer = Offer::load(house.store()).unwrap();
-        let scheme = Scheme::new(offer.protocol, By::Index, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
+        let scheme = retrieval(offer.protocol, By::Index, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
         // Each asks for so many rows that their answers are one message.
         let rows: Vec<u64> = (10..10 + scheme.together().min(4)).collect();
         let answers = rows.len() * scheme.sizes().answer;
@@ -588,4 +582,33 @@ fn a_table_is_read_before_the_server_hears_of_anything() {
             assert!(house.wire.said().is_empty(), "{kind:?}");
         }
     }
+}
+
+/// The scheme of tests runs from end to end, by number and by key, and stands in the plan, the check, the report and the list of the fuzzer. It
+/// is a name in `vesica-spec`, a line of the registry, and one file.
+#[test]
+fn a_scheme_is_one_file_and_one_line() {
+    for by in [By::Index, By::Key] {
+        for private in [Private::Client, Private::Both] {
+            let mut house = House::new(Kind { protocol: "null", by, private }, ROWS);
+            let plan = crate::plan_server(&house.server, None, None, None).unwrap();
+            assert!(plan.contains(": null by") && plan.contains("\n* null"), "{plan}");
+            let told: Vec<&str> =
+                if private == Private::Both { vec!["looked up"] } else { vec!["looked up", "all rows"] };
+            assert!(told.iter().all(|told| plan.contains(told)), "{plan}");
+            assert!(crate::check_server(&house.server).is_ok());
+            house.serve();
+            let keys = house.keys();
+            let ended = house.ask("alice", &keys);
+            assert_eq!(ended.rows, keys.iter().map(|key| house.row(*key)).collect::<Vec<_>>());
+            let plan = house.plan("alice");
+            let report = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap();
+            assert_eq!((report.chosen.protocol.as_str(), report.outcome.matched), ("null", Some(ROWS)));
+            assert_eq!(report.revealed.iter().any(|revealed| revealed.name == "all_rows"), private == Private::Client);
+            assert!(crate::plan_client(&plan, None).unwrap().contains("Fetched: epoch 1"));
+        }
+    }
+    let is_fuzzed =
+        |(name, bytes): &(&str, Vec<u8>)| *name == "offer" && bytes.windows(6).any(|word| word == b"\"null\"");
+    assert!(crate::fuzzing::seeds().iter().any(is_fuzzed));
 }

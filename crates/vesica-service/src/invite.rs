@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
-use crate::{prepare, retrieve, reveals};
+use crate::{prepare, suite};
 use vesica_job::JobError;
 use vesica_job::report::{revealed, who_learns_what};
 use vesica_spec::service::{AskPlan, ServePlan, Service};
@@ -36,11 +36,6 @@ pub fn has_keys(plan: &AskPlan) -> Result<(), Error> {
 
 /// Who would learn what if `client` asks this service of `server`, a line each.
 pub fn would_learn(service: &Service, server: &str, client: &str) -> String {
-    let told = if service.protocol.is_retrieval() {
-        retrieve::reveals::of(service.protocol, service.private)
-    } else {
-        reveals::of_asking(!service.values.is_empty())
-    };
     let names = [server.to_owned(), client.to_owned()];
-    who_learns_what(&revealed(&told, &names, &names[1..]))
+    who_learns_what(&revealed(&suite::reveals_of(service), &names, &names[1..]))
 }

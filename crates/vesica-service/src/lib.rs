@@ -22,23 +22,36 @@ mod look;
 mod messages;
 mod metrics;
 mod offer;
+mod output;
 mod patience;
 mod prepare;
+mod reading;
 mod retrieve;
 mod reveals;
 mod secret;
 mod serve;
 mod stock;
+mod suite;
+mod tags;
 mod values;
+mod wants;
 
-pub use ask::{ask, files};
+pub use ask::ask;
 pub use error::Error;
 pub use fetch::{Brought, fetch};
 pub use invite::{has_keys, offered, would_learn};
 pub use look::{check_client, check_server, plan_client, plan_server};
 pub use offer::{Offer, spelled};
+pub use output::files;
 pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::{Changed, Made};
 pub use serve::serve;
+pub use suite::retrieving;
 pub use vesica_store::Built;
+
+/// Randomness of the system's.
+fn rng() -> Result<vesica_session::SessionRng, Error> {
+    vesica_session::SessionRng::from_os()
+        .map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))
+}

@@ -1,6 +1,7 @@
 //! What a service is, in one document whose hash clients pin.
 
 use crate::error::Error;
+use crate::suite;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
@@ -64,10 +65,9 @@ impl Offer {
             version: VERSION,
             id: service.id.clone(),
             protocol: service.protocol,
-            retrieval: service
-                .protocol
-                .is_retrieval()
-                .then_some(Retrieval { by: service.by, private: service.private }),
+            retrieval: suite::of(service.protocol)
+                .scheme()
+                .map(|_| Retrieval { by: service.by, private: service.private }),
             curve: service.curve,
             verifiable: service.verifiable,
             key_columns: key_columns as u32,
@@ -79,6 +79,16 @@ impl Offer {
             tag_bits,
             public: hex(public),
         }
+    }
+
+    /// Whether a function protects the server's rows.
+    pub fn has_function(&self) -> bool {
+        self.retrieval.is_none_or(|retrieval| retrieval.private == Private::Both)
+    }
+
+    /// What a client looks a row up by.
+    pub fn by(&self) -> By {
+        self.retrieval.map(|retrieval| retrieval.by).unwrap_or_default()
     }
 
     /// The document. The same offer has the same bytes: fields in one order, no spaces.
@@ -104,6 +114,9 @@ impl Offer {
         let offer: Self = serde_json::from_slice(bytes).map_err(|_| "it is no offer".to_owned())?;
         if offer.encode() != bytes {
             return Err("it is not written as offers are".to_owned());
+        }
+        if offer.retrieval.is_some() != suite::of(offer.protocol).scheme().is_some() {
+            return Err("it is no offer of its protocol".to_owned());
         }
         if offer.rule_ids != offer.rules.ids() {
             return Err(format!(
@@ -144,6 +157,26 @@ impl Offer {
     /// Those of writing.
     pub fn save(&self, folder: &Path) -> Result<(), Error> {
         vesica_job::rooms::replace(&folder.join(NAME), &self.encode()).map_err(Error::from)
+    }
+}
+
+/// A service that nobody runs: whoever measures a scheme, or feeds decoders, makes an offer of it.
+pub fn sample(protocol: ServiceProtocol, by: By, private: Private) -> Service {
+    Service {
+        id: "list".into(),
+        protocol,
+        by,
+        private,
+        accept: Vec::new(),
+        preset: vesica_spec::service::Preset::default(),
+        expected_queries: 10,
+        curve: CurveName::Ristretto255,
+        values: vec!["name".into()],
+        value_bytes: None,
+        verifiable: false,
+        lifetime_keys: 1 << 30,
+        rules: Rules::default(),
+        insecure: true,
     }
 }
 

@@ -1,22 +1,15 @@
-//! From a table to a store: the function at every key, sorted; no network.
+//! From a table to what is served: a store of tags, or an epoch of records; no network.
 
 use crate::error::Error;
 use crate::offer::Offer;
-use crate::retrieve::make::Made as Epochs;
+use crate::retrieve::make::Made;
 use crate::stock::Stock;
-use crate::{retrieve, secret, values};
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch, StringArray};
+use crate::{secret, suite};
 use std::path::PathBuf;
-use std::sync::Arc;
-use vesica_job::rooms::digests;
-use vesica_job::{Control, Event};
-use vesica_oprf::function::{Output, ServerFunction};
-use vesica_spec::Rule;
+use vesica_job::Control;
 use vesica_spec::service::ServePlan;
-use vesica_store::{Batch, Builder, Built, Delta, Sealer, Shape};
-use vesica_table::{InOrder, Input, Table};
-use vesica_types::KeyDigest;
+use vesica_store::Built;
+use vesica_table::Input;
 
 /// What is to become of the store.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -52,7 +45,7 @@ pub enum Product {
     /// A store of tags.
     Store(Built),
     /// An epoch of records.
-    Table(Epochs),
+    Table(Made),
 }
 
 /// Makes or changes the store of the plan.
@@ -60,51 +53,7 @@ pub enum Product {
 /// # Errors
 /// Faults of the plan, its files and the table. Then the store is what it was.
 pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
-    match change {
-        Change { rotate, append: None, remove: None } if plan.service.protocol.is_retrieval() => {
-            retrieve::make::make(plan, *rotate, ctl)
-        }
-        _ if plan.service.protocol.is_retrieval() => retrieve::change::change(plan, change, ctl),
-        Change { rotate, append: None, remove: None } => whole(plan, *rotate, ctl),
-        Change { rotate: false, .. } => delta(plan, change, ctl),
-        _ => Err(Error::Setup(
-            "--rotate makes a whole new store of mine.input, and --append and --remove change the one that is there: give one or the other"
-                .into(),
-        )),
-    }
-}
-
-/// A store of the plan's table, in the place of what is there.
-fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
-    let reader = Reader::open(plan, table(plan)?, true)?;
-    let before = Offer::load(&plan.store).ok();
-    let keyed = Keyed::take(plan, rotate, before.as_ref())?;
-    let function = keyed.root.function()?;
-    let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
-    let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
-        (true, _) => None,
-        (false, Some(bytes)) => Some(bytes),
-        (false, None) => match same_key.and_then(|offer| offer.value_bytes) {
-            Some(bytes) => Some(bytes),
-            None => Some(reader.longest(plan, ctl)?),
-        },
-    };
-    let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };
-    let mut builder = Builder::new(&plan.store, shape, memory(plan), &plan.scratch)?;
-    let sealer = builder.sealer();
-    let read = reader.each(plan, &function, Some(&sealer), ctl, |made| {
-        Ok(made.entries.as_ref().map_or(Ok(()), |entries| builder.push(entries))?)
-    })?;
-    let tag_bits = shape.tag_bits(builder.room());
-    let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, tag_bits, function.public());
-    ctl.event(Event::Phase { name: "sort", of: "", total: None });
-    let built = builder.finish(offer.hash(), plan.workers)?;
-    offer.save(&plan.store)?;
-    let sealed = keyed.sealed;
-    keyed.keep()?;
-    let offer_changed = before.is_some_and(|before| before != offer);
-    let product = Product::Store(built);
-    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, sealed })
+    suite::of(plan.service.protocol).prepare(plan, change, ctl)
 }
 
 /// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
@@ -152,38 +101,6 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// A part more.
-fn delta(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
-    let offer = Offer::load(&plan.store)?;
-    agrees(plan, &offer)?;
-    let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let function = secret::root(plan, &public)?.function()?;
-    let beside = |path: &PathBuf| Input { format: None, ..Input::new(path) };
-    let open = |path: &Option<PathBuf>, values| {
-        path.as_ref().map(|path| Reader::open(plan, &beside(path), values)).transpose()
-    };
-    let (append, remove) = (open(&change.append, true)?, open(&change.remove, false)?);
-    let mut delta = Delta::new(&plan.store, memory(plan), &plan.scratch)?;
-    crate::fetch::belongs(&offer, delta.store().manifest())?;
-    let sealer = delta.sealer();
-    let (mut rows, mut empty) = (0, 0);
-    if let Some(append) = append {
-        let read = append.each(plan, &function, Some(&sealer), ctl, |made| {
-            Ok(made.entries.as_ref().map_or(Ok(()), |entries| delta.push(entries))?)
-        })?;
-        (rows, empty) = (rows + read.rows, empty + read.empty);
-    }
-    if let Some(remove) = remove {
-        let take_out = |made: &Made| Ok(made.outputs.iter().try_for_each(|output| delta.remove(&output.0))?);
-        let read = remove.each(plan, &function, None, ctl, take_out)?;
-        (rows, empty) = (rows + read.rows, empty + read.empty);
-    }
-    ctl.event(Event::Phase { name: "sort", of: "", total: None });
-    let built = delta.finish(plan.workers)?;
-    let (product, sealed) = (Product::Store(built), secret::is_sealed(&plan.secret)?);
-    Ok(Prepared { offer, offer_changed: false, rows, empty, product, sealed })
-}
-
 /// Fails if the document says something else than the offer that clients hold.
 ///
 /// # Errors
@@ -219,149 +136,6 @@ pub fn table(plan: &ServePlan) -> Result<&Input, Error> {
     plan.input.as_ref().ok_or_else(|| Error::Missing { field: "mine.input", why: why.to_owned() })
 }
 
-/// Memory for what is sorted; batches that threads work on take some more.
-fn memory(plan: &ServePlan) -> usize {
-    usize::try_from(plan.memory / 2).unwrap_or(usize::MAX)
-}
-
-/// A table that is read once: keys, and values where there are any.
-struct Reader {
-    table: Box<dyn Table>,
-    rules: Vec<Vec<Rule>>,
-    values: Vec<String>,
-}
-
-/// What was read of it.
-#[derive(Default)]
-struct Read {
-    rows: u64,
-    empty: u64,
-}
-
-/// What a thread makes of a batch of rows.
-struct Made {
-    outputs: Vec<Output>,
-    /// None where nothing is added.
-    entries: Option<Batch>,
-    rows: u64,
-    empty: u64,
-}
-
-impl Reader {
-    /// Opens `input`, and finds its columns.
-    fn open(plan: &ServePlan, input: &Input, with_values: bool) -> Result<Self, Error> {
-        // Its key columns are those of the table that is added or taken out, too.
-        self::table(plan)?;
-        let table = vesica_table::open(input)?;
-        let values = if with_values { plan.service.values.clone() } else { Vec::new() };
-        drop(table.texts(&plan.keys, &values, 1)?);
-        Ok(Self { table, rules: vesica_spec::service::rules(&plan.service.rules, plan.keys.len())?, values })
-    }
-
-    /// The most bytes that the values of a row have.
-    fn longest(&self, plan: &ServePlan, ctl: &Control) -> Result<u32, Error> {
-        ctl.event(Event::Phase { name: "measure", of: "rows", total: self.table.rows() });
-        let (mut longest, mut rows) = (0, 0);
-        for batch in self.table.texts(&[], &self.values, plan.workers)? {
-            ctl.check()?;
-            let batch = batch?;
-            let columns = texts(&batch, 0);
-            for row in 0..batch.num_rows() {
-                longest = longest.max(values::encoded_bytes(columns.iter().map(|column| text(column, row))));
-            }
-            rows += batch.num_rows() as u64;
-            ctl.event(Event::Done(rows));
-        }
-        u32::try_from(longest.max(1)).map_err(|_| Error::Setup("the values of a row are longer than 4 GiB".into()))
-    }
-
-    /// Evaluates the function at the key of each row, seals the values where there is a `sealer`, and gives what was made to `take`,
-    /// in the order of rows.
-    fn each(
-        &self,
-        plan: &ServePlan,
-        function: &Arc<dyn ServerFunction>,
-        sealer: Option<&Sealer>,
-        ctl: &Control,
-        mut take: impl FnMut(&Made) -> Result<(), Error>,
-    ) -> Result<Read, Error> {
-        ctl.event(Event::Phase { name: "evaluate", of: "rows", total: self.table.rows() });
-        let start = std::time::Instant::now();
-        let mut next = 0;
-        let batches = self.table.texts(&plan.keys, &self.values, plan.workers)?.map(move |batch| {
-            let from = next;
-            next += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-            (from, batch)
-        });
-        let maker = Maker {
-            function: function.clone(),
-            rules: self.rules.clone(),
-            with_values: !self.values.is_empty(),
-            sealer: sealer.cloned(),
-        };
-        let worker = || {
-            let maker = maker.clone();
-            move |(from, batch): (u64, Result<RecordBatch, vesica_table::Error>)| maker.make(from, &batch?)
-        };
-        let mut read = Read::default();
-        for made in InOrder::new(plan.workers, batches, worker) {
-            ctl.check()?;
-            let made: Made = made?;
-            take(&made)?;
-            read.rows += made.rows;
-            read.empty += made.empty;
-            ctl.event(Event::Done(read.rows));
-        }
-        ctl.event(Event::PhaseEnd { name: "evaluate", of: "rows", wall: start.elapsed(), bytes: (0, 0) });
-        Ok(read)
-    }
-}
-
-/// What a thread needs to make entries of rows.
-#[derive(Clone)]
-struct Maker {
-    function: Arc<dyn ServerFunction>,
-    /// Of each key column; the columns behind them are values.
-    rules: Vec<Vec<Rule>>,
-    with_values: bool,
-    sealer: Option<Sealer>,
-}
-
-impl Maker {
-    /// What is made of a batch whose first row has the number `from`.
-    fn make(&self, from: u64, batch: &RecordBatch) -> Result<Made, Error> {
-        let bug = |e: arrow_schema::ArrowError| Error::from(vesica_table::Error::Bug(e.to_string()));
-        let keys = batch.project(&(0..self.rules.len()).collect::<Vec<_>>()).map_err(bug)?;
-        let (mut hashed, mut places) = (Vec::new(), Vec::new());
-        let empty = digests(&self.rules, &keys, |digest, place| {
-            hashed.push(KeyDigest(*digest));
-            places.push(place);
-        });
-        let mut outputs = Vec::with_capacity(hashed.len());
-        self.function.eval(&hashed, &mut outputs);
-        let mut entries = self.sealer.as_ref().map(Sealer::batch);
-        if let Some(entries) = &mut entries {
-            let (columns, mut value) = (texts(batch, self.rules.len()), Vec::new());
-            for (output, &place) in outputs.iter().zip(&places) {
-                value.clear();
-                values::encode(columns.iter().map(|column| text(column, place)), &mut value);
-                entries.add(&output.0, self.with_values.then_some(&value), from + place as u64)?;
-            }
-        }
-        Ok(Made { outputs, entries, rows: batch.num_rows() as u64, empty })
-    }
-}
-
-/// The columns of text behind the first `from`.
-pub fn texts(batch: &RecordBatch, from: usize) -> Vec<&StringArray> {
-    batch.columns()[from..].iter().map(|column| column.as_string::<i32>()).collect()
-}
-
-/// The text in a row of a column; none if it is a null.
-pub fn text(column: &StringArray, row: usize) -> Option<&str> {
-    column.is_valid(row).then(|| column.value(row))
-}
-
 /// What a plan serves, with its offer and what its functions follow from: what `vesica serve` needs. A retrieval that protects the client alone has no
 /// function.
 ///
@@ -370,7 +144,7 @@ pub fn text(column: &StringArray, row: usize) -> Option<&str> {
 pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
-    let stock = Stock::open(plan, &offer)?;
+    let stock = suite::of(offer.protocol).open(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
     if public.is_empty() {
         return Ok(Opened { offer, stock, root: None });
@@ -397,10 +171,14 @@ pub struct Opened {
 pub(crate) mod tests {
     use super::*;
     use crate::retrieve::digest_of_index;
+    use arrow_array::{RecordBatch, StringArray};
     use std::path::Path;
+    use std::sync::Arc;
+    use vesica_job::rooms::digests;
     use vesica_spec::service::{Secret as Place, plan_serve};
     use vesica_spec::{Document, document};
     use vesica_store::Store;
+    use vesica_types::KeyDigest;
 
     /// The plan of the service with this id in `folder`: its store is named after it, and its table is `list.csv` for all of them. `more` are
     /// lines of `[service]` and `[mine]`.

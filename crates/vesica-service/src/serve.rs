@@ -6,7 +6,7 @@ use crate::budget::Budget;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::offer::spelled;
-use crate::{link, prepare};
+use crate::{link, prepare, suite};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,8 +65,8 @@ pub fn serve(
     if let Some(address) = answers.metrics.address() {
         ctl.note(format!("health and metrics at http://{address}/metrics"));
     }
-    let what = if answers.offer().retrieval.is_some() { "rows" } else { "keys" };
-    ctl.note(format!("serving {}; offer {}", counted(answers.stock().len(), what), spelled(&answers.offer().hash())));
+    let what = suite::of(answers.offer().protocol).counts();
+    ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {
         scope.spawn(|| watch(door, answers, plan, again, &hard, ctl));

@@ -12,134 +12,65 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use vesica_oprf::function::ServerFunction;
-use vesica_spec::service::ServePlan;
-use vesica_store::{Part, Store};
+use vesica_store::Part;
 
 /// A state of what is served.
-#[derive(Clone)]
-pub enum Stock {
-    /// Tags, for `ecdh-oprf`.
-    Tags(Arc<Store>),
-    /// Records, for retrieval.
-    Records(Arc<Desk>),
-}
+pub type Stock = Arc<dyn Served>;
 
-impl Stock {
-    /// What stands in the folder of the plan.
-    ///
-    /// # Errors
-    /// If it is not there, or is not what the offer is about.
-    pub fn open(plan: &ServePlan, offer: &Offer) -> Result<Self, Error> {
-        if offer.retrieval.is_some() {
-            return Ok(Stock::Records(Arc::new(Desk::open(&plan.store, offer, plan.workers)?)));
-        }
-        let store = Store::open(&plan.store)?;
-        crate::fetch::belongs(offer, store.manifest()).map_err(|_| {
-            let why = "its offer and its manifest do not belong together; run `vesica prepare` again".to_owned();
-            Error::Damaged { path: plan.store.clone(), why }
-        })?;
-        Ok(Stock::Tags(Arc::new(store)))
-    }
-
+/// What a state of a store of tags and an epoch of records have in common.
+pub trait Served: Send + Sync {
     /// The state that the folder has now, if it is another one. `make_room` is called before that takes memory.
     ///
     /// # Errors
     /// If what stands there is not of this offer.
-    pub fn reload(&self, offer: &Offer, make_room: impl FnOnce()) -> Result<Option<Self>, Error> {
-        let other = || {
-            Error::Setup(
-                "it was prepared with another offer; restart the service and tell clients the new offer".into(),
-            )
-        };
-        match self {
-            Stock::Tags(store) => {
-                let Some(store) = store.reload()? else { return Ok(None) };
-                make_room();
-                crate::fetch::belongs(offer, store.manifest()).map_err(|_| other())?;
-                Ok(Some(Stock::Tags(Arc::new(store))))
-            }
-            Stock::Records(desk) => {
-                let now = desk.reload(offer, make_room);
-                let now = now.map_err(|error| if desk.is_foreign(offer) { other() } else { error })?;
-                Ok(now.map(|desk| Stock::Records(Arc::new(desk))))
-            }
-        }
-    }
+    fn reload(&self, offer: &Offer, make_room: &mut dyn FnMut()) -> Result<Option<Stock>, Error>;
 
     /// The function that protects it, of a service whose functions follow from `root`.
     ///
     /// # Errors
     /// If it is another one than the one that it was made by.
-    pub fn function(&self, root: &Root) -> Result<Arc<dyn ServerFunction>, Error> {
-        match self {
-            Stock::Tags(_) => root.function(),
-            Stock::Records(desk) => desk.epoch().function(root),
-        }
-    }
+    fn function(&self, root: &Root) -> Result<Arc<dyn ServerFunction>, Error>;
 
     /// What describes it to a client.
-    pub fn describe(&self) -> Vec<u8> {
-        match self {
-            Stock::Tags(store) => store.manifest().encode(),
-            Stock::Records(desk) => desk.epoch().encode(),
-        }
-    }
+    fn describe(&self) -> Vec<u8>;
 
     /// Keys or rows that can be looked up.
-    pub fn len(&self) -> u64 {
-        match self {
-            Stock::Tags(store) => store.len(),
-            Stock::Records(desk) => desk.epoch().rows,
-        }
-    }
+    fn rows(&self) -> u64;
 
     /// Parts that clients copy one by one.
-    pub fn parts(&self) -> u64 {
-        match self {
-            Stock::Tags(store) => store.manifest().parts.len() as u64,
-            Stock::Records(desk) => desk.parts() as u64,
-        }
-    }
+    fn parts(&self) -> u64;
 
     /// Bytes on the disk of a client that copied everything.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Stock::Tags(store) => store.manifest().bytes(),
-            Stock::Records(desk) => desk.epoch().copy + desk.epoch().log,
-        }
-    }
+    fn bytes(&self) -> u64;
 
-    /// Whether somebody copies a chunk of it or works on a round at this moment.
-    fn is_held(&self) -> bool {
-        match self {
-            Stock::Tags(store) => Arc::strong_count(store) > 1,
-            Stock::Records(desk) => Arc::strong_count(desk) > 1,
-        }
+    /// The sums of a part's chunks, 32 bytes each.
+    fn sums(&self, part: usize) -> Option<&[u8]>;
+
+    /// A chunk of a part.
+    fn chunk(&self, part: usize, number: u64) -> Option<&[u8]>;
+
+    /// The names of the parts, if a newer state may have them too.
+    fn named_parts(&self) -> Vec<Part> {
+        Vec::new()
     }
 
     /// Whether a client that copies this state gets the rest of it from the one that the folder has now.
+    ///
+    /// # Errors
+    /// Those of the folder.
     fn is_followed(&self) -> Result<bool, Error> {
-        match self {
-            Stock::Tags(store) => Ok(store.is_followed()?),
-            Stock::Records(_) => Ok(false),
-        }
+        Ok(false)
     }
 
-    /// The sums of a part's chunks, 32 bytes each.
-    pub fn sums(&self, part: usize) -> Option<&[u8]> {
-        match self {
-            Stock::Tags(store) => store.sums(part),
-            Stock::Records(desk) => desk.sums(part),
-        }
+    /// The records that are retrieved from it, if any are.
+    fn records(self: Arc<Self>) -> Option<Arc<Desk>> {
+        None
     }
+}
 
-    /// A chunk of a part.
-    pub fn chunk(&self, part: usize, number: u64) -> Option<&[u8]> {
-        match self {
-            Stock::Tags(store) => store.chunk(part, number),
-            Stock::Records(desk) => desk.chunk(part, number),
-        }
-    }
+/// Why a state of another offer is not served.
+pub fn other_offer() -> Error {
+    Error::Setup("it was prepared with another offer; restart the service and tell clients the new offer".into())
 }
 
 /// How long the state before the one that is served is kept.
@@ -257,10 +188,7 @@ impl Told {
 
 impl State {
     fn new(stock: Stock) -> Self {
-        let parts = match &stock {
-            Stock::Tags(store) => store.manifest().parts.clone(),
-            Stock::Records(_) => Vec::new(),
-        };
+        let parts = stock.named_parts();
         Self { stock, ticket: Arc::new(Told { taken: Mutex::default(), asking: AtomicUsize::new(0), parts }) }
     }
 
@@ -288,7 +216,7 @@ impl Before {
     /// Whether a newer one that does not follow this one is to wait, because a client is at work with this one.
     fn is_waited_for(&self, limits: &Limits) -> bool {
         let last = self.state.ticket.last_work();
-        let is_busy = self.state.stock.is_held() || last.is_some_and(|last| last.elapsed() < limits.busy);
+        let is_busy = Arc::strong_count(&self.state.stock) > 1 || last.is_some_and(|last| last.elapsed() < limits.busy);
         is_busy && self.since.elapsed() < limits.wait
     }
 }
@@ -330,7 +258,7 @@ impl States {
     /// newer one.
     ///
     /// # Errors
-    /// Those of [`Stock::reload`]. Then the same state is served, and the one before it may be gone.
+    /// Those of [`Served::reload`]. Then the same state is served, and the one before it may be gone.
     pub fn reload(&self, offer: &Offer) -> Result<Option<Stock>, Error> {
         // What is taken out is dropped when the lock is free again: gigabytes take a while.
         let over = self.write().before.take_if(|before| before.is_over(&self.limits));
@@ -342,12 +270,12 @@ impl States {
         {
             return Ok(None);
         }
-        let make_room = || {
+        let mut make_room = || {
             let before = self.write().before.take();
             drop(before);
         };
         let last = self.read().now.stock.clone();
-        let Some(next) = last.reload(offer, make_room)? else { return Ok(None) };
+        let Some(next) = last.reload(offer, &mut make_room)? else { return Ok(None) };
         let mut held = self.write();
         let before = std::mem::replace(&mut held.now, State::new(next.clone()));
         // `last` still holds what goes here, until the lock is free.
@@ -372,20 +300,12 @@ mod tests {
     use crate::retrieve::{desk, epoch};
     use std::path::Path;
     use vesica_spec::service::ServiceProtocol;
-    use vesica_store::{Builder, Delta, Shape};
+    use vesica_store::{Builder, Delta, Shape, Store};
 
     /// Tells whether a state is dropped.
     fn watched(stock: &Stock) -> Box<dyn Fn() -> bool> {
-        match stock {
-            Stock::Tags(store) => {
-                let store = Arc::downgrade(store);
-                Box::new(move || store.strong_count() == 0)
-            }
-            Stock::Records(desk) => {
-                let desk = Arc::downgrade(desk);
-                Box::new(move || desk.strong_count() == 0)
-            }
-        }
+        let stock = Arc::downgrade(stock);
+        Box::new(move || stock.strong_count() == 0)
     }
 
     /// A client is told of the state that is served: its ticket, and what tells whether the state is dropped.
@@ -459,7 +379,7 @@ mod tests {
     #[test]
     fn an_epoch_that_is_served_no_more_goes_in_time() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::Download, 20);
-        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let stock = Arc::new(Desk::open(dir.path(), &offer, 1).unwrap());
         goes_in_time(stock, &offer, || follow(dir.path(), &mut epoch));
     }
 
@@ -502,7 +422,7 @@ mod tests {
             key += 1;
             prepare(dir.path(), &offer, key);
         };
-        goes_in_time(Stock::Tags(Arc::new(Store::open(dir.path()).unwrap())), &offer, next);
+        goes_in_time(Arc::new(Store::open(dir.path()).unwrap()), &offer, next);
     }
 
     /// Whoever copies the parts of a store to which others were added gets all of them, although its own state is gone.
@@ -511,7 +431,7 @@ mod tests {
         let (dir, offer) = (tempfile::tempdir().unwrap(), offer_of_tags());
         prepare(dir.path(), &offer, 1);
         append(dir.path(), 2);
-        let states = States::new(Stock::Tags(Arc::new(Store::open(dir.path()).unwrap())));
+        let states = States::new(Arc::new(Store::open(dir.path()).unwrap()));
         let (ticket, stock) = states.now();
         let sums = [0, 1].map(|part| stock.sums(part).unwrap().to_vec());
         drop(stock);
@@ -547,7 +467,7 @@ mod tests {
     #[test]
     fn the_state_before_goes_before_another_one_is_loaded() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::Download, 20);
-        let states = States::new(Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap())));
+        let states = States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
         let (_ticket, is_gone) = told(&states);
         follow(dir.path(), &mut epoch);
         assert!(states.reload(&offer).unwrap().is_some() && !is_gone());
@@ -568,10 +488,10 @@ mod tests {
     #[test]
     fn what_keeps_a_new_state_from_being_served_is_told() {
         let (dir, offer, mut next) = house_of(ServiceProtocol::Download, 20);
-        let stock = Stock::Records(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let stock = Arc::new(Desk::open(dir.path(), &offer, 1).unwrap());
         let why = |next: &epoch::Epoch| {
             std::fs::write(dir.path().join(epoch::NAME), next.encode()).unwrap();
-            stock.reload(&offer, || ()).err().unwrap().to_string()
+            stock.reload(&offer, &mut || ()).err().unwrap().to_string()
         };
         (next.number, next.base) = (2, 2);
         let missing = why(&next);

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::flags::{Bench, BenchOf, BenchPir};
 use crate::{output, progress};
 use vesica_service::BenchChoice;
-use vesica_spec::service::{By, Preset, ServiceProtocol};
+use vesica_spec::service::{By, Preset};
 
 pub fn run(args: Bench) -> Outcome {
     match args.what {
@@ -16,15 +16,7 @@ pub fn run(args: Bench) -> Outcome {
 }
 
 fn pir(args: BenchPir) -> Result<impl serde::Serialize, Failure> {
-    let all = [
-        ServiceProtocol::SimplePir,
-        ServiceProtocol::Piano,
-        ServiceProtocol::Download,
-        ServiceProtocol::BfvPir,
-        ServiceProtocol::BgvPir,
-        ServiceProtocol::CkksPir,
-    ];
-    let protocol = all.into_iter().find(|protocol| protocol.name() == args.protocol);
+    let protocol = vesica_service::retrieving().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol.ok_or_else(|| Failure::usage("--protocol: no such scheme"))?;
     let screen = progress::begin(progress::How::Quiet);
     let preset = if args.preset == "seed" { Preset::Seed } else { Preset::Fast };

@@ -1,19 +1,21 @@
 //! What a scheme costs on this machine: both sides in one process, no connection. `vesica bench pir` prints it.
 
-use super::epoch::{Epoch, Shape};
-use super::scheme::{self, Reader, Scheme};
+use super::Costs;
+use super::epoch::{Epoch, Layout};
+use super::make::filtered;
 use crate::error::Error;
+use crate::offer::{Offer, sample};
+use crate::{rng, suite};
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 use vesica_job::Control;
 use vesica_job::rooms::Clock;
 use vesica_pir::keyword::{Filter, TAG};
-use vesica_pir::piano::Builder;
 use vesica_pir::rlwe::{LARGEST_REAL, OFF};
-use vesica_pir::{Flat, Pir};
+use vesica_pir::{Flat, Shape};
 use vesica_session::SessionRng;
-use vesica_spec::service::{By, Preset, Private, Service, ServiceProtocol};
+use vesica_spec::service::{By, Preset, Private, ServiceProtocol};
 
 /// One measurement. Times are medians of several queries, and each answer is compared with the table.
 #[derive(Serialize, Debug)]
@@ -77,138 +79,95 @@ pub struct Choice {
 /// If the scheme does not serve such a table, or gives a wrong record.
 pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> Result<Cell, Error> {
     let Choice { expected, preset, by } = choice;
-    if by == By::Key && protocol != ServiceProtocol::SimplePir {
+    let suite = suite::scheme(protocol)?;
+    let shape = suite.filter();
+    if by == By::Key && shape.is_none() {
         return Err(Error::Setup(format!(
             "--by key: \"{}\" is not measured so, as it fetches two records for a key or none; measure it by index",
             protocol.name()
         )));
     }
-    let mut clock = Clock::start(ctl);
-    let mut rng =
-        SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
+    let (mut clock, mut rng) = (Clock::start(ctl), rng()?);
     let size = usize::try_from(rows * u64::from(bytes)).map_err(|_| Error::Setup("the table is too large".into()))?;
     let mut values = vec![0; size];
     rng.fill(&mut values);
-    if protocol == ServiceProtocol::CkksPir {
+    if suite.has_reals() {
         values.chunks_exact_mut(8).for_each(real);
     }
     let start = Instant::now();
-    let keyed = match by {
-        By::Index => None,
-        By::Key => Some(Keyed::new(&values, bytes as usize, expected, &mut rng)?),
-    };
+    let shape = shape.filter(|_| by == By::Key).map(|shape| shape(rows, (TAG + bytes as usize) as u32, expected));
+    let keyed =
+        shape.transpose()?.map(|shape| Keyed::new(&shape, &values, bytes as usize, &mut rng, ctl)).transpose()?;
     let (records, width, table) = match &keyed {
-        None => (rows, bytes as usize, &values),
-        Some(keyed) => (keyed.records, keyed.filter.width(), &keyed.table),
+        None => (rows, bytes as usize, Arc::new(values.clone())),
+        Some(keyed) => (keyed.records, keyed.filter.width(), keyed.table.clone()),
+    };
+    let places = |index: u64| vec![Some(keyed.as_ref().map_or(vec![index], |keyed| keyed.places(index)))];
+    let open = |index: u64, record: Vec<u8>| match &keyed {
+        None => record,
+        Some(keyed) => keyed.filter.open(&keyed.keys[index as usize], &record).unwrap_or_default().to_vec(),
     };
     let epoch = Epoch::new(
-        &crate::offer::Offer::new(&service(protocol, expected), 0, Some(bytes), 0, &[]),
+        &Offer::new(&sample(protocol, By::Index, Private::Client), 0, Some(bytes), 0, &[]),
         1,
-        Shape { rows, records, width, seed: rng.bytes(), salt: rng.bytes(), sealed: rng.bytes(), expected, preset },
+        Layout { rows, records, width, seed: rng.bytes(), salt: rng.bytes(), sealed: rng.bytes(), expected, preset },
     );
-    let scheme = Scheme::new(protocol, by, &epoch)?;
-    let flat = Flat::new(table, width)?;
-    let wanted = Flat::new(&values, bytes as usize)?;
-    let sizes = scheme.sizes();
-    let mut times = Times::default();
-    let (prepare_s, hint_bytes, stream_bytes);
-    match &scheme {
-        Scheme::Simple(simple) => {
-            let store = simple.store(&flat)?;
-            // By key, the filter and the layout are part of what is prepared.
-            let start = if by == By::Key { start } else { Instant::now() };
-            let hint = simple.hint(&store)?;
-            (prepare_s, hint_bytes, stream_bytes) =
-                (start.elapsed().as_secs_f64(), hint.len() as u64, hint.len() as u64);
-            let mut reader = Reader::Simple(*simple, Box::new(simple.take_hint(hint)?), VecDeque::new());
-            let places = |index: u64| keyed.as_ref().map_or(vec![index], |keyed| keyed.places(index));
-            let open = |index: u64, record: &[u8]| match &keyed {
-                None => record.to_vec(),
-                Some(keyed) => keyed.filter.open(&keyed.keys[index as usize], record).unwrap_or_default().to_vec(),
-            };
-            for turn in 0..QUERIES {
-                let index = pick(rows, turn, &mut rng);
-                let query = times.query(|| reader.query(&places(index), &mut rng))?;
-                let answer = times.answer(|| simple.answer(&store, &[&query]))?.concat();
-                let record = times.decode(|| Ok::<_, Error>(open(index, &reader.decode(&answer)?)))?;
-                compare(protocol, wanted, index, &record)?;
-            }
-            for _ in 0..QUERIES.div_ceil(4).min(3) {
-                let queries = (0..4).map(|_| reader.query(&places(0), &mut rng)).collect::<Result<Vec<_>, _>>()?;
-                let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
-                for answer in times.of_four(|| simple.answer(&store, &queries))? {
-                    compare(protocol, wanted, 0, &open(0, &reader.decode(&answer)?))?;
-                }
-            }
-        }
-        Scheme::Download(download) => {
-            (prepare_s, hint_bytes, stream_bytes) = (0.0, table.len() as u64, table.len() as u64);
-            let table = download.take_hint(table.clone())?;
-            let mut reader = Reader::Download(*download, table, VecDeque::new());
-            for turn in 0..QUERIES {
-                let index = pick(rows, turn, &mut rng);
-                times.query(|| reader.query(&[index], &mut rng))?;
-                times.answer(|| ());
-                compare(protocol, wanted, index, &times.decode(|| reader.decode(&[]))?)?;
-            }
-        }
-        Scheme::Lattice(_) => {
-            let start = Instant::now();
-            let store = scheme.store(&flat)?;
-            (prepare_s, hint_bytes, stream_bytes) = (start.elapsed().as_secs_f64(), 0, 0);
-            let none = || Error::bug("a scheme without a client");
-            let mut reader = scheme.reader(Vec::new())?.ok_or_else(none)?;
-            let keys = reader.session(&mut rng);
-            for turn in 0..QUERIES {
-                let index = pick(rows, turn, &mut rng);
-                let query = times.query(|| reader.query(&[index], &mut rng))?;
-                let answer = times.answer(|| scheme.answer(&store, &keys, &[&query]))?.concat();
-                let record = times.decode(|| reader.decode(&answer))?;
-                compare(protocol, wanted, index, &record)?;
-            }
-            for _ in 0..QUERIES.div_ceil(4).min(3) {
-                let queries = (0..4).map(|_| reader.query(&[0], &mut rng)).collect::<Result<Vec<_>, _>>()?;
-                let queries: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
-                for answer in times.of_four(|| scheme.answer(&store, &keys, &queries))? {
-                    compare(protocol, wanted, 0, &reader.decode(&answer)?)?;
-                }
-            }
-        }
-        Scheme::Piano(piano) => {
-            let start = Instant::now();
-            let mut builder = Builder::new(*piano, &mut rng);
-            builder.push(table)?;
-            let mut window = builder.finish()?;
-            (prepare_s, hint_bytes, stream_bytes) =
-                (start.elapsed().as_secs_f64(), piano.window_bytes(), table.len() as u64);
-            for turn in 0..QUERIES {
-                let index = pick(rows, turn, &mut rng);
-                let intent = times.query(|| window.intend(index, &mut rng))?;
-                let answer = times.answer(|| piano.answer(flat, intent.query()))?;
-                times.decode(|| window.settle(&intent, &answer))?;
-                compare(protocol, flat, index, window.known(index).unwrap_or_default())?;
-            }
+    let scheme = suite.retrieval(by, &epoch)?;
+    let (sizes, wanted) = (scheme.sizes(), Flat::new(&values, bytes as usize)?);
+    let table_bytes = table.len() as u64;
+    let [mut query_ms, mut answer_ms, mut of_four_ms, mut decode_ms] = <[Vec<f64>; 4]>::default();
+    // What is prepared before anybody asks: by key, the filter and the layout are part of it.
+    let before = if by == By::Key { start } else { Instant::now() };
+    let server = scheme.server(table, &[], 1)?;
+    let before = if scheme.has_hint() && by == By::Index { Instant::now() } else { before };
+    let hint = server.hint()?;
+    let (hinted_s, copy) =
+        (before.elapsed().as_secs_f64(), if hint.is_empty() { server.table().to_vec() } else { hint });
+    let start = Instant::now();
+    let mut client = scheme.reader(copy, &mut rng)?;
+    let read_s = if scheme.has_windows() { start.elapsed().as_secs_f64() } else { 0.0 };
+    let keys = client.begin(&mut rng);
+    let now = |work: &mut dyn FnMut()| work();
+    for turn in 0..QUERIES {
+        let index = pick(rows, turn, &mut rng);
+        let query = timed(&mut query_ms, || client.round(&places(index), &mut rng))?;
+        let answer = match sizes.query {
+            0 => Vec::new(),
+            _ => timed(&mut answer_ms, || server.answer(&keys, &[&query], &now))?.concat(),
+        };
+        let record = timed(&mut decode_ms, || {
+            client.take(&answer)?;
+            Ok::<_, Error>(client.records()?.into_iter().flatten().next().map(|record| open(index, record)))
+        })?;
+        compare(suite.has_reals(), wanted, index, &record.unwrap_or_default())?;
+    }
+    let Costs { kept, memory, reads_all, .. } = scheme.costs(table_bytes, 1.0);
+    for _ in 0..if reads_all { QUERIES.div_ceil(4).min(3) } else { 0 } {
+        let queries = client.round(&vec![places(0).remove(0); 4], &mut rng)?;
+        let queries: Vec<&[u8]> = queries.chunks_exact(sizes.query).collect();
+        client.take(&timed(&mut of_four_ms, || server.answer(&keys, &queries, &now))?.concat())?;
+        for record in client.records()?.into_iter().flatten() {
+            compare(suite.has_reals(), wanted, 0, &open(0, record))?;
         }
     }
-    let answer_ms = median(times.answer);
-    let reads_all = matches!(scheme, Scheme::Simple(_) | Scheme::Lattice(_));
+    let answer_ms = median(answer_ms);
     Ok(Cell {
         protocol: protocol.name(),
         by: by.name(),
         rows,
         bytes,
-        prepare_s,
-        hint_bytes,
-        stream_bytes,
-        store_bytes: scheme.store_bytes(table.len() as u64),
+        prepare_s: hinted_s + read_s,
+        hint_bytes: kept,
+        stream_bytes: scheme.copied(),
+        store_bytes: memory,
         keys_bytes: scheme.keys_bytes(),
         up_bytes: sizes.query,
         down_bytes: sizes.answer,
-        query_ms: median(times.query),
+        query_ms: median(query_ms),
         answer_ms,
-        answer_of_four_ms: reads_all.then(|| median(times.of_four) / 4.0),
-        decode_ms: median(times.decode),
-        gb_a_second: reads_all.then(|| table.len() as f64 / (answer_ms * 1e6)),
+        answer_of_four_ms: reads_all.then(|| median(of_four_ms) / 4.0),
+        decode_ms: median(decode_ms),
+        gb_a_second: reads_all.then(|| table_bytes as f64 / (answer_ms * 1e6)),
         peak_memory: clock.close().1.peak_memory.into(),
         queries: QUERIES,
     })
@@ -219,48 +178,19 @@ struct Keyed {
     keys: Vec<[u8; 32]>,
     filter: Filter,
     records: u64,
-    table: Vec<u8>,
+    table: Arc<Vec<u8>>,
 }
 
 impl Keyed {
     /// Keys for these values.
-    fn new(values: &[u8], bytes: usize, expected: u32, rng: &mut SessionRng) -> Result<Self, Error> {
+    fn new(shape: &Shape, values: &[u8], bytes: usize, rng: &mut SessionRng, ctl: &Control) -> Result<Self, Error> {
         let keys: Vec<[u8; 32]> = values.chunks_exact(bytes).map(|_| rng.bytes()).collect();
-        let shape = scheme::shape(By::Key, keys.len() as u64, (TAG + bytes) as u32, expected)?;
-        let (mut filter, members) = Filter::spread(&shape, bytes, &keys, rng)?;
-        let size = filter.slots() * filter.width();
-        let mut table = vec![0; members.len() * size];
-        for (group, members) in members.iter().enumerate() {
-            let of_group: Vec<&[u8; 32]> = members.iter().map(|&key| &keys[key as usize]).collect();
-            let bodies: Vec<u8> =
-                members.iter().flat_map(|&key| &values[key as usize * bytes..][..bytes]).copied().collect();
-            filter.fill(group, [0; 32], &of_group, &bodies, rng, &mut table[group * size..][..size])?;
-        }
-        Ok(Self { keys, filter, records: shape.records, table })
+        let (filter, table) = filtered(shape, bytes, &keys, values, [0; 32], rng, ctl)?;
+        Ok(Self { keys, filter, records: shape.records, table: Arc::new(table) })
     }
 
     fn places(&self, index: u64) -> Vec<u64> {
         self.filter.places(&self.keys[index as usize]).to_vec()
-    }
-}
-
-/// A service of this protocol whose rows are public.
-fn service(protocol: ServiceProtocol, expected_queries: u32) -> Service {
-    Service {
-        id: "bench".to_owned(),
-        protocol,
-        by: By::Index,
-        private: Private::Client,
-        accept: Vec::new(),
-        preset: Preset::default(),
-        expected_queries,
-        curve: vesica_spec::CurveName::Ristretto255,
-        values: vec!["value".to_owned()],
-        value_bytes: None,
-        verifiable: false,
-        lifetime_keys: 1,
-        rules: vesica_spec::Rules::default(),
-        insecure: true,
     }
 }
 
@@ -279,15 +209,13 @@ fn real(eight: &mut [u8]) {
     eight.copy_from_slice(&((f64::from(bits) / f64::from(u32::MAX) * 2.0 - 1.0) * LARGEST_REAL).to_le_bytes());
 }
 
-fn compare(protocol: ServiceProtocol, table: Flat<'_>, index: u64, record: &[u8]) -> Result<(), Error> {
+fn compare(are_reals: bool, table: Flat<'_>, index: u64, record: &[u8]) -> Result<(), Error> {
     let number = |eight: &[u8]| f64::from_le_bytes(std::array::from_fn(|i| eight[i]));
     let near = |(a, b): (&[u8], &[u8])| (number(a) - number(b)).abs() <= OFF;
     let wanted = table.record(index);
-    let is_right = match protocol {
-        ServiceProtocol::CkksPir => {
-            wanted.len() == record.len() && wanted.chunks_exact(8).zip(record.chunks_exact(8)).all(near)
-        }
-        _ => wanted == record,
+    let is_right = match are_reals {
+        true => wanted.len() == record.len() && wanted.chunks_exact(8).zip(record.chunks_exact(8)).all(near),
+        false => wanted == record,
     };
     if is_right {
         return Ok(());
@@ -295,33 +223,7 @@ fn compare(protocol: ServiceProtocol, table: Flat<'_>, index: u64, record: &[u8]
     Err(vesica_session::Error::Bug(format!("record {index} was retrieved wrongly")).into())
 }
 
-/// Milliseconds of each step.
-#[derive(Default)]
-struct Times {
-    query: Vec<f64>,
-    answer: Vec<f64>,
-    of_four: Vec<f64>,
-    decode: Vec<f64>,
-}
-
-impl Times {
-    fn query<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        timed(&mut self.query, work)
-    }
-
-    fn answer<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        timed(&mut self.answer, work)
-    }
-
-    fn of_four<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        timed(&mut self.of_four, work)
-    }
-
-    fn decode<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        timed(&mut self.decode, work)
-    }
-}
-
+/// Does some work, and adds the milliseconds that it took.
 fn timed<T>(times: &mut Vec<f64>, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let done = work();

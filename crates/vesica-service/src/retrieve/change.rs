@@ -16,20 +16,21 @@
 
 use super::changes::{self, Entry};
 use super::epoch::{self, Epoch};
-use super::make::{Changed, Made, Maker, Read, State, Whole, read, remove_others, rng};
-use super::scheme::Scheme;
-use super::{body_bytes, desk};
+use super::make::{Bodies, Changed, Made, Maker, State, Whole, remove_others};
+use super::{Retrieval, Server, body_bytes, desk, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Change, Prepared, Product, agrees};
+use crate::reading::{Read, Reader};
 use crate::secret::{self, Root};
+use crate::{rng, suite};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use vesica_job::{Control, Event};
 use vesica_pir::keyword::Filter;
-use vesica_pir::{Flat, Pir, SimplePir, simple};
 use vesica_session::SessionRng;
-use vesica_spec::service::{By, Private, ServePlan, Service, ServiceProtocol};
+use vesica_spec::service::{By, Private, ServePlan, Service};
 use vesica_table::Input;
 
 /// The file with the keys of an epoch.
@@ -74,12 +75,12 @@ fn unlock_keys(path: &Path, lock: Option<&[u8; 32]>, epoch: &Epoch) -> Result<Ve
     Ok(keys.ok_or_else(damaged)?.as_chunks().0.to_vec())
 }
 
-/// What stands in the folder of a service of "simple-pir".
+/// What stands in the folder of a service whose clients can follow.
 struct Before {
     offer: Offer,
     epoch: Epoch,
-    simple: SimplePir,
-    table: Vec<u8>,
+    scheme: Box<dyn Retrieval>,
+    table: Arc<Vec<u8>>,
     /// What clients copy: the hint of the base, and behind it how many seeds failed for each group of keys.
     copy: Vec<u8>,
     log: Vec<u8>,
@@ -105,17 +106,13 @@ impl Before {
             let why = "its sum is not that of its epoch; run `vesica prepare` without --append and --remove".into();
             return Err(Error::Damaged { path: plan.store.join(name), why });
         }
-        let Scheme::Simple(simple) = Scheme::new(offer.protocol, plan.service.by, &epoch)? else {
-            return Err(Error::bug("a table of another protocol is to be changed"));
-        };
-        Ok(Self { offer, epoch, simple, table, copy, log })
+        let scheme = retrieval(offer.protocol, plan.service.by, &epoch)?;
+        Ok(Self { offer, epoch, scheme, table: Arc::new(table), copy, log })
     }
 
     /// What the server answers from.
-    fn store(&self, entries: &[Entry<'_>]) -> Result<simple::Store, Error> {
-        let mut store = self.simple.store(&Flat::new(&self.table, self.epoch.width as usize)?)?;
-        entries.iter().for_each(|entry| store.follow(entry.patch));
-        Ok(store)
+    fn server(&self) -> Result<Box<dyn Server>, Error> {
+        Ok(self.scheme.server(self.table.clone(), &self.log, 1)?)
     }
 
     fn entries(&self, plan: &ServePlan) -> Result<Vec<Entry<'_>>, Error> {
@@ -151,7 +148,9 @@ impl Before {
 
 /// Whether [`rows`] finds what changed in a table of this service.
 pub fn follows(service: &Service) -> bool {
-    (service.protocol, service.by, service.private) == (ServiceProtocol::SimplePir, By::Index, Private::Client)
+    let scheme = suite::of(service.protocol).scheme();
+    scheme.is_some_and(|scheme| scheme.cannot_follow().is_none())
+        && (service.by, service.private) == (By::Index, Private::Client)
 }
 
 /// The next epoch of a table by row number that every client may see, if it has as many rows as before and few of them changed.
@@ -174,16 +173,17 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
     let differ = before.table.chunks_exact(width).zip(bodies.chunks_exact(width)).zip(0..);
     let changed: Vec<(u64, &[u8])> =
         differ.filter(|((old, new), _)| old != new).map(|((_, new), index)| (index, new)).collect();
-    let Ok(entries) = before.entries(plan) else { return Ok(None) };
-    let mut store = before.store(&entries)?;
+    if before.entries(plan).is_err() {
+        return Ok(None);
+    }
     // A row of the hint that is rounded badly takes another matrix.
-    let Ok(patch) = before.simple.change(&mut store, &changed) else { return Ok(None) };
+    let Ok(patch) = before.server()?.change(&changed) else { return Ok(None) };
     let count = changed.len() as u64;
     let entry = Entry { salt: [0; 32], drawn: Vec::new(), patch: &patch };
     let Some((epoch, log)) = before.followed(before.epoch.rows, bodies, &entry) else { return Ok(None) };
     let patch = Some(before.follows(&epoch));
     let changed = Changed { rows: count, replaced: count, patch, ..Changed::default() };
-    Ok(Some(State { epoch, table: bodies.to_vec(), copy: None, log, keys: None, changed: Some(changed) }))
+    Ok(Some(State { epoch, table: Arc::new(bodies.to_vec()), copy: None, log, keys: None, changed: Some(changed) }))
 }
 
 /// Adds the rows of one table to the service's, or takes the keys of another one out of it.
@@ -193,20 +193,12 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
 /// refused by name.
 pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
     let service = &plan.service;
-    let refused = match (service.protocol, service.by) {
-        (ServiceProtocol::SimplePir, By::Key) => None,
-        (ServiceProtocol::SimplePir, By::Index) => {
+    let refused = match (suite::scheme(service.protocol)?.cannot_follow(), service.by) {
+        (None, By::Key) => None,
+        (None, By::Index) => {
             Some("by = \"index\": rows are known by their numbers in the table of mine.input".to_owned())
         }
-        (ServiceProtocol::Piano, _) => Some(
-            "protocol = \"piano\": a client makes its hints while the whole table streams by, and they cannot follow"
-                .to_owned(),
-        ),
-        (protocol, _) if protocol.is_lattice() => Some(format!(
-            "protocol = \"{}\": its rows are known by their numbers in the table of mine.input",
-            protocol.name()
-        )),
-        (protocol, _) => Some(format!("protocol = \"{}\": clients have a copy of the whole table", protocol.name())),
+        (Some(why), _) => Some(format!("protocol = \"{}\": {why}", service.protocol.name())),
     };
     if let Some(why) = refused {
         return Err(Error::Setup(format!(
@@ -236,17 +228,17 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, &before.epoch)?)?;
     let mut rng = rng()?;
     let salt = rng.bytes();
-    let maker = Maker::new(plan, function, &before.offer, before.epoch.salt(), salt)?;
-    let (mut rows, mut empty) = (0, 0);
-    let mut count = |read: &Read| (rows, empty) = (rows + read.rows, empty + read.empty);
+    let maker = Maker::new(plan, function, &before.offer, before.epoch.salt(), salt);
+    let open = |path: &PathBuf, values| Reader::open(plan, &Input { format: None, ..Input::new(path) }, values);
+    let mut count = Read::default();
     if let Some(path) = &change.append {
-        let added = read(plan, &*open(plan, path, &service.values)?, &service.values, maker.clone(), ctl)?;
-        count(&added);
+        let added = maker.clone().read(plan, &open(path, true)?, ctl)?;
+        count += added.read;
         changing.add(added);
     }
     if let Some(path) = &change.remove {
-        let removed = read(plan, &*open(plan, path, &[])?, &[], maker.without_values(), ctl)?;
-        count(&removed);
+        let removed = maker.without_values().read(plan, &open(path, false)?, ctl)?;
+        count += removed.read;
         changing.remove(&removed.keys);
     }
     ctl.event(Event::Phase { name: "place", of: "", total: None });
@@ -259,16 +251,7 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let sealed = service.private == Private::Client || secret::is_sealed(&plan.secret)?;
     let changed = state.changed.unwrap_or_default();
     let product = Product::Table(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed });
-    Ok(Prepared { offer: before.offer, offer_changed: false, rows, empty, product, sealed })
-}
-
-/// Opens a table, and finds its columns.
-fn open(plan: &ServePlan, path: &Path, values: &[String]) -> Result<Box<dyn vesica_table::Table>, Error> {
-    // Its key columns are those of the table of mine.input, too.
-    crate::prepare::table(plan)?;
-    let table = vesica_table::open(&Input { format: None, ..Input::new(path) })?;
-    drop(table.texts(&plan.keys, values, 1)?);
-    Ok(table)
+    Ok(Prepared { offer: before.offer, offer_changed: false, rows: count.rows, empty: count.empty, product, sealed })
 }
 
 /// A key, and the number of its body if that was made anew.
@@ -277,7 +260,6 @@ type Member<'a> = (&'a [u8; 32], Option<usize>);
 /// A change that is being made.
 struct Changing<'a> {
     before: &'a Before,
-    entries: Vec<Entry<'a>>,
     filter: Filter,
     /// The keys that there will be. Those that have a number got a body anew.
     keys: BTreeMap<[u8; 32], Option<usize>>,
@@ -291,14 +273,17 @@ struct Changing<'a> {
 impl<'a> Changing<'a> {
     fn new(plan: &ServePlan, before: &'a Before, keys: Vec<[u8; 32]>) -> Result<Self, Error> {
         let entries = before.entries(plan)?;
-        let tries = before.copy.get(before.simple.sizes().hint as usize..).unwrap_or_default();
-        let filter = before.epoch.filter(&before.offer, &before.simple, tries, &entries)?;
+        let tries = before.copy.get(before.scheme.sizes().hint as usize..).unwrap_or_default();
+        let shape = suite::scheme(before.offer.protocol)?.filter();
+        let shape = shape.ok_or_else(|| Error::bug("keys without a filter are to be changed"))?;
+        let shape = shape(before.epoch.planned, before.epoch.width, before.epoch.expected)?;
+        let filter = before.epoch.filter(&before.offer, &shape, tries, &entries)?;
         let keys = keys.into_iter().map(|key| (key, None)).collect();
         let (bodies, touched, changed) = (Vec::new(), BTreeSet::new(), Changed::default());
-        Ok(Self { before, entries, filter, keys, bodies, touched, changed })
+        Ok(Self { before, filter, keys, bodies, touched, changed })
     }
 
-    fn add(&mut self, read: Read) {
+    fn add(&mut self, read: Bodies) {
         for (number, key) in read.keys.into_iter().enumerate() {
             self.touched.insert(self.filter.group(&key));
             self.changed.rows += 1;
@@ -357,11 +342,11 @@ impl<'a> Changing<'a> {
         }
         let full = members.values().any(|members| members.len() > self.filter.capacity());
         let log = self.before.log.len() as u64
-            + Entry::bytes(self.touched.len(), self.before.simple.patch_bytes(self.touched.len()));
+            + Entry::bytes(self.touched.len(), self.before.scheme.patch_bytes(self.touched.len()));
         if full || self.keys.is_empty() || !self.before.pays(log) {
             return Ok(None);
         }
-        let (mut filter, mut table) = (self.filter.clone(), self.before.table.clone());
+        let (mut filter, mut table) = (self.filter.clone(), self.before.table.to_vec());
         let (size, width) = (filter.slots() * filter.width(), filter.width());
         let mut drawn = Vec::new();
         for &group in &self.touched {
@@ -376,14 +361,14 @@ impl<'a> Changing<'a> {
         }
         let slots = self.touched.iter().flat_map(|&group| (group * filter.slots()..).take(filter.slots()));
         let changes: Vec<(u64, &[u8])> = slots.map(|slot| (slot as u64, &table[slot * width..][..width])).collect();
-        let mut store = self.before.store(&self.entries)?;
         // A row of the hint that is rounded badly takes another matrix.
-        let Ok(patch) = self.before.simple.change(&mut store, &changes) else { return Ok(None) };
+        let Ok(patch) = self.before.server()?.change(&changes) else { return Ok(None) };
         let entry = Entry { salt, drawn, patch: &patch };
         let Some((epoch, log)) = self.before.followed(self.keys.len() as u64, &table, &entry) else { return Ok(None) };
         let keys: Vec<[u8; 32]> = self.keys.keys().copied().collect();
         let changed = Changed { patch: Some(self.before.follows(&epoch)), ..self.changed };
         let keys = Some(lock_keys(lock, &epoch.table, &keys, rng)?);
+        let table = Arc::new(table);
         Ok(Some(State { epoch, table, copy: None, log, keys, changed: Some(changed) }))
     }
 

@@ -1,301 +1,249 @@
-//! What a client has of a service before it asks: a hint, the whole table, or a window that it made while the table streamed by.
+//! What a client has of an epoch: it looks rows up with that.
 
-use super::changes;
+use super::copying::{self, Copying};
 use super::epoch::{self, CHUNK, Epoch};
-use super::scheme::{Reader, Scheme};
-use super::window::Kept;
+use super::places::{Place, Places};
+use super::{Client, Retrieval, Scheme, has_reals, reals, unpad};
 use crate::error::Error;
-use crate::fetch::{pinned, room_for};
-use crate::messages::Counter;
-use crate::offer::{Offer, hex};
-use std::collections::VecDeque;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use vesica_job::numbers::size;
+use crate::messages::{Counter, MOST_KEYS};
+use crate::offer::Offer;
+use crate::output::{Hit, Lost, Texts, Value};
+use crate::suite::{Asked, Copied};
+use crate::wants::Wants;
+use crate::{rng, values};
+use std::fs::File;
+use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event};
-use vesica_pir::keyword::Filter;
-use vesica_pir::piano::Builder;
-use vesica_pir::{Piano, Pir, PirError};
 use vesica_session::SessionRng;
-use vesica_spec::service::{AskPlan, By};
+use vesica_spec::service::AskPlan;
 
 /// What a client has of an epoch.
-pub struct Copied {
-    /// What the service is.
-    pub offer: Offer,
-    /// The state of its records.
-    pub epoch: Epoch,
-    /// What the client asks with.
-    pub with: With,
-    /// Where keys stand, with "simple-pir".
-    pub filter: Option<Filter>,
+struct Cache {
+    offer: Offer,
+    epoch: Epoch,
+    scheme: Box<dyn Retrieval>,
+    client: Box<dyn Client>,
+    places: Places,
     /// What was copied now, in words; none if nothing is new.
     new: Option<String>,
     /// Held as long as this process uses the cache.
     _lock: File,
 }
 
-impl Copied {
-    /// Which epoch was fetched now and what was copied for it, in words; none if nothing is new.
-    pub fn news(&self) -> Option<String> {
-        self.new.as_ref().map(|what| format!("fetched {}: {what}", self.epoch.spelled()))
-    }
-}
-
-/// What a client asks with.
-pub enum With {
-    /// A hint, or a table.
-    Reader(Box<Reader>),
-    /// A window.
-    Window(Box<Kept>),
-}
-
 /// Brings the cache to the epoch that the server has.
 ///
 /// # Errors
-/// Faults of the plan's files; a server with another offer, or one that sends what cannot be.
-pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Result<Copied, Error> {
-    let (offer, said) = counter.describe()?;
-    let offer = pinned(plan, &counter.server(), &offer)?;
-    let epoch = Epoch::decode(&offer, &said).map_err(Error::Sent)?;
-    let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
-    let scheme = Scheme::new(offer.protocol, by, &epoch)?;
+/// Faults of the plan's files; a server that sends what cannot be.
+pub fn copy(
+    scheme: &'static dyn Scheme,
+    plan: &AskPlan,
+    offer: &Offer,
+    described: &[u8],
+    counter: &mut Counter<'_>,
+    ctl: &Control,
+) -> Result<Box<dyn Copied>, Error> {
+    let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
+    let retrieval = scheme.retrieval(offer.by(), &epoch)?;
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
-    let lock = lock(&plan.cache)?;
-    let needed = match &scheme {
-        Scheme::Simple(_) | Scheme::Download(_) => epoch.copy + epoch.log,
-        Scheme::Piano(piano) => piano.window_bytes(),
-        Scheme::Lattice(_) => 0,
-    };
+    let lock = copying::lock(&plan.cache)?;
+    let needed = retrieval.kept(epoch.copy + epoch.log);
     if needed > plan.cache_size {
         return Err(Error::Setup(format!(
             "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
             plan.cache_size
         )));
     }
-    let mut filter = None;
-    let (with, new) = match scheme {
-        Scheme::Lattice(lattice) => {
-            let before = Epoch::load(&offer, &plan.cache).ok();
-            let reader = Reader::Lattice(lattice, None, VecDeque::new());
-            (
-                With::Reader(Box::new(reader)),
-                (before.as_ref() != Some(&epoch)).then(|| "nothing is to be copied".into()),
-            )
-        }
-        Scheme::Simple(simple) => {
-            let (mut copy, hint) = part(plan, counter, &Part::copy(&epoch), ctl)?;
-            let (mut log, mut patches) = (Vec::new(), None);
-            if epoch.log > 0 {
-                (log, patches) = part(plan, counter, &Part::log(&epoch), ctl)?;
-            }
-            let new = in_words(hint, patches, epoch.copy);
-            remove_others(&plan.cache, &epoch)?;
-            let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
-            let due = simple.sizes().hint as usize;
-            if copy.len() < due {
-                return Err(Error::Sent("a hint that is shorter than its epoch says".into()));
-            }
-            let tries = copy.split_off(due);
-            let mut hint = simple.take_hint(copy)?;
-            let wrong = |error: PirError| Error::Sent(format!("changes that cannot be ({error})"));
-            changes.iter().try_for_each(|entry| simple.patch(&mut hint, entry.patch)).map_err(wrong)?;
-            filter =
-                (by == By::Key).then(|| epoch.filter(&offer, &simple, &tries, &changes)).transpose().map_err(wrong)?;
-            (With::Reader(Box::new(Reader::Simple(simple, Box::new(hint), VecDeque::new()))), new)
-        }
-        Scheme::Download(download) => {
-            let (table, bytes) = part(plan, counter, &Part::copy(&epoch), ctl)?;
-            remove_others(&plan.cache, &epoch)?;
-            let (table, new) = (download.take_hint(table)?, bytes.map(|bytes| format!("the table, {}", size(bytes))));
-            (With::Reader(Box::new(Reader::Download(download, table, VecDeque::new()))), new)
-        }
-        Scheme::Piano(piano) => match Kept::open(&plan.cache, epoch.name(), piano)? {
-            Some(kept) => (With::Window(Box::new(kept)), None),
-            None => {
-                let window = window(plan, counter, &epoch, piano, ctl)?;
-                (
-                    With::Window(Box::new(window)),
-                    Some(format!("a window, for which the table streamed by, {}", size(epoch.copy))),
-                )
-            }
-        },
-    };
+    let kept = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, ctl })?;
     // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
-    if Offer::load(&plan.cache).ok().as_ref() != Some(&offer) {
+    if Offer::load(&plan.cache).ok().as_ref() != Some(offer) {
         offer.save(&plan.cache)?;
     }
-    if Epoch::load(&offer, &plan.cache).ok().as_ref() != Some(&epoch) {
+    if Epoch::load(offer, &plan.cache).ok().as_ref() != Some(&epoch) {
         vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
     }
-    Ok(Copied { offer, epoch, with, filter, new, _lock: lock })
+    let places = Places::new(offer, &epoch, scheme, kept.filter)?;
+    let (offer, scheme, client, new) = (offer.clone(), retrieval, kept.client, kept.news);
+    Ok(Box::new(Cache { offer, epoch, scheme, client, places, new, _lock: lock }))
 }
 
-/// What was copied of a hint and of the patches since then, if anything was. `whole` is the length of the hint.
-fn in_words(hint: Option<u64>, patches: Option<u64>, whole: u64) -> Option<String> {
-    Some(match (hint, patches) {
-        (None, None) => return None,
-        (Some(hint), None) => format!("the hint, {}", size(hint)),
-        (Some(hint), Some(patches)) => format!("the hint, {}, and patches, {}", size(hint), size(patches)),
-        (None, Some(patches)) => format!("patches of {}, in place of the hint of {}", size(patches), size(whole)),
-    })
-}
-
-/// A part of an epoch that clients copy, and its file in their cache. Epochs of one base share both files: the log of a later one begins with
-/// that of an earlier one.
-struct Part<'a> {
-    number: usize,
-    bytes: u64,
-    sums: &'a str,
-    name: String,
-}
-
-impl<'a> Part<'a> {
-    fn copy(epoch: &'a Epoch) -> Self {
-        Self { number: 0, bytes: epoch.copy, sums: &epoch.sums, name: format!("copy-{}", &epoch.sums[..16]) }
+impl Copied for Cache {
+    fn rows(&self) -> u64 {
+        self.epoch.rows
     }
 
-    fn log(epoch: &'a Epoch) -> Self {
-        Self { number: 1, bytes: epoch.log, sums: &epoch.log_sums, name: format!("changes-{}", &epoch.sums[..16]) }
+    fn news(&self) -> Option<String> {
+        self.new.as_ref().map(|what| format!("fetched {}: {what}", self.epoch.spelled()))
+    }
+
+    fn is_silent(&self) -> bool {
+        self.scheme.sizes().query == 0 && !self.offer.has_function()
+    }
+
+    fn public(&self) -> Result<Vec<u8>, String> {
+        self.epoch.public()
+    }
+
+    fn prepare(&self, plan: &AskPlan, lookups: u64, _: &mut Clock<'_>) -> Result<(), Error> {
+        room_for_answers(plan.memory, &*self.scheme, self.epoch.width, lookups * self.places.each() as u64)
+    }
+
+    fn retrieve(
+        &mut self,
+        asked: Asked<'_>,
+        counter: &mut Counter<'_>,
+        clock: &mut Clock<'_>,
+        ctl: &Control,
+    ) -> Result<(), Error> {
+        let mut rng = rng()?;
+        let places = self.places.of(&self.epoch, asked.wants, asked.outputs, asked.lookups, &mut rng)?;
+        let total = Some(places.len() as u64);
+        clock.phase("retrieve", "records", total, || self.fetch(asked.plan, &places, counter, &mut rng, ctl))
+    }
+
+    fn find<'a>(&'a mut self, wants: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Hit<'a>>, Error> {
+        let records = self.client.records()?;
+        let rows = outputs.iter().zip(records.chunks_exact(self.places.each())).enumerate();
+        let hits = rows.filter_map(|(want, (output, records))| {
+            let came = match wants.numbers.get(want) {
+                Some(&number) if number >= self.epoch.rows => Err(Lost::NoSuchRow),
+                _ => self.came(output, records)?,
+            };
+            Some(Hit { want, came: came.map(Value::Texts) })
+        });
+        Ok(hits.collect())
     }
 }
 
-/// Keeps another process from using the cache: two that used one window would send two sets for one hint.
-fn lock(cache: &Path) -> Result<File, Error> {
-    let path = cache.join("lock");
-    let file = File::create(&path).map_err(Error::file("cannot write", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(Error::Setup(format!("{}: another process asks with this cache; wait for it to end", cache.display())))
+impl Cache {
+    /// Fetches records, one for each place.
+    fn fetch(
+        &mut self,
+        plan: &AskPlan,
+        places: &[Place],
+        counter: &mut Counter<'_>,
+        rng: &mut SessionRng,
+        ctl: &Control,
+    ) -> Result<(), Error> {
+        let Self { offer, epoch, scheme, client, .. } = self;
+        let (name, sizes, together) = (epoch.name(), scheme.sizes(), scheme.together() as usize);
+        let mut left = places;
+        loop {
+            let owed = vec![None; client.owed()];
+            let part = if owed.is_empty() {
+                let (part, rest) = left.split_at(left.len().min(client.left()).min(MOST_KEYS as usize));
+                left = rest;
+                part
+            } else {
+                &owed
+            };
+            if part.is_empty() {
+                if left.is_empty() {
+                    return Ok(());
+                }
+                client.renew(&mut Copying { plan, offer, epoch, counter, ctl })?;
+                continue;
+            }
+            let begin = client.begin(rng);
+            let mut ch = match sizes.query {
+                0 => None,
+                _ => Some(counter.retrieve(name, part.len() as u64)?),
+            };
+            if let Some(ch) = &mut ch {
+                begin.chunks(CHUNK).try_for_each(|piece| ch.send(piece))?;
+                if client.reply_bytes() > 0 {
+                    client.reply(&ch.recv_exact(client.reply_bytes())?)?;
+                }
+            }
+            for round in part.chunks(together) {
+                ctl.check()?;
+                let queries = client.round(round, rng)?;
+                let answers = match &mut ch {
+                    None => Vec::new(),
+                    Some(ch) => {
+                        ch.send(&queries)?;
+                        ch.recv_exact(round.len() * sizes.answer)?
+                    }
+                };
+                client.take(&answers)?;
+            }
+            ctl.event(Event::Done((places.len() - left.len()) as u64));
         }
-        Err(TryLockError::Error(error)) => Err(Error::file("cannot lock", &path)(error)),
     }
-}
 
-/// The sums of a part's chunks, which are those of the epoch.
-fn sums(counter: &mut Counter<'_>, part: &Part<'_>) -> Result<Vec<u8>, Error> {
-    let sums = counter.sums(part.number, part.bytes.div_ceil(CHUNK as u64) * 32)?;
-    if hex(blake3::hash(&sums).as_bytes()) != part.sums {
-        return Err(Error::Sent("sums that are not those of its epoch".into()));
-    }
-    Ok(sums)
-}
-
-/// Fails if a chunk is not the one of its sum.
-fn check(chunk: &[u8], sum: &[u8]) -> Result<(), Error> {
-    match blake3::hash(chunk).as_bytes() == sum {
-        true => Ok(()),
-        false => Err(Error::Sent("a chunk that is not the one of its sum".into())),
-    }
-}
-
-/// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
-/// grown, go on behind the last whole chunk that is right.
-fn part(
-    plan: &AskPlan,
-    counter: &mut Counter<'_>,
-    wanted: &Part<'_>,
-    ctl: &Control,
-) -> Result<(Vec<u8>, Option<u64>), Error> {
-    let path = plan.cache.join(&wanted.name);
-    if let Ok(bytes) = std::fs::read(&path)
-        && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
-    {
-        return Ok((bytes, None));
-    }
-    let sums = sums(counter, wanted)?;
-    let part = path.with_extension("part");
-    // A log that was whole is the beginning of the one that is wanted.
-    if !part.exists() && path.exists() {
-        std::fs::rename(&path, &part).map_err(Error::file("cannot write", &part))?;
-    }
-    let failed = |what: &'static str| Error::file(what, &part);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&part)
-        .map_err(failed("cannot write"))?;
-    let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
-    let mut from = 0;
-    for sum in sums.chunks_exact(32) {
-        let length = (wanted.bytes - bytes.len() as u64).min(CHUNK as u64) as usize;
-        let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
-        if whole.is_err() || check(&chunk[..length], sum).is_err() {
-            break;
+    /// What came of a row, by what opens it and its records; none if it is not there.
+    fn came(&self, output: &[u8; 32], records: &[Result<Vec<u8>, Lost>]) -> Option<Result<Texts, Lost>> {
+        let bodies = self.places.bodies(output, records.iter().flatten().map(Vec::as_slice));
+        let lost = records.iter().find_map(|record| record.as_ref().err().copied());
+        match bodies.iter().find_map(|body| self.open(output, body)) {
+            Some(texts) => Some(Ok(texts)),
+            None if !bodies.is_empty() => Some(Err(Lost::Unreadable)),
+            None => lost.map(Err),
         }
-        bytes.extend_from_slice(&chunk[..length]);
-        from += 1;
     }
-    let before = bytes.len() as u64;
-    room_for(plan, wanted.bytes - before)?;
-    ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(wanted.bytes) });
-    let start = std::time::Instant::now();
-    file.set_len(before).map_err(failed("cannot write"))?;
-    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
-    let mut next = from as usize;
-    counter.chunks(wanted.number, from, sums.len() as u64 / 32, |chunk| {
-        ctl.check()?;
-        check(chunk, &sums[32 * next..][..32])?;
-        next += 1;
-        file.write_all(chunk).map_err(failed("cannot write"))?;
-        bytes.extend_from_slice(chunk);
-        ctl.event(Event::Done(bytes.len() as u64));
-        Ok(())
-    })?;
-    file.sync_all().map_err(failed("cannot write"))?;
-    std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
-    ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, wanted.bytes - before) });
-    let copied = bytes.len() as u64 - before;
-    Ok((bytes, Some(copied)))
+
+    /// The values in a body; none if it is not the body of this row, or cannot be read.
+    fn open(&self, output: &[u8; 32], body: &[u8]) -> Option<Texts> {
+        let Self { offer, epoch, places, .. } = self;
+        let columns = offer.values.len();
+        if columns == 0 {
+            return Some(Vec::new());
+        }
+        if has_reals(offer.protocol) {
+            return reals::decode(&epoch.salt(), output, body, columns);
+        }
+        if offer.has_function() {
+            let value = vesica_store::open_value(output, &places.salt(epoch, output), body)?;
+            return values::decode(&value, columns);
+        }
+        values::decode(unpad(&epoch.salt(), output, body)?, columns)
+    }
 }
 
-/// Removes the copies of other bases.
-fn remove_others(cache: &Path, epoch: &Epoch) -> Result<(), Error> {
-    let kept: [PathBuf; 2] = [Part::copy(epoch), Part::log(epoch)].map(|part| cache.join(part.name));
-    for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
-        let other = entry.map_err(Error::file("cannot read", cache))?.path();
-        let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if (name.starts_with("copy-") || name.starts_with("changes-")) && !kept.contains(&other) {
-            std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
-        }
+/// Fails if what so many queries leave at the client does not fit in memory. Answers are decoded when the server has gone, so until then all
+/// of them are held, and what each is decoded with. Of each record, which has `width` bytes, there are three copies at most: in a window or
+/// an answer, as it was decoded, and as values.
+fn room_for_answers(memory: u64, scheme: &dyn Retrieval, width: u32, queries: u64) -> Result<(), Error> {
+    // Answers are taken into a window as they come.
+    let answer = if scheme.has_windows() { 0 } else { scheme.sizes().answer as u64 };
+    let bytes = queries.saturating_mul(answer + scheme.secret_bytes() + 3 * u64::from(width));
+    if bytes > memory {
+        return Err(Error::Setup(format!(
+            "mine.memory: the answers to {queries} queries, with what they are decoded by, have {bytes} bytes, and {memory} are allowed; give it more, or \
+             ask for fewer rows at a time"
+        )));
     }
     Ok(())
 }
 
-/// A window, made while the table streams by. It begins anew if it is cut: what was read is in no file.
-///
-/// # Errors
-/// As [`update`].
-pub fn window(
-    plan: &AskPlan,
-    counter: &mut Counter<'_>,
-    epoch: &Epoch,
-    shape: Piano,
-    ctl: &Control,
-) -> Result<Kept, Error> {
-    let mut rng =
-        SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))?;
-    room_for(plan, shape.window_bytes())?;
-    let sums = sums(counter, &Part::copy(epoch))?;
-    ctl.event(Event::Phase { name: "stream", of: "bytes", total: Some(epoch.copy) });
-    let start = std::time::Instant::now();
-    let mut builder = Builder::new(shape, &mut rng);
-    let (mut next, mut done) = (0, 0);
-    counter.chunks(0, 0, sums.len() as u64 / 32, |chunk| {
-        ctl.check()?;
-        check(chunk, &sums[32 * next..][..32])?;
-        next += 1;
-        builder.push(chunk)?;
-        done += chunk.len() as u64;
-        ctl.event(Event::Done(done));
-        Ok(())
-    })?;
-    let window = builder.finish()?;
-    ctl.event(Event::PhaseEnd { name: "stream", of: "bytes", wall: start.elapsed(), bytes: (0, done) });
-    Kept::create(&plan.cache, epoch.name(), window, &mut rng)
+#[cfg(test)]
+mod tests {
+    use super::super::desk::tests::house_of;
+    use super::super::retrieval;
+    use super::*;
+    use vesica_spec::service::{By, ServiceProtocol};
+
+    /// A table of 1000 rows, whose answers have some hundred bytes, and the secrets of its queries four kibibytes.
+    #[test]
+    fn a_client_counts_the_secrets_that_it_holds() {
+        let (_dir, offer, epoch) = house_of(ServiceProtocol::SimplePir, 20);
+        let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+        assert!(scheme.sizes().answer < 200);
+        let memory = 1 << 30;
+        room_for_answers(memory, &*scheme, epoch.width, 200_000).unwrap();
+        let why = room_for_answers(memory, &*scheme, epoch.width, 1_000_000).unwrap_err().to_string();
+        assert!(why.contains("1000000 queries") && why.contains("mine.memory"), "{why}");
+    }
+
+    /// Records of a mebibyte, of a table that a client has a copy of, or a window into: they were held without being counted, and the server
+    /// chooses how long they are.
+    #[test]
+    fn a_client_counts_the_records_that_it_holds() {
+        for protocol in [ServiceProtocol::Download, ServiceProtocol::Piano] {
+            let (_dir, offer, epoch) = house_of(protocol, 20);
+            let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+            room_for_answers(1 << 30, &*scheme, 1 << 20, 340).unwrap();
+            let why = room_for_answers(1 << 30, &*scheme, 1 << 20, 342).unwrap_err().to_string();
+            assert!(why.contains("342 queries"), "{why}");
+        }
+    }
 }

@@ -1,14 +1,14 @@
 //! The server's side: an epoch in memory, and answers to queries about it.
 
-use super::changes;
 use super::epoch::{self, CHUNK, Epoch};
-use super::pass::Line;
-use super::scheme::{Scheme, Stored};
+use super::{Retrieval, Server, Turn, changes, retrieval};
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::secret::Root;
+use crate::stock::{Served, Stock, other_offer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_pir::Flat;
+use vesica_oprf::function::ServerFunction;
 use vesica_session::{Channel, Misbehaviour};
 
 /// An epoch that is served. Table and copy are held in memory.
@@ -16,19 +16,15 @@ pub struct Desk {
     folder: PathBuf,
     epoch: Epoch,
     name: u64,
-    scheme: Scheme,
-    /// The table; empty where `store` has laid it out anew.
-    table: Vec<u8>,
-    /// What it answers from, where that is not the table.
-    store: Stored,
+    scheme: Box<dyn Retrieval>,
+    /// What answers, from the table.
+    server: Box<dyn Server>,
     /// What clients copy; empty where it is the table.
     copy: Vec<u8>,
     /// The changes since that was made.
     log: Vec<u8>,
     /// The sums of the chunks of both.
     sums: [Vec<u8>; 2],
-    /// Clients of "simple-pir" whose queries wait for a pass over the table.
-    line: Line,
     /// Threads of a pass.
     workers: usize,
 }
@@ -47,7 +43,7 @@ impl Desk {
             Err(error) => Err(Error::file("cannot read", path)(error)),
         };
         let mut path = folder.join(table_name(epoch.number));
-        let mut table = read(&path)?;
+        let table = read(&path)?;
         if table.len() as u64 != epoch.records * u64::from(epoch.width) {
             return Err(damaged(path, "it has not the length of its table"));
         }
@@ -55,10 +51,9 @@ impl Desk {
             return Err(damaged(path, "its sum is not that of its epoch"));
         }
         let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
-        let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
-        let scheme = Scheme::new(offer.protocol, by, &epoch).map_err(shape)?;
+        let scheme = retrieval(offer.protocol, offer.by(), &epoch).map_err(shape)?;
         let (mut copy, mut log) = (Vec::new(), Vec::new());
-        if matches!(scheme, Scheme::Simple(_)) {
+        if scheme.has_hint() {
             path = folder.join(hint_name(epoch.base));
             copy = read(&path)?;
         }
@@ -74,38 +69,18 @@ impl Desk {
         if epoch.log > 0 && crate::offer::hex(blake3::hash(&log_sums).as_bytes()) != epoch.log_sums {
             return Err(damaged(path, "its sum is not that of its epoch"));
         }
-        let flat = Flat::new(&table, epoch.width as usize).map_err(shape)?;
-        let mut store = scheme.store(&flat).map_err(shape)?;
-        if let Stored::Simple(laid_out) = &mut store {
-            let changes = changes::entries(&log).ok_or_else(|| damaged(path, "it is no log of changes"))?;
-            changes.iter().for_each(|entry| laid_out.follow(entry.patch));
+        if changes::entries(&log).is_none() {
+            return Err(damaged(path, "it is no log of changes"));
         }
-        if !matches!(store, Stored::Plain) {
-            table = Vec::new();
-        }
-        let (folder, name, line) = (folder.to_owned(), epoch.name(), Line::default());
-        Ok(Self { folder, name, epoch, scheme, table, store, copy, log, sums: [sums, log_sums], line, workers })
-    }
-
-    /// The epoch that the folder has now, if it is another one. `make_room` is called before that is loaded.
-    ///
-    /// # Errors
-    /// As [`Desk::open`].
-    pub fn reload(&self, offer: &Offer, make_room: impl FnOnce()) -> Result<Option<Self>, Error> {
-        let epoch = Epoch::load(offer, &self.folder)?;
-        if epoch == self.epoch {
-            return Ok(None);
-        }
-        // What cannot be loaded is to take nobody's room.
-        self.is_there(&epoch)?;
-        make_room();
-        Self::open(&self.folder, offer, self.workers).map(Some)
+        let server = scheme.server(Arc::new(table), &log, workers).map_err(shape)?;
+        let (folder, name) = (folder.to_owned(), epoch.name());
+        Ok(Self { folder, name, epoch, scheme, server, copy, log, sums: [sums, log_sums], workers })
     }
 
     /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
     fn is_there(&self, epoch: &Epoch) -> Result<(), Error> {
         let mut files = vec![(table_name(epoch.number), epoch.records * u64::from(epoch.width))];
-        if matches!(self.scheme, Scheme::Simple(_)) {
+        if self.scheme.has_hint() {
             files.push((hint_name(epoch.base), epoch.copy));
         }
         if epoch.log > 0 {
@@ -121,36 +96,6 @@ impl Desk {
             }
         }
         Ok(())
-    }
-
-    /// Whether the folder has an epoch of another offer now.
-    pub fn is_foreign(&self, offer: &Offer) -> bool {
-        Epoch::is_foreign(offer, &self.folder)
-    }
-
-    /// What it serves.
-    pub fn epoch(&self) -> &Epoch {
-        &self.epoch
-    }
-
-    /// Parts that clients copy: part 0 is a hint or a table, part 1 the log of changes since then.
-    pub fn parts(&self) -> usize {
-        if self.log.is_empty() { 1 } else { 2 }
-    }
-
-    /// The sums of a part.
-    pub fn sums(&self, part: usize) -> Option<&[u8]> {
-        self.sums[..self.parts()].get(part).map(Vec::as_slice)
-    }
-
-    /// A chunk of a part.
-    pub fn chunk(&self, part: usize, number: u64) -> Option<&[u8]> {
-        let bytes = match part {
-            0 if self.copy.is_empty() => &self.table,
-            0 => &self.copy,
-            _ => &self.log,
-        };
-        bytes.chunks(CHUNK).nth(usize::try_from(number).ok()?)
     }
 
     /// Why a question about the epoch of this name is not answered, if it is not.
@@ -175,21 +120,21 @@ impl Desk {
 
     /// Whether clients have windows that are used up query by query.
     pub fn has_windows(&self) -> bool {
-        matches!(self.scheme, Scheme::Piano(_))
+        self.scheme.has_windows()
     }
 
     /// Answers so many queries, round by round, after the keys that the scheme has. `desk` gives the epoch's desk, and is called for each
     /// round: while the client is waited for, nobody holds it. `came` is called for each round, with how many queries it has. `turn` is called
-    /// before anything is worked on, and what it returns is held meanwhile.
+    /// for whatever is worked on.
     ///
     /// # Errors
     /// Those of the channel and of `desk`; the client's, if it sends no queries.
-    pub fn answer<T>(
+    pub fn answer(
         desk: impl Fn() -> Result<Arc<Self>, Error>,
         queries: u64,
         ch: &mut dyn Channel,
         mut came: impl FnMut(u64),
-        turn: impl Fn() -> T,
+        turn: Turn<'_>,
     ) -> Result<(), Error> {
         let (keys_bytes, query, together) = {
             let desk = desk()?;
@@ -205,43 +150,76 @@ impl Desk {
             left -= round;
             let wire = ch.recv_exact(round as usize * query)?;
             came(round);
-            let answers = desk()?.round(&keys, &wire, ch, &turn)?;
+            let answers = desk()?.round(&keys, &wire, ch, turn)?;
             ch.send(&answers)?;
         }
         Ok(())
     }
 
     /// The answers to a round of queries, one behind the other.
-    fn round<T>(&self, keys: &[u8], wire: &[u8], ch: &dyn Channel, turn: impl Fn() -> T) -> Result<Vec<u8>, Error> {
-        let asked: Vec<&[u8]> = wire.chunks_exact(self.scheme.sizes().query).collect();
-        // What is refused depends on the bytes of keys and queries alone.
-        let malformed = || ch.accuse(Misbehaviour::Malformed("query"));
-        let answers: Vec<Vec<u8>> = match (&self.scheme, &self.store) {
-            (Scheme::Simple(simple), Stored::Simple(store)) => {
-                // A query that is none is refused before it gets into the line.
-                if asked.iter().any(|query| simple.vectors(store, query).is_err()) {
-                    return Err(malformed().into());
-                }
-                let pass = |queries: &[&[u8]]| {
-                    let _turn = turn();
-                    simple.answer_on(self.workers, store, queries).ok()
-                };
-                let round = asked.iter().map(|query| query.to_vec()).collect();
-                let answers = self.line.answer(round, simple.together(), pass);
-                answers.ok_or_else(|| vesica_session::Error::Bug("a pass over the table failed".into()))?
-            }
-            (Scheme::Piano(piano), _) => {
-                let _turn = turn();
-                Flat::new(&self.table, self.epoch.width as usize)
-                    .and_then(|table| asked.iter().map(|query| piano.answer(table, query)).collect())
-                    .map_err(|_| malformed())?
-            }
-            (scheme, store) => {
-                let _turn = turn();
-                scheme.answer(store, keys, &asked).map_err(|_| malformed())?
-            }
-        };
+    fn round(&self, keys: &[u8], wire: &[u8], ch: &dyn Channel, turn: Turn<'_>) -> Result<Vec<u8>, Error> {
+        let queries: Vec<&[u8]> = wire.chunks_exact(self.scheme.sizes().query).collect();
+        let answers = self.server.answer(keys, &queries, turn);
+        let answers = answers.map_err(|_| ch.accuse(Misbehaviour::Malformed("query")))?;
+        if answers.len() != queries.len() {
+            return Err(Error::bug("a pass over the table failed"));
+        }
         Ok(answers.concat())
+    }
+}
+
+impl Served for Desk {
+    fn reload(&self, offer: &Offer, make_room: &mut dyn FnMut()) -> Result<Option<Stock>, Error> {
+        let mut load = || {
+            let epoch = Epoch::load(offer, &self.folder)?;
+            if epoch == self.epoch {
+                return Ok(None);
+            }
+            // What cannot be loaded is to take nobody's room.
+            self.is_there(&epoch)?;
+            make_room();
+            Self::open(&self.folder, offer, self.workers).map(Some)
+        };
+        let now = load().map_err(|error| if Epoch::is_foreign(offer, &self.folder) { other_offer() } else { error })?;
+        Ok(now.map(|desk| Arc::new(desk) as Stock))
+    }
+
+    fn function(&self, root: &Root) -> Result<Arc<dyn ServerFunction>, Error> {
+        self.epoch.function(root)
+    }
+
+    fn describe(&self) -> Vec<u8> {
+        self.epoch.encode()
+    }
+
+    fn rows(&self) -> u64 {
+        self.epoch.rows
+    }
+
+    /// Part 0 is a hint or a table, part 1 the log of changes since then.
+    fn parts(&self) -> u64 {
+        if self.log.is_empty() { 1 } else { 2 }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.epoch.copy + self.epoch.log
+    }
+
+    fn sums(&self, part: usize) -> Option<&[u8]> {
+        self.sums[..self.parts() as usize].get(part).map(Vec::as_slice)
+    }
+
+    fn chunk(&self, part: usize, number: u64) -> Option<&[u8]> {
+        let bytes = match part {
+            0 if self.copy.is_empty() => self.server.table(),
+            0 => &self.copy,
+            _ => &self.log,
+        };
+        bytes.chunks(CHUNK).nth(usize::try_from(number).ok()?)
+    }
+
+    fn records(self: Arc<Self>) -> Option<Arc<Desk>> {
+        Some(self)
     }
 }
 
@@ -262,35 +240,20 @@ pub fn log_name(number: u64) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::epoch::{Shape, copy_bytes};
-    use super::super::{body_bytes, digest_of_index, pad, unpad};
+    use super::super::epoch::Layout;
+    use super::super::{Scheme, body_bytes, digest_of_index, pad, unpad};
     use super::*;
     use crate::offer::hex;
-    use vesica_pir::Pir;
+    use crate::suite;
     use vesica_session::SessionRng;
-    use vesica_spec::service::{By, Private, Service, ServiceProtocol};
+    use vesica_spec::service::{By, Private, ServiceProtocol};
     use vesica_testkit::two;
 
     const ROWS: u64 = 40;
     const VALUE: u32 = 20;
 
     fn offer(protocol: ServiceProtocol, value: u32) -> Offer {
-        let service = Service {
-            id: "list".into(),
-            protocol,
-            by: By::Index,
-            private: Private::Client,
-            accept: Vec::new(),
-            preset: vesica_spec::service::Preset::Fast,
-            expected_queries: 10,
-            curve: vesica_spec::CurveName::Ristretto255,
-            values: vec!["name".into()],
-            value_bytes: None,
-            verifiable: false,
-            lifetime_keys: 1 << 30,
-            rules: vesica_spec::Rules::default(),
-            insecure: true,
-        };
+        let service = crate::offer::sample(protocol, By::Index, Private::Client);
         Offer::new(&service, 0, Some(value), 0, &[])
     }
 
@@ -316,7 +279,7 @@ pub(crate) mod tests {
         for row in 0..rows {
             assert!(pad(&[2; 32], &digest_of_index(row), &value(row, length), length as usize, &mut table));
         }
-        let shape = Shape {
+        let shape = Layout {
             rows,
             records: rows,
             width,
@@ -327,12 +290,9 @@ pub(crate) mod tests {
             preset: Default::default(),
         };
         let mut epoch = Epoch::new(&offer, 1, shape);
-        let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
-        epoch.copy = copy_bytes(&scheme, By::Index, &epoch);
-        let hint = match &scheme {
-            Scheme::Simple(simple) => simple.hint(&simple.store(&Flat::new(&table, width).unwrap()).unwrap()).unwrap(),
-            _ => Vec::new(),
-        };
+        let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
+        epoch.copy = scheme.copied();
+        let hint = scheme.server(Arc::new(table.clone()), &[], 1).unwrap().hint().unwrap();
         let copy = if hint.is_empty() { &table } else { &hint };
         epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
@@ -352,19 +312,22 @@ pub(crate) mod tests {
         std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
     }
 
-    const ASKING: [ServiceProtocol; 4] =
-        [ServiceProtocol::Piano, ServiceProtocol::SimplePir, ServiceProtocol::BfvPir, ServiceProtocol::BgvPir];
+    /// Every scheme of rows of bytes whose clients ask.
+    fn asking() -> impl Iterator<Item = ServiceProtocol> {
+        let is_asked = |scheme: &dyn Scheme| scheme.asks() && !scheme.has_reals();
+        suite::retrieving().filter(move |protocol| suite::of(*protocol).scheme().is_some_and(is_asked))
+    }
 
     #[test]
     fn a_query_that_is_none_is_the_clients_fault() {
-        for protocol in ASKING {
+        for protocol in asking() {
             let (dir, offer, epoch) = house(protocol);
             let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-            let query = Scheme::new(protocol, By::Index, &epoch).unwrap().sizes().query;
+            let query = retrieval(protocol, By::Index, &epoch).unwrap().sizes().query;
             for bad in [vec![], vec![0xff; query - 1], vec![0xff; query + 1], vec![0; 3 * query]] {
                 let (_, answered) = two(
                     |lines, _| lines.peer().unwrap().send(&bad).unwrap(),
-                    |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), || ()),
+                    |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), &|work| work()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -372,7 +335,7 @@ pub(crate) mod tests {
             // Bits that no query has.
             let (_, answered) = two(
                 |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
-                |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), || ()),
+                |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), &|work| work()),
             );
             if protocol != ServiceProtocol::Piano {
                 assert!(answered.unwrap_err().to_string().contains("alice"));
@@ -388,7 +351,7 @@ pub(crate) mod tests {
         for protocol in [ServiceProtocol::BfvPir, ServiceProtocol::BgvPir] {
             let (dir, offer, epoch) = house_of(protocol, LONG);
             let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-            let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
+            let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
             let (keys, query) = (scheme.keys_bytes(), scheme.sizes().query);
             assert!(keys > 0 && keys < CHUNK);
             // Too few bytes, too many, and residues that are none, in the keys or in the query.
@@ -407,7 +370,7 @@ pub(crate) mod tests {
                         ch.send(&first).unwrap();
                         drop(ch.send(&second));
                     },
-                    |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), || ()),
+                    |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), &|work| work()),
                 );
                 let error = answered.unwrap_err();
                 assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
@@ -428,7 +391,7 @@ pub(crate) mod tests {
             (ServiceProtocol::BfvPir, LONG),
         ] {
             let (dir, offer, epoch) = house_of(protocol, length);
-            let scheme = Scheme::new(protocol, By::Index, &epoch).unwrap();
+            let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
             let (width, table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
             let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
             // The rows of another epoch, and the same rows in other places.
@@ -438,16 +401,17 @@ pub(crate) mod tests {
             }
             let moved = [&table[width..], &table[..width]].concat();
             let mut ask = |table: &[u8], flip: Option<usize>| {
-                let mut reads = scheme.reader(hint.clone()).unwrap().unwrap();
-                let keys = reads.session(&mut rng);
-                let query = reads.query(&[7], &mut rng).unwrap();
-                let store = scheme.store(&Flat::new(table, width).unwrap()).unwrap();
-                let mut answer = scheme.answer(&store, &keys, &[&query]).unwrap().remove(0);
+                let mut reads = scheme.reader(hint.clone(), &mut rng).unwrap();
+                let keys = reads.begin(&mut rng);
+                let query = reads.round(&[Some(vec![7])], &mut rng).unwrap();
+                let server = scheme.server(Arc::new(table.to_vec()), &[], 1).unwrap();
+                let mut answer = server.answer(&keys, &[&query], &|work| work()).unwrap().remove(0);
                 if let Some(at) = flip {
                     // All of a coefficient's high bits are in some of these bytes.
                     answer[at..at + 8].iter_mut().for_each(|byte| *byte ^= 0xff);
                 }
-                let record = reads.decode(&answer).unwrap();
+                reads.take(&answer).unwrap();
+                let record = reads.records().unwrap().remove(0).unwrap();
                 unpad(&epoch.salt(), &digest_of_index(7), &record).map(<[u8]>::to_vec)
             };
             assert_eq!(ask(&table, None), Some(value(7, length)), "{protocol:?}");
@@ -465,7 +429,7 @@ pub(crate) mod tests {
     fn only_rounds_that_came_are_counted() {
         let (dir, offer, epoch) = house(ServiceProtocol::Piano);
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-        let scheme = Scheme::new(ServiceProtocol::Piano, By::Index, &epoch).unwrap();
+        let scheme = retrieval(ServiceProtocol::Piano, By::Index, &epoch).unwrap();
         let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
         let (_, answered) = two(
             |lines, _| {
@@ -475,7 +439,7 @@ pub(crate) mod tests {
             },
             |lines, _| {
                 let ch = lines.peer().unwrap();
-                Desk::answer(|| Ok(desk.clone()), 3 * round, ch, |queries| came += queries, || ())
+                Desk::answer(|| Ok(desk.clone()), 3 * round, ch, |queries| came += queries, &|work| work())
             },
         );
         assert!(answered.is_err());
@@ -489,12 +453,12 @@ pub(crate) mod tests {
         assert!(desk.refusal(epoch.name()).is_none());
         let why = desk.refusal(epoch.name() ^ 1).unwrap();
         assert!(why.contains("epoch 1") && why.contains("vesica ask"), "{why}");
-        assert!(desk.reload(&offer, || ()).unwrap().is_none());
+        assert!(desk.reload(&offer, &mut || ()).unwrap().is_none());
     }
 
     #[test]
     fn a_file_that_changed_is_not_served() {
-        for protocol in ASKING.into_iter().chain([ServiceProtocol::Download]) {
+        for protocol in asking().chain([ServiceProtocol::Download]) {
             let (dir, offer, _) = house(protocol);
             let name = if protocol == ServiceProtocol::SimplePir { hint_name(1) } else { table_name(1) };
             let path = dir.path().join(name);
@@ -510,7 +474,7 @@ pub(crate) mod tests {
     /// What a server says of an epoch is taken only if its numbers agree: nothing is as large as a server wants it.
     #[test]
     fn an_epoch_that_cannot_be_is_refused() {
-        for protocol in ASKING.into_iter().chain([ServiceProtocol::Download]) {
+        for protocol in asking().chain([ServiceProtocol::Download]) {
             let (_dir, offer, epoch) = house(protocol);
             let text = String::from_utf8(epoch.encode()).unwrap();
             assert_eq!(Epoch::decode(&offer, text.as_bytes()).unwrap(), epoch);

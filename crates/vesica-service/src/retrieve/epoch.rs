@@ -3,20 +3,20 @@
 //! Clients copy a hint or a table before they ask. A *base* is an epoch for which that was made as a whole. The epochs after it have a log of
 //! changes beside it ([`super::changes`]), until the next base.
 
-use super::body_bytes;
 use super::changes::Entry;
-use super::scheme::Scheme;
+use super::{body_bytes, has_sums};
 use crate::error::Error;
 use crate::offer::{Offer, hex, unhex};
 use crate::secret::Root;
+use crate::suite;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::{Drawn, Filter, TAG};
-use vesica_pir::{PirError, Scatter, SimplePir};
-use vesica_spec::service::{By, Preset, ServiceProtocol};
+use vesica_pir::{PirError, Shape};
+use vesica_spec::service::{By, Preset};
 
 /// The name of the document in a folder.
 pub const NAME: &str = "epoch.json";
@@ -85,7 +85,7 @@ pub struct Epoch {
 }
 
 /// What was made of a table.
-pub struct Shape {
+pub struct Layout {
     /// Rows that can be looked up.
     pub rows: u64,
     /// Records.
@@ -106,8 +106,8 @@ pub struct Shape {
 
 impl Epoch {
     /// The epoch of a table that was made as a whole, before it is known what clients copy of it, and without a function.
-    pub fn new(offer: &Offer, number: u64, made: Shape) -> Self {
-        let Shape { rows, records, width, seed, salt, sealed, expected, preset } = made;
+    pub fn new(offer: &Offer, number: u64, made: Layout) -> Self {
+        let Layout { rows, records, width, seed, salt, sealed, expected, preset } = made;
         Self {
             version: VERSION,
             offer: hex(&offer.hash()),
@@ -184,10 +184,14 @@ impl Epoch {
         if length(epoch.public()).is_none() || length(epoch.public()) != length(offer.public()) {
             return wrong("its public key is none");
         }
-        let (has_log, is_simple) = (epoch.log > 0, offer.protocol == ServiceProtocol::SimplePir);
+        let (Ok(scheme), Some(by)) = (suite::scheme(offer.protocol), offer.retrieval.map(|retrieval| retrieval.by))
+        else {
+            return wrong("its offer is no retrieval");
+        };
+        let has_log = epoch.log > 0;
         if !(1..=epoch.number).contains(&epoch.base)
             || has_log != (epoch.base < epoch.number)
-            || has_log && !is_simple
+            || has_log && scheme.cannot_follow().is_some()
             || epoch.log > epoch.copy
             || if has_log { !is_hash(&epoch.log_sums) } else { !epoch.log_sums.is_empty() }
         {
@@ -196,17 +200,15 @@ impl Epoch {
         if !(1..=MOST_RECORDS).contains(&epoch.planned) || !has_log && epoch.planned != epoch.rows {
             return wrong("it was laid out for another number of rows");
         }
-        let Some(by) = offer.retrieval.map(|retrieval| retrieval.by) else {
-            return wrong("its offer is no retrieval");
-        };
+        let has_filter = has_sums(offer.protocol);
         let width = match by {
             By::Index if epoch.rows != epoch.records || epoch.planned != epoch.rows => {
                 return wrong("it has another number of rows than of records");
             }
             By::Index => body_bytes(offer),
-            By::Key if is_simple && epoch.rows > epoch.records => return wrong("it has more keys than slots"),
-            By::Key if is_simple && epoch.planned > MOST_KEYS => return wrong("it was laid out for too many keys"),
-            By::Key if is_simple => TAG + body_bytes(offer),
+            By::Key if has_filter && epoch.rows > epoch.records => return wrong("it has more keys than slots"),
+            By::Key if has_filter && epoch.planned > MOST_KEYS => return wrong("it was laid out for too many keys"),
+            By::Key if has_filter => TAG + body_bytes(offer),
             By::Key => match epoch.buckets(offer) {
                 Err(why) => return wrong(&why.to_string()),
                 Ok(buckets) if epoch.rows > vesica_pir::bucket::SLOTS as u64 * buckets.count() => {
@@ -218,9 +220,8 @@ impl Epoch {
         if epoch.width as usize != width {
             return wrong("its records are not as long as the values of its offer");
         }
-        let scheme =
-            Scheme::new(offer.protocol, by, &epoch).map_err(|error| format!("an epoch that cannot be: {error}"))?;
-        if epoch.copy != copy_bytes(&scheme, by, &epoch) {
+        let retrieval = scheme.retrieval(by, &epoch).map_err(|error| format!("an epoch that cannot be: {error}"))?;
+        if epoch.copy != retrieval.copied() {
             return wrong("what is to be copied has not the size of its scheme");
         }
         Ok(epoch)
@@ -253,31 +254,18 @@ impl Epoch {
         epoch.is_some_and(|epoch| epoch.offer != hex(&offer.hash()))
     }
 
-    /// Where the row with this number stands in the table. Piano needs rows that are asked for together to stand apart.
-    ///
-    /// # Errors
-    /// A bug if the table has no such row.
-    pub fn place(&self, protocol: ServiceProtocol, index: u64) -> Result<u64, Error> {
-        let place = match protocol {
-            ServiceProtocol::Piano => Scatter::new(self.records, &self.seed()).place(index),
-            _ if index < self.records => Ok(index),
-            _ => Err(vesica_pir::PirError::Shape(format!("there is no row {index}; the table has {}", self.records))),
-        };
-        place.map_err(|error| Error::bug(error.to_string()))
-    }
-
-    /// The filter, where rows are looked up by key with "simple-pir". `tries` stands behind the hint of the base.
+    /// The filter, where keys stand in one. `tries` stands behind the hint of the base.
     ///
     /// # Errors
     /// If these do not belong together.
     pub fn filter(
         &self,
         offer: &Offer,
-        simple: &SimplePir,
+        shape: &Shape,
         tries: &[u8],
         changes: &[Entry<'_>],
     ) -> Result<Filter, PirError> {
-        let mut filter = Filter::new(simple.shape(), body_bytes(offer), self.seed(), self.sealed(), tries)?;
+        let mut filter = Filter::new(shape, body_bytes(offer), self.seed(), self.sealed(), tries)?;
         for Entry { salt, drawn, .. } in changes {
             for &(group, tries) in drawn {
                 filter.follow(group as usize, Drawn { salt: *salt, tries })?;
@@ -286,7 +274,7 @@ impl Epoch {
         Ok(filter)
     }
 
-    /// The table of buckets, where rows are looked up by key with the other protocols.
+    /// The table of buckets, where rows are looked up by key without a filter.
     ///
     /// # Errors
     /// If no table of buckets has these sizes.
@@ -334,16 +322,6 @@ impl Epoch {
 
     fn bytes32(&self, text: &str) -> Option<[u8; 32]> {
         unhex(text)?.try_into().ok()
-    }
-}
-
-/// Bytes that a client copies before it asks: the hint, or for Piano the table, which it reads and does not keep.
-pub fn copy_bytes(scheme: &Scheme, by: By, epoch: &Epoch) -> u64 {
-    match (scheme, by) {
-        (Scheme::Simple(simple), By::Key) => scheme.sizes().hint + epoch.records / simple.shape().group(),
-        (Scheme::Simple(_) | Scheme::Download(_), _) => scheme.sizes().hint,
-        (Scheme::Piano(_), _) => epoch.records * u64::from(epoch.width),
-        (Scheme::Lattice(_), _) => 0,
     }
 }
 

@@ -1,26 +1,16 @@
 //! What a retrieval will cost, before anything is prepared: every scheme side by side.
 
-use super::epoch::{Epoch, Shape, copy_bytes};
-use super::scheme::{self, Scheme};
-use super::{body_bytes, records_a_row};
+use super::epoch::{Epoch, Layout};
+use super::{Retrieval, body_bytes, has_reals, records_a_row};
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::suite::{self, Asking};
 use std::fmt::Write;
 use std::time::Instant;
 use vesica_job::numbers::{count, size};
 use vesica_pir::bucket::{SLOTS, TAG};
 use vesica_pir::keyword;
-use vesica_spec::service::{By, Private, ServePlan, ServiceProtocol};
-
-/// The schemes in the order in which they are shown.
-const ALL: [ServiceProtocol; 6] = [
-    ServiceProtocol::SimplePir,
-    ServiceProtocol::Piano,
-    ServiceProtocol::Download,
-    ServiceProtocol::BfvPir,
-    ServiceProtocol::BgvPir,
-    ServiceProtocol::CkksPir,
-];
+use vesica_spec::service::{By, ServePlan, ServiceProtocol};
 
 /// What a client and a server spend by one scheme.
 struct Costs {
@@ -39,6 +29,8 @@ struct Costs {
     memory: u64,
     /// Queries after which the client copies the table again.
     window: Option<u64>,
+    /// Whether its shape follows from how many queries are expected.
+    is_shaped: bool,
 }
 
 /// The schemes side by side for `rows` rows, of which a client looks `queries` up, over a network of `mbit` megabits a second. Where the
@@ -50,8 +42,7 @@ pub fn in_words(
     plan: &ServePlan,
     value_bytes: Option<u32>,
     rows: u64,
-    queries: Option<u64>,
-    mbit: Option<f64>,
+    Asking { queries, mbit }: Asking,
 ) -> Result<String, Error> {
     let service = &plan.service;
     let queries = queries.unwrap_or(service.expected_queries.into()).max(1);
@@ -60,40 +51,37 @@ pub fn in_words(
     let body = body_bytes(&offer);
     let speed = reading_speed();
     let mut all = Vec::new();
-    for protocol in ALL {
+    for (protocol, scheme) in suite::ALL.iter().filter_map(|(protocol, suite)| Some((*protocol, suite.scheme()?))) {
         // Rows of real numbers are another table, and approximate: they are compared only where the document asks for them. What looks
         // rows up by number alone is no choice for keys.
-        let is_other = protocol == ServiceProtocol::CkksPir || service.protocol == ServiceProtocol::CkksPir;
-        if protocol != service.protocol && (is_other || protocol.is_lattice() && service.by == By::Key) {
+        let is_other = scheme.has_reals() || has_reals(service.protocol);
+        if protocol != service.protocol && (is_other || !protocol.takes(service.by, service.private)) {
             continue;
         }
-        let laid_out = match (service.by, protocol) {
+        let laid_out = match (service.by, scheme.filter()) {
             (By::Index, _) => Ok((rows, body)),
-            (By::Key, ServiceProtocol::SimplePir) => {
+            (By::Key, Some(shape)) => {
                 let width = keyword::TAG + body;
-                scheme::shape(service.by, rows, width as u32, expected).map(|shape| (shape.records, width))
+                shape(rows, width as u32, expected).map(|shape| (shape.records, width))
             }
             // As full as a table of buckets is built.
-            (By::Key, _) => Ok(((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body))),
+            (By::Key, None) => Ok(((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body))),
         };
         let scheme = laid_out.and_then(|(records, width)| {
             let (seed, salt, sealed) = ([0; 32], [0; 32], [0; 32]);
             let epoch = Epoch::new(
                 &offer,
                 1,
-                Shape { rows, records, width, seed, salt, sealed, expected, preset: service.preset },
+                Layout { rows, records, width, seed, salt, sealed, expected, preset: service.preset },
             );
-            Ok((Scheme::new(protocol, service.by, &epoch)?, epoch))
+            Ok((scheme.retrieval(service.by, &epoch)?, epoch))
         });
         let (scheme, epoch) = match scheme {
             Err(error) if protocol == service.protocol => return Err(error.into()),
             Err(_) => continue,
             Ok(made) => made,
         };
-        if protocol == ServiceProtocol::Download && service.by == By::Key && service.private == Private::Both {
-            continue;
-        }
-        all.push(costs(protocol, service.by, &scheme, &epoch, speed));
+        all.push(costs(protocol, service.by, &*scheme, &epoch, speed));
     }
     // Seconds of one client: what it copies, and its queries, over the network and at the server.
     let seconds = |costs: &Costs| {
@@ -141,7 +129,7 @@ pub fn in_words(
     }
     if let Some(best) = all.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))) {
         let took = if best.protocol == service.protocol { ", as the document does" } else { "" };
-        if best.protocol == ServiceProtocol::SimplePir && expected != service.expected_queries {
+        if best.is_shaped && expected != service.expected_queries {
             let _ =
                 writeln!(text, "Its shape here is that of expected_queries = {expected}, which the document must say.");
         }
@@ -150,25 +138,16 @@ pub fn in_words(
     Ok(text)
 }
 
-fn costs(protocol: ServiceProtocol, by: By, scheme: &Scheme, epoch: &Epoch, speed: f64) -> Costs {
-    let (sizes, each) = (scheme.sizes(), records_a_row(protocol, by));
-    let table = epoch.records * u64::from(epoch.width);
-    let once = copy_bytes(scheme, by, epoch);
-    let (kept, seconds, memory, window) = match scheme {
-        Scheme::Download(_) => (table, 0.0, table, None),
-        Scheme::Simple(_) | Scheme::Lattice(_) => {
-            (once, scheme.seconds(table, speed), scheme.store_bytes(table) + once, None)
-        }
-        Scheme::Piano(piano) => {
-            let numbers = piano.numbers();
-            let read = (numbers.chunks * u64::from(epoch.width)) as f64;
-            (piano.window_bytes(), read / speed, table, Some(numbers.queries))
-        }
-    };
+fn costs(protocol: ServiceProtocol, by: By, scheme: &dyn Retrieval, epoch: &Epoch, speed: f64) -> Costs {
+    let (sizes, each, copied) = (scheme.sizes(), records_a_row(protocol, by), scheme.copied());
+    let super::Costs { kept, seconds, memory, window, .. } =
+        scheme.costs(epoch.records * u64::from(epoch.width), speed);
+    let memory = memory + if scheme.has_hint() { copied } else { 0 };
     let (up, down) = (each * sizes.query as u64, each * sizes.answer as u64);
     // A client sends its keys once, as it copies a hint once.
-    let once = once + scheme.keys_bytes() as u64;
-    Costs { protocol, each, once, kept, up, down, seconds: seconds * each as f64, memory, window }
+    let once = copied + scheme.keys_bytes() as u64;
+    let (seconds, is_shaped) = (seconds * each as f64, scheme.has_hint());
+    Costs { protocol, each, once, kept, up, down, seconds, memory, window, is_shaped }
 }
 
 /// Bytes a second that one core reads from memory, measured on 64 MiB.

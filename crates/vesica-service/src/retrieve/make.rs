@@ -1,28 +1,22 @@
 //! From a table to the records of an epoch; no network.
 
-use super::epoch::{self, Epoch, Shape, copy_bytes};
-use super::scheme::{self, Scheme};
-use super::{body_bytes, change, desk, digest_of_index, pad, reals};
+use super::epoch::{self, Epoch, Layout};
+use super::{Scheme, body_bytes, change, desk, has_reals, pad, reals, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
-use crate::prepare::{Keyed, Prepared, Product, text, texts};
+use crate::prepare::{Keyed, Prepared, Product};
+use crate::reading::{Read, Reader, Values};
 use crate::secret::Root;
-use crate::values;
-use arrow_array::RecordBatch;
+use crate::{rng, suite, values};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use vesica_job::rooms::digests;
 use vesica_job::{Control, Event};
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::{Filter, TAG};
-use vesica_pir::{Flat, Pir, Scatter};
 use vesica_session::SessionRng;
-use vesica_spec::Rule;
-use vesica_spec::service::{By, Preset, Private, ServePlan, ServiceProtocol};
-use vesica_table::{InOrder, Table};
-use vesica_types::KeyDigest;
+use vesica_spec::service::{By, Preset, Private, ServePlan};
 
 /// The longest that the values of a row may be: 64 KiB, and the lengths of a hundred columns.
 const MOST_VALUES: u32 = (64 << 10) + 400;
@@ -58,8 +52,7 @@ pub struct Changed {
 /// # Errors
 /// Faults of the plan, its files and the table. Then the service's files are what they were.
 pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
-    let table = vesica_table::open(crate::prepare::table(plan)?)?;
-    drop(table.texts(&plan.keys, &plan.service.values, 1)?);
+    let reader = Reader::open(plan, crate::prepare::table(plan)?, true)?;
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
@@ -74,13 +67,13 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     };
     let root = keyed.as_ref().map(|keyed| &keyed.root);
     let public = root.map(Root::function).transpose()?.map_or(Vec::new(), |function| function.public().to_vec());
-    let are_reals = plan.service.protocol == ServiceProtocol::CkksPir;
+    let are_reals = has_reals(plan.service.protocol);
     let value_bytes = match (plan.service.values.is_empty() || are_reals, plan.service.value_bytes) {
         (true, _) => None,
         (false, Some(bytes)) => Some(bytes),
         // A longer value makes another offer, so clients are told; a shorter one does not.
         (false, None) => {
-            let now = longest(plan, &*table, ctl)?;
+            let now = reader.longest(ctl)?;
             let same = before.as_ref().filter(|offer| offer.public().is_ok_and(|known| known == public));
             Some(same.and_then(|offer| offer.value_bytes).map_or(now, |bytes| bytes.max(now)))
         }
@@ -107,8 +100,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         expected: plan.service.expected_queries,
         preset: plan.service.preset,
     };
-    let maker = Maker::new(plan, function, &offer, whole.salt, whole.sealed)?;
-    let read = read(plan, &*table, &plan.service.values, maker, ctl)?;
+    let read = Maker::new(plan, function, &offer, whole.salt, whole.sealed).read(plan, &reader, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
     let last = last.filter(|_| before.as_ref() == Some(&offer));
     let state = match last.map(|last| super::change::rows(plan, &offer, last, &read.bodies)).transpose()?.flatten() {
@@ -120,7 +112,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     keyed.map_or(Ok(()), Keyed::keep)?;
     remove_others(plan, &state.epoch)?;
     let offer_changed = before.is_some_and(|before| before != offer);
-    let (rows, empty) = (read.rows, read.empty);
+    let Read { rows, empty } = read.read;
     let made = Made {
         rows: state.changed.map_or(read.keys.len() as u64, |changed| changed.rows),
         changed: state.changed,
@@ -162,52 +154,43 @@ impl Whole<'_> {
         if rows == 0 {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
         }
-        let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
-        if by == By::Key && offer.protocol == ServiceProtocol::SimplePir && rows > epoch::MOST_KEYS {
-            let most = epoch::MOST_KEYS;
+        let (by, scheme) = (offer.by(), suite::scheme(offer.protocol)?);
+        let filter = scheme.filter().filter(|_| by == By::Key);
+        if filter.is_some() && rows > epoch::MOST_KEYS {
+            let (most, name) = (epoch::MOST_KEYS, offer.protocol.name());
             return Err(Error::Setup(format!(
-                "{rows} keys; a table of \"simple-pir\" takes {most}, so cut it in two services"
+                "{rows} keys; a table of \"{name}\" takes {most}, so cut it in two services"
             )));
         }
         let mut tries = Vec::new();
-        let (records, width, seed, table) = match (by, offer.protocol) {
-            (By::Index, protocol) => {
+        let (records, width, seed, table) = match (by, filter) {
+            (By::Index, _) => {
                 let seed = rng.bytes();
-                (rows, body, seed, scattered(protocol, rows, &seed, bodies, body)?)
+                (rows, body, seed, placed(scheme, rows, &seed, bodies, body)?)
             }
-            (By::Key, ServiceProtocol::SimplePir) => {
-                let shape = scheme::shape(by, rows, (TAG + body) as u32, expected)?;
-                let (mut filter, members) = Filter::spread(&shape, body, keys, rng)?;
-                let size = filter.slots() * filter.width();
-                let mut table = vec![0; members.len() * size];
-                for (group, members) in members.iter().enumerate() {
-                    ctl.check()?;
-                    let of_group: Vec<&[u8; 32]> = members.iter().map(|&key| &keys[key as usize]).collect();
-                    let bodies: Vec<u8> =
-                        members.iter().flat_map(|&key| &bodies[key as usize * body..][..body]).copied().collect();
-                    filter.fill(group, sealed, &of_group, &bodies, rng, &mut table[group * size..][..size])?;
-                }
+            (By::Key, Some(shape)) => {
+                let shape = shape(rows, (TAG + body) as u32, expected)?;
+                let (filter, table) = filtered(&shape, body, keys, bodies, sealed, rng, ctl)?;
                 tries = filter.groups().iter().map(|drawn| drawn.tries).collect();
                 (shape.records, filter.width(), *filter.seed(), table)
             }
-            (By::Key, _) => {
+            (By::Key, None) => {
                 let (buckets, slots) = Buckets::build(keys, body, rng)?;
                 let of = |key: u32| &bodies[key as usize * body..][..body];
                 let table = buckets.write(keys, &slots, rng, |key, out| out.extend_from_slice(of(key)));
                 (buckets.count(), buckets.width(), *buckets.seed(), table)
             }
         };
-        let made = Shape { rows, records, width, seed, salt, sealed, expected, preset };
+        let made = Layout { rows, records, width, seed, salt, sealed, expected, preset };
         let mut epoch = Epoch::new(offer, number, made);
         epoch.public = hex(&public);
         ctl.event(Event::Phase { name: "hint", of: "", total: None });
-        let mut copy = hint(offer, &mut epoch, Flat::new(&table, width)?)?;
+        let table = Arc::new(table);
+        let mut copy = hint(offer, &mut epoch, &table)?;
         copy.extend_from_slice(&tries);
         epoch.sums = hex(blake3::hash(&epoch::sums(if copy.is_empty() { &table } else { &copy })).as_bytes());
         epoch.table = epoch::table_sum(&table);
-        let keys = (by == By::Key && offer.protocol == ServiceProtocol::SimplePir)
-            .then(|| change::lock_keys(lock, &epoch.table, keys, rng))
-            .transpose()?;
+        let keys = filter.is_some().then(|| change::lock_keys(lock, &epoch.table, keys, rng)).transpose()?;
         Ok(State {
             epoch,
             table,
@@ -219,12 +202,34 @@ impl Whole<'_> {
     }
 }
 
+/// The filter of these keys, and the table of their bodies, which have so many bytes each.
+pub fn filtered(
+    shape: &vesica_pir::Shape,
+    body: usize,
+    keys: &[[u8; 32]],
+    bodies: &[u8],
+    sealed: [u8; 32],
+    rng: &mut SessionRng,
+    ctl: &Control,
+) -> Result<(Filter, Vec<u8>), Error> {
+    let (mut filter, members) = Filter::spread(shape, body, keys, rng)?;
+    let size = filter.slots() * filter.width();
+    let mut table = vec![0; members.len() * size];
+    for (group, members) in members.iter().enumerate() {
+        ctl.check()?;
+        let of_group: Vec<&[u8; 32]> = members.iter().map(|&key| &keys[key as usize]).collect();
+        let bodies: Vec<u8> = members.iter().flat_map(|&key| &bodies[key as usize * body..][..body]).copied().collect();
+        filter.fill(group, sealed, &of_group, &bodies, rng, &mut table[group * size..][..size])?;
+    }
+    Ok((filter, table))
+}
+
 /// An epoch and its files.
 pub struct State {
     /// What clients are told.
     pub epoch: Epoch,
     /// The records.
-    pub table: Vec<u8>,
+    pub table: Arc<Vec<u8>>,
     /// What clients copy, if it is not the table and was made for this epoch.
     pub copy: Option<Vec<u8>>,
     /// The changes since the base.
@@ -259,13 +264,14 @@ impl State {
 const DRAWS: u32 = 8;
 
 /// The hint of the epoch's table, empty if there is none; sets what the epoch says of it.
-fn hint(offer: &Offer, epoch: &mut Epoch, table: Flat<'_>) -> Result<Vec<u8>, Error> {
-    let by = offer.retrieval.map(|retrieval| retrieval.by).unwrap_or_default();
+fn hint(offer: &Offer, epoch: &mut Epoch, table: &Arc<Vec<u8>>) -> Result<Vec<u8>, Error> {
     loop {
-        let scheme = Scheme::new(offer.protocol, by, epoch)?;
-        epoch.copy = copy_bytes(&scheme, by, epoch);
-        let Scheme::Simple(simple) = &scheme else { return Ok(Vec::new()) };
-        match simple.store(&table).and_then(|store| simple.hint(&store)) {
+        let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
+        epoch.copy = scheme.copied();
+        if !scheme.has_hint() {
+            return Ok(Vec::new());
+        }
+        match scheme.server(table.clone(), &[], 1).and_then(|server| server.hint()) {
             Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,
             hint => return Ok(hint?),
         }
@@ -290,68 +296,32 @@ pub fn remove_others(plan: &ServePlan, epoch: &Epoch) -> Result<(), Error> {
     Ok(())
 }
 
-/// Randomness of the system's.
-pub fn rng() -> Result<SessionRng, Error> {
-    SessionRng::from_os().map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))
-}
-
 /// The records of rows, each in its place.
-fn scattered(
-    protocol: ServiceProtocol,
-    rows: u64,
-    seed: &[u8; 32],
-    bodies: &[u8],
-    width: usize,
-) -> Result<Vec<u8>, Error> {
-    if protocol != ServiceProtocol::Piano {
-        return Ok(bodies.to_vec());
-    }
-    let (scatter, mut table) = (Scatter::new(rows, seed), vec![0; bodies.len()]);
+fn placed(scheme: &dyn Scheme, rows: u64, seed: &[u8; 32], bodies: &[u8], width: usize) -> Result<Vec<u8>, Error> {
+    let mut table = vec![0; bodies.len()];
     for (body, index) in bodies.chunks_exact(width).zip(0..) {
-        let place = scatter.place(index).map_err(|error| Error::Setup(error.to_string()))?;
+        let place = scheme.place(rows, seed, index)?;
         table[place as usize * width..][..width].copy_from_slice(body);
     }
     Ok(table)
 }
 
-/// The most bytes that the values of a row have.
-fn longest(plan: &ServePlan, table: &dyn Table, ctl: &Control) -> Result<u32, Error> {
-    ctl.event(Event::Phase { name: "measure", of: "rows", total: table.rows() });
-    let (mut longest, mut rows) = (1, 0);
-    for batch in table.texts(&[], &plan.service.values, plan.workers)? {
-        ctl.check()?;
-        let batch = batch?;
-        let columns = texts(&batch, 0);
-        for row in 0..batch.num_rows() {
-            longest = longest.max(values::encoded_bytes(columns.iter().map(|column| text(column, row))));
-        }
-        rows += batch.num_rows() as u64;
-        ctl.event(Event::Done(rows));
-    }
-    u32::try_from(longest).map_err(|_| Error::Setup("the values of a row are longer than 4 GiB".into()))
-}
-
 /// What was read of a table: for each row that can be looked up what its place follows from, and its body.
 #[derive(Default)]
-pub struct Read {
+pub struct Bodies {
     /// What the place of each follows from.
     pub keys: Vec<[u8; 32]>,
     /// Their bodies, one behind the other.
     pub bodies: Vec<u8>,
-    /// Rows that were read.
-    pub rows: u64,
-    /// Rows without a key.
-    pub empty: u64,
+    /// How much was read.
+    pub read: Read,
 }
 
-/// What a thread needs to make bodies of rows.
+/// How bodies are made of rows.
 #[derive(Clone)]
 pub struct Maker {
     /// What protects the server's rows, if anything does.
     function: Option<Arc<dyn ServerFunction>>,
-    by: By,
-    /// Of each key column; the columns behind them are values.
-    rules: Vec<Vec<Rule>>,
     padded: Option<u32>,
     /// The columns, where they are real numbers.
     reals: Option<Vec<String>>,
@@ -362,133 +332,72 @@ pub struct Maker {
     sealed: [u8; 32],
 }
 
-/// What a thread makes of a batch.
-struct Part {
-    keys: Vec<[u8; 32]>,
-    bodies: Vec<u8>,
-    /// The number of the row of each key.
-    rows: Vec<u64>,
-    read: u64,
-    empty: u64,
-}
-
-/// All rows of the table, with the values in these columns. A key that stands in several rows with the same values counts once.
-pub fn read(
-    plan: &ServePlan,
-    table: &dyn Table,
-    values: &[String],
-    maker: Maker,
-    ctl: &Control,
-) -> Result<Read, Error> {
-    ctl.event(Event::Phase { name: "evaluate", of: "rows", total: table.rows() });
-    let start = std::time::Instant::now();
-    let (by, body) = (maker.by, maker.body);
-    let mut next = 0;
-    let batches = table.texts(&plan.keys, values, plan.workers)?.map(move |batch| {
-        let from = next;
-        next += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-        (from, batch)
-    });
-    let worker = || {
-        let maker = maker.clone();
-        move |(from, batch): (u64, Result<RecordBatch, vesica_table::Error>)| maker.make(from, &batch?)
-    };
-    let mut read = Read::default();
-    // The place of each key among those that are kept, and its row.
-    let mut places: HashMap<[u8; 32], (usize, u64)> = HashMap::new();
-    for part in InOrder::new(plan.workers, batches, worker) {
-        ctl.check()?;
-        let part: Part = part?;
-        for ((place, key), &row) in part.keys.iter().enumerate().zip(&part.rows) {
-            let bytes = &part.bodies[place * body..][..body];
-            if by == By::Key {
-                match places.entry(*key) {
-                    // A key has one salt, so the same values are the same bytes.
-                    Entry::Occupied(there) => {
-                        let (at, first) = *there.get();
-                        if read.bodies[at * body..][..body] != *bytes {
-                            return Err(vesica_store::Error::Values { first, second: row }.into());
-                        }
-                        continue;
-                    }
-                    Entry::Vacant(free) => {
-                        free.insert((read.keys.len(), row));
-                    }
-                }
-            }
-            read.keys.push(*key);
-            read.bodies.extend_from_slice(bytes);
-        }
-        read.rows += part.read;
-        read.empty += part.empty;
-        let most = plan.memory;
-        if (read.bodies.len() + 64 * read.keys.len()) as u64 > most {
-            return Err(Error::Setup(format!(
-                "mine.memory: the records have more than {most} bytes, and a retrieval's table is made in memory; give it more"
-            )));
-        }
-        ctl.event(Event::Done(read.rows));
-    }
-    ctl.event(Event::PhaseEnd { name: "evaluate", of: "rows", wall: start.elapsed(), bytes: (0, 0) });
-    Ok(read)
-}
-
 impl Maker {
-    /// Makes bodies for `offer`. None are made, and only keys, if its values are taken away.
+    /// Makes bodies for `offer`.
     pub fn new(
         plan: &ServePlan,
         function: Option<Arc<dyn ServerFunction>>,
         offer: &Offer,
         salt: [u8; 32],
         sealed: [u8; 32],
-    ) -> Result<Self, Error> {
-        let rules = vesica_spec::service::rules(&plan.service.rules, plan.keys.len())?;
-        let (padded, body) = (offer.value_bytes, body_bytes(offer));
-        let reals = (plan.service.protocol == ServiceProtocol::CkksPir).then(|| plan.service.values.clone());
-        Ok(Self { function, by: plan.service.by, rules, padded, reals, body, salt, sealed })
+    ) -> Self {
+        let reals = has_reals(plan.service.protocol).then(|| plan.service.values.clone());
+        Self { function, padded: offer.value_bytes, reals, body: body_bytes(offer), salt, sealed }
     }
 
-    /// The same, without values.
+    /// The same, without values: bodies are empty.
     pub fn without_values(self) -> Self {
         Self { padded: None, reals: None, body: 0, ..self }
     }
 
-    /// What is made of a batch whose first row has the number `from`.
-    fn make(&self, from: u64, batch: &RecordBatch) -> Result<Part, Error> {
-        let rows = batch.num_rows() as u64;
-        let (mut hashed, mut places, mut empty) = (Vec::new(), Vec::new(), 0);
-        match self.by {
-            By::Index => (0..rows as usize).for_each(|place| {
-                hashed.push(KeyDigest(digest_of_index(from + place as u64)));
-                places.push(place);
-            }),
-            By::Key => {
-                let bug = |e: arrow_schema::ArrowError| Error::from(vesica_table::Error::Bug(e.to_string()));
-                let keys = batch.project(&(0..self.rules.len()).collect::<Vec<_>>()).map_err(bug)?;
-                empty = digests(&self.rules, &keys, |digest, place| {
-                    hashed.push(KeyDigest(*digest));
-                    places.push(place);
-                });
+    /// All rows of a table. A key that stands in several rows with the same values counts once.
+    pub fn read(self, plan: &ServePlan, reader: &Reader<'_>, ctl: &Control) -> Result<Bodies, Error> {
+        let (function, body, most) = (self.function.clone(), self.body, plan.memory);
+        let Bodies { mut keys, mut bodies, .. } = Bodies::default();
+        // The place of each key among those that are kept, and its row.
+        let mut places: HashMap<[u8; 32], (usize, u64)> = HashMap::new();
+        let make = move |keys: &[[u8; 32]], rows: &[u64], columns: &Values<'_>| self.bodies(keys, rows, columns);
+        let read = reader.each(function.as_ref(), make, ctl, |batch| {
+            for (place, (key, &row)) in batch.keys.iter().zip(&batch.rows).enumerate() {
+                let bytes = &batch.made[place * body..][..body];
+                if plan.service.by == By::Key {
+                    match places.entry(*key) {
+                        // A key has one salt, so the same values are the same bytes.
+                        Entry::Occupied(there) => {
+                            let (at, first) = *there.get();
+                            if bodies[at * body..][..body] != *bytes {
+                                return Err(vesica_store::Error::Values { first, second: row }.into());
+                            }
+                            continue;
+                        }
+                        Entry::Vacant(free) => {
+                            free.insert((keys.len(), row));
+                        }
+                    }
+                }
+                keys.push(*key);
+                bodies.extend_from_slice(bytes);
             }
-        }
-        let keys: Vec<[u8; 32]> = match &self.function {
-            None => hashed.iter().map(|digest| digest.0).collect(),
-            Some(function) => {
-                let mut outputs = Vec::with_capacity(hashed.len());
-                function.eval(&hashed, &mut outputs);
-                outputs.iter().map(|output| output.0).collect()
+            if (bodies.len() + 64 * keys.len()) as u64 > most {
+                return Err(Error::Setup(format!(
+                    "mine.memory: the records have more than {most} bytes, and a retrieval's table is made in memory; give it more"
+                )));
             }
-        };
-        let (columns, mut value) = (texts(batch, self.rules.len()), Vec::new());
-        let mut bodies = Vec::with_capacity(keys.len() * self.body);
-        for (key, &place) in keys.iter().zip(&places) {
+            Ok(())
+        })?;
+        Ok(Bodies { keys, bodies, read })
+    }
+
+    /// The bodies of rows, one behind the other.
+    fn bodies(&self, keys: &[[u8; 32]], rows: &[u64], columns: &Values<'_>) -> Result<Vec<u8>, Error> {
+        let (mut value, mut bodies) = (Vec::new(), Vec::with_capacity(keys.len() * self.body));
+        for (at, key) in keys.iter().enumerate() {
             if let Some(names) = &self.reals {
-                let texts = columns.iter().map(|column| text(column, place));
-                reals::encode(&self.salt, key, texts, &mut bodies).map_err(|column| {
+                reals::encode(&self.salt, key, columns.texts(at), &mut bodies).map_err(|column| {
                     Error::Setup(format!(
                         "row {} of mine.input: its {:?} is no number from -128 to 128, and \"ckks-pir\" takes no others; scale or fill the column, \
                          or take protocol = \"bfv-pir\"",
-                        from + place as u64 + 1,
+                        rows[at] + 1,
                         names[column]
                     ))
                 })?;
@@ -496,19 +405,13 @@ impl Maker {
             }
             let Some(padded) = self.padded else { continue };
             value.clear();
-            values::encode(columns.iter().map(|column| text(column, place)), &mut value);
-            let fits = match self.function {
-                Some(_) => {
-                    vesica_store::seal_value(key, &self.sealed, &value, padded, &mut bodies)?;
-                    true
-                }
-                None => pad(&self.salt, key, &value, padded as usize, &mut bodies),
-            };
-            if !fits {
+            values::encode(columns.texts(at), &mut value);
+            if self.function.is_some() {
+                vesica_store::seal_value(key, &self.sealed, &value, padded, &mut bodies)?;
+            } else if !pad(&self.salt, key, &value, padded as usize, &mut bodies) {
                 return Err(vesica_store::Error::TooLong { length: value.len(), most: padded }.into());
             }
         }
-        let rows_of = places.iter().map(|&place| from + place as u64).collect();
-        Ok(Part { keys, bodies, rows: rows_of, read: rows, empty })
+        Ok(bodies)
     }
 }

@@ -17,7 +17,7 @@
 //! is damage. Then the window ends, also if only the last entry is broken: its query may have been sent, and another one in its place would be a
 //! second set for one hint.
 
-use super::ask::misused;
+use super::misused;
 use crate::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -35,10 +35,15 @@ pub struct Kept {
     window: Window,
     /// Queries that may have been sent, and have no answer.
     waiting: Vec<Intent>,
+    files: Option<Files>,
+    id: [u8; 16],
+}
+
+/// The files of a window.
+struct Files {
     log: File,
     log_path: PathBuf,
     path: PathBuf,
-    id: [u8; 16],
 }
 
 impl Kept {
@@ -57,7 +62,12 @@ impl Kept {
         bytes.extend_from_slice(&sum);
         vesica_job::rooms::replace_privately(&path, &bytes)?;
         remove_logs(folder, Some(&log_path))?;
-        Ok(Self { window, waiting: Vec::new(), log, log_path, path, id })
+        Ok(Self { window, waiting: Vec::new(), files: Some(Files { log, log_path, path }), id })
+    }
+
+    /// A window without files, for one process that keeps it to its end: whoever measures what a query takes.
+    pub fn in_memory(window: Window, rng: &mut SessionRng) -> Self {
+        Self { window, waiting: Vec::new(), files: None, id: rng.bytes() }
     }
 
     /// The window of an epoch in `folder`, as its log left it; none if there is none that may be used: it is of another epoch, or over, or
@@ -82,9 +92,10 @@ impl Kept {
         let log_path = log_path(folder, id);
         let Ok(entries) = std::fs::read(&log_path) else { return Ok(None) };
         let log = open_log(&log_path, false)?;
-        let mut kept = Self { window, waiting: Vec::new(), log, log_path, path, id: *id };
+        let mut kept = Self { window, waiting: Vec::new(), files: None, id: *id };
         let Some(good) = kept.replay(&entries, shape.answer_bytes()) else { return Ok(None) };
-        kept.log.set_len(good as u64).map_err(Error::file("cannot write", &kept.log_path))?;
+        log.set_len(good as u64).map_err(Error::file("cannot write", &log_path))?;
+        kept.files = Some(Files { log, log_path, path });
         if kept.window.is_over() && kept.waiting.is_empty() {
             return Ok(None);
         }
@@ -141,8 +152,13 @@ impl Kept {
     }
 
     /// Queries that may have been sent and have no answer: they are sent again before any other.
-    pub fn take_waiting(&mut self) -> Vec<Intent> {
-        std::mem::take(&mut self.waiting)
+    pub fn waiting(&self) -> &[Intent] {
+        &self.waiting
+    }
+
+    /// The first of them, `most` at most. They wait no more.
+    pub fn take_waiting(&mut self, most: usize) -> Vec<Intent> {
+        self.waiting.drain(..most.min(self.waiting.len())).collect()
     }
 
     /// Decides queries for records, and brings them to the disk. Only then they may be sent.
@@ -175,8 +191,8 @@ impl Kept {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.log.write_all(bytes).and_then(|()| self.log.sync_data());
-        written.map_err(Error::file("cannot write", &self.log_path))
+        let Some(Files { log, log_path, .. }) = &mut self.files else { return Ok(()) };
+        log.write_all(bytes).and_then(|()| log.sync_data()).map_err(Error::file("cannot write", log_path))
     }
 
     /// Ends the window: it is never used again.
@@ -185,7 +201,7 @@ impl Kept {
     /// Those of removing.
     pub fn end(&self) -> Result<(), Error> {
         // The log goes first: a window without a log is used no more.
-        for path in [&self.log_path, &self.path] {
+        for path in self.files.iter().flat_map(|files| [&files.log_path, &files.path]) {
             std::fs::remove_file(path).map_err(Error::file("cannot remove", path))?;
         }
         Ok(())
@@ -271,6 +287,10 @@ mod tests {
         }
     }
 
+    fn files(kept: &Kept) -> &Files {
+        kept.files.as_ref().unwrap()
+    }
+
     #[test]
     fn a_window_goes_on_where_it_was() {
         let mut house = House::new();
@@ -281,7 +301,7 @@ mod tests {
         // Two of three have no answer: they are sent again, the same bytes.
         let mut kept = house.open().unwrap();
         assert_eq!(kept.window().known(3), Some(house.record(3)));
-        let waiting = kept.take_waiting();
+        let waiting = kept.take_waiting(usize::MAX);
         assert_eq!(waiting, intents[1..]);
         kept.settle(&waiting, &house.answers(&waiting)).unwrap();
         let more = kept.decide(&[6], &mut house.rng).unwrap();
@@ -289,7 +309,7 @@ mod tests {
         drop(kept);
         let mut kept = house.open().unwrap();
         assert_eq!(kept.window().known(5), Some(house.record(5)));
-        assert_eq!(kept.take_waiting(), more);
+        assert_eq!(kept.take_waiting(usize::MAX), more);
         // Of another epoch there is none.
         assert!(Kept::open(house.dir.path(), 8, house.shape).unwrap().is_none());
     }
@@ -302,7 +322,7 @@ mod tests {
         let mut kept = house.make();
         let mut ends = vec![(0, 0)];
         let mut sent = Vec::new();
-        let log = kept.log_path.clone();
+        let log = files(&kept).log_path.clone();
         for round in 0..4u64 {
             let intents = kept.decide(&[round, 100 + round], &mut house.rng).unwrap();
             ends.push((std::fs::metadata(&log).unwrap().len() as usize, intents.len()));
@@ -318,7 +338,7 @@ mod tests {
             let must = ends.iter().filter(|(end, _)| *end <= cut).map(|(_, n)| n).sum::<usize>();
             assert!(kept.window().asked() as usize >= must, "{cut}");
             let asked = kept.window().asked() as usize;
-            let waiting = kept.take_waiting();
+            let waiting = kept.take_waiting(usize::MAX);
             assert!(waiting.iter().all(|intent| sent[intent.number as usize] == *intent));
             let next = kept.decide(&[250], &mut house.rng).unwrap();
             assert_eq!(next[0].number as usize, asked);
@@ -340,7 +360,7 @@ mod tests {
                 kept.settle(&last, &house.answers(&last)).unwrap();
             }
             sent.extend(last);
-            let log = kept.log_path.clone();
+            let log = files(&kept).log_path.clone();
             drop(kept);
             let whole = std::fs::read(&log).unwrap();
             // The first change makes a query of an answer, and an answer of a query.
@@ -350,7 +370,7 @@ mod tests {
                 std::fs::write(&log, &damaged).unwrap();
                 if let Some(mut kept) = house.open() {
                     assert_eq!(kept.window().asked(), sent.len() as u64, "width {width}, byte {at}, {flip}");
-                    assert!(kept.take_waiting().iter().all(|intent| sent[intent.number as usize] == *intent));
+                    assert!(kept.take_waiting(usize::MAX).iter().all(|intent| sent[intent.number as usize] == *intent));
                 }
             }
         }
@@ -364,7 +384,7 @@ mod tests {
             let intents = kept.decide(&[want], &mut house.rng).unwrap();
             kept.settle(&intents, &house.answers(&intents)).unwrap();
         }
-        let (log, path) = (kept.log_path.clone(), kept.path.clone());
+        let (log, path) = (files(&kept).log_path.clone(), files(&kept).path.clone());
         drop(kept);
         let whole = std::fs::read(&log).unwrap();
         assert!(house.open().is_some());
@@ -391,7 +411,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let mut house = House::new();
         let kept = house.make();
-        for path in [&kept.path, &kept.log_path] {
+        for path in [&files(&kept).path, &files(&kept).log_path] {
             assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o077, 0, "{}", path.display());
         }
     }

@@ -291,7 +291,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     if service.by == By::Index && keys.as_ref().is_some_and(|keys| keys.len() != 1) {
         return Err(SpecError::field("mine.input.keys", "name the one column that holds row numbers, from 0"));
     }
-    if !service.protocol.is_retrieval() && (service.by == By::Index || mine.batch.is_some()) {
+    if service.protocol == ServiceProtocol::EcdhOprf && (service.by == By::Index || mine.batch.is_some()) {
         let field = if service.by == By::Index { "service.by" } else { "mine.batch" };
         return Err(SpecError::field(field, "is for retrieval, and \"ecdh-oprf\" is none; leave it out"));
     }
@@ -341,7 +341,7 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
     if !preset.is_fast() && !matches!(protocol, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir) {
         return refused("service.preset", "is for \"bfv-pir\" and \"bgv-pir\"; leave it out");
     }
-    if !protocol.is_retrieval() {
+    if protocol == ServiceProtocol::EcdhOprf {
         return match (by, private, all_rows) {
             (By::Index, ..) => {
                 refused("service.by", "\"ecdh-oprf\" is by key; leave it out, or take protocol = \"piano\"")
@@ -353,7 +353,7 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
             _ => Ok(()),
         };
     }
-    if protocol.is_lattice() && by == By::Key {
+    if by == By::Key && !protocol.takes(by, Private::Client) {
         let why = format!(
             "\"{}\" looks rows up by their number: write by = \"index\", or take protocol = \"simple-pir\" to look them up by key",
             protocol.name()

@@ -88,9 +88,26 @@ pub enum ServiceProtocol {
     BgvPir,
     /// Retrieval as by `bfv-pir`, for rows of real numbers between -128 and 128, which come back rounded to seven decimals.
     CkksPir,
+    /// A retrieval for tests, which protects nobody from anything.
+    #[cfg(feature = "null")]
+    #[schemars(skip)]
+    Null,
 }
 
 impl ServiceProtocol {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        ServiceProtocol::EcdhOprf,
+        ServiceProtocol::SimplePir,
+        ServiceProtocol::Download,
+        ServiceProtocol::Piano,
+        ServiceProtocol::BfvPir,
+        ServiceProtocol::BgvPir,
+        ServiceProtocol::CkksPir,
+        #[cfg(feature = "null")]
+        ServiceProtocol::Null,
+    ];
+
     /// As it stands in a document.
     pub fn name(self) -> &'static str {
         match self {
@@ -101,17 +118,24 @@ impl ServiceProtocol {
             ServiceProtocol::BfvPir => "bfv-pir",
             ServiceProtocol::BgvPir => "bgv-pir",
             ServiceProtocol::CkksPir => "ckks-pir",
+            #[cfg(feature = "null")]
+            ServiceProtocol::Null => "null",
         }
     }
 
-    /// Whether rows are selected by encryption over polynomials.
-    pub fn is_lattice(self) -> bool {
-        matches!(self, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir | ServiceProtocol::CkksPir)
-    }
-
-    /// Whether it retrieves records, so that the server does not learn which.
-    pub fn is_retrieval(self) -> bool {
-        self != ServiceProtocol::EcdhOprf
+    /// Whether a service may have it that looks rows up by this, and protects these.
+    pub fn takes(self, by: By, private: Private) -> bool {
+        match self {
+            ServiceProtocol::EcdhOprf => (by, private) == (By::Key, Private::Both),
+            ServiceProtocol::SimplePir | ServiceProtocol::Piano => true,
+            // What is sealed and looked up by key is a store of tags.
+            ServiceProtocol::Download => (by, private) != (By::Key, Private::Both),
+            ServiceProtocol::BfvPir | ServiceProtocol::BgvPir => by == By::Index,
+            #[cfg(feature = "null")]
+            ServiceProtocol::Null => true,
+            // Approximate numbers cannot be sealed.
+            ServiceProtocol::CkksPir => (by, private) == (By::Index, Private::Client),
+        }
     }
 }
 

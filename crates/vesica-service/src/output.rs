@@ -1,0 +1,306 @@
+//! From what was found to rows of a file: the client's rows that were found, with the values that the server has beside them.
+
+use crate::error::Error;
+use crate::offer::Offer;
+use crate::values;
+use crate::wants::Wants;
+use std::path::Path;
+use vesica_job::report::LeftOut;
+use vesica_job::rooms::{Share, probe};
+use vesica_job::{Control, Io, Target, World};
+use vesica_spec::service::AskPlan;
+use vesica_store::Found;
+use vesica_table::{Beside, Format, Picks, Sink, Table, View, Widened, Written, free_bytes, gather};
+use vesica_types::RowId;
+
+/// The texts of a row's values, one a column; none where a value is a null.
+pub type Texts = Vec<Option<String>>;
+
+/// Something that came for a key or row number. What is not there has no hit.
+pub struct Hit<'a> {
+    /// Which of the different keys or numbers, from 0.
+    pub want: usize,
+    /// Its values, or why they cannot be had.
+    pub came: Result<Value<'a>, Lost>,
+}
+
+/// The values of a row that was found.
+pub enum Value<'a> {
+    /// An entry of a store of tags, and what opens its value. It is opened again when it is written, so that not all values are in
+    /// memory at once.
+    Entry(Found<'a>, [u8; 32]),
+    /// The values themselves.
+    Texts(Texts),
+}
+
+impl Value<'_> {
+    /// The values, one a column; none if they cannot be read.
+    pub fn texts(&self, columns: usize) -> Option<Texts> {
+        match self {
+            Value::Texts(texts) => Some(texts.clone()),
+            Value::Entry(_, _) if columns == 0 => Some(Vec::new()),
+            Value::Entry(entry, output) => values::decode(&entry.value(output)?, columns),
+        }
+    }
+}
+
+/// Why a row counts as not found, although nothing says that it is not there. None of it ends a run: the server could otherwise make
+/// a run fail by what is looked up, and see that it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// What the server has there cannot be read. What the client copied is what the server wrote, so the server wrote that.
+    Unreadable,
+    /// A window of Piano could not serve it.
+    Unfetched,
+    /// The number of a row that the server says it does not have.
+    NoSuchRow,
+}
+
+impl Lost {
+    const ALL: [Self; 3] = [Lost::Unreadable, Lost::Unfetched, Lost::NoSuchRow];
+
+    /// A word and a sentence for a server's table of so many rows.
+    fn in_words(self, rows: u64) -> (&'static str, String) {
+        match self {
+            Lost::Unreadable => (
+                "unreadable",
+                "What the server has there cannot be read. Only the server can have made it so, perhaps to learn whether these rows are looked \
+                 up: let nobody see that they are, and do not repeat the run for them"
+                    .to_owned(),
+            ),
+            Lost::Unfetched => (
+                "unfetched",
+                "Too many queries of one window fell into one part of the server's table, so it is not known what the server has there. A later \
+                 run brings them if it has a new window; do not repeat the run for them"
+                    .to_owned(),
+            ),
+            Lost::NoSuchRow => (
+                "no_such_row",
+                format!(
+                    "The server says that its table has {rows} rows, which are counted from 0 and end below these numbers. Only the server \
+                     says so, perhaps to learn how the numbers compare with that: do not repeat the run because of it, unless you know from \
+                     elsewhere how many rows the table has"
+                ),
+            ),
+        }
+    }
+}
+
+/// Tells the user of rows that count as not found, and gives what the report says of them. The server's table has `server_rows` rows.
+pub fn told(
+    lost: impl IntoIterator<Item = (Lost, Vec<u64>)>,
+    plan: &AskPlan,
+    server_rows: u64,
+    ctl: &Control,
+) -> Vec<LeftOut> {
+    let left_out = lost.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(lost, mut rows)| {
+        rows.sort_unstable();
+        let (name, why) = lost.in_words(server_rows);
+        let first = rows.iter().take(10).map(|row| row + 1).collect();
+        LeftOut { name: name.to_owned(), rows: rows.len() as u64, first, why }
+    });
+    let table = plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.path.display()));
+    left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
+}
+
+/// The files that the plan names.
+///
+/// # Errors
+/// Those of opening the table; a document that names none.
+pub fn files(plan: &AskPlan) -> Result<Io, Error> {
+    let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
+    let Some((input, _)) = &plan.input else {
+        return missing(
+            "mine.input",
+            "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
+        );
+    };
+    let Some(output) = &plan.output else {
+        return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
+    };
+    let target: Box<dyn Target> = Box::new(output.clone());
+    Ok(Io { table: vesica_table::open(input)?, target: Some(target), connections: Vec::new(), world: World::default() })
+}
+
+/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
+pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
+    let table = &*io.table;
+    // Asks for the columns, and reads nothing yet.
+    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
+    match &plan.columns {
+        None => drop(target(io)?.sink(table)?),
+        Some(names) => drop(target(io)?.sink(&View::new(table, names)?)?),
+    }
+    plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
+    Ok(())
+}
+
+/// Where rows go.
+fn target(io: &Io) -> Result<&dyn Target, Error> {
+    io.target.as_deref().ok_or_else(|| Error::Setup("mine.output is missing".into()))
+}
+
+/// The values that stand beside rows that were found.
+struct Looked<'a> {
+    /// The names of their columns.
+    names: &'a [String],
+    /// Rows, ascending, and which hit each belongs to.
+    rows: Vec<(u64, u32)>,
+    /// The values of a hit.
+    texts: &'a (dyn Fn(u32) -> Result<Texts, Error> + Send + Sync),
+}
+
+impl Beside for Looked<'_> {
+    fn names(&self) -> &[String] {
+        self.names
+    }
+
+    fn texts(&self, row: RowId) -> Result<Texts, vesica_table::Error> {
+        let at = self.rows.binary_search_by_key(&row.0, |(row, _)| *row);
+        let at = at.map_err(|_| vesica_table::Error::Bug("a row that was not found".to_owned()))?;
+        (self.texts)(self.rows[at].1).map_err(|error| vesica_table::Error::Beside(error.to_string()))
+    }
+}
+
+/// Columns without rows, to see whether an output can have them.
+struct Nothing<'a>(&'a [String]);
+
+impl Beside for Nothing<'_> {
+    fn names(&self) -> &[String] {
+        self.0
+    }
+
+    fn texts(&self, _: RowId) -> Result<Texts, vesica_table::Error> {
+        Err(vesica_table::Error::Bug("a row of a table without rows".to_owned()))
+    }
+}
+
+/// Does `work` with the table that the output is of: the plan's columns, and those of `beside` behind them.
+fn widened<T>(
+    plan: &AskPlan,
+    table: &dyn Table,
+    beside: &dyn Beside,
+    work: impl FnOnce(&dyn Table) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
+    let own: &dyn Table = view.as_ref().map_or(table, |view| view);
+    if beside.names().is_empty() {
+        return work(own);
+    }
+    let null = plan.output.as_ref().map_or("", |output| &output.null);
+    let wide = Widened::new(own, beside, null).map_err(|error| match error {
+        vesica_table::Error::Ambiguous { name, .. } => Error::Setup(format!(
+            "the service's values have a column {name:?}, and so has the table: name the columns to write in \
+             mine.output.columns, without that one"
+        )),
+        error => error.into(),
+    })?;
+    work(&wide)
+}
+
+/// Fails if the values of so many rows may find no room, should all of the rows be found. It is seen before a key is asked for, because the
+/// server chose how long its values are: a run that ended when its disk was full would say how much was found.
+///
+/// # Errors
+/// That, with what is needed; those of asking the disk.
+pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64) -> Result<(), Error> {
+    let columns = offer.values.len() as u64;
+    if columns == 0 {
+        return Ok(());
+    }
+    // Four bytes of a column's length are more than a comma and the quotes around the text. Each byte of the text may be a quote itself.
+    let (factor, null) = match &plan.output {
+        Some(output) if output.format.or_else(|| Format::of(&output.path)).unwrap_or(Format::Csv) == Format::Csv => {
+            (2, output.null.len() as u64)
+        }
+        _ => (1, 0),
+    };
+    let each = factor * offer.value_bytes.map_or(columns * NUMBER, u64::from) + columns * null;
+    let needed = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0));
+    let said = |has: u64, of: String| {
+        Error::Setup(format!(
+            "{of}: the values of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room for {has}; {}",
+            if plan.output.is_some() {
+                "ask for fewer rows at a time, or write to a larger disk"
+            } else {
+                "ask for fewer rows at a time, give it more, or write to a file"
+            }
+        ))
+    };
+    let Some(output) = &plan.output else {
+        // The caller gets the rows, in memory.
+        return if needed > plan.memory { Err(said(plan.memory, "mine.memory".to_owned())) } else { Ok(()) };
+    };
+    let folder = match output.path.as_os_str() == "-" {
+        true => std::env::temp_dir(),
+        false => {
+            let path = output.path.canonicalize().unwrap_or_else(|_| output.path.clone());
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            folder.unwrap_or(Path::new(".")).to_owned()
+        }
+    };
+    let free = free_bytes(&folder).map_err(Error::file("cannot ask for the free space of", &folder))?;
+    if needed > free { Err(said(free, format!("mine.output: {}", output.path.display()))) } else { Ok(()) }
+}
+
+/// Bytes of a real number as a text, at most.
+const NUMBER: u64 = 16;
+
+/// Fails if the rows cannot go where the plan says, with these columns of values beside them.
+///
+/// # Errors
+/// What is wrong with the output.
+pub fn takes(plan: &AskPlan, io: &Io, values: &[String]) -> Result<(), Error> {
+    widened(plan, &*io.table, &Nothing(values), |wide| Ok(drop::<Box<dyn Sink>>(target(io)?.sink(wide)?)))
+}
+
+/// What was written.
+pub struct Rows {
+    /// Where, and how much.
+    pub output: Written,
+    /// Rows with a key that was found.
+    pub matched: u64,
+    /// Rows that count as not found, and why.
+    pub lost: [(Lost, Vec<u64>); 3],
+}
+
+/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for.
+///
+/// # Errors
+/// Those of the output; a file of the cache that changed meanwhile.
+pub fn write(plan: &AskPlan, io: &Io, columns: &[String], wants: &Wants, hits: &[Hit<'_>]) -> Result<Rows, Error> {
+    let mut picks = Picks::new(wants.rows, Share::Picks.of(plan.memory), &plan.scratch)?;
+    let (mut rows, mut lost) = (Vec::new(), Lost::ALL.map(|lost| (lost, Vec::new())));
+    let mut has_row = vec![false; hits.len()];
+    wants.each(|row, want| {
+        let Ok(at) = hits.binary_search_by_key(&want, |hit| hit.want) else { return Ok(()) };
+        has_row[at] = true;
+        match hits[at].came {
+            Ok(_) => {
+                picks.push_turn(RowId(row), 1)?;
+                rows.push((row, at as u32));
+            }
+            Err(why) => lost.iter_mut().filter(|(lost, _)| *lost == why).for_each(|(_, rows)| rows.push(row)),
+        }
+        Ok(())
+    })?;
+    if has_row.contains(&false) {
+        return Err(Error::bug("a key that was found has no row"));
+    }
+    rows.sort_unstable();
+    let matched = rows.len() as u64;
+    let texts = |hit: u32| {
+        let texts = hits[hit as usize].came.as_ref().ok().and_then(|value| value.texts(columns.len()));
+        texts.ok_or_else(|| Error::Damaged {
+            path: plan.cache.clone(),
+            why: "a file changed while it was read".to_owned(),
+        })
+    };
+    let looked = Looked { names: columns, rows, texts: &texts };
+    let output = widened(plan, &*io.table, &looked, |wide| {
+        let mut sink = target(io)?.sink(wide)?;
+        gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
+        Ok(sink.finish()?.commit()?)
+    })?;
+    Ok(Rows { output, matched, lost })
+}

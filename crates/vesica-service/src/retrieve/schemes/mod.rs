@@ -1,0 +1,9 @@
+//! One file for each scheme: all of the service that depends on it.
+
+pub mod download;
+pub mod lattice;
+pub mod linear;
+#[cfg(test)]
+pub mod null;
+pub mod piano;
+pub mod simple;

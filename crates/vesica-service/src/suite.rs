@@ -1,0 +1,184 @@
+//! All that the service must know of a protocol, and the registry of them: the only place that knows all of them by name.
+//!
+//! A service has either a store of tags ([`crate::tags`]), which a client copies and searches by what comes out of the function alone,
+//! or records, which it fetches by a retrieval scheme ([`crate::retrieve`]). A [`Suite`] is one or the other, and a scheme is a file in
+//! `retrieve/schemes/` and a line of [`ALL`].
+
+use crate::error::Error;
+use crate::messages::Counter;
+use crate::offer::Offer;
+use crate::output::Hit;
+use crate::prepare::{Change, Prepared};
+use crate::retrieve::schemes::{download, lattice, piano, simple};
+use crate::retrieve::{Records, Scheme};
+use crate::stock::Stock;
+use crate::tags::Tags;
+use crate::wants::Wants;
+use std::path::Path;
+use vesica_job::Control;
+use vesica_job::rooms::Clock;
+use vesica_pir::{PirError, rlwe};
+use vesica_session::Reveal;
+use vesica_spec::service::{AskPlan, Private, ServePlan, Service, ServiceProtocol};
+
+/// A protocol of a service.
+///
+/// Errors are faults of the plan, its files and the table; for a client also those of the connection, and a server that sends what cannot
+/// be.
+pub trait Suite: Sync {
+    /// What is looked up, in one word: "keys" or "rows".
+    fn counts(&self) -> &'static str;
+
+    /// The scheme by which it retrieves records, if it does.
+    fn scheme(&self) -> Option<&'static dyn Scheme>;
+
+    /// What using the service tells whom.
+    fn reveals(&self, private: Private, has_values: bool) -> Vec<Reveal>;
+
+    /// Makes or changes what the plan serves.
+    fn prepare(&self, plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error>;
+
+    /// The file in a server's folder or a client's cache that says which state is there.
+    fn document(&self) -> &'static str;
+
+    /// What stands in the folder of the plan.
+    fn open(&self, plan: &ServePlan, offer: &Offer) -> Result<Stock, Error>;
+
+    /// Brings a client's cache to the state that the server described.
+    fn copy(
+        &self,
+        plan: &AskPlan,
+        offer: &Offer,
+        described: &[u8],
+        counter: &mut Counter<'_>,
+        ctl: &Control,
+    ) -> Result<Box<dyn Copied>, Error>;
+
+    /// What a client's cache has, in words.
+    fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error>;
+
+    /// What preparing and serving so many rows with values of so many bytes will take, in words.
+    fn forecast(&self, plan: &ServePlan, value: Option<u32>, rows: u64, asked: Asking) -> Result<String, Error>;
+
+    /// What looking so many rows up will take, in words.
+    fn forecast_asking(&self, plan: &AskPlan, rows: u64) -> String;
+}
+
+/// What a client is expected to do, as far as the user says it.
+#[derive(Clone, Copy, Default)]
+pub struct Asking {
+    /// How many rows it looks up.
+    pub queries: Option<u64>,
+    /// Megabits a second of its network.
+    pub mbit: Option<f64>,
+}
+
+/// What a client has of a service when it has copied what there is to copy. It asks with it, and finds rows in what came.
+///
+/// Errors are those of the disk and the connection, and a server that refuses or breaks the protocol. None depends on what is looked up.
+pub trait Copied {
+    /// Keys or rows of the server.
+    fn rows(&self) -> u64;
+
+    /// What was copied now, in words; none if nothing is new.
+    fn news(&self) -> Option<String>;
+
+    /// Whether nothing is asked for: then the server goes before a row is looked up.
+    fn is_silent(&self) -> bool {
+        false
+    }
+
+    /// The public key of the function at this state; empty where there is none.
+    fn public(&self) -> Result<Vec<u8>, String>;
+
+    /// Makes sure that so many lookups can be done. Nothing was asked for yet.
+    fn prepare(&self, plan: &AskPlan, lookups: u64, clock: &mut Clock<'_>) -> Result<(), Error>;
+
+    /// Asks for what is needed beside the function. Nothing of what comes is looked at before the server is gone.
+    fn retrieve(
+        &mut self,
+        asked: Asked<'_>,
+        counter: &mut Counter<'_>,
+        clock: &mut Clock<'_>,
+        ctl: &Control,
+    ) -> Result<(), Error>;
+
+    /// What came of the wants, by what opens each: in their order, and nothing for those that are not there.
+    fn find<'a>(&'a mut self, wants: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Hit<'a>>, Error>;
+
+    /// Pieces of work that so many lookups are.
+    fn units(&self, lookups: u64) -> u64 {
+        lookups
+    }
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Its plan.
+    pub plan: &'a AskPlan,
+    /// Different keys or row numbers.
+    pub wants: &'a Wants,
+    /// What opens the values of each.
+    pub outputs: &'a [[u8; 32]],
+    /// How many lookups the server sees.
+    pub lookups: u64,
+}
+
+/// The protocols of a service, those that retrieve in the order in which `vesica plan` shows them.
+pub const ALL: &[(ServiceProtocol, &dyn Suite)] = &[
+    (ServiceProtocol::EcdhOprf, &Tags),
+    (ServiceProtocol::SimplePir, &Records(&simple::Simple)),
+    (ServiceProtocol::Piano, &Records(&piano::Windows)),
+    (ServiceProtocol::Download, &Records(&download::Whole)),
+    (ServiceProtocol::BfvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),
+    (ServiceProtocol::BgvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bgv))),
+    (ServiceProtocol::CkksPir, &Records(&lattice::Lattice(rlwe::Scheme::Ckks))),
+    #[cfg(test)]
+    (ServiceProtocol::Null, &Records(&crate::retrieve::schemes::null::Null)),
+];
+
+/// The suite of a protocol.
+pub fn of(protocol: ServiceProtocol) -> &'static dyn Suite {
+    let found = ALL.iter().find(|(known, _)| *known == protocol);
+    found.expect("every protocol has a line of ALL, which a test compares with the names of documents").1
+}
+
+/// The protocols that retrieve records.
+pub fn retrieving() -> impl Iterator<Item = ServiceProtocol> {
+    ALL.iter().filter(|(_, suite)| suite.scheme().is_some()).map(|(protocol, _)| *protocol)
+}
+
+/// The scheme of a protocol.
+///
+/// # Errors
+/// If it retrieves no records.
+pub fn scheme(protocol: ServiceProtocol) -> Result<&'static dyn Scheme, PirError> {
+    let none = || PirError::Shape(format!("\"{}\" retrieves no records", protocol.name()));
+    of(protocol).scheme().ok_or_else(none)
+}
+
+/// What the service of an offer tells whom.
+pub fn reveals(offer: &Offer) -> Vec<Reveal> {
+    let private = offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
+    of(offer.protocol).reveals(private, !offer.values.is_empty())
+}
+
+/// The same of a service's document.
+pub fn reveals_of(service: &Service) -> Vec<Reveal> {
+    of(service.protocol).reveals(service.private, !service.values.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document may name a protocol if and only if the registry has it.
+    #[test]
+    fn every_protocol_has_a_suite() {
+        for protocol in ServiceProtocol::ALL {
+            assert_eq!(of(*protocol).scheme().is_some(), *protocol != ServiceProtocol::EcdhOprf);
+        }
+        assert_eq!(ALL.len(), ServiceProtocol::ALL.len());
+    }
+}

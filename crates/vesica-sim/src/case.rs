@@ -34,7 +34,7 @@ const GREEDY_STARTS: u32 = 30;
 const LIES: u32 = 8;
 
 /// Failures of power that a party has, the most, where nothing else ends the case.
-const CRASHES: u32 = 30;
+const CRASHES: u32 = 16;
 
 /// What kind of case it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +169,7 @@ impl Case {
             Kind::Greedy => ([KEYS, MANY], "", 2 + dice.below(3) as u32),
             Kind::Power | Kind::Liar => ([KEYS, KEYS], "unit = 10\n", 2 + dice.below(3) as u32),
         };
-        let workers = if kind == Kind::Liar { 4 } else { 1 + dice.below(3) };
+        let workers = if kind == Kind::Liar { 8 } else { 1 + dice.below(3) };
         let firsts = [0, if overlap { keys[0] / 2 } else { 1_000_000 }];
         let sides = (0..2).map(|party| {
             let (name, path) = (NAMES[party], dir.path().join(format!("{}.csv", NAMES[party])));
@@ -216,13 +216,13 @@ impl Case {
         let sides = sides.collect();
         let mut faults = Vec::new();
         let count = match kind {
-            Kind::Honest => dice.below(7),
+            Kind::Honest => 1 + dice.below(6),
             Kind::Liar => 0,
             Kind::Greedy | Kind::Power => dice.below(3),
         };
         for _ in 0..count {
-            // A run that nothing disturbs has some two hundred steps.
-            let step = dice.below(500);
+            // A run that nothing disturbs has one to three hundred steps.
+            let step = dice.below(300);
             let who = dice.below(2) as usize;
             let fault = match (kind, dice.below(12)) {
                 (Kind::Honest, 0..3) => Fault::Kill(who),
@@ -402,10 +402,14 @@ impl State {
         match &outcome {
             Outcome::Panicked => self.case.fail(format!("{} panicked", NAMES[party])),
             Outcome::Failed(error) => {
-                if !self.case.is_allowed(error, &self.disks[party]) {
+                // A liar's own program sees a partner that takes him at his word.
+                let lies = self.case.kind == Kind::Liar && party == 1;
+                if !lies && !self.case.is_allowed(error, &self.disks[party]) {
                     self.case.fail(format!("{}: {error}", NAMES[party]));
                 }
-                self.case.refused |= matches!(error, JobError::Answers { .. });
+                // Of a partner who does not follow the program it is alice's word that ends the case.
+                let counts = party == 0 || self.case.kind == Kind::Honest;
+                self.case.refused |= counts && matches!(error, JobError::Answers { .. });
             }
             Outcome::Done if self.case.sides[party].wanted.is_some() && !self.case.has_output(party) => {
                 self.case.fail(format!("{} is done and has no output", NAMES[party]));
@@ -528,7 +532,14 @@ impl State {
     }
 
     /// A process says something on a line of a link, which is that of a lane or of a meeting. Gives what becomes of it.
-    pub fn case_said(&mut self, process: usize, (link, lane): (usize, [u8; 32]), line: &str, msg: &[u8]) -> Said {
+    pub fn case_said(
+        &mut self,
+        process: usize,
+        (link, lane): (usize, [u8; 32]),
+        line: &str,
+        msg: &[u8],
+        times: u32,
+    ) -> Said {
         let party = self.processes[process].party;
         if self.case.kind == Kind::Liar && party == 1 && line == "lane" {
             let times = self.case.lanes.entry(lane).or_default();
@@ -537,10 +548,11 @@ impl State {
                 return Said::Last(vec![b'1'; msg.len()]);
             }
         }
-        if self.case.kind == Kind::Liar && party == 0 && line.starts_with("unit ") {
-            if !self.case.half.insert((link, line.to_owned())) {
-                return Said::Nothing;
-            }
+        let deceived = self.case.kind == Kind::Liar && party == 0 && line.starts_with("unit ");
+        if deceived && !self.case.half.insert((link, line.to_owned())) {
+            // The units of a lane are all under way at once: he breaks off when he has the first thing of each.
+            let under_way = self.case.half.iter().filter(|(of, _)| *of == link).count();
+            return if under_way < 3 && times < 40 { Said::Later } else { Said::Nothing };
         }
         if line.starts_with("unit ") && self.case.sides[party].said.insert((link, line.to_owned())) {
             let side = &mut self.case.sides[party];

@@ -60,6 +60,8 @@ pub enum Said {
     Last(Vec<u8>),
     /// The link breaks first.
     Nothing,
+    /// It has to wait a little.
+    Later,
 }
 
 /// One end of a link.
@@ -546,18 +548,30 @@ impl Channel for Line {
         here.traffic.sent += msg.len() as u64;
         let me = here.me.name().to_owned();
         state.trace.show(now, msg, || format!("{me} says on link {}, {:?}", tie.link, self.name));
-        match state.case_said(tie.of.process, (tie.link, tie.job), &self.name, msg) {
-            Said::As(said) => state.send(tie.link, tie.end, Item::Message(self.name.clone(), said)),
-            Said::Last(said) => {
-                state.send(tie.link, tie.end, Item::Message(self.name.clone(), said));
-                state.breaks(tie.link);
+        let broken = || Broken::Net { peer: tie.peer.clone(), why: "the other side closed it".to_owned() };
+        let mut times = 0;
+        loop {
+            match state.case_said(tie.of.process, (tie.link, tie.job), &self.name, msg, times) {
+                Said::As(said) => state.send(tie.link, tie.end, Item::Message(self.name.clone(), said)),
+                Said::Last(said) => {
+                    state.send(tie.link, tie.end, Item::Message(self.name.clone(), said));
+                    state.breaks(tie.link);
+                }
+                Said::Later => {
+                    let then = state.now + Duration::from_millis(1);
+                    drop(state);
+                    sim.wait(u64::MAX, Some(then), |_| None::<()>);
+                    state = sim.lock();
+                    tie.over(&mut state)?;
+                    times += 1;
+                    continue;
+                }
+                Said::Nothing => {
+                    state.breaks(tie.link);
+                    return Err(state.net.links[tie.link].ends[tie.end].over.get_or_insert_with(broken).clone());
+                }
             }
-            Said::Nothing => {
-                state.breaks(tie.link);
-                let broken = Broken::Net { peer: tie.peer.clone(), why: "the other side closed it".to_owned() };
-                state.net.links[tie.link].ends[tie.end].over.get_or_insert(broken.clone());
-                return Err(broken);
-            }
+            break;
         }
         drop(state);
         self.spoke = true;

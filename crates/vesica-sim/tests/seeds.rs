@@ -43,7 +43,7 @@ fn faults_disturb_and_the_greedy_are_refused() {
     let (without, with) =
         (steps(&|seed| undisturbed(seed, false).steps), steps(&|seed| play_as(Kind::Honest, seed, true, false).steps));
     assert!(with > without * 5 / 4, "{with} steps with faults, {without} without");
-    for kind in [Kind::Greedy, Kind::Power] {
+    for kind in [Kind::Greedy, Kind::Liar] {
         let refused = (0..10).filter(|seed| play_as(kind, *seed, true, false).refused).count();
         assert!(refused >= 5, "{kind:?}: {refused} of 10");
     }

@@ -2,7 +2,7 @@
 
 use crate::csv::VERBATIM;
 use crate::sink::field;
-use crate::{Batches, Column, Error, Form, Format, Header, Source, Table};
+use crate::{Batches, Column, Error, Form, Format, Header, Source, Stored, Table};
 use arrow_array::builder::{LargeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -133,6 +133,10 @@ impl Table for Widened<'_> {
 
     fn format(&self) -> Format {
         self.table.format()
+    }
+
+    fn stored(&self) -> Stored {
+        self.table.stored()
     }
 
     fn rows(&self) -> Option<u64> {

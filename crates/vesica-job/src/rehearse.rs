@@ -18,7 +18,7 @@ use std::time::Duration;
 use vesica_net::{SystemClock, Time};
 use vesica_spec::{Plan, Share};
 use vesica_suite::Sizes;
-use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Table, View, on_threads};
+use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Stored, Table, View, on_threads};
 use vesica_types::{Coins, RowId, UnitId};
 
 /// Rows that are tried: enough that a thread's start does not count.
@@ -154,6 +154,10 @@ impl Table for Beginning<'_> {
 
     fn format(&self) -> Format {
         self.table.format()
+    }
+
+    fn stored(&self) -> Stored {
+        self.table.stored()
     }
 
     fn rows(&self) -> Option<u64> {

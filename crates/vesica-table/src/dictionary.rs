@@ -106,6 +106,14 @@ pub(crate) fn restored(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Ar
     Ok(make_array(data.into_builder().data_type(kind.clone()).child_data(parts).build()?))
 }
 
+/// `array` with its values in place of a dictionary, if it has one.
+pub(crate) fn flat(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) => take(dictionary.values(), dictionary.keys(), None),
+        None => Ok(array.clone()),
+    }
+}
+
 /// Whether there is a dictionary within `kind`, which may be one itself.
 pub(crate) fn within(kind: &DataType) -> bool {
     parts(kind).into_iter().any(|part| matches!(part, DataType::Dictionary(_, _)) || within(part))

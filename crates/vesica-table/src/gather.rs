@@ -11,7 +11,7 @@ const PICK: usize = 16;
 /// Bytes of an absent row's pick: its position.
 const ABSENT: usize = 8;
 
-/// Bytes that a thread that reads holds at most: three batches of a CSV, and its buffer.
+/// Bytes that a thread that reads holds at most: batches that wait, one in its hands, and its buffer.
 const READER: usize = 8 << 20;
 
 /// About as many picks sort well together.
@@ -93,8 +93,8 @@ impl Picks {
 }
 
 /// Gives `sink` the rows of `table` that `picks` names, in order of position; tells how many. Holds about `memory`
-/// bytes beside those of `picks`, and keeps the rest in `dir`. At most `workers` threads read, and no more than memory
-/// allows.
+/// bytes beside those of `picks`, and keeps the rest in `dir`. At most `workers` threads read, as many write, and no more
+/// than memory allows.
 ///
 /// # Errors
 /// What is wrong with the data, the disk or the sink; [`Error::Changed`] if a row is not there; [`Error::Bug`] if the
@@ -109,9 +109,10 @@ pub fn gather(
 ) -> Result<u64, Error> {
     let Picks { rows, absent, n, turns } = picks;
     let form = sink.form();
-    let readers = memory / 4;
+    let (readers, writers) = (memory / 4, memory / 4);
+    sink.allow(workers, writers);
     let workers = workers.min(readers / READER).max(1);
-    let mut reorder = Reorder::new(sink, n, memory - readers, dir)?;
+    let mut reorder = Reorder::new(sink, n, memory - readers - writers, dir)?;
     // Positions of the rows that the table has been asked for and has not given yet.
     let asked = RefCell::new(VecDeque::new());
     let mut rows = rows.sorted(turns)?.map(|pick| {

@@ -1,4 +1,6 @@
+use crate::in_turn::{Emit, in_turn};
 use crate::parquet_sizes::{Ended, Pages, Pass, footer};
+use crate::table::{Stored, StoredColumn};
 use crate::{Batches, Column, Error, Form, Format, Piece, Pieces, Source, Table, table, text};
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBufferBuilder;
@@ -9,9 +11,11 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowGroups, RowSelector,
 };
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::basic::Encoding;
 use parquet::column::page::{PageIterator, PageReader};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::schema::types::ColumnDescPtr;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
@@ -206,6 +210,23 @@ pub(crate) fn arrow(source: &Source, error: ArrowError) -> Error {
     }
 }
 
+/// Whether a chunk has no dictionary, or values beside it, as where its writer gave the dictionary up.
+fn is_plain(chunk: &ColumnChunkMetaData) -> bool {
+    let of_places = [Encoding::PLAIN_DICTIONARY, Encoding::RLE_DICTIONARY];
+    if chunk.dictionary_page_offset().is_none() {
+        return true;
+    }
+    match chunk.page_encoding_stats_mask() {
+        Some(data) => data.encodings().any(|encoding| !of_places.contains(&encoding)),
+        // Without it, PLAIN may be the encoding of the dictionary itself, unless it is the older one's.
+        None => {
+            let mut encodings = chunk.encodings();
+            let older = chunk.encodings().any(|encoding| encoding == Encoding::PLAIN_DICTIONARY);
+            older && encodings.any(|encoding| encoding == Encoding::PLAIN)
+        }
+    }
+}
+
 /// The columns of an Arrow schema, for people.
 pub(crate) fn columns(schema: &SchemaRef) -> Vec<Column> {
     let column = |f: &Arc<arrow_schema::Field>| Column { name: f.name().clone(), kind: f.data_type().to_string() };
@@ -331,6 +352,19 @@ impl Table for ParquetTable {
         u64::try_from(self.metadata.metadata().file_metadata().num_rows()).ok()
     }
 
+    fn stored(&self) -> Stored {
+        let metadata = self.metadata.metadata();
+        let leaves = metadata.file_metadata().schema_descr().columns().iter().enumerate();
+        let column = |(i, leaf): (usize, &ColumnDescPtr)| {
+            let mut chunks = metadata.row_groups().iter().map(|group| group.column(i)).peekable();
+            let codec = chunks.peek()?.compression();
+            let (all, plain) =
+                chunks.fold((0, 0), |(all, plain), chunk| (all + 1, plain + usize::from(is_plain(chunk))));
+            Some(StoredColumn { path: leaf.path().clone(), codec, plain: 2 * plain >= all })
+        };
+        Stored(leaves.filter_map(column).collect())
+    }
+
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
         self.first_pass(keys, values)?.batches(0..self.metadata.metadata().num_row_groups())
     }
@@ -360,7 +394,7 @@ impl Table for ParquetTable {
         rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
         form: Form,
         columns: &[usize],
-        _workers: usize,
+        workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if form != Form::Arrow {
@@ -369,66 +403,117 @@ impl Table for ParquetTable {
         self.source.begin()?;
         let (_, order) = table::in_file_order(columns);
         let (levels, pass) = self.columns_at(columns)?;
-        let mut next = rows.next().transpose()?;
-        let mut first = 0;
-        for (group, meta) in self.metadata.metadata().row_groups().iter().enumerate() {
-            let count = meta.num_rows().max(0) as u64;
-            while next.is_some_and(|r| r.0 < first + count) {
-                let mut selectors = Vec::new();
-                // How often each selected row was asked for.
-                let mut times: Vec<u32> = Vec::new();
-                let mut asked = 0;
-                let mut at = first;
-                while let Some(RowId(row)) = next.filter(|r| r.0 < first + count && asked < ASKED) {
-                    match row.checked_sub(at) {
-                        Some(skip) => {
-                            if skip > 0 {
-                                selectors.push(RowSelector::skip(skip as usize));
-                            }
-                            match selectors.last_mut() {
-                                Some(last) if !last.skip => last.row_count += 1,
-                                _ => selectors.push(RowSelector::select(1)),
-                            }
-                            times.push(1);
-                        }
-                        None => match times.last_mut() {
-                            Some(last) if row + 1 == at => *last += 1,
-                            _ => return Err(Error::Bug("rows to select do not ascend".into())),
-                        },
-                    }
-                    asked += 1;
-                    at = row + 1;
-                    next = rows.next().transpose()?;
-                }
-                let mut times = times.as_slice();
-                let mut read = Rows::of(self.groups(vec![group], &pass), levels.clone(), selectors)?;
-                while let Some(batch) = read.next()? {
-                    let batch = batch.project(&order).map_err(|e| arrow(&self.source, e))?;
-                    let Some((these, rest)) = times.split_at_checked(batch.num_rows()) else {
-                        return Err(corrupt(&self.source, "it has more rows than its footer says"));
-                    };
-                    times = rest;
-                    if these.iter().all(|&n| n == 1) {
-                        emit(batch)?;
-                        continue;
-                    }
-                    let repeated = these.iter().zip(0..).flat_map(|(&n, i)| std::iter::repeat_n(i, n as usize));
-                    let repeated: Vec<u32> = repeated.collect();
-                    for rows in repeated.chunks(REPEATED) {
-                        let rows = UInt32Array::from(rows.to_vec());
-                        emit(take_record_batch(&batch, &rows).map_err(|e| arrow(&self.source, e))?)?;
-                    }
-                }
-                if !times.is_empty() {
-                    return Err(corrupt(&self.source, "it has fewer rows than its footer says"));
-                }
-            }
-            first += count;
-        }
-        if let Some(RowId(row)) = next {
-            let what = format!("row {} of {first} was asked for", row + 1);
+        let mut wanted = Wanted { table: self, group: 0, first: 0, next: rows.next().transpose()?, rows };
+        let read = |task: Task, emit: &mut Emit<'_>| {
+            let groups = self.groups(vec![task.group], &pass);
+            self.read(&mut Rows::of(groups, levels.clone(), task.selectors())?, &order, &task.times, emit)
+        };
+        in_turn(workers, || wanted.next(), read, emit)?;
+        if let Some(RowId(row)) = wanted.next {
+            let what = format!("row {} of {} was asked for", row + 1, wanted.first);
             return Err(Error::Changed { path: self.source.path().to_owned(), what });
         }
         self.source.check()
+    }
+}
+
+impl ParquetTable {
+    /// Hands on what `rows` reads, with the columns in this order, each row as often as `times` says: once if it is empty.
+    fn read(&self, rows: &mut Rows, order: &[usize], times: &[u32], emit: &mut Emit<'_>) -> Result<(), Error> {
+        let mut left = times;
+        while let Some(batch) = rows.next()? {
+            let batch = batch.project(order).map_err(|e| arrow(&self.source, e))?;
+            if times.is_empty() {
+                emit(batch)?;
+                continue;
+            }
+            let Some((these, rest)) = left.split_at_checked(batch.num_rows()) else {
+                return Err(corrupt(&self.source, "it has more rows than its footer says"));
+            };
+            left = rest;
+            if these.iter().all(|&n| n == 1) {
+                emit(batch)?;
+                continue;
+            }
+            let repeated = these.iter().zip(0..).flat_map(|(&n, i)| std::iter::repeat_n(i, n as usize));
+            let repeated: Vec<u32> = repeated.collect();
+            for rows in repeated.chunks(REPEATED) {
+                let rows = UInt32Array::from(rows.to_vec());
+                emit(take_record_batch(&batch, &rows).map_err(|e| arrow(&self.source, e))?)?;
+            }
+        }
+        match rows.left.iter().any(|rows| !rows.skip) {
+            true => Err(corrupt(&self.source, "it has fewer rows than its footer says")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Rows to take of a row group.
+struct Task {
+    group: usize,
+    /// Runs of rows: how many are passed over, and how many are then taken. Half of all rows, by chance, are a run for four rows.
+    runs: Vec<[u32; 2]>,
+    /// How often each row is taken; empty if all are once.
+    times: Vec<u32>,
+}
+
+impl Task {
+    fn selectors(&self) -> Vec<RowSelector> {
+        let parts = |&[skip, take]: &[u32; 2]| [RowSelector::skip(skip as usize), RowSelector::select(take as usize)];
+        self.runs.iter().flat_map(parts).filter(|rows| rows.row_count > 0).collect()
+    }
+}
+
+/// Cuts the rows that are wanted into tasks.
+struct Wanted<'a> {
+    table: &'a ParquetTable,
+    /// The row group that the next row may be in, and its first row.
+    group: usize,
+    first: u64,
+    next: Option<RowId>,
+    rows: &'a mut dyn Iterator<Item = Result<RowId, Error>>,
+}
+
+impl Wanted<'_> {
+    fn next(&mut self) -> Result<Option<Task>, Error> {
+        let groups = self.table.metadata.metadata().row_groups();
+        let end = loop {
+            let (Some(group), Some(next)) = (groups.get(self.group), self.next) else { return Ok(None) };
+            let end = self.first + group.num_rows().max(0) as u64;
+            if next.0 < end {
+                break end;
+            }
+            (self.group, self.first) = (self.group + 1, end);
+        };
+        let (mut runs, mut times): (Vec<[u32; 2]>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut asked, mut taken) = (0, 0);
+        let mut at = self.first;
+        while let Some(RowId(row)) = self.next.filter(|row| row.0 < end && asked < ASKED) {
+            match (row.checked_sub(at), runs.last_mut()) {
+                (Some(0), Some(run)) => run[1] += 1,
+                (Some(mut skip), _) => {
+                    while let Some(rest) = skip.checked_sub(u64::from(u32::MAX)).filter(|&rest| rest > 0) {
+                        runs.push([u32::MAX, 0]);
+                        skip = rest;
+                    }
+                    runs.push([skip as u32, 1]);
+                }
+                (None, Some(_)) if row + 1 == at => {
+                    times.resize(taken, 1);
+                    times[taken - 1] += 1;
+                    taken -= 1;
+                }
+                (None, _) => return Err(Error::Bug("rows to select do not ascend".into())),
+            }
+            taken += 1;
+            asked += 1;
+            at = row + 1;
+            self.next = self.rows.next().transpose()?;
+        }
+        if !times.is_empty() {
+            times.resize(taken, 1);
+        }
+        Ok(Some(Task { group: self.group, runs, times }))
     }
 }

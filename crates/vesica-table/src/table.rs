@@ -3,6 +3,8 @@ use crate::format::Format;
 use crate::source::Source;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parquet::basic::Compression;
+use parquet::schema::types::ColumnPath;
 use std::path::Path;
 use vesica_types::RowId;
 
@@ -31,6 +33,19 @@ pub enum Form {
     Verbatim,
     /// Everything else: batches of columns of [`Table::schema`].
     Arrow,
+}
+
+/// How the columns of a Parquet file are stored; of another table nothing is said.
+#[derive(Clone, Default, Debug)]
+pub struct Stored(pub(crate) Vec<StoredColumn>);
+
+/// How a leaf column of a Parquet file is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredColumn {
+    pub(crate) path: ColumnPath,
+    pub(crate) codec: Compression,
+    /// Whether most of its chunks have values that stand in no dictionary.
+    pub(crate) plain: bool,
 }
 
 /// An iterator over the batches of a pass. An error ends it.
@@ -66,6 +81,11 @@ pub trait Table: Send + Sync {
 
     /// What it is stored as.
     fn format(&self) -> Format;
+
+    /// How its columns are stored, where it is Parquet: rows like these are written in the same way.
+    fn stored(&self) -> Stored {
+        Stored::default()
+    }
 
     /// The number of rows, where the file says so without being read (Parquet), or after a whole pass.
     fn rows(&self) -> Option<u64>;
@@ -121,8 +141,8 @@ pub trait Table: Send + Sync {
     /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the
     /// places `columns`, in that order; a verbatim row is whole.
     ///
-    /// A CSV that is not compressed and that a first pass has read to its end is read by `workers` threads, each a few
-    /// batches ahead; everything else by the caller alone.
+    /// A CSV that is not compressed and that a first pass has read to its end is read by `workers` threads, and so are the row
+    /// groups of a Parquet file; everything else by the caller alone. Each thread may be 4 MiB of batches ahead.
     ///
     /// # Errors
     /// What is wrong with the data; [`Error::Changed`] if a row is not there; any error of `rows` or `emit`.

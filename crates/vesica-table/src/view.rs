@@ -1,4 +1,4 @@
-use crate::{Batches, Column, Error, Form, Format, Pieces, Source, Table, table};
+use crate::{Batches, Column, Error, Form, Format, Pieces, Source, Stored, Table, table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::path::Path;
@@ -46,6 +46,10 @@ impl Table for View<'_> {
 
     fn format(&self) -> Format {
         self.table.format()
+    }
+
+    fn stored(&self) -> Stored {
+        self.table.stored()
     }
 
     fn rows(&self) -> Option<u64> {

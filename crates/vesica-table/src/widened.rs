@@ -2,7 +2,7 @@
 
 use crate::csv::VERBATIM;
 use crate::sink::field;
-use crate::{Batches, Column, Error, Form, Format, Header, Pieces, Source, Table};
+use crate::{Batches, Column, Error, Form, Format, Header, Pieces, Source, Stored, Table};
 use arrow_array::builder::{LargeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -148,6 +148,10 @@ impl Table for Widened<'_> {
 
     fn format(&self) -> Format {
         self.table.format()
+    }
+
+    fn stored(&self) -> Stored {
+        self.table.stored()
     }
 
     fn rows(&self) -> Option<u64> {

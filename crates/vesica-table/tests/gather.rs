@@ -185,6 +185,18 @@ fn child_gathers_in_little_memory() {
         // The budget of the picks, of the reordering, and what buffers and one row group take.
         assert!(grown < 110 << 20, "{name}: {} MiB", grown >> 20);
     }
+    // Row groups that several threads read and write at once take what they are given, and no more.
+    let table = kit::table(&dir.path().join("out.parquet"));
+    for memory in [64 << 20, 256 << 20] {
+        let mut sink = create(&Output::new(dir.path().join("again.parquet")), &*table).unwrap();
+        let mut picks = Picks::new(N, memory, dir.path()).unwrap();
+        (0..N).for_each(|i| picks.push_turn(RowId(i), 1).unwrap());
+        gather(&*table, picks, memory, 4, dir.path(), &mut *sink).unwrap();
+        assert_eq!(sink.finish().unwrap().commit().unwrap().rows, N);
+        let grown = peak() - before;
+        std::io::Write::write_all(&mut std::io::stdout(), format!("again: {} MiB\n", grown >> 20).as_bytes()).unwrap();
+        assert!(grown < (110 << 20) + memory as u64, "{} MiB", grown >> 20);
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -3,21 +3,19 @@
 
 use super::CsvTable;
 use super::batch::{Lines, Texts};
+use crate::in_turn::{Emit, in_turn};
 use crate::scan::{Fields, Mark, Scanner, Want};
 use crate::source::Cursor;
 use crate::{Error, Form};
 use arrow_array::RecordBatch;
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use vesica_types::RowId;
 
 /// Where more bytes than this stand between two marks, because rows are long, fewer workers read.
 const LONG: usize = 2 << 20;
 
-/// Batches that a worker may be ahead, tasks that it may have, and rows in a task.
-const BATCHES: usize = 2;
-const TASKS: usize = 2;
+/// Rows in a task.
 pub(super) const TASK_ROWS: usize = 1 << 15;
 
 impl CsvTable {
@@ -95,47 +93,12 @@ impl CsvTable {
         let longest = marks.windows(2).map(|pair| pair[1].offset - pair[0].offset).max().unwrap_or(0);
         let workers = workers * LONG / usize::try_from(longest).unwrap_or(usize::MAX).max(LONG);
         let mut tasks = Tasks { marks, wanted: rows.next().transpose()?, rows };
-        std::thread::scope(|scope| {
-            // A worker ends when nobody gives it tasks or takes its answers.
-            let work = |todo: Receiver<Task>, done: SyncSender<Answer>| {
-                for Task { from, bytes, rows } in todo {
-                    let input = Box::new(Cursor::new(&self.source, from.offset).take(bytes));
-                    let scanner = Scanner::at(from, self.source.clone(), input);
-                    let gone = |_| Error::Bug("nobody takes the rows".into());
-                    let mut emit = |batch| done.send(Ok(Some(batch))).map_err(gone);
-                    let ended = self.pick(scanner, &mut rows.into_iter().map(Ok), form, places, &mut emit);
-                    if done.send(ended.map(|()| None)).is_err() {
-                        return;
-                    }
-                }
-            };
-            let workers: Vec<_> = (0..workers.max(1))
-                .map(|_| {
-                    let (task, todo) = sync_channel(TASKS);
-                    let (done, answers) = sync_channel(BATCHES);
-                    scope.spawn(move || work(todo, done));
-                    (task, answers)
-                })
-                .collect();
-            let dead = || Error::Bug("a worker has ended before its rows".into());
-            // Tasks go round, and so do answers: batches and errors come in order of rows.
-            let (mut given, mut taken) = (0, 0);
-            loop {
-                while given < taken + TASKS * workers.len()
-                    && let Some(task) = tasks.next()?
-                {
-                    workers[given % workers.len()].0.send(task).map_err(|_| dead())?;
-                    given += 1;
-                }
-                if taken == given {
-                    return Ok(());
-                }
-                while let Some(batch) = workers[taken % workers.len()].1.recv().map_err(|_| dead())?? {
-                    emit(batch)?;
-                }
-                taken += 1;
-            }
-        })
+        let work = |Task { from, bytes, rows }, emit: &mut Emit<'_>| {
+            let input = Box::new(Cursor::new(&self.source, from.offset).take(bytes));
+            let scanner = Scanner::at(from, self.source.clone(), input);
+            self.pick(scanner, &mut rows.into_iter().map(Ok), form, places, emit)
+        };
+        in_turn(workers, || tasks.next(), work, emit)
     }
 }
 
@@ -146,9 +109,6 @@ struct Task {
     bytes: u64,
     rows: Vec<RowId>,
 }
-
-/// What a worker answers: batches, and then `None` at the end of each task.
-type Answer = Result<Option<RecordBatch>, Error>;
 
 /// Cuts the rows that are wanted into tasks.
 struct Tasks<'a> {

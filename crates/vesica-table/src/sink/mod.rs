@@ -1,5 +1,6 @@
 //! Where rows go. An output is checked and opened here; each format is written in a file of its own.
 
+mod blocks;
 mod csv;
 mod ipc;
 mod parquet;
@@ -7,7 +8,7 @@ mod parquet;
 use crate::csv::VERBATIM;
 use crate::error::folder;
 use crate::stage::Stage;
-use crate::{Error, Form, Format, Staged, Table, dictionary, text};
+use crate::{Error, Form, Format, Staged, Stored, Table, dictionary, text};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
@@ -48,6 +49,10 @@ pub trait Sink: Send {
     /// The schema of the rows it takes.
     fn schema(&self) -> &SchemaRef;
 
+    /// Lets so many threads of its own work on rows before the first is given, and so many bytes wait for them. A sink that is
+    /// not told of any works on the caller's.
+    fn allow(&mut self, _workers: usize, _memory: usize) {}
+
     /// Appends rows.
     ///
     /// # Errors
@@ -82,7 +87,7 @@ pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error>
     let out = stage.out()?;
     match format {
         Format::Csv => Ok(Box::new(CsvSink::open(output, schema, like, stage, out)?)),
-        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, stage, out)?)),
+        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, &like.stored(), stage, out)?)),
         Format::Ipc => Ok(Box::new(IpcSink::open(schema, stage, out)?)),
     }
 }
@@ -99,7 +104,7 @@ pub fn create_as(output: &Output, like: &dyn Table, schema: SchemaRef) -> Result
     let stage = Stage::new(Some(resolve(&output.path, like)?))?;
     let out = stage.out()?;
     match format {
-        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, stage, out)?)),
+        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, &Stored::default(), stage, out)?)),
         _ => Ok(Box::new(IpcSink::open(schema, stage, out)?)),
     }
 }

@@ -272,8 +272,8 @@ impl Forecast {
             let others = others.iter().map(|g| format!(", {:.2} {}", g.of_a_key, out_of(g)));
             let _ = writeln!(
                 text,
-                "Guesses     a receiver that cheats can test at most {:.2} keys for each that it declares, {} that it hashes for a \
-                 unit{}",
+                "Guesses     a receiver that cheats can test at most {:.2} keys for each of its padded keys that is answered, {} that it \
+                 hashes for a unit{}; in smaller units, which less memory makes, it can test more",
                 first.of_a_key,
                 out_of(first),
                 others.collect::<String>()

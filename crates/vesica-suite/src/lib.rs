@@ -92,7 +92,8 @@ pub trait Suite: Send + Sync {
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error>;
 }
 
-/// How many keys a receiver that deviates can fit into a store, for each key that it declared.
+/// How many keys a receiver that deviates can fit into a store, for each key that the unit has room for: those that it declared and their
+/// padding, once in each answer.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Guesses {
     /// log2 of the keys that it hashes for one unit, in search of some that fit; nothing where the bound holds for any number.

@@ -12,6 +12,12 @@ impl Aes128 {
         Self::on(Ready::chosen(), key)
     }
 
+    /// Whether the back end of this process has instructions for it. Without them, a cipher that is made of additions and
+    /// rotations is faster.
+    pub fn has_instructions() -> bool {
+        Ready::chosen().has_aes()
+    }
+
     pub(crate) fn on(ready: Ready, key: Block) -> Self {
         Self(backend::Key::new(ready, key))
     }

@@ -123,6 +123,11 @@ impl Ready {
         Self(Backend::chosen())
     }
 
+    /// Whether it has instructions for AES.
+    pub(crate) fn has_aes(self) -> bool {
+        self.0 != Backend::Portable
+    }
+
     /// All that this CPU has, the portable one first.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {

@@ -4,11 +4,15 @@ use super::MAX_BUCKETS;
 use super::memory::Memory;
 use super::runs::Runs;
 use crate::Error;
-use crate::sealed::Sealed;
+use crate::sealed::{Pages, Sealed};
 use std::path::Path;
 
 /// Bytes written to the file at a time.
 const WRITE: usize = 1 << 20;
+
+/// Bytes that each bucket must have in a run on average, for the file to be read and written past the page cache: there, to
+/// read a few pages takes as long as to read many.
+const PIECE: usize = 32 << 10;
 
 /// The writing end, for records of any length.
 pub(crate) struct Log {
@@ -38,6 +42,7 @@ impl Log {
             runs: Runs {
                 dir: dir.to_owned(),
                 file: None,
+                index: None,
                 placed: None,
                 disk: 0,
                 indexes: Vec::new(),
@@ -99,31 +104,45 @@ impl Log {
     /// Moves what is in memory to the file.
     fn flush(&mut self) -> Result<(), Error> {
         let held = self.close();
-        let Runs { dir, file, disk, indexes, memory, .. } = &mut self.runs;
+        let total: usize = held.iter().sum();
+        let Runs { dir, file, index, disk, indexes, memory, .. } = &mut self.runs;
         let writing = |error| Error::writing(dir, error);
         let file = match file {
             Some(file) => file,
+            none if total / held.len() < PIECE => none.insert(Sealed::new(dir).map_err(writing)?),
+            none => none.insert(Sealed::direct(dir).map_err(writing)?),
+        };
+        let index = match index {
+            Some(index) => index,
             none => none.insert(Sealed::new(dir).map_err(writing)?),
         };
-        let mut out = Vec::with_capacity(WRITE);
-        let mut put = |bytes: &[u8], most: usize| -> Result<u64, Error> {
-            out.extend_from_slice(bytes);
-            if out.len() > most {
-                file.write_all_at(&mut out, *disk).map_err(writing)?;
-                *disk += out.len() as u64;
-                out.clear();
-            }
-            Ok(*disk + out.len() as u64)
-        };
-        let mut bounds = put(&[], 0)?.to_le_bytes().to_vec();
+        let mut out = Pages::new(total.next_multiple_of(file.unit()).min(WRITE));
+        let mut filled = 0;
+        let mut bounds = disk.to_le_bytes().to_vec();
         for (bucket, size) in held.into_iter().enumerate() {
-            for piece in memory.pieces(bucket, 0, size) {
-                put(piece, WRITE)?;
+            for mut piece in memory.pieces(bucket, 0, size) {
+                while !piece.is_empty() {
+                    let n = piece.len().min(out.len() - filled);
+                    out[filled..filled + n].copy_from_slice(&piece[..n]);
+                    (filled, piece) = (filled + n, &piece[n..]);
+                    if filled == out.len() {
+                        file.write_all_at(&mut out, *disk).map_err(writing)?;
+                        (filled, *disk) = (0, *disk + out.len() as u64);
+                    }
+                }
             }
-            bounds.extend(put(&[], WRITE)?.to_le_bytes());
+            bounds.extend((*disk + filled as u64).to_le_bytes());
         }
-        indexes.push(put(&[], 0)?);
-        put(&bounds, 0)?;
+        if filled > 0 {
+            // The next run begins at another page: no place is written twice.
+            let end = filled.next_multiple_of(file.unit());
+            out[filled..end].fill(0);
+            file.write_all_at(&mut out[..end], *disk).map_err(writing)?;
+            *disk += end as u64;
+        }
+        let at = indexes.last().map_or(0, |last| last + bounds.len() as u64);
+        index.write_all_at(&mut bounds, at).map_err(writing)?;
+        indexes.push(at);
         memory.blocks.iter_mut().for_each(Vec::clear);
         memory.taken = 0;
         Ok(())

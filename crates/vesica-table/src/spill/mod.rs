@@ -2,8 +2,11 @@
 //!
 //! A record is written once, to the end of its bucket's last block. When the blocks would take more than the budget, they
 //! become a *run* in one private file without a name, bucket after bucket; a bucket is then read back as one piece per run.
-//! The file holds, for each run, its records and then the bounds of its buckets, so that an index of 2^16 buckets and many
-//! runs costs no memory. If there is a file, all is in it in the end.
+//! A second file holds, for each run, the bounds of its buckets, so that an index of 2^16 buckets and many runs costs no
+//! memory. If there is a file, all is in it in the end.
+//!
+//! Where pieces are large, the file of records is written and read past the page cache: nothing is read twice, and memory of
+//! the page cache is taken from others, and has to be found, page by page. A run then begins at a page.
 //!
 //! Blocks are cut from slabs on large pages: records go to many places at a time, and each small page would cost a fault,
 //! and most records a miss of the TLB.
@@ -65,6 +68,18 @@ impl Spill {
         self.log.push(bucket, &[record])
     }
 
+    /// Appends `records`, which stand one after the other, to `bucket`.
+    ///
+    /// # Errors
+    /// As [`Spill::push`], also for a part of a record.
+    pub fn push_all(&mut self, bucket: usize, records: &[u8]) -> Result<(), Error> {
+        if !records.len().is_multiple_of(self.record) {
+            return Err(Error::Bug(format!("{} bytes of records in a spill of {}", records.len(), self.record)));
+        }
+        // A bucket without a block has no place for none.
+        if records.is_empty() { Ok(()) } else { self.log.push(bucket, &[records]) }
+    }
+
     /// Bytes of a record.
     pub fn record_bytes(&self) -> usize {
         self.record
@@ -115,7 +130,7 @@ impl Spilled {
             file.read_exact_at(&mut [0], last).map_err(|e| Error::reading(path, e))?;
         }
         let (dir, indexes, memory) = (path.to_owned(), vec![index], Memory::new(buckets, 0));
-        let runs = Runs { dir, file: None, placed: Some(file), disk, indexes, memory, sizes };
+        let runs = Runs { dir, file: None, index: None, placed: Some(file), disk, indexes, memory, sizes };
         Ok(Self { runs: Arc::new(runs), record })
     }
 
@@ -185,24 +200,28 @@ pub struct Blocks {
     size: usize,
 }
 
+impl Blocks {
+    /// The next block in the place of what is in `block`, if there is one: whoever reads block after block needs memory once.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn next_into(&mut self, block: &mut Vec<u8>) -> Result<bool, Error> {
+        let n = self.left.min(self.size as u64);
+        block.resize(n as usize, 0);
+        if let Err(error) = self.stream.read_exact(block) {
+            self.left = 0;
+            return Err(Error::reading(&self.stream.runs.dir, error));
+        }
+        self.left -= n;
+        Ok(n > 0)
+    }
+}
+
 impl Iterator for Blocks {
     type Item = Result<Vec<u8>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let n = self.left.min(self.size as u64);
-        let mut block = vec![0; n as usize];
-        match self.stream.read_exact(&mut block) {
-            Ok(()) => {
-                self.left -= n;
-                Some(Ok(block))
-            }
-            Err(error) => {
-                self.left = 0;
-                Some(Err(Error::reading(&self.stream.runs.dir, error)))
-            }
-        }
+        let mut block = Vec::new();
+        self.next_into(&mut block).map(|some| some.then_some(block)).transpose()
     }
 }

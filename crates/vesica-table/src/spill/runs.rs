@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use crate::Error;
 use crate::disk::ReadAt;
-use crate::sealed::Sealed;
+use crate::sealed::{PAGE, READ, Sealed};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,14 @@ use std::sync::Arc;
 pub(crate) struct Runs {
     pub(super) dir: PathBuf,
     pub(super) file: Option<Sealed>,
+    /// Where the bounds of its runs stand: they are read a few bytes at a time.
+    pub(super) index: Option<Sealed>,
     /// Somebody else's file, in place of one of its own.
     pub(super) placed: Option<Arc<dyn ReadAt>>,
-    /// Bytes in the file.
+    /// Bytes in the file of records.
     pub(super) disk: u64,
-    /// For each run, where the bounds of its buckets stand (offsets in the file, `u64` each, one more than buckets).
+    /// For each run, where the bounds of its buckets stand in the index (offsets in the file, `u64` each, one more than
+    /// buckets). Somebody else's file has its index in it.
     pub(super) indexes: Vec<u64>,
     /// All of it if there is no file.
     pub(super) memory: Memory,
@@ -29,7 +32,11 @@ impl Runs {
     /// Where in the file the piece of `bucket` in `run` stands.
     fn piece(&self, run: usize, bucket: usize) -> io::Result<Range<u64>> {
         let mut bounds = [0; 16];
-        self.file()?.read_exact_at(&mut bounds, self.indexes[run] + 8 * bucket as u64)?;
+        let index: &dyn ReadAt = match &self.index {
+            Some(index) => index,
+            None => self.file()?,
+        };
+        index.read_exact_at(&mut bounds, self.indexes[run] + 8 * bucket as u64)?;
         let bound = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bounds[8 * i + j]));
         Ok(bound(0)..bound(1))
     }
@@ -61,7 +68,7 @@ impl Runs {
     }
 
     pub(crate) fn stream(self: &Arc<Self>, bucket: usize) -> Stream {
-        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, at: 0 }
+        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, ahead: Vec::new(), used: 0, at: 0 }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -76,17 +83,35 @@ pub(crate) struct Stream {
     /// The next run in the file, and what is left of the one before it.
     pub(super) run: usize,
     pub(super) piece: Range<u64>,
+    /// What was read of that piece beforehand, where a read of a few bytes costs as much as one of many; and how much of it
+    /// is used.
+    ahead: Vec<u8>,
+    used: usize,
     /// What was read of what is in memory.
     pub(super) at: usize,
 }
 
 impl Read for Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.used < self.ahead.len() {
+            let n = (&self.ahead[self.used..]).read(buf)?;
+            self.used += n;
+            return Ok(n);
+        }
         while self.piece.is_empty() && self.run < self.runs.indexes.len() {
             self.piece = self.runs.piece(self.run, self.bucket)?;
             self.run += 1;
         }
         if !self.piece.is_empty() {
+            if self.runs.file.as_ref().is_some_and(|file| file.unit() > 1) && buf.len() < READ {
+                // Up to the end of a page: none is read twice.
+                let end = self.piece.end.min((self.piece.start + READ as u64) / PAGE as u64 * PAGE as u64);
+                self.ahead.resize((end - self.piece.start) as usize, 0);
+                self.used = self.ahead.len();
+                self.runs.file()?.read_exact_at(&mut self.ahead, self.piece.start)?;
+                (self.used, self.piece.start) = (0, end);
+                return self.read(buf);
+            }
             let n = (self.piece.end - self.piece.start).min(buf.len() as u64) as usize;
             self.runs.file()?.read_exact_at(&mut buf[..n], self.piece.start)?;
             self.piece.start += n as u64;

@@ -64,6 +64,42 @@ fn within_the_budget_nothing_is_written_and_beyond_it_all_is_kept() {
     }
 }
 
+/// Large pieces go past the page cache, in whole pages.
+#[test]
+fn large_pieces_come_back_whole_and_block_by_block() {
+    const RECORD: usize = 24;
+    let record = |i: u64| [i.to_le_bytes(), (i * i).to_le_bytes(), [7; 8]].concat();
+    let mut spill = Spill::new(3, RECORD, 3 * 100_000, &dir()).unwrap();
+    (0..60_000).for_each(|i| spill.push((i * i % 3) as usize, &record(i)).unwrap());
+    let spilled = spill.finish().unwrap();
+    assert!(spilled.disk_bytes().is_multiple_of(4096) && spilled.runs.indexes.len() > 3);
+    for bucket in 0..3 {
+        let expected: Vec<u8> = (0..60_000).filter(|i| i * i % 3 == bucket).flat_map(record).collect();
+        assert!(spilled.read(bucket as usize).unwrap() == expected);
+        for records in [1, 100, 6000, 40_000] {
+            let blocks: Vec<_> = spilled.blocks(bucket as usize, records).map(Result::unwrap).collect();
+            assert!(blocks.iter().rev().skip(1).all(|block| block.len() == records * RECORD));
+            assert!(blocks.concat() == expected, "blocks of {records}");
+        }
+    }
+}
+
+#[test]
+fn records_are_pushed_together() {
+    for memory in [1 << 9, 1 << 20] {
+        let mut spill = Spill::new(4, 2, memory, &dir()).unwrap();
+        spill.push_all(3, &[]).unwrap();
+        let all: Vec<u8> = (0..3000u32).map(|i| (i * i >> 3) as u8).collect();
+        for (bucket, records) in all.chunks(500).enumerate() {
+            spill.push_all(bucket % 4, records).unwrap();
+        }
+        assert!(matches!(spill.push_all(0, &[1; 3]), Err(Error::Bug(_))), "half a record");
+        let spilled = spill.finish().unwrap();
+        let expected = |bucket| all.chunks(500).skip(bucket).step_by(4).flatten().copied().collect::<Vec<u8>>();
+        assert_eq!([0, 1, 2, 3].map(|bucket| spilled.read(bucket).unwrap()), [0, 1, 2, 3].map(expected));
+    }
+}
+
 #[test]
 fn the_last_slab_is_as_large_as_the_budget_allows() {
     let budget = SLAB + 3 * BLOCK + 1;

@@ -58,6 +58,85 @@ fn keyed_on(ready: Ready, key: &[u8; 32], messages: &[Message], hashes: &mut [[u
     ready.words(Keyed { key, messages, hashes });
 }
 
+/// Texts one after the other, as Arrow has them.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    bytes: &'a [u8],
+    offsets: &'a [i32],
+}
+
+/// Bytes before a text in [`keyed_texts`].
+const HEAD: usize = 9;
+
+impl<'a> Texts<'a> {
+    /// The most bytes of a text that is hashed.
+    pub const LONGEST: usize = Message::LONGEST - HEAD;
+
+    /// Text i is `bytes[offsets[i]..offsets[i + 1]]`.
+    pub fn new(bytes: &'a [u8], offsets: &'a [i32]) -> Self {
+        Self { bytes, offsets }
+    }
+
+    /// Where a text begins, and its length.
+    #[inline(always)]
+    fn range(&self, place: usize) -> (usize, usize) {
+        let (from, to) = (self.offsets[place] as usize, self.offsets[place + 1] as usize);
+        let len = to.wrapping_sub(from);
+        assert!(len <= Self::LONGEST, "a text of {len} bytes");
+        (from, len)
+    }
+
+    /// The one block of a text's message. Where there are bytes around it, these are read with it and masked: no call copies
+    /// a few bytes, and no jump depends on how many.
+    #[inline(always)]
+    fn block(&self, tag: u8, from: usize, len: usize) -> [u32; 16] {
+        let around = from.checked_sub(HEAD).and_then(|begin| self.bytes.get(begin..)?.first_chunk());
+        let mut block = match around {
+            Some(around) => {
+                let (words, mask) = (words(around), &MASKS[len]);
+                std::array::from_fn(|i| words[i] & mask[i])
+            }
+            None => {
+                let mut block = [0; Message::LONGEST];
+                block[HEAD..HEAD + len].copy_from_slice(&self.bytes[from..from + len]);
+                words(&block)
+            }
+        };
+        block[0] = u32::from(tag) | (len as u32) << 8;
+        block
+    }
+}
+
+/// For each length, the bits of a block that are the text's.
+static MASKS: [[u32; 16]; Texts::LONGEST + 1] = {
+    let mut masks = [[0; 16]; Texts::LONGEST + 1];
+    let mut len = 0;
+    while len < masks.len() {
+        let mut byte = HEAD;
+        while byte < HEAD + len {
+            masks[len][byte / 4] |= 0xff << (8 * (byte % 4));
+            byte += 1;
+        }
+        len += 1;
+    }
+    masks
+};
+
+/// Hashes the texts at `places` under `key`, each behind a head: the byte `tag`, and the text's length in 8 bytes,
+/// little-endian. `hashes` may have more room than there are places.
+///
+/// # Panics
+/// If it has less; for a text that is not there, or is longer than [`Texts::LONGEST`].
+pub fn keyed_texts(key: &[u8; 32], tag: u8, texts: Texts<'_>, places: &[u32], hashes: &mut [[u8; 32]]) {
+    keyed_texts_on(Ready::chosen(), key, tag, texts, places, hashes);
+}
+
+fn keyed_texts_on(ready: Ready, key: &[u8; 32], tag: u8, texts: Texts<'_>, places: &[u32], hashes: &mut [[u8; 32]]) {
+    let hashes = &mut hashes[..places.len()];
+    let key = std::array::from_fn(|i| u32::from_le_bytes(key.as_chunks::<4>().0[i]));
+    ready.words(KeyedTexts { key, tag, texts, places, hashes });
+}
+
 /// Hashes each `len` bytes of `messages` under `key`; `hashes` may have more room than there are messages.
 ///
 /// # Panics
@@ -83,19 +162,48 @@ impl WordKernel for Keyed<'_> {
     #[inline(always)]
     fn run<W: Words>(self) {
         let key = self.key.map(W::splat);
+        let (mut rows, mut lens) = ([[0; 16]; LANES], [0; LANES]);
         for (messages, hashes) in self.messages.chunks(W::WIDTH).zip(self.hashes.chunks_mut(W::WIDTH)) {
-            let (mut words, mut lens) = ([[0; LANES]; 16], [0; LANES]);
             for (lane, message) in messages.iter().enumerate() {
                 lens[lane] = message.len;
-                let (block, _) = message.block.as_chunks::<4>();
-                for (words, word) in words.iter_mut().zip(block).take(message.len.div_ceil(4) as usize) {
-                    words[lane] = u32::from_le_bytes(*word);
-                }
+                rows[lane] = words(&message.block);
             }
-            let hash = compress(&key, &load(&words), W::load(&lens), KEYED | FIRST | LAST);
+            let hash = compress(&key, &W::columns(&rows), W::load(&lens), KEYED | FIRST | LAST);
             store(hash, hashes);
         }
     }
+}
+
+struct KeyedTexts<'a> {
+    key: [u32; 8],
+    tag: u8,
+    texts: Texts<'a>,
+    places: &'a [u32],
+    hashes: &'a mut [[u8; 32]],
+}
+
+impl WordKernel for KeyedTexts<'_> {
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let key = self.key.map(W::splat);
+        let (mut rows, mut lens) = ([[0; 16]; LANES], [0; LANES]);
+        for (places, hashes) in self.places.chunks(W::WIDTH).zip(self.hashes.chunks_mut(W::WIDTH)) {
+            for (lane, &place) in places.iter().enumerate() {
+                let (from, len) = self.texts.range(place as usize);
+                lens[lane] = (HEAD + len) as u32;
+                rows[lane] = self.texts.block(self.tag, from, len);
+            }
+            let hash = compress(&key, &W::columns(&rows), W::load(&lens), KEYED | FIRST | LAST);
+            store(hash, hashes);
+        }
+    }
+}
+
+/// A block as words.
+#[inline(always)]
+fn words(block: &[u8; Message::LONGEST]) -> [u32; 16] {
+    let (words, _) = block.as_chunks::<4>();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
 
 struct KeyedRows<'a> {
@@ -110,47 +218,36 @@ impl WordKernel for KeyedRows<'_> {
     fn run<W: Words>(self) {
         let Self { key, messages, len, hashes } = self;
         let blocks = len.div_ceil(Message::LONGEST);
+        let mut rows = [[0; 16]; LANES];
         for (messages, hashes) in messages.chunks(W::WIDTH * len).zip(hashes.chunks_mut(W::WIDTH)) {
             let mut chain = key.map(W::splat);
             for block in 0..blocks {
                 let start = block * Message::LONGEST;
                 let here = Message::LONGEST.min(len - start);
-                let mut words = [[0; LANES]; 16];
-                for (lane, message) in messages.chunks_exact(len).enumerate() {
-                    let (whole, rest) = message[start..][..here].as_chunks::<4>();
-                    words.iter_mut().zip(whole).for_each(|(words, word)| words[lane] = u32::from_le_bytes(*word));
-                    if !rest.is_empty() {
-                        let mut word = [0; 4];
-                        word[..rest.len()].copy_from_slice(rest);
-                        words[whole.len()][lane] = u32::from_le_bytes(word);
-                    }
+                for (row, message) in rows.iter_mut().zip(messages.chunks_exact(len)) {
+                    *row = match message[start..].first_chunk() {
+                        Some(whole) => words(whole),
+                        None => {
+                            let mut padded = [0; Message::LONGEST];
+                            padded[..here].copy_from_slice(&message[start..]);
+                            words(&padded)
+                        }
+                    };
                 }
                 let first = if block == 0 { FIRST } else { 0 };
                 let last = if block + 1 == blocks { LAST } else { 0 };
-                chain = compress(&chain, &load(&words), W::splat(here as u32), KEYED | first | last);
+                chain = compress(&chain, &W::columns(&rows), W::splat(here as u32), KEYED | first | last);
             }
             store(chain, hashes);
         }
     }
 }
 
-/// The words of a block, a lane a message.
-#[inline(always)]
-fn load<W: Words>(words: &[[u32; LANES]; 16]) -> [W; 16] {
-    let mut m = [W::splat(0); 16];
-    m.iter_mut().zip(words).for_each(|(m, lanes)| *m = W::load(lanes));
-    m
-}
-
 /// The hash of each lane.
 #[inline(always)]
 fn store<W: Words>(hash: [W; 8], hashes: &mut [[u8; 32]]) {
-    let mut words = [[0; LANES]; 8];
-    words.iter_mut().zip(hash).for_each(|(lanes, hash)| hash.store(lanes));
-    for (lane, hash) in hashes.iter_mut().enumerate() {
-        for (bytes, lanes) in hash.as_chunks_mut::<4>().0.iter_mut().zip(&words) {
-            *bytes = lanes[lane].to_le_bytes();
-        }
+    for (hash, words) in hashes.iter_mut().zip(&W::rows(hash)) {
+        hash.as_chunks_mut::<4>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
     }
 }
 
@@ -222,6 +319,42 @@ mod tests {
         }
         assert!(Message::new(&[0; 64]).is_some() && Message::new(&[0; 65]).is_none());
     }
+
+    #[test]
+    fn texts_are_hashed_behind_their_heads_on_every_back_end() {
+        // Of every length, from the array's first byte to its last.
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+        let lens = (0..700).map(|i| i * 7 % (Texts::LONGEST as i32 + 1));
+        let offsets: Vec<i32> = std::iter::once(0)
+            .chain(lens.scan(0, |at, len| {
+                *at += len;
+                Some(*at)
+            }))
+            .collect();
+        let bytes = &bytes[..offsets[700] as usize];
+        let key: [u8; 32] = std::array::from_fn(|i| i as u8);
+        let expected = |place: &u32| {
+            let text = &bytes[offsets[*place as usize] as usize..offsets[*place as usize + 1] as usize];
+            let message = [&[5][..], &(text.len() as u64).to_le_bytes(), text].concat();
+            *blake3::keyed_hash(&key, &message).as_bytes()
+        };
+        for ready in Ready::all() {
+            for step in [1, 3, 50, 699] {
+                let places: Vec<u32> = (0..700).step_by(step).collect();
+                let mut hashes = vec![[9; 32]; places.len() + 1];
+                keyed_texts_on(ready, &key, 5, Texts::new(bytes, &offsets), &places, &mut hashes);
+                assert_eq!(hashes.pop(), Some([9; 32]));
+                assert_eq!(hashes, places.iter().map(expected).collect::<Vec<_>>(), "{ready:?}, {step}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a text of 56 bytes")]
+    fn a_text_that_is_too_long_is_not_cut() {
+        keyed_texts(&[0; 32], 1, Texts::new(&[0; 200], &[50, 106]), &[0], &mut [[0; 32]]);
+    }
+
     #[test]
     fn longer_messages_are_hashed_whole_on_every_back_end() {
         let bytes: Vec<u8> = (0..40_000u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();

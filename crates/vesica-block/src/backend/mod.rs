@@ -103,6 +103,20 @@ pub(crate) trait Words: Copy {
     fn xor(self, other: Self) -> Self;
     /// Lane by lane; the two add up to 32.
     fn rotate_right<const BITS: i32, const REST: i32>(self) -> Self;
+
+    /// The words of the first [`Self::WIDTH`] rows, a lane a row.
+    #[inline(always)]
+    fn columns(rows: &[[u32; 16]; 16]) -> [Self; 16] {
+        std::array::from_fn(|word| Self::load(&std::array::from_fn(|lane| rows[lane][word])))
+    }
+
+    /// The first [`Self::WIDTH`] rows of words, of which each lane has one.
+    #[inline(always)]
+    fn rows(columns: [Self; 8]) -> [[u32; 8]; 16] {
+        let mut words = [[0; 16]; 8];
+        words.iter_mut().zip(columns).for_each(|(words, column)| column.store(words));
+        std::array::from_fn(|lane| words.map(|words| words[lane]))
+    }
 }
 
 /// A computation on [`Words`], written once for all of them. Implementations of `run` are `#[inline(always)]`.

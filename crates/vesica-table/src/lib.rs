@@ -69,7 +69,7 @@ pub use source::{Input, Source};
 pub use spill::{Blocks, MAX_BUCKETS, Refill, Spill, Spilled};
 pub use spool::spool;
 pub use stage::{Staged, Written};
-pub use table::{Batches, Column, Form, Header, Table};
+pub use table::{Batches, Column, Form, Header, Piece, Pieces, Table};
 pub use threads::on_threads;
 pub use view::View;
 pub use widened::{Beside, Widened};

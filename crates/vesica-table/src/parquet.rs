@@ -1,5 +1,5 @@
 use crate::parquet_sizes::{Ended, Pages, Pass, footer};
-use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
+use crate::{Batches, Column, Error, Form, Format, Piece, Pieces, Source, Table, table, text};
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::{ArrowError, SchemaRef};
@@ -13,6 +13,7 @@ use parquet::column::page::{PageIterator, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use vesica_types::RowId;
 /// Rows, and values of rows, in a batch: a table of thousands of columns is read a few rows at a time.
 const BATCH_ROWS: usize = 8 << 10;
 const BATCH_VALUES: usize = 2 << 20;
+
+/// Row groups that together have no more rows than this are one piece.
+const PIECE_ROWS: u64 = 64 << 10;
 
 /// The most rows that are asked of the file at a time.
 const ASKED: usize = 1 << 20;
@@ -240,9 +244,65 @@ impl ParquetTable {
         Ok((guarded(&self.source, || levels().map_err(|e| reading(&self.source, e)))?, pass))
     }
 
+    fn first_pass(&self, keys: &[String], values: &[String]) -> Result<FirstPass, Error> {
+        let places = table::places(self.source.path(), &self.columns, &[keys, values].concat())?;
+        let (of_keys, of_values) = places.split_at(keys.len());
+        let schema = self.metadata.schema();
+        text::check_keys(self.source.path(), of_keys.iter().map(|&i| schema.field(i)))?;
+        text::check_values(self.source.path(), of_values.iter().map(|&i| schema.field(i)))?;
+        self.source.begin()?;
+        let (levels, pass) = self.columns_at(&places)?;
+        let (_, order) = table::in_file_order(&places);
+        let (source, metadata) = (self.source.clone(), self.metadata.metadata().clone());
+        Ok(FirstPass { source, metadata, levels, pass, order, schema: text::schema(keys, values) })
+    }
+
     fn groups(&self, groups: Vec<usize>, pass: &Pass) -> Groups {
         let (source, metadata) = (self.source.clone(), self.metadata.metadata().clone());
         Groups { source, metadata, groups, pass: Arc::new(pass.in_batches_of(pass.rows)) }
+    }
+}
+
+/// A first pass over some columns.
+struct FirstPass {
+    source: Arc<Source>,
+    metadata: Arc<ParquetMetaData>,
+    levels: FieldLevels,
+    pass: Pass,
+    /// Where each column of the pass stands among those of the file.
+    order: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl FirstPass {
+    /// The rows of some groups.
+    fn batches(&self, groups: Range<usize>) -> Result<Batches, Error> {
+        let (source, metadata, pass) = (self.source.clone(), self.metadata.clone(), &self.pass);
+        let pass = Arc::new(pass.in_batches_of(pass.rows));
+        let groups = Groups { source: source.clone(), metadata, groups: groups.collect(), pass };
+        let total = groups.num_rows();
+        let mut rows = Rows::of(groups, self.levels.clone(), vec![RowSelector::select(total)])?;
+        let (order, schema) = (self.order.clone(), self.schema.clone());
+        let mut ended = false;
+        Ok(Box::new(std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let take = |batch: RecordBatch| {
+                let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
+                guarded(&source, || text::texts(&schema, &columns).map_err(|e| arrow(&source, e)))
+            };
+            let batch = match rows.next() {
+                Ok(Some(batch)) => Some(take(batch)),
+                Ok(None) if rows.passed != total => {
+                    Some(Err(corrupt(&source, "it has fewer rows than its footer says")))
+                }
+                Ok(None) => source.check().err().map(Err),
+                Err(error) => Some(Err(error)),
+            };
+            ended = !matches!(batch, Some(Ok(_)));
+            batch
+        })))
     }
 }
 
@@ -272,39 +332,26 @@ impl Table for ParquetTable {
     }
 
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
-        let places = table::places(self.source.path(), &self.columns, &[keys, values].concat())?;
-        let (of_keys, of_values) = places.split_at(keys.len());
-        let schema = self.metadata.schema();
-        text::check_keys(self.source.path(), of_keys.iter().map(|&i| schema.field(i)))?;
-        text::check_values(self.source.path(), of_values.iter().map(|&i| schema.field(i)))?;
-        self.source.begin()?;
-        let metadata = self.metadata.metadata();
-        let total = metadata.file_metadata().num_rows().max(0) as usize;
-        let (levels, pass) = self.columns_at(&places)?;
-        let groups = self.groups((0..metadata.num_row_groups()).collect(), &pass);
-        let mut rows = Rows::of(groups, levels, vec![RowSelector::select(total)])?;
-        let (_, order) = table::in_file_order(&places);
-        let schema = text::schema(keys, values);
-        let source = self.source.clone();
-        let mut ended = false;
-        Ok(Box::new(std::iter::from_fn(move || {
-            if ended {
-                return None;
+        self.first_pass(keys, values)?.batches(0..self.metadata.metadata().num_row_groups())
+    }
+
+    fn pieces(&self, columns: &[String], _workers: usize) -> Result<Pieces, Error> {
+        let pass = self.first_pass(columns, &[])?;
+        let groups = self.metadata.metadata().row_groups().iter();
+        let mut rows = groups.map(|group| group.num_rows().max(0) as u64).enumerate().peekable();
+        let mut pieces = Vec::new();
+        let mut first = 0;
+        while let Some((begin, mut of_piece)) = rows.next() {
+            let mut groups = begin..begin + 1;
+            while let Some((_, more)) = rows.next_if(|(_, more)| of_piece + more <= PIECE_ROWS) {
+                (groups.end, of_piece) = (groups.end + 1, of_piece + more);
             }
-            let take = |batch: RecordBatch| {
-                let columns: Vec<_> = order.iter().map(|&i| batch.column(i).clone()).collect();
-                guarded(&source, || text::texts(&schema, &columns).map_err(|e| arrow(&source, e)))
-            };
-            let batch = match rows.next() {
-                Ok(Some(batch)) => Some(take(batch)),
-                Ok(None) if rows.passed != total => {
-                    Some(Err(corrupt(&source, "it has fewer rows than its footer says")))
-                }
-                Ok(None) => source.check().err().map(Err),
-                Err(error) => Some(Err(error)),
-            };
-            ended = !matches!(batch, Some(Ok(_)));
-            batch
+            pieces.push((first, groups));
+            first += of_piece;
+        }
+        Ok(Box::new(pieces.into_iter().map(move |(first, groups)| {
+            let batches = pass.batches(groups).unwrap_or_else(|error| Box::new(std::iter::once(Err(error))));
+            Piece { first, batches }
         })))
     }
 

@@ -36,6 +36,17 @@ pub enum Form {
 /// An iterator over the batches of a pass. An error ends it.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
 
+/// Rows that stand one after the other in a table, and can be read by themselves.
+pub struct Piece {
+    /// The number of the first one.
+    pub first: u64,
+    /// The rows, as [`Table::keys`] gives them.
+    pub batches: Batches,
+}
+
+/// The pieces of a table, in order.
+pub type Pieces = Box<dyn Iterator<Item = Piece> + Send>;
+
 /// A table that can be read twice: once for its keys, once for the rows that matched.
 ///
 /// Every pass sees the file as it was when the table was opened: the file stays open, so replacing it by another of the
@@ -83,6 +94,15 @@ pub trait Table: Send + Sync {
         self.texts(columns, &[], workers)
     }
 
+    /// First pass in pieces, each of which a thread can read by itself: what [`Table::keys`] gives, if they are read one after
+    /// the other. Parquet has one for each row group, or for some small ones; everything else is one piece.
+    ///
+    /// # Errors
+    /// As [`Table::texts`].
+    fn pieces(&self, columns: &[String], workers: usize) -> Result<Pieces, Error> {
+        Ok(Box::new(std::iter::once(Piece { first: 0, batches: self.keys(columns, workers)? })))
+    }
+
     /// First pass: the columns called `keys`, then those called `values`, as text (`StringArray`), in file order. The row's
     /// number is its place. Of a key a null is the empty text, of a value it stays a null.
     ///
@@ -90,7 +110,7 @@ pub trait Table: Send + Sync {
     /// its scale; `true` or `false`; dates and times as ISO 8601 (`2026-05-01T09:30:00`), those with a zone in UTC (`Z`).
     ///
     /// A CSV that is not compressed is read by `workers` threads, from the first batch on; everything else by the caller
-    /// alone.
+    /// alone. See [`Table::pieces`].
     ///
     /// # Errors
     /// [`Error::Column`], [`Error::Ambiguous`], [`Error::KeyType`] and [`Error::ValueType`] at once; what is wrong with the

@@ -1,4 +1,4 @@
-use crate::{Batches, Column, Error, Form, Format, Source, Table, table};
+use crate::{Batches, Column, Error, Form, Format, Pieces, Source, Table, table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::path::Path;
@@ -54,6 +54,10 @@ impl Table for View<'_> {
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
         self.table.texts(keys, values, workers)
+    }
+
+    fn pieces(&self, columns: &[String], workers: usize) -> Result<Pieces, Error> {
+        self.table.pieces(columns, workers)
     }
 
     fn select(

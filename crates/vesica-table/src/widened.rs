@@ -2,7 +2,7 @@
 
 use crate::csv::VERBATIM;
 use crate::sink::field;
-use crate::{Batches, Column, Error, Form, Format, Header, Source, Table};
+use crate::{Batches, Column, Error, Form, Format, Header, Pieces, Source, Table};
 use arrow_array::builder::{LargeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -145,6 +145,10 @@ impl Table for Widened<'_> {
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
         self.table.texts(keys, values, workers)
+    }
+
+    fn pieces(&self, columns: &[String], workers: usize) -> Result<Pieces, Error> {
+        self.table.pieces(columns, workers)
     }
 
     fn select(

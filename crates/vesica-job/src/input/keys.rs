@@ -10,18 +10,20 @@
 //! to stand together. A key's number is its part and its place there.
 
 use crate::error::JobError;
-use crate::input::sort::{self, ascending};
+use crate::input::feed::{Feed, Own};
+use crate::input::sort::{self, Bins, Grouped, ascending};
 use crate::tell::control::{Control, Event};
 use crate::threads::cores;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, StringArray};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Mutex;
-use vesica_block::blake::{self, Message};
+use vesica_block::blake::{self, Message, Texts};
 use vesica_session::Error;
 use vesica_spec::{Duplicates, Plan, Rule, Share};
-use vesica_table::{InOrder, Spill, Spilled, Table};
+use vesica_table::{Spill, Spilled, Table, on_threads};
 use vesica_types::Digest;
 
 /// Parts that keys are sorted in, by the first byte of their digests.
@@ -174,33 +176,33 @@ impl Keys {
         ctl: &Control,
     ) -> Result<Self, JobError> {
         let memory = Share::Keys.of(how.memory);
-        let mut unsorted = Spill::new(PARTS, RECORD, memory, dir)?;
-        let mut empties = Spill::new(1, 8, memory / 16, dir)?;
-        let mut rows = 0;
-        let mut ruled = Ruled::default();
         let workers = cores(how.workers).min(Share::InFlight.of(how.memory) / WORKER).max(1);
-        let mut end = 0;
-        let batches = table.keys(how.keys, workers)?.map(move |batch| {
-            let from = end;
-            batch.inspect(|batch| end += batch.num_rows() as u64).map(|batch| (from, batch))
+        let feed = Feed::new(table.pieces(how.keys, workers)?);
+        let taken = Mutex::new(Taken {
+            unsorted: Spill::new(PARTS, RECORD, memory, dir)?,
+            empties: Empties::new(memory / 16, dir)?,
+            rows: 0,
+            ruled: Ruled::default(),
         });
-        let digester = || {
+        let work = || -> Result<(), JobError> {
             let mut digester = Digester::new(how.rules, as_written);
-            move |batch: Result<_, _>| batch.map(|(from, batch)| digester.digest(from, &batch))
+            let (mut own, mut digested, mut grouped) = (Own::default(), Digested::default(), Grouped::default());
+            while let Some((from, batch)) = feed.next(&mut own) {
+                ctl.check()?;
+                digester.digest(from, &batch, &mut digested);
+                let part = |record: &[u8; RECORD]| usize::from(record[0]);
+                grouped.group(PARTS, &digested.records, |place| part(&digested.records[place]));
+                let mut taken = taken.lock().expect("no worker panics");
+                taken.take(from, &digested, &grouped)?;
+                ctl.event(Event::Done(taken.rows));
+            }
+            Ok(())
         };
-        // The order of the table is that of the records of a key.
-        for batch in InOrder::new(workers, batches, digester) {
-            ctl.check()?;
-            let batch: Digested = batch?;
-            batch.records.iter().try_for_each(|record| unsorted.push(usize::from(record[0]), record))?;
-            batch.empties.iter().try_for_each(|row| empties.push(0, &row.to_be_bytes()))?;
-            ruled.changed += batch.ruled.changed;
-            ruled.emptied += batch.ruled.emptied;
-            rows += batch.rows;
-            ctl.event(Event::Done(rows));
-        }
+        on_threads::<JobError>(workers, || work().inspect_err(|_| feed.stop()))?;
+        feed.end()?;
+        let Taken { unsorted, empties, rows, ruled } = taken.into_inner().expect("no worker panics");
         let empties = empties.finish()?;
-        let sorted = sort(unsorted.finish()?, how, memory, dir, ctl)?;
+        let sorted = sort(unsorted.finish()?, rows, how, memory, dir, ctl)?;
         let (distinct, empty) = (sorted.distinct, empties.total());
         let duplicates = rows - empty - distinct;
         let parts = Parts::Digests(sorted.parts);
@@ -269,13 +271,23 @@ impl Keys {
         salt: &[u8; 32],
         mut each: impl FnMut(Salted) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        let mut hashes = Hashes::new(&blake3::derive_key(SALTED, salt));
-        let mut give = |hash: &[u8; 32], (key, rows): (KeyId, u64)| {
-            let (digest, spread) = parts(hash);
-            each(Salted { digest, spread, key, rows })
+        let salt = blake3::derive_key(SALTED, salt);
+        let mut hashes = [[0; 32]; TOGETHER];
+        let (mut digests, mut beside) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
+        let mut give = |digests: &mut Vec<[u8; 32]>, beside: &mut Vec<(KeyId, u64)>| {
+            blake::keyed_rows(&salt, digests.as_flattened(), 32, &mut hashes);
+            digests.clear();
+            beside.drain(..).zip(&hashes).try_for_each(|((key, rows), hash)| {
+                let (digest, spread) = parts(hash);
+                each(Salted { digest, spread, key, rows })
+            })
         };
-        self.distinct(part, |digest, key, rows| hashes.push(digest, (key, rows), &mut give))?;
-        hashes.flush(&mut give)
+        self.distinct(part, |digest, key, rows| {
+            digests.push(*digest);
+            beside.push((key, rows));
+            if digests.len() == TOGETHER { give(&mut digests, &mut beside) } else { Ok(()) }
+        })?;
+        give(&mut digests, &mut beside)
     }
 
     /// The rows of `part`, key by key in the order of their numbers and then in the input's order, and whether each is its
@@ -287,8 +299,9 @@ impl Keys {
         match &self.parts {
             Parts::Digests(records) => each_record(records, part, |first, record| each(first, row(record)))?,
             Parts::Numbers(numbers) => {
-                for block in numbers.blocks(part, BLOCK) {
-                    for number in block?.chunks_exact(8).map(row) {
+                let (mut blocks, mut block) = (numbers.blocks(part, BLOCK), Vec::new());
+                while blocks.next_into(&mut block)? {
+                    for number in block.chunks_exact(8).map(row) {
                         each(number & FIRST != 0, number & !FIRST)?;
                     }
                 }
@@ -309,6 +322,71 @@ impl Keys {
     }
 }
 
+/// What was taken of a table's batches.
+struct Taken {
+    unsorted: Spill,
+    empties: Empties,
+    rows: u64,
+    ruled: Ruled,
+}
+
+impl Taken {
+    /// Takes the batch that begins with row `from`.
+    fn take(&mut self, from: u64, batch: &Digested, grouped: &Grouped<RECORD>) -> Result<(), JobError> {
+        grouped.each(|part, records| self.unsorted.push_all(part, records.as_flattened()))?;
+        self.empties.take(from, batch.rows, &batch.empties)?;
+        self.ruled.changed += batch.ruled.changed;
+        self.ruled.emptied += batch.ruled.emptied;
+        self.rows += batch.rows;
+        Ok(())
+    }
+}
+
+/// The rows without a key, in the input's order, whatever the order in which batches come.
+struct Empties {
+    spill: Spill,
+    /// The first row of the batch that is to come next.
+    next: u64,
+    /// Batches that came before their turn: their first rows, how many they have, and a bit for each of these, which is set
+    /// if it has no key. None are there if all have one.
+    early: BTreeMap<u64, (u64, Vec<u64>)>,
+}
+
+impl Empties {
+    fn new(memory: usize, dir: &Path) -> Result<Self, JobError> {
+        Ok(Self { spill: Spill::new(1, 8, memory, dir)?, next: 0, early: BTreeMap::new() })
+    }
+
+    /// Takes a batch of `rows` rows from row `from` on, of which `empties` have no key.
+    fn take(&mut self, from: u64, rows: u64, empties: &[u64]) -> Result<(), JobError> {
+        if from != self.next {
+            let mut bits = vec![0; if empties.is_empty() { 0 } else { rows.div_ceil(64) as usize }];
+            empties.iter().for_each(|row| bits[(row - from) as usize / 64] |= 1 << ((row - from) % 64));
+            if rows > 0 {
+                self.early.insert(from, (rows, bits));
+            }
+            return Ok(());
+        }
+        empties.iter().try_for_each(|row| self.spill.push(0, &row.to_be_bytes()))?;
+        self.next += rows;
+        while let Some((rows, bits)) = self.early.remove(&self.next) {
+            for (word, first) in bits.into_iter().zip((self.next..).step_by(64)) {
+                let mut set = (0..64).filter(|bit| word >> bit & 1 != 0);
+                set.try_for_each(|bit| self.spill.push(0, &(first + bit).to_be_bytes()))?;
+            }
+            self.next += rows;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Spilled, JobError> {
+        if let Some(first) = self.early.keys().next() {
+            return Err(Error::Bug(format!("row {first} came, and row {} did not", self.next)).into());
+        }
+        Ok(self.spill.finish()?)
+    }
+}
+
 /// The records of `part` in their order, and whether each is its key's first.
 #[inline]
 fn each_record(
@@ -316,9 +394,10 @@ fn each_record(
     part: usize,
     mut each: impl FnMut(bool, &[u8; RECORD]) -> Result<(), JobError>,
 ) -> Result<(), JobError> {
+    let (mut blocks, mut block) = (records.blocks(part, BLOCK), Vec::new());
     let mut last = None;
-    for block in records.blocks(part, BLOCK) {
-        for record in block?.as_chunks().0 {
+    while blocks.next_into(&mut block)? {
+        for record in block.as_chunks().0 {
             each(last.replace(*digest(record)) != Some(*digest(record)), record)?;
         }
     }
@@ -336,7 +415,7 @@ const TOGETHER: usize = 256;
 ///
 /// Gives each row that has a key, in any order, with its place in the batch; returns how many rows have none.
 pub fn digests(rules: &[Vec<Rule>], batch: &RecordBatch, mut each: impl FnMut(&[u8; 32], usize)) -> u64 {
-    let Digested { records, empties, .. } = Digester::new(rules, false).digest(0, batch);
+    let Digested { records, empties, .. } = Digested::of(rules, batch);
     records.iter().for_each(|record| each(digest(record), row(record) as usize));
     empties.len() as u64
 }
@@ -354,7 +433,7 @@ pub fn salted_digests(
         each(digest, spread, place);
         Ok::<_, Infallible>(())
     };
-    let Digested { records, empties, .. } = Digester::new(rules, false).digest(0, batch);
+    let Digested { records, empties, .. } = Digested::of(rules, batch);
     for record in &records {
         let Ok(()) = hashes.push(digest(record), row(record) as usize, &mut give);
     }
@@ -380,6 +459,7 @@ struct Digester {
 }
 
 /// What becomes of a batch.
+#[derive(Default)]
 struct Digested {
     records: Vec<[u8; RECORD]>,
     /// The rows without a key.
@@ -388,21 +468,27 @@ struct Digested {
     ruled: Ruled,
 }
 
+impl Digested {
+    /// What becomes of a batch of a table whose rows are taken one by one.
+    fn of(rules: &[Vec<Rule>], batch: &RecordBatch) -> Self {
+        let mut digested = Self::default();
+        Digester::new(rules, false).digest(0, batch, &mut digested);
+        digested
+    }
+}
+
 impl Digester {
     fn new(rules: &[Vec<Rule>], as_written: bool) -> Self {
         Self { rules: rules.to_vec(), as_written, text: Vec::new(), hashes: Hashes::new(&KEY_DOMAIN) }
     }
 
-    /// The records of `batch`, whose first row is number `from` of the table.
-    fn digest(&mut self, from: u64, batch: &RecordBatch) -> Digested {
+    /// Makes `digested` the records of `batch`, whose first row is number `from` of the table.
+    fn digest(&mut self, from: u64, batch: &RecordBatch, digested: &mut Digested) {
         let rows = batch.num_rows();
-        let mut digested = Digested {
-            records: Vec::with_capacity(rows),
-            empties: Vec::new(),
-            rows: rows as u64,
-            ruled: Ruled::default(),
-        };
-        let Digested { records, empties, ruled, .. } = &mut digested;
+        let Digested { records, empties, rows: count, ruled } = digested;
+        records.clear();
+        empties.clear();
+        (*count, *ruled) = (rows as u64, Ruled::default());
         let mut keep = |digest: &[u8; 32], row: u64| {
             let mut record = [0; RECORD];
             record[..32].copy_from_slice(digest);
@@ -411,6 +497,32 @@ impl Digester {
             Ok::<_, Infallible>(())
         };
         let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
+        if let ([column], [rules]) = (&columns[..], &self.rules[..])
+            && rules.is_empty()
+        {
+            // Nothing is done to the texts: they are hashed where they stand.
+            let texts = Texts::new(column.value_data(), column.value_offsets());
+            let (mut places, mut hashes) = (Vec::with_capacity(TOGETHER), [[0; 32]; TOGETHER]);
+            for place in 0..rows {
+                let row = from + place as u64;
+                match column.value_length(place) as usize {
+                    0 => empties.push(row),
+                    1..=Texts::LONGEST => places.push(place as u32),
+                    _ => {
+                        encode(&columns, place, &self.rules, false, &mut self.text);
+                        let Ok(()) = self.hashes.push(&self.text, row, &mut keep);
+                    }
+                }
+                if places.len() == TOGETHER || place + 1 == rows {
+                    blake::keyed_texts(&KEY_DOMAIN, TEXT, texts, &places, &mut hashes);
+                    for (place, hash) in places.drain(..).zip(&hashes) {
+                        let Ok(()) = keep(hash, from + u64::from(place));
+                    }
+                }
+            }
+            let Ok(()) = self.hashes.flush(&mut keep);
+            return;
+        }
         for (place, row) in (0..rows).zip(from..) {
             let what = encode(&columns, place, &self.rules, self.as_written, &mut self.text);
             ruled.changed += u64::from(what.changed);
@@ -422,7 +534,6 @@ impl Digester {
             }
         }
         let Ok(()) = self.hashes.flush(&mut keep);
-        digested
     }
 }
 
@@ -502,40 +613,71 @@ struct Sorted {
 }
 
 /// Sorts each part, and leaves out the rows that the job does not take for repeating a key.
-fn sort(unsorted: Spilled, how: &Reading<'_>, memory: usize, dir: &Path, ctl: &Control) -> Result<Sorted, JobError> {
+fn sort(
+    unsorted: Spilled,
+    rows: u64,
+    how: &Reading<'_>,
+    memory: usize,
+    dir: &Path,
+    ctl: &Control,
+) -> Result<Sorted, JobError> {
+    // The first byte of a record's row that is not the same in all of them.
+    let of_row = RECORD - (8 - rows.leading_zeros() as usize / 8).max(1);
     let join = how.duplicates == Duplicates::Join;
+    let workers = cores(how.workers);
     let seen = Mutex::new(Seen::default());
     let fits = (0..PARTS).all(|part| unsorted.len(part) <= sort::MOST);
     let parts = if unsorted.disk_bytes() == 0 && fits {
-        unsorted.rewrite::<JobError>(cores(how.workers), |records, kept| {
+        let sorters = Mutex::new(Vec::<Sorter>::new());
+        unsorted.rewrite::<JobError>(workers, |records, kept| {
             ctl.check()?;
-            let (records, _) = records.as_chunks::<RECORD>();
-            let (mut part, mut last) = (Seen::default(), None);
-            for record in ascending(records, 1).map(|place| &records[place]) {
-                let first = last.replace(digest(record)) != Some(digest(record));
-                part.count(first, record);
-                if first || join {
-                    kept.push(record)?;
-                }
-            }
-            seen.lock().expect("no worker panics").add(&part);
+            let sorter = sorters.lock().expect("no worker panics").pop();
+            let mut sorter = sorter.unwrap_or_default();
+            let mut part = Seen::default();
+            kept.push(part.keep(sorter.sorted(records, 1), join).as_flattened())?;
+            seen.lock().expect("no worker panics").add(part);
+            sorters.lock().expect("no worker panics").push(sorter);
             Ok(())
         })?
     } else {
-        let mut sorted = Spill::new(PARTS, RECORD, memory, dir)?;
-        for bucket in 0..PARTS {
-            let (mut part, mut last) = (Seen::default(), None);
-            in_order(&unsorted, bucket, 1, memory, dir, ctl, &mut |record| {
-                let first = last.replace(*digest(record)) != Some(*digest(record));
-                part.count(first, record);
-                if first || join { Ok(sorted.push(bucket, record)?) } else { Ok(()) }
-            })?;
-            seen.lock().expect("no worker panics").add(&part);
-        }
-        sorted.finish()?
+        // As many at a time as their parts fit, which are about equal.
+        let fit = memory / 4 / (unsorted.total() as usize / PARTS * RECORD * 5 / 4).max(1);
+        let workers = workers.min(fit).max(1);
+        let sorted = Mutex::new(Spill::new(PARTS, RECORD, memory, dir)?);
+        let buckets = Mutex::new(0..PARTS);
+        on_threads::<JobError>(workers, || {
+            let mut sorter = Sorter::default();
+            loop {
+                let next = buckets.lock().expect("no worker panics").next();
+                let Some(bucket) = next else { return Ok(()) };
+                let mut part = Seen::default();
+                in_order(&unsorted, bucket, 1, of_row, memory / workers, dir, ctl, &mut sorter, &mut |records| {
+                    let kept = part.keep(records, join);
+                    Ok(sorted.lock().expect("no worker panics").push_all(bucket, kept.as_flattened())?)
+                })?;
+                seen.lock().expect("no worker panics").add(part);
+            }
+        })?;
+        sorted.into_inner().expect("no worker panics").finish()?
     };
-    let Seen { distinct, repeated } = seen.into_inner().expect("no worker panics");
+    let Seen { distinct, repeated, .. } = seen.into_inner().expect("no worker panics");
     Ok(Sorted { parts, distinct, repeated })
+}
+
+/// What sorting takes, to be used again.
+#[derive(Default)]
+struct Sorter {
+    bytes: Vec<u8>,
+    bins: Bins,
+    sorted: Vec<[u8; RECORD]>,
+}
+
+impl Sorter {
+    /// The records that stand one after the other in `bytes`, in order.
+    fn sorted(&mut self, bytes: &[u8], depth: usize) -> &mut Vec<[u8; RECORD]> {
+        ascending(bytes.as_chunks().0, depth, &mut self.bins, &mut self.sorted);
+        &mut self.sorted
+    }
 }
 
 /// What was seen of records in order.
@@ -544,52 +686,67 @@ struct Seen {
     distinct: u64,
     /// The first row of those that were not their key's first.
     repeated: Option<u64>,
+    /// The digest of the last one.
+    last: Option<[u8; 32]>,
 }
 
 impl Seen {
-    #[inline]
-    fn count(&mut self, first: bool, record: &[u8; RECORD]) {
-        if first {
-            self.distinct += 1;
-        } else {
-            self.repeated = Some(self.repeated.map_or(row(record), |least| least.min(row(record))));
-        }
+    /// Counts `records`, which come after those of earlier calls, and keeps those that the job takes.
+    fn keep<'a>(&mut self, records: &'a mut Vec<[u8; RECORD]>, join: bool) -> &'a [[u8; RECORD]] {
+        let mut last = self.last.take();
+        let mut first = |record: &[u8; RECORD]| {
+            let first = last.as_ref() != Some(digest(record));
+            if first {
+                self.distinct += 1;
+                last = Some(*digest(record));
+            } else {
+                self.repeated = Some(self.repeated.map_or(row(record), |least| least.min(row(record))));
+            }
+            first
+        };
+        records.retain(|record| first(record) || join);
+        self.last = last;
+        records
     }
 
-    fn add(&mut self, other: &Seen) {
+    fn add(&mut self, other: Seen) {
         self.distinct += other.distinct;
         self.repeated = self.repeated.into_iter().chain(other.repeated).min();
     }
 }
 
-/// The records of a bucket in order, `depth` bytes of whose digests are the same. However many there are, and however often
-/// a key is among them, they take `memory` bytes at most: a bucket that is too large is parted by the next byte.
+/// The records of a bucket in order, some at a time; `depth` bytes of them are the same. However many there are, and however
+/// often a key is among them, they take `memory` bytes at most: a bucket that is too large is parted by the next byte. If that
+/// is one of the digest and all digests are the same, it is byte `of_row`.
+#[allow(clippy::too_many_arguments)]
 fn in_order(
     unsorted: &Spilled,
     bucket: usize,
     depth: usize,
+    of_row: usize,
     memory: usize,
     dir: &Path,
     ctl: &Control,
-    each: &mut dyn FnMut(&[u8; RECORD]) -> Result<(), JobError>,
+    sorter: &mut Sorter,
+    each: &mut dyn FnMut(&mut Vec<[u8; RECORD]>) -> Result<(), JobError>,
 ) -> Result<(), JobError> {
     ctl.check()?;
     if unsorted.len(bucket) <= (memory / 4 / RECORD).min(sort::MOST) {
-        let bytes = unsorted.read(bucket)?;
-        let (records, _) = bytes.as_chunks::<RECORD>();
-        return ascending(records, depth).try_for_each(|place| each(&records[place]));
+        let mut bytes = std::mem::take(&mut sorter.bytes);
+        unsorted.read_into(bucket, &mut bytes)?;
+        each(sorter.sorted(&bytes, depth))?;
+        sorter.bytes = bytes;
+        return Ok(());
     }
-    let all = |each: &mut dyn FnMut(&[u8; RECORD]) -> Result<(), JobError>| {
-        unsorted.blocks(bucket, BLOCK).try_for_each(|block| block?.as_chunks().0.iter().try_for_each(&mut *each))
-    };
-    if is_one_key(unsorted, bucket)? {
-        // Its rows came in the order of the table.
-        return all(each);
-    }
+    let depth = if is_one_key(unsorted, bucket)? { depth.max(of_row) } else { depth };
     let mut finer = Spill::new(256, RECORD, memory / 4, dir)?;
-    all(&mut |record| Ok(finer.push(usize::from(record[depth]), record)?))?;
+    let (mut blocks, mut block) = (unsorted.blocks(bucket, BLOCK), Vec::new());
+    while blocks.next_into(&mut block)? {
+        let (records, _) = block.as_chunks::<RECORD>();
+        records.iter().try_for_each(|record| finer.push(usize::from(record[depth]), record))?;
+    }
     let finer = finer.finish()?;
-    (0..256).try_for_each(|bucket| in_order(&finer, bucket, depth + 1, memory, dir, ctl, each))
+    (0..256).try_for_each(|bucket| in_order(&finer, bucket, depth + 1, of_row, memory, dir, ctl, sorter, each))
 }
 
 fn is_one_key(records: &Spilled, bucket: usize) -> Result<bool, JobError> {
@@ -707,6 +864,119 @@ mod tests {
         }
         let error = extract_in(&csv, &["id"], "duplicates = \"error\"", 64 << 10).err().unwrap();
         assert!(error.to_string().contains("row 2 repeats"), "{error}");
+    }
+
+    /// A table with a piece for each batch.
+    struct InPieces(Box<dyn Table>);
+
+    impl Table for InPieces {
+        fn path(&self) -> &Path {
+            self.0.path()
+        }
+        fn source(&self) -> Option<&vesica_table::Source> {
+            self.0.source()
+        }
+        fn columns(&self) -> &[vesica_table::Column] {
+            self.0.columns()
+        }
+        fn schema(&self) -> arrow_schema::SchemaRef {
+            self.0.schema()
+        }
+        fn format(&self) -> vesica_table::Format {
+            self.0.format()
+        }
+        fn rows(&self) -> Option<u64> {
+            self.0.rows()
+        }
+        fn texts(
+            &self,
+            keys: &[String],
+            values: &[String],
+            workers: usize,
+        ) -> Result<vesica_table::Batches, vesica_table::Error> {
+            self.0.texts(keys, values, workers)
+        }
+        fn pieces(&self, columns: &[String], workers: usize) -> Result<vesica_table::Pieces, vesica_table::Error> {
+            let mut end = 0;
+            Ok(Box::new(self.0.keys(columns, workers)?.map(move |batch| {
+                let first = end;
+                end += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+                vesica_table::Piece { first, batches: Box::new(std::iter::once(batch)) }
+            })))
+        }
+        fn select(
+            &self,
+            rows: &mut dyn Iterator<Item = Result<vesica_types::RowId, vesica_table::Error>>,
+            form: vesica_table::Form,
+            columns: &[usize],
+            workers: usize,
+            emit: &mut dyn FnMut(RecordBatch) -> Result<(), vesica_table::Error>,
+        ) -> Result<(), vesica_table::Error> {
+            self.0.select(rows, form, columns, workers, emit)
+        }
+    }
+
+    /// One key has most rows, many rows have none, and batches come in any order.
+    #[test]
+    fn keys_are_the_same_whoever_reads_the_pieces() {
+        let key = |i: u32| match i % 7 {
+            0..3 => "the same".to_owned(),
+            3 => String::new(),
+            _ => format!("own {}", i / 3),
+        };
+        let csv = (0..60_000).fold(String::from("id,v\n"), |csv, i| csv + &format!("{},{i}\n", key(i)));
+        let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        file.write_all(csv.as_bytes()).unwrap();
+        let (columns, rules) = (["id".to_owned()], [Vec::new()]);
+        let read = |table: &dyn Table, memory, workers| {
+            let how = Reading { keys: &columns, rules: &rules, duplicates: Duplicates::Join, memory, workers };
+            Keys::extract(table, how, &std::env::temp_dir(), &Control::new(())).unwrap()
+        };
+        let open = || vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
+        let plain = read(&*open(), 1 << 30, 1);
+        assert_eq!((plain.empty, plain.distinct), (8571, 14_286));
+        let mut without = Vec::new();
+        let each = |row| {
+            without.push(row);
+            Ok(())
+        };
+        plain.each_empty(each).unwrap();
+        assert_eq!(without, (3..60_000).step_by(7).collect::<Vec<_>>());
+        for memory in [64 << 10, 1 << 30] {
+            for workers in [1, 2, 4] {
+                let keys = read(&InPieces(open()), memory, workers);
+                assert_eq!((keys.rows, keys.distinct, keys.repeated), (plain.rows, plain.distinct, plain.repeated));
+                assert_eq!((rows(&keys), all(&keys)), (rows(&plain), all(&plain)), "{memory} {workers}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_without_a_key_stand_in_order_whatever_comes_first() {
+        let mut empties = Empties::new(1 << 16, &std::env::temp_dir()).unwrap();
+        let of = |from: u64, rows: u64| (from..from + rows).filter(|row| row % 3 == 0).collect::<Vec<_>>();
+        for (from, rows) in [(100, 70), (170, 0), (70, 30), (170, 130), (0, 70), (300, 5)] {
+            empties.take(from, rows, &of(from, rows)).unwrap();
+        }
+        empties.take(306, 5, &[]).unwrap();
+        let wanting = empties.early.len();
+        empties.take(305, 1, &[]).unwrap();
+        assert_eq!((wanting, empties.next), (1, 311));
+        let rows: Vec<u64> = empties.finish().unwrap().read(0).unwrap().chunks_exact(8).map(row).collect();
+        assert_eq!(rows, of(0, 305));
+        let mut empties = Empties::new(1 << 16, &std::env::temp_dir()).unwrap();
+        empties.take(5, 1, &[]).unwrap();
+        assert!(empties.finish().is_err(), "five rows are missing");
+    }
+
+    #[test]
+    fn texts_of_every_length_are_hashed_alike() {
+        // Without a rule they are hashed where they stand; a rule that does nothing copies them.
+        let text = |i: usize| "x".repeat(i % 70) + if i % 70 == 0 { "" } else { "y" };
+        let csv = (0..300).fold(String::from("id\n"), |csv, i| csv + &format!("\"{}\"\n", text(i)));
+        let (plain, ruled) = (extract(&csv, &["id"]), try_extract(&csv, &["id"], "rules = [\"trim\"]").unwrap());
+        assert_eq!((plain.empty, plain.distinct), (5, 69));
+        assert_eq!((rows(&plain), all(&plain)), (rows(&ruled), all(&ruled)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From a table to its keys: which rows have which key.
 
+pub mod feed;
 pub mod hash;
 pub mod keys;
 pub mod sort;

@@ -77,10 +77,10 @@ impl Kept {
     pub fn save(&self, keys: &Keys, units: &Units, ctl: &Control) -> Result<(), JobError> {
         let mut out = self.writer(ctl)?;
         out.write(&keys.rows.to_le_bytes())?;
-        let keys_of = (0..units.records.buckets()).map(|unit| units.records.len(unit));
+        let keys_of = (0..units.records().buckets()).map(|unit| units.records().len(unit));
         index(&mut out, RECORD, keys_of)?;
-        for unit in 0..units.records.buckets() {
-            for records in units.records.blocks(unit, BLOCK / RECORD) {
+        for unit in 0..units.records().buckets() {
+            for records in units.records().blocks(unit, BLOCK / RECORD) {
                 out.write(&records?)?;
             }
         }
@@ -130,7 +130,7 @@ impl Kept {
         let (records, numbers, empties) =
             (next(self.start.sizes.units as usize, RECORD)?, next(PARTS, 8)?, next(1, 8)?);
         let keys = Keys::cut(u64::from_le_bytes(rows), records.total(), numbers, empties);
-        (at == end).then_some((keys, Units { sizes: self.start.sizes.clone(), place, records }))
+        (at == end).then_some((keys, Units::new(self.start.sizes.clone(), place, records)))
     }
 
     /// The salt that the units were cut with.

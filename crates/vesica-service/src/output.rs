@@ -201,7 +201,10 @@ fn widened<T>(
 /// # Errors
 /// What is wrong with the output.
 pub fn takes(plan: &AskPlan, io: &Io, values: &[String]) -> Result<(), Error> {
-    widened(plan, &*io.table, &Nothing(values), |wide| Ok(drop::<Box<dyn Sink>>(target(io)?.sink(wide)?)))
+    widened(plan, &*io.table, &Nothing(values), |wide| {
+        drop::<Box<dyn Sink>>(target(io)?.sink(wide)?);
+        Ok(())
+    })
 }
 
 /// What was written.

@@ -251,7 +251,10 @@ const NUMBER: u64 = 16;
 /// # Errors
 /// What is wrong with the output.
 pub fn takes(plan: &AskPlan, io: &Io, values: &[String]) -> Result<(), Error> {
-    widened(plan, &*io.table, &Nothing(values), |wide| Ok(drop::<Box<dyn Sink>>(target(io)?.sink(wide)?)))
+    widened(plan, &*io.table, &Nothing(values), |wide| {
+        drop::<Box<dyn Sink>>(target(io)?.sink(wide)?);
+        Ok(())
+    })
 }
 
 /// What was written.

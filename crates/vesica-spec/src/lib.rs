@@ -34,3 +34,4 @@ pub use types::{
     default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
+pub use vesica_table::{Origin, Program};

@@ -22,7 +22,7 @@ pub fn let_readers_catch_panics() {
 
 /// Opens the table in a file and reads it twice: its keys, by one column, by another and by all, and then some of its rows.
 pub fn read(path: PathBuf, format: Format) {
-    let input = Input { path, format: Some(format), temp: None };
+    let input = Input { format: Some(format), ..Input::new(path) };
     let Some(table) = refused(open(&input)) else { return };
     let names: Vec<String> = table.columns().iter().map(|column| column.name.clone()).collect();
     let mut rows = 0;

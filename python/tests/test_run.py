@@ -121,3 +121,24 @@ def test_cert_and_tls(port: int, tmp_path: Path) -> None:
 
     report = asyncio.run(main())[0]
     assert report.chosen.tls.startswith("TLS 1.3") and report.table.num_rows == 2
+
+
+def test_a_table_may_be_files_or_what_a_program_prints(port: int, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    pyarrow.csv.write_csv(A.slice(0, 2), tmp_path / "a" / "1.csv")
+    pyarrow.csv.write_csv(A.slice(2), tmp_path / "a" / "2.csv")
+    pyarrow.csv.write_csv(B, tmp_path / "b.csv")
+    program = {"command": [sys.executable, "-c", f"print(open({str(tmp_path / 'b.csv')!r}).read(), end='')"]}
+    for files in (tmp_path / "a", str(tmp_path / "a" / "*.csv"), [tmp_path / "a" / "2.csv", str(tmp_path / "a" / "1.csv")]):
+        alice, _ = both(port, files, program)
+        assert alice.table.to_arrow()["id"].to_pylist() == ["007", "9"]
+    job, _ = jobs(port)
+    assert dict(vesica.check(job, input=tmp_path / "a"))["keys"].startswith("5 rows")
+    assert vesica.plan(job, input=tmp_path / "a") and vesica.plan(job, input=program, rows=10)
+    with pytest.raises(vesica.InputError, match="failed with exit code 3: no rows today"):
+        vesica.run(job, input={"command": [sys.executable, "-c", "import sys; print('id'); print('no rows today', file=sys.stderr); sys.exit(3)"]})
+    for wrong, why in (([], "empty list"), ({"command": []}, "names no program"), ({"paths": "x"}, "unknown field")):
+        with pytest.raises(vesica.ConfigError, match=why):
+            vesica.run(job, input=wrong)
+    with pytest.raises(TypeError, match="which is no table"):
+        vesica.run(job, input=7)

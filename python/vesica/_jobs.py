@@ -13,10 +13,12 @@ from typing import Any, TypeVar, Union
 from . import _core
 from ._progress import Progress, watcher
 from ._report import Intersection, Plan, Report
-from ._table import ArrowTable, Table, exported
+from ._table import ArrowTable, Table, exported, taken
 
 #: A job: a file, or what stands in one as a dict.
 Document = Union[str, "os.PathLike[str]", "dict[str, Any]"]
+#: A table that is no object: a path, several paths, or `{"command": [program, argument, …]}`.
+Files = Union[str, "os.PathLike[str]", "Sequence[str | os.PathLike[str]]", "dict[str, Any]"]
 R = TypeVar("R")
 
 
@@ -43,7 +45,7 @@ def _plain(value: Any) -> Any:
 def run(
     job: Document | None = None,
     *,
-    input: ArrowTable | Any | None = None,
+    input: ArrowTable | Files | Any | None = None,
     progress: Progress = None,
     _stop: _core.Stop | None = None,
     **fields: Any,
@@ -51,8 +53,9 @@ def run(
     """Runs a job, as `vesica run` does, and waits until it is over. The interpreter is free meanwhile, and Ctrl-C stops both sides.
 
     `job` is a job file's path, or a dict with what stands in one; its parts may also be given by keyword (`shared=`, `mine=`).
-    `input` is the table, in place of the job's `mine.input.path`: anything that exports an Arrow stream. Where the job names no
-    `mine.output`, the rows that matched are in the report's `table`.
+    `input` is the table, in place of what the job names: anything that exports an Arrow stream; or the path of a file, of a folder,
+    or a pattern such as `"orders/*.parquet"`; or a list of paths; or a program that prints it, `{"command": ["psql", …]}`. Relative
+    paths start at the current folder. Where the job names no `mine.output`, the rows that matched are in the report's `table`.
 
     >>> import pyarrow, threading, vesica
     >>> shared = dict(id="docs", parties=["alice", "bob"], protocol="rr22", learns=["alice"], insecure=True)
@@ -66,8 +69,8 @@ def run(
     >>> other.join()
     """
     text, is_json = document(job, fields)
-    table = None if input is None else exported(input)
-    report, rows = _core.run(text, is_json, table, watcher(progress), _stop)
+    table, files = taken(input)
+    report, rows = _core.run(text, is_json, table, files, watcher(progress), _stop)
     return Report.from_json(report, Table(rows) if rows is not None else None)
 
 
@@ -127,7 +130,7 @@ def _names(on: str | Sequence[str] | None, what: str) -> list[str]:
 def plan(
     job: Document | None = None,
     *,
-    input: ArrowTable | Any | None = None,
+    input: ArrowTable | Files | Any | None = None,
     rows: int | None = None,
     peer_rows: int | None = None,
     **fields: Any,
@@ -142,9 +145,10 @@ def plan(
     ('intersection', ['alice'])
     """
     text, is_json = document(job, fields)
-    if input is not None and rows is None:
+    table, files = taken(input)
+    if table is not None and rows is None:
         rows = _rows(input)
-    forecast, words = _core.plan(text, is_json, input is not None, rows, peer_rows)
+    forecast, words = _core.plan(text, is_json, table is not None, files, rows, peer_rows)
     return Plan(json.loads(forecast), words)
 
 
@@ -159,7 +163,7 @@ def _rows(table: Any) -> int:
 
 
 def check(
-    job: Document | None = None, *, input: ArrowTable | Any | None = None, peer: bool = False, **fields: Any
+    job: Document | None = None, *, input: ArrowTable | Files | Any | None = None, peer: bool = False, **fields: Any
 ) -> list[tuple[str, str]]:
     """Everything that can be known before a run, looked at: `vesica check`. With `peer`, also that the partner is there and holds the
     same job. The first thing that would end the run is raised.
@@ -171,7 +175,7 @@ def check(
     '3 rows, 2 distinct keys of id, 0 empty, 1 rows that repeat a key'
     """
     text, is_json = document(job, fields)
-    return _core.check(text, is_json, None if input is None else exported(input), peer)
+    return _core.check(text, is_json, *taken(input), peer)
 
 
 def gen(

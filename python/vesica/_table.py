@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any, Protocol
 
 
@@ -24,6 +26,19 @@ def exported(table: Any, name: str = "input") -> Any:
         f"{name} is a {kind}, which is no table: give one of pyarrow, pandas, polars or DuckDB, or anything else that has "
         "__arrow_c_stream__"
     )
+
+
+def taken(input: Any) -> tuple[Any, str | None]:
+    """What stands for a job's table: one that is in memory, or, as JSON, files or a program that prints it."""
+    if input is None:
+        return None, None
+    if isinstance(input, dict):
+        return None, json.dumps(input, default=os.fspath)
+    if isinstance(input, (str, os.PathLike)):
+        return None, json.dumps({"path": os.fspath(input)})
+    if isinstance(input, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in input):
+        return None, json.dumps({"path": [os.fspath(path) for path in input]})
+    return exported(input), None
 
 
 class Table:

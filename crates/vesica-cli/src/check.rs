@@ -14,7 +14,7 @@ pub fn run(args: Check) -> Outcome {
         Meant::Job(plan) => {
             let screen = progress::begin(progress::How::Shown);
             interrupt::stops(screen.control())?;
-            vesica_job::check(&plan, vesica_job::Io::files(&plan)?, screen.control(), args.peer)?
+            vesica_job::check(&plan, vesica_job::Io::open(&plan, screen.control())?, screen.control(), args.peer)?
         }
         Meant::Server(plan) => vesica_service::check_server(&plan)?,
         Meant::Client(plan) => vesica_service::check_client(&plan)?,

@@ -153,7 +153,7 @@ pub struct Invite {
     /// The partner's name
     #[arg(long, value_name = "NAME")]
     pub to: String,
-    /// Your table: CSV, Parquet or Arrow
+    /// Your table: CSV, Parquet or Arrow; or a folder or a quoted pattern of such files
     #[arg(long, value_name = "FILE", required_unless_present = "service", conflicts_with = "service")]
     pub table: Option<PathBuf>,
     /// A key column of your table; give it again for further ones
@@ -243,7 +243,7 @@ pub struct Confirm {
 /// Your table, and where the files go.
 #[derive(Args, Debug)]
 pub struct OwnTable {
-    /// Your table: CSV, Parquet or Arrow
+    /// Your table: CSV, Parquet or Arrow; or a folder or a quoted pattern of such files
     #[arg(long, value_name = "FILE")]
     pub table: PathBuf,
     /// A key column of your table; give it again for further ones

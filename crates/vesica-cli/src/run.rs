@@ -75,14 +75,13 @@ fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
     }
     let form = on_screen(plan.report.as_deref(), args.report_format)?;
     interrupt::stops(screen.control())?;
-    let report =
-        vesica_job::Io::files(&plan).and_then(|io| vesica_job::run(&plan, io, screen.control())).map_err(|error| {
-            match error {
-                JobError::Spec(wrong) if asked && wrong.field.as_deref() == Some("mine.report") => {
-                    SpecError::field("--report", wrong.message).into()
-                }
-                error => error,
+    let report = vesica_job::Io::open(&plan, screen.control())
+        .and_then(|io| vesica_job::run(&plan, io, screen.control()))
+        .map_err(|error| match error {
+            JobError::Spec(wrong) if asked && wrong.field.as_deref() == Some("mine.report") => {
+                SpecError::field("--report", wrong.message).into()
             }
+            error => error,
         })?;
     drop(screen);
 

@@ -236,6 +236,7 @@ impl JobError {
             | JobError::Setup(_)
             | JobError::Budget { .. }
             | JobError::Resume { .. } => Fault::Config,
+            JobError::Table(vesica_table::Error::Stopped { .. }) => vesica_session::Error::Cancelled.fault(),
             JobError::Table(error) => match error.fault() {
                 vesica_table::Fault::Input => Fault::Input,
                 vesica_table::Fault::Config => Fault::Config,

@@ -97,8 +97,8 @@ const KEY: u64 = 72;
 /// Those of opening what the run needs.
 pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Result<Forecast, JobError> {
     Given::for_noise(plan)?;
-    // Standard input can be read once, and a plan is no run.
-    let table = (plan.input.path.as_os_str() != "-").then(|| vesica_table::open(&plan.input));
+    // What comes through a pipe can be read once, and a plan is no run: no program is started for it.
+    let table = plan.input.origin.lasts().then(|| vesica_table::open(&plan.input));
     let (mine, tables) = match (rows, table) {
         (Some(rows), Some(Ok(table))) => ((rows, "given"), Some(rehearse::tables(plan, &*table, rows)?)),
         (Some(rows), _) => ((rows, "given"), None),

@@ -3,6 +3,7 @@
 
 use crate::error::JobError;
 use crate::output::shares;
+use crate::tell::control::Control;
 use crate::world::World;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
@@ -59,13 +60,22 @@ impl Target for Arc<Collect> {
 }
 
 impl Io {
-    /// The files that the job names.
+    /// What the job names: its table, and the file for the result. A program that prints the table is run to its end.
+    ///
+    /// # Errors
+    /// Those of opening the table; [`Error::Stopped`] if `ctl` is cancelled meanwhile.
+    pub fn open(plan: &Plan, ctl: &Control) -> Result<Self, JobError> {
+        let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
+        let table = vesica_table::open_until(&plan.input, &|| ctl.is_cancelled())?;
+        Ok(Self { table, target, connections: Vec::new(), world: World::default() })
+    }
+
+    /// [`Io::open`] where nobody stops it.
     ///
     /// # Errors
     /// Those of opening the table.
     pub fn files(plan: &Plan) -> Result<Self, JobError> {
-        let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
-        Ok(Self { table: vesica_table::open(&plan.input)?, target, connections: Vec::new(), world: World::default() })
+        Self::open(plan, &Control::new(()))
     }
 
     /// A sink for the columns that the job asks for, if this party gets rows.

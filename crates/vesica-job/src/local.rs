@@ -166,7 +166,7 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
     let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty(), &*io.world.connector)?;
     if plan.resume.is_some() && io.table.source().is_none() {
-        let why = "a table in memory cannot be read again after a restart: name a file in mine.input.path, or remove mine.resume";
+        let why = "a table in memory cannot be read again after a restart: name files in mine.input.path, or remove mine.resume";
         return Err(SpecError::field("mine.resume", why).into());
     }
     if plan.lanes > 0 && !io.connections.is_empty() {

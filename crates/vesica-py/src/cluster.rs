@@ -224,7 +224,7 @@ type OfUnit = (u32, [u8; 32], u64, u64, u64);
 /// A job as it is understood, as JSON, and whether it names no file for the rows. With a table `given`, it needs to name no file to read.
 #[pyfunction]
 pub fn read_job(py: Python<'_>, document: &str, is_json: bool, given: bool) -> PyResult<(String, bool)> {
-    let meant = document::job(document, is_json, given).map_err(|failure| failure.raised(py))?;
+    let meant = document::job(document, is_json, given, None).map_err(|failure| failure.raised(py))?;
     let spec = serde_json::to_string(&meant.spec).map_err(|error| Failure::bug(error.to_string()).raised(py))?;
     Ok((spec, meant.keep))
 }
@@ -276,7 +276,7 @@ impl Meeting {
             None => Control::new(()),
         };
         let meeting = piece(py, &ctl, || {
-            let spec = document::job(&document, is_json, true)?.spec;
+            let spec = document::job(&document, is_json, true, None)?.spec;
             let storage: Result<[u8; 32], _> = storage.try_into();
             let storage = storage.map_err(|_| Failure::bug("the input's name has another length than 32 bytes"))?;
             Ok(cluster::Meeting::open(&spec, storage, ctl.clone())?)

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::path::Path;
 use vesica_spec::service::{ClientSpec, ServerSpec};
-use vesica_spec::{Document, Output, ResultKind, Spec};
+use vesica_spec::{Document, Input, Output, ResultKind, Spec};
 
 /// Where rows go that are kept in memory: the engine asks for a path, and never writes there.
 const MEMORY: &str = "rows that are kept in memory";
@@ -17,8 +17,10 @@ pub struct Meant {
     pub keep: bool,
 }
 
-/// The job in `document`, which is a path, or JSON if `is_json`. With a table `given`, it needs to name no file to read.
-pub fn job(document: &str, is_json: bool, given: bool) -> Result<Meant, Failure> {
+/// The job in `document`, which is a path, or JSON if `is_json`. With a table `given`, it needs to name no file to read; nor does it
+/// with `files`, which is JSON of what stands in `mine.input` besides its columns, and holds in the place of what stands there.
+pub fn job(document: &str, is_json: bool, given: bool, files: Option<&str>) -> Result<Meant, Failure> {
+    let given = given || files.is_some();
     let document = match any(document, is_json) {
         Ok(document) => document,
         Err(error) => completed(document, is_json, given).ok_or(error)??,
@@ -28,6 +30,9 @@ pub fn job(document: &str, is_json: bool, given: bool) -> Result<Meant, Failure>
         Document::Server(_) => return Err(Failure::config("this document is a server's: use vesica.Service")),
         Document::Client(_) => return Err(Failure::config("this document is a client's: use vesica.Client")),
     };
+    if let Some(files) = files {
+        spec.mine.input.origin = input(files)?.origin;
+    }
     let learns = spec.shared.learns.contains(&spec.mine.name) && spec.shared.result == ResultKind::Rows;
     let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
     if keep && learns && spec.mine.output.is_none() {
@@ -35,6 +40,15 @@ pub fn job(document: &str, is_json: bool, given: bool) -> Result<Meant, Failure>
         spec.mine.output = Some(serde_json::from_value::<Output>(output).map_err(|e| Failure::bug(e.to_string()))?);
     }
     Ok(Meant { spec, keep: keep && learns })
+}
+
+/// A table that is named by JSON without its columns.
+fn input(files: &str) -> Result<Input, Failure> {
+    let mut value: Value = serde_json::from_str(files).map_err(|error| Failure::bug(error.to_string()))?;
+    if let Some(table) = value.as_object_mut() {
+        table.insert("keys".into(), json!([]));
+    }
+    serde_json::from_value(value).map_err(|error| Failure::config(format!("input: {error}")))
 }
 
 /// The document with the paths that it need not have, if it lacks one. Of a file none is added: what it lacks is told with its name
@@ -49,7 +63,10 @@ fn complete(value: &mut Value, given: bool) -> bool {
     let Some(mine) = value.get_mut("mine").and_then(Value::as_object_mut) else { return false };
     let mut added = false;
     let mut add = |table: Option<&mut Value>| {
-        if let Some(table) = table.and_then(Value::as_object_mut).filter(|table| !table.contains_key("path")) {
+        if let Some(table) = table
+            .and_then(Value::as_object_mut)
+            .filter(|table| !table.contains_key("path") && !table.contains_key("command"))
+        {
             table.insert("path".into(), MEMORY.into());
             added = true;
         }

@@ -14,18 +14,19 @@ use vesica_job::{Audience, Io, Page, Report, World};
 
 /// Runs a job. Gives the report as JSON, and the rows if they are kept in memory.
 #[pyfunction]
-#[pyo3(signature = (document, is_json, table=None, watch=None, stop=None))]
+#[pyo3(signature = (document, is_json, table=None, files=None, watch=None, stop=None))]
 pub fn run(
     py: Python<'_>,
     document: String,
     is_json: bool,
     table: Option<Bound<'_, PyAny>>,
+    files: Option<String>,
     watch: Option<Bound<'_, PyAny>>,
     stop: Option<Bound<'_, Stop>>,
 ) -> PyResult<(String, Option<Table>)> {
     let table = table.map(|table| backend::import(&table)).transpose()?;
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
-        let meant = document::job(&document, is_json, table.is_some())?;
+        let meant = document::job(&document, is_json, table.is_some(), files.as_deref())?;
         let plan = vesica_spec::plan(&meant.spec)?;
         let table = table.map(|table| Table::read(NAME, table, ctl)).transpose()?;
         let given = Given { table, keep: meant.keep, ..Given::default() };
@@ -67,17 +68,22 @@ pub fn intersect(
 
 /// What a job will cost and tell whom, as JSON and in words.
 #[pyfunction]
-#[pyo3(signature = (document, is_json, given, rows=None, peer_rows=None))]
+#[pyo3(signature = (document, is_json, given, files=None, rows=None, peer_rows=None))]
 pub fn plan(
     py: Python<'_>,
     document: String,
     is_json: bool,
     given: bool,
+    files: Option<String>,
     rows: Option<u64>,
     peer_rows: Option<u64>,
 ) -> PyResult<(String, String)> {
     work(py, None, None, move |_| {
-        let plan = vesica_spec::plan(&document::job(&document, is_json, given)?.spec)?;
+        let meant = document::job(&document, is_json, given, files.as_deref())?;
+        let mut plan = vesica_spec::plan(&meant.spec)?;
+        if meant.keep {
+            plan.output = None;
+        }
         let forecast = vesica_job::forecast(&plan, rows, peer_rows)?;
         let json = serde_json::to_string(&forecast).map_err(|error| Failure::bug(error.to_string()))?;
         Ok((json, forecast.in_words()))
@@ -95,23 +101,24 @@ pub fn page(py: Python<'_>, report: &str) -> PyResult<String> {
 
 /// Looks at everything that a run needs; gives what was looked at and what it is like.
 #[pyfunction]
-#[pyo3(signature = (document, is_json, table=None, peer=false))]
+#[pyo3(signature = (document, is_json, table=None, files=None, peer=false))]
 pub fn check(
     py: Python<'_>,
     document: String,
     is_json: bool,
     table: Option<Bound<'_, PyAny>>,
+    files: Option<String>,
     peer: bool,
 ) -> PyResult<Vec<(String, String)>> {
     let table = table.map(|table| backend::import(&table)).transpose()?;
     work(py, None, None, move |ctl| {
-        let meant = document::job(&document, is_json, table.is_some())?;
+        let meant = document::job(&document, is_json, table.is_some(), files.as_deref())?;
         let mut plan = vesica_spec::plan(&meant.spec)?;
         if meant.keep {
             plan.output = None;
         }
         let io = match table {
-            None => Io::files(&plan)?,
+            None => Io::open(&plan, ctl)?,
             Some(table) => {
                 let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn vesica_job::Target>);
                 Io { table: Table::read(NAME, table, ctl)?, target, connections: Vec::new(), world: World::default() }

@@ -34,7 +34,7 @@ pub fn secretflow_run(
         let (report, rows) = match imported.what {
             What::Job(spec) => {
                 let plan = vesica_spec::plan(&spec)?;
-                (Some(vesica_job::run(&plan, Io::files(&plan)?, ctl)?), 0)
+                (Some(vesica_job::run(&plan, Io::open(&plan, ctl)?, ctl)?), 0)
             }
             What::Server(server) => (None, serve(&server, ctl)?),
             What::Client(client) => (ask(&client, ctl)?, 0),

@@ -14,7 +14,7 @@ use super::link::{Link, Trust};
 use super::said::{Note, Result, refuse};
 use super::translate::{curve, keys, path};
 use vesica_spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Origin, Output, ProtocolName,
     ResultKind, Rules, Security, Shared, Spec, default_memory,
 };
 
@@ -116,7 +116,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         proxy_credentials: None,
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: Input {
-            path: path("legacy_psi_config.input_params.path", &psi.input_params.path)?,
+            origin: Origin::Path(path("legacy_psi_config.input_params.path", &psi.input_params.path)?),
             keys: keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?,
             value: None,
             format: Some(Format::Csv),

@@ -13,7 +13,7 @@ use super::said::{Note, Result, refuse};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vesica_spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Output, ProtocolName,
+    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Origin, Output, ProtocolName,
     ResultKind, Rules, Security, Shared, Spec, default_memory,
 };
 
@@ -64,7 +64,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         proxy_credentials: None,
         tls: if insecure { None } else { Some(link.tls(trust)?) },
         input: Input {
-            path: csv("psi_config.input_config", &psi.input_config)?,
+            origin: Origin::Path(csv("psi_config.input_config", &psi.input_config)?),
             keys: keys("psi_config.keys", &psi.keys)?,
             value: None,
             format: Some(Format::Csv),

@@ -14,7 +14,7 @@ use vesica_spec::service::{
     AskPlan, Asks, By, ClientMine, ClientSpec, Private, ServePlan, ServerMine, ServerSpec, ServerTls, Service,
     ServiceProtocol, plan_ask_any, plan_serve,
 };
-use vesica_spec::{CurveName, Format, Input, Order, Output, Rules, SpecError, Tls, default_memory};
+use vesica_spec::{CurveName, Format, Input, Order, Origin, Output, Rules, SpecError, Tls, default_memory};
 
 /// What the service is called. The file's own name for it stands in `link_config`, which the mode that makes the cache lacks.
 const ID: &str = "ub-psi";
@@ -281,7 +281,7 @@ fn tell_of_the_link(launch: &LaunchConfig, link: &Link<'_>, trust: &Trust, notes
 
 fn input(psi: &UbPsiConfig) -> Result<Input> {
     Ok(Input {
-        path: csv("ub_psi_config.input_config", &psi.input_config)?,
+        origin: Origin::Path(csv("ub_psi_config.input_config", &psi.input_config)?),
         keys: keys("ub_psi_config.keys", &psi.keys)?,
         value: None,
         format: Some(Format::Csv),

@@ -111,7 +111,7 @@ fn the_files_of_the_benchmark_are_read_as_they_are() {
     assert_eq!((a.mine.name.as_str(), a.mine.listen.as_deref()), ("receiver", Some("127.0.0.1:5300")));
     assert_eq!((b.mine.name.as_str(), &b.mine.connect["receiver"]), ("sender", &Connect::from("127.0.0.1:5300")));
     assert_eq!((&a.mine.input.keys[..], a.mine.input.format), (&["id".to_owned()][..], Some(Format::Csv)));
-    assert_eq!(a.mine.input.path.to_str(), Some("/home/zuoxian/v2psi/datas/psi_2_1kw.csv"));
+    assert_eq!(a.mine.input.origin.name().to_str(), Some("/home/zuoxian/v2psi/datas/psi_2_1kw.csv"));
     assert_eq!(a.mine.output.unwrap().path.to_str(), Some("/home/zuoxian/v2psi/receiver/receiver_output.csv"));
     assert_eq!(a.mine.trace.unwrap().to_str(), Some("/home/zuoxian/v2psi/receiver/receiver.trace"));
     assert_eq!(b.mine.output, None);
@@ -289,7 +289,7 @@ fn three_files_of_version_1_are_one_job() {
     assert_eq!((&shared.accept, shared.insecure), (&Accept::Named(vec![Extra::PairCount]), true));
     for (place, (own, spec)) in ALL.iter().zip(&specs).enumerate() {
         let mine = &spec.mine;
-        assert_eq!((&mine.name[..], mine.input.path.to_str()), (*own, Some(&format!("/data/{own}.csv")[..])));
+        assert_eq!((&mine.name[..], mine.input.origin.name().to_str()), (*own, Some(&format!("/data/{own}.csv")[..])));
         assert_eq!((&mine.input.keys[..], mine.input.format), (&["c1".into(), "c2".into()][..], Some(Format::Csv)));
         let output = mine.output.as_ref().unwrap();
         assert_eq!((output.path.to_str(), output.order), (Some(&format!("/data/{own}.out.csv")[..]), Order::Input));

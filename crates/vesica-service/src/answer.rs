@@ -898,7 +898,7 @@ mod tests {
 
     /// Prepares the whole table with another value. Gives the epoch, and its table.
     fn next(plan: &ServePlan, value: &str) -> (Epoch, Vec<u8>) {
-        std::fs::write(plan.input.as_ref().unwrap().path.clone(), format!("name\n{value}\n")).unwrap();
+        std::fs::write(plan.input.as_ref().unwrap().origin.name(), format!("name\n{value}\n")).unwrap();
         prepare::prepare(plan, &prepare::Change::default(), &Control::new(())).unwrap();
         kept(plan)
     }

@@ -24,7 +24,7 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
     if let Some(input) = &plan.input {
         drop(vesica_table::open(input)?.texts(&plan.keys, &plan.service.values, 1)?);
         let (keys, values) = (list(&plan.keys), list(&plan.service.values));
-        checked.add("input", format!("{}: keys {keys}, values {values}", input.path.display()));
+        checked.add("input", format!("{}: keys {keys}, values {values}", input.origin.name().display()));
     }
     plan.seed.as_deref().map_or(Ok(()), |path| secret::raw(path, &plan.store).map(drop))?;
     if plan.secret.path.exists() {

@@ -38,3 +38,4 @@ pub use types::{
     default_memory, default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
+pub use vesica_table::{Origin, Program};

@@ -147,8 +147,8 @@ impl Spec {
 impl Mine {
     /// Makes relative paths start at `folder`.
     pub fn anchor(&mut self, folder: &Path) {
-        let mut paths = vec![&mut self.input.path];
-        paths.extend(self.output.as_mut().map(|output| &mut output.path));
+        self.input.origin.anchor(folder);
+        let mut paths: Vec<_> = self.output.as_mut().map(|output| &mut output.path).into_iter().collect();
         paths.extend(self.budget.as_mut().map(|budget| &mut budget.path));
         if let Some(tls) = &mut self.tls {
             paths.push(&mut tls.identity);
@@ -172,6 +172,7 @@ pub(crate) mod tests {
     use crate::join::Join;
     use crate::types::{Duplicates, Order};
     use vesica_suite::CurveName;
+    use vesica_table::{Origin, Program};
 
     /// A job that is read without complaint.
     pub(crate) const JOB: &str = r#"
@@ -241,12 +242,45 @@ output = { path = "out.csv" }
     }
 
     #[test]
+    fn a_table_is_a_file_several_a_program_or_standard_input() {
+        let job = |input: &str| parse(&JOB.replace("path = \"alice.csv\"", input));
+        let origin = |input: &str| job(input).unwrap().mine.input.origin;
+        assert_eq!(origin("path = \"-\""), Origin::Stdin);
+        assert_eq!(origin("path = [\"a.csv\", \"b/*.csv\"]"), Origin::Paths(vec!["a.csv".into(), "b/*.csv".into()]));
+        let args = ["psql", "-c", "copy t to stdout csv header"].map(str::to_owned).to_vec();
+        let command = "command = [\"psql\", \"-c\", \"copy t to stdout csv header\"]";
+        assert_eq!(origin(command), Origin::Command(Program { args, folder: None }));
+        for input in ["path = \"-\"", "path = [\"a.csv\", \"b/*.csv\"]", command] {
+            let spec = job(input).unwrap();
+            assert_eq!(parse(&spec.text()).unwrap(), spec, "{input}");
+        }
+        // What a report shows of a command has no arguments: there may be a password among them.
+        let shown = job(command).unwrap().mine.without_keys();
+        assert!(shown.contains("psql") && !shown.contains("copy"), "{shown}");
+        for (input, why) in [
+            ("command = []", "names no program"),
+            ("command = [\"\"]", "names no program"),
+            ("path = []", "empty list"),
+            ("path = [\"a.csv\", \"-\"]", "name it alone"),
+            ("path = \"a.csv\", command = [\"x\"]", "give one of them"),
+            ("path = 7", "a path or a list of paths"),
+            ("command = \"psql -c copy\"", "expected a sequence"),
+            ("paths = \"a.csv\"", "did you mean `path`"),
+        ] {
+            let error = job(input).unwrap_err();
+            assert!(error.to_string().contains(why) && error.place.is_some(), "{input}: {error}");
+        }
+        let missing = parse(&JOB.replace("path = \"alice.csv\", ", "")).unwrap_err();
+        assert!(missing.to_string().contains("missing field `path`"), "{missing}");
+    }
+
+    #[test]
     fn paths_start_at_the_job_files_folder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("job.toml");
         std::fs::write(&path, JOB.replace("\"out.csv\"", "\"/abs/out.csv\"")).unwrap();
         let spec = load(&path).unwrap();
-        assert_eq!(spec.mine.input.path, dir.path().join("alice.csv"));
+        assert_eq!(spec.mine.input.origin, Origin::Path(dir.path().join("alice.csv")));
         assert_eq!(spec.mine.output.unwrap().path, Path::new("/abs/out.csv"));
         assert_eq!(spec.mine.tls.unwrap().identity, dir.path().join("alice.pem"));
     }

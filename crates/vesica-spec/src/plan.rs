@@ -452,10 +452,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         gateways: gateways(&mine.proxy_protocol, mine.listen.is_some())?,
         identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
         choice,
-        input: vesica_table::Input {
-            format: mine.input.format.map(table_format),
-            ..vesica_table::Input::new(&mine.input.path)
-        },
+        input: mine.input.table(mine.scratch.as_deref()),
         keys: mine.input.keys.clone(),
         value: mine.input.value.clone(),
         rules: rules("shared.rules", &shared.rules, mine.input.keys.len())?,
@@ -634,10 +631,11 @@ fn budget(shared: &Shared, mine: &Mine) -> Result<Option<Budget>, SpecError> {
 fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
     match (&mine.resume, &mine.resume_key) {
         (None, Some(_)) => Err(SpecError::field("mine.resume_key", "is of use only with mine.resume: add it")),
-        (Some(_), _) if mine.input.path.as_os_str() == "-" => Err(SpecError::field(
-            "mine.resume",
-            "standard input cannot be read again after a restart: put the table into a file, or remove mine.resume",
-        )),
+        (Some(_), _) if !mine.input.origin.lasts() => {
+            let name = mine.input.origin.name();
+            let why = "cannot be read again after a restart: put the table into a file, or remove mine.resume";
+            Err(SpecError::field("mine.resume", format!("{} {why}", name.display())))
+        }
         (dir, key) => Ok(dir.clone().map(|dir| ResumePlan { dir, key: key.clone() })),
     }
 }

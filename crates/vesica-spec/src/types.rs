@@ -5,17 +5,20 @@
 //! the meaning.
 
 use crate::accept::Accept;
+use crate::checks::table_format;
 use crate::connect::Connect;
 use crate::invitation::in_table;
 use crate::join::Join;
 use crate::pins::Pins;
 use crate::rules::Rules;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
+use vesica_table::{Origin, Program};
 
 /// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -183,7 +186,7 @@ pub struct Mine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
     /// A folder for the units and for what finished ones found. With it, a run that was killed goes on where it stopped
-    /// when it is started again; the folder's files are removed at the end. Not for an input from standard input.
+    /// when it is started again; the folder's files are removed at the end. Not for an input from standard input or from a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
     /// A file of at least 16 random bytes that seals what `resume` keeps; or give a passphrase in the environment
@@ -267,20 +270,108 @@ pub struct Tls {
 }
 
 /// A table to read.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Input {
-    /// The file, or `-` for standard input. A name that is not absolute starts at the job file's folder.
-    pub path: PathBuf,
+    /// Where it comes from.
+    pub origin: Origin,
     /// The columns that make up the key, in the same order for every party (their names may differ).
     pub keys: Vec<String>,
+    /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares.
+    pub value: Option<String>,
+    /// What its files are, where their names do not say so.
+    pub format: Option<Format>,
+}
+
+/// A table to read, as it is written in a document.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// The file; or a folder, for all files in it; or a pattern with `*`, `?`, `[…]` or `**`; or a list of these; or `-` for standard
+    /// input. The files of one table have the same columns, and are read in the order of their names. A name that is not absolute starts
+    /// at the job file's folder. Give this or `command`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<Paths>,
+    /// A program that prints the table, and its arguments: `["psql", "shop", "-c", "copy orders to stdout csv header"]`. It is started as
+    /// it is, without a shell, in the job file's folder. If it fails, so does the run, before another party is contacted. Give this or
+    /// `path`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    command: Option<Vec<String>>,
+    /// The columns that make up the key, in the same order for every party (their names may differ).
+    keys: Vec<String>,
     /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares: whole numbers of 64 bits with a sign, such as an amount in cents. One
     /// party has such a column. An empty field adds nothing; where rows have the same key, all that take part count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// What the file is, where its name does not say so.
+    value: Option<String>,
+    /// What the files are, where their names do not say so, or what the program prints, where its first bytes do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub format: Option<Format>,
+    format: Option<Format>,
+}
+
+/// A path, or several.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a path or a list of paths")]
+enum Paths {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+impl TryFrom<Written> for Input {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let Written { path, command, keys, value, format } = written;
+        let origin = match (path, command) {
+            (Some(Paths::One(path)), None) => Origin::of(path),
+            (Some(Paths::Several(paths)), None) if paths.iter().any(|path| path.as_os_str() == "-") => {
+                return Err("input.path: standard input, `-`, is a table by itself: name it alone");
+            }
+            (Some(Paths::Several(paths)), None) if paths.is_empty() => {
+                return Err("input.path is an empty list: name a file, a folder or a pattern");
+            }
+            (Some(Paths::Several(paths)), None) => Origin::Paths(paths),
+            (None, Some(args)) if args.first().is_none_or(String::is_empty) => {
+                return Err("input.command names no program: write the program, then its arguments");
+            }
+            (None, Some(args)) => Origin::Command(Program { args, folder: None }),
+            (None, None) => {
+                return Err("missing field `path`: name a file, or give `command` a program that prints the table");
+            }
+            (Some(_), Some(_)) => return Err("input has both `path` and `command`: give one of them"),
+        };
+        Ok(Self { origin, keys, value, format })
+    }
+}
+
+impl From<Input> for Written {
+    fn from(input: Input) -> Self {
+        let Input { origin, keys, value, format } = input;
+        let (path, command) = match origin {
+            Origin::Stdin => (Some(Paths::One("-".into())), None),
+            Origin::Path(path) => (Some(Paths::One(path)), None),
+            Origin::Paths(paths) => (Some(Paths::Several(paths)), None),
+            Origin::Command(program) => (None, Some(program.args)),
+        };
+        Self { path, command, keys, value, format }
+    }
+}
+
+impl JsonSchema for Input {
+    fn schema_name() -> Cow<'static, str> {
+        "Input".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Written::json_schema(generator)
+    }
+}
+
+impl Input {
+    /// The table as it is opened. What comes through a pipe is kept in the folder `scratch`.
+    pub fn table(&self, scratch: Option<&Path>) -> vesica_table::Input {
+        let format = self.format.map(table_format);
+        vesica_table::Input { origin: self.origin.clone(), format, temp: scratch.map(Path::to_owned) }
+    }
 }
 
 /// A table to write.
@@ -354,6 +445,10 @@ impl Mine {
         mine.proxy = mine.proxy.map(|url| url.shown());
         if let Some(tls) = &mut mine.tls {
             (tls.identity, tls.key) = (PathBuf::from("…"), None);
+        }
+        if let Origin::Command(program) = &mut mine.input.origin {
+            // Programs are given passwords as arguments.
+            program.args.iter_mut().skip(1).for_each(|arg| *arg = "…".to_owned());
         }
         in_table("mine", &mine)
     }

@@ -21,89 +21,113 @@ pub enum Fault {
 #[allow(missing_docs)] // the messages say what the fields are
 pub enum Error {
     /// The input does not exist.
-    #[error("{}: no such file", show(path))]
+    #[error("{}: no such file", path.display())]
     Missing { path: PathBuf },
     /// A path is a folder.
-    #[error("{} is a folder; name a file", show(path))]
+    #[error("{} is a folder; name a file", path.display())]
     Folder { path: PathBuf, fault: Fault },
     /// The operating system forbids it.
-    #[error("{}: no permission to {verb} it; change its mode or its owner, or run as another user", show(path))]
+    #[error("{}: no permission to {verb} it; change its mode or its owner, or run as another user", path.display())]
     Denied { path: PathBuf, verb: &'static str, fault: Fault },
+    /// Several files were named, and there are none.
+    #[error("{}: no file is there; {remedy}", path.display())]
+    NoFiles { path: PathBuf, remedy: &'static str },
+    /// A part of a table that is no plain file.
+    #[error("{} is a device, a pipe or a socket; a table of several files takes plain files only", path.display())]
+    NotPlain { path: PathBuf },
+    /// Several files that cannot be listed.
+    #[error("{} {why}", path.display())]
+    Listing { path: PathBuf, why: String },
+    /// A file of several that has other columns.
+    #[error("{}: column {column:?} {why}; all files of a table have the same columns of the same types, in one order", path.display())]
+    Differs { path: PathBuf, column: String, why: String },
+    /// A program that cannot be started.
+    #[error("mine.input.command: cannot start {program:?}: {source}; name a program that is installed, or its path")]
+    Program { program: String, source: io::Error },
+    /// A program that failed.
+    #[error("mine.input.command: {program:?} {how}{said}")]
+    Failed { program: String, how: String, said: String },
+    /// Whoever wanted it does not any more.
+    #[error("{}: reading it was stopped", path.display())]
+    Stopped { path: PathBuf },
     /// Neither the job nor the name says what is in a file.
     #[error(
         "{}: the name does not say what format it has; end it in .csv, .csv.gz, .csv.zst, .parquet, .arrow, .feather \
          or .ipc, or set format to csv, parquet or arrow",
-        show(path)
+        path.display()
     )]
     Unnamed { path: PathBuf },
     /// The content is not what the name or the job says.
-    #[error("{} is read as {named} but holds {found}; {remedy}", show(path))]
+    #[error("{} is read as {named} but holds {found}; {remedy}", path.display())]
     Mislabelled { path: PathBuf, named: &'static str, found: &'static str, remedy: &'static str },
     /// A CSV without a first line.
-    #[error("{} has no header: its first line must name the columns", show(path))]
+    #[error("{} has no header: its first line must name the columns", path.display())]
     NoHeader { path: PathBuf },
     /// A CSV whose column names are not UTF-8.
-    #[error("{}: the name of column {place} is not UTF-8; convert the file to UTF-8", show(path))]
+    #[error("{}: the name of column {place} is not UTF-8; convert the file to UTF-8", path.display())]
     HeaderText { path: PathBuf, place: usize },
     /// A row with more or fewer fields than the header.
     #[error(
         "{}: row {row} (line {line}) has {got} fields where the header has {want}; quote fields that contain commas, quotes or newlines",
-        show(path)
+        path.display()
     )]
     Fields { path: PathBuf, row: u64, line: u64, got: usize, want: usize },
     /// A quoted field that never ends.
-    #[error("{}: a quote opened in {} is never closed", show(path), begun(*row, *line))]
+    #[error("{}: a quote opened in {} is never closed", path.display(), begun(*row, *line))]
     Quote { path: PathBuf, row: u64, line: u64 },
     /// A row beyond the bound on rows.
-    #[error("{}: {} is longer than {} MiB; is a quote left open?", show(path), begun(*row, *line), limit >> 20)]
+    #[error("{}: {} is longer than {} MiB; is a quote left open?", path.display(), begun(*row, *line), limit >> 20)]
     TooLong { path: PathBuf, row: u64, line: u64, limit: usize },
     /// Bytes that are not UTF-8 where text is needed.
-    #[error("{}: column {column:?} of row {row} (line {line}) is not UTF-8; convert the file to UTF-8", show(path))]
+    #[error("{}: column {column:?} of row {row} (line {line}) is not UTF-8; convert the file to UTF-8", path.display())]
     NotText { path: PathBuf, row: u64, line: u64, column: String },
     /// A column that is not there.
     #[error("{}", no_column(path, name, nearest.as_deref(), columns))]
     Column { path: PathBuf, name: String, nearest: Option<String>, columns: Vec<String> },
     /// A column name that stands more than once in the header.
-    #[error("{}: {} columns are called {name:?} (columns {}); rename all but one", show(path), places.len(), list(places))]
+    #[error("{}: {} columns are called {name:?} (columns {}); rename all but one", path.display(), places.len(), list(places))]
     Ambiguous { path: PathBuf, name: String, places: Vec<usize> },
     /// A column of a type that cannot be a key.
-    #[error("{}: column {column:?} has type {kind}, which cannot be a key: {remedy}", show(path))]
+    #[error("{}: column {column:?} has type {kind}, which cannot be a key: {remedy}", path.display())]
     KeyType { path: PathBuf, column: String, kind: String, remedy: &'static str },
     /// A column of a type that has no text.
-    #[error("{}: column {column:?} has type {kind}, which has no one spelling as text; leave it out", show(path))]
+    #[error("{}: column {column:?} has type {kind}, which has no one spelling as text; leave it out", path.display())]
     ValueType { path: PathBuf, column: String, kind: String },
     /// A column of a type that the output format cannot hold.
-    #[error("{}: column {column:?} has type {kind}, which {format} cannot hold; write Parquet or Arrow", show(path))]
+    #[error("{}: column {column:?} has type {kind}, which {format} cannot hold; write Parquet or Arrow", path.display())]
     OutputType { path: PathBuf, column: String, kind: String, format: &'static str },
     /// What stands beside a row and cannot be had.
     #[error("{0}")]
     Beside(String),
     /// A file that is truncated or damaged.
-    #[error("{} is damaged or incomplete: {why}", show(path))]
+    #[error("{} is damaged or incomplete: {why}", path.display())]
     Corrupt { path: PathBuf, why: String },
     /// The input is not what it was.
-    #[error("{} changed while it was being read ({what}); run again when nothing writes to it", show(path))]
+    #[error("{} changed while it was being read ({what}); run again when nothing writes to it", path.display())]
     Changed { path: PathBuf, what: String },
     /// The output would replace the input.
-    #[error("output {} is the input {}; choose another output", show(output), show(input))]
+    #[error("output {} is the input {}; choose another output", output.display(), input.display())]
     Overwrite { input: PathBuf, output: PathBuf },
+    /// The output would be a part of the input when that is read again.
+    #[error("output {} would be one of the files of the input {}; choose another folder", output.display(), input.display())]
+    Within { input: PathBuf, output: PathBuf },
     /// The output's folder does not exist.
-    #[error("{}: the folder {} does not exist; create it first", show(path), show(folder))]
+    #[error("{}: the folder {} does not exist; create it first", path.display(), folder.display())]
     NoFolder { path: PathBuf, folder: PathBuf },
     /// The output exists and is no plain file.
-    #[error("{} is {what}; an output must be a new or a plain file", show(path))]
+    #[error("{} is {what}; an output must be a new or a plain file", path.display())]
     NotAFile { path: PathBuf, what: &'static str },
     /// Only CSV can be written to standard output.
     #[error("standard output takes CSV only; name a file for {format}")]
     Stdout { format: &'static str },
     /// Shares are bits and words, and not text.
-    #[error("{}: shares are written as Parquet or Arrow; name such a file, as in shares.parquet", show(path))]
+    #[error("{}: shares are written as Parquet or Arrow; name such a file, as in shares.parquet", path.display())]
     Shares { path: PathBuf },
     /// No room left.
-    #[error("no space left on the disk (or quota or file size limit reached) while writing {}", show(path))]
+    #[error("no space left on the disk (or quota or file size limit reached) while writing {}", path.display())]
     DiskFull { path: PathBuf },
     /// Anything else that the operating system reports.
-    #[error("{}: cannot {verb} it: {source}", show(path))]
+    #[error("{}: cannot {verb} it: {source}", path.display())]
     Io { path: PathBuf, verb: &'static str, fault: Fault, source: io::Error },
     /// This program broke a rule of its own.
     #[error("a bug in Vesica: {0}; please report it")]
@@ -116,6 +140,12 @@ impl Error {
         match self {
             Error::Folder { fault, .. } | Error::Denied { fault, .. } | Error::Io { fault, .. } => *fault,
             Error::Missing { .. }
+            | Error::NoFiles { .. }
+            | Error::NotPlain { .. }
+            | Error::Listing { .. }
+            | Error::Differs { .. }
+            | Error::Failed { .. }
+            | Error::Stopped { .. }
             | Error::Mislabelled { .. }
             | Error::NoHeader { .. }
             | Error::HeaderText { .. }
@@ -127,6 +157,7 @@ impl Error {
             | Error::Changed { .. }
             | Error::Beside(_) => Fault::Input,
             Error::Unnamed { .. }
+            | Error::Program { .. }
             | Error::Shares { .. }
             | Error::Column { .. }
             | Error::Ambiguous { .. }
@@ -134,6 +165,7 @@ impl Error {
             | Error::ValueType { .. }
             | Error::OutputType { .. }
             | Error::Overwrite { .. }
+            | Error::Within { .. }
             | Error::NoFolder { .. }
             | Error::NotAFile { .. }
             | Error::Stdout { .. }
@@ -175,11 +207,6 @@ pub(crate) fn folder(path: &Path) -> PathBuf {
     }
 }
 
-/// How messages name a file.
-pub(crate) fn show(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
-}
-
 /// How messages name a row that may be the header, which is row 0, and may go over several lines.
 fn begun(row: u64, line: u64) -> String {
     if row == 0 { "the header".into() } else { format!("row {row} (which begins on line {line})") }
@@ -192,7 +219,7 @@ fn list(places: &[usize]) -> String {
 fn no_column(path: &Path, name: &str, nearest: Option<&str>, columns: &[String]) -> String {
     /// A table may have thousands of columns; a message may not.
     const SHOWN: usize = 20;
-    let mut text = format!("{} has no column {name:?}", show(path));
+    let mut text = format!("{} has no column {name:?}", path.display());
     text.push_str(&match nearest {
         Some(nearest) => format!("; did you mean {nearest:?}? Its columns are "),
         None => "; its columns are ".to_owned(),

@@ -2,7 +2,7 @@
 //! Nothing else uses them, and they are no part of what this crate promises.
 
 use crate::csv::CsvTable;
-use crate::{Error, Input, Source, Table};
+use crate::{Error, Source, Table};
 use arrow_array::cast::AsArray;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 /// # Panics
 /// If the two do not find the same. Before an error, one of them may give more rows than the other: batches end elsewhere.
 pub fn csv_in_stretches(path: &Path, bytes: u64) {
-    let open = || CsvTable::open(Source::open(&Input::new(path))?);
+    let open = || CsvTable::open(Source::plain(path)?);
     let (Ok(one), Ok(many)) = (open(), open()) else { return };
     let ((mut one, why), (mut many, as_well)) = (keys(&one, 1), keys(&many.in_stretches(bytes), 3));
     if why.is_some() {

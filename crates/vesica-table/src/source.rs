@@ -1,9 +1,15 @@
-//! The file behind a table. It is read at any place, and must stay what it was when it was opened.
+//! What is behind a table. It is read at any place, and must stay what it was when the table was opened.
 
-use crate::{Error, Fault, Format};
+use crate::listing::Listing;
+use crate::program::printed;
+use crate::{Error, Fault, Format, Origin};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, poll};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,34 +17,39 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A table to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {
-    /// The file; `-` is standard input.
-    pub path: PathBuf,
-    /// Its format; if `None`, its name says (and for standard input, its first bytes).
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Its format; if `None`, the names of its files say, and of what comes through a pipe the first bytes.
     pub format: Option<Format>,
-    /// Where standard input, or a pipe, is kept while it is read twice; the system's temporary folder if `None`.
+    /// Where what comes through a pipe is kept while it is read twice; the system's temporary folder if `None`.
     pub temp: Option<PathBuf>,
 }
 
 impl Input {
-    /// The file at `path`, whose name says its format.
+    /// What is at `path`, whose name says its format; `-` is standard input.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), format: None, temp: None }
+        Self { origin: Origin::of(path), format: None, temp: None }
     }
 }
 
-/// The open file behind a table.
+/// What is behind a table: an open file, or several that are read one after the other.
 pub struct Source {
     path: PathBuf,
-    file: File,
-    /// What the file was when it was opened.
-    stamp: Stamp,
+    files: Files,
     /// Whether this is a private copy of a pipe, which nobody else can change.
     pub(crate) spooled: bool,
     read: AtomicU64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+/// The files, and what they were when the table was opened.
+enum Files {
+    One(File, Stamp),
+    Many(Arc<Listing>),
+}
+
+/// What a file is, as far as its owner's changes show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -46,59 +57,145 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(meta: &Metadata) -> Self {
+    pub(crate) fn of(meta: &Metadata) -> Self {
         Self { device: meta.dev(), inode: meta.ino(), bytes: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What no other file has at the same time.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    /// Fails if the file at `path`, which is like this now, is not what it was `before`.
+    pub(crate) fn differs(&self, before: &Self, path: &Path) -> Result<(), Error> {
+        if self == before {
+            return Ok(());
+        }
+        let what = if self.identity() != before.identity() {
+            "another file has its name now".to_owned()
+        } else if self.bytes == before.bytes {
+            "its modification time moved".to_owned()
+        } else {
+            format!("it had {} bytes and now has {}", before.bytes, self.bytes)
+        };
+        Err(Error::Changed { path: path.to_owned(), what })
     }
 }
 
 impl Source {
-    pub(crate) fn open(input: &Input) -> Result<Arc<Self>, Error> {
-        let reading = |error| Error::reading(&input.path, error);
-        let spool = |from: &mut dyn Read| spool(from, input);
-        let (file, spooled) = if input.path == Path::new("-") {
-            (spool(&mut io::stdin().lock())?, true)
-        } else {
-            let mut file = File::open(&input.path).map_err(reading)?;
-            let kind = file.metadata().map_err(reading)?.file_type();
-            if kind.is_dir() {
-                return Err(Error::Folder { path: input.path.clone(), fault: Fault::Input });
-            } else if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
-                (spool(&mut file)?, true)
-            } else {
-                (file, false)
+    /// What can be read once becomes a file that can be read twice, unless `stop` says that nobody wants it any more.
+    pub(crate) fn piped(input: &Input, stop: &dyn Fn() -> bool) -> Result<Arc<Self>, Error> {
+        let (name, temp) = (input.origin.name(), input.temp.as_deref());
+        let file = match &input.origin {
+            Origin::Command(program) => printed(program, temp, stop)?,
+            _ => {
+                // Without the buffer of the standard library, so that what is there can be waited for.
+                let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| Error::reading(&name, error))?;
+                spool(&mut File::from(stdin), &name, temp, stop)?
             }
         };
-        let stamp = Stamp::of(&file.metadata().map_err(reading)?);
-        Ok(Arc::new(Self { path: input.path.clone(), file, stamp, spooled, read: AtomicU64::new(0) }))
+        Self::private(&name, file)
+    }
+
+    /// The file at `path`; a pipe or a device there is read as standard input is.
+    pub(crate) fn open(path: &Path, temp: Option<&Path>, stop: &dyn Fn() -> bool) -> Result<Arc<Self>, Error> {
+        let reading = |error| Error::reading(path, error);
+        let mut file = File::open(path).map_err(reading)?;
+        let meta = file.metadata().map_err(reading)?;
+        let kind = meta.file_type();
+        if kind.is_dir() {
+            return Err(Error::Folder { path: path.to_owned(), fault: Fault::Input });
+        } else if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
+            let file = spool(&mut file, path, temp, stop)?;
+            return Self::private(path, file);
+        }
+        Ok(Self::of(path, Files::One(file, Stamp::of(&meta)), false))
+    }
+
+    /// The plain file at `path`. Nothing waits for a pipe that came in its place.
+    pub(crate) fn plain(path: &Path) -> Result<Arc<Self>, Error> {
+        let reading = |error| Error::reading(path, error);
+        let mut options = File::options();
+        let file = options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).map_err(reading)?;
+        let meta = file.metadata().map_err(reading)?;
+        if !meta.is_file() {
+            return Err(Error::NotPlain { path: path.to_owned() });
+        }
+        Ok(Self::of(path, Files::One(file, Stamp::of(&meta)), false))
+    }
+
+    /// Several files, which are opened when they are read; messages call them `path`.
+    pub(crate) fn many(path: &Path, listing: Arc<Listing>) -> Arc<Self> {
+        Self::of(path, Files::Many(listing), false)
+    }
+
+    fn of(path: &Path, files: Files, spooled: bool) -> Arc<Self> {
+        Arc::new(Self { path: path.to_owned(), files, spooled, read: AtomicU64::new(0) })
     }
 
     /// A file without a name, which nobody else can change; messages call it `path`.
     pub(crate) fn private(path: &Path, file: File) -> Result<Arc<Self>, Error> {
         let stamp = Stamp::of(&file.metadata().map_err(|error| Error::reading(path, error))?);
-        Ok(Arc::new(Self { path: path.to_owned(), file, stamp, spooled: true, read: AtomicU64::new(0) }))
+        Ok(Self::of(path, Files::One(file, stamp), true))
     }
 
-    /// The path it was opened by; `-` for standard input.
+    /// The path it was opened by, or what messages call it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size.
+    /// Its size: of several files, that of all together and of the list of their names.
     pub fn bytes(&self) -> u64 {
-        self.stamp.bytes
+        match &self.files {
+            Files::One(_, stamp) => stamp.bytes,
+            Files::Many(listing) => listing.bytes(),
+        }
     }
 
-    /// Whether `other` describes the same file, whatever the name.
+    /// Whether `other` describes the same file, or one of the files, whatever the name.
     pub fn is(&self, other: &Metadata) -> bool {
-        !self.spooled && (self.stamp.device, self.stamp.inode) == (other.dev(), other.ino())
+        let is = |stamp: &Stamp| stamp.identity() == (other.dev(), other.ino());
+        match &self.files {
+            Files::One(_, stamp) => !self.spooled && is(stamp),
+            Files::Many(listing) => listing.files.iter().any(|file| is(&file.stamp)),
+        }
     }
 
-    /// Some bytes from `offset` on, none at its end. No pass counts them.
+    /// Whether a file that came to stand at `path` would be one of the files.
+    pub(crate) fn would_hold(&self, path: &Path) -> bool {
+        matches!(&self.files, Files::Many(listing) if listing.would_hold(path))
+    }
+
+    /// What the file was when it was opened; none of several.
+    pub(crate) fn stamp(&self) -> Option<&Stamp> {
+        match &self.files {
+            Files::One(_, stamp) => Some(stamp),
+            Files::Many(_) => None,
+        }
+    }
+
+    /// Some bytes from `offset` on, none at its end. No pass counts them. Several files come one after the other, and then the
+    /// list of their names and sizes: all that says which table this is.
     ///
     /// # Errors
     /// Those of reading.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.file.read_at(buf, offset).map_err(|e| Error::reading(&self.path, e))
+        match &self.files {
+            Files::One(file, _) => file.read_at(buf, offset).map_err(|e| Error::reading(&self.path, e)),
+            Files::Many(listing) => listing.read_at(buf, offset),
+        }
+    }
+
+    /// The one file that is read by its bytes.
+    fn file(&self) -> io::Result<&File> {
+        match &self.files {
+            Files::One(file, _) => Ok(file),
+            Files::Many(_) => Err(io::Error::other("several files were read as one")),
+        }
     }
 
     /// Fills `buf` from `offset` on; says whether there was enough. No pass counts it.
@@ -144,16 +241,13 @@ impl Source {
     /// # Errors
     /// [`Error::Changed`] if not.
     pub fn check(&self) -> Result<(), Error> {
-        let now = Stamp::of(&self.file.metadata().map_err(|e| Error::reading(&self.path, e))?);
-        if now == self.stamp {
-            return Ok(());
+        match &self.files {
+            Files::One(file, stamp) => {
+                let now = file.metadata().map_err(|e| Error::reading(&self.path, e))?;
+                Stamp::of(&now).differs(stamp, &self.path)
+            }
+            Files::Many(listing) => listing.check(),
         }
-        let what = if now.bytes == self.stamp.bytes {
-            "its modification time moved".to_owned()
-        } else {
-            format!("it had {} bytes and now has {}", self.stamp.bytes, now.bytes)
-        };
-        Err(Error::Changed { path: self.path.clone(), what })
     }
 
     /// Tells that the pass has come to byte `at`.
@@ -164,21 +258,38 @@ impl Source {
     /// Reads the whole of `buf` from `offset`.
     pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.read.fetch_add(buf.len() as u64, Relaxed);
-        self.file.read_exact_at(buf, offset)
+        self.file()?.read_exact_at(buf, offset)
     }
 }
 
-/// Copies `from` to a file without a name, so that it can be read twice and is gone however the program ends.
-fn spool(from: &mut dyn Read, input: &Input) -> Result<File, Error> {
-    let dir = input.temp.clone().unwrap_or_else(std::env::temp_dir);
+/// How long is waited for more before `stop` is asked.
+const WAIT: u16 = 100;
+
+/// Copies `from`, which messages call `name`, to a file without a name, so that it can be read twice and is gone however the
+/// program ends. The file is in `temp`, or in the system's temporary folder.
+pub(crate) fn spool(
+    from: &mut (impl Read + AsFd),
+    name: &Path,
+    temp: Option<&Path>,
+    stop: &dyn Fn() -> bool,
+) -> Result<File, Error> {
+    let dir = temp.map_or_else(std::env::temp_dir, Path::to_owned);
     let mut file = tempfile::tempfile_in(&dir).map_err(|e| Error::writing(&dir, e))?;
     let mut buf = vec![0; 1 << 20];
     loop {
-        let n = match from.read(&mut buf) {
-            Ok(0) => return Ok(file),
-            Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(Error::reading(&input.path, e)),
+        let there = poll(&mut [PollFd::new(from.as_fd(), PollFlags::POLLIN)], WAIT);
+        if stop() {
+            return Err(Error::Stopped { path: name.to_owned() });
+        }
+        let n = match there {
+            Ok(0) | Err(Errno::EINTR) => continue,
+            Err(e) => return Err(Error::reading(name, e.into())),
+            Ok(_) => match from.read(&mut buf) {
+                Ok(0) => return Ok(file),
+                Ok(n) => n,
+                Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => continue,
+                Err(e) => return Err(Error::reading(name, e)),
+            },
         };
         file.write_all(&buf[..n]).map_err(|e| Error::writing(&dir, e))?;
     }
@@ -209,7 +320,7 @@ impl Cursor {
 
 impl Read for Cursor {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.source.file.read_at(buf, self.at)?;
+        let n = self.source.file()?.read_at(buf, self.at)?;
         self.at += n as u64;
         if self.counts {
             self.source.read.fetch_add(n as u64, Relaxed);

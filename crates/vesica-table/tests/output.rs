@@ -105,7 +105,7 @@ fn what_cannot_be_an_output_is_refused_at_once() {
     let table = input(&dir);
     let error = refused(dir.path().join("no/such/out.csv"), &*table);
     assert!(matches!(&error, Error::NoFolder { folder, .. } if folder.ends_with("no/such")), "{error}");
-    assert!(matches!(refused(dir.path(), &*table), Error::Unnamed { .. }));
+    assert!(matches!(refused(dir.path(), &*table), Error::Folder { fault: Fault::Config, .. }));
     fs::create_dir(dir.path().join("folder.csv")).unwrap();
     assert!(matches!(refused(dir.path().join("folder.csv"), &*table), Error::Folder { fault: Fault::Config, .. }));
     let null = create(&Output { format: Some(Format::Csv), ..Output::new("/dev/null") }, &*table).err().unwrap();

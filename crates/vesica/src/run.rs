@@ -44,7 +44,7 @@ pub struct Ran {
 /// Those of [`vesica_job::run`].
 pub fn run(mut plan: Plan, given: Given, ctl: &Control) -> Result<Ran, Error> {
     let Given { table, keep, connections, spool } = given;
-    let table = table.map_or_else(|| vesica_table::open(&plan.input), Ok)?;
+    let table = table.map_or_else(|| vesica_table::open_until(&plan.input, &|| ctl.is_cancelled()), Ok)?;
     let (mut kept, mut target) = (None, None);
     if keep {
         kept = plan.output.take().map(|output| Arc::new(Collect::new(output.absent, spool)));

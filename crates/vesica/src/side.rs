@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vesica_spec::{Budget, Input, Mine, Order, Output, Plan, Spec, Tls};
-use vesica_table::{Memory, Rows, Table, spool};
+use vesica_table::{Memory, Origin, Rows, Table, spool};
 
 /// What messages call a table that stands in no file.
 const TABLE: &str = "the table in memory";
@@ -54,7 +54,7 @@ impl Side {
             tls: None,
             proxy: None,
             proxy_credentials: None,
-            input: Input { path: TABLE.into(), keys: Vec::new(), format: None, value: None },
+            input: Input { origin: Origin::of(TABLE), keys: Vec::new(), format: None, value: None },
             output: None,
             memory: vesica_spec::default_memory(),
             scratch: None,

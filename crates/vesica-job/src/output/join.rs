@@ -391,7 +391,7 @@ mod tests {
     #[ignore = "takes a minute"]
     fn the_memory_is_kept() {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "join::tests::child_joins_in_little_memory"])
+            .args(["--ignored", "--exact", "--nocapture", "output::join::tests::child_joins_in_little_memory"])
             .env("ROWS", "10000000")
             .output()
             .unwrap();

@@ -448,7 +448,7 @@ mod tests {
     }
 
     fn hash(plan: &Plan) -> blake3::Hash {
-        blake3::hash(&fs::read(&plan.input.path).unwrap())
+        blake3::hash(&fs::read(plan.input.origin.name()).unwrap())
     }
 
     /// A ledger with a start and units 2 and 0.
@@ -632,7 +632,7 @@ mod tests {
         };
         refused(&|plan| plan.shared.id = "other".into(), "[shared]");
         refused(&|plan| plan.keys = vec!["other".into()], "another choice of keys, id; restore");
-        refused(&|plan| fs::write(&plan.input.path, "id\n2\n").unwrap(), "another input");
+        refused(&|plan| fs::write(plan.input.origin.name(), "id\n2\n").unwrap(), "another input");
         refused(&|plan| plan.peers[0].trust = Some(vesica_spec::TrustPlan::Ca("ca.pem".into())), "partner");
         let other = dir.path().join("resume/alice.ledger");
         fs::write(&other, "something else that is longer than the front of a ledger is").unwrap();

@@ -316,7 +316,7 @@ fn is_number(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Document, Pins, document, parse, plan};
+    use crate::{Document, Origin, Pins, document, parse, plan};
 
     fn print(digit: char) -> Fingerprint {
         format!("sha256:{}", String::from(digit).repeat(64)).parse().unwrap()
@@ -376,7 +376,7 @@ mod tests {
         let bob = parse(&bob).unwrap();
         for job in [&alice, &bob] {
             assert_eq!(Ok(&job.shared), invitation.shared());
-            assert_eq!((&job.mine.input.path, &job.mine.input.keys), (&"my \"table\".csv".into(), &keys));
+            assert_eq!((&job.mine.input.origin, &job.mine.input.keys), (&Origin::of("my \"table\".csv"), &keys));
             plan(job).unwrap();
         }
         assert_eq!(alice.mine.tls.unwrap().peers["bob"], Pins::from(print('b').to_string()));

@@ -169,7 +169,8 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
     }
     retrieval(service)?;
-    let (input, keys) = mine.input.as_ref().map(|table| input(table, service.by)).transpose()?.unzip();
+    let (input, keys) =
+        mine.input.as_ref().map(|table| input(table, service.by, mine.scratch.as_deref())).transpose()?.unzip();
     let keys = keys.unwrap_or_default();
     if input.is_some() {
         rules(&service.rules, keys.len())?;
@@ -287,7 +288,8 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     if mine.output.as_ref().is_some_and(|output| output.order != Order::default()) {
         return Err(SpecError::field("mine.output.order", "the rows stand in the input's order always; leave it out"));
     }
-    let (input, keys) = mine.input.as_ref().map(|table| input(table, By::Key)).transpose()?.unzip();
+    let (input, keys) =
+        mine.input.as_ref().map(|table| input(table, By::Key, mine.scratch.as_deref())).transpose()?.unzip();
     if service.by == By::Index && keys.as_ref().is_some_and(|keys| keys.len() != 1) {
         return Err(SpecError::field("mine.input.keys", "name the one column that holds row numbers, from 0"));
     }
@@ -398,7 +400,7 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
 }
 
 /// The table that is read, and its key columns.
-fn input(input: &Input, by: By) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
+fn input(input: &Input, by: By, scratch: Option<&Path>) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
     if input.value.is_some() {
         let why = "a service adds nothing up; leave it out, or run a job with shared.result = \"sum\"";
         return Err(SpecError::field("mine.input.value", why));
@@ -411,8 +413,7 @@ fn input(input: &Input, by: By) -> Result<(vesica_table::Input, Vec<String>), Sp
         return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
     }
     distinct("mine.input.keys", &input.keys)?;
-    let format = input.format.map(table_format);
-    Ok((vesica_table::Input { format, ..vesica_table::Input::new(&input.path) }, input.keys.clone()))
+    Ok((input.table(scratch), input.keys.clone()))
 }
 
 /// The rules of each of `columns` key columns of a service.

@@ -427,7 +427,7 @@ impl ServerSpec {
     pub fn anchor(&mut self, folder: &Path) {
         let mine = &mut self.mine;
         let mut paths = vec![&mut mine.store];
-        paths.extend(mine.input.as_mut().map(|input| &mut input.path));
+        mine.input.iter_mut().for_each(|input| input.origin.anchor(folder));
         if let Some(tls) = &mut mine.tls {
             paths.push(&mut tls.identity);
             paths.extend(&mut tls.key);
@@ -450,7 +450,7 @@ impl ClientSpec {
     pub fn anchor(&mut self, folder: &Path) {
         let mine = &mut self.mine;
         let mut paths = vec![&mut mine.cache];
-        paths.extend(mine.input.as_mut().map(|input| &mut input.path));
+        mine.input.iter_mut().for_each(|input| input.origin.anchor(folder));
         paths.extend(mine.output.as_mut().map(|output| &mut output.path));
         if let Some(tls) = &mut mine.tls {
             paths.push(&mut tls.identity);
@@ -464,7 +464,7 @@ impl ClientSpec {
     }
 }
 
-/// Makes those of `paths` that are relative start at `folder`; `-` is no path.
+/// Makes those of `paths` that are relative start at `folder`; `-` is no path but standard output.
 pub(crate) fn anchor(folder: &Path, paths: Vec<&mut PathBuf>) {
     for path in paths.into_iter().filter(|path| path.as_os_str() != "-") {
         *path = folder.join(&*path);

@@ -2,13 +2,12 @@
 
 use super::second_pass::TASK_ROWS;
 use super::*;
-use crate::Input;
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use proptest::prelude::*;
 
 fn table(path: &std::path::Path, stretch: u64) -> CsvTable {
-    CsvTable { stretch, ..CsvTable::open(Source::open(&Input::new(path)).unwrap()).unwrap() }
+    CsvTable { stretch, ..CsvTable::open(Source::plain(path).unwrap()).unwrap() }
 }
 
 /// Reads the table whole, which leaves an index.

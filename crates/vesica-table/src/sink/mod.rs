@@ -76,6 +76,9 @@ pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error>
     let format = match output.format.or_else(|| Format::of(&output.path)) {
         Some(format) => format,
         None if stdout => Format::Csv,
+        None if output.path.is_dir() || output.path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+            return Err(Error::Folder { path: output.path.clone(), fault: crate::Fault::Config });
+        }
         None => return Err(Error::Unnamed { path: output.path.clone() }),
     };
     if stdout && format != Format::Csv {
@@ -120,6 +123,8 @@ fn resolve(path: &Path, like: &dyn Table) -> Result<PathBuf, Error> {
             let folder = folder(path);
             if !folder.is_dir() {
                 return Err(Error::NoFolder { path: path.to_owned(), folder });
+            } else if like.source().is_some_and(|source| source.would_hold(path)) {
+                return Err(Error::Within { input: like.path().to_owned(), output: path.to_owned() });
             }
             return Ok(path.to_owned());
         }

@@ -89,7 +89,7 @@ fn records_are_pushed_together() {
     for memory in [1 << 9, 1 << 20] {
         let mut spill = Spill::new(4, 2, memory, &dir()).unwrap();
         spill.push_all(3, &[]).unwrap();
-        let all: Vec<u8> = (0..3000u32).map(|i| (i * i >> 3) as u8).collect();
+        let all: Vec<u8> = (0..3000u32).map(|i| ((i * i) >> 3) as u8).collect();
         for (bucket, records) in all.chunks(500).enumerate() {
             spill.push_all(bucket % 4, records).unwrap();
         }

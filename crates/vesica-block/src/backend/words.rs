@@ -1,5 +1,7 @@
 //! Words of 32 bits side by side: 8 of them with AVX2, 16 with AVX-512.
 
+#![allow(clippy::needless_range_loop)] // Loops over several arrays at once; closures lose the instructions, see below.
+
 use super::{WordKernel, Words};
 use std::arch::x86_64::*;
 
@@ -65,44 +67,59 @@ impl Words for W32x8 {
     }
     #[inline(always)]
     fn columns(rows: &[[u32; 16]; 16]) -> [Self; 16] {
-        let half = |half: usize| -> [Self; 8] {
-            let row = |lane: usize| intrinsic!(_mm256_loadu_si256(rows[lane].as_chunks::<8>().0[half].as_ptr().cast()));
-            transposed8(std::array::from_fn(row)).map(Self)
-        };
-        let halves = [half(0), half(1)];
-        std::array::from_fn(|word| halves[word / 8][word % 8])
+        let mut columns = [Self::splat(0); 16];
+        for half in 0..2 {
+            let mut words = [columns[0].0; 8];
+            for lane in 0..8 {
+                let row = &rows[lane].as_chunks::<8>().0[half];
+                words[lane] = intrinsic!(_mm256_loadu_si256(row.as_ptr().cast()));
+            }
+            let words = transposed8(words);
+            for word in 0..8 {
+                columns[8 * half + word] = Self(words[word]);
+            }
+        }
+        columns
     }
     #[inline(always)]
     fn rows(columns: [Self; 8]) -> [[u32; 8]; 16] {
+        let [a, b, c, d, e, f, g, h] = columns;
+        let words = transposed8([a.0, b.0, c.0, d.0, e.0, f.0, g.0, h.0]);
         let mut rows = [[0; 8]; 16];
-        for (row, words) in rows.iter_mut().zip(transposed8(columns.map(|column| column.0))) {
-            intrinsic!(_mm256_storeu_si256(row.as_mut_ptr().cast(), words));
+        for lane in 0..8 {
+            intrinsic!(_mm256_storeu_si256(rows[lane].as_mut_ptr().cast(), words[lane]));
         }
         rows
     }
 }
 
+// What follows are loops and no closures: a closure is a function of its own, without the instructions of the one that it
+// stands in, and calls them one by one.
+
 /// Eight rows of eight words, turned about the diagonal: by pairs of words, of double words, and of halves.
 #[inline(always)]
 fn transposed8(rows: [__m256i; 8]) -> [__m256i; 8] {
-    let pairs: [__m256i; 8] = std::array::from_fn(|i| {
-        let (a, b) = (rows[i & !1], rows[i | 1]);
-        if i & 1 == 0 { intrinsic!(_mm256_unpacklo_epi32(a, b)) } else { intrinsic!(_mm256_unpackhi_epi32(a, b)) }
-    });
+    let mut pairs = rows;
+    for i in 0..4 {
+        let (a, b) = (rows[2 * i], rows[2 * i + 1]);
+        pairs[2 * i] = intrinsic!(_mm256_unpacklo_epi32(a, b));
+        pairs[2 * i + 1] = intrinsic!(_mm256_unpackhi_epi32(a, b));
+    }
     // Columns c and c + 4, of rows 0 to 3 and of rows 4 to 7.
-    let fours: [__m256i; 8] = std::array::from_fn(|i| {
-        let (quad, column) = (i & 4, i & 3);
-        let (a, b) = (pairs[quad + (column >> 1)], pairs[quad + 2 + (column >> 1)]);
-        if column & 1 == 0 { intrinsic!(_mm256_unpacklo_epi64(a, b)) } else { intrinsic!(_mm256_unpackhi_epi64(a, b)) }
-    });
-    std::array::from_fn(|column| {
-        let (a, b) = (fours[column & 3], fours[4 + (column & 3)]);
-        if column < 4 {
-            intrinsic!(_mm256_permute2x128_si256::<0x20>(a, b))
-        } else {
-            intrinsic!(_mm256_permute2x128_si256::<0x31>(a, b))
-        }
-    })
+    let mut fours = pairs;
+    for i in 0..4 {
+        let at = 4 * (i / 2) + i % 2;
+        let (a, b) = (pairs[at], pairs[at + 2]);
+        fours[4 * (i / 2) + 2 * (i % 2)] = intrinsic!(_mm256_unpacklo_epi64(a, b));
+        fours[4 * (i / 2) + 2 * (i % 2) + 1] = intrinsic!(_mm256_unpackhi_epi64(a, b));
+    }
+    let mut columns = fours;
+    for column in 0..4 {
+        let (a, b) = (fours[column], fours[4 + column]);
+        columns[column] = intrinsic!(_mm256_permute2x128_si256::<0x20>(a, b));
+        columns[4 + column] = intrinsic!(_mm256_permute2x128_si256::<0x31>(a, b));
+    }
+    columns
 }
 
 impl Words for W32x16 {
@@ -134,15 +151,28 @@ impl Words for W32x16 {
     }
     #[inline(always)]
     fn columns(rows: &[[u32; 16]; 16]) -> [Self; 16] {
-        transposed16(std::array::from_fn(|row| Self::load(&rows[row]).0)).map(Self)
+        let mut columns = [Self::splat(0); 16];
+        let mut words = [columns[0].0; 16];
+        for lane in 0..16 {
+            words[lane] = Self::load(&rows[lane]).0;
+        }
+        let words = transposed16(words);
+        for word in 0..16 {
+            columns[word] = Self(words[word]);
+        }
+        columns
     }
     #[inline(always)]
     fn rows(columns: [Self; 8]) -> [[u32; 8]; 16] {
+        let mut words = [columns[0].0; 16];
+        for word in 0..8 {
+            words[word] = columns[word].0;
+        }
+        let words = transposed16(words);
         let mut rows = [[0; 8]; 16];
-        let whole = transposed16(std::array::from_fn(|i| columns[i % 8].0));
-        for (row, words) in rows.iter_mut().zip(whole) {
-            let words = intrinsic!(_mm512_castsi512_si256(words));
-            intrinsic!(_mm256_storeu_si256(row.as_mut_ptr().cast(), words));
+        for lane in 0..16 {
+            let row = intrinsic!(_mm512_castsi512_si256(words[lane]));
+            intrinsic!(_mm256_storeu_si256(rows[lane].as_mut_ptr().cast(), row));
         }
         rows
     }
@@ -151,32 +181,33 @@ impl Words for W32x16 {
 /// Sixteen rows of sixteen words, turned about the diagonal: by pairs of words, of double words, and twice of quarters.
 #[inline(always)]
 fn transposed16(rows: [__m512i; 16]) -> [__m512i; 16] {
-    let pairs: [__m512i; 16] = std::array::from_fn(|i| {
-        let (a, b) = (rows[i & !1], rows[i | 1]);
-        if i & 1 == 0 { intrinsic!(_mm512_unpacklo_epi32(a, b)) } else { intrinsic!(_mm512_unpackhi_epi32(a, b)) }
-    });
+    let mut pairs = rows;
+    for i in 0..8 {
+        let (a, b) = (rows[2 * i], rows[2 * i + 1]);
+        pairs[2 * i] = intrinsic!(_mm512_unpacklo_epi32(a, b));
+        pairs[2 * i + 1] = intrinsic!(_mm512_unpackhi_epi32(a, b));
+    }
     // Columns c, c + 4, c + 8 and c + 12 of four rows: a column a quarter.
-    let fours: [__m512i; 16] = std::array::from_fn(|i| {
-        let (quad, column) = (i & 12, i & 3);
-        let (a, b) = (pairs[quad + (column >> 1)], pairs[quad + 2 + (column >> 1)]);
-        if column & 1 == 0 { intrinsic!(_mm512_unpacklo_epi64(a, b)) } else { intrinsic!(_mm512_unpackhi_epi64(a, b)) }
-    });
-    // Of eight rows: columns c and c + 8, then columns c + 4 and c + 12.
-    let eights = |rows: usize, column: usize| {
-        let (a, b) = (fours[8 * rows + (column & 3)], fours[8 * rows + 4 + (column & 3)]);
-        if column & 4 == 0 {
-            intrinsic!(_mm512_shuffle_i32x4::<0x88>(a, b))
-        } else {
-            intrinsic!(_mm512_shuffle_i32x4::<0xdd>(a, b))
-        }
-    };
-    let halves: [[__m512i; 8]; 2] = std::array::from_fn(|rows| std::array::from_fn(|column| eights(rows, column)));
-    std::array::from_fn(|column| {
-        let (a, b) = (halves[0][column & 7], halves[1][column & 7]);
-        if column < 8 {
-            intrinsic!(_mm512_shuffle_i32x4::<0x88>(a, b))
-        } else {
-            intrinsic!(_mm512_shuffle_i32x4::<0xdd>(a, b))
-        }
-    })
+    let mut fours = pairs;
+    for i in 0..8 {
+        let at = 4 * (i / 2) + i % 2;
+        let (a, b) = (pairs[at], pairs[at + 2]);
+        fours[4 * (i / 2) + 2 * (i % 2)] = intrinsic!(_mm512_unpacklo_epi64(a, b));
+        fours[4 * (i / 2) + 2 * (i % 2) + 1] = intrinsic!(_mm512_unpackhi_epi64(a, b));
+    }
+    // Of eight rows: columns c and c + 8, and columns c + 4 and c + 12.
+    let mut eights = fours;
+    for i in 0..8 {
+        let (half, column) = (8 * (i / 4), i % 4);
+        let (a, b) = (fours[half + column], fours[half + 4 + column]);
+        eights[half + column] = intrinsic!(_mm512_shuffle_i32x4::<0x88>(a, b));
+        eights[half + 4 + column] = intrinsic!(_mm512_shuffle_i32x4::<0xdd>(a, b));
+    }
+    let mut columns = eights;
+    for column in 0..8 {
+        let (a, b) = (eights[column], eights[8 + column]);
+        columns[column] = intrinsic!(_mm512_shuffle_i32x4::<0x88>(a, b));
+        columns[8 + column] = intrinsic!(_mm512_shuffle_i32x4::<0xdd>(a, b));
+    }
+    columns
 }

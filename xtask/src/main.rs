@@ -43,7 +43,7 @@ cargo xtask CHORE
                  no time depends on a secret: on the best back end of this CPU, 20 seconds a kernel; wants a quiet machine
   sim [--kind KIND] [SEED [COUNT]] [--long]
                  runs of two parties on virtual time, network and disk, broken as a seed says: 1,000 seeds from 0, or COUNT from SEED; one
-                 seed alone is told in words; --long goes on until one fails; KIND is honest, greedy, power or liar
+                 seed alone is told in words; --long goes on until ten fail; KIND is honest, greedy, power or liar
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";

@@ -276,13 +276,12 @@ impl Case {
         self.failures.push(what);
     }
 
-    /// Every output that is there is the whole one.
+    /// Every output that is there has all rows and no others. Their order is not looked at: where both learn it follows from the salt.
     fn look_at_outputs(&mut self) {
         for party in 0..self.sides.len() {
             let path = self.dir.path().join(format!("{}.out.csv", NAMES[party]));
             let Ok(text) = std::fs::read_to_string(path) else { continue };
             match &self.sides[party].wanted {
-                // Its order follows from the salt of the run where both learn.
                 None => self.fail(format!("{} does not learn and has an output", NAMES[party])),
                 Some(wanted) if in_order(wanted) != in_order(&text) => {
                     let rows = text.lines().count();

@@ -513,6 +513,11 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
     assert run(["cluster_without_tls"]) == "matched"
     tls[0] = True
     assert run([]) == "matched"
+    # While the job was read and its storage was tried: after the first look, and before the watch.
+    tls[0] = False
+    nodes.append({"NodeID": "c", "Alive": True})
+    with pytest.raises(vesica.ConfigError, match="the 2 nodes of this cluster talk without TLS"):
+        run([])
 
 
 def test_a_cluster_of_two_nodes_is_refused_without_tls() -> None:

@@ -59,13 +59,15 @@ impl Errand {
             // Ctrl-C in a terminal is for this side, which ends in order and needs the connection for that.
             .process_group(0)
             .spawn()?;
-        let said = Arc::new(Mutex::new(Said::default()));
-        if let Some(mut from) = child.stderr.take() {
-            let said = said.clone();
+        let from = child.stderr.take();
+        // From here on the command is ended if this does not come to its end.
+        let errand = Self { name: printable(program, CHARACTERS), child: Mutex::new(child), said: Arc::default() };
+        let here = TcpStream::from(OwnedFd::from(here));
+        if let Some(mut from) = from {
+            let said = errand.said.clone();
             std::thread::Builder::new().name("command".into()).spawn(move || listen(&mut from, &said))?;
         }
-        let errand = Self { name: printable(program, CHARACTERS), child: Mutex::new(child), said };
-        Ok((TcpStream::from(OwnedFd::from(here)), errand))
+        Ok((here, errand))
     }
 
     fn status(&self) -> Option<ExitStatus> {

@@ -118,6 +118,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// What those who are here already may be told of it: who is not, and nothing of where or by which road this side looked for it. A road's
+    /// words name this side's proxy and have the last lines of its command.
+    pub(crate) fn for_peers(&self) -> String {
+        const ELSE: &str = "it shows why on its own screen";
+        match self {
+            Error::Name { peer, .. } | Error::Road { peer, .. } => format!("it cannot call {peer}; {ELSE}"),
+            Error::Absent { peer, waited, .. } => {
+                format!("{peer} did not come within {} s; {ELSE}", waited.as_secs_f32().round())
+            }
+            Error::Certificate { peer, .. } => format!("it found somebody else in the place of {peer}; {ELSE}"),
+            Error::Refused { peer, .. } => format!("it and {peer} do not agree to talk; {ELSE}"),
+            error => error.to_string(),
+        }
+    }
+
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {

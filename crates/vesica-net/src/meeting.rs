@@ -69,8 +69,8 @@ impl Bound {
                 let (fault, words) = match (&error, error.fault()) {
                     _ if room.endpoint.only_checks => (Fault::Network, "it only checked the job".to_owned()),
                     (Error::Session(vesica_session::Error::Cancelled), fault) => (fault, "interrupted".to_owned()),
-                    (error, Fault::Network) => (Fault::Peer, error.to_string()),
-                    (error, fault) => (fault, error.to_string()),
+                    (error, Fault::Network) => (Fault::Peer, error.for_peers()),
+                    (error, fault) => (fault, error.for_peers()),
                 };
                 std::thread::scope(|scope| {
                     for link in meeting.seats.iter().filter_map(|seat| seat.link.as_ref()) {

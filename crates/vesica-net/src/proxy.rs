@@ -80,7 +80,13 @@ impl Proxy {
             // Whatever this is, it may hold a password.
             _ => return Err(format!("that is no kind of proxy that is known here; {FORMS}")),
         };
-        let rest = rest.split_once(['/', '?', '#']).map_or(rest, |(authority, _)| authority);
+        let (rest, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        if path.contains('@') {
+            // The beginning of the password would be taken for a port, called and printed.
+            return Err("there is a /, ? or # before an @; in a user and a password write all but letters and digits as % and two hex \
+                        digits"
+                .into());
+        }
         let (credentials, place) = match rest.rsplit_once('@') {
             Some((credentials, place)) => (Some(credentials), place),
             None => (None, rest),
@@ -652,6 +658,7 @@ mod tests {
             "http://:hunter2@proxy:1",
             "http://alice:hunter2@pro xy:1",
             "http://alice:hunter2/@proxy:1",
+            "http://alice:12345/hunter2@proxy:1",
         ] {
             let why = Proxy::parse(url, "mine.proxy").unwrap_err();
             assert!(!why.contains(secret), "{why}");

@@ -52,6 +52,26 @@ fn a_command_is_the_connection_and_ends_with_it() {
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
+/// Carol hears that bob cannot reach alice, and nothing of the command by which he tried.
+#[test]
+fn a_third_party_hears_nothing_of_a_road() {
+    let people = [Person::new(0, "alice"), Person::new(1, "bob"), Person::new(2, "carol")];
+    let [alice, bob, carol] = &people;
+    let road = command(&["sh", "-c", "echo the bastion says no >&2", "a-password"]);
+    let mut b = calling(alice, bob, "exec:sh a-password", road);
+    b.peers.push(carol.awaited());
+    b.patience = Duration::from_secs(4);
+    let (address, waiting) = listen(b, &Log::new());
+    let mut c = carol.endpoint();
+    c.peers = vec![bob.at(address)];
+    let c = only(vesica_net::connect(c, Log::new()).unwrap());
+    let heard = c.line("x").unwrap().recv(1).unwrap_err().to_string();
+    assert!(heard.contains("alice did not come within 4 s"), "{heard}");
+    assert!(!heard.contains("bastion") && !heard.contains("exec") && !heard.contains("password"), "{heard}");
+    let error = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("the bastion says no"), "{error}");
+}
+
 /// The other end goes away, or the command does: the link's error has the command's last lines.
 #[test]
 fn a_link_over_a_command_that_ends_says_what_it_said() {

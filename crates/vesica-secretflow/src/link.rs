@@ -233,6 +233,9 @@ pub fn address(host: &str) -> Result<String> {
     let plain = ["http://", "https://"].iter().find_map(|scheme| host.strip_prefix(scheme)).unwrap_or(host);
     let plain = plain.strip_suffix('/').unwrap_or(plain);
     let port = plain.rsplit_once(':').and_then(|(name, port)| (!name.is_empty()).then(|| port.parse::<u16>().ok())?);
+    if plain.chars().any(|c| !c.is_ascii_graphic()) {
+        return refuse("link_config.parties.host", format!("{host:?} is no address; write \"host:5300\""));
+    }
     match port {
         Some(_) => Ok(plain.to_owned()),
         None => refuse("link_config.parties.host", format!("\"{host}\" has no port; write \"host:5300\"")),
@@ -311,5 +314,18 @@ fn tell_what_proves_nothing(link: &LinkConfig, trust: &Trust, notes: &mut Vec<No
         // 1 is how SecretFlow's own documentation says that the other side is to be verified.
         let what = "any number above 0 means that the other side's certificate is verified, however long its chain";
         tell(opts.verify_depth > 1, &format!("{name}.verify_depth"), what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Such a file is common to all parties, and one of them wrote it.
+    #[test]
+    fn a_host_is_an_address_and_no_command() {
+        assert_eq!(address("http://1.2.3.4:5300/").unwrap(), "1.2.3.4:5300");
+        assert!(address("exec:touch /tmp/x:5300").is_err() && address("a\nb:1").is_err());
+        assert_ne!(Connect::from(address("exec:touch:5300").unwrap()), Connect::At("exec:touch:5300".into()));
     }
 }

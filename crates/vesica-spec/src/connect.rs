@@ -50,11 +50,19 @@ const EXEC: &str = "exec:";
 const FOR_SHELLS: &[char] = &['"', '\'', '\\', '`', '$', '|', '<', '>', ';', '&', '*', '(', ')', '~'];
 
 impl Connect {
+    /// Leaves of a command its program alone: there may be a password among the arguments.
+    pub(crate) fn hide_arguments(&mut self) {
+        let Ok((_, RoadPlan { command: Some(words), sni })) = self.read("mine.connect", false) else { return };
+        let shown = words.into_iter().enumerate().map(|(at, word)| if at == 0 { word } else { "…".to_owned() });
+        *self = Connect::By(Call { address: None, exec: Some(shown.collect()), sni });
+    }
+
     /// Where it leads, as messages call it, and what is said besides. `field` is where it stands.
     pub(crate) fn read(&self, field: &str, insecure: bool) -> Result<(String, RoadPlan), SpecError> {
         let refused = |why: String| Err(SpecError::field(field, why));
         let call = match self {
-            Connect::At(text) => match text.strip_prefix(EXEC) {
+            // Of a host that is called `exec` there is a port alone.
+            Connect::At(text) => match text.strip_prefix(EXEC).filter(|command| command.parse::<u16>().is_err()) {
                 None => return Ok((text.clone(), RoadPlan::default())),
                 Some(command) if command.contains(FOR_SHELLS) => {
                     return refused(
@@ -92,15 +100,20 @@ impl Connect {
     }
 }
 
+/// An address, and never a command: it may come from a file that somebody else wrote.
 impl From<String> for Connect {
     fn from(address: String) -> Self {
-        Connect::At(address)
+        match address.starts_with(EXEC) {
+            true => Connect::By(Call { address: Some(address), exec: None, sni: None }),
+            false => Connect::At(address),
+        }
     }
 }
 
+/// As from a [`String`].
 impl From<&str> for Connect {
     fn from(address: &str) -> Self {
-        Connect::At(address.to_owned())
+        address.to_owned().into()
     }
 }
 
@@ -117,7 +130,7 @@ impl<'de> Deserialize<'de> for Connect {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Connect, E> {
-                Ok(text.into())
+                Ok(Connect::At(text.to_owned()))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Connect, A::Error> {
@@ -185,6 +198,26 @@ mod tests {
             let error = planned(connect, more).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn a_report_shows_no_arguments_of_a_command() {
+        for connect in ["\"exec:tunnel --password hunter2\"", "{ exec = [\"tunnel\", \"hunter2\"] }"] {
+            let connect = format!("connect = {{ bob = {connect} }}");
+            let mine = parse(&JOB.replace("listen = \"127.0.0.1:5300\"", &connect)).unwrap().mine;
+            let shown = mine.without_keys();
+            assert!(shown.contains("tunnel") && !shown.contains("hunter2"), "{shown}");
+        }
+    }
+
+    /// What another program's file or an invitation calls an address starts no program of the one who takes it.
+    #[test]
+    fn an_address_that_is_handed_over_is_no_command() {
+        for address in ["exec:touch /tmp/x:5300", "exec:5300", "bob:5300"] {
+            let connect = Connect::from(address);
+            assert_eq!(connect.read("mine.connect.bob", false).unwrap(), (address.to_owned(), RoadPlan::default()));
+        }
+        assert_eq!(planned("\"exec:5300\"", "").unwrap(), (Some("exec:5300".into()), RoadPlan::default()));
     }
 
     #[test]

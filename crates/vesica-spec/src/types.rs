@@ -450,6 +450,7 @@ impl Mine {
             // Programs are given passwords as arguments.
             program.args.iter_mut().skip(1).for_each(|arg| *arg = "…".to_owned());
         }
+        mine.connect.values_mut().for_each(Connect::hide_arguments);
         in_table("mine", &mine)
     }
 }

@@ -74,6 +74,8 @@ def run(
     text, is_json = document(job, fields)
     read, keep = _core.read_job(text, is_json, data is not None)
     spec = json.loads(read)
+    if data is None and "path" not in spec["mine"]["input"]:
+        raise ConfigError("mine.input: a cluster reads files and starts no program: name them in mine.input.path or in data=")
     files = _rows.files(spec["mine"]["input"]["path"] if data is None else data)
     place = output if output is not None else None if keep else spec["mine"].get("output", {}).get("path")
     return _Run(spec, _Files(files, spec, place), Path(storage), workers, doors, advertise, accept, progress).run()
@@ -264,6 +266,7 @@ class _Run:
         mine.setdefault("lanes", min(4 * workers, 1024))
         mine.setdefault("workers", 2 * workers)
         # The engine wants the names of files, and opens none of them.
+        mine["input"].pop("command", None)
         mine["input"]["path"] = str(self.storage / "table.parquet")
         if self.learns:
             mine["output"] = {"path": str(self.storage / "rows.parquet")}

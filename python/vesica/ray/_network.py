@@ -73,6 +73,9 @@ class Watch:
 
     def __enter__(self) -> Watch:
         if not self._let_in:
+            # One that joined between the look before the run and the beginning of this watch is among those that it knows.
+            if self._nodes > 1 and not _has_tls():
+                raise ConfigError(_without_tls(f"the {self._nodes} nodes of this cluster"))
             self._thread.start()
         return self
 

@@ -499,6 +499,39 @@ fn a_number_that_the_table_does_not_have_tells_nobody_who_asked_for_it() {
     }
 }
 
+/// A key or number may stand in several rows of the client's table. All rows of one that is lost are named, with their reason, in their order.
+#[test]
+fn all_rows_of_what_is_lost_are_named() {
+    let named = |ended: &Ended| -> Vec<(String, u64, Vec<u64>)> {
+        ended.outcome.left_out.iter().map(|left| (left.name.clone(), left.rows, left.first.clone())).collect()
+    };
+    let mut house = House::new(PIANO, ROWS);
+    house.spoil_table(|table, epoch, offer| {
+        let place = suite::scheme(offer.protocol).unwrap().place(epoch.records, &epoch.seed(), 50).unwrap();
+        table[place as usize * epoch.width as usize] ^= 1;
+    });
+    house.serve();
+    let ended = house.ask("alice", &[50, 1, ROWS + 30, 50, 2, 1, ROWS + 30, 50]);
+    let lost = [("unreadable".to_owned(), 3, vec![1, 4, 8]), ("no_such_row".to_owned(), 2, vec![3, 7])];
+    assert_eq!(named(&ended), lost);
+    assert_eq!(ended.rows, [1, 2, 1].map(|key| house.row(key)));
+    let Outcome { keys, duplicates, matched, matched_rows, .. } = ended.outcome;
+    assert_eq!((keys, duplicates, matched, matched_rows), (4, 4, Some(2), Some(3)));
+
+    // By key, they are held part by part, in no order of the table.
+    let mut house = House::new(STORE, 1100);
+    house.spoil_store(|part, _, values| part[values + 7 * vesica_store::sealed_bytes(30) + 9] ^= 1);
+    house.serve();
+    let lost = *house.compare_whatever_is_lost().first().unwrap();
+    let good: Vec<u64> = house.keys().into_iter().filter(|key| *key != lost).take(40).collect();
+    let ended = house.ask("alice", &[&[lost], &good[..], &[lost], &good[..1], &[lost]].concat());
+    assert_eq!(named(&ended), [("unreadable".to_owned(), 3, vec![1, 42, 44])]);
+    let rows: Vec<String> = good.iter().chain(&good[..1]).map(|key| house.row(*key)).collect();
+    assert_eq!(ended.rows, rows);
+    let Outcome { keys, duplicates, matched, matched_rows, .. } = ended.outcome;
+    assert_eq!((keys, duplicates, matched, matched_rows), (41, 3, Some(40), Some(41)));
+}
+
 /// One answer is spoilt on its way, of whichever row it is. The rows of the others are written, and the runs after it are as if nothing had
 /// been: `piano` has polluted one hint of its window and goes on with it.
 #[test]

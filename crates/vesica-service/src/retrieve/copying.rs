@@ -60,13 +60,20 @@ impl Copying<'_, '_> {
         part(self.plan, self.counter, &Part::log(self.epoch), self.ctl)
     }
 
-    /// The table in pieces as it streams by, which begins anew if it is cut. The disk must have room for `need` bytes.
+    /// Fails if so many bytes find no room in the cache.
+    ///
+    /// # Errors
+    /// That.
+    pub fn room(&self, need: u64) -> Result<(), Error> {
+        room_for(self.plan, need)
+    }
+
+    /// The table in pieces as it streams by, which begins anew if it is cut.
     ///
     /// # Errors
     /// Those of `each` and the connection; a server that sends something else than its epoch says.
-    pub fn stream(&mut self, need: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
-        let Self { plan, epoch, counter, ctl, .. } = self;
-        room_for(plan, need)?;
+    pub fn stream(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let Self { epoch, counter, ctl, .. } = self;
         let sums = sums(counter, &Part::copy(epoch))?;
         ctl.event(Event::Phase { name: "stream", of: "bytes", total: Some(epoch.copy) });
         let start = std::time::Instant::now();

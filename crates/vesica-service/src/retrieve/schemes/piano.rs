@@ -86,8 +86,10 @@ impl Retrieval for Piano {
 /// A window, made while the table streams by. It begins anew if it is cut: what was read is in no file.
 fn window(scheme: Piano, copying: &mut Copying<'_, '_>) -> Result<Kept, Error> {
     let mut rng = crate::rng()?;
+    // The server chose how large a window is. Whether the disk has room for it is asked before it takes memory.
+    copying.room(scheme.window_bytes())?;
     let mut builder = Builder::new(scheme, &mut rng);
-    copying.stream(scheme.window_bytes(), |chunk| Ok(builder.push(chunk)?))?;
+    copying.stream(|chunk| Ok(builder.push(chunk)?))?;
     Kept::create(&copying.plan.cache, copying.epoch.name(), builder.finish()?, &mut rng)
 }
 
@@ -200,5 +202,99 @@ impl Client for Asking {
     fn records(&mut self) -> Result<Vec<Result<Vec<u8>, Lost>>, Error> {
         self.close();
         Ok(std::mem::take(&mut self.records))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const RECORDS: u64 = 300;
+    const WIDTH: usize = 6;
+
+    /// A client that wrote four queries down in a folder, and died before an answer came; and what answers them.
+    struct House {
+        dir: tempfile::TempDir,
+        scheme: Piano,
+        table: Vec<u8>,
+        server: Box<dyn Server>,
+        rng: SessionRng,
+        /// The bytes of the four.
+        sent: Vec<u8>,
+    }
+
+    impl House {
+        fn new() -> Self {
+            let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([8; 32]));
+            let mut table = vec![0; RECORDS as usize * WIDTH];
+            rng.fill(&mut table);
+            let (dir, scheme) = (tempfile::tempdir().unwrap(), Piano::new(RECORDS, WIDTH).unwrap());
+            let server = Retrieval::server(&scheme, Arc::new(table.clone()), &[], 1).unwrap();
+            let mut asking = fresh(dir.path(), scheme, &table, &mut rng);
+            let places: Vec<Place> = (3..7).map(|index| Some(vec![index])).collect();
+            let sent = asking.round(&places, &mut rng).unwrap();
+            Self { dir, scheme, table, server, rng, sent }
+        }
+
+        /// The client of the next run.
+        fn open(&self) -> Asking {
+            Asking::with(Kept::open(self.dir.path(), 7, self.scheme).unwrap().unwrap())
+        }
+
+        fn answers(&self, wire: &[u8]) -> Vec<u8> {
+            let queries: Vec<&[u8]> = wire.chunks_exact(self.scheme.query_bytes()).collect();
+            self.server.answer(&[], &queries, &|work| work()).unwrap().concat()
+        }
+    }
+
+    fn fresh(folder: &Path, scheme: Piano, table: &[u8], rng: &mut SessionRng) -> Asking {
+        let mut builder = Builder::new(scheme, rng);
+        builder.push(table).unwrap();
+        Asking::with(Kept::create(folder, 7, builder.finish().unwrap(), rng).unwrap())
+    }
+
+    /// It is killed twice: before any answer, and behind half of them. What it owes goes out as it did before, and what is new behind it.
+    #[test]
+    fn what_is_owed_is_asked_again_with_the_same_bytes() {
+        let mut house = House::new();
+        let half = 2 * house.scheme.query_bytes();
+        for (owed, first, sent) in [(4, 0u64, 0..half), (2, 2, half..2 * half)] {
+            let mut asking = house.open();
+            assert_eq!(asking.owed(), owed);
+            assert_eq!(asking.begin(&mut house.rng)[16..], first.to_le_bytes());
+            // The server has heard all four.
+            asking.reply(&4u64.to_le_bytes()).unwrap();
+            let again = asking.round(&[None, None], &mut house.rng).unwrap();
+            assert_eq!(again, house.sent[sent]);
+            asking.take(&house.answers(&again)).unwrap();
+            assert_eq!(asking.owed(), owed - 2);
+        }
+        let mut asking = house.open();
+        assert_eq!(asking.owed(), 0);
+        assert_eq!(asking.begin(&mut house.rng)[16..], 4u64.to_le_bytes());
+        asking.reply(&4u64.to_le_bytes()).unwrap();
+        let new = asking.round(&[Some(vec![9]), None], &mut house.rng).unwrap();
+        asking.take(&house.answers(&new)).unwrap();
+        let record = house.table[9 * WIDTH..][..WIDTH].to_vec();
+        assert_eq!(asking.records().unwrap(), [Ok(record), Err(Lost::Unfetched)]);
+    }
+
+    /// The server knows of more queries than the window does. What is owed was sent before, so it may go again; nothing else goes.
+    #[test]
+    fn a_window_that_is_old_ends_behind_what_it_owes() {
+        let mut house = House::new();
+        let mut asking = house.open();
+        asking.reply(&5u64.to_le_bytes()).unwrap();
+        let again = asking.round(&[None, None, None, None], &mut house.rng).unwrap();
+        assert_eq!(again, house.sent);
+        let why = asking.take(&house.answers(&again)).unwrap_err().to_string();
+        assert!(why.contains("restored from a copy"), "{why}");
+        assert!(Kept::open(house.dir.path(), 7, house.scheme).unwrap().is_none());
+        // Where nothing is owed, nothing goes.
+        let mut asking = fresh(house.dir.path(), house.scheme, &house.table, &mut house.rng);
+        let why = asking.reply(&1u64.to_le_bytes()).unwrap_err().to_string();
+        assert!(why.contains("restored from a copy"), "{why}");
+        assert!(Kept::open(house.dir.path(), 7, house.scheme).unwrap().is_none());
     }
 }

@@ -99,7 +99,8 @@ pub fn told(
         let first = rows.iter().take(10).map(|row| row + 1).collect();
         LeftOut { name: name.to_owned(), rows: rows.len() as u64, first, why }
     });
-    let table = plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.origin.name().display()));
+    let table =
+        plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.origin.name().display()));
     left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
 }
 

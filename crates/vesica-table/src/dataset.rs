@@ -201,6 +201,27 @@ impl Inner {
         (part.rows.load(Relaxed), whole)
     }
 
+    /// The rows of file number `place`. It is read for them where no pass has come to its end: a run that goes on after a
+    /// restart takes its keys from what it kept.
+    fn counted(&self, place: usize, workers: usize) -> Result<u64, Error> {
+        if let (rows, true) = self.rows(place) {
+            return Ok(rows);
+        }
+        let table = self.table(place)?;
+        let (columns, schema) = (table.columns(), table.schema());
+        let once = |name: &str| columns.iter().filter(|column| column.name == name).count() == 1;
+        let mut readable = columns.iter().zip(schema.fields()).filter(|(_, field)| text::writable(field.data_type()));
+        let Some((column, _)) = readable.find(|(column, _)| once(&column.name)) else {
+            return Err(Error::Bug("a file without a column that can be read by itself".into()));
+        };
+        let mut rows = 0;
+        for batch in table.texts(&[], std::slice::from_ref(&column.name), workers)? {
+            rows += batch?.num_rows() as u64;
+        }
+        self.has(place, rows)?;
+        Ok(rows)
+    }
+
     /// File number `place` has so many rows in all.
     fn has(&self, place: usize, rows: u64) -> Result<(), Error> {
         let part = &self.parts[place];
@@ -402,13 +423,12 @@ impl Table for Dataset {
             in_turn(workers, next, work, emit)?;
         } else {
             for file in all {
-                let (count, whole) = inner.rows(file);
-                left.turn(count);
+                if left.next.is_none() {
+                    break;
+                }
+                left.turn(inner.counted(file, workers)?);
                 if left.next.is_some_and(|row| row.0 < left.end) {
                     read(file, &mut left, workers, &mut *emit)?;
-                }
-                if left.next.is_none() || !whole {
-                    break;
                 }
             }
         }

@@ -230,7 +230,8 @@ fn plain(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
-        let escaped = after.first_chunk::<2>().filter(|_| *first == b'%');
+        let digits = |hex: &&[u8; 2]| *first == b'%' && hex.iter().all(u8::is_ascii_hexdigit);
+        let escaped = after.first_chunk::<2>().filter(digits);
         let byte = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
         bytes.push(byte.unwrap_or(*first));
         rest = if byte.is_some() { &after[2..] } else { after };
@@ -377,7 +378,7 @@ impl Walk {
                 meta => self.file(folder.to_owned(), name.to_owned(), meta),
             };
         };
-        if !folder.is_dir() {
+        if !is_folder(folder)? {
             return Ok(());
         }
         let any = first.as_str() == "**";
@@ -387,15 +388,26 @@ impl Walk {
         self.enter(folder, above)?;
         for entry in self.names(folder)? {
             let (path, name) = (folder.join(&entry), name.join(&entry));
-            if any && !passed_over(entry.as_os_str()) && (rest.is_empty() || path.is_dir()) {
-                let then = if path.is_dir() { pattern } else { rest };
-                self.matching(&path, &name, then, above)?;
+            if any && !passed_over(entry.as_os_str()) {
+                let folder = is_folder(&path)?;
+                if folder || rest.is_empty() {
+                    self.matching(&path, &name, if folder { pattern } else { rest }, above)?;
+                }
             } else if !any && matches(first, &entry) {
                 self.matching(&path, &name, rest, above)?;
             }
         }
         above.pop();
         Ok(())
+    }
+}
+
+/// Whether there is a folder at `path`. No folder that cannot be looked at is passed over in silence; a link to nothing is none.
+fn is_folder(path: &Path) -> Result<bool, Error> {
+    match fs::metadata(path) {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::reading(path, error)),
     }
 }
 

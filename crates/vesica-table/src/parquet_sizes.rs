@@ -12,8 +12,9 @@
 //!
 //! The format lets a few bytes stand for millions of equal values, so a file is not refused for a number of values alone. Rows are
 //! read some thousands at a time, whatever stands for them. The file may hold a long text once and have it in every row, as from a
-//! dictionary, or have long lists of equal values. Then fewer rows are read at a time, so that these take [`FREE`] bytes or less. One
-//! list, and the lengths of a page's texts, are read whole: what these take must be in proportion to the file.
+//! dictionary, or have long lists of equal values, or another long text in each row. Then fewer rows are read at a time, so that these
+//! take [`FREE`] bytes or less. One list, and the lengths of a page's texts, are read whole: what these take must be in proportion to
+//! the file.
 
 use crate::parquet::corrupt;
 use crate::parquet_thrift::{Bad, FILE, PAGE, number, signed, walk, wrong};
@@ -389,6 +390,11 @@ impl Pages {
         let Some((repetitions, values)) = parts(page, &self.descr) else { return Ok(()) };
         let count = u64::from(page.num_values());
         let room = page.buffer().len() as u64 * PER_BYTE;
+        if self.descr.physical_type() == Type::BYTE_ARRAY && self.descr.max_rep_level() == 0 {
+            // Long texts that stand in the file row by row: each thread holds a batch of them, in which a place has 31 bits.
+            let mean = page.buffer().len() as u64 / count.max(1);
+            self.pass.check(mean.div_ceil(self.pass.columns.max(1)))?;
+        }
         let mut longest = 1;
         if self.descr.max_rep_level() > 0 {
             longest = match repetitions {

@@ -130,6 +130,39 @@ fn parts_are_read_by_all_formats_and_rows_come_from_each() {
     assert_eq!(all(&*arrow, "out.csv").iter().filter(|byte| **byte == b'\n').count(), 9001);
 }
 
+/// A run that goes on after a restart has its keys, and no pass over the files that are open now.
+#[test]
+fn rows_are_found_where_no_pass_has_come_to_the_end() {
+    let dir = dir();
+    files(dir.path(), &["1.csv", "2.csv", "3.csv"], |i| {
+        (0..50_000).fold("id,id,v\n".to_owned(), |text, row| text + &format!("x,y,{i}-{row}\n"))
+    });
+    for looks in [0, 1, 2] {
+        let table = open(&Input::new(dir.path())).unwrap();
+        // A look at the first rows, which ends before the first file does, or in the second.
+        let rows = table.keys(&strings(&["v"]), 1).unwrap().map(|batch| batch.unwrap().num_rows());
+        let looked = rows.scan(0, |sum, rows| Some(std::mem::replace(sum, *sum + rows)));
+        assert!(looked.take_while(|sum| *sum < [0, 1, 60_000][looks]).count() >= looks.min(1));
+        assert_eq!(table.rows(), None);
+        assert_eq!(
+            csv(&*table, &[3, 49_999, 50_000, 149_999]),
+            "id,id,v\nx,y,0-3\nx,y,0-49999\nx,y,1-0\nx,y,2-49999\n"
+        );
+        assert_eq!(table.rows(), Some(150_000));
+        let beyond = &mut [RowId(150_000)].into_iter().map(Ok);
+        let error = table.select(beyond, Form::Verbatim, &[0], 1, &mut |_| Ok(())).unwrap_err();
+        assert!(matches!(error, Error::Changed { .. }), "{error}");
+    }
+    // Arrow says no number of rows beforehand, either.
+    let arrow = kit::dir();
+    for i in 0..2 {
+        let source = kit::dir();
+        let one = table(&file(&source, "one.csv", format!("v\n{i}-0\n{i}-1\n")));
+        write(&*one, &Output::new(arrow.path().join(format!("{i}.arrow"))), &[Some(0), Some(1)], 1 << 20).unwrap();
+    }
+    assert_eq!(csv(&*table(arrow.path()), &[1, 2]), "v\n0-1\n1-0\n");
+}
+
 #[test]
 fn folders_with_values_are_columns() {
     let dir = dir();
@@ -155,6 +188,11 @@ fn folders_with_values_are_columns() {
     assert!(error.to_string().contains("name a column of the files, too"), "{error}");
     let below = open(&Input::new(dir.path().join("year=2026"))).unwrap();
     assert_eq!(keys(&*below, &["id", "zone"]), [["1", ""], ["2", "c"]]);
+
+    // What is no escape stays.
+    let odd = kit::dir();
+    files(odd.path(), &["zone=%+5%2/1.csv"], |_| "id\n1\n".into());
+    assert_eq!(keys(&*open(&Input::new(odd.path())).unwrap(), &["id", "zone"]), [["1", "%+5%2"]]);
 
     files(dir.path(), &["year=2027/1.csv"], |_| "id,v\n9,9\n".into());
     let error = refused(dir.path());
@@ -247,8 +285,15 @@ fn what_is_no_plain_file_or_not_there_is_refused() {
         let error = refused(&path).to_string();
         assert!(error.contains("its files would never end"), "{error}");
     }
-    // A link to a folder elsewhere is followed.
     fs::remove_dir_all(dir.path().join("sub")).unwrap();
+    // What may be a folder, and cannot be looked at, is not passed over.
+    symlink("sub", dir.path().join("sub")).unwrap();
+    for pattern in ["*/*.csv", "**/*.csv"] {
+        let error = refused(&dir.path().join(pattern));
+        assert!(matches!(&error, Error::Io { path, .. } if path.ends_with("sub")), "{error}");
+    }
+    fs::remove_file(dir.path().join("sub")).unwrap();
+    // A link to a folder elsewhere is followed.
     let other = kit::dir();
     files(other.path(), &["z.csv"], |_| "id\n2\n".into());
     symlink(other.path(), dir.path().join("sub")).unwrap();

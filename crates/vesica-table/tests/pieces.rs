@@ -3,10 +3,11 @@
 mod kit;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use kit::{dir, file, keys, strings, table};
 use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
+use parquet::basic::Compression;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_table::{Error, Table};
@@ -110,4 +111,36 @@ fn a_column_that_is_not_there_is_named_at_once() {
     parquet(&dir.path().join("t.parquet"), &[10]);
     let table = table(&dir.path().join("t.parquet"));
     assert!(matches!(table.pieces(&strings(&["T"]), 1).err(), Some(Error::Column { .. })));
+}
+
+/// Each text stands in the file. A batch of as many as there are of short ones would have places of more than 31 bits.
+#[test]
+fn long_texts_are_read_a_few_at_a_time() {
+    const ROWS: usize = 100;
+    let dir = dir();
+    let path = dir.path().join("long.parquet");
+    let batch = |row: usize| {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![format!("{row:03}{}", "x".repeat(3 << 20))]));
+        RecordBatch::try_from_iter([("t", texts)]).unwrap()
+    };
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_compression(Compression::SNAPPY)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch(0).schema(), Some(properties)).unwrap();
+    (0..ROWS).for_each(|row| writer.write(&batch(row)).unwrap());
+    writer.close().unwrap();
+    let (mut rows, mut most) = (0, 0);
+    for batch in table(&path).keys(&strings(&["t"]), 1).unwrap() {
+        let batch = batch.unwrap();
+        for text in batch.column(0).as_string::<i32>().iter().flatten() {
+            assert!(text.len() == 3 + (3 << 20) && text.starts_with(&format!("{rows:03}")));
+            rows += 1;
+        }
+        most = most.max(batch.num_rows());
+    }
+    // A power of two that is within 256 MiB.
+    assert_eq!((rows, most), (ROWS, 64));
 }

@@ -126,8 +126,10 @@ impl Log {
                     out[filled..filled + n].copy_from_slice(&piece[..n]);
                     (filled, piece) = (filled + n, &piece[n..]);
                     if filled == out.len() {
-                        file.write_all_at(&mut out, *disk).map_err(writing)?;
-                        (filled, *disk) = (0, *disk + out.len() as u64);
+                        // The place counts as used before it is written: whoever goes on after an error writes elsewhere.
+                        let at = *disk;
+                        (filled, *disk) = (0, at + out.len() as u64);
+                        file.write_all_at(&mut out, at).map_err(writing)?;
                     }
                 }
             }
@@ -137,12 +139,13 @@ impl Log {
             // The next run begins at another page: no place is written twice.
             let end = filled.next_multiple_of(file.unit());
             out[filled..end].fill(0);
-            file.write_all_at(&mut out[..end], *disk).map_err(writing)?;
+            let at = *disk;
             *disk += end as u64;
+            file.write_all_at(&mut out[..end], at).map_err(writing)?;
         }
         let at = indexes.last().map_or(0, |last| last + bounds.len() as u64);
-        index.write_all_at(&mut bounds, at).map_err(writing)?;
         indexes.push(at);
+        index.write_all_at(&mut bounds, at).map_err(writing)?;
         memory.blocks.iter_mut().for_each(Vec::clear);
         memory.taken = 0;
         Ok(())

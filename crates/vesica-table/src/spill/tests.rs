@@ -221,4 +221,9 @@ fn a_full_disk_is_an_error() {
     spill.log.runs.file = Some(Sealed::full());
     let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    // Another thread may not know yet, and go on: what it writes is masked by the bytes of another place.
+    let used = spill.log.runs.disk;
+    assert!(used > 0);
+    let error = (0..1000u64).find_map(|i| spill.push(0, &i.to_le_bytes()).err()).unwrap();
+    assert!(matches!(error, Error::DiskFull { .. }) && spill.log.runs.disk > used, "{error}");
 }

@@ -182,7 +182,7 @@ impl Listing {
     }
 
     /// Words and values of the folders `word=value` that each file stands in; every file has the same words.
-    pub(crate) fn folders(&self) -> Result<(Vec<String>, Vec<Vec<Option<String>>>), Error> {
+    pub(crate) fn folders(&self) -> Result<(Vec<String>, Vec<Values>), Error> {
         let of = |file: &Listed| -> Vec<(String, Option<String>)> {
             let folders = file.name.parent().into_iter().flat_map(Path::components);
             folders.filter_map(|folder| key_and_value(&folder.as_os_str().to_string_lossy())).collect()
@@ -204,6 +204,9 @@ impl Listing {
         Ok((keys, values))
     }
 }
+
+/// What stands behind `=` in the names of the folders around a file; none for a null.
+type Values = Vec<Option<String>>;
 
 impl Listed {
     /// The file, if it is still what it was.

@@ -327,7 +327,8 @@ fn two_thousand_files_need_few_handles() {
 /// Everything that may change between two reads of a folder.
 #[test]
 fn a_folder_that_changes_is_noticed() {
-    let changes: [(&dyn Fn(&Path), &str); 6] = [
+    type Change<'a> = &'a dyn Fn(&Path);
+    let changes: [(Change<'_>, &str); 6] = [
         (&|dir| fs::write(dir.join("1.csv"), "id\n1\n1\n").unwrap(), "1.csv"),
         (&|dir| fs::write(dir.join("3.csv"), "id\n7\n").unwrap(), "3.csv"),
         (&|dir| fs::write(dir.join("0.csv"), "id\n7\n").unwrap(), "0.csv"),

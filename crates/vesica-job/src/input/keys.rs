@@ -715,6 +715,9 @@ impl Seen {
     }
 }
 
+/// Takes records in order, some at a time.
+type Each<'a> = &'a mut dyn FnMut(&mut Vec<[u8; RECORD]>) -> Result<(), JobError>;
+
 /// The records of a bucket in order, some at a time; `depth` bytes of them are the same. However many there are, and however
 /// often a key is among them, they take `memory` bytes at most: a bucket that is too large is parted by the next byte. If that
 /// is one of the digest and all digests are the same, it is byte `of_row`.
@@ -728,7 +731,7 @@ fn in_order(
     dir: &Path,
     ctl: &Control,
     sorter: &mut Sorter,
-    each: &mut dyn FnMut(&mut Vec<[u8; RECORD]>) -> Result<(), JobError>,
+    each: Each<'_>,
 ) -> Result<(), JobError> {
     ctl.check()?;
     if unsorted.len(bucket) <= (memory / 4 / RECORD).min(sort::MOST) {

@@ -110,7 +110,7 @@ fn ci(long: bool) -> Chore {
 }
 
 /// Seeds that every check plays.
-const SEEDS: &str = "600";
+const SEEDS: &str = "450";
 
 /// Plays seeds of the simulator.
 fn simulate(asked: &[&str]) -> Chore {

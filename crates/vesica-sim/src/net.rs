@@ -635,6 +635,9 @@ impl Channel for Line {
     }
 }
 
+/// Why a party that comes to meet is turned away where its partner still waits for lanes: it is shown the certificate of the lanes.
+pub const AT_A_DOOR: &str = "it has a door for lanes there";
+
 impl Connector for Seen {
     fn check(&self, _: &Endpoint) -> Result<()> {
         Ok(())
@@ -673,7 +676,7 @@ impl Connector for Seen {
                 let place = peer.party.place();
                 if peer.connect.is_some() && state.net.doors.iter().any(|door| door.me.place() == place) {
                     let (peer, address) = (peer.party.clone(), "there".to_owned());
-                    return Err(Error::Refused { peer, address, why: "it has a door for lanes there".to_owned() });
+                    return Err(Error::Refused { peer, address, why: AT_A_DOOR.to_owned() });
                 }
                 if state.now >= end {
                     drop(state);

@@ -46,14 +46,17 @@ impl Sealed {
         Ok(Self { file, mask: Mask::new()?, direct: false })
     }
 
-    /// One that is read and written past the page cache, where the file system can do that: what is written once and read
-    /// once needs no copy there, and no pages taken from others. All that is written must be [`Pages`], at a multiple of
-    /// [`PAGE`].
+    /// One that may be read and written past the page cache. All that is written must be [`Pages`], at a multiple of [`PAGE`].
     pub(crate) fn direct(dir: &Path) -> io::Result<Self> {
-        let sealed = Self { direct: true, ..Self::new(dir)? };
-        // Who cannot do it says so here, or at the first write.
-        let _ = past_the_cache(&sealed.file, true);
-        Ok(sealed)
+        Ok(Self { direct: true, ..Self::new(dir)? })
+    }
+
+    /// From now on it goes past the page cache, if it may and the file system can do that.
+    pub(crate) fn leave_the_cache(&self) {
+        if self.direct {
+            // Who cannot do it says so here, or at the next write.
+            let _ = past_the_cache(&self.file, true);
+        }
     }
 
     /// What the lengths and the places of all that is written must be multiples of.
@@ -124,6 +127,21 @@ impl ReadAt for Sealed {
         self.mask.apply(bytes, offset);
         Ok(())
     }
+}
+
+/// How many bytes of a file the page cache may well hold: an eighth of the memory that is free now.
+///
+/// What is written once and read once needs no copy there. But as long as there is room, the system writes it out while this
+/// program goes on, and what is larger has to wait for the disk in any case (`docs/src/design/04-keys.md` has the figures).
+pub(crate) fn room_in_cache() -> u64 {
+    available(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()) / 8
+}
+
+/// Bytes that `/proc/meminfo` calls available; 0 where it says nothing.
+fn available(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or(0).saturating_mul(1024)
 }
 
 /// Has what is read and written of `file` go past the page cache, or through it.
@@ -256,10 +274,17 @@ mod tests {
     fn sealed(dir: &Path) -> Vec<Sealed> {
         let of = |mask: io::Result<Mask>, direct| {
             let file = if direct { Sealed::direct(dir) } else { Sealed::new(dir) }.unwrap();
+            file.leave_the_cache();
             Sealed { mask: mask.unwrap(), ..file }
         };
         let masks = [Mask::aes, Mask::chacha20];
         masks.into_iter().flat_map(|mask| [of(mask(), false), of(mask(), true)]).collect()
+    }
+
+    #[test]
+    fn free_memory_is_read() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   23068672 kB\nBuffers: 1 kB\n"), 22 << 30);
+        assert_eq!([available(""), available("MemAvailable: many kB")], [0, 0]);
     }
 
     #[test]
@@ -344,6 +369,7 @@ mod tests {
     fn what_is_refused_past_the_page_cache_goes_through_it() {
         let dir = tempfile::tempdir().unwrap();
         let sealed = Sealed::direct(dir.path()).unwrap();
+        sealed.leave_the_cache();
         // No file system takes half a sector at an odd place.
         sealed.write_all_at(&mut [7; 100], 13).unwrap();
         let mut bytes = [0; 100];

@@ -4,7 +4,7 @@ use super::MAX_BUCKETS;
 use super::memory::Memory;
 use super::runs::Runs;
 use crate::Error;
-use crate::sealed::{Pages, Sealed};
+use crate::sealed::{Pages, Sealed, room_in_cache};
 use std::path::Path;
 
 /// Bytes written to the file at a time.
@@ -20,6 +20,8 @@ pub(crate) struct Log {
     open: Vec<Open>,
     /// The most bytes in memory.
     capacity: usize,
+    /// Bytes of the file that the page cache may hold. What comes after goes past it.
+    cached: u64,
     pub(super) runs: Runs,
 }
 
@@ -39,6 +41,7 @@ impl Log {
         Ok(Self {
             open: vec![Open::default(); buckets],
             capacity: memory,
+            cached: room_in_cache(),
             runs: Runs {
                 dir: dir.to_owned(),
                 file: None,
@@ -116,6 +119,9 @@ impl Log {
             Some(index) => index,
             none => none.insert(Sealed::new(dir).map_err(writing)?),
         };
+        if *disk + total as u64 > self.cached {
+            file.leave_the_cache();
+        }
         let mut out = Pages::new(total.next_multiple_of(file.unit()).min(WRITE));
         let mut filled = 0;
         let mut bounds = disk.to_le_bytes().to_vec();

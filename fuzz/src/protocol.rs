@@ -105,7 +105,7 @@ impl Case {
         let tag_len = TagLen::new(suite.tag_bytes(&all)).expect("a length of tags");
         let sizes = Sizes { keys: all, units: 1, in_flight: 1, capacities: capacities.clone(), tag_len };
         let values = choice.result.has_values().then_some(u8::from(self.bobs_values));
-        let terms = Terms { salt: [9; 32], sizes, values, coins: Coins::new([place; 32]) };
+        let terms = Terms { salt: [9; 32], sizes, values, coins: Coins::new([place; 32]), judge: Default::default() };
         let seat = Seat { place, learns: choice.learners.contains(&place) };
         let opened = suite.open(&seat, &terms, lines, rng).map_err(|error| match error {
             vesica_suite::Error::Session(error) => error,

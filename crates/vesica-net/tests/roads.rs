@@ -26,6 +26,17 @@ fn tunnel(address: SocketAddr) -> Road {
     command(&["bash", "-c", &format!("echo tunnel to {to} >&2; exec 3<>{to}; cat <&3 & exec cat >&3")])
 }
 
+/// The ends of a link from alice to bob, who called her by a command.
+fn through_a_tunnel() -> (Link, Link) {
+    let (alice, bob) = alice_and_bob();
+    let mut here = alice.endpoint();
+    here.peers.push(bob.awaited());
+    let (address, waiting) = listen(here, &Log::new());
+    let b = only(vesica_net::connect(calling(&alice, &bob, "exec:tunnel", tunnel(address)), Log::new()).unwrap());
+    let a = only(waiting.join().unwrap().unwrap());
+    (a, b)
+}
+
 fn talk(a: &Link, b: &Link) {
     let (mut x, mut y) = (a.line("x").unwrap(), b.line("x").unwrap());
     x.send(&vec![7; 3 << 20]).unwrap();
@@ -36,12 +47,7 @@ fn talk(a: &Link, b: &Link) {
 
 #[test]
 fn a_command_is_the_connection_and_ends_with_it() {
-    let (alice, bob) = alice_and_bob();
-    let mut here = alice.endpoint();
-    here.peers.push(bob.awaited());
-    let (address, waiting) = listen(here, &Log::new());
-    let b = only(vesica_net::connect(calling(&alice, &bob, "exec:tunnel", tunnel(address)), Log::new()).unwrap());
-    let a = only(waiting.join().unwrap().unwrap());
+    let (a, b) = through_a_tunnel();
     assert_eq!(b.address(), None);
     talk(&a, &b);
     let closing = std::thread::spawn(move || a.close());
@@ -75,12 +81,7 @@ fn a_third_party_hears_nothing_of_a_road() {
 /// The other end goes away, or the command does: the link's error has the command's last lines.
 #[test]
 fn a_link_over_a_command_that_ends_says_what_it_said() {
-    let (alice, bob) = alice_and_bob();
-    let mut here = alice.endpoint();
-    here.peers.push(bob.awaited());
-    let (address, waiting) = listen(here, &Log::new());
-    let b = only(vesica_net::connect(calling(&alice, &bob, "exec:tunnel", tunnel(address)), Log::new()).unwrap());
-    let a = only(waiting.join().unwrap().unwrap());
+    let (a, b) = through_a_tunnel();
     let mut line = b.line("x").unwrap();
     drop(a);
     let error = line.recv(1).unwrap_err().to_string();

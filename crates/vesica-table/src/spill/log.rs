@@ -20,7 +20,7 @@ pub(crate) struct Log {
     open: Vec<Open>,
     /// The most bytes in memory.
     capacity: usize,
-    /// Bytes of the file that the page cache may hold. What comes after goes past it.
+    /// Bytes of the file that the page cache may hold, once there is a file. What comes after goes past it.
     cached: u64,
     pub(super) runs: Runs,
 }
@@ -41,7 +41,7 @@ impl Log {
         Ok(Self {
             open: vec![Open::default(); buckets],
             capacity: memory,
-            cached: room_in_cache(),
+            cached: 0,
             runs: Runs {
                 dir: dir.to_owned(),
                 file: None,
@@ -113,13 +113,17 @@ impl Log {
         let file = match file {
             Some(file) => file,
             none if total / held.len() < PIECE => none.insert(Sealed::new(dir).map_err(writing)?),
-            none => none.insert(Sealed::direct(dir).map_err(writing)?),
+            none => {
+                self.cached = room_in_cache();
+                none.insert(Sealed::direct(dir).map_err(writing)?)
+            }
         };
         let index = match index {
             Some(index) => index,
             none => none.insert(Sealed::new(dir).map_err(writing)?),
         };
-        if *disk + total as u64 > self.cached {
+        // Once: a file system that refuses it is not asked again.
+        if (*disk..*disk + total as u64).contains(&self.cached) {
             file.leave_the_cache();
         }
         let mut out = Pages::new(total.next_multiple_of(file.unit()).min(WRITE));

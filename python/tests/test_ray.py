@@ -356,6 +356,22 @@ def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
         _drive._Run._write(side, None, {0: 2, 7: 2})
 
 
+def test_ray_is_not_shown_which_units_have_a_match() -> None:
+    from vesica.ray import _drive
+
+    given: list[list[int]] = []
+
+    def write(work: Any, units: list[int], *rest: Any) -> int:
+        given.append(units)
+        return 2 if units else 0
+
+    source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=write)
+    side = SimpleNamespace(folder=Path("none"), source=source, all_learn=False, _phase=lambda *args: nullcontext(), _work=lambda terms: None)
+    _drive._Run._write(side, None, {0: 0, 3: 2, 7: 0})
+    _drive._Run._write(side, None, {0: 0, 3: 0, 7: 0})
+    assert given == [[0, 3, 7], []]
+
+
 class Listener:
     """Ray as who listens between two nodes has it: arguments and results of calls pass by."""
 

@@ -361,7 +361,7 @@ class _Run:
             # Too few keys are common: what was found may not be looked at, by nobody.
             shutil.rmtree(folder / "found")
             raise
-        matched = {unit: rows for unit, _, keys, rows, _ in found if keys}
+        matched = {unit: rows for unit, _, _, rows, _ in found}
         dataset = None
         if self.all_learn:
             self._write(terms, matched)
@@ -541,12 +541,14 @@ class _Run:
             raise error
 
     def _write(self, terms: _core.Terms, units: dict[int, int]) -> None:
-        """Has the rows that these units found written beside their place: so many rows each."""
+        """Has the rows that these units found written beside their place: so many rows each. Ray is given the units without a match,
+        too, so that it does not see which these are."""
         assert self.folder is not None
         beside = self.source.beside(self.folder.name)
         self.source.discard(self.folder.name)
         with self._phase("write", "rows", None):
-            came, expected = self.source.write(self._work(terms), list(units), beside, self.all_learn), sum(units.values())
+            expected = sum(units.values())
+            came = self.source.write(self._work(terms), list(units) if expected else [], beside, self.all_learn)
         if came != expected:
             why = "a block was lost between the units and the files; the run can be ended again from what it kept"
             raise InternalError(f"{expected} rows were found, and {came} of them came to be written: {why}")

@@ -264,4 +264,23 @@ mod tests {
             assert!(error.contains("alice") && error.contains(&at.to_string()), "{error}");
         }
     }
+
+    /// A receiver that sends an element more than a unit has would be answered for a key more than `answers` counts.
+    #[test]
+    fn who_sends_more_elements_than_keys_is_answered_none() {
+        const N: usize = 20;
+        let (answered, error) = two(
+            |lines, rng| {
+                let mut wire = Vec::new();
+                let keys = Inputs([1; 32]).of(&digests(0, N as u64 + 1));
+                rfc9497::client::<Ristretto255>(None).unwrap().blind(&keys, rng, &mut wire);
+                let ch = lines.peer().unwrap();
+                ch.send(&wire).unwrap();
+                ch.recv(1 << 20).is_ok()
+            },
+            |lines, rng| send::<Ristretto255>(N, (UNIT, [3; 32]), &[], lines, rng).unwrap_err(),
+        );
+        assert_eq!(error.fault(), Fault::Peer, "{error}");
+        assert!(error.to_string().contains("alice") && !answered, "{error}");
+    }
 }

@@ -198,6 +198,28 @@ fn a_client_of_the_star_sees_nothing_of_the_others_keys() {
     assert!(one.iter().all(|[leader, pivot]| leader.len() == 48 && pivot.is_empty()));
 }
 
+/// Without a pivot, too: what a client gets of the other clients is the same for other keys of the others. Of the leader it gets the
+/// same messages but for what hides the leader's keys in the function, which changes with these and has the same lengths.
+#[test]
+fn a_client_sees_nothing_of_the_others_keys() {
+    let run = |others: u64| {
+        let keys = [digests(others, others + 30), digests(others, others + 30), digests(0, 30), digests(0, 30)];
+        let (_, seen) = recorded(&Many { capacities: vec![33; 4], ..Many::new(&keys, None, &[0]) }, 1);
+        let of = |client: u8, from: u8| -> Vec<Vec<u8>> {
+            got(&seen, client, from).into_iter().map(|message| message.to_vec()).collect()
+        };
+        ([of(2, 1), of(2, 3), of(3, 1), of(3, 2)], [of(2, 0), of(3, 0)])
+    };
+    let [(clients, leader), (others_clients, others_leader)] = [run(0), run(500)];
+    assert_eq!(clients, others_clients);
+    for (one, other) in leader.iter().zip(&others_leader) {
+        let lengths = |messages: &[Vec<u8>]| messages.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(lengths(one), lengths(other));
+        let differ = one.iter().zip(other).filter(|(one, other)| one != other).count();
+        assert_eq!(differ, 1, "only the function's store of the leader's keys differs");
+    }
+}
+
 /// The stores of a unit that arrive at a party, decoded at `keys`, client by client. `seen` begins before the unit does.
 fn decoded(job: &Many, unit: u32, seen: &Seen, at: u8, clients: &[u8], keys: &[Digest]) -> Vec<Vec<Block>> {
     let leader = job.learners[0];

@@ -146,7 +146,7 @@ fn is_zero(n: &u32) -> bool {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Resume {
-    /// Names the run: a hash of its salt.
+    /// Names the run: a hash of its salt and of [`session`], with the certificates of today.
     run: String,
     /// A digit a unit: 1 if it is finished.
     done: String,
@@ -161,14 +161,22 @@ pub(crate) fn settled<'a>(plan: &Plan, has: impl IntoIterator<Item = (&'a Party,
 }
 
 impl Resume {
-    fn of(ledger: &Ledger, counted: Counted<'_>) -> Option<Self> {
+    /// The run of `ledger`, as it is called among the parties of `session`.
+    ///
+    /// Example: mallory's certificate is taken for bob's by alice, and for alice's by bob. She lets the two toss their coins with each
+    /// other, cuts the connection, and stands between them when they meet again. No coins are tossed then, so the name must accuse her:
+    /// alice and bob call their run by two names, and toss anew, which she cannot. A certificate that was renewed is seen by both sides,
+    /// and their run goes on.
+    fn of(ledger: &Ledger, counted: Counted<'_>, session: &[u8; 32]) -> Option<Self> {
         let start = ledger.started()?;
         let has = |id: u32| match counted {
             Counted::Now(_) => ledger.has(UnitId(id)),
             Counted::Later(finished) => finished.get(id as usize).is_some_and(|done| *done),
         };
         let done = (0..start.sizes.units).map(|id| if has(id) { '1' } else { '0' });
-        Some(Self { run: name(&start.salt), done: done.collect() })
+        let mut run = blake3::Hasher::new_derive_key("vesica 2026 name of a run among its parties");
+        run.update(&start.salt).update(session);
+        Some(Self { run: run.finalize().to_hex().to_string(), done: done.collect() })
     }
 }
 
@@ -319,7 +327,7 @@ pub fn greet(
     lines: &mut Lines,
     certificates: &[Option<Fingerprint>],
 ) -> Result<Said, JobError> {
-    let mine = hello(plan, purpose, counted, ledger);
+    let mine = hello(plan, purpose, counted, ledger, &session(plan, certificates));
     let words = serde_json::to_vec(&mine).expect("a hello is plain data");
     // Before its words, the certificate of each party: a party may show another one to each of two others.
     let certificate = |place: usize| {
@@ -534,7 +542,7 @@ fn others(plan: &Plan) -> String {
 }
 
 /// What this party says first.
-pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger: &Ledger) -> Hello {
+pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger: &Ledger, session: &[u8; 32]) -> Hello {
     Hello {
         version: env!("CARGO_PKG_VERSION").into(),
         purpose,
@@ -549,7 +557,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger:
         memory: plan.memory,
         values: plan.value.is_some(),
         lanes: plan.lanes,
-        resume: Resume::of(ledger, counted),
+        resume: Resume::of(ledger, counted, session),
     }
 }
 
@@ -708,17 +716,27 @@ mod tests {
     /// How alice and bob end if mallory is between them, where these are the certificates that each of them has seen, and how many messages
     /// of each of them she has passed on.
     fn joined(alices: &[Option<Fingerprint>], bobs: &[Option<Fingerprint>]) -> ([Result<Agreed, JobError>; 2], usize) {
+        joined_again(&mut [ledger(), ledger()], alices, bobs)
+    }
+
+    /// The same where the two hold these ledgers.
+    fn joined_again(
+        ledgers: &mut [Ledger; 2],
+        alices: &[Option<Fingerprint>],
+        bobs: &[Option<Fingerprint>],
+    ) -> ([Result<Agreed, JobError>; 2], usize) {
+        let [alices_ledger, bobs_ledger] = ledgers;
         let (alice, bob) = (job("alice", "insecure = true"), job("bob", "insecure = true"));
         let (a, to_alice) = memory::pair(&alice.me, &bob.me);
         let (to_bob, b) = memory::pair(&alice.me, &bob.me);
         std::thread::scope(|scope| {
             let mallory = scope.spawn(move || relay(to_alice, to_bob));
-            let run = |plan: Plan, end: memory::Memory, seen: &[Option<Fingerprint>], seed| {
+            let run = |plan: Plan, ledger: &mut Ledger, end: memory::Memory, seen: &[Option<Fingerprint>], seed| {
                 let mut lines = Lines::new(vec![Box::new(end)]);
-                agree(&plan, 10, &mut ledger(), &mut lines, seen, &mut rng(seed))
+                agree(&plan, 10, ledger, &mut lines, seen, &mut rng(seed))
             };
-            let bob = scope.spawn(move || run(bob, b, bobs, 2));
-            let alice = run(alice, a, alices, 1);
+            let bob = scope.spawn(move || run(bob, bobs_ledger, b, bobs, 2));
+            let alice = run(alice, alices_ledger, a, alices, 1);
             ([alice, bob.join().unwrap()], mallory.join().unwrap())
         })
     }
@@ -740,6 +758,28 @@ mod tests {
         // That is due to the certificates: if mallory could show each of them the other one's, as TLS does not let her, they would not see it.
         let ([alice, bob], _) = joined(&[a, b], &[a, b]);
         assert_eq!(alice.unwrap().salt, bob.unwrap().salt);
+    }
+
+    /// Mallory lets the two toss with each other, cuts their connection, and stands between them when they meet again. She passed on what
+    /// they said inside TLS, so how many keys matched in each unit.
+    #[test]
+    fn who_gets_between_two_that_meet_again_is_found_out() {
+        let [a, b, m] = certificates();
+        let mut ledgers = [ledger(), ledger()];
+        let salt = |ended: [Result<Agreed, JobError>; 2]| {
+            let [alice, bob] = ended.map(|agreed| agreed.unwrap().salt);
+            assert_eq!(alice, bob);
+            alice
+        };
+        let first = salt(joined_again(&mut ledgers, &[a, b], &[a, b]).0);
+        let (ended, passed) = joined_again(&mut ledgers, &[a, m], &[m, b]);
+        for ended in ended {
+            assert!(ended.unwrap_err().to_string().contains("passes on what a party with another certificate says"));
+        }
+        assert_eq!(passed, 3);
+        // The run that had begun goes on, also if bob has renewed his certificate.
+        assert_eq!(salt(joined_again(&mut ledgers, &[a, b], &[a, b]).0), first);
+        assert_eq!(salt(joined_again(&mut ledgers, &[a, m], &[a, m]).0), first);
     }
 
     /// Mallory may also toss with each of them. Even if all coins are the same in both runs, the salts are not.
@@ -1029,7 +1069,7 @@ mod tests {
     }
 
     fn says(plan: &Plan, keys: u64) -> Vec<u8> {
-        serde_json::to_vec(&hello(plan, Purpose::Run, Counted::Now(keys), &ledger())).unwrap()
+        serde_json::to_vec(&hello(plan, Purpose::Run, Counted::Now(keys), &ledger(), &session(plan, &[]))).unwrap()
     }
 
     /// Alice and Bob each see that somebody showed them different things, and do not take each other for it.

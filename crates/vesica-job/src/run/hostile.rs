@@ -295,7 +295,7 @@ fn coins_are_tossed_at_most(most: u32, mine: &str) {
         let link = job.connect()?;
         let mut control = link.line("control")?;
         let control = control.peer()?;
-        let hello = agree::hello(&job.bob, Purpose::Run, Counted::Now(keys.distinct), &job.ledger());
+        let hello = agree::hello(&job.bob, Purpose::Run, Counted::Now(keys.distinct), &job.ledger(), &[0; 32]);
         control.swap(&serde_json::to_vec(&hello).unwrap(), 1 << 20)?;
         control.swap_exact(&[7; 32], 32)?;
         Ok(control.recv_exact(64).map(drop)?)

@@ -196,13 +196,13 @@ def measured(result: results.Result) -> list:
     cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
     network = result.data["network"]
     how = HOW.get(network["how"], network["how"])
-    between = how if job.network is None else f"{job.network}, {how}"
+    between = ", ".join(part for part in [job.network, how] if part)
     date, commit = result.data["date"], result.data.get("commit")
     return [parties(job), between, len(result.runs), walls, cpu, memory, both, counts, date, commit]
 
 
 # How a slow network was made, in the words of the page.
-HOW = {"network namespaces, tc tbf": "namespaces", "cargo xtask shaped": "relay"}
+HOW = {"loopback": "", "network namespaces, tc tbf": "namespaces", "cargo xtask shaped": "relay"}
 HOW |= {"network namespaces, tc tbf; delay by cargo xtask shaped": "both"}
 
 
@@ -225,7 +225,7 @@ def name(job: jobs.Job) -> str:
     words = f"`{job.protocol}`" + "".join(f", {word}" for word in [job.curve, job.mode, job.security] if word)
     if job.kind == "peer":
         return f"SecretFlow, {job.protocol}"
-    return words + {"bench": ", in memory", "service": ", a service"}.get(job.kind, "")
+    return words + (", a service" if job.kind == "service" else "")
 
 
 def order(result: results.Result):
@@ -495,10 +495,38 @@ def beside(table: tables.Table, known: list) -> str:
         of = {key[1:]: line for key, line in lines.items() if key[0] == section}
         there = [one for one in columns if any(one in line for line in of.values())]
         text += f"## {section}\n\n"
-        names = [*KEYS, "unit", *[str(one or "no machine named") for one in there], "here"]
-        rows = [[*key, line["unit"], *[line.get(one) for one in there], line["here"]] for key, line in of.items()]
-        text += lean(names, rows, len(KEYS) + 1) + "\n"
+        if by := by_size(of, there):
+            text += by + "\n"
+            # What is left has no size, such as a parameter, so nothing was run for it.
+            of = {key: line for key, line in of.items() if not key[2]}
+            names = [*KEYS, "unit", *map(machine_name, there)]
+            rows = [[*key, line["unit"], *[line.get(one) for one in there]] for key, line in of.items()]
+        else:
+            names = [*KEYS, "unit", *map(machine_name, there), "here"]
+            rows = [[*key, line["unit"], *[line.get(one) for one in there], line["here"]] for key, line in of.items()]
+        text += lean(names, rows, len(KEYS) + 1) + "\n" if rows else ""
     return text
+
+
+def by_size(of: dict[tuple, dict], there: list) -> str | None:
+    """The cells of a section with a line for each thing that was measured and two columns for each size; nothing if the document has more
+    than one machine, or not every size of everything."""
+    lines: dict[tuple, dict[str, dict]] = {}
+    for (protocol, network, rows, what), line in of.items():
+        if rows:
+            lines.setdefault((protocol, network, what, line["unit"]), {})[rows] = line
+    found = list(dict.fromkeys(rows for cells in lines.values() for rows in cells))
+    if len(there) != 1 or len(found) < 2 or any(len(cells) != len(found) for cells in lines.values()):
+        return None
+    names = [*[key for key in KEYS if key != "rows"], "unit"]
+    figures = [word for rows in found for word in (f"{rows}: {machine_name(there[0])}", "here")]
+    cells = [[*key, *[word for rows in found for word in (cells[rows].get(there[0]), cells[rows]["here"])]] for key, cells in lines.items()]
+    return lean([*names, *figures], cells, len(names))
+
+
+def machine_name(name: str | None) -> str:
+    """A machine of a document, as the head of a column."""
+    return name or "no machine named"
 
 
 KEYS = ["protocol", "network", "rows", "what"]

@@ -233,10 +233,16 @@ class Drawing(unittest.TestCase):
         self.assertEqual(draw.lean(["a", "b", "c"], [[1, 2, 3], [1, 4, 3]], 2), "In every row *a* is 1.\n\n| b | c |\n|---|---|\n| 2 | 3 |\n| 4 | 3 |\n")
         self.assertEqual(draw.lean(["a", "b"], [[1, ""]]), "| a |\n|---|\n| 1 |\n")
 
+    def test_sizes_stand_side_by_side_where_a_document_has_one_machine(self):
+        page = draw.published(tables.load("kctsb"), [])
+        self.assertIn("| communication | KB | 8.5 |  | 65.3 |  | 850 |  |", page)
+        self.assertIn("| load factor | 0.75 |", page)
+
     def test_a_slow_network_is_told_with_how_it_was_made(self):
         slow = result(jobs.Job("job", "rr22", (10, 10), 5, network="100Mbps/10ms"))
-        self.assertIn("| 10 | 100Mbps/10ms, loopback |", draw.listed([slow]))
-        self.assertIn("| 10 | loopback |", draw.listed([result(jobs.Job("job", "rr22", (10, 10), 5))]))
+        slow.data["network"] = {"how": "cargo xtask shaped"}
+        self.assertIn("| 10 | 100Mbps/10ms, relay |", draw.listed([slow]))
+        self.assertNotIn("network", draw.listed([result(jobs.Job("job", "rr22", (10, 10), 5))]))
 
     def test_what_was_found_stands_beside_what_was_expected(self):
         wrong = result(jobs.Job("job", "dp", (10**6, 10**6), 500_000, "curve25519"), found=499_000)

@@ -47,7 +47,8 @@ The document gives n = {n}, {primes} primes of {bits} bits and t = {setting(bgv,
 a query of its BGV retrieval with 100 rows moves {sent[0]:g} KB. A ciphertext at these parameters has two polynomials of {n}
 coefficients, each of {primes * bits} bits. One polynomial is {n} · {primes * bits} / 8 = {polynomial:,} bytes, which is
 {polynomial // 1024} KiB. The other one can be replaced by a seed. So a query is at least {polynomial / 1000:.0f} KB, and {n * bits // 8 / 1000:.0f} KB if one prime is enough for it. An answer has two
-polynomials: even with one prime left they are 2 · {n} · {bits} / 8 = {2 * n * bits // 8:,} bytes. {sent[0]:g} KB is about
+polynomials: with one prime left they are 2 · {n} · {bits} / 8 = {2 * n * bits // 8:,} bytes, and 48,128 rounded to as few bits as
+[ours](../protocols/bfv-pir.md). {sent[0]:g} KB is about
 {n} · 2 = {plain:,} bytes, which is one plaintext in the clear. The {sent[1]:g} KB at 1,000 rows is below a single polynomial with a
 single prime, {n * bits // 8:,} bytes.""",
         f"""## kctsb: a square root that grows like a line

@@ -93,14 +93,17 @@ def within(text: str, name: str, drawn: str) -> str:
 def expand(template: str, kept: list[results.Result]) -> str:
     """A template with its tables and figures."""
 
+    said: dict[str, str] = {}
+
     def block(match: re.Match) -> str:
         kind, name = match[1].split(maxsplit=1)
         if kind == "noted":
-            return noted(name)
+            return noted(name, said)
         if kind == "plot":
             title = plots.TITLES[name]
             return f"![{title}]({name}.svg)\n"
-        return {"house": house, "speed": speed, "published": contents, "retrieval": retrieval, "powers": powers}[name](kept)
+        drawn = {"runs": listed, "machines": machines, "published": contents, "retrieval": retrieval, "powers": powers}
+        return drawn[name](kept)
 
     def figure(match: re.Match) -> str:
         slug, field, unit = match[1].split()
@@ -141,9 +144,9 @@ def size(rows: int) -> str:
     return f"{rows:,}"
 
 
-def sizes(job: jobs.Job) -> str:
-    """All tables of a job."""
-    return " x ".join(size(rows) for rows in job.rows)
+def sizes(rows: list[int]) -> str:
+    """The rows of each party's table; one number where all have as many."""
+    return size(rows[0]) if len(set(rows)) == 1 else " x ".join(size(one) for one in rows)
 
 
 def machines(kept: list[results.Result]) -> str:
@@ -163,6 +166,17 @@ def head(cells: list[str]) -> str:
     return row(cells) + "|" + "---|" * len(cells) + "\n"
 
 
+def lean(columns: list[str], rows: list[list], most: int | None = None) -> str:
+    """A table without those of its first `most` columns that say the same in every row, or nothing in the only one. What they say
+    stands above it."""
+    said = [{line[place] for line in rows} for place in range(len(columns))[:most]]
+    same = [place for place, words in enumerate(said) if len(words) == 1 and (len(rows) > 1 or not any(words))]
+    told = [f"*{columns[place]}* is {rows[0][place]}" for place in same if rows[0][place]]
+    kept = [place for place in range(len(columns)) if place not in same]
+    text = f"In every row {', '.join(told)}.\n\n" if told else ""
+    return text + head([columns[place] for place in kept]) + "".join(row([line[place] for place in kept]) for line in rows)
+
+
 def marks(result: results.Result) -> str:
     """What has to be known of a figure: other work that disturbed it, and the machine if it is not the usual one."""
     known = (["busy"] if result.busy else []) + ([result.letter] if result.elsewhere else [])
@@ -175,13 +189,26 @@ def measured(result: results.Result) -> list:
     sent, received = result.median("sent"), result.median("received")
     both = None if sent is None else f"{(sent + received) / max(job.rows):.1f}"
     expected, found = result.runs[0]["expected"], {run["found"] for run in result.runs}
-    counts = f"{expected:,} / {', '.join(f'{one:,}' for one in sorted(found))}"
+    usual = found == {expected} and expected == min(job.rows) // 2
+    counts = None if usual else f"{expected:,} / {', '.join(f'{one:,}' for one in sorted(found))}"
     walls = amount(result.median("wall_s"), "s").removesuffix(" s") + marks(result)
     memory = amount(result.median("peak_memory"), "MiB").removesuffix(" MiB")
     cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
     network = result.data["network"]
-    between = network["how"] if job.network is None else f"{job.network}, {network['how']}"
-    return [sizes(job), between, len(result.runs), walls, cpu, memory, both, counts, origin(result)]
+    how = HOW.get(network["how"], network["how"])
+    between = ", ".join(part for part in [job.network, how] if part)
+    date, commit = result.data["date"], result.data.get("commit")
+    return [parties(job), between, len(result.runs), walls, cpu, memory, both, counts, date, commit]
+
+
+# How a slow network was made, in the words of the page.
+HOW = {"loopback": "", "network namespaces, tc tbf": "namespaces", "cargo xtask shaped": "relay"}
+HOW |= {"network namespaces, tc tbf; delay by cargo xtask shaped": "both"}
+
+
+def parties(job: jobs.Job) -> str:
+    """The rows of the parties' tables, and how many parties there are if they are more than two."""
+    return sizes(job.rows) + (f", {len(job.rows)} parties" if len(job.rows) > 2 and len(set(job.rows)) == 1 else "")
 
 
 def origin(result: results.Result) -> str:
@@ -189,8 +216,8 @@ def origin(result: results.Result) -> str:
     return " ".join(part for part in [result.data["date"], result.data.get("commit")] if part)
 
 
-MEASURED = ["rows", "network", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways", "expected / found"]
-MEASURED += ["measured"]
+MEASURED = ["rows", "network", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways"]
+MEASURED += ["expected / found", "measured", "commit"]
 
 
 def name(job: jobs.Job) -> str:
@@ -198,7 +225,7 @@ def name(job: jobs.Job) -> str:
     words = f"`{job.protocol}`" + "".join(f", {word}" for word in [job.curve, job.mode, job.security] if word)
     if job.kind == "peer":
         return f"SecretFlow, {job.protocol}"
-    return words + {"bench": ", in memory", "service": ", a service"}.get(job.kind, "")
+    return words + (", a service" if job.kind == "service" else "")
 
 
 def order(result: results.Result):
@@ -207,28 +234,13 @@ def order(result: results.Result):
     return (job.kind == "peer", job.protocol, job.words, job.kind, job.network or "", max(job.rows), job.rows)
 
 
-def every(kept: list[results.Result]) -> str:
-    """A table of intersections, and one of retrievals."""
-    pairs = [(listed, [one for one in kept if one.job.kind != "pir"]), (retrieval, [one for one in kept if one.job.kind == "pir"])]
-    return "\n".join(table(of) for table, of in pairs if of) or NOTHING
-
-
 NOTHING = "Nothing of this was run yet.\n"
 
 
 def listed(kept: list[results.Result]) -> str:
-    """A table of results."""
-    if not kept:
-        return NOTHING
-    rows = "".join(row([name(result.job), *measured(result)]) for result in sorted(kept, key=order))
-    return head(["what", *MEASURED]) + rows
-
-
-def house(kept: list[results.Result]) -> str:
-    """All jobs at sizes of our own, and the peer's."""
-    own = {job for entry in tables.house() for job in jobs.of_house(entry)}
-    own |= {job.peer for job in own if job.peer}
-    return listed([result for result in kept if result.job in own and result.job.kind != "pir"])
+    """A table of all intersections that were run here."""
+    found = sorted((result for result in kept if result.job.kind != "pir"), key=order)
+    return lean(["what", *MEASURED], [[name(result.job), *measured(result)] for result in found]) if found else NOTHING
 
 
 def retrieval(kept: list[results.Result]) -> str:
@@ -238,7 +250,7 @@ def retrieval(kept: list[results.Result]) -> str:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
     columns += ["measured"]
-    text = head(columns)
+    lines = []
     for result in found:
         run = sorted(result.runs, key=lambda run: run["answer_ms"])[len(result.runs) // 2]
         client = digits(run["query_ms"] + run["decode_ms"])
@@ -246,8 +258,8 @@ def retrieval(kept: list[results.Result]) -> str:
         kb = [digits(run[field] / 1e3) for field in ["hint_bytes", "up_bytes", "down_bytes"]]
         checked = f"{run['found']} of {run['expected']}"
         label, answer = scheme(result.job) + marks(result), digits(run["answer_ms"])
-        text += row([label, size(run["rows"]), run["bytes"], digits(run["prepare_s"]), *kb, client, answer, gb, checked, origin(result)])
-    return text
+        lines.append([label, size(run["rows"]), run["bytes"], digits(run["prepare_s"]), *kb, client, answer, gb, checked, origin(result)])
+    return lean(columns, lines)
 
 
 def scheme(job: jobs.Job) -> str:
@@ -274,8 +286,8 @@ def powers(kept: list[results.Result]) -> str:
 
 
 def speed(kept: list[results.Result]) -> str:
-    """The table of the README: 2^20 rows a side, beside SecretFlow where it was run too. What other work disturbed or another machine measured is left out; while
-    nothing is left, the figures from before reports were kept."""
+    """The table of the README: 2^20 rows a side, beside SecretFlow where it was run too. What other work disturbed or another machine
+    measured is left out."""
     kept = results.alike(kept)
     found = []
     for entry in tables.house():
@@ -286,7 +298,7 @@ def speed(kept: list[results.Result]) -> str:
         if ours is not None:
             found.append((job, ours, results.find(kept, job.peer) if job.peer else None))
     if not found:
-        return "\n" + noted("2^20") + "\n"
+        return f"\n{NOTHING}\n"
     columns, beside_them = ["", "wall, CPU of both, peak memory of one", "bytes a row, both ways"], any(theirs for *_, theirs in found)
     if beside_them:
         columns += ["SecretFlow", "its wall time divided by ours"]
@@ -323,10 +335,14 @@ def contents(kept: list[results.Result]) -> str:
     return text
 
 
-def noted(which: str) -> str:
-    """Figures without a report, with what is known of them."""
+def noted(which: str, said: dict[str, str]) -> str:
+    """Figures without a report, with what is known of them. `said` has what the entry before said, which is not said again."""
     entry = next(entry for entry in results.noted()["entries"] if entry["name"] == which)
-    text = f"**{entry['title']}.** {entry['date']}, {entry['machine']}; from {entry['source']}. {entry['about']}\n\n"
+    known = {"where": f"{entry['date']}, {entry['machine']}; from {entry['source']}.", "how": entry["about"]}
+    told = [words for key, words in known.items() if words and said.get(key) != words]
+    again = [] if len(told) == len(known) else ["Else as above."] if told else ["As above."]
+    said.update(known)
+    text = f"**{entry['title']}.** {' '.join(told + again)}\n\n"
     return text + head(entry["columns"]) + "".join(row(cells) for cells in entry["rows"])
 
 
@@ -451,27 +467,13 @@ three, and three are few. A curve that misses a size by more than 1.25× is call
 
 
 def published(table: tables.Table, kept: list[results.Result]) -> str:
-    """The page of a published table: theirs beside ours, then all that was run here for its protocols."""
+    """The page of a published table: theirs beside ours."""
     wanted = [job for cell in table.cells if (job := jobs.of_cell(table, cell))]
     first = results.most(kept, set(wanted))
     known = [here(cell, table, kept, first) for cell in table.cells]
-    same = {(job.kind, job.words, job.network) for job in wanted}
-    related = [result for result in kept if (result.job.kind, result.job.words, result.job.network) in same]
-    full = set(wanted)
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
-    text += (
-        "Theirs beside ours, with the rows and the units of the document. The column *here* was measured with all parties on one "
-        "machine. Behind a figure stands the letter of that machine, unless it is A; they are named below. A cell that was not run is "
-        "empty. Nothing is extrapolated.\n\n"
-    )
-    text += beside(table, known) + growth(table, known, first)
-    text += "## What was run here, at the published sizes\n\n"
-    text += every([result for result in related if result.job in full]) + "\n"
-    text += "## What was run here at other sizes\n\nThese have a number of rows of their own, and stand beside no published cell.\n\n"
-    text += every([result for result in related if result.job not in full]) + "\n"
-    if related:
-        text += "*Busy* means that other work had more than a quarter of a core while it ran. Measured on:\n\n" + machines(related)
-    return text
+    text += "How to read this, and all runs in full: [Benchmarks](README.md).\n\n"
+    return (text + beside(table, known) + growth(table, known, first)).rstrip("\n") + "\n"
 
 
 def beside(table: tables.Table, known: list) -> str:
@@ -480,7 +482,8 @@ def beside(table: tables.Table, known: list) -> str:
     lines: dict[tuple, dict] = {}
     for cell, found in zip(table.cells, known):
         what = cell.quantity if cell.phase is None else f"{cell.quantity}, {cell.phase}"
-        rows = " x ".join(size(n) for n in [cell.n, cell.m, cell.l] if n is not None)
+        of = [n for n in [cell.n, cell.m, cell.l] if n is not None]
+        rows = sizes(of) if of else ""
         line = lines.setdefault((cell.section, cell.protocol, cell.network or "", rows, what), {"unit": cell.unit, "here": ""})
         line[cell.machine] = shown(cell) + ("" if cell.unit == line["unit"] else f" {cell.unit}")
         if found and cell.unit == line["unit"]:
@@ -490,15 +493,40 @@ def beside(table: tables.Table, known: list) -> str:
     text = ""
     for section in dict.fromkeys(key[0] for key in lines):
         of = {key[1:]: line for key, line in lines.items() if key[0] == section}
-        # Most tables of one document have no network to tell, or no machine.
-        told = [place for place, name in enumerate(KEYS) if name != "network" or any(key[place] for key in of)]
         there = [one for one in columns if any(one in line for line in of.values())]
         text += f"## {section}\n\n"
-        text += head([*[KEYS[place] for place in told], "unit", *[str(one or "no machine named") for one in there], "here"])
-        for key, line in of.items():
-            text += row([*[key[place] for place in told], line["unit"], *[line.get(one) for one in there], line["here"]])
-        text += "\n"
+        if by := by_size(of, there):
+            text += by + "\n"
+            # What is left has no size, such as a parameter, so nothing was run for it.
+            of = {key: line for key, line in of.items() if not key[2]}
+            names = [*KEYS, "unit", *map(machine_name, there)]
+            rows = [[*key, line["unit"], *[line.get(one) for one in there]] for key, line in of.items()]
+        else:
+            names = [*KEYS, "unit", *map(machine_name, there), "here"]
+            rows = [[*key, line["unit"], *[line.get(one) for one in there], line["here"]] for key, line in of.items()]
+        text += lean(names, rows, len(KEYS) + 1) + "\n" if rows else ""
     return text
+
+
+def by_size(of: dict[tuple, dict], there: list) -> str | None:
+    """The cells of a section with a line for each thing that was measured and two columns for each size; nothing if the document has more
+    than one machine, or not every size of everything."""
+    lines: dict[tuple, dict[str, dict]] = {}
+    for (protocol, network, rows, what), line in of.items():
+        if rows:
+            lines.setdefault((protocol, network, what, line["unit"]), {})[rows] = line
+    found = list(dict.fromkeys(rows for cells in lines.values() for rows in cells))
+    if len(there) != 1 or len(found) < 2 or any(len(cells) != len(found) for cells in lines.values()):
+        return None
+    names = [*[key for key in KEYS if key != "rows"], "unit"]
+    figures = [word for rows in found for word in (f"{rows}: {machine_name(there[0])}", "here")]
+    cells = [[*key, *[word for rows in found for word in (cells[rows].get(there[0]), cells[rows]["here"])]] for key, cells in lines.items()]
+    return lean([*names, *figures], cells, len(names))
+
+
+def machine_name(name: str | None) -> str:
+    """A machine of a document, as the head of a column."""
+    return name or "no machine named"
 
 
 KEYS = ["protocol", "network", "rows", "what"]

@@ -64,11 +64,11 @@ pub(super) fn expand(key: Block) -> [Block; 11] {
             let last = vdupq_n_u32((keys[i - 1].0 >> 96) as u32);
             let boxed = vreinterpretq_u32_u8(vaeseq_u8(vreinterpretq_u8_u32(last), vdupq_n_u8(0)));
             let word = vgetq_lane_u32::<0>(boxed).rotate_right(8) ^ u32::from(constant);
-            constant = constant << 1 ^ (constant >> 7) * 0x1b;
+            constant = (constant << 1) ^ (0x1b * (constant >> 7));
             // The running sum of the previous key's words, and that word in all of them.
-            let sum = keys[i - 1].0 ^ keys[i - 1].0 << 32;
-            let sum = sum ^ sum << 64;
-            keys[i] = Block(sum ^ u128::from(word) * 0x0000_0001_0000_0001_0000_0001_0000_0001);
+            let sum = keys[i - 1].0 ^ (keys[i - 1].0 << 32);
+            let sum = sum ^ (sum << 64);
+            keys[i] = Block(sum ^ (u128::from(word) * 0x0000_0001_0000_0001_0000_0001_0000_0001));
         }
         keys
     }

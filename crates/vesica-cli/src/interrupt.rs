@@ -2,6 +2,9 @@
 
 use crate::failure::{Failure, Outcome};
 use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_job::{Control, Event};
@@ -43,7 +46,23 @@ pub fn hangups() -> Result<impl Fn() -> bool + Sync, Failure> {
     Ok(move || seen.swap(false, Ordering::SeqCst))
 }
 
-/// From now on a signal that asks this process to end does `what` instead.
-pub fn on_signal(what: impl FnMut() + Send + 'static) -> Outcome {
-    ctrlc::set_handler(what).map_err(|e| Failure::usage(format!("cannot catch Ctrl-C: {e}")))
+/// From now on a signal that asks this process to end does `what` instead, on a thread of its own: once for each signal.
+pub fn on_signal(mut what: impl FnMut() + Send + 'static) -> Outcome {
+    let heard = || -> io::Result<UnixStream> {
+        let (heard, told) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // A byte each time. It is written without waiting, so a pipe that is full costs a signal and no more.
+            signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+        }
+        Ok(heard)
+    };
+    let waits = |mut heard: UnixStream| {
+        let hears = move || {
+            while heard.read_exact(&mut [0]).is_ok() {
+                what();
+            }
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(hears)
+    };
+    heard().and_then(waits).map(drop).map_err(|e| Failure::usage(format!("cannot catch Ctrl-C: {e}")))
 }

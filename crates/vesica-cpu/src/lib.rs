@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+use std::arch::is_aarch64_feature_detected;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -13,6 +15,9 @@ use std::sync::OnceLock;
 pub enum Backend {
     /// Plain Rust on 64-bit words: any CPU. The specification that the others are tested against.
     Portable,
+    /// Two 64-bit lanes: NEON, which every 64-bit ARM CPU has, with the instructions for AES and for products over GF(2). Few
+    /// lack those; the Raspberry Pi 4 does.
+    Neon,
     /// Four 64-bit lanes: AVX2 with FMA, AES-NI and PCLMULQDQ. Every x86 CPU with AVX2 has the rest, except in a virtual
     /// machine that hides them.
     Avx2,
@@ -23,12 +28,13 @@ pub enum Backend {
 
 impl Backend {
     /// Every back end, from the plainest to the widest.
-    pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Ifma];
+    pub const ALL: [Backend; 4] = [Backend::Portable, Backend::Neon, Backend::Avx2, Backend::Ifma];
 
     /// The name, as `VESICA_CPU` and reports spell it.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Portable => "portable",
+            Backend::Neon => "neon",
             Backend::Avx2 => "avx2",
             Backend::Ifma => "ifma",
         }
@@ -43,6 +49,10 @@ impl Backend {
     pub fn is_available(self) -> bool {
         match self {
             Backend::Portable => true,
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Backend::Neon => is_aarch64_feature_detected!("aes") && is_aarch64_feature_detected!("pmull"),
+            #[cfg(not(all(target_arch = "aarch64", target_endian = "little")))]
+            Backend::Neon => false,
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => {
                 is_x86_feature_detected!("avx2")
@@ -130,6 +140,6 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        assert_eq!(parse("neon"), Err("VESICA_CPU=neon: no such back end; known: portable, avx2, ifma".to_owned()));
+        assert_eq!(parse("sse"), Err("VESICA_CPU=sse: no such back end; known: portable, neon, avx2, ifma".to_owned()));
     }
 }

@@ -161,12 +161,17 @@ fn processor(chosen: Backend, available: &[Backend]) -> Symptom {
         Backend::Portable => Symptom::slow(
             "processor",
             found,
-            match cfg!(target_arch = "x86_64") {
-                true => {
+            match std::env::consts::ARCH {
+                "x86_64" => {
                     "The processor has no AVX2, so all arithmetic is much slower. In a virtual machine, let it see the host's processor."
                 }
-                false => {
-                    "This build has kernels with vector instructions for x86-64 alone, so arithmetic on curves is some ten times slower here."
+                "aarch64" => {
+                    "The processor has no instructions for AES, so all arithmetic is slower. In a virtual machine, let it see the host's \
+                     processor."
+                }
+                _ => {
+                    "This build has kernels with vector instructions for x86-64 and ARM alone, so arithmetic on curves is some ten times \
+                     slower here."
                 }
             },
         ),
@@ -178,6 +183,7 @@ fn processor(chosen: Backend, available: &[Backend]) -> Symptom {
 fn instructions(backend: Backend) -> &'static str {
     match backend {
         Backend::Portable => "no vector instructions",
+        Backend::Neon => "NEON",
         Backend::Avx2 => "AVX2",
         Backend::Ifma => "AVX-512 IFMA",
     }
@@ -445,8 +451,14 @@ mod tests {
     fn what_is_slow_says_what_to_do() {
         let all = [Backend::Portable, Backend::Avx2];
         assert!(ill(&processor(Backend::Portable, &all)).contains("VESICA_CPU holds it back"));
-        assert!(ill(&processor(Backend::Portable, &all[..1])).contains("no AVX2"));
+        let plain = processor(Backend::Portable, &all[..1]);
+        let advice = ill(&plain);
+        assert!(
+            ["no AVX2", "no instructions for AES", "ten times slower"].iter().any(|why| advice.contains(why)),
+            "{advice}"
+        );
         assert_eq!(processor(Backend::Avx2, &all).found, "arithmetic with AVX2 (avx2)");
+        assert_eq!(processor(Backend::Neon, &[Backend::Portable, Backend::Neon]).found, "arithmetic with NEON (neon)");
         assert_eq!(ill(&processor(Backend::Avx2, &all)), "");
 
         // Half a core is counted as one, and one and a half as well.

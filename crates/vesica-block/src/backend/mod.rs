@@ -14,16 +14,21 @@ mod rijndael;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
-#[cfg(target_arch = "x86_64")]
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod rounds;
 #[cfg(target_arch = "x86_64")]
 mod words;
+#[cfg(target_arch = "aarch64")]
+mod words_neon;
 
 pub(crate) use pages::prefer_large;
 pub(crate) use rijndael::{Keys as RijndaelKeys, expand as expand_rijndael};
 
 use crate::Block;
 use vesica_cpu::Backend;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zeroize::Zeroize;
 
 /// Blocks side by side in a vector register.
@@ -155,6 +160,8 @@ impl Ready {
             Backend::Ifma => ifma::wide(kernel),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => avx2::wide(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Backend::Neon => neon::wide(kernel),
             _ => kernel.run::<portable::B128x1>(),
         }
     }
@@ -166,6 +173,8 @@ impl Ready {
             Backend::Ifma => ifma::products(kernel),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => avx2::products(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Backend::Neon => neon::products(kernel),
             _ => kernel.run::<portable::B128x1>(),
         }
     }
@@ -175,6 +184,8 @@ impl Ready {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Backend::Ifma | Backend::Avx2 => rijndael::x86::rounds::<FORWARD>(keys, states),
+            #[cfg(target_arch = "aarch64")]
+            Backend::Neon => neon::rijndael::<FORWARD>(keys, states),
             _ => rijndael::rounds::<Block, FORWARD>(keys, states),
         }
     }
@@ -186,6 +197,8 @@ impl Ready {
             Backend::Ifma => words::sixteen(kernel),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => words::eight(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Backend::Neon => words_neon::four(kernel),
             _ => kernel.run::<u32>(),
         }
     }
@@ -203,7 +216,17 @@ pub fn prefetch<T>(slice: &[T], at: usize) {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast::<i8>().add(byte)) }
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    if let Some(value) = slice.get(at) {
+        for byte in (0..size_of::<T>()).step_by(64) {
+            let line = std::ptr::from_ref(value).cast::<u8>().wrapping_add(byte);
+            // SAFETY: every ARM CPU has the instruction, which changes nothing that a program sees, whatever the address is.
+            unsafe {
+                std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(readonly, nostack, preserves_flags))
+            }
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (slice, at);
 }
 
@@ -214,6 +237,9 @@ pub(crate) enum Key {
     /// For the CPU's own instructions: the eleven round keys.
     #[cfg(target_arch = "x86_64")]
     Rounds(Ready, [Block; 11]),
+    /// The same on ARM.
+    #[cfg(target_arch = "aarch64")]
+    Neon([Block; 11]),
 }
 
 impl Key {
@@ -221,6 +247,8 @@ impl Key {
         match ready.0 {
             #[cfg(target_arch = "x86_64")]
             Backend::Ifma | Backend::Avx2 => Self::Rounds(ready, avx2::expand(key)),
+            #[cfg(target_arch = "aarch64")]
+            Backend::Neon => Self::Neon(neon::expand(key)),
             _ => Self::Portable(Box::new(portable::Aes::new(key))),
         }
     }
@@ -232,6 +260,8 @@ impl Key {
             Self::Rounds(Ready(Backend::Ifma), keys) => ifma::encrypt(keys, blocks),
             #[cfg(target_arch = "x86_64")]
             Self::Rounds(_, keys) => avx2::encrypt(keys, blocks),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(keys) => neon::encrypt(keys, blocks),
         }
     }
 }
@@ -239,9 +269,12 @@ impl Key {
 impl Drop for Key {
     fn drop(&mut self) {
         // The portable one wipes itself.
-        #[cfg(target_arch = "x86_64")]
-        if let Self::Rounds(_, keys) = self {
-            keys.zeroize();
+        match self {
+            Self::Portable(_) => {}
+            #[cfg(target_arch = "x86_64")]
+            Self::Rounds(_, keys) => keys.zeroize(),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(keys) => keys.zeroize(),
         }
     }
 }

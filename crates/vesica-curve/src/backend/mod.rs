@@ -12,6 +12,8 @@ mod portable;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 
 use crate::field::{Formula, Lanes};
 use vesica_cpu::Backend;
@@ -41,6 +43,8 @@ pub(crate) fn run_on<K: Kernel>(backend: Backend, kernel: K) -> K::Out {
         Backend::Ifma => ifma::U64x8::call(Entry(kernel)),
         #[cfg(target_arch = "x86_64")]
         Backend::Avx2 => avx2::U64x4::call(Entry(kernel)),
+        #[cfg(target_arch = "aarch64")]
+        Backend::Neon => neon::U64x2::call(Entry(kernel)),
         _ => portable::U64x1::call(Entry(kernel)),
     }
 }

@@ -10,6 +10,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 
 use crate::code::{STEP, Window};
 use vesica_block::Block;
@@ -80,11 +82,13 @@ pub(crate) trait Kernel<const W: usize> {
 
 /// Runs a kernel on a given back end, or on the portable one if this CPU lacks it or it has no symbols of W blocks.
 pub(crate) fn run_on<const W: usize>(backend: Backend, kernel: impl Kernel<W>) {
-    match W {
+    match (backend, W) {
         #[cfg(target_arch = "x86_64")]
-        1 | 2 if backend >= Backend::Ifma && Backend::Ifma.is_available() => ifma::run(kernel),
+        (Backend::Ifma, 1 | 2) if backend.is_available() => ifma::run(kernel),
         #[cfg(target_arch = "x86_64")]
-        1 | 2 if backend >= Backend::Avx2 && Backend::Avx2.is_available() => avx2::run(kernel),
+        (Backend::Avx2, 1 | 2) if backend.is_available() => avx2::run(kernel),
+        #[cfg(target_arch = "aarch64")]
+        (Backend::Neon, _) => neon::run(kernel),
         _ => kernel.run::<[Block; W]>(),
     }
 }

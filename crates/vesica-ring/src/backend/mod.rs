@@ -13,6 +13,8 @@ mod portable;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 
 use crate::lanes::Kernel;
 use vesica_cpu::Backend;
@@ -31,6 +33,8 @@ pub(crate) fn run_on<K: Kernel>(backend: Backend, kernel: K) -> K::Out {
         // SAFETY: the CPU has the instructions, as checked above.
         #[cfg(target_arch = "x86_64")]
         Backend::Avx2 => unsafe { avx2::enter(kernel) },
+        #[cfg(target_arch = "aarch64")]
+        Backend::Neon => neon::enter(kernel),
         _ => portable::enter(kernel),
     }
 }

@@ -123,7 +123,7 @@ pub const MINIMUM: Reveal = Reveal {
 pub const TRAFFIC: Reveal = Reveal {
     name: "traffic",
     to: Learner::Network,
-    what: "how many bytes went each way, and when; this follows from the key counts and from how the run ended",
+    what: "how many bytes went each way, and when; the bytes follow from the key counts and from how the run ended",
 };
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ fn is_zero(n: &u32) -> bool {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Resume {
-    /// Names the run: a hash of its salt and of [`session`], with the certificates of today.
+    /// What this party calls the run: see [`called`].
     run: String,
     /// A digit a unit: 1 if it is finished.
     done: String,
@@ -161,23 +161,29 @@ pub(crate) fn settled<'a>(plan: &Plan, has: impl IntoIterator<Item = (&'a Party,
 }
 
 impl Resume {
-    /// The run of `ledger`, as it is called among the parties of `session`.
-    ///
-    /// Example: mallory's certificate is taken for bob's by alice, and for alice's by bob. She lets the two toss their coins with each
-    /// other, cuts the connection, and stands between them when they meet again. No coins are tossed then, so the name must accuse her:
-    /// alice and bob call their run by two names, and toss anew, which she cannot. A certificate that was renewed is seen by both sides,
-    /// and their run goes on.
-    fn of(ledger: &Ledger, counted: Counted<'_>, session: &[u8; 32]) -> Option<Self> {
+    /// The run of `ledger`, as the party of `plan` calls it.
+    fn of(plan: &Plan, ledger: &Ledger, counted: Counted<'_>, session: &[u8; 32]) -> Option<Self> {
         let start = ledger.started()?;
         let has = |id: u32| match counted {
             Counted::Now(_) => ledger.has(UnitId(id)),
             Counted::Later(finished) => finished.get(id as usize).is_some_and(|done| *done),
         };
         let done = (0..start.sizes.units).map(|id| if has(id) { '1' } else { '0' });
-        let mut run = blake3::Hasher::new_derive_key("vesica 2026 name of a run among its parties");
-        run.update(&start.salt).update(session);
-        Some(Self { run: run.finalize().to_hex().to_string(), done: done.collect() })
+        Some(Self { run: called(&start.salt, session, &plan.me), done: done.collect() })
     }
+}
+
+/// What `party` calls the run with this salt, where these are the job and the certificates of today: see [`session`].
+///
+/// Example: mallory's certificate is taken for bob's by alice, and for alice's by bob. She lets the two toss their coins with each other, cuts
+/// the connection, and stands between them when they meet again. No coins are tossed then, so what they call the run must accuse her. Alice
+/// and bob see other certificates than each other, and expect other words than they hear. They toss anew, which she cannot. A
+/// certificate that was renewed is seen by both sides, and their run goes on. Who does not know the salt has no words of its own, and
+/// cannot send back those that it heard, because the party is in them.
+fn called(salt: &[u8; 32], session: &[u8; 32], party: &Party) -> String {
+    let mut hash = blake3::Hasher::new_derive_key("vesica 2026 name of a run by one of its parties");
+    hash.update(salt).update(session).update(&[party.place()]);
+    hash.finalize().to_hex().to_string()
 }
 
 /// The name of the run with this salt.
@@ -216,6 +222,7 @@ pub fn meet(
     certificates: &[Option<Fingerprint>],
     rng: &mut SessionRng,
 ) -> Result<Met, JobError> {
+    let session = session(plan, certificates);
     let Said { mine, peers } = greet(plan, Purpose::Run, counted, ledger, lines, certificates)?;
     let mut told = vec![mine.keys; plan.parties.len()];
     peers.iter().for_each(|(peer, theirs)| told[usize::from(peer.place())] = theirs.keys);
@@ -232,7 +239,7 @@ pub fn meet(
     };
     let mine_keys = mine.keys;
     if let (Some(start), Some(mine), Some(theirs)) = (ledger.started().cloned(), mine.resume, same_run(&peers))
-        && theirs.iter().all(|theirs| theirs.run == mine.run)
+        && theirs.iter().zip(&peers).all(|(theirs, (peer, _))| theirs.run == called(&start.salt, &session, peer))
     {
         let alike = |theirs: &&Resume| theirs.done.len() == mine.done.len();
         let before = |place: usize| start.sizes.keys.get(place).copied();
@@ -307,7 +314,7 @@ pub fn meet(
         }
         Counted::Later(_) => begin_of_cluster(plan, sizes.units, sizes.units.into(), share, ledger)?,
     }
-    let salt = toss(plan, &session(plan, certificates), lines, rng)?;
+    let salt = toss(plan, &session, lines, rng)?;
     let start = Start { salt, coins: Coins::new(rng.bytes()), sizes };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
@@ -557,7 +564,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger:
         memory: plan.memory,
         values: plan.value.is_some(),
         lanes: plan.lanes,
-        resume: Resume::of(ledger, counted, session),
+        resume: Resume::of(plan, ledger, counted, session),
     }
 }
 
@@ -700,12 +707,20 @@ mod tests {
     }
 
     /// Passes on what each of two says, a message of each in turn, until one of them says nothing more. Returns how many there were of each.
-    fn relay(mut to_alice: impl Channel, mut to_bob: impl Channel) -> usize {
+    /// An echo gives each of them the name of its run back that it said itself.
+    fn relay(mut to_alice: impl Channel, mut to_bob: impl Channel, echo: bool) -> usize {
         let mut passed = 0;
         loop {
-            let (Ok(of_alice), Ok(of_bob)) = (to_alice.recv(HELLO_LIMIT), to_bob.recv(HELLO_LIMIT)) else {
+            let (Ok(mut of_alice), Ok(mut of_bob)) = (to_alice.recv(HELLO_LIMIT), to_bob.recv(HELLO_LIMIT)) else {
                 return passed;
             };
+            if echo && passed == 0 {
+                let read = |words: &[u8]| serde_json::from_slice::<Hello>(words).unwrap();
+                let [mut alices, mut bobs] = [&of_alice, &of_bob].map(|words| read(words));
+                let (Some(of_a), Some(of_b)) = (&mut alices.resume, &mut bobs.resume) else { panic!("no run goes on") };
+                std::mem::swap(&mut of_a.run, &mut of_b.run);
+                [of_alice, of_bob] = [alices, bobs].map(|words| serde_json::to_vec(&words).unwrap());
+            }
             // Who has what it needs may be gone by now.
             let _ = to_alice.send(&of_bob);
             let _ = to_bob.send(&of_alice);
@@ -716,7 +731,7 @@ mod tests {
     /// How alice and bob end if mallory is between them, where these are the certificates that each of them has seen, and how many messages
     /// of each of them she has passed on.
     fn joined(alices: &[Option<Fingerprint>], bobs: &[Option<Fingerprint>]) -> ([Result<Agreed, JobError>; 2], usize) {
-        joined_again(&mut [ledger(), ledger()], alices, bobs)
+        joined_again(&mut [ledger(), ledger()], alices, bobs, false)
     }
 
     /// The same where the two hold these ledgers.
@@ -724,13 +739,14 @@ mod tests {
         ledgers: &mut [Ledger; 2],
         alices: &[Option<Fingerprint>],
         bobs: &[Option<Fingerprint>],
+        echo: bool,
     ) -> ([Result<Agreed, JobError>; 2], usize) {
         let [alices_ledger, bobs_ledger] = ledgers;
         let (alice, bob) = (job("alice", "insecure = true"), job("bob", "insecure = true"));
         let (a, to_alice) = memory::pair(&alice.me, &bob.me);
         let (to_bob, b) = memory::pair(&alice.me, &bob.me);
         std::thread::scope(|scope| {
-            let mallory = scope.spawn(move || relay(to_alice, to_bob));
+            let mallory = scope.spawn(move || relay(to_alice, to_bob, echo));
             let run = |plan: Plan, ledger: &mut Ledger, end: memory::Memory, seen: &[Option<Fingerprint>], seed| {
                 let mut lines = Lines::new(vec![Box::new(end)]);
                 agree(&plan, 10, ledger, &mut lines, seen, &mut rng(seed))
@@ -771,15 +787,18 @@ mod tests {
             assert_eq!(alice, bob);
             alice
         };
-        let first = salt(joined_again(&mut ledgers, &[a, b], &[a, b]).0);
-        let (ended, passed) = joined_again(&mut ledgers, &[a, m], &[m, b]);
-        for ended in ended {
-            assert!(ended.unwrap_err().to_string().contains("passes on what a party with another certificate says"));
+        let first = salt(joined_again(&mut ledgers, &[a, b], &[a, b], false).0);
+        for echo in [false, true] {
+            let (ended, passed) = joined_again(&mut ledgers, &[a, m], &[m, b], echo);
+            for ended in ended {
+                let error = ended.unwrap_err().to_string();
+                assert!(error.contains("passes on what a party with another certificate says"), "{error}");
+            }
+            assert_eq!(passed, 3);
         }
-        assert_eq!(passed, 3);
         // The run that had begun goes on, also if bob has renewed his certificate.
-        assert_eq!(salt(joined_again(&mut ledgers, &[a, b], &[a, b]).0), first);
-        assert_eq!(salt(joined_again(&mut ledgers, &[a, m], &[a, m]).0), first);
+        assert_eq!(salt(joined_again(&mut ledgers, &[a, b], &[a, b], false).0), first);
+        assert_eq!(salt(joined_again(&mut ledgers, &[a, m], &[a, m], false).0), first);
     }
 
     /// Mallory may also toss with each of them. Even if all coins are the same in both runs, the salts are not.

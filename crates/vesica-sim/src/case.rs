@@ -4,7 +4,7 @@
 //! steps are the calls of time, network and disk, of all processes together. So a fault may fall on any of them.
 
 use crate::disk::FileSystem;
-use crate::net::{AT_A_DOOR, Happening, Said};
+use crate::net::{Happening, Said};
 use crate::sim::{Dice, Seen, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -307,8 +307,6 @@ impl Case {
         match error {
             JobError::LastWord(_) | JobError::Over { .. } | JobError::Answers { .. } => true,
             JobError::File { .. } => disk.failed,
-            // Its own last process had lanes, and the partner has not noticed yet that they are gone.
-            JobError::Net(vesica_net::Error::Refused { why, .. }) => why == AT_A_DOOR,
             JobError::Session(Stopped { fault, .. })
             | JobError::Net(vesica_net::Error::Session(Stopped { fault, .. })) => {
                 // It accuses nobody, and knows of no bug.

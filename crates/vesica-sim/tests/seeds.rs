@@ -26,7 +26,8 @@ fn what_must_hold_holds() {
     }
 }
 
-/// Seeds that failed once, each with what it was. 586: a party is killed and comes again, while its partner waits for the lanes of before.
+/// Seeds that failed once, each with what it was. 586: a party is killed and comes again, while its partner
+/// waits for the lanes of before. It was shown their certificate, and ended with an error that named it as wrong.
 #[test]
 fn seeds_that_failed_once_hold() {
     assert_eq!(play(586, true, false).failures, Vec::<String>::new());

@@ -274,6 +274,7 @@ impl State {
 
     fn link(&mut self, job: [u8; 32], ends: [(usize, Party); 2]) -> usize {
         let (number, now) = (self.number(), self.now);
+        self.case_linked(ends.each_ref().map(|(process, _)| *process));
         let ends = ends.map(|(process, me)| End {
             process,
             me,

@@ -54,4 +54,8 @@ fn faults_disturb_and_the_greedy_are_refused() {
         let refused = (0..10).filter(|seed| play_as(kind, *seed, true, false).refused).count();
         assert!(refused >= 5, "{kind:?}: {refused} of 10");
     }
+    let went_back =
+        |played: &vesica_sim::Played| played.trace.words().iter().any(|line| line.ends_with("of his ledger"));
+    let back = (0..10).filter(|seed| went_back(&play_as(Kind::Rollback, *seed, true, true))).count();
+    assert!(back >= 5, "an older copy of a ledger in {back} of 10");
 }

@@ -29,7 +29,7 @@ use crate::units::open_and_run;
 use crate::units::work::Work;
 use crate::world::World;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Fault, Lines, Misbehaviour, SessionRng};
 use vesica_spec::Plan;
@@ -40,9 +40,6 @@ use vesica_types::Party;
 /// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
 /// that the connection broke, and then dials or listens at once.
 pub(crate) const STAY: Duration = Duration::from_secs(30);
-
-/// How long a side waits that was refused where the peer's door still stands.
-pub(crate) const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
 /// made again, and only the units that were under way are redone.
@@ -186,8 +183,6 @@ struct Side<'a> {
     /// The shares of the attempt, where these are the result.
     left: Option<Left>,
     stage: Stage,
-    /// Whether the last attempt had lanes.
-    had_lanes: bool,
 }
 
 impl<'a> Side<'a> {
@@ -207,13 +202,13 @@ impl<'a> Side<'a> {
             if let Some((keys, units)) = loaded {
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
                 let values = values(plan, &local, &keys, clock, ctl)?;
-                return Ok(Self { plan, local, keys, values, left: None, stage, had_lanes: false });
+                return Ok(Self { plan, local, keys, values, left: None, stage });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
         let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
         let values = values(plan, &local, &keys, clock, ctl)?;
-        Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read, had_lanes: false })
+        Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read })
     }
 
     /// Meets the peers, as often as a connection breaks or one of them only checks the job, until each knows that the others are done.
@@ -222,7 +217,6 @@ impl<'a> Side<'a> {
     /// Whatever ends the run; after the output is in its place, whatever keeps a peer from saying that it is done.
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
-        let mut broke: Option<Instant> = None;
         let World { time, connector, .. } = self.local.io.world.clone();
         let mut waiting = Waiting::begin(self.patience(ledger), &time);
         loop {
@@ -239,14 +233,6 @@ impl<'a> Side<'a> {
                 Err(error) if error.fault() == Fault::Network => {
                     return Err(lost.map_or_else(|| waiting.absent(error), |lost| lost.for_good(patience)));
                 }
-                Err(error)
-                    if lanes::is_refused(&error)
-                        && self.had_lanes
-                        && broke.is_some_and(|at| time.now().duration_since(at) < patience.min(STAY)) =>
-                {
-                    time.sleep(AGAIN, &|| ctl.is_cancelled());
-                    continue;
-                }
                 Err(error) => return Err(error),
             };
             let attempts = ledger.answers().attempts;
@@ -259,8 +245,6 @@ impl<'a> Side<'a> {
             let has_begun = ledger.answers().attempts > attempts;
             let Err(error) = waiting.after(error, has_begun, ctl) else {
                 clock.unmet();
-                // A peer that goes on with lanes may have its doors open here now, as after a break.
-                broke = broke.map(|_| time.now());
                 continue;
             };
             let of = ledger.started().map_or(1, |start| start.sizes.units);
@@ -271,7 +255,7 @@ impl<'a> Side<'a> {
                 1 => format!("{done}lost {}; waiting up to {wait} for it to come back", now.peer),
                 _ => format!("{done}lost {} ({}); waiting up to {wait} for all to come back", now.peer, now.why),
             });
-            (lost, broke) = (Some(now), Some(time.now()));
+            lost = Some(now);
             waiting = Waiting::begin(self.patience(ledger), &time);
         }
     }
@@ -352,7 +336,6 @@ impl<'a> Side<'a> {
         let agreed = clock.follow(peers, "agree", "", None, || {
             agree::agree(plan, distinct, ledger, &mut control, &certificates, &mut rng)
         })?;
-        self.had_lanes = agreed.lanes > 0;
         self.cut(&agreed, ledger, peers, clock, ctl)?;
         let Self { local, keys, values, left, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
@@ -382,7 +365,7 @@ impl<'a> Side<'a> {
             if agreed.lanes == 0 {
                 return open_and_run(plan, &agreed.terms(), work, rng_of_the_run);
             }
-            let (meter, traffic) = lanes::here::run(plan, &agreed, work, &mut control)?;
+            let (meter, traffic) = lanes::here::run(plan, &agreed, &local.endpoint, work, &mut control)?;
             of_lanes = traffic;
             Ok(meter)
         })?;

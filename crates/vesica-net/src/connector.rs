@@ -105,7 +105,7 @@ pub trait Connector: Debug + Send + Sync {
         &self,
         endpoint: Endpoint,
         peer: Party,
-        trust: Option<Trust>,
+        known: Vec<Trust>,
         seats: usize,
         control: Arc<dyn Control>,
     ) -> Result<Box<dyn LaneDoor>>;
@@ -128,11 +128,11 @@ impl Connector for Sockets {
         &self,
         endpoint: Endpoint,
         peer: Party,
-        trust: Option<Trust>,
+        known: Vec<Trust>,
         seats: usize,
         control: Arc<dyn Control>,
     ) -> Result<Box<dyn LaneDoor>> {
-        Ok(Box::new(endpoint.lane_door(peer, trust, seats, control)?))
+        Ok(Box::new(endpoint.lane_door(peer, known, seats, control)?))
     }
 }
 

@@ -87,27 +87,33 @@ impl Endpoint {
         self.open(guests, limits, control)
     }
 
-    /// Opens a port for the lanes of a run, which `peer` dials: up to `seats` of them at once, and of each lane one link. Whoever finds
-    /// no seat is told to come later.
+    /// Opens a port for the lanes of a run, which `peer` dials: up to `seats` of them at once, and of each lane one link. With TLS the
+    /// peer is known in each of these ways. Whoever finds no seat is told to come later.
+    ///
+    /// So is a peer that comes for the endpoint's own job, which is to meet the parties: its process was started again, and this side does
+    /// not know yet that the one before it is gone. It takes no seat.
     ///
     /// # Errors
     /// As [`Endpoint::door`].
-    pub fn lane_door(self, peer: Party, trust: Option<Trust>, seats: usize, control: Arc<dyn Control>) -> Result<Door> {
+    pub fn lane_door(self, peer: Party, known: Vec<Trust>, seats: usize, control: Arc<dyn Control>) -> Result<Door> {
         if self.lanes.is_empty() || seats == 0 {
             return Err(Error::Setup(
                 "a door without lanes or without seats lets nobody in; give it one or more".into(),
             ));
         }
         self.examine_with(std::iter::once(peer.name()))?;
-        match &trust {
-            Some(trust) => trust.check(&peer)?,
-            None if matches!(self.security, Security::Tls { .. }) => {
+        let guests = match self.security {
+            Security::Insecure => vec![(peer, None)],
+            Security::Tls { .. } if known.is_empty() => {
                 return Err(Error::Setup(format!("nothing says how to know the lanes of {peer}")));
             }
-            None => {}
-        }
+            Security::Tls { .. } => {
+                known.iter().try_for_each(|trust| trust.check(&peer))?;
+                known.into_iter().map(|trust| (peer.clone(), Some(trust))).collect()
+            }
+        };
         let limits = Limits { links: seats, links_of_one: seats, handshakes: HANDSHAKES };
-        self.open(Guests::new(vec![(peer, trust)]), limits, control)
+        self.open(Guests::new(guests), limits, control)
     }
 
     /// Opens the port for `guests`.
@@ -128,7 +134,7 @@ impl Endpoint {
         let lobby = Arc::new(Lobby {
             limits,
             pulse: Pulse::start(control.clone(), endpoint.silence)?,
-            lanes: !endpoint.lanes.is_empty(),
+            lanes: endpoint.lanes.clone(),
             control,
             register,
             shut: AtomicBool::new(false),
@@ -325,8 +331,8 @@ struct Refusals {
 /// What the threads of a door share.
 struct Lobby {
     limits: Limits,
-    /// Whether each job that is answered here is a lane, which has one link at a time.
-    lanes: bool,
+    /// The lanes that are answered here, each of which has one link at a time; none at the door of a service.
+    lanes: Vec<[u8; 32]>,
     pulse: Arc<Pulse>,
     control: Arc<dyn Control>,
     register: Arc<Register>,
@@ -407,7 +413,11 @@ impl Host for Lobby {
 
     fn admit(&self, guest: &Known<'_>) -> std::result::Result<Pass, Verdict> {
         let later = |why: String| Err(Verdict::Later(why));
-        if self.lanes || lock(&self.visits).inside.len() >= self.limits.links {
+        let has_lanes = !self.lanes.is_empty();
+        if has_lanes && !self.lanes.contains(&guest.job) {
+            return later("a run of these parties is under way here, over lanes; try again later".into());
+        }
+        if has_lanes || lock(&self.visits).inside.len() >= self.limits.links {
             self.sweep();
         }
         let party = guest.party;
@@ -423,7 +433,7 @@ impl Host for Lobby {
         if visits.inside.len() >= self.limits.links {
             return later("this service has as many connections as it takes; try again later".into());
         }
-        if self.lanes && visits.inside.values().any(|visit| visit.job == guest.job) {
+        if has_lanes && visits.inside.values().any(|visit| visit.job == guest.job) {
             return later("the link that this lane had before is not gone yet; try again".into());
         }
         let of_one = visits.inside.values().filter(|visit| visit.party == *party).count();

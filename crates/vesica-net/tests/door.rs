@@ -128,6 +128,39 @@ fn a_stranger_hears_an_alert_and_a_client_of_another_name_a_reason() {
     assert_eq!(service.door.links(), 0);
 }
 
+/// Alice's lanes show a certificate of their own. Her process is started again while bob has lanes under way, so she comes to his door to
+/// meet him. She sees that it is he, is told to come later as often as she asks, and takes no seat from a lane. Who comes for anything else,
+/// or is somebody else, is sent away.
+#[test]
+fn who_comes_to_meet_at_a_door_for_lanes_is_told_to_come_later_and_takes_no_seat() {
+    let (bob, alice, worker) = (Person::new(0, "bob"), Person::new(1, "alice"), Person::new(1, "alice"));
+    let (log, lane) = (Log::new(), [9; 32]);
+    let mut here = bob.endpoint();
+    here.lanes = vec![lane];
+    let known = [&worker, &alice].map(|who| Trust::Pinned(vec![who.pin()])).to_vec();
+    let door = here.lane_door(alice.party.clone(), known, 1, log.clone()).unwrap();
+    let dial = |who: &Person, job: [u8; 32]| {
+        let mut there = who.endpoint();
+        (there.job, there.patience) = (job, Duration::from_millis(700));
+        there.peers.push(bob.at(door.address()));
+        vesica_net::connect(there, Log::new()).map(only)
+    };
+    let later = |error: Error| {
+        assert!(matches!(&error, Error::Absent { why, .. } if why.contains("over lanes; try again later")), "{error}");
+        assert_eq!(error.fault(), Fault::Network);
+    };
+    later(dial(&alice, JOB).unwrap_err());
+    let there = dial(&worker, lane).unwrap();
+    let here = door.next().unwrap().unwrap();
+    assert_eq!(here.job(), Some(lane));
+    later(dial(&alice, JOB).unwrap_err());
+    say(&here, &there, "x");
+    assert_eq!(door.links(), 1);
+    log.hears("alice: a run of these parties is under way here");
+    assert!(matches!(dial(&alice, [8; 32]), Err(Error::Refused { why, .. }) if why.contains("another job")));
+    assert!(matches!(dial(&Person::new(1, "alice"), JOB), Err(Error::Refused { .. })));
+}
+
 #[test]
 fn the_list_of_clients_is_replaced_while_the_door_stands() {
     let service = service(Limits::default());

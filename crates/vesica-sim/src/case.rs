@@ -4,11 +4,11 @@
 //! steps are the calls of time, network and disk, of all processes together. So a fault may fall on any of them.
 
 use crate::disk::FileSystem;
-use crate::net::{AT_A_DOOR, Happening, Said};
+use crate::net::{Happening, Said};
 use crate::sim::{Dice, Seen, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -45,14 +45,54 @@ pub enum Kind {
     Greedy,
     /// alice's power fails again and again, when she has answered something.
     Power,
-    /// bob learns, over lanes. In the first words of a lane he says in turns that he has all of its units and that he has none, and he
-    /// breaks off when he was answered, before a unit is finished.
+    /// bob learns, over lanes. In the first words of a lane he says that he has units which he has not, and breaks off. Then he asks for
+    /// them, and breaks off when he was answered. In which order, and of how many units, is chosen for each case.
     Liar,
+    /// alice learns, and bob does not. When she has finished some units he goes back to an older copy of his ledger, in which none is.
+    Rollback,
 }
 
 impl Kind {
     /// All.
-    pub const ALL: [Self; 4] = [Self::Honest, Self::Greedy, Self::Power, Self::Liar];
+    pub const ALL: [Self; 5] = [Self::Honest, Self::Greedy, Self::Power, Self::Liar, Self::Rollback];
+
+    /// Whether bob follows the program.
+    fn bob_is_honest(self) -> bool {
+        !matches!(self, Self::Liar | Self::Rollback)
+    }
+}
+
+/// How a liar chooses what he says and when he breaks off.
+#[derive(Clone, Copy, Debug)]
+struct Lies {
+    /// Of the times that he begins a lane, which are lies.
+    when: When,
+    /// How many percent of the units that he has not are called finished in a lie.
+    units: u64,
+    /// How many units of a lane alice is to have begun before he breaks off.
+    under_way: usize,
+    /// How many percent of the units are finished all the same. Then his own program takes the break for one after progress.
+    finishes: u64,
+}
+
+/// When a liar lies.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// In turns with the truth.
+    InTurns,
+    /// Once, and then he asks as often as he can.
+    First,
+    /// By chance.
+    Often,
+}
+
+impl Lies {
+    fn new(dice: &mut Dice) -> Self {
+        let when = [When::InTurns, When::First, When::Often][dice.below(3) as usize];
+        let units = [100, 100, 50][dice.below(3) as usize];
+        let finishes = [0, 0, 25][dice.below(3) as usize];
+        Self { when, units, under_way: 1 + dice.below(6) as usize, finishes }
+    }
 }
 
 /// What goes wrong.
@@ -103,6 +143,8 @@ struct Side {
     said: BTreeSet<(usize, String)>,
     /// Units of the run that its process is in.
     units: u64,
+    /// Links that it had since it began to count answers.
+    links: u32,
 }
 
 /// A case, while it is played.
@@ -119,8 +161,13 @@ pub struct Case {
     /// What bob still waits for before he forgets the run, and what alice answers until her power fails: in parts of the job.
     patience: f64,
     crashes: u32,
+    lies: Lies,
     /// How often each lane was begun.
     lanes: BTreeMap<[u8; 32], u64>,
+    /// The ledger to which bob goes back, how often he still does, and how many units alice is to finish before the next time.
+    back: (Vec<(PathBuf, Vec<u8>)>, u64, u64),
+    /// Units that alice has finished.
+    finished: BTreeSet<u32>,
     /// Units of which alice has said the first thing and not the second.
     half: BTreeSet<(usize, String)>,
     /// Whether a party has had enough of answering.
@@ -156,9 +203,15 @@ impl Case {
         let learns: &[&str] = match (kind, dice.below(3)) {
             (Kind::Honest, 0) => &["alice"],
             (Kind::Honest, 1) => &["alice", "bob"],
+            (Kind::Rollback, _) => &["alice"],
             _ => &["bob"],
         };
-        let lanes = if kind == Kind::Liar || (kind == Kind::Honest && dice.percent(30)) { 2 } else { 0 };
+        let lanes = match kind {
+            Kind::Liar => 2,
+            Kind::Honest if dice.percent(30) => 2,
+            Kind::Rollback if dice.percent(50) => 2,
+            _ => 0,
+        };
         let protocol = match kind {
             // Its sender says two things in a unit, so that it can be answered and not finished.
             Kind::Liar => "protocol = \"ecdh\"",
@@ -167,7 +220,11 @@ impl Case {
         let (keys, unit, answers) = match kind {
             Kind::Honest => ([KEYS, KEYS], "unit = 10\n", 8),
             Kind::Greedy => ([KEYS, MANY], "", 2 + dice.below(3) as u32),
-            Kind::Power | Kind::Liar => ([KEYS, KEYS], "unit = 10\n", 2 + dice.below(3) as u32),
+            Kind::Power => ([KEYS, KEYS], "unit = 10\n", 2 + dice.below(3) as u32),
+            Kind::Liar => {
+                ([KEYS, KEYS], ["unit = 10\n", "unit = 5\n"][dice.below(2) as usize], 1 + dice.below(3) as u32)
+            }
+            Kind::Rollback => ([KEYS, KEYS], "unit = 10\n", 8),
         };
         let workers = if kind == Kind::Liar { 8 } else { 1 + dice.below(3) };
         let firsts = [0, if overlap { keys[0] / 2 } else { 1_000_000 }];
@@ -188,6 +245,7 @@ impl Case {
             };
             let keeps = match kind {
                 Kind::Honest => dice.percent(70),
+                Kind::Rollback => true,
                 // A greedy party keeps nothing anyway.
                 _ => party == 0,
             };
@@ -211,13 +269,14 @@ impl Case {
                 answered: 0.0,
                 said: BTreeSet::new(),
                 units: 1,
+                links: 0,
             }
         });
         let sides = sides.collect();
         let mut faults = Vec::new();
         let count = match kind {
             Kind::Honest => 1 + dice.below(6),
-            Kind::Liar => 0,
+            Kind::Liar | Kind::Rollback => 0,
             Kind::Greedy | Kind::Power => dice.below(3),
         };
         for _ in 0..count {
@@ -237,6 +296,8 @@ impl Case {
         }
         faults.sort_by_key(|(step, _)| *step);
         faults.reverse();
+        let lies = Lies::new(dice);
+        let back = (Vec::new(), 1 + dice.below(3), 1 + dice.below(5));
         Self {
             kind,
             dir,
@@ -247,7 +308,10 @@ impl Case {
             rounds: 0,
             patience: f64::INFINITY,
             crashes: 0,
+            lies,
             lanes: BTreeMap::new(),
+            back,
+            finished: BTreeSet::new(),
             half: BTreeSet::new(),
             refused: false,
             failures: Vec::new(),
@@ -276,14 +340,15 @@ impl Case {
         self.failures.push(what);
     }
 
-    /// Every output that is there has all rows and no others. Their order is not looked at: where both learn it follows from the salt.
+    /// Every output that is there has all rows and no others. They are in the order of the input where one party learns; for their order
+    /// where both do, see [`Case::aligned`].
     fn look_at_outputs(&mut self) {
         for party in 0..self.sides.len() {
             let path = self.dir.path().join(format!("{}.out.csv", NAMES[party]));
             let Ok(text) = std::fs::read_to_string(path) else { continue };
             match &self.sides[party].wanted {
                 None => self.fail(format!("{} does not learn and has an output", NAMES[party])),
-                Some(wanted) if in_order(wanted) != in_order(&text) => {
+                Some(wanted) if *wanted != text && (!self.both_learn() || in_order(wanted) != in_order(&text)) => {
                     let rows = text.lines().count();
                     self.fail(format!(
                         "the output of {}, {rows} lines, is not what an undisturbed run gives",
@@ -293,6 +358,16 @@ impl Case {
                 Some(_) => {}
             }
         }
+    }
+
+    fn both_learn(&self) -> bool {
+        self.sides.iter().all(|side| side.wanted.is_some())
+    }
+
+    /// Where both learn, the keys of each output that there is, in its order. A disturbed run has the same order as one that is not.
+    pub fn aligned(&self) -> Vec<Vec<String>> {
+        let there = (0..self.sides.len()).filter(|&party| self.both_learn() && self.has_output(party));
+        there.map(|party| self.keys(party)).collect()
     }
 
     fn all_have_what_they_learn(&self) -> bool {
@@ -307,8 +382,6 @@ impl Case {
         match error {
             JobError::LastWord(_) | JobError::Over { .. } | JobError::Answers { .. } => true,
             JobError::File { .. } => disk.failed,
-            // Its own last process had lanes, and the partner has not noticed yet that they are gone.
-            JobError::Net(vesica_net::Error::Refused { why, .. }) => why == AT_A_DOOR,
             JobError::Session(Stopped { fault, .. })
             | JobError::Net(vesica_net::Error::Session(Stopped { fault, .. })) => {
                 // It accuses nobody, and knows of no bug.
@@ -328,6 +401,7 @@ impl Watch for Hears {
         let party = state.processes[self.0.process].party;
         match event {
             Event::Phase { name: "match", total: Some(units), .. } => state.case.sides[party].units = units,
+            Event::Unit { id, .. } => state.case_finished(party, id),
             Event::Note(note) => {
                 let now = state.now;
                 state.trace.tell(now, || format!("{}: {note}", NAMES[party]));
@@ -396,15 +470,23 @@ impl State {
         };
         self.trace.tell(now, || format!("{} {words}", NAMES[party]));
         self.case.look_at_outputs();
+        // A link gives no more than one attempt at the job, or at a lane, so each counts as one whole answer at most. Where the number of units
+        // changes, parts are rounded up.
+        let (links, answers) = (self.case.sides[party].links, self.case.answers);
+        let least = if self.case.kind == Kind::Greedy { answers } else { answers + 1 };
+        if links < least && matches!(outcome, Outcome::Failed(JobError::Answers { .. })) {
+            let name = NAMES[party];
+            self.case.fail(format!("{name} refuses after {links} links, and {answers} answers are allowed"));
+        }
         // Who is done has removed the ledger, and who keeps none forgets: then the count begins anew.
         if matches!(outcome, Outcome::Done) || self.case.sides[party].plan.resume.is_none() {
-            self.case.sides[party].answered = 0.0;
+            (self.case.sides[party].answered, self.case.sides[party].links) = (0.0, 0);
         }
         match &outcome {
             Outcome::Panicked => self.case.fail(format!("{} panicked", NAMES[party])),
             Outcome::Failed(error) => {
                 // A liar's own program sees a partner that takes him at his word.
-                let lies = self.case.kind == Kind::Liar && party == 1;
+                let lies = !self.case.kind.bob_is_honest() && party == 1;
                 if !lies && !self.case.is_allowed(error, &self.disks[party]) {
                     self.case.fail(format!("{}: {error}", NAMES[party]));
                 }
@@ -433,6 +515,7 @@ impl State {
             }
             Kind::Power => (self.case.refused && party == 0) || self.case.crashes >= CRASHES,
             Kind::Liar => (self.case.refused && party == 0) || self.case.rounds >= LIES,
+            Kind::Rollback => party == 0 && (self.case.refused || self.case.sides[0].done) || self.case.rounds >= LIES,
         };
         if ends {
             self.end_case();
@@ -542,18 +625,33 @@ impl State {
         times: u32,
     ) -> Said {
         let party = self.processes[process].party;
+        let lies = self.case.lies;
         if self.case.kind == Kind::Liar && party == 1 && line == "lane" {
-            let times = self.case.lanes.entry(lane).or_default();
-            *times += 1;
-            if *times % 2 == 1 {
-                return Said::Last(vec![b'1'; msg.len()]);
+            let begun = self.case.lanes.entry(lane).or_default();
+            *begun += 1;
+            let is_lie = match lies.when {
+                When::InTurns => *begun % 2 == 1,
+                When::First => *begun == 1,
+                When::Often => self.dice.percent(40),
+            };
+            if is_lie {
+                let said = msg.iter().map(|digit| if self.dice.percent(lies.units) { b'1' } else { *digit });
+                return Said::Last(said.collect());
             }
+        }
+        if self.case.kind == Kind::Rollback && party == 1 && line.starts_with("unit ") && self.case.back.0.is_empty() {
+            self.case.back.0 = self.disks[1].copy();
         }
         let deceived = self.case.kind == Kind::Liar && party == 0 && line.starts_with("unit ");
         if deceived && !self.case.half.insert((link, line.to_owned())) {
-            // The units of a lane are all under way at once: he breaks off when he has the first thing of each.
+            // The units of a lane are all under way at once: he breaks off when he has the first thing of so many.
             let under_way = self.case.half.iter().filter(|(of, _)| *of == link).count();
-            return if under_way < 3 && times < 40 { Said::Later } else { Said::Nothing };
+            if under_way < lies.under_way && times < 40 {
+                return Said::Later;
+            }
+            if !self.dice.percent(lies.finishes) {
+                return Said::Nothing;
+            }
         }
         if line.starts_with("unit ") && self.case.sides[party].said.insert((link, line.to_owned())) {
             let side = &mut self.case.sides[party];
@@ -574,6 +672,38 @@ impl State {
         Said::As(msg.to_vec())
     }
 
+    /// A party has finished a unit. Where alice alone learns and bob has forgotten no run, she does none again that she has finished: she has
+    /// all that there is to have of it, and he could bring other keys, and see from how the run goes on whether they are hers.
+    fn case_finished(&mut self, party: usize, unit: u32) {
+        if self.case.kind != Kind::Rollback || party != 0 || self.case.over {
+            return;
+        }
+        if !self.case.finished.insert(unit) {
+            self.case.fail(format!("alice has done unit {unit} again, which she had finished"));
+            return self.end_case();
+        }
+        let (copy, times, units) = &mut self.case.back;
+        *units = units.saturating_sub(1);
+        if *units > 0 || *times == 0 || copy.is_empty() {
+            return;
+        }
+        *times -= 1;
+        *units = 1 + self.dice.below(2);
+        if let Some(process) = self.case.sides[1].process {
+            let now = self.now;
+            self.trace.tell(now, || "bob goes back to an older copy of his ledger".to_owned());
+            self.kill(process);
+            self.disks[1].put_back(&self.case.back.0);
+        }
+    }
+
+    /// Two parties have a link.
+    pub fn case_linked(&mut self, processes: [usize; 2]) {
+        for process in processes {
+            self.case.sides[self.processes[process].party].links += 1;
+        }
+    }
+
     /// alice has answered this part of the job.
     fn answers_a_part(&mut self, part: f64) {
         self.case.patience -= part;
@@ -581,7 +711,7 @@ impl State {
             return;
         }
         match self.case.kind {
-            Kind::Honest | Kind::Liar => {}
+            Kind::Honest | Kind::Liar | Kind::Rollback => {}
             Kind::Greedy => {
                 if let Some(process) = self.case.sides[1].process {
                     let now = self.now;
@@ -604,13 +734,14 @@ impl State {
 impl Case {
     /// Whether all outputs have the same key in each row.
     fn go_together(&self) -> bool {
-        let keys = |party: &usize| -> Vec<String> {
-            let text = std::fs::read_to_string(self.dir.path().join(format!("{}.out.csv", NAMES[*party])));
-            let text = text.unwrap_or_default();
-            text.lines().map(|line| line.split(',').next().unwrap_or_default().to_owned()).collect()
-        };
         let learners: Vec<usize> = (0..self.sides.len()).filter(|&party| self.sides[party].wanted.is_some()).collect();
-        learners.windows(2).all(|two| keys(&two[0]) == keys(&two[1]))
+        learners.windows(2).all(|two| self.keys(two[0]) == self.keys(two[1]))
+    }
+
+    fn keys(&self, party: usize) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.path().join(format!("{}.out.csv", NAMES[party])));
+        let text = text.unwrap_or_default();
+        text.lines().map(|line| line.split(',').next().unwrap_or_default().to_owned()).collect()
     }
 
     fn has_output(&self, party: usize) -> bool {

@@ -78,6 +78,17 @@ impl FileSystem {
         }
     }
 
+    /// A copy of the files as they are.
+    pub fn copy(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.files.iter().map(|(path, file)| (path.clone(), body(file).bytes.clone())).collect()
+    }
+
+    /// The files are those of a copy again, and nobody has them open.
+    pub fn put_back(&mut self, copy: &[(PathBuf, Vec<u8>)]) {
+        let file = |bytes: &Vec<u8>| Body { bytes: bytes.clone(), synced: bytes.clone(), named: true, locked: None };
+        self.files = copy.iter().map(|(path, bytes)| (path.clone(), Arc::new(Mutex::new(file(bytes))))).collect();
+    }
+
     /// Everything is gone: the party has forgotten its run.
     pub fn wipe(&mut self) {
         self.files.clear();

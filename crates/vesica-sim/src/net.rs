@@ -109,6 +109,8 @@ struct Door {
     number: u64,
     process: usize,
     me: Party,
+    /// Who comes for this waits until there is no door any more.
+    job: [u8; 32],
     lanes: Vec<[u8; 32]>,
     seats: usize,
     queue: VecDeque<usize>,
@@ -272,6 +274,7 @@ impl State {
 
     fn link(&mut self, job: [u8; 32], ends: [(usize, Party); 2]) -> usize {
         let (number, now) = (self.number(), self.now);
+        self.case_linked(ends.each_ref().map(|(process, _)| *process));
         let ends = ends.map(|(process, me)| End {
             process,
             me,
@@ -635,9 +638,6 @@ impl Channel for Line {
     }
 }
 
-/// Why a party that comes to meet is turned away where its partner still waits for lanes: it is shown the certificate of the lanes.
-pub const AT_A_DOOR: &str = "it has a door for lanes there";
-
 impl Connector for Seen {
     fn check(&self, _: &Endpoint) -> Result<()> {
         Ok(())
@@ -672,11 +672,12 @@ impl Connector for Seen {
                 if control.cancelled() {
                     return Err(Broken::Cancelled.into());
                 }
-                // Who dials is turned away at a door for lanes.
+                // A door for lanes has everybody come later who is to meet this party, and sends away who comes for something else.
                 let place = peer.party.place();
-                if peer.connect.is_some() && state.net.doors.iter().any(|door| door.me.place() == place) {
+                let at_door = |door: &Door| door.me.place() == place && door.job != endpoint.job;
+                if peer.connect.is_some() && state.net.doors.iter().any(at_door) {
                     let (peer, address) = (peer.party.clone(), "there".to_owned());
-                    return Err(Error::Refused { peer, address, why: AT_A_DOOR.to_owned() });
+                    return Err(Error::Refused { peer, address, why: "it runs another job".to_owned() });
                 }
                 if state.now >= end {
                     drop(state);
@@ -698,16 +699,16 @@ impl Connector for Seen {
         &self,
         endpoint: Endpoint,
         _: Party,
-        _: Option<Trust>,
+        _: Vec<Trust>,
         seats: usize,
         control: Arc<dyn Control>,
     ) -> Result<Box<dyn LaneDoor>> {
         self.sim.pause();
         let mut state = self.sim.lock();
         let number = state.number();
-        let (me, process, lanes) = (endpoint.me.clone(), self.process, endpoint.lanes.clone());
+        let (me, process, job, lanes) = (endpoint.me.clone(), self.process, endpoint.job, endpoint.lanes.clone());
         let (queue, inside) = (VecDeque::new(), Vec::new());
-        state.net.doors.push(Door { number, process, me, lanes, seats, queue, inside, shut: false });
+        state.net.doors.push(Door { number, process, me, job, lanes, seats, queue, inside, shut: false });
         Ok(Box::new(Entry { of: self.clone(), number, control }))
     }
 }

@@ -7,7 +7,6 @@ use crate::cluster::terms::{Terms, Words};
 use crate::error::JobError;
 use crate::lanes::hello::Ends;
 use crate::lanes::here::{DONE, NOT_DONE};
-use crate::lanes::is_refused;
 use crate::lanes::links::Certificates;
 use crate::meet::agree::{self, Agreed, Counted, Met};
 use crate::meet::breaks::Breaks;
@@ -15,7 +14,7 @@ use crate::meet::peers::{self, Peers};
 use crate::meet::settle;
 use crate::meet::wait::Waiting;
 use crate::output::join;
-use crate::run::{self, AGAIN, STAY, finish, reported};
+use crate::run::{self, STAY, finish, reported};
 use crate::seal::key::{Given, random};
 use crate::seal::ledger::Ledger;
 use crate::seal::record;
@@ -67,8 +66,6 @@ pub struct Meeting {
     gone: Option<String>,
     /// Whether the other party was there when this side last came to meet it.
     reached: bool,
-    /// Whether lanes were begun, so that a door of the other side may still stand where the parties are to meet.
-    had_lanes: bool,
     /// Rows of the table, and those without a key.
     rows: (u64, u64),
     common: Common,
@@ -150,7 +147,6 @@ impl Meeting {
             stage: Stage::Apart,
             gone: None,
             reached: false,
-            had_lanes: false,
             rows: (0, 0),
             common: Common { keys: 0, rows: 0 },
             breaks: Breaks::default(),
@@ -199,21 +195,12 @@ impl Meeting {
     fn met(&mut self, done: &[bool]) -> Result<Start, JobError> {
         let patience = if self.needs_nobody(done) { self.plan.patience.min(STAY) } else { self.plan.patience };
         let world = self.world.clone();
-        let mut began = world.time.now();
         let mut waiting = Waiting::begin(patience, &world.time);
         let (peers, control, met) = loop {
             self.reached = false;
             let endpoint = Endpoint { patience: waiting.left()?, ..self.endpoint.clone() };
             let peers = match waiting.connect(&*world.connector, endpoint, &self.ctl) {
                 Ok(peers) => peers,
-                Err(error)
-                    if is_refused(&error)
-                        && self.had_lanes
-                        && world.time.now().duration_since(began) < patience.min(STAY) =>
-                {
-                    world.time.sleep(AGAIN, &|| self.ctl.is_cancelled());
-                    continue;
-                }
                 Err(error) => return Err(waiting.absent(error)),
             };
             self.reached = true;
@@ -231,8 +218,6 @@ impl Meeting {
                 Err(error) => {
                     let has_begun = self.ledger.answers().attempts > attempts;
                     waiting.after(error, has_begun, &self.ctl)?;
-                    // Here too the other party may go on with lanes, and have its doors open where the parties are to meet.
-                    began = world.time.now();
                 }
             }
         };
@@ -341,7 +326,6 @@ impl Meeting {
         };
         let mut key = None;
         if !whole {
-            self.had_lanes = true;
             let mine = Certificates::fresh(&self.plan)?;
             let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
             let ends = Ends { doors: doors.to_vec(), seats, certificate };

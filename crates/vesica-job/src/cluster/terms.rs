@@ -225,6 +225,7 @@ impl Terms {
             plan: &self.0.plan,
             salt: &self.0.words.salt,
             certificates: &self.0.certificates,
+            peer: None,
             connector: &Sockets,
         }
     }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-use vesica_net::{LaneDoor, Traffic};
+use vesica_net::{Endpoint, LaneDoor, Security, Traffic};
 use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour};
 use vesica_spec::Plan;
 use vesica_suite::{Opened, Terms};
@@ -40,18 +40,29 @@ pub const DONE: &[u8; 18] = b"all lanes are done";
 /// What a side is accused of that says so too early.
 pub const NOT_DONE: &str = "it says that all lanes are done, and they are not";
 
-/// Runs the units that are missing over the lanes that were agreed on. Returns what they cost, and how many bytes the lanes took.
+/// Runs the units that are missing over the lanes that were agreed on; `endpoint` is where the parties meet. Returns what they cost, and how many bytes the lanes took.
 ///
 /// # Errors
 /// The first that a lane met and that another link does not mend; what ended the first link.
-pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) -> Result<(Meter, Traffic), JobError> {
+pub fn run(
+    plan: &Plan,
+    agreed: &Agreed,
+    endpoint: &Endpoint,
+    work: Work<'_>,
+    control: &mut Lines,
+) -> Result<(Meter, Traffic), JobError> {
     let Work { units, done, both, ledger, peers, world, ctl, .. } = work;
     if done.iter().all(|done| *done) {
         return Ok((Meter::default(), Traffic::default()));
     }
     let over = Arc::new(AtomicBool::new(false));
     let watcher = Watcher { ctl: ctl.clone(), over };
-    let mine = Certificates::fresh(plan)?;
+    // A door stands where the parties meet, and shows what is known there. The side that dials shows nobody its own certificate at an
+    // address that the other one has named.
+    let mine = match (&endpoint.security, &plan.peers[0].connect) {
+        (Security::Tls { identity }, None) => Some(identity.clone()),
+        _ => Certificates::fresh(plan)?,
+    };
     let seats = agreed.lanes.min(agreed.sizes.in_flight);
     let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
     let theirs = Ends { doors: Vec::new(), seats, certificate }.swap(control)?;
@@ -66,7 +77,8 @@ pub fn run(plan: &Plan, agreed: &Agreed, work: Work<'_>, control: &mut Lines) ->
         cost: (Meter::default(), Traffic::default()),
     };
     let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
-    let meeting = Meeting { plan, salt: &agreed.salt, certificates: &certificates, connector: &*world.connector };
+    let (salt, connector, peer) = (&agreed.salt, &*world.connector, endpoint.peers[0].trust.as_ref());
+    let meeting = Meeting { plan, salt, certificates: &certificates, peer, connector };
     let in_lane = (agreed.sizes.in_flight / at_once).max(1);
     let state = Mutex::new(state);
     let of_run = agreed.terms();

@@ -1,10 +1,13 @@
-//! The links of lanes: dialled, or taken in at a door. Both ends show certificates that were made for this meeting, and whose
-//! fingerprints the parties told each other over their first link. So a machine that works on lanes never holds the party's own key.
+//! The links of lanes: dialled, or taken in at a door. The parties told each other over their first link which certificates their lanes
+//! show. A run on one machine that listens shows its own, because its door stands where the parties meet. Who dials, and a cluster on either
+//! side, makes one for each meeting: so no worker holds the party's own key, and no address that the other side named sees its certificate.
+//!
+//! Example: lanes are under way, and bob's process is killed and started again before alice notices. He comes to her door in place of a
+//! meeting, sees her certificate there, and is told to come later.
 
 use crate::error::JobError;
 use crate::lanes::name;
 use crate::meet::peers::{Peers, WINDOW, road};
-use crate::seal::key::random;
 use crate::tell::control::Control;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +28,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// A new certificate for this side, unless the job is insecure.
+    /// A new certificate for the workers of this side, unless the job is insecure.
     ///
     /// # Errors
     /// If there is no randomness.
@@ -64,6 +67,8 @@ pub struct Meeting<'a> {
     pub salt: &'a [u8; 32],
     /// How the lanes are known.
     pub certificates: &'a Certificates,
+    /// How the peer itself is known, where a door stands at the place at which the parties meet.
+    pub peer: Option<&'a Trust>,
     /// How links are made.
     pub connector: &'a dyn Connector,
 }
@@ -100,27 +105,27 @@ impl Meeting<'_> {
         Ok(Peers::of(self.connector.connect(endpoint, Arc::new(watcher))?))
     }
 
-    /// A door at `listen` for all of `lanes`, up to `seats` at once.
+    /// A door at `listen` for all of `lanes`, up to `seats` at once. Who comes to meet this party is told to come later, and who names
+    /// another lane is sent away.
     ///
     /// # Errors
-    /// Those of [`Connector::lane_door`]; if the system has no randomness.
+    /// Those of [`Connector::lane_door`].
     pub fn door(&self, lanes: u32, listen: &str, seats: u32, watcher: Watcher) -> Result<Box<dyn LaneDoor>, JobError> {
-        let endpoint = self.at_door(lanes, listen)?;
+        let endpoint = self.at_door(lanes, listen);
         let party = self.plan.peers[0].party.clone();
-        Ok(self.connector.lane_door(endpoint, party, self.trust(), seats as usize, Arc::new(watcher))?)
+        let known = self.trust().into_iter().chain(self.peer.cloned()).collect();
+        Ok(self.connector.lane_door(endpoint, party, known, seats as usize, Arc::new(watcher))?)
     }
 
-    fn at_door(&self, lanes: u32, listen: &str) -> Result<Endpoint, JobError> {
+    fn at_door(&self, lanes: u32, listen: &str) -> Endpoint {
         let mut endpoint = self.endpoint();
         endpoint.lanes = (0..lanes).map(|number| name(self.salt, number)).collect();
-        // What is no lane is not let in: neither who comes for a meeting of parties, whose job has no name, nor a peer that makes up a name.
-        endpoint.job = random()?;
         endpoint.listen = Some(listen.to_owned());
         // A gateway leads to the address of the job, and not to those of a cluster's workers.
         if self.plan.listen.as_deref() == Some(listen) {
             endpoint.gateways = self.plan.gateways.clone();
         }
-        Ok(endpoint)
+        endpoint
     }
 
     /// Which lane came to the door.

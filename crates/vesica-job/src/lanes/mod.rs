@@ -39,9 +39,8 @@ pub fn is_a_break(error: &JobError) -> bool {
     matches!(error, JobError::Session(Error::Net { .. } | Error::Stopped { .. }))
 }
 
-/// Whether whoever listens there did not take this side in. While one side has noticed that the first link broke and the other has not, a door
-/// stands where parties are to meet, or parties are awaited where a lane comes. The two show different certificates, so with TLS this side
-/// may be the one that refuses.
+/// Whether whoever listens there did not take this lane in. While the other side has noticed that the first link broke and this one has not,
+/// parties are awaited where the lane comes. Where these show another certificate than the lanes, this side is the one that refuses.
 pub fn is_refused(error: &JobError) -> bool {
     use vesica_net::Error::{Certificate, Refused};
     matches!(error, JobError::Net(Refused { .. } | Certificate { .. }))

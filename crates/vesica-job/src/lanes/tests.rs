@@ -157,7 +157,7 @@ fn lanes_find_what_one_link_finds() {
     }
 }
 
-/// Certificates of lanes are made for the run, and known over the first link.
+/// Certificates of lanes are known over the first link.
 #[test]
 fn lanes_are_as_secure_as_the_first_link() {
     let two = Two::secure(&format!("protocol = \"rr22\"\n{ALICE}"));
@@ -265,12 +265,14 @@ pub struct Bob {
     _first: Peers,
     pub control: Lines,
     agreed: Agreed,
+    certificates: Certificates,
 }
 
 impl Bob {
     pub fn meet(two: &Two, seats: u32) -> Self {
         let plan = two.plan("bob", two.port, "lanes = 2");
-        let endpoint = peers::endpoint(&plan, None, false, &Sockets).unwrap();
+        let identity = plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
+        let endpoint = peers::endpoint(&plan, identity.as_ref(), false, &Sockets).unwrap();
         let first = Peers::connect(&Sockets, endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
         let mut ledger = Ledger::new(1 << 20, two.dir.path());
@@ -278,14 +280,15 @@ impl Bob {
         let seen = first.certificates(&plan.me);
         let agreed = agree::agree(&plan, 210, &mut ledger, &mut control, &seen, &mut rng).unwrap();
         assert_eq!(agreed.lanes, 2);
-        Ends { doors: Vec::new(), seats, certificate: None }.swap(&mut control).unwrap();
-        Self { plan, _first: first, control, agreed }
+        let certificate = identity.as_ref().map(|identity| identity.fingerprint().to_string());
+        let theirs = Ends { doors: Vec::new(), seats, certificate }.swap(&mut control).unwrap();
+        let certificates = Certificates { mine: identity, theirs: theirs.fingerprint().unwrap() };
+        Self { plan, _first: first, control, agreed, certificates }
     }
 
     fn dial(&self, two: &Two, lane: u32) -> Result<Peers, JobError> {
-        let certificates = Certificates { mine: None, theirs: None };
-        let meeting =
-            Meeting { plan: &self.plan, salt: &self.agreed.salt, certificates: &certificates, connector: &Sockets };
+        let (plan, salt, certificates) = (&self.plan, &self.agreed.salt, &self.certificates);
+        let meeting = Meeting { plan, salt, certificates, peer: None, connector: &Sockets };
         let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
         meeting.dial(lane, &format!("127.0.0.1:{}", two.port), watcher)
     }
@@ -447,10 +450,11 @@ fn a_door_takes_each_lane_once_and_no_lane_of_another_run() {
         // A name that is made up is none either, though whoever knows the salt can make it.
         let error = bob.dial(two, u32::MAX).map(drop).unwrap_err();
         assert!(error.to_string().contains("another job"), "{error}");
-        // Nor is there room for a party that comes to meet.
+        // A party that comes to meet is told to come later, for as long as it likes to wait.
         let endpoint = peers::endpoint(&bob.plan, None, false, &Sockets).unwrap();
         let error = Peers::connect(&Sockets, endpoint, &Control::new(())).map(drop).unwrap_err();
-        assert!(error.to_string().contains("another job"), "{error}");
+        assert!(error.to_string().starts_with("alice did not come within 4 s"), "{error}");
+        assert!(error.to_string().contains("is under way here, over lanes; try again later"), "{error}");
         drop(lane);
         bob._first.abort(&JobError::Setup("bob".into()));
     });
@@ -481,7 +485,7 @@ impl Alice {
 
     /// What she and bob show on lanes.
     fn swap(&self, control: &mut Lines) -> Certificates {
-        let mine = Certificates::fresh(&self.plan).unwrap();
+        let mine = self.plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
         let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
         let theirs = Ends { doors: Vec::new(), seats: 2, certificate }.swap(control).unwrap();
         Certificates { mine, theirs: theirs.fingerprint().unwrap() }
@@ -503,7 +507,9 @@ fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
         let mut alice = Alice::new(&two);
         let (first, mut control, agreed) = alice.meet();
         let (plan, certificates) = (alice.plan.clone(), alice.swap(&mut control));
-        let meeting = Meeting { plan: &plan, salt: &agreed.salt, certificates: &certificates, connector: &Sockets };
+        let peer = peers::trust(plan.peers[0].trust.as_ref(), &plan.peers[0].party).unwrap();
+        let (salt, peer) = (&agreed.salt, peer.as_ref());
+        let meeting = Meeting { plan: &plan, salt, certificates: &certificates, peer, connector: &Sockets };
         let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };
         let door = meeting.door(2, plan.listen.as_deref().unwrap(), 2, watcher).unwrap();
         drop((first, control));
@@ -513,6 +519,27 @@ fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
         assert_eq!(again.salt, agreed.salt);
         first.abort(&JobError::Setup("alice".into()));
         assert!(bob.join().unwrap().is_err());
+    }
+}
+
+/// Bob is killed while lanes are at work, and started again before alice notices, who has a door where the parties meet. He waits there, and
+/// is answered for nothing. When she notices, the two meet again.
+#[test]
+fn who_is_started_again_while_lanes_are_at_work_waits_until_the_other_side_notices() {
+    for two in both_ways() {
+        let alice = two.plan("alice", two.port, "lanes = 2");
+        let alice = thread::spawn(move || whole(&alice));
+        let before = Bob::meet(&two, 2);
+        let lane = before.dial(&two, 0);
+        let again = two.plan("bob", two.port, "");
+        let bob = thread::spawn(move || whole(&again));
+        thread::sleep(std::time::Duration::from_millis(1500));
+        assert!(!bob.is_finished() && !alice.is_finished());
+        drop((lane, before));
+        let [alice, bob] = [alice, bob].map(|run| run.join().unwrap().unwrap());
+        assert_eq!((alice.outcome.matched, bob.outcome.matched), (Some(150), Some(150)));
+        // One attempt each that the first bob began, and one that ended well. His lane was begun and counts: it asked for nothing.
+        assert_eq!(alice.chosen.peers[0].attempts, 2);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::meet::answers::Answers;
 use crate::meet::peers;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 use vesica_net::{PeerProgress, Sockets};
 use vesica_testkit::port;
 

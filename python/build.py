@@ -2,6 +2,7 @@
 """Builds the wheel and tests it where nothing else is installed:
 
     python3 python/build.py            # a wheel as it is published, in target/wheels
+    python3 python/build.py --target aarch64-unknown-linux-gnu    # the same for ARM and glibc 2.28, with C compiled by Zig
     python3 python/build.py --test     # a wheel of the checked build, in an empty virtual environment, and every test there
 
 Needs Python 3.10 or later with `venv`, Rust and a C compiler. What else it needs it installs into `target/python`.
@@ -30,20 +31,28 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="test the wheel in an empty virtual environment")
     parser.add_argument("--release", action="store_true", help="with --test: build with all optimisation")
     parser.add_argument("--offline", action="store_true", help="install nothing: take what a run before this one installed")
+    parser.add_argument("--target", help="a target of Rust: a wheel for Linux with glibc 2.28 and later there, not tested")
     args = parser.parse_args()
-    wheel = build(release=args.release or not args.test, offline=args.offline)
+    if args.test and args.target:
+        parser.error("--test runs the wheel, so it takes no --target")
+    wheel = build(release=args.release or not args.test, offline=args.offline, target=args.target)
     print(wheel.relative_to(ROOT))
     if args.test:
         test(wheel, args.offline)
 
 
-def build(release: bool, offline: bool) -> Path:
-    """The wheel, made by maturin."""
-    tools = environment("tools", [] if offline else ["maturin>=1.9,<2"])
+def build(release: bool, offline: bool, target: str | None) -> Path:
+    """The wheel, made by maturin. For another machine Zig compiles the C code, and links against an old glibc."""
+    zig = ["ziglang>=0.13"] if target else []
+    tools = environment("tools", [] if offline else ["maturin>=1.9,<2", *zig])
+    there = ["--zig", "--compatibility", "manylinux_2_28", "--target", target] if target else []
     for old in WHEELS.glob("vesica-*.whl"):
         old.unlink()
     # The same environment variables as `cargo test` has them, so that cargo finds what it built.
-    call([tools / "maturin", "build", "--quiet", "--out", WHEELS, *(["--release"] if release else ["--profile", "dev"])], cwd=HERE)
+    profile = ["--release"] if release else ["--profile", "dev"]
+    # Maturin looks for Zig as a module of the Python that comes first.
+    path = os.pathsep.join([str(tools), os.environ.get("PATH", "")])
+    call([tools / "maturin", "build", "--quiet", "--out", WHEELS, *profile, *there], cwd=HERE, PATH=path)
     (wheel,) = WHEELS.glob("vesica-*.whl")
     return wheel
 
@@ -77,10 +86,10 @@ def environment(name: str, packages: list[str], clear: bool = False) -> Path:
     return folder / "bin"
 
 
-def call(command: list[object], cwd: Path = ROOT) -> None:
+def call(command: list[object], cwd: Path = ROOT, **variables: str) -> None:
     words = [str(word) for word in command]
     print(">", " ".join(words), flush=True)
-    ended = subprocess.run(words, cwd=cwd, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    ended = subprocess.run(words, cwd=cwd, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables})
     if ended.returncode != 0:
         sys.exit(f"{Path(words[0]).name} ended with exit code {ended.returncode}")
 

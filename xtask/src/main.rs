@@ -8,6 +8,7 @@ mod fuzz;
 mod headers;
 mod journey;
 mod layers;
+mod machines;
 mod reference;
 mod secrets;
 mod shaped;
@@ -30,9 +31,13 @@ cargo xtask CHORE
   gen [--check]  write (or compare) what is generated: schemas, the references of commands, errors, protocols and
                  Python, the notebook
   dist [TARGET]  what is published, in target/dist: an archive with a static program, a container image, a list of parts, sums;
-                 needs `rustup target add x86_64-unknown-linux-musl` and musl-gcc
-  wheel          the wheel that is published, for this machine's kind, in target/wheels: python/build.py makes it, and no file in it
-                 holds the name of a folder of whoever builds
+                 needs `rustup target add x86_64-unknown-linux-musl` and musl-gcc; for aarch64-unknown-linux-musl, Zig
+  wheel [TARGET] the wheel that is published, for this machine's kind or for TARGET, in target/wheels: python/build.py makes it, and no
+                 file in it holds the name of a folder of whoever builds
+  check-targets  our code compiles without a warning for Macs and for Linux on ARM; needs `rustup target add` for each
+  arm            a job between a party on ARM, under qemu, and one of this machine: both find the common keys. Needs Zig, qemu-user and
+                 `rustup target add aarch64-unknown-linux-musl`
+  arm test       under qemu: the tests of the kernels on every back end of ARM, and the kept messages of every protocol
   fuzz [TARGET...] [SECONDS [AT-ONCE]]
                  fuzz decoders, or all of them, each for so many seconds (60) and so many at a time (1), and print what came of it;
                  needs nightly Rust and cargo-fuzz
@@ -67,7 +72,11 @@ fn main() -> ExitCode {
         ["gen"] => reference::generate(&root(), false),
         ["dist"] => dist::run(None),
         ["dist", target] => dist::run(Some(target)),
-        ["wheel"] => dist::wheel(),
+        ["wheel"] => dist::wheel(None),
+        ["wheel", target] => dist::wheel(Some(target)),
+        ["check-targets"] => machines::check(),
+        ["arm"] => machines::smoke(),
+        ["arm", "test"] => machines::test(),
         ["fuzz", which @ ..] => fuzz::run(which),
         ["secrets", "time", cases @ ..] => secrets::time(&root(), cases),
         ["secrets", cases @ ..] => secrets::watch(&root(), cases),
@@ -97,6 +106,7 @@ fn ci(long: bool) -> Chore {
     test(long)?;
     simulate(&["0", SEEDS])?;
     bench()?;
+    machines::smoke_where_it_can_run()?;
     // A wheel of what was just built, tested in virtual environments of its own.
     run("python3", &["python/build.py", "--test"], &[])?;
     if !long {
@@ -104,8 +114,11 @@ fn ci(long: bool) -> Chore {
     }
     secrets::watch(&root(), &[])?;
     secrets::time(&root(), &[])?;
+    // Compiles all that we depend on once more for each target, which takes minutes the first time.
+    machines::check_what_is_there()?;
+    machines::everything_for_arm()?;
     dist::run(None)?;
-    dist::wheel()?;
+    dist::wheel(None)?;
     fuzz::run(&[])
 }
 
@@ -127,7 +140,7 @@ fn bench() -> Chore {
 /// The whole suite on the best instruction set, then what depends on the set on each of the others.
 fn test(long: bool) -> Chore {
     run("cargo", &["test", "--workspace", "--no-fail-fast"], &[])?;
-    for cpu in ["portable", "avx2"] {
+    for cpu in ["portable", "neon", "avx2"] {
         if supports(cpu) {
             // The curves' own tests go through every instruction set by themselves.
             run("cargo", &["test", "-p", "vesica-psi"], &[("VESICA_CPU", cpu)])?;
@@ -142,6 +155,8 @@ fn test(long: bool) -> Chore {
 fn supports(cpu: &str) -> bool {
     match cpu {
         "portable" => true,
+        #[cfg(target_arch = "aarch64")]
+        "neon" => std::arch::is_aarch64_feature_detected!("aes"),
         #[cfg(target_arch = "x86_64")]
         "avx2" => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
         _ => false,

@@ -3,9 +3,9 @@
 mod image;
 mod parts;
 mod paths;
-mod trial;
+pub mod trial;
 
-use crate::{Chore, output, root, say};
+use crate::{Chore, machines, output, root, say};
 use parts::Parts;
 use paths::Paths;
 use std::fs;
@@ -18,7 +18,7 @@ pub struct Target {
     triple: &'static str,
     /// As container images call it.
     arch: &'static str,
-    /// The C compiler, where the environment names none.
+    /// The C compiler, where the environment names none. If it is not there, Zig is taken.
     cc: &'static str,
 }
 
@@ -66,12 +66,13 @@ pub fn run(triple: Option<&str>) -> Chore {
         trial::run(&program)?;
         help(&program, &folder)?;
     } else {
-        say(&format!(
-            "{} does not run here, so it was not tried out; the manual is that of this machine's build",
-            name
-        ));
-        crate::run("cargo", &["build", "--quiet", "--package", "vesica-cli"], &[])?;
-        help(&root().join("target/debug/vesica"), &folder)?;
+        let here = machines::built(&["build", "--quiet", "--package", "vesica-cli", "--bin", "vesica"], &[])?;
+        match machines::emulator() {
+            Ok(_) => machines::meet(&program, &here)?,
+            Err(why) => say(&format!("{name} was not tried out: {why}")),
+        }
+        // The manual is that of this machine's build.
+        help(&here, &folder)?;
     }
 
     paths.are_not_in(&folder)?;
@@ -89,10 +90,20 @@ pub fn run(triple: Option<&str>) -> Chore {
     Ok(())
 }
 
-/// Makes the wheel that is published, in `target/wheels`, and reads every file in it. It is for this machine's kind and C library.
-pub fn wheel() -> Chore {
+/// The machines that a wheel is made for from here, with glibc 2.28 and later, by Zig.
+const WHEELS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
+
+/// Makes the wheel that is published, in `target/wheels`, and reads every file in it. It is for this machine's kind and C library, or for
+/// a target.
+pub fn wheel(triple: Option<&str>) -> Chore {
     let paths = Paths::of(&metadata()?, &output("rustc", &["-vV"])?)?;
-    crate::run("python3", &["python/build.py"], &[("CARGO_ENCODED_RUSTFLAGS", &paths.flags())])?;
+    let target = triple.map(|triple| match WHEELS.contains(&triple) {
+        true => Ok(["--target", triple]),
+        false => Err(format!("{triple:?} is no target of wheel; the targets are {}", WHEELS.join(", "))),
+    });
+    let target = target.transpose()?;
+    let args: Vec<&str> = ["python/build.py"].into_iter().chain(target.into_iter().flatten()).collect();
+    crate::run("python3", &args, &[("CARGO_ENCODED_RUSTFLAGS", &paths.flags())])?;
     let wheels = root().join("target/wheels");
     let wrong = |e| format!("{}: {e}", wheels.display());
     let files = fs::read_dir(&wheels).map_err(wrong)?.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
@@ -119,25 +130,29 @@ fn metadata() -> Result<String, String> {
 fn build(target: &Target, paths: &Paths) -> Result<(PathBuf, String), String> {
     let triple = target.triple;
     let compiler = format!("CC_{}", triple.replace('-', "_"));
-    let cc = std::env::var(&compiler).unwrap_or_else(|_| target.cc.to_owned());
-    say(&format!("> {compiler}={cc} cargo rustc --release --target {triple} --package vesica-cli"));
+    let there = |cc: &str| Command::new(cc).arg("--version").output().is_ok_and(|said| said.status.success());
+    let env = match std::env::var(&compiler) {
+        Ok(cc) => vec![(compiler, cc)],
+        Err(_) if there(target.cc) => vec![(compiler, target.cc.to_owned())],
+        Err(_) => machines::environment(triple).map_err(|why| {
+            format!(
+                "{why}. Or a C compiler for musl, {}, which the package musl-tools brings for this machine",
+                target.cc
+            )
+        })?,
+    };
+    let shown: Vec<String> = env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    say(&format!("> {} cargo rustc --release --target {triple} --package vesica-cli", shown.join(" ")));
     let args = ["rustc", "--release", "--locked", "--target", triple, "--package", "vesica-cli", "--bin", "vesica"];
     let mut cargo = Command::new("cargo");
     cargo.args(args).args(["--message-format", "json-render-diagnostics", "--", "-C", "strip=symbols"]);
-    cargo.env(compiler, &cc).env("CARGO_ENCODED_RUSTFLAGS", paths.flags()).current_dir(root()).stderr(Stdio::inherit());
+    cargo.envs(env).env("CARGO_ENCODED_RUSTFLAGS", paths.flags()).current_dir(root()).stderr(Stdio::inherit());
     let out = cargo.output().map_err(|e| format!("cargo: {e}"))?;
     if !out.status.success() {
-        return Err(format!(
-            "the static program was not built: {}. It needs `rustup target add {triple}` and a C compiler for musl, {cc}, which \
-             the package musl-tools brings",
-            out.status
-        ));
+        return Err(format!("the static program was not built: {}. It needs `rustup target add {triple}`", out.status));
     }
     let artifacts = String::from_utf8(out.stdout).map_err(|e| format!("cargo: {e}"))?;
-    // Where it stands is cargo's to say: the folder may be another one than `target`.
-    let said = artifacts.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut program = said.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    let program = program.next_back().ok_or("cargo built no program: none of its messages names one")?;
+    let program = machines::executable(&artifacts)?;
     Ok((program, artifacts))
 }
 

@@ -1,6 +1,6 @@
 //! The static program, tried out where there is nothing else: two parties match their tables in a root folder that holds the program
 //! alone, that nobody can write to, as a user who is not root and has no name. So it needs no library, no certificates, no time
-//! zone, no `/etc`, no `/proc` and no `/dev`.
+//! zone, no `/etc`, no `/proc` and no `/dev`. A program for another machine is tried out beside this machine's, where both see all folders.
 
 use crate::{Chore, output, say};
 use std::fs;
@@ -25,13 +25,115 @@ const USERSPEC: &str = "--userspec=65532:65532 --groups=65532";
 
 /// Rows of each table, and how many of them are common.
 const ROWS: [&str; 2] = ["20000", "5000"];
+/// The same where instructions are emulated.
+const FEW: [&str; 2] = ["2000", "500"];
 
 /// Runs two parties with `program`.
 pub fn run(program: &Path) -> Chore {
     let dir = std::env::temp_dir().join(format!("vesica-trial-{}", std::process::id()));
-    let tried = Trial::new(&dir, program).and_then(|trial| trial.two_parties());
+    let tried = Trial::new(&dir, program).and_then(|trial| trial.run());
     let _ = fs::remove_dir_all(&dir);
     tried
+}
+
+/// Runs two parties: alice with the program `there` in an emulator, bob with `here`. Once on curves, and once on blocks.
+pub fn beside(emulator: &str, there: &Path, here: &Path) -> Chore {
+    let dir = std::env::temp_dir().join(format!("vesica-beside-{}", std::process::id()));
+    let vesica = |party: &str, args: &[&str]| {
+        let mut command = match party {
+            "alice" => Command::new(emulator),
+            _ => Command::new(here),
+        };
+        if party == "alice" {
+            command.arg(there);
+        }
+        command.args(args).stdin(Stdio::null());
+        command
+    };
+    let tried = ["ecdh", "rr22"].iter().try_for_each(|protocol| {
+        let data = dir.join(protocol);
+        fs::create_dir_all(&data).map_err(|e| format!("{}: {e}", data.display()))?;
+        let parties = Parties { data: &data, seen: &data.display().to_string(), rows: FEW, protocol, vesica: &vesica };
+        parties.run()
+    });
+    let _ = fs::remove_dir_all(&dir);
+    tried?;
+    let [rows, common] = FEW;
+    say(&format!(
+        "{} under {emulator} and {}: {common} of {rows} rows matched, by ecdh and by rr22",
+        there.display(),
+        here.display()
+    ));
+    Ok(())
+}
+
+/// Two parties that match their tables.
+struct Parties<'a> {
+    /// The folder for data, and what the parties call it.
+    data: &'a Path,
+    seen: &'a str,
+    rows: [&'a str; 2],
+    protocol: &'a str,
+    /// `vesica` of a party with these arguments.
+    vesica: &'a dyn Fn(&str, &[&str]) -> Command,
+}
+
+impl Parties<'_> {
+    /// What alice's program or bob's prints on standard output.
+    fn said(&self, party: &str, args: &[&str]) -> Result<String, String> {
+        let out = (self.vesica)(party, args).output().map_err(|e| format!("vesica of {party}: {e}"))?;
+        if !out.status.success() {
+            let why = String::from_utf8_lossy(&out.stderr);
+            return Err(format!("{party}'s program failed: vesica {}: {}\n{why}", args.join(" "), out.status));
+        }
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// The four commands of the README, and a comparison with the keys that the tables have in common.
+    fn run(&self) -> Chore {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let listen = format!("127.0.0.1:{}", port.map_err(|e| format!("no port: {e}"))?.port());
+        let (seen, [rows, common]) = (self.seen, self.rows);
+        self.said("alice", &["gen", "--rows", rows, "--overlap", common, "--out", seen])?;
+        let table = |name: &str| [format!("{seen}/{name}.csv"), format!("{seen}/{name}")];
+        let ([alices, alice], [bobs, bob]) = (table("alice"), table("bob"));
+        let invite = ["invite", "--as", "alice", "--to", "bob", "--listen", &listen, "--protocol", self.protocol];
+        self.said("alice", &[&invite[..], &["--table", &alices, "--key", "id", "--out", &alice]].concat())?;
+        let letter = format!("{alice}/bob.invite");
+        let line = self.said("bob", &["accept", &letter, "--table", &bobs, "--key", "id", "--out", &bob])?;
+        self.said("alice", &["confirm", line.trim(), "--dir", &alice])?;
+        let run = |name: &str| {
+            let job = format!("{seen}/{name}/{name}.toml");
+            let mut party = (self.vesica)(name, &["run", &job, "--quiet"]);
+            party.stdout(Stdio::null()).spawn().map_err(|e| format!("vesica of {name}: {e}"))
+        };
+        let mut running = [run("alice")?, run("bob")?];
+        let ends: Result<Vec<_>, _> = running.iter_mut().map(|party| party.wait()).collect();
+        for ended in ends.map_err(|e| format!("vesica: {e}"))? {
+            if !ended.success() {
+                return Err(format!("a match by {} failed: {ended}", self.protocol));
+            }
+        }
+        let expected = self.keys("expected.csv")?;
+        if expected.len().to_string() != common {
+            return Err(format!("the tables have {} common keys, not {common}", expected.len()));
+        }
+        for found in ["alice/alice.matched.csv", "bob/bob.matched.csv"] {
+            if self.keys(found)? != expected {
+                return Err(format!("{found} does not hold the common keys"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first column of a table in the folder for data, sorted.
+    fn keys(&self, file: &str) -> Result<Vec<String>, String> {
+        let text = fs::read_to_string(self.data.join(file)).map_err(|e| format!("{file}: {e}"))?;
+        let key = |row: &str| row.split(',').next().unwrap_or_default().to_owned();
+        let mut keys: Vec<String> = text.lines().skip(1).map(key).collect();
+        keys.sort();
+        Ok(keys)
+    }
 }
 
 struct Trial {
@@ -71,61 +173,15 @@ impl Trial {
         command
     }
 
-    /// What it prints on standard output.
-    fn said(&self, args: &[&str]) -> Result<String, String> {
-        let out = self.vesica(args).output().map_err(|e| format!("unshare: {e}"))?;
-        if !out.status.success() {
-            let why = String::from_utf8_lossy(&out.stderr);
-            return Err(format!(
-                "the static program failed in an empty root: vesica {}: {}\n{why}",
-                args.join(" "),
-                out.status
-            ));
-        }
-        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
-    }
-
-    /// The four commands of the README, and a comparison with the keys that the tables have in common.
-    fn two_parties(&self) -> Chore {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let listen = format!("127.0.0.1:{}", port.map_err(|e| format!("no port: {e}"))?.port());
-        let [rows, common] = ROWS;
-        self.said(&["gen", "--rows", rows, "--overlap", common, "--out", "/data"])?;
-        let table = |name: &str| [format!("/data/{name}.csv"), format!("/data/{name}")];
-        let ([alices, alice], [bobs, bob]) = (table("alice"), table("bob"));
-        let invite = ["invite", "--as", "alice", "--to", "bob", "--listen", &listen];
-        self.said(&[&invite[..], &["--table", &alices, "--key", "id", "--out", &alice]].concat())?;
-        let letter = format!("{alice}/bob.invite");
-        let line = self.said(&["accept", &letter, "--table", &bobs, "--key", "id", "--out", &bob])?;
-        self.said(&["confirm", line.trim(), "--dir", &alice])?;
-        let run = |name: &str| {
-            let job = format!("/data/{name}/{name}.toml");
-            self.vesica(&["run", &job, "--quiet"]).stdout(Stdio::null()).spawn().map_err(|e| format!("unshare: {e}"))
-        };
-        let running = [run("alice")?, run("bob")?];
-        for mut party in running {
-            let ended = party.wait().map_err(|e| format!("unshare: {e}"))?;
-            if !ended.success() {
-                return Err(format!("a match with the static program failed in an empty root: {ended}"));
-            }
-        }
-        let expected = self.keys("expected.csv")?;
-        for found in ["alice/alice.matched.csv", "bob/bob.matched.csv"] {
-            if self.keys(found)? != expected {
-                return Err(format!("{found} does not hold the common keys"));
-            }
-        }
+    /// Both parties in that root.
+    fn run(&self) -> Chore {
+        let vesica = |_: &str, args: &[&str]| self.vesica(args);
+        Parties { data: &self.data, seen: "/data", rows: ROWS, protocol: "ecdh", vesica: &vesica }
+            .run()
+            .map_err(|why| format!("in an empty root that is read-only: {why}"))?;
         let who = if self.as_root { "user 65532" } else { "this user" };
+        let [rows, common] = ROWS;
         say(&format!("tried out in an empty root that is read-only, as {who}: {common} of {rows} rows matched"));
         Ok(())
-    }
-
-    /// The first column of a table in the folder for data, sorted.
-    fn keys(&self, file: &str) -> Result<Vec<String>, String> {
-        let text = fs::read_to_string(self.data.join(file)).map_err(|e| format!("{file}: {e}"))?;
-        let key = |row: &str| row.split(',').next().unwrap_or_default().to_owned();
-        let mut keys: Vec<String> = text.lines().skip(1).map(key).collect();
-        keys.sort();
-        Ok(keys)
     }
 }

@@ -28,6 +28,7 @@ mod run;
 pub mod sample;
 pub mod schema;
 mod seal;
+mod session;
 mod tell;
 mod threads;
 mod units;

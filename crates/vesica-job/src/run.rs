@@ -17,6 +17,7 @@ use crate::output::part;
 use crate::output::shares::{self, Left};
 use crate::seal::kept::Kept;
 use crate::seal::ledger::Ledger;
+use crate::session::Session;
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
 use crate::tell::page::ReportFile;
@@ -27,11 +28,11 @@ use crate::units::cut::Units;
 use crate::units::found::Common;
 use crate::units::open_and_run;
 use crate::units::work::Work;
-use crate::world::World;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_net::{Endpoint, Traffic};
-use vesica_session::{Fault, Lines, Misbehaviour, SessionRng};
+use vesica_session::{Fault, Lines, SessionRng};
 use vesica_spec::Plan;
 use vesica_suite::{Cut, ResultKind, Sizes};
 use vesica_table::Staged;
@@ -217,36 +218,44 @@ impl<'a> Side<'a> {
     /// Whatever ends the run; after the output is in its place, whatever keeps a peer from saying that it is done.
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         let mut lost: Option<Lost> = None;
-        let World { time, connector, .. } = self.local.io.world.clone();
-        let mut waiting = Waiting::begin(self.patience(ledger), &time);
+        let (world, carried) = (self.local.io.world.clone(), self.local.endpoint.carried);
         loop {
             let patience = self.patience(ledger);
-            let endpoint = Endpoint { patience: waiting.left()?, ..self.local.endpoint.clone() };
-            let connections = std::mem::take(&mut self.local.io.connections);
-            let carried = endpoint.carried;
-            let connect = || match carried {
-                true => Peers::carry(endpoint, connections, ctl),
-                false => waiting.connect(&*connector, endpoint, ctl),
-            };
-            let peers = match clock.wait("connect", connect) {
-                Ok(peers) => peers,
-                Err(error) if error.fault() == Fault::Network => {
-                    return Err(lost.map_or_else(|| waiting.absent(error), |lost| lost.for_good(patience)));
+            let mut waiting = Waiting::begin(patience, &world.time);
+            let (mut reached, mut again) = (false, false);
+            let Self { plan, local, keys, .. } = &mut *self;
+            let (watch, mut brought) = (RefCell::new(&mut *clock), std::mem::take(&mut local.io.connections));
+            let connect = |waiting: &Waiting, endpoint: Endpoint| {
+                let mut clock = watch.borrow_mut();
+                if std::mem::replace(&mut again, true) {
+                    clock.unmet();
                 }
-                Err(error) => return Err(error),
+                clock.wait("connect", || match carried {
+                    true => Peers::carry(endpoint, std::mem::take(&mut brought), ctl),
+                    false => waiting.connect(&*world.connector, endpoint, ctl),
+                })
             };
-            let attempts = ledger.answers().attempts;
-            let Err(error) = self.together(ledger, &peers, clock, ctl) else { return Ok(()) };
-            peers.leave(&error);
+            let agree = |peers: &Peers, control: &mut Lines, ledger: &mut Ledger| {
+                let (mut rng, certificates) = (world.rng()?, peers.certificates(&plan.me));
+                let agree = || agree::agree(plan, keys.distinct, ledger, control, &certificates, &mut rng);
+                watch.borrow_mut().follow(peers, "agree", "", None, agree)
+            };
+            let met = Session::meet(&local.endpoint, &mut waiting, &mut reached, ledger, ctl, connect, agree);
+            let ended = match met {
+                Ok((mut session, agreed)) => {
+                    session.told(|session| self.together(session, &agreed, ledger, clock, ctl))
+                }
+                Err(error) if reached => Err(error),
+                Err(error) => {
+                    let lost = lost.filter(|_| error.fault() == Fault::Network);
+                    return Err(lost.map_or(error, |lost| lost.for_good(patience)));
+                }
+            };
+            let Err(error) = ended else { return Ok(()) };
             if carried {
                 // The caller's connection cannot be made again.
                 return Err(error);
             }
-            let has_begun = ledger.answers().attempts > attempts;
-            let Err(error) = waiting.after(error, has_begun, ctl) else {
-                clock.unmet();
-                continue;
-            };
             let of = ledger.started().map_or(1, |start| start.sizes.units);
             let now = Lost::after(error, lost, (ledger.len(), of))?;
             let wait = humantime::format_duration(self.patience(ledger));
@@ -256,7 +265,6 @@ impl<'a> Side<'a> {
                 _ => format!("{done}lost {} ({}); waiting up to {wait} for all to come back", now.peer, now.why),
             });
             lost = Some(now);
-            waiting = Waiting::begin(self.patience(ledger), &time);
         }
     }
 
@@ -320,23 +328,20 @@ impl<'a> Side<'a> {
         self.write_apart(ledger, report, clock)
     }
 
-    /// What happens while the peers are there.
+    /// What happens when the parties have agreed.
     fn together(
         &mut self,
+        session: &mut Session,
+        agreed: &Agreed,
         ledger: &mut Ledger,
-        peers: &Peers,
         clock: &mut Clock<'_>,
         ctl: &Control,
     ) -> Result<(), JobError> {
-        let plan = self.plan;
+        let first = session.peers.clone();
+        let (plan, peers) = (self.plan, &*first);
         let world = self.local.io.world.clone();
         let mut rng = world.rng()?;
-        let mut control = peers.line("control")?;
-        let (distinct, certificates) = (self.keys.distinct, peers.certificates(&plan.me));
-        let agreed = clock.follow(peers, "agree", "", None, || {
-            agree::agree(plan, distinct, ledger, &mut control, &certificates, &mut rng)
-        })?;
-        self.cut(&agreed, ledger, peers, clock, ctl)?;
+        self.cut(agreed, ledger, peers, clock, ctl)?;
         let Self { local, keys, values, left, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
@@ -365,7 +370,7 @@ impl<'a> Side<'a> {
             if agreed.lanes == 0 {
                 return open_and_run(plan, &agreed.terms(), work, rng_of_the_run);
             }
-            let (meter, traffic) = lanes::here::run(plan, &agreed, &local.endpoint, work, &mut control)?;
+            let (meter, traffic) = lanes::here::run(plan, agreed, &local.endpoint, work, session)?;
             of_lanes = traffic;
             Ok(meter)
         })?;
@@ -378,7 +383,7 @@ impl<'a> Side<'a> {
             let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
         }
-        let settle = || settle::settle(plan, keys.kept(), common, &agreed.sizes, &mut control);
+        let settle = || settle::settle(plan, keys.kept(), common, &agreed.sizes, &mut session.control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
@@ -395,17 +400,15 @@ impl<'a> Side<'a> {
         } else {
             None
         };
-        clock.follow(peers, "finish", "", None, || finish(&mut control))?;
+        clock.follow(peers, "finish", "", None, || session.finish())?;
         if !stage.has_ended() {
             let output = staged.map(Staged::commit).transpose()?;
-            let met = Met::of(peers, &agreed, of_lanes);
+            let met = Met::of(peers, agreed, of_lanes);
             let outcome = outcome(plan, keys, common, output);
             stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
-        drop(control);
-        // A goodbye is said by those who are done. Whose goodbye does not come may still lack this side's last word.
-        clock.follow(peers, "close", "", None, || Ok(peers.close()?))
+        clock.follow(peers, "close", "", None, || session.part())
     }
 
     /// Cuts the keys into units by the salt that was agreed on, unless that was done.
@@ -453,24 +456,6 @@ fn values(
         })
         .map(Some)
 }
-
-/// All say that they are done.
-pub(crate) fn finish(control: &mut Lines) -> Result<(), JobError> {
-    for ch in control.all() {
-        ch.step("finish");
-        ch.send(&DONE)?;
-    }
-    for ch in control.all() {
-        if ch.recv_exact(DONE.len())? != DONE {
-            let fault = Misbehaviour::Contradiction("it was to say that it is done, and said something else");
-            return Err(ch.accuse(fault).into());
-        }
-    }
-    Ok(())
-}
-
-/// A party's last word.
-const DONE: [u8; 32] = *b"this side has done what it is to";
 
 /// What came out, with the output as far as it is written.
 fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {

@@ -5,9 +5,8 @@ use crate::cluster::reading::unpack;
 use crate::cluster::terms::Terms;
 use crate::error::JobError;
 use crate::input::keys::KeyId;
-use crate::lanes::hello::finished;
 use crate::lanes::links::Watcher;
-use crate::lanes::{given_up, is_refused, share, terms};
+use crate::lanes::{given_up, hello, is_refused, open};
 use crate::meet::peers::Peers;
 use crate::tell::control::Control;
 use crate::tell::report::{Costs, StepCost};
@@ -20,7 +19,6 @@ use std::sync::Mutex;
 use std::time::Instant;
 use vesica_net::{LaneDoor, SystemClock, Time};
 use vesica_session::{Error, Fault, Meter, Protocol, SessionRng, Unit};
-use vesica_suite::Opened;
 use vesica_types::{Coins, Digest, UnitId};
 
 /// A lane, from its link on.
@@ -117,17 +115,11 @@ impl Lane {
     }
 
     fn hello(&mut self, done: &[u32]) -> Result<Missing, JobError> {
-        let (plan, sizes) = (self.terms.plan(), self.terms.sizes());
-        let share: Vec<UnitId> = share(self.number, self.terms.lanes(), sizes.units).collect();
-        let has: Vec<bool> = share.iter().map(|id| done.contains(&id.0)).collect();
-        let mut lines = self.peers.line("lane")?;
-        let settled = finished(plan, &has, &mut lines)?;
-        let pick = |wanted: &dyn Fn(bool, bool) -> bool| -> Vec<u32> {
-            let each = share.iter().zip(has.iter().zip(&settled));
-            each.filter(|(_, (has, settled))| wanted(**has, **settled)).map(|(id, _)| id.0).collect()
-        };
-        let missing = Missing { units: pick(&|_, settled| !settled), settled: pick(&|has, settled| settled && !has) };
-        self.add(&lines.peer()?.meter());
+        let (plan, sizes, of) = (self.terms.plan(), self.terms.sizes(), (self.number, self.terms.lanes()));
+        let (todo, meter) = hello::first_words(plan, of, sizes.units, |id| done.contains(&id.0), &self.peers)?;
+        self.add(&meter);
+        let numbers = |units: Vec<UnitId>| units.into_iter().map(|id| id.0).collect();
+        let missing = Missing { units: numbers(todo.missing), settled: numbers(todo.settled) };
         if missing.units.is_empty() {
             return Ok(missing);
         }
@@ -141,13 +133,8 @@ impl Lane {
             // Nor are there checks that could fail, for a cluster runs no job with `security = "malicious"`.
             judge: Default::default(),
         };
-        let mut base = self.peers.line("base")?;
-        base.all().for_each(|ch| ch.step("base"));
-        let opened = plan.suite().open(&plan.seat(), &terms(&of_run, self.number), &mut base, &mut rng)?;
-        self.add(&base.peer()?.meter());
-        let Opened::Units(protocol) = opened else {
-            return Err(Error::Bug("lanes of a protocol that does not work by units".into()).into());
-        };
+        let (protocol, meter) = open(plan, &of_run, self.number, &self.peers, &mut rng)?;
+        self.add(&meter);
         self.protocol = Some((protocol, rng));
         Ok(missing)
     }

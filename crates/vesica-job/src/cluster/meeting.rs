@@ -5,19 +5,18 @@ use crate::cluster::reading::Start;
 use crate::cluster::secret::Secret;
 use crate::cluster::terms::{Terms, Words};
 use crate::error::JobError;
-use crate::lanes::hello::Ends;
-use crate::lanes::here::{DONE, NOT_DONE};
 use crate::lanes::links::Certificates;
 use crate::meet::agree::{self, Agreed, Counted, Met};
 use crate::meet::breaks::Breaks;
-use crate::meet::peers::{self, Peers};
+use crate::meet::peers;
 use crate::meet::settle;
 use crate::meet::wait::Waiting;
 use crate::output::join;
-use crate::run::{self, STAY, finish, reported};
+use crate::run::{self, STAY, reported};
 use crate::seal::key::{Given, random};
 use crate::seal::ledger::Ledger;
 use crate::seal::record;
+use crate::session::{Places, Session};
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
 use crate::tell::report::{Outcome, Report};
@@ -27,7 +26,7 @@ use crate::world::World;
 use std::collections::BTreeSet;
 use std::time::Instant;
 use vesica_net::{Endpoint, Traffic};
-use vesica_session::{Error, Fault, Lines, Misbehaviour};
+use vesica_session::{Error, Fault};
 use vesica_spec::{Plan, Spec, SpecError};
 use vesica_types::UnitId;
 use zeroize::Zeroizing;
@@ -60,7 +59,7 @@ pub struct Meeting {
     ctl: Control,
     world: World,
     began: Instant,
-    link: Option<(Peers, Lines)>,
+    session: Option<Session>,
     stage: Stage,
     /// Why the other party was not met, if it is gone or has forgotten the run.
     gone: Option<String>,
@@ -143,7 +142,7 @@ impl Meeting {
             ctl,
             began: world.time.now(),
             world,
-            link: None,
+            session: None,
             stage: Stage::Apart,
             gone: None,
             reached: false,
@@ -184,7 +183,7 @@ impl Meeting {
     /// # Errors
     /// Those of connecting and of agreeing. If the other party is gone or has forgotten the run, [`Meeting::alone`] may go on.
     pub fn meet(&mut self, finished: &[u32], begun: Option<u64>) -> Result<Start, JobError> {
-        (self.link, self.stage, self.gone, self.reached) = (None, Stage::Apart, None, false);
+        (self.session, self.stage, self.gone, self.reached) = (None, Stage::Apart, None, false);
         // Lanes come behind the key counts, so where there are none yet no unit was begun, whatever became of the record.
         let uncounted = self.ledger.started().is_some_and(|start| start.sizes.keys.is_empty());
         self.ledger.begun(begun.or(uncounted.then_some(0)))?;
@@ -196,34 +195,17 @@ impl Meeting {
         let patience = if self.needs_nobody(done) { self.plan.patience.min(STAY) } else { self.plan.patience };
         let world = self.world.clone();
         let mut waiting = Waiting::begin(patience, &world.time);
-        let (peers, control, met) = loop {
-            self.reached = false;
-            let endpoint = Endpoint { patience: waiting.left()?, ..self.endpoint.clone() };
-            let peers = match waiting.connect(&*world.connector, endpoint, &self.ctl) {
-                Ok(peers) => peers,
-                Err(error) => return Err(waiting.absent(error)),
-            };
-            self.reached = true;
-            let attempts = self.ledger.answers().attempts;
-            let mut meet = || -> Result<(Lines, Met), JobError> {
-                let mut control = peers.line("control")?;
-                let mut rng = world.rng()?;
-                let (counted, certificates) = (Counted::Later(done), peers.certificates(&self.plan.me));
-                let met = agree::meet(&self.plan, counted, &mut self.ledger, &mut control, &certificates, &mut rng)?;
-                Ok((control, met))
-            };
-            match meet().inspect_err(|error| peers.leave(error)) {
-                Ok((control, met)) => break (peers, control, met),
-                // After a connection that broke when the run had begun, the driver calls this again.
-                Err(error) => {
-                    let has_begun = self.ledger.answers().attempts > attempts;
-                    waiting.after(error, has_begun, &self.ctl)?;
-                }
-            }
-        };
+        let Self { plan, endpoint, ledger, ctl, reached, .. } = self;
+        let connect = |waiting: &Waiting, endpoint| waiting.connect(&*world.connector, endpoint, ctl);
+        // After a connection that broke when the run had begun, the driver calls this again.
+        let met = Session::meet(endpoint, &mut waiting, reached, ledger, ctl, connect, |peers, control, ledger| {
+            let (counted, certificates) = (Counted::Later(done), peers.certificates(&plan.me));
+            agree::meet(plan, counted, ledger, control, &certificates, &mut world.rng()?)
+        });
+        let (session, met) = met?;
         let (salt, units) = (met.start.salt, met.start.sizes.units);
         let start = self.start(salt, units, met.lanes);
-        (self.link, self.stage) = (Some((peers, control)), Stage::Met(Box::new(met)));
+        (self.session, self.stage) = (Some(session), Stage::Met(Box::new(met)));
         Ok(start)
     }
 
@@ -287,8 +269,8 @@ impl Meeting {
         }
         let Stage::Met(met) = std::mem::replace(&mut self.stage, Stage::Apart) else { return Err(order("size")) };
         let Self { plan, ledger, .. } = self;
-        let agreed = told(&mut self.link, |_, control| {
-            let agreed = agree::size(plan, *met, keys, ledger, control)?;
+        let agreed = told(&mut self.session, |session| {
+            let agreed = agree::size(plan, *met, keys, ledger, &mut session.control)?;
             let capacity = agreed.sizes.capacity(place);
             match largest {
                 (unit, most) if most > capacity => Err(Error::Overflow { unit: UnitId(unit), capacity }.into()),
@@ -327,31 +309,25 @@ impl Meeting {
         let mut key = None;
         if !whole {
             let mine = Certificates::fresh(&self.plan)?;
-            let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
-            let ends = Ends { doors: doors.to_vec(), seats, certificate };
-            let theirs = told(&mut self.link, |_, control| ends.swap(control))?;
-            words.at_once = seats.min(theirs.seats);
-            words.doors = match &self.plan.peers[0].connect {
-                Some(address) if theirs.doors.is_empty() => vec![address.clone()],
-                Some(_) => theirs.doors,
-                None => Vec::new(),
-            };
-            key = mine.and_then(|identity| identity.pem());
-            words.theirs = theirs.certificate;
+            let plan = &self.plan;
+            let Places { addresses, at_once, certificates } =
+                told(&mut self.session, |session| session.lanes(plan, doors, seats, mine))?;
+            (words.doors, words.at_once) = (addresses, at_once);
+            key = certificates.mine.and_then(|identity| identity.pem());
+            words.theirs = certificates.theirs.map(|fingerprint| fingerprint.to_string());
         }
         Terms::new(words, key, self.secret.as_ref().ok_or_else(|| order("lanes"))?)
     }
 
     /// What ended the link, if something did. To be looked at while lanes are under way: without this link they are to end.
     pub fn lost(&self) -> Option<JobError> {
-        let (peers, _) = self.link.as_ref()?;
-        peers.links().iter().find_map(|link| link.ended()).map(JobError::from)
+        self.session.as_ref()?.peers.links().iter().find_map(|link| link.ended()).map(JobError::from)
     }
 
     /// Says how far this side is, to people over there. `phase` is a word that says nothing of the table.
     pub fn progress(&self, phase: &str, done: u64, total: Option<u64>) {
-        if let Some((peers, _)) = &self.link {
-            peers.set_progress(phase, done, total);
+        if let Some(session) = &self.session {
+            session.peers.set_progress(phase, done, total);
         }
     }
 
@@ -364,17 +340,8 @@ impl Meeting {
         if self.agreed("finished")?.done.iter().all(|done| *done) {
             return Ok(());
         }
-        let dials = self.dials();
-        told(&mut self.link, |_, control| {
-            let ch = control.peer()?;
-            if dials {
-                return Ok(ch.send(DONE)?);
-            }
-            match ch.recv_exact(DONE.len())? == DONE {
-                true => Ok(()),
-                false => Err(ch.accuse(Misbehaviour::Malformed("end of the lanes")).into()),
-            }
-        })
+        let plan = &self.plan;
+        told(&mut self.session, |session| session.end_lanes(plan))
     }
 
     /// Sees that both sides found the same, where both learn, and that the result may be learned. `units` has every unit once.
@@ -406,18 +373,15 @@ impl Meeting {
                 None => join::bounded(times.into()),
             };
         }
-        told(&mut self.link, |peers, control| {
-            if !every && !dials {
-                return Err(control.peer()?.accuse(Misbehaviour::Contradiction(NOT_DONE)).into());
-            }
+        told(&mut self.session, |session| {
             if !every {
-                return Err(missing());
+                return Err(if dials { missing() } else { session.too_early() });
             }
             if plan.i_learn() && plan.several_learn() {
                 let both = Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() };
-                both.same_as_learners("job", hash.finalize().as_bytes(), plan, peers, &mut self.world.rng()?)?;
+                both.same_as_learners("job", hash.finalize().as_bytes(), plan, &session.peers, &mut self.world.rng()?)?;
             }
-            settle::settle(plan, rows, common, &agreed.sizes, control)?;
+            settle::settle(plan, rows, common, &agreed.sizes, &mut session.control)?;
             join::bounded(times.into())
         })
     }
@@ -430,7 +394,7 @@ impl Meeting {
     pub fn finish(&mut self) -> Result<(), JobError> {
         self.agreed("finish")?;
         if !self.is_alone() {
-            told(&mut self.link, |_, control| finish(control))?;
+            told(&mut self.session, Session::finish)?;
             self.ledger.finish()?;
         }
         self.ledger.end();
@@ -439,8 +403,9 @@ impl Meeting {
 
     /// Ends the run, and tells the other side whose fault it was.
     pub fn abort(&self, fault: Fault) {
-        if let Some((peers, _)) = &self.link {
-            peers
+        if let Some(session) = &self.session {
+            session
+                .peers
                 .links()
                 .iter()
                 .for_each(|link| link.abort(fault, "its cluster stopped the run; it shows why on its own screen"));
@@ -458,18 +423,17 @@ impl Meeting {
         let lanes: Vec<LaneCost> = lanes.iter().filter_map(|cost| serde_json::from_str(cost).ok()).collect();
         let sum = |what: fn(&LaneCost) -> u64| lanes.iter().map(what).sum::<u64>();
         let of_lanes = Traffic { sent: sum(|lane| lane.sent), received: sum(|lane| lane.received) };
-        let met = match self.link.take() {
+        let met = match self.session.take() {
             None if self.is_alone() => run::Met::nobody(&self.plan, &agreed.sizes),
             None => return Err(order("close")),
-            Some((peers, control)) => {
-                drop(control);
-                if let Err(error) = peers.close() {
+            Some(mut session) => {
+                if let Err(error) = session.part() {
                     self.ctl.note(format!(
                         "this side is done; if {} is not, run it again on both sides: {error}",
                         self.plan.peers[0].party
                     ));
                 }
-                run::Met::of(&peers, &agreed, of_lanes)
+                run::Met::of(&session.peers, &agreed, of_lanes)
             }
         };
         let (common, learns, (rows, empty)) = (self.common, self.plan.i_learn(), self.rows);
@@ -520,13 +484,12 @@ fn order(what: &str) -> JobError {
     JobError::Setup(format!("{what} was called before the parties had met and counted: call meet and size first"))
 }
 
-/// Does `work` on the link, and tells the other side if that was the end of the run.
+/// Does a step of the session, and tells the other side if that was the end of the run.
 fn told<T>(
-    link: &mut Option<(Peers, Lines)>,
-    work: impl FnOnce(&Peers, &mut Lines) -> Result<T, JobError>,
+    session: &mut Option<Session>,
+    step: impl FnOnce(&mut Session) -> Result<T, JobError>,
 ) -> Result<T, JobError> {
-    let Some((peers, control)) = link else { return Err(order("this")) };
-    work(peers, control).inspect_err(|error| peers.leave(error))
+    session.as_mut().ok_or_else(|| order("this"))?.told(step)
 }
 
 #[cfg(test)]

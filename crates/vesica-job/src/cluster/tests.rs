@@ -3,11 +3,11 @@
 use super::*;
 use crate::cluster::reading::unpack;
 use crate::io::Io;
-use crate::lanes::here::DONE;
 use crate::lanes::tests::{Bob, Two};
 use crate::meet::peers::{self, Peers};
 use crate::run::run;
 use crate::seal::key::{Front, TAG};
+use crate::session::LANES_DONE as DONE;
 use crate::tell::control::Control;
 use crate::tell::report::Report;
 use crate::{Fault, JobError};

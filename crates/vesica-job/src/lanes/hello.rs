@@ -1,11 +1,14 @@
 //! What two sides say of their lanes: once over the first link, and at the beginning of each lane.
 
 use crate::error::JobError;
+use crate::lanes::share;
 use crate::meet::agree::settled;
+use crate::meet::peers::Peers;
 use serde::{Deserialize, Serialize};
 use vesica_net::Fingerprint;
-use vesica_session::{Lines, Misbehaviour};
+use vesica_session::{Lines, Meter, Misbehaviour};
 use vesica_spec::{MAX_LANES, Plan};
+use vesica_types::UnitId;
 
 /// The longest list of doors, in bytes.
 const LIMIT: usize = 1 << 18;
@@ -62,6 +65,39 @@ impl Ends {
         };
         self.certificate.as_ref().map(parse).transpose()
     }
+}
+
+/// What is to be done of a lane.
+pub struct Todo {
+    /// The units to match, in this order.
+    pub missing: Vec<UnitId>,
+    /// Units that this side had not finished, and that are not to be done again: a learner has them.
+    pub settled: Vec<UnitId>,
+}
+
+/// The first words of lane `number` of `lanes`, of whose units this side `has` some. Gives what they cost too.
+///
+/// # Errors
+/// Those of [`finished`], and of the link.
+pub fn first_words(
+    plan: &Plan,
+    (number, lanes): (u32, u32),
+    units: u32,
+    has: impl Fn(UnitId) -> bool,
+    peers: &Peers,
+) -> Result<(Todo, Meter), JobError> {
+    let mine: Vec<bool> = share(number, lanes, units).map(has).collect();
+    let mut lines = peers.line("lane")?;
+    let done = finished(plan, &mine, &mut lines)?;
+    let mut todo = Todo { missing: Vec::new(), settled: Vec::new() };
+    for ((id, mine), done) in share(number, lanes, units).zip(mine).zip(done) {
+        match (mine, done) {
+            (_, false) => todo.missing.push(id),
+            (false, true) => todo.settled.push(id),
+            (true, true) => {}
+        }
+    }
+    Ok((todo, lines.peer()?.meter()))
 }
 
 /// The first words of a lane: which units of its share are finished, `mine` here. Returns which of them are not to be done again, by

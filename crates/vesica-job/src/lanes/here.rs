@@ -5,14 +5,14 @@
 //! over for the one that dials when both have said goodbye in it. When all are, it says so over the first link.
 
 use crate::error::JobError;
-use crate::lanes::hello::{Ends, finished};
-use crate::lanes::links::{Certificates, Meeting, Watcher};
-use crate::lanes::{given_up, is_a_break, is_refused, share, terms};
+use crate::lanes::links::{Meeting, Watcher};
+use crate::lanes::{given_up, hello, is_a_break, is_refused, open, share};
 use crate::meet::agree::{Agreed, NOTHING, begin};
 use crate::meet::breaks::Breaks;
 use crate::meet::peers::Peers;
 use crate::run::STAY;
 use crate::seal::ledger::Ledger;
+use crate::session::{Places, Session};
 use crate::tell::control::Control;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
@@ -26,19 +26,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, LaneDoor, Security, Traffic};
-use vesica_session::{Error, Fault, Lines, Meter, Misbehaviour};
+use vesica_session::{Fault, Lines, Meter};
 use vesica_spec::Plan;
-use vesica_suite::{Opened, Terms};
+use vesica_suite::Terms;
 use vesica_types::UnitId;
 
 /// How often the side that dials looks whether the first link is there.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What the side that dials says when both sides have finished every lane.
-pub const DONE: &[u8; 18] = b"all lanes are done";
-
-/// What a side is accused of that says so too early.
-pub const NOT_DONE: &str = "it says that all lanes are done, and they are not";
 
 /// Runs the units that are missing over the lanes that were agreed on; `endpoint` is where the parties meet. Returns what they cost, and how many bytes the lanes took.
 ///
@@ -49,7 +43,7 @@ pub fn run(
     agreed: &Agreed,
     endpoint: &Endpoint,
     work: Work<'_>,
-    control: &mut Lines,
+    session: &mut Session,
 ) -> Result<(Meter, Traffic), JobError> {
     let Work { units, done, both, ledger, peers, world, ctl, .. } = work;
     if done.iter().all(|done| *done) {
@@ -64,9 +58,7 @@ pub fn run(
         _ => Certificates::fresh(plan)?,
     };
     let seats = agreed.lanes.min(agreed.sizes.in_flight);
-    let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
-    let theirs = Ends { doors: Vec::new(), seats, certificate }.swap(control)?;
-    let at_once = seats.min(theirs.seats);
+    let Places { addresses, at_once, certificates } = session.lanes(plan, &[], seats, mine)?;
     let state = State {
         ledger,
         failure: None,
@@ -76,19 +68,15 @@ pub fn run(
         breaks: vec![Breaks::default(); agreed.lanes as usize],
         cost: (Meter::default(), Traffic::default()),
     };
-    let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
     let (salt, connector, peer) = (&agreed.salt, &*world.connector, endpoint.peers[0].trust.as_ref());
     let meeting = Meeting { plan, salt, certificates: &certificates, peer, connector };
     let in_lane = (agreed.sizes.in_flight / at_once).max(1);
     let state = Mutex::new(state);
     let of_run = agreed.terms();
     let lanes = Lanes { agreed, of_run, units, both, peers, world, ctl, meeting, in_lane, watcher, state };
-    match &plan.peers[0].connect {
-        Some(address) => {
-            let doors = if theirs.doors.is_empty() { vec![address.clone()] } else { theirs.doors };
-            lanes.dial(&doors, at_once, control);
-        }
-        None => lanes.answer(plan.listen.as_deref().unwrap_or_default(), at_once, control)?,
+    match addresses.is_empty() {
+        false => lanes.dial(&addresses, at_once, session),
+        true => lanes.answer(plan.listen.as_deref().unwrap_or_default(), at_once, session)?,
     }
     let State { failure, cost, .. } = lanes.state.into_inner().expect("no worker panics");
     failure.map_or(Ok(cost), Err)
@@ -129,13 +117,13 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// A unit is finished: the only way into the ledger. Says whether it was finished before.
-    fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<bool, JobError> {
+    /// A unit is finished: the only way into the ledger.
+    fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<(), JobError> {
         let again = self.ledger.has(id);
         self.ledger.commit(id, digest, matches)?;
         self.counted[id.0 as usize] = false;
         self.finished += u64::from(!again);
-        Ok(again)
+        Ok(())
     }
 }
 
@@ -174,7 +162,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Dials every lane, `at_once` at a time.
-    fn dial(&self, doors: &[String], at_once: u32, control: &mut Lines) {
+    fn dial(&self, doors: &[String], at_once: u32, session: &mut Session) {
         let next = Mutex::new(0..self.agreed.lanes);
         let (alive, looks) = (AtomicU32::new(at_once), thread::current());
         scope(&*self.world.turns, |scope| {
@@ -201,8 +189,8 @@ impl<'a> Lanes<'a> {
             }
         });
         let failed = self.state().failure.is_some();
-        if !failed && let Err(error) = control.peer().and_then(|ch| ch.send(DONE)) {
-            self.fail(error.into());
+        if !failed && let Err(error) = session.end_lanes(self.meeting.plan) {
+            self.fail(error);
         }
     }
 
@@ -238,7 +226,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Takes whichever lane knocks, `at_once` at a time, until the peer says that all are done.
-    fn answer(&self, listen: &str, at_once: u32, control: &mut Lines) -> Result<(), JobError> {
+    fn answer(&self, listen: &str, at_once: u32, session: &mut Session) -> Result<(), JobError> {
         let door = self.meeting.door(self.agreed.lanes, listen, at_once, self.watcher.clone())?;
         scope(&*self.world.turns, |scope| {
             for _ in 0..at_once {
@@ -248,14 +236,10 @@ impl<'a> Lanes<'a> {
                     }
                 });
             }
-            match control.peer().and_then(|ch| ch.recv_exact(DONE.len()).map(|words| (ch, words))) {
-                Ok((ch, words)) => {
-                    let missing = self.state().ledger.len() < u64::from(self.agreed.sizes.units);
-                    if words != DONE || missing {
-                        self.fail(ch.accuse(Misbehaviour::Contradiction(NOT_DONE)).into());
-                    }
-                }
-                Err(error) => self.fail(error.into()),
+            match session.end_lanes(self.meeting.plan) {
+                Ok(()) if self.state().ledger.len() == u64::from(self.agreed.sizes.units) => {}
+                Ok(()) => self.fail(session.too_early()),
+                Err(error) => self.fail(error),
             }
             door.shut();
         });
@@ -308,36 +292,21 @@ impl<'a> Lanes<'a> {
     /// The units of a lane that are missing.
     fn units(&self, lane: u32, peers: &Peers) -> Result<Meter, JobError> {
         let (plan, agreed) = (self.meeting.plan, self.agreed);
-        let share: Vec<UnitId> = share(lane, agreed.lanes, agreed.sizes.units).collect();
-        let has: Vec<bool> = share.iter().map(|id| self.state().ledger.has(*id)).collect();
-        let mut lines = peers.line("lane")?;
-        let done = finished(plan, &has, &mut lines)?;
-        let missing: Vec<UnitId> = share.iter().zip(&done).filter(|(_, done)| !**done).map(|(id, _)| *id).collect();
-        for (id, _) in share.iter().zip(&done).filter(|(_, done)| **done) {
-            let mut state = self.state();
-            if !state.ledger.has(*id) {
-                // A learner has the unit; this side has nothing to keep of it.
-                state.commit(*id, &NOTHING, &[])?;
-            }
-        }
-        let mut meter = lines.peer()?.meter();
-        if missing.is_empty() {
+        let has = |id| self.state().ledger.has(id);
+        let (todo, mut meter) = hello::first_words(plan, (lane, agreed.lanes), agreed.sizes.units, has, peers)?;
+        // A learner has these units; this side has nothing to keep of them.
+        todo.settled.into_iter().try_for_each(|id| self.state().commit(id, &NOTHING, &[]))?;
+        if todo.missing.is_empty() {
             return Ok(meter);
         }
-        self.count(&missing)?;
+        self.count(&todo.missing)?;
         let mut rng = self.world.rng()?;
-        let mut base = peers.line("base")?;
-        base.all().for_each(|ch| ch.step("base"));
-        let opened = plan.suite().open(&plan.seat(), &terms(&self.of_run, lane), &mut base, &mut rng)?;
-        meter.merge(&base.peer()?.meter());
-        drop(base);
-        let Opened::Units(protocol) = opened else {
-            return Err(Error::Bug("lanes of a protocol that does not work by units".into()).into());
-        };
+        let (protocol, base) = open(plan, &self.of_run, lane, peers, &mut rng)?;
+        meter.merge(&base);
         let one =
             |id: UnitId, lines: &mut Lines| each::matched(&*protocol, self.units.unit(id)?, self.both, lines, &rng);
         let keep = |id, (matches, digest): (Vec<Match>, [u8; 32])| self.keep(id, &digest, &matches);
-        meter.merge(&each::all(missing, self.in_lane, peers, &*self.world.turns, self.ctl, one, keep)?);
+        meter.merge(&each::all(todo.missing, self.in_lane, peers, &*self.world.turns, self.ctl, one, keep)?);
         Ok(meter)
     }
 

@@ -12,9 +12,11 @@ pub mod here;
 pub mod links;
 
 use crate::error::JobError;
-use vesica_session::Error;
+use crate::meet::peers::Peers;
+use crate::units;
+use vesica_session::{Error, Meter, Protocol, SessionRng};
 use vesica_spec::Plan;
-use vesica_suite::Terms;
+use vesica_suite::{Opened, Terms};
 use vesica_types::UnitId;
 
 /// The share of lane `number` of `lanes`, in ascending order: every unit is in one lane, and shares differ by one unit at most.
@@ -31,6 +33,23 @@ pub fn name(salt: &[u8; 32], number: u32) -> [u8; 32] {
 pub fn terms(terms: &Terms, number: u32) -> Terms {
     let salt = blake3::derive_key("vesica 2026 base of a lane", &of(&terms.salt, number));
     Terms { salt, ..terms.clone() }
+}
+
+/// Sets up the protocol of lane `number`, and says what that cost.
+///
+/// # Errors
+/// Those of the link, and of setting up.
+pub fn open(
+    plan: &Plan,
+    of_run: &Terms,
+    number: u32,
+    peers: &Peers,
+    rng: &mut SessionRng,
+) -> Result<(Box<dyn Protocol>, Meter), JobError> {
+    match units::open(plan, &terms(of_run, number), peers, rng)? {
+        (Opened::Units(protocol), meter) => Ok((protocol, meter)),
+        _ => Err(Error::Bug("lanes of a protocol that does not work by units".into()).into()),
+    }
 }
 
 /// Whether a lane that ended with `error` may be dialled again, or awaited again: its link broke, or the peer stopped it. Why it did, it

@@ -1,7 +1,6 @@
 //! Runs over several lanes against runs over one link; lanes that break; partners on a lane that do not follow the protocol.
 
 use super::hello::Ends;
-use super::here::DONE;
 use super::links::{Certificates, Meeting, Watcher};
 use crate::input::keys::Keys;
 use crate::io::Io;
@@ -9,6 +8,7 @@ use crate::meet::agree::{self, Agreed};
 use crate::meet::peers::{self, Peers};
 use crate::run::run;
 use crate::seal::ledger::Ledger;
+use crate::session::LANES_DONE as DONE;
 use crate::tell::control::Control;
 use crate::tell::report::Report;
 use crate::units::cut::Units;

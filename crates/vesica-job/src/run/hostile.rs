@@ -5,6 +5,8 @@ use super::*;
 use crate::meet::agree::{Agreed, Counted, Purpose};
 use crate::meet::answers::Answers;
 use crate::meet::peers;
+use crate::session::DONE;
+use crate::world::World;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;

@@ -5,7 +5,7 @@
 //! over for the one that dials when both have said goodbye in it. When all are, it says so over the first link.
 
 use crate::error::JobError;
-use crate::lanes::links::{Meeting, Watcher};
+use crate::lanes::links::{Certificates, Meeting, Watcher};
 use crate::lanes::{given_up, hello, is_a_break, is_refused, open, share};
 use crate::meet::agree::{Agreed, NOTHING, begin};
 use crate::meet::breaks::Breaks;

@@ -158,6 +158,7 @@ class Runner:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         shutil.rmtree(folder / "copy.cache", ignore_errors=True)
         (folder / "seal.key").write_bytes(os.urandom(32))
+        (folder / "seal.key").chmod(0o600)
         with network.make(job.network, ["alice", "bob"], self.ways) as between, machine.Others() as others:
             port = network.free_port()
             # `vesica gen` makes alice's table the first one: here it is the server's.

@@ -27,6 +27,14 @@ def test_config(port: int) -> None:
     assert "did you mean `protocol`" in caught.value.remedy and caught.value.exit_code == 2
 
 
+def test_a_wrong_field_is_named(port: int) -> None:
+    with pytest.raises(vesica.ConfigError, match='rules: invalid type: string "email", expected a sequence'):
+        vesica.intersect(T, T, on="id", rules="email")
+    alice, _ = jobs(port)
+    with pytest.raises(vesica.ConfigError, match="mine.input names no table: give it with input="):
+        vesica.run(alice)
+
+
 def test_a_job_file_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "j.toml").write_text('[shared]\nid = "x"\nnope = 1\n')
     with pytest.raises(vesica.ConfigError, match=r"j\.toml:3:1"):

@@ -68,6 +68,7 @@ class Sides:
             for i in range(files):
                 pq.write_table(self.tables[name].slice(i * each, each), folder / f"{i}.parquet", row_group_size=max(1, each // 3))
             (place / f"{name}.key").write_bytes(os.urandom(32))
+            (place / f"{name}.key").chmod(0o600)
             (place / f"{name}.token").write_text(os.urandom(32).hex())
 
     def keep(self, *names: str) -> None:
@@ -554,7 +555,7 @@ def test_a_cluster_of_two_nodes_is_refused_without_tls() -> None:
     assert ended.returncode == 0, ended.stderr[-4000:]
     one, two, accepted = ast.literal_eval(ended.stdout.splitlines()[-1])
     # A job without a name is what is wrong with the others.
-    assert one == accepted == "missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
+    assert one == accepted == "mine: missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
 
 
 def test_it_is_seen_whether_a_control_store_has_tls(place: Path) -> None:

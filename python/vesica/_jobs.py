@@ -172,7 +172,7 @@ def check(
     >>> shared = dict(id="docs", parties=["alice", "bob"], protocol="rr22", learns=["alice"], insecure=True)
     >>> mine = dict(name="alice", listen="127.0.0.1:20313", input=dict(keys=["id"]))
     >>> dict(vesica.check(shared=shared, mine=mine, input=pyarrow.table({"id": [1, 2, 2]})))["keys"]
-    '3 rows, 2 distinct keys of id, 0 empty, 1 rows that repeat a key'
+    '3 rows, 2 distinct keys of id, 0 empty, 1 row that repeats a key'
     """
     text, is_json = document(job, fields)
     return _core.check(text, is_json, *taken(input), peer)

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Import, Program};
 use crate::{output, source};
+use std::io::ErrorKind;
 use std::path::Path;
 use vesica_job::JobError;
 use vesica_secretflow::{Client, Kind, Server, What};
@@ -30,8 +31,13 @@ pub fn run(args: Import) -> Outcome {
     let text = format!("# What {} means, as {kind}.\n\n{text}", args.file.display());
     let Some(out) = args.out else { return output::result(&text) };
     let new = std::fs::File::create_new(&out);
-    new.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
-        .map_err(|error| JobError::File { what: "cannot write the job to", path: out, error }.into())
+    new.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage(format!(
+            "--out {}: that file is there already, and is not replaced; move it away, or name another one",
+            out.display()
+        )),
+        _ => JobError::File { what: "cannot write the job to", path: out, error }.into(),
+    })
 }
 
 /// The document of a server that clients can be told of.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 use vesica_job::JobError;
-use vesica_job::numbers::{count, counted, size};
+use vesica_job::numbers::{count, counted, size, worded};
 use vesica_secretflow::{Client, Server};
 use vesica_service::{Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
@@ -29,19 +29,20 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
     let mut text = match &prepared.product {
         Product::Store(built) => store_in_words(plan, prepared, built),
         Product::Table(made) => format!(
-            "{}: {}: {} rows in {} records of {} bytes, {}; clients copy {} first. {}Read {} rows{}.\n",
+            "{}: {}: {} in {} of {}, {}; clients copy {} first. {}Read {}{}.\n",
             plan.store.display(),
             made.epoch.spelled(),
-            count(made.epoch.rows),
-            count(made.epoch.records),
-            count(made.epoch.width.into()),
+            counted(made.epoch.rows, "rows"),
+            counted(made.epoch.records, "records"),
+            counted(made.epoch.width.into(), "bytes"),
             size(made.epoch.records * u64::from(made.epoch.width)),
             size(made.epoch.copy + made.epoch.log),
             made.changed.as_ref().map_or(String::new(), changed_in_words),
-            count(prepared.rows),
+            counted(prepared.rows, "rows"),
             without_key(prepared.empty)
         ),
     };
+    text += &before_in_words(plan, prepared);
     if prepared.offer_changed {
         text += "The offer is another one than before: clients need the new one, and fetch everything again.\n";
     }
@@ -53,6 +54,29 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
         );
     }
     format!("{text}offer {}\n", spelled(&prepared.offer.hash()))
+}
+
+/// What a store that was made anew no longer has of the one before: what was appended to that one stands in no table of this document.
+fn before_in_words(plan: &ServePlan, prepared: &Prepared) -> String {
+    let Some(before) = prepared.before else { return String::new() };
+    let (now, what) = match &prepared.product {
+        Product::Store(built) => (built.manifest.entries(), "keys"),
+        // What changed is said already.
+        Product::Table(made) if made.changed.is_some() => return String::new(),
+        Product::Table(made) => (made.epoch.rows, "rows"),
+    };
+    let input = plan.input.as_ref().map(|input| input.origin.name().display().to_string()).unwrap_or_default();
+    match (before.changed, before.keys > now) {
+        (true, _) => format!(
+            "Before, there were {}, as --append and --remove had changed them. Now there is what {input} holds: a key that was appended \
+             and is not in it is gone, and one that was removed and is in it is back.\n",
+            counted(before.keys, what)
+        ),
+        (false, true) => {
+            format!("Before, there were {}: what {input} does not hold is gone.\n", counted(before.keys, what))
+        }
+        (false, false) => String::new(),
+    }
 }
 
 /// What changed in a table of records.
@@ -74,31 +98,35 @@ fn changed_in_words(changed: &Changed) -> String {
 fn without_key(rows: u64) -> String {
     match rows {
         0 => String::new(),
-        rows => format!(", of which {} have no key and cannot be asked for", count(rows)),
+        rows => {
+            let (one, many) = ("has no key and cannot be asked for", "have no key and cannot be asked for");
+            format!(", of which {}", worded(rows, one, many))
+        }
     }
 }
 
 fn store_in_words(plan: &ServePlan, prepared: &Prepared, built: &Built) -> String {
     let (part, manifest) = (&built.part, &built.manifest);
     let mut text = format!(
-        "{}: {} keys in {}, {}; read {} rows{}.\n",
+        "{}: {} in {}, {}; read {}{}.\n",
         plan.store.display(),
-        count(manifest.entries()),
+        counted(manifest.entries(), "keys"),
         counted(manifest.parts.len() as u64, "parts"),
         size(manifest.bytes()),
-        count(prepared.rows),
+        counted(prepared.rows, "rows"),
         without_key(prepared.empty),
     );
     if part.number > 0 {
         text += &format!(
-            "Added {} keys, {} of them with a new value for one that was there; removed {}.\n",
-            count(part.entries),
+            "Added {}, {} of them with a new value for one that was there; removed {}.\n",
+            counted(part.entries, "keys"),
             count(part.replaced),
             count(part.removed)
         );
     }
     if built.absent > 0 {
-        text += &format!("{} keys that were to be removed are not there.\n", count(built.absent));
+        let (one, many) = ("key that was to be removed is not there", "keys that were to be removed are not there");
+        text += &format!("{}.\n", worded(built.absent, one, many));
     }
     text
 }
@@ -136,7 +164,7 @@ pub fn fetch(args: Fetch) -> Outcome {
 
 fn fetched_in_words(plan: &AskPlan, brought: &Brought) -> String {
     let what = brought.new.as_deref().unwrap_or("nothing is new");
-    format!("{}: {} {} of {}; {what}.\n", plan.cache.display(), count(brought.rows), brought.of, plan.id)
+    format!("{}: {} of {}; {what}.\n", plan.cache.display(), counted(brought.rows, brought.of), plan.id)
 }
 
 pub fn ask(args: Ask) -> Outcome {
@@ -232,7 +260,7 @@ pub fn server(path: &Path) -> Result<ServePlan, Failure> {
 fn read_server(path: &Path) -> Result<ServePlan, SpecError> {
     match vesica_spec::load_any(path)? {
         Document::Server(spec) => plan_serve(&spec),
-        Document::Client(_) => Err(other(path, "a client's, for `vesica fetch` and `vesica ask`")),
+        Document::Client(_) => Err(other(path, OF_A_CLIENT)),
         Document::Job(_) => Err(other(path, "a job's, for `vesica run`")),
     }
 }
@@ -241,12 +269,18 @@ fn read_server(path: &Path) -> Result<ServePlan, SpecError> {
 fn client(path: &Path) -> Result<AskPlan, Failure> {
     Ok(match vesica_spec::load_any(path)? {
         Document::Client(spec) => plan_ask(&spec)?,
-        Document::Server(_) => return Err(other(path, "a server's, for `vesica prepare` and `vesica serve`").into()),
+        Document::Server(_) => return Err(other(path, OF_A_SERVER).into()),
         Document::Job(_) => return Err(other(path, "a job's, for `vesica run`").into()),
     })
 }
 
+/// What a server's document is for.
+pub const OF_A_SERVER: &str = "a server's, for `vesica prepare` and `vesica serve`";
+
+/// What a client's document is for.
+pub const OF_A_CLIENT: &str = "a client's, for `vesica fetch` and `vesica ask`";
+
 /// A document for other commands.
-fn other(path: &Path, what: &str) -> SpecError {
+pub fn other(path: &Path, what: &str) -> SpecError {
     SpecError { file: Some(path.to_owned()), ..SpecError::field("service", format!("this document is {what}")) }
 }

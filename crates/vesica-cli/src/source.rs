@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::flags::{Source, Trust};
+use crate::service;
 use std::path::Path;
 use vesica_secretflow::{Imported, Kind, What};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
@@ -41,7 +42,13 @@ impl Source {
             (Some(_), _, _) if trust != vesica_secretflow::Trust::AsWritten => {
                 return Err(Failure::usage("a job file says itself how the parties know each other: see mine.tls"));
             }
-            (Some(job), _, _) => return Ok(What::Job(Box::new(vesica_spec::load(job)?))),
+            (Some(job), _, _) => {
+                return match vesica_spec::load_any(job)? {
+                    Document::Job(spec) => Ok(What::Job(spec)),
+                    Document::Server(_) => Err(service::other(job, service::OF_A_SERVER).into()),
+                    Document::Client(_) => Err(service::other(job, service::OF_A_CLIENT).into()),
+                };
+            }
             (_, Some(config), _) => (config, Kind::Launch),
             (_, _, Some(task)) => (task, Kind::Kuscia),
             (None, None, None) => return Err(Failure::usage("name a job file, or give --config or --kuscia FILE")),

@@ -49,6 +49,18 @@ fn usage_errors_end_with_2_and_name_the_nearest() {
 fn a_job_that_cannot_be_read_is_named() {
     run(&["run", "/nowhere/job.toml"]).bad(2, &["/nowhere/job.toml", "cannot read the job file"]);
     run(&["plan", "/nowhere/job.json"]).bad(2, &["/nowhere/job.json"]);
+    let dir = tempfile::tempdir().unwrap();
+    let document = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        run(&["run", path.to_str().unwrap()])
+    };
+    document("sales.csv", "id,x\n1,2\n").bad(2, &["sales.csv: is no job file", "TOML"]);
+    let service = "[service]\nid = \"list\"\n[mine]\n";
+    let server = format!("{service}name = \"bob\"\nstore = \"s\"\nclients = {{}}\n");
+    document("server.toml", &server).bad(2, &["this document is a server's, for `vesica prepare` and `vesica serve`"]);
+    let client = format!("{service}name = \"alice\"\nconnect = {{ bob = \"b:1\" }}\ncache = \"c\"\n");
+    document("client.toml", &client).bad(2, &["this document is a client's, for `vesica fetch` and `vesica ask`"]);
 }
 
 #[test]
@@ -147,7 +159,7 @@ fn check_finds_what_can_be_known_and_leaves_nothing() {
     let job = two.alice.file();
     let ended = run(&["check", job.to_str().unwrap()]).good();
     for word in
-        ["3 rows", "1 distinct keys", "1 empty", "alice.out.csv can be written", "sha256:", &two.port.to_string()]
+        ["3 rows", "1 distinct key of", "1 empty", "alice.out.csv can be written", "sha256:", &two.port.to_string()]
     {
         assert!(ended.stdout.contains(word), "{word} is not in {}", ended.stdout);
     }
@@ -166,6 +178,17 @@ fn check_finds_what_can_be_known_and_leaves_nothing() {
 }
 
 #[test]
+fn check_does_not_call_good_what_is_not() {
+    let mut two = Two::with("id\n1\n", "id\n1\n");
+    let address = format!("127.0.0.1:{}", two.port);
+    two.bob.change(&address, "no-such-host.invalid:7744");
+    let said = run(&["check", two.bob.file().to_str().unwrap()]).good().stdout;
+    let line = said.lines().find(|line| line.contains("peer")).unwrap();
+    assert!(line.starts_with("?   peer         alice is to be called at no-such-host.invalid:7744"), "{said}");
+    assert!(line.contains("the host name does not resolve") && said.contains("ok  keys"), "{said}");
+}
+
+#[test]
 fn check_with_the_peer_proves_both_and_moves_no_data() {
     let check = |two: &Two| {
         let [a, b] =
@@ -175,7 +198,7 @@ fn check_with_the_peer_proves_both_and_moves_no_data() {
     let mut two = Two::with("id\n1\n", "id\n1\n2\n");
     let [alice, bob] = check(&two).map(two::Ended::good);
     assert!(alice.stdout.contains("bob holds the same job and 2 distinct keys"), "{}", alice.stdout);
-    assert!(bob.stdout.contains("alice holds the same job and 1 distinct keys"), "{}", bob.stdout);
+    assert!(bob.stdout.contains("alice holds the same job and 1 distinct key;"), "{}", bob.stdout);
     two.nothing_left();
 
     two.bob.change("id = \"test\"", "id = \"tset\"");

@@ -148,7 +148,7 @@ fn coins_of_noise_are_not_kept_without_a_key() {
 fn a_killed_run_that_starts_again_draws_no_second_noise() {
     let mut two = noisy(Two::sampled("3000,3000", "700"), "{ epsilon = 0.5 }", 0.5);
     two.change("patience =", "resume = \"ledger\"\nresume_key = \"key\"\nworkers = 1\npatience =");
-    two.write("key", [7; 32]);
+    two.write_key("key", &[7; 32]);
     let runs = [start(&two.alice), start(&two.bob)];
     runs.iter().for_each(|run| run.until("\"phase\":\"match\""));
     for run in runs {

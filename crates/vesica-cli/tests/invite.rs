@@ -217,6 +217,9 @@ fn nothing_is_replaced_and_mistakes_are_named() {
     let second = two.accept().good().stdout.trim().to_owned();
     two.confirm(&line[..line.len() - 3]).bad(2, &["paste the whole line"]);
     two.start("alice", &["confirm"]).wait(LONG).bad(2, &["\"\" is no reply", "vesica accept"]);
+    // The side that was invited has nothing to confirm.
+    let wrong = two.start("bob", &["confirm", &line]).wait(LONG);
+    wrong.bad(2, &["alice.toml is not there", "If you are bob", "send the line to alice"]);
     two.confirm("hello").bad(2, &["\"hello\" is no reply", "vesica accept"]);
     two.confirm(&line.replacen("bob", "nobody", 1)).bad(2, &["nobody.invite is not there", "--dir"]);
     assert_eq!(read(&two.of("alice").join("alice.toml")), job, "what failed changed nothing");
@@ -426,7 +429,9 @@ fn a_client_who_was_invited_asks_a_service() {
         service.start("bob", &["confirm", line, "--compared", &six]).wait(LONG).good();
         assert!(service.server().contains("# ours") && service.server().contains("keys_a_day = 1000"));
         service.confirm(line, &["--compared", &six]).good();
-        service.invite(&["--out", ".."]).bad(2, &["alice is there already"]);
+        service
+            .invite(&["--out", ".."])
+            .bad(2, &["mine.clients.alice: server.toml lets alice in already", "take alice out first"]);
         server.until("the list of clients has 1 name now");
         service.start("alice", &["ask", "alice.toml", "--quiet"]).wait(LONG).good();
         assert_eq!(read(&service.of("alice").join("alice.found.csv")), "id,w,score\n3,x,30\n1,z,10\n");

@@ -12,7 +12,7 @@ fn both_learn_and_the_outputs_line_up_as_an_sql_join() {
     let two = Two::with(ALICE, BOB);
     let [alice, bob] = two.run_well();
     assert!(alice.stdout.contains("3 of your 6 rows"), "{}", alice.stdout);
-    assert!(alice.stdout.contains("1 rows have an empty key"), "{}", alice.stdout);
+    assert!(alice.stdout.contains("1 row has an empty key"), "{}", alice.stdout);
     assert!(bob.stdout.contains("4 of your 6 rows"), "{}", bob.stdout);
 
     // Key 2: two rows of alice, one of bob; key 3: one and three. Five pairs, side by side.

@@ -45,6 +45,34 @@ fn reports_are_valid_by_the_schema_and_say_what_happened() {
     assert!(alice["revealed"].as_array().unwrap().iter().any(|r| r["to"] == serde_json::json!(["alice", "bob"])));
 }
 
+/// A job that was named from the folder above, with paths that start at its own folder.
+#[test]
+fn what_the_page_says_of_running_again_runs() {
+    let two = Two::with("id\n1\n2\n", "id\n2\n");
+    let above = two.dir.path().parent().unwrap();
+    let from_above = |job: &two::Job, more: &[&str]| {
+        let file = job.file();
+        let mut command = two::vesica();
+        two::Running::start(command.current_dir(above).arg("run").arg(file.strip_prefix(above).unwrap()).args(more))
+    };
+    let page = two.path("alice.md");
+    let running = [from_above(&two.alice, &["--report", page.to_str().unwrap()]), from_above(&two.bob, &[])];
+    running.into_iter().for_each(|one| _ = one.wait(two::LONG).good());
+    let page = two.read("alice.md");
+    let (_, code) = page.split_once("```toml\n").unwrap();
+    let (code, _) = code.split_once("```").unwrap();
+    let again = two.path("saved");
+    std::fs::create_dir(&again).unwrap();
+    let identity = two.path("alice.pem");
+    std::fs::write(again.join("again.toml"), code.replace('…', identity.to_str().unwrap())).unwrap();
+    std::fs::remove_file(two.path("alice.out.csv")).unwrap();
+    let alice = two::Running::start(two::vesica().current_dir(&again).args(["run", "again.toml"]));
+    let bob = two.bob.start();
+    alice.wait(two::LONG).good();
+    bob.wait(two::LONG).good();
+    assert_eq!(two.read("alice.out.csv"), "id\n2\n");
+}
+
 #[test]
 fn who_does_not_learn_has_null_and_not_a_number() {
     let mut two = Two::with("id\n1\n2\n", "id\n2\n");

@@ -4,6 +4,7 @@
 mod two;
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ fn sealed() -> Two {
     let mut two = two();
     two.change("curve =", "join = \"full\"\naccept = \"all\"\ncurve =");
     two.change("resume =", "resume_key = \"key\"\nresume =");
-    two.write("key", [5; 32]);
+    two.write_key("key", &[5; 32]);
     two
 }
 
@@ -351,7 +352,12 @@ fn another_input_job_or_key_is_refused_by_name() {
     two.alice.change("id = \"test\"", "id = \"other\"");
     two.alice.start().wait(LONG).bad(2, &["another [shared] part of the job"]);
     two.alice.change("id = \"other\"", "id = \"test\"");
-    two.write("key", [1; 32]);
+    two.write_key("key", &[1; 32]);
     two.alice.change("resume =", "resume_key = \"key\"\nresume =");
     two.alice.start().wait(LONG).bad(2, &["without a key"]);
+    std::fs::set_permissions(two.path("key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let words = ["mine.resume_key", "other users may read this key (mode 0644); run `chmod 600 "];
+    for command in ["check", "run"] {
+        two::run(&[command, two.alice.file().to_str().unwrap()]).bad(2, &words);
+    }
 }

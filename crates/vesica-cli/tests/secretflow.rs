@@ -146,7 +146,9 @@ fn identities_may_come_from_flags_and_an_import_is_a_job() {
             let import = ["import", "secretflow", &file, "--out", &job];
             Running::start(command(&import).args(trust)).wait(LONG).good();
             // An import replaces nothing.
-            Running::start(command(&import).args(trust)).wait(LONG).bad(3, &["receiver.toml"]);
+            Running::start(command(&import).args(trust))
+                .wait(LONG)
+                .bad(2, &["receiver.toml: that file is there already"]);
             Running::start(command(&["check", &job]).current_dir(dir)).wait(LONG).good();
             Running::start(&mut command(&["run", &job]))
         })

@@ -178,8 +178,16 @@ fn rows_are_added_and_removed_and_the_key_is_changed() {
     want.insert(want.len() - 1, "399, \"x399\",new,1\r\n".to_owned());
     assert_eq!(house.read("alice.out.csv"), format!("id, what,name,score\r\n{}", want.concat()));
 
-    let rotated = house.prepare(&["--rotate"]);
+    // Of the 300 keys of the table two were removed, and one was appended that is not in it.
+    let said = house.prepared(&["--rotate"]);
+    let lost = "Before, there were 299 keys, as --append and --remove had changed them. Now there is what ";
+    assert!(
+        said.contains(lost) && said.contains("list.csv holds: a key that was appended and is not in it is gone"),
+        "{said}"
+    );
+    let rotated = said.lines().last().unwrap().strip_prefix("offer ").unwrap().to_owned();
     assert_ne!(rotated, offer);
+    assert!(!house.prepared(&[]).contains("Before"));
     server.until("the store stays as it was");
     server.signal("INT");
     server.wait(LONG);

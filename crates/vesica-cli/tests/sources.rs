@@ -117,7 +117,7 @@ fn a_program_that_hangs_ends_with_ctrl_c() {
 fn a_run_over_several_files_goes_on_and_one_over_a_program_cannot() {
     let mut two = parted();
     two.alice.change("[mine]\n", "[mine]\nresume = \"kept\"\nresume_key = \"key\"\n");
-    two.write("key", [7; 32]);
+    two.write_key("key", &[7; 32]);
     two.run_well();
     assert_eq!(two.rows("alice.out.csv").len(), 2);
     two.alice.change("path = \"a\"", "command = [\"cat\", \"a/year=2026/1.csv\"]");

@@ -37,7 +37,7 @@ fn one_key_in_two_spellings_is_one_key() {
     let two = Two::with("id,x\na,1\n\" \",2\n\"a\",3\n", "id\na\n!\n\"a\"\n");
     let [alice, bob] = two.run_well();
     assert!(alice.stdout.starts_with("2 of your 3 rows"), "{}", alice.stdout);
-    assert!(alice.stdout.contains(": 1 distinct keys.") && bob.stdout.contains(": 1 distinct keys."), "{}", bob.stdout);
+    assert!(alice.stdout.contains(": 1 distinct key.") && bob.stdout.contains(": 1 distinct key."), "{}", bob.stdout);
     assert_eq!(two.rows("alice.out.csv"), ["\"a\",3", "\"a\",3", "a,1", "a,1"]);
 }
 

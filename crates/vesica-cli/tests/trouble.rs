@@ -161,7 +161,11 @@ fn a_caller_with_a_wrong_certificate_is_a_stranger() {
     let [alice, bob] = two.run();
     assert!(matches!(bob.code, Some(4 | 5)), "{}", bob.stderr);
     assert!(matches!(alice.code, Some(4 | 5)), "{}", alice.stderr);
-    assert!(alice.stderr.contains(&print) && alice.stderr.contains(&pinned), "{}", alice.stderr);
+    let last = alice.error();
+    assert!(
+        last.contains(&print) && last.contains(&pinned) && last.contains("compare the fingerprints with bob"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -300,6 +304,16 @@ fn local_faults_are_found_before_contact() {
         &|two| two.alice.change("learns =", "learn ="),
         2,
         &["alice.toml:6:1", "unknown field `learn`", "did you mean `learns`?"],
+    );
+    let own = |two: &mut Two| {
+        let print = |job: &two::Job| job.text.split('"').find(|word| word.starts_with("sha256:")).unwrap().to_owned();
+        two.alice.change(&print(&two.alice), &print(&two.bob));
+    };
+    fails(&own, 2, &["bob is to be known by sha256:", "the fingerprint of this side's own certificate"]);
+    fails(
+        &|two| two.alice.change("identity = \"alice.pem\"", "identity = \"bob.pem\""),
+        2,
+        &["side's own certificate"],
     );
     fails(&|two| two.alice.change("curve25519", "curve25518"), 2, &["alice.toml:5:", "curve25519"]);
     fails(&|two| two.write("alice.csv", b"id\n1\n\xff\n"), 3, &["row 2", "not UTF-8"]);

@@ -10,7 +10,7 @@ use crate::meet::agree::{self, Counted, Purpose};
 use crate::meet::peers::{self, Peers};
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
-use crate::tell::numbers::{count, size};
+use crate::tell::numbers::{count, counted, size, worded};
 use crate::world::World;
 use serde::Serialize;
 use std::fmt::Write;
@@ -33,18 +33,25 @@ pub struct Finding {
     pub what: &'static str,
     /// What it is like.
     pub found: String,
+    /// Whether it is as it should be. What is not may still come right without anybody's doing here; it would end the run as it is now.
+    pub good: bool,
 }
 
 impl Checked {
     /// Adds what was found of `what`.
     pub fn add(&mut self, what: &'static str, found: impl Into<String>) {
-        self.findings.push(Finding { what, found: found.into() });
+        self.put(what, found, true);
     }
 
-    /// The findings, a line each.
+    /// The same; not `good` if it would end the run as it is now.
+    pub fn put(&mut self, what: &'static str, found: impl Into<String>, good: bool) {
+        self.findings.push(Finding { what, found: found.into(), good });
+    }
+
+    /// The findings, a line each: `ok`, or `?` before what is not good yet.
     pub fn in_words(&self) -> String {
         self.findings.iter().fold(String::new(), |mut text, f| {
-            let _ = writeln!(text, "ok  {:<12} {}", f.what, f.found);
+            let _ = writeln!(text, "{:<3} {:<12} {}", if f.good { "ok" } else { "?" }, f.what, f.found);
             text
         })
     }
@@ -79,7 +86,8 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     for peer in &plan.peers {
         if let Some(address) = &peer.connect {
             let calls = format!("{} is to be called at {address}", peer.party);
-            checked.add("peer", calls + &tried(&peer.party, address, (&plan.proxy, &peer.road), with_peer)?);
+            let (road, resolves) = tried(&peer.party, address, (&plan.proxy, &peer.road), with_peer)?;
+            checked.put("peer", calls + &road, resolves);
         }
     }
 
@@ -103,12 +111,12 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     checked.add(
         "keys",
         format!(
-            "{} rows, {} distinct keys of {}, {} empty, {} rows that repeat a key",
-            count(keys.rows),
-            count(keys.distinct),
+            "{}, {} of {}, {} empty, {}",
+            counted(keys.rows, "rows"),
+            counted(keys.distinct, "distinct keys"),
             plan.keys.join(" and "),
             count(keys.empty),
-            count(keys.duplicates)
+            worded(keys.duplicates, "row that repeats a key", "rows that repeat a key")
         ),
     );
     if let Some(column) = &plan.value {
@@ -120,11 +128,12 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         checked.add(
             "rules",
             format!(
-                "{} keys changed, {} became empty, {} collided: {} distinct keys as they are written, {} after the rules",
-                count(keys.ruled.changed),
+                "{} changed, {} became empty, {} collided: {} as {} written, {} after the rules",
+                counted(keys.ruled.changed, "keys"),
                 count(keys.ruled.emptied),
                 count(spellings - keys.distinct),
-                count(spellings),
+                counted(spellings, "distinct keys"),
+                if spellings == 1 { "it is" } else { "they are" },
                 count(keys.distinct)
             ),
         );
@@ -144,27 +153,31 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     Ok(checked)
 }
 
-/// What is to be said of the road to `party`, as the end of a sentence. It is gone to its end, unless the peer is to be `met` anyway.
+/// What is to be said of the road to `party`, as the end of a sentence, and whether its host name resolves. It is gone to its end, unless the
+/// peer is to be `met` anyway.
 ///
 /// # Errors
-/// A road that leads nowhere, now or later. That nobody is there yet is no fault.
+/// A road that leads nowhere, now or later. That nobody is there yet is no fault; nor is a name that may be there tomorrow.
 pub fn tried(
     party: &Party,
     address: &str,
     (proxy, said): (&ProxyPlan, &RoadPlan),
     met: bool,
-) -> Result<String, JobError> {
+) -> Result<(String, bool), JobError> {
     let road = peers::road(proxy, address, said)?;
     let by = road.in_words().map(|words| format!(", {words}")).unwrap_or_default();
     if met {
-        return Ok(by);
+        return Ok((by, true));
     }
     match road.try_out(address) {
-        Ok(found) => Ok(format!("{by}; {found}")),
+        Ok(found) => Ok((format!("{by}; {found}"), true)),
         Err(Unreached::Barred(why)) => {
             Err(vesica_net::Error::Road { peer: party.clone(), address: address.to_owned(), why }.into())
         }
-        Err(why) => Ok(format!("{by}; not to be reached at the moment ({why})")),
+        Err(why @ Unreached::Unknown { .. }) => {
+            Ok((format!("{by}; {why}. A run waits for the name for a while; if it is wrong, correct it"), false))
+        }
+        Err(why) => Ok((format!("{by}; not to be reached at the moment ({why})"), true)),
     }
 }
 
@@ -190,8 +203,7 @@ fn agreement(plan: &Plan, endpoint: Endpoint, keys: u64, world: &World, ctl: &Co
         JobError::from(error).broken()?;
     }
     let each = peers.links().iter().zip(said.of_peers()).map(|(link, (keys, runs))| {
-        let keys =
-            keys.map_or("keys that it has not counted yet".to_owned(), |keys| format!("{} distinct keys", count(keys)));
+        let keys = keys.map_or("keys that it has not counted yet".to_owned(), |keys| counted(keys, "distinct keys"));
         let waits = if runs { ", and waits for this side to run it" } else { "" };
         format!("{} holds the same job and {keys}{waits}; {}", link.peer(), link.secured())
     });

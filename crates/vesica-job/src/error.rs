@@ -1,4 +1,5 @@
 use crate::meet::difference::Difference;
+use crate::tell::numbers::count;
 use std::path::PathBuf;
 use vesica_session::Fault;
 use vesica_spec::SpecError;
@@ -98,8 +99,8 @@ pub enum JobError {
     },
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(
-        "{path}: row {row} repeats the key of an earlier row, as do {others} more rows, and shared.duplicates is \"error\"",
-        path = .path.display(), others = crate::tell::numbers::count(*.rows - 1)
+        "{path}: row {row} repeats the key of an earlier row{others}, and shared.duplicates is \"error\"",
+        path = .path.display(), others = others(*.rows - 1)
     )]
     Repeats {
         /// The table.
@@ -363,6 +364,17 @@ fn list(differences: &[Difference]) -> String {
         told += &format!("\n  and {more} more");
     }
     told
+}
+
+/// The rows that repeat a key besides the one that is named.
+fn others(rows: u64) -> String {
+    match rows {
+        0 => String::new(),
+        rows => format!(
+            ", as {}",
+            if rows == 1 { "does 1 more row".into() } else { format!("do {} more rows", count(rows)) }
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::error::JobError;
 use crate::local;
 use crate::rehearse;
 use crate::seal::key::Given;
-use crate::tell::numbers::{count, seconds, size};
+use crate::tell::numbers::{about, count, seconds, size};
 use crate::tell::report::{self, Revealed};
 use serde::Serialize;
 use std::fmt::Write;
@@ -245,8 +245,8 @@ impl Forecast {
         };
         let _ = writeln!(
             text,
-            "Arithmetic  about {} ({})",
-            each(&|side| format!("{} of CPU at {}", seconds(side.cpu_s), side.name)),
+            "Arithmetic  {} ({})",
+            about(&each(&|side| format!("{} of CPU at {}", seconds(side.cpu_s), side.name))),
             self.cpu,
         );
         let machines = match self.one_machine {
@@ -261,8 +261,8 @@ impl Forecast {
         };
         let _ = writeln!(
             text,
-            "Time        about {} by the clock, {machines} and with a network that is no bottleneck: {tables}{waits}",
-            seconds(self.wall_s())
+            "Time        {} by the clock, {machines} and with a network that is no bottleneck: {tables}{waits}",
+            about(&seconds(self.wall_s()))
         );
         if let [first, others @ ..] = &self.guesses[..] {
             let out_of = |g: &vesica_suite::Guesses| match g.log_dictionary {

@@ -359,6 +359,6 @@ fn a_repeated_key_is_an_error_where_the_job_says_so() {
     let error = run(&bob, Io::files(&bob).unwrap(), &Control::new(())).unwrap_err();
     assert_eq!(error.fault(), Fault::Input);
     let words =
-        "bob.csv: row 3 repeats the key of an earlier row, as do 1 more rows, and shared.duplicates is \"error\"";
+        "bob.csv: row 3 repeats the key of an earlier row, as does 1 more row, and shared.duplicates is \"error\"";
     assert!(error.to_string().ends_with(words), "{error}");
 }

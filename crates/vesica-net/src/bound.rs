@@ -50,7 +50,7 @@ impl Endpoint {
                     peer.party
                 )));
             };
-            trust.check(&peer.party)?;
+            trust.check(&peer.party, Some(&identity.fingerprint()))?;
             dialled.push(Some(tls::client(identity, (peer.party.clone(), trust.clone()), peer.road.sni())?));
         }
         let guests = self.peers.iter().map(|peer| (peer.party.clone(), peer.trust.clone())).collect();

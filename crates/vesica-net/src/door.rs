@@ -108,7 +108,8 @@ impl Endpoint {
                 return Err(Error::Setup(format!("nothing says how to know the lanes of {peer}")));
             }
             Security::Tls { .. } => {
-                known.iter().try_for_each(|trust| trust.check(&peer))?;
+                let own = self.own();
+                known.iter().try_for_each(|trust| trust.check(&peer, own.as_ref()))?;
                 known.into_iter().map(|trust| (peer.clone(), Some(trust))).collect()
             }
         };
@@ -156,13 +157,14 @@ impl Endpoint {
     /// The list of these clients.
     fn guests(&self, clients: Vec<Client>) -> Result<Guests> {
         self.examine_with(clients.iter().map(|client| client.name.as_str()))?;
-        let tls = matches!(self.security, Security::Tls { .. });
+        let own = self.own();
+        let tls = own.is_some();
         let mut all = Vec::with_capacity(clients.len());
         for Client { name, trust } in clients {
             // A conversation has two parties, whoever else has conversations with the service at that time.
             let party = Party::new(Client::PLACE, &name);
             match &trust {
-                Some(trust) => trust.check(&party)?,
+                Some(trust) => trust.check(&party, own.as_ref())?,
                 None if tls => {
                     return Err(Error::Setup(format!(
                         "nothing says how to know the client {name}; give mine.clients.{name} the fingerprint of its \
@@ -173,7 +175,7 @@ impl Endpoint {
             }
             all.push((party, trust));
         }
-        Ok(Guests::new(all))
+        Ok(Guests::of_service(all))
     }
 }
 
@@ -483,10 +485,10 @@ impl Host for Lobby {
         self.came.notify_one();
     }
 
-    fn refused(&self, from: SocketAddr, why: String, known: Option<&Party>) {
+    fn refused(&self, from: SocketAddr, hitch: Hitch, known: Option<&Party>) {
         let why = match known {
-            Some(party) => format!("{party}: {why}"),
-            None => why,
+            Some(party) => format!("{party}: {}", hitch.words()),
+            None => hitch.words(),
         };
         let mut refusals = lock(&self.refusals);
         if refusals.minute.is_none_or(|minute| minute.elapsed() >= Duration::from_secs(60)) {
@@ -504,6 +506,6 @@ impl Host for Lobby {
     }
 
     fn hopeless(&self, party: &Party, from: SocketAddr, hitch: Hitch) {
-        self.refused(from, hitch.words(), Some(party));
+        self.refused(from, hitch, Some(party));
     }
 }

@@ -135,6 +135,14 @@ impl Endpoint {
         }
     }
 
+    /// The fingerprint of this side's certificate.
+    pub(crate) fn own(&self) -> Option<Fingerprint> {
+        match &self.security {
+            Security::Insecure => None,
+            Security::Tls { identity } => Some(identity.fingerprint()),
+        }
+    }
+
     /// What it says first to the party called `to`.
     pub(crate) fn hello(&self, to: &str) -> Hello {
         Hello { job: self.job, window: self.window, from: self.me.name().to_owned(), to: to.to_owned() }

@@ -29,7 +29,7 @@ pub(crate) trait Host: Send + Sync {
     fn arrived(&self, link: Link);
 
     /// Somebody was turned away, and why; who it is, if that is known.
-    fn refused(&self, from: SocketAddr, why: String, known: Option<&Party>);
+    fn refused(&self, from: SocketAddr, hitch: Hitch, known: Option<&Party>);
 
     /// A party, known by its certificate, was turned away, and would be again.
     fn hopeless(&self, party: &Party, from: SocketAddr, hitch: Hitch);
@@ -117,7 +117,7 @@ impl Keeper {
         let from = match self.announced(&mut wire, from) {
             Ok(from) => from,
             Err(hitch) => {
-                host.refused(from, hitch.words(), None);
+                host.refused(from, hitch, None);
                 return wire.part();
             }
         };
@@ -128,7 +128,7 @@ impl Keeper {
                 let trust = list.trust(&party);
                 match self.endpoint.start(wire, &party, trust, window, host.pulse(), Some(pass)) {
                     Ok(link) => host.arrived(link),
-                    Err(hitch) => host.refused(from, hitch.words(), Some(&party)),
+                    Err(hitch) => host.refused(from, hitch, Some(&party)),
                 }
             }
             Err((hitch, known)) => match (&hitch, &known) {
@@ -139,7 +139,7 @@ impl Keeper {
                     host.hopeless(party, from, hitch);
                 }
                 _ => {
-                    host.refused(from, hitch.words(), known.as_ref());
+                    host.refused(from, hitch, known.as_ref());
                     wire.part();
                 }
             },

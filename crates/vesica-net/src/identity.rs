@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -230,6 +230,16 @@ impl Identity {
     }
 }
 
+/// Whether other users may read the file at `path`, which holds this user's `what`, such as a password: then why it is not used, and the
+/// remedy.
+pub fn exposed(meta: &Metadata, path: &Path, what: &str) -> Option<(String, String)> {
+    let mode = meta.mode() & 0o7777;
+    let words = || {
+        (format!("other users may read this {what} (mode {mode:04o})"), format!("run `chmod 600 {}`", path.display()))
+    };
+    (mode & 0o077 != 0).then(words)
+}
+
 /// Reads a PEM file; one that holds a private key must be this user's alone.
 fn read(path: &Path, private: bool) -> Result<Zeroizing<Vec<u8>>> {
     let bad = |why: String, remedy: &str| Error::Identity {
@@ -245,11 +255,8 @@ fn read(path: &Path, private: bool) -> Result<Zeroizing<Vec<u8>>> {
     if !meta.is_file() {
         return Err(bad("not a file".into(), "give the path of a file that `vesica cert` made"));
     }
-    if private && meta.mode() & 0o077 != 0 {
-        return Err(bad(
-            format!("other users may read this private key (mode {:04o})", meta.mode() & 0o7777),
-            &format!("run `chmod 600 {}`", path.display()),
-        ));
+    if private && let Some((why, remedy)) = exposed(&meta, path, "private key") {
+        return Err(bad(why, &remedy));
     }
     // Whole capacity at once: a buffer that grows leaves copies of the key behind.
     let mut pem = Zeroizing::new(Vec::with_capacity(meta.len().min(MAX_FILE) as usize + 1));

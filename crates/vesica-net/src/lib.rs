@@ -67,7 +67,7 @@ pub use door::{Client, Door, Limits};
 pub use endpoint::{Endpoint, PeerSpec, Security};
 pub use error::{Error, Result};
 pub use event::{Control, Event, Quiet};
-pub use identity::Identity;
+pub use identity::{Identity, exposed};
 pub use link::{Link, PeerProgress, Traffic};
 pub use meeting::connect;
 pub use proxy::{Network, Proxy};

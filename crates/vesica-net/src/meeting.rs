@@ -92,7 +92,7 @@ enum Outcome {
     /// A peer is not to be had at all.
     Never(Error),
     /// Somebody was turned away; a peer by its certificate, where there is a place.
-    Stranger(SocketAddr, String, Option<usize>),
+    Stranger(SocketAddr, Hitch, Option<usize>),
 }
 
 /// What the threads of a meeting share.
@@ -154,8 +154,8 @@ impl Host for Room {
         }
     }
 
-    fn refused(&self, from: SocketAddr, why: String, known: Option<&Party>) {
-        self.tell(Outcome::Stranger(from, why, known.and_then(|party| self.place(party))));
+    fn refused(&self, from: SocketAddr, hitch: Hitch, known: Option<&Party>) {
+        self.tell(Outcome::Stranger(from, hitch, known.and_then(|party| self.place(party))));
     }
 
     fn hopeless(&self, party: &Party, from: SocketAddr, hitch: Hitch) {
@@ -180,6 +180,8 @@ struct Seat {
     why: Option<String>,
     /// That was the peer itself, which asked to be tried again later.
     there: bool,
+    /// Who was refused last for its certificate, and why: most likely the peer, and one of both jobs has a wrong fingerprint.
+    stranger: Option<String>,
     /// What was told of it last, and when.
     told: Option<(Instant, Option<String>)>,
 }
@@ -195,7 +197,7 @@ struct Meeting<'a> {
 
 impl<'a> Meeting<'a> {
     fn new(room: &'a Arc<Room>, dialled: Vec<Option<tls::Client>>) -> Self {
-        let seat = |address: String| Seat { link: None, address, why: None, there: false, told: None };
+        let seat = |address: String| Seat { link: None, address, why: None, there: false, stranger: None, told: None };
         let seats = room.endpoint.peers.iter().map(|peer| seat(peer.connect.clone().unwrap_or_default())).collect();
         Self { room, dialled, seats, strangers: 0, began: Instant::now() }
     }
@@ -290,11 +292,15 @@ impl<'a> Meeting<'a> {
                 }
             }
             Outcome::Never(error) => return Err(error),
-            Outcome::Stranger(from, why, place) => {
+            Outcome::Stranger(from, hitch, place) => {
+                let (why, is_by_certificate) = (hitch.words(), matches!(hitch, Hitch::Rejected(_)));
                 for (at, seat) in self.seats.iter_mut().enumerate() {
                     let awaited = self.room.endpoint.peers.get(at).is_some_and(|peer| peer.connect.is_none());
                     if awaited && place.is_none_or(|place| place == at) {
                         seat.why = Some(format!("last refused: {from}, {why}"));
+                        if is_by_certificate {
+                            seat.stranger.clone_from(&seat.why);
+                        }
                     }
                 }
                 self.strangers += 1;
@@ -341,8 +347,14 @@ impl<'a> Meeting<'a> {
                     true => {
                         format!("check that {peer} has started and that this is its address, or raise mine.patience")
                     }
+                    false if seat.stranger.is_some() => format!(
+                        "if that was {peer}, one of the two jobs has a wrong certificate: compare the fingerprints with {peer} over a way that \
+                         you trust, and correct mine.tls; if not, check that {peer} has started and dials this address"
+                    ),
                     false => format!("check that {peer} has started and dials this address, or raise mine.patience"),
                 };
+                // A scanner that came later says less.
+                seat.why = seat.stranger.take().or_else(|| seat.why.take());
                 let (address, why) = match dialled {
                     true => {
                         (seat.address.clone(), seat.why.take().unwrap_or_else(|| "no attempt came to an end".into()))

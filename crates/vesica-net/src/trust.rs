@@ -37,9 +37,14 @@ impl Trust {
         }
     }
 
-    /// Refuses a trust that no certificate can satisfy.
-    pub(crate) fn check(&self, peer: &Party) -> Result<()> {
+    /// Refuses a trust that no certificate can satisfy, and one in this side's `own`.
+    pub(crate) fn check(&self, peer: &Party, own: Option<&Fingerprint>) -> Result<()> {
         match self {
+            Trust::Pinned(pins) if own.is_some_and(|own| pins.contains(own)) => Err(Error::Setup(format!(
+                "{peer} is to be known by {}, which is the fingerprint of this side's own certificate; give the fingerprint of {peer}'s, and in \
+                 mine.tls.identity this side's own file",
+                own.map(Fingerprint::to_string).unwrap_or_default()
+            ))),
             Trust::Pinned(pins) if pins.is_empty() => {
                 Err(Error::Setup(format!("{peer} is to be known by one of no fingerprints; give one at least")))
             }
@@ -136,12 +141,18 @@ impl Roots {
     }
 }
 
+/// The name in `DnsName("robert")`, which is how webpki shows a name.
+fn plainly(shown: &str) -> &str {
+    shown.strip_prefix("DnsName(\"").and_then(|rest| rest.strip_suffix("\")")).unwrap_or(shown)
+}
+
 /// Whether `cert` names `name`, in words if not.
 fn names(cert: &webpki::EndEntityCert<'_>, name: &str) -> std::result::Result<(), String> {
     let server = ServerName::try_from(name).map_err(|e| format!("{name:?} is no DNS name: {e}"))?;
     cert.verify_is_valid_for_subject_name(&server).map_err(|e| match e {
         webpki::Error::CertNotValidForName(context) if !context.presented.is_empty() => {
-            format!("the CA vouches for {}, not for {name}", context.presented.join(", "))
+            let presented: Vec<&str> = context.presented.iter().map(|shown| plainly(shown)).collect();
+            format!("the CA vouches for {}, not for {name}", presented.join(", "))
         }
         webpki::Error::CertNotValidForName(_) => {
             format!("the certificate names nobody (no subject alternative name), not {name}")
@@ -186,6 +197,8 @@ pub(crate) struct Guests {
     pinned: HashMap<Fingerprint, Vec<usize>>,
     /// Who is known by an authority: each set of authorities, and for whom it may vouch.
     vouched: Vec<(Roots, Vec<usize>)>,
+    /// Whether they are the clients of a service, of whom none is awaited: whose fingerprint another one's is not, says nothing.
+    are_clients: bool,
 }
 
 impl Guests {
@@ -207,6 +220,11 @@ impl Guests {
             }
         }
         Self { all, ..guests }
+    }
+
+    /// The clients of a service.
+    pub fn of_service(all: Vec<(Party, Option<Trust>)>) -> Self {
+        Self { are_clients: true, ..Self::new(all) }
     }
 
     /// Everybody.
@@ -257,7 +275,10 @@ impl Guests {
     /// those whose certificate this would be.
     fn objections(&self, presented: &Fingerprint, chain: &[CertificateDer<'_>], now: UnixTime) -> String {
         let few = self.all.len() <= FEW;
-        let concerned = |trust: &Trust| few || matches!(trust, Trust::Pinned(pins) if pins.contains(presented));
+        let concerned = |trust: &Trust| match trust {
+            Trust::Pinned(pins) => pins.contains(presented) || (few && !self.are_clients),
+            Trust::Ca { .. } => few,
+        };
         let parties = self.all.iter().filter_map(|(party, trust)| trust.as_ref().map(|trust| (party, trust)));
         let why: Vec<String> = parties
             .filter(|(_, trust)| concerned(trust))
@@ -265,7 +286,10 @@ impl Guests {
             .filter_map(|(party, trust)| trust.accepts(chain, now).err().map(|why| format!("for {party}, {why}")))
             .collect();
         match why.as_slice() {
-            [] => format!("it is of none of the {} parties that are known here", self.all.len()),
+            [] => format!(
+                "it is of none of the {} that are known here",
+                if self.are_clients { "clients" } else { "parties" }
+            ),
             _ => why.join("; "),
         }
     }

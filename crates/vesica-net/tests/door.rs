@@ -274,7 +274,7 @@ fn clients_may_be_known_by_an_authority() {
     assert!(a.secured().to_string().contains("\"carol.example\" by a certificate authority"), "{}", a.secured());
     say(&a, &b, "x");
     assert!(matches!(service.try_dial(&dave), Err(Error::Refused { .. })));
-    service.log.hears("it is of none of the 201 parties that are known here");
+    service.log.hears("it is of none of the clients that are known here");
     service.door.set_clients(list(&["dave"])).unwrap();
     assert!(a.line("y").err().unwrap().to_string().contains("no longer on the list"));
 }

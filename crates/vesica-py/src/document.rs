@@ -23,6 +23,11 @@ pub fn job(document: &str, is_json: bool, given: bool, files: Option<&str>) -> R
     let given = given || files.is_some();
     let document = match any(document, is_json) {
         Ok(document) => document,
+        Err(error) if error.says("missing field `path`") && is_json && !given && lacks_table(document) => {
+            return Err(Failure::config(
+                "mine.input names no table: give it with input=, or the name of its file in mine.input.path",
+            ));
+        }
         Err(error) => completed(document, is_json, given).ok_or(error)??,
     };
     let mut spec = match document {
@@ -56,6 +61,13 @@ fn input(files: &str) -> Result<Input, Failure> {
 fn completed(document: &str, is_json: bool, given: bool) -> Option<Result<Document, Failure>> {
     let mut value: Value = serde_json::from_str(document).ok().filter(|_| is_json)?;
     complete(&mut value, given).then(|| any(&value.to_string(), true))
+}
+
+/// Whether the document says of its table neither which file it is nor who prints it.
+fn lacks_table(document: &str) -> bool {
+    let value: Value = serde_json::from_str(document).unwrap_or_default();
+    let input = value.pointer("/mine/input").and_then(Value::as_object);
+    input.is_some_and(|table| !table.contains_key("path") && !table.contains_key("command"))
 }
 
 /// Adds paths that a job in memory does not need. Says whether there were any to add.

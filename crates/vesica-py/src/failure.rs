@@ -31,6 +31,11 @@ impl Failure {
         Self { fault: Fault::Bug, message: message.into() }
     }
 
+    /// Whether these words stand in its sentence.
+    pub fn says(&self, words: &str) -> bool {
+        self.message.contains(words)
+    }
+
     /// The exception of `vesica._errors` for the fault.
     pub fn raised(self, py: Python<'_>) -> PyErr {
         let name = match self.fault {

@@ -11,6 +11,7 @@ use vesica::{Given, Job, Ran};
 use vesica_job::identity::Identity;
 use vesica_job::sample::Sample;
 use vesica_job::{Audience, Io, Page, Report, World};
+use vesica_spec::SpecError;
 
 /// Runs a job. Gives the report as JSON, and the rows if they are kept in memory.
 #[pyfunction]
@@ -56,7 +57,7 @@ pub fn intersect(
     };
     let (left, right) = (read("the left table", &left)?, read("the right table", &right)?);
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
-        let shared = serde_json::from_str(shared).map_err(|error| Failure::config(error.to_string()))?;
+        let shared = vesica_spec::parse_shared(shared).map_err(|error| SpecError { place: None, ..error })?;
         let tables = [(left, left_on), (right, right_on)];
         let [left, right] = Job { shared }.here(tables, ctl)?;
         let side = |joined: vesica::Joined| -> Result<_, Failure> {

@@ -6,7 +6,7 @@ use crate::suite::{self, Asking};
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
 use vesica_job::Checked;
-use vesica_job::numbers::{count, counted, size};
+use vesica_job::numbers::{counted, size};
 use vesica_job::report::revealed;
 use vesica_job::rooms::probe;
 use vesica_net::{Endpoint, Security};
@@ -27,13 +27,9 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
         checked.add("input", format!("{}: keys {keys}, values {values}", input.origin.name().display()));
     }
     plan.seed.as_deref().map_or(Ok(()), |path| secret::raw(path, &plan.store).map(drop))?;
+    secret::given(&plan.secret)?;
     if plan.secret.path.exists() {
-        let open =
-            secret::is_open_to_others(&plan.secret.path).map_err(Error::file("cannot read", &plan.secret.path))?;
-        if open {
-            let why = "other users may read it; run `chmod 600` on it";
-            return Err(Error::Setup(format!("{}: {why}", plan.secret.path.display())));
-        }
+        secret::check_mode(&plan.secret.path)?;
         secret::load(&plan.secret)?;
         checked.add("secret", format!("{} opens", plan.secret.path.display()));
     } else {
@@ -45,7 +41,7 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
         let (stock, what) = (&opened.stock, suite.counts());
         let parts = counted(stock.parts(), "parts");
         checked
-            .add("store", format!("{} {what} in {parts}; clients copy {}", count(stock.rows()), size(stock.bytes())));
+            .add("store", format!("{} in {parts}; clients copy {}", counted(stock.rows(), what), size(stock.bytes())));
         checked.add("offer", spelled(&opened.offer.hash()));
     } else {
         checked.add("store", format!("{} is made by `vesica prepare`", plan.store.display()));
@@ -57,7 +53,8 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
         drop(endpoint.door(clients, crate::serve::limits(plan), std::sync::Arc::new(vesica_net::Quiet))?);
         checked.add("port", format!("{address} can be listened on"));
     }
-    let clients = plan.guests.iter().map(|guest| format!("{} ({} keys a day)", guest.name, count(guest.keys_a_day)));
+    let clients =
+        plan.guests.iter().map(|guest| format!("{} ({} a day)", guest.name, counted(guest.keys_a_day, "keys")));
     let clients: Vec<String> = clients.collect();
     checked.add("clients", list(&clients));
     Ok(checked)
@@ -69,8 +66,8 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
 /// The first thing that would end them.
 pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     let mut checked = Checked::default();
-    let road = vesica_job::rooms::tried(&plan.server, &plan.address, (&plan.proxy, &plan.road), false)?;
-    checked.add("service", format!("\"{}\" of {}, at {}{road}", plan.id, plan.server, plan.address));
+    let (road, resolves) = vesica_job::rooms::tried(&plan.server, &plan.address, (&plan.proxy, &plan.road), false)?;
+    checked.put("service", format!("\"{}\" of {}, at {}{road}", plan.id, plan.server, plan.address), resolves);
     let endpoint = link::endpoint(plan)?;
     checked.add("identity", identity(&endpoint.security));
     if plan.input.is_some() || plan.output.is_some() {

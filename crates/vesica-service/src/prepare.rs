@@ -37,6 +37,17 @@ pub struct Prepared {
     pub product: Product,
     /// Whether the file with the secret is sealed by a key or a passphrase.
     pub sealed: bool,
+    /// What stood there before, where all of it was made anew.
+    pub before: Option<Before>,
+}
+
+/// What was served before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Before {
+    /// Its keys, or rows.
+    pub keys: u64,
+    /// Whether `--append` or `--remove` had changed it since it was made of the table: such a change does not stand in the table.
+    pub changed: bool,
 }
 
 /// What `vesica prepare` makes.
@@ -150,9 +161,9 @@ pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
         return Ok(Opened { offer, stock, root: None });
     }
     let root = secret::root(plan, &public)?;
-    if secret::is_open_to_others(&plan.secret.path).unwrap_or(false) {
-        let why = "other users may read it, and with it guess at every key; run `chmod 600` on it";
-        return Err(Error::Setup(format!("{}: {why}", plan.secret.path.display())));
+    // The key may stand under another name: see `secret::root`.
+    if plan.secret.path.exists() {
+        secret::check_mode(&plan.secret.path)?;
     }
     Ok(Opened { offer, stock, root: Some(root) })
 }

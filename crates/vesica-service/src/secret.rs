@@ -99,7 +99,10 @@ pub fn raw(path: &Path, store: &Path) -> Result<Seed, Error> {
 }
 
 /// What seals the file: a key file, a passphrase, or nothing.
-fn given(place: &Place) -> Result<Given, Error> {
+///
+/// # Errors
+/// Those of [`Given::from`].
+pub fn given(place: &Place) -> Result<Given, Error> {
     Ok(Given::from(place.key.as_deref(), "mine.secret_key", PASSPHRASE)?)
 }
 
@@ -244,18 +247,24 @@ pub fn root(plan: &ServePlan, public: &[u8]) -> Result<Root, Error> {
     )))
 }
 
-/// Whether other users may read the file.
+/// Fails if other users may read the file with the key of the function, which let them guess at every key of the list.
 ///
 /// # Errors
-/// If it is not there.
-pub fn is_open_to_others(path: &Path) -> std::io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
+/// The same; if the file is not there.
+pub fn check_mode(path: &Path) -> Result<(), Error> {
+    let meta = fs::metadata(path).map_err(Error::file("cannot read", path))?;
+    match vesica_net::exposed(&meta, path, "key of the function") {
+        None => Ok(()),
+        Some((why, remedy)) => {
+            Err(Error::Setup(format!("{}: {why}, and with it guess at every key; {remedy}", path.display())))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn place(dir: &Path, key: Option<&str>) -> Place {
         Place { path: dir.join("a.secret"), key: key.map(|name| dir.join(name)) }
@@ -264,17 +273,30 @@ mod tests {
     #[test]
     fn a_seed_opens_under_its_key_alone() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("k"), [7; 32]).unwrap();
-        fs::write(dir.path().join("other"), [8; 32]).unwrap();
+        replace_privately(&dir.path().join("k"), &[7; 32]).unwrap();
+        replace_privately(&dir.path().join("other"), &[8; 32]).unwrap();
         assert!(load(&place(dir.path(), None)).unwrap().is_none());
         let seed = fresh().unwrap();
         assert!(save(&place(dir.path(), Some("k")), &seed).unwrap());
-        assert!(!is_open_to_others(&dir.path().join("a.secret")).unwrap());
+        check_mode(&dir.path().join("a.secret")).unwrap();
         assert!(*load(&place(dir.path(), Some("k"))).unwrap().unwrap() == *seed);
         assert!(load(&place(dir.path(), Some("other"))).unwrap_err().to_string().contains("does not open"));
         assert!(load(&place(dir.path(), None)).unwrap_err().to_string().contains("it is sealed"));
         let bytes = fs::read(dir.path().join("a.secret")).unwrap();
         assert!(!bytes.windows(32).any(|window| window == &seed[..]));
+        // Neither the key nor what it seals is taken from a file that others may read.
+        for name in ["k", "a.secret"] {
+            let path = dir.path().join(name);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            let refused = load(&place(dir.path(), Some("k"))).and_then(|_| check_mode(&path)).unwrap_err().to_string();
+            let remedy = format!(
+                "(mode 0644){}; run `chmod 600 {}`",
+                if name == "k" { "" } else { ", and with it guess at every key" },
+                path.display()
+            );
+            assert!(refused.contains("other users may read this key") && refused.ends_with(&remedy), "{refused}");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
     }
 
     #[test]

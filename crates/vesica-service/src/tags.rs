@@ -6,7 +6,7 @@ use crate::look::list;
 use crate::messages::Counter;
 use crate::offer::Offer;
 use crate::output::{Hit, Lost, Value};
-use crate::prepare::{self, Change, Keyed, Prepared, Product};
+use crate::prepare::{self, Before, Change, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::retrieve::Scheme;
 use crate::secret::{self, Root};
@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use vesica_job::numbers::{count, counted, seconds, size};
+use vesica_job::numbers::{about, count, counted, seconds, size};
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event, cpu};
 use vesica_oprf::function::ServerFunction;
@@ -110,8 +110,8 @@ impl Suite for Tags {
 
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error> {
         let store = Store::open(cache)?;
-        let (keys, bytes) = (count(store.len()), size(store.manifest().bytes()));
-        Ok(format!("{keys} keys, {bytes}, values: {}", list(&offer.values)))
+        let (keys, bytes) = (counted(store.len(), "keys"), size(store.manifest().bytes()));
+        Ok(format!("{keys}, {bytes}, values: {}", list(&offer.values)))
     }
 
     fn forecast(&self, plan: &ServePlan, value: Option<u32>, rows: u64, asked: Asking) -> Result<String, Error> {
@@ -126,10 +126,10 @@ impl Suite for Tags {
         let mut text = format!(" on {}.\n", plan.service.curve.name());
         let _ = writeln!(
             text,
-            "Prepare: {} rows in about {} on {} threads ({:.1} µs a key, measured here with {}), and a store of about {} ({bits} bits a tag{}).",
-            count(rows),
-            seconds(each * rows as f64 / plan.workers as f64),
-            plan.workers,
+            "Prepare: {} in {} on {} ({:.1} µs a key, measured here with {}), and a store of about {} ({bits} bits a tag{}).",
+            counted(rows, "rows"),
+            about(&seconds(each * rows as f64 / plan.workers as f64)),
+            counted(plan.workers as u64, "threads"),
             each * 1e6,
             cpu::Backend::chosen().name(),
             size(bytes),
@@ -147,7 +147,7 @@ impl Suite for Tags {
 
     fn forecast_asking(&self, _: &AskPlan, rows: u64) -> String {
         let (each_way, batch) = (size(rows * ELEMENT), count(BATCH as u64));
-        format!("Ask: {} rows at most {each_way} each way, in batches of {batch}.\n", count(rows))
+        format!("Ask: {} at most {each_way} each way, in batches of {batch}.\n", counted(rows, "rows"))
     }
 }
 
@@ -222,6 +222,8 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
         },
     };
     let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };
+    let stood = Store::open(&plan.store).ok();
+    let stood = stood.map(|store| Before { keys: store.len(), changed: store.manifest().parts.len() > 1 });
     let mut builder = Builder::new(&plan.store, shape, memory(plan), &plan.scratch)?;
     let entries = entries(builder.sealer(), value_bytes.is_some());
     let read = reader.each(Some(&function), entries, ctl, |batch| Ok(builder.push(&batch.made)?))?;
@@ -234,7 +236,7 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
     keyed.keep()?;
     let offer_changed = before.is_some_and(|before| before != offer);
     let product = Product::Store(built);
-    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, sealed })
+    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, sealed, before: stood })
 }
 
 /// A part more.
@@ -266,7 +268,8 @@ fn delta(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, E
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = delta.finish(plan.workers)?;
     let (product, sealed) = (Product::Store(built), secret::is_sealed(&plan.secret)?);
-    Ok(Prepared { offer, offer_changed: false, rows: read.rows, empty: read.empty, product, sealed })
+    let (rows, empty) = (read.rows, read.empty);
+    Ok(Prepared { offer, offer_changed: false, rows, empty, product, sealed, before: None })
 }
 
 /// Memory for what is sorted; batches that threads work on take some more.

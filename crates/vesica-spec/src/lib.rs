@@ -29,7 +29,7 @@ pub use error::SpecError;
 pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_and_port, is_every_interface};
 pub use join::{Half, Join, Shape};
 pub use memory::Share;
-pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json};
+pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json, parse_shared};
 pub use pins::Pins;
 pub use plan::{MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};

@@ -2,7 +2,7 @@
 
 use crate::error::SpecError;
 use crate::service::{ClientSpec, ServerSpec};
-use crate::types::{Mine, Spec};
+use crate::types::{Mine, Shared, Spec};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub enum Document {
 /// As [`load`].
 pub fn load_any(path: &Path) -> Result<Document, SpecError> {
     let (text, json) = read(path)?;
-    let mut document = document(&text, json).map_err(|error| SpecError { file: Some(path.to_owned()), ..error })?;
+    let mut document = document(&text, json).map_err(|error| of_file(path, error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     match &mut document {
         Document::Job(spec) => spec.mine.anchor(folder),
@@ -33,13 +33,28 @@ pub fn load_any(path: &Path) -> Result<Document, SpecError> {
     Ok(document)
 }
 
+/// How files end that hold a table, or a key or certificate.
+const NO_DOCUMENTS: [&str; 13] =
+    ["csv", "tsv", "txt", "parquet", "arrow", "feather", "ipc", "gz", "zst", "pem", "key", "crt", "cer"];
+
+/// The error of what was taken for the document in this file. A file that holds a table by its name is called what it is.
+fn of_file(path: &Path, error: SpecError) -> SpecError {
+    let file = Some(path.to_owned());
+    if !path.extension().is_some_and(|end| NO_DOCUMENTS.iter().any(|known| end.eq_ignore_ascii_case(known))) {
+        return SpecError { file, ..error };
+    }
+    let message =
+        "is no job file: one is written in TOML, or in JSON where its name ends in .json, and has [shared] and [mine]";
+    SpecError { file, place: None, field: None, message: message.to_owned() }
+}
+
 /// The text of a document, and whether it is JSON.
 fn read(path: &Path) -> Result<(String, bool), SpecError> {
-    let text = std::fs::read_to_string(path).map_err(|e| SpecError {
-        file: Some(path.to_owned()),
-        place: None,
-        field: None,
-        message: format!("cannot read the job file: {e}"),
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let message = format!("cannot read the job file: {error}");
+        let unread = SpecError { file: Some(path.to_owned()), place: None, field: None, message };
+        // A table may be no text.
+        if error.kind() == std::io::ErrorKind::InvalidData { of_file(path, unread) } else { unread }
     })?;
     Ok((text, path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))))
 }
@@ -66,16 +81,25 @@ pub fn document(text: &str, json: bool) -> Result<Document, SpecError> {
 /// What `text` holds, if it has the form.
 fn form<T: DeserializeOwned>(text: &str, json: bool) -> Result<T, SpecError> {
     if json {
-        return serde_json::from_str(text).map_err(|e| {
-            let message = e.to_string();
-            let message = message.split(" at line ").next().unwrap_or(&message);
-            form_error(Some((e.line(), e.column())), message)
-        });
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let field = error.path().to_string();
+            // It is `.` for the whole document, and has `?` in it where the kind of a value is looked for.
+            let field = Some(field).filter(|field| error.inner().is_data() && !field.contains(['?']) && field != ".");
+            SpecError { field, ..json_error(error.inner()) }
+        })?;
+        return reader.end().map(|()| read).map_err(|error| json_error(&error));
     }
     toml::from_str(text).map_err(|e| {
         let place = e.span().map(|span| line_and_column(text, span.start));
         form_error(place, e.message())
     })
+}
+
+fn json_error(error: &serde_json::Error) -> SpecError {
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or(&message);
+    form_error(Some((error.line(), error.column())), message)
 }
 
 /// Reads a job file: JSON if its name ends in `.json`, else TOML. Relative paths in it start at its own folder.
@@ -84,7 +108,7 @@ fn form<T: DeserializeOwned>(text: &str, json: bool) -> Result<T, SpecError> {
 /// If the file cannot be read or is not a job; with line, column and the nearest valid name.
 pub fn load(path: &Path) -> Result<Spec, SpecError> {
     let (text, json) = read(path)?;
-    let mut spec: Spec = form(&text, json).map_err(|error| SpecError { file: Some(path.to_owned()), ..error })?;
+    let mut spec: Spec = form(&text, json).map_err(|error| of_file(path, error))?;
     spec.mine.anchor(path.parent().unwrap_or(Path::new("")));
     Ok(spec)
 }
@@ -102,6 +126,14 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse_json(text: &str) -> Result<Spec, SpecError> {
+    form(text, true)
+}
+
+/// Reads the shared part of a job alone, written in JSON.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_shared(text: &str) -> Result<Shared, SpecError> {
     form(text, true)
 }
 
@@ -239,6 +271,11 @@ output = { path = "out.csv" }
         let error = parse_json(&text.replace("\"join\"", "\"jion\"")).unwrap_err();
         assert!(error.place.is_some_and(|(line, _)| line > 1), "{error}");
         assert!(error.message.contains("did you mean `join`?"), "{error}");
+        let error = parse_json(&text.replace("\"path\": \"alice.csv\",", "")).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("mine.input"), "{error}");
+        assert!(parse_json(&(text + "x")).is_err());
+        let error = parse_shared("{\"rules\": \"email\"}").unwrap_err();
+        assert!(error.to_string().ends_with("rules: invalid type: string \"email\", expected a sequence"), "{error}");
     }
 
     #[test]

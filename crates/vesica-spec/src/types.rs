@@ -439,6 +439,15 @@ impl Shared {
 }
 
 impl Mine {
+    /// [`Mine::without_keys`] with its paths from the root, for a job that was read from a file in any folder: it can be saved in any other one.
+    pub fn from_anywhere(&self) -> String {
+        let mut mine = self.clone();
+        if let Ok(here) = std::env::current_dir() {
+            mine.anchor(&here);
+        }
+        mine.without_keys()
+    }
+
     /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again.
     pub fn without_keys(&self) -> String {
         let mut mine = Mine { resume_key: None, proxy_credentials: None, ..self.clone() };

@@ -60,7 +60,14 @@ pub fn invite(args: &Invite) -> Outcome {
 pub fn confirm(folder: &Path, invitation: &Invitation, reply: &Reply) -> Outcome {
     let Head { from, to, .. } = &invitation.head;
     let job_file = folder.join(format!("{from}.toml"));
-    let job = std::fs::read_to_string(&job_file).map_err(Failure::file("cannot read the job", &job_file))?;
+    let job = std::fs::read_to_string(&job_file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::usage(format!(
+            "{} is not there: `vesica confirm` is for {from}, who invited, in the folder where `vesica invite` wrote that file. If you are \
+             {to}, you have nothing to confirm: send the line to {from}",
+            output::shown(&job_file)
+        )),
+        _ => Failure::file("cannot read the job", &job_file)(error),
+    })?;
     let confirmed = invitation.confirmed(&job, reply)?;
     ours(invitation, &job, folder)?;
     if confirmed != job {

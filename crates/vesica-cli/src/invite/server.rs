@@ -17,6 +17,14 @@ use vesica_spec::{Head, Invitation, Proposal, Reply, SpecError, Terms, host_and_
 pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
     let (plan, text) = read(document)?;
     let (own, to) = (fingerprint(&plan)?, &args.to);
+    if plan.guests.iter().any(|guest| guest.name == *to) {
+        let why = format!(
+            "{} lets {to} in already. To invite {to} anew, with another certificate or number of keys, take {to} out first; another client \
+             needs another name",
+            document.display()
+        );
+        return Err(SpecError::field(&format!("mine.clients.{to}"), why).into());
+    }
     let invitation = Invitation {
         head: Head {
             from: plan.me.name().to_owned(),

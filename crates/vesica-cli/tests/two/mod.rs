@@ -94,6 +94,13 @@ impl Two {
         std::fs::write(self.path(name), content).unwrap();
     }
 
+    /// A file with a key, which is its owner's alone.
+    pub fn write_key(&self, name: &str, bytes: &[u8]) {
+        use std::os::unix::fs::PermissionsExt;
+        self.write(name, bytes);
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }

@@ -842,7 +842,7 @@ mod tests {
         assert_eq!((first.rows, first.distinct, first.empty, first.duplicates, first.kept()), (5, 2, 1, 2, 3));
         assert_eq!(rows(&first), (vec![vec![0], vec![1]], vec![2]));
         let error = try_extract(csv, &["id"], "duplicates = \"error\"").err().unwrap();
-        assert!(error.to_string().contains("row 4 repeats the key of an earlier row, as do 1 more rows"), "{error}");
+        assert!(error.to_string().contains("row 4 repeats the key of an earlier row, as does 1 more row"), "{error}");
         assert!(
             try_extract("id\na\n\n\nb\n", &["id"], "duplicates = \"error\"").is_ok(),
             "empty keys are no duplicates"

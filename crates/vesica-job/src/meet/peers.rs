@@ -4,7 +4,6 @@ use crate::error::JobError;
 use crate::tell::control::Control;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,11 +106,9 @@ fn to(plan: &ProxyPlan, address: &str) -> Result<Road, JobError> {
 fn known(proxy: &Proxy, path: &Path) -> Result<Proxy, JobError> {
     let bad = |why: String| vesica_net::Error::Setup(format!("mine.proxy_credentials {}: {why}", path.display()));
     let file = File::open(path).map_err(|e| bad(format!("cannot be read ({e})")))?;
-    let mode = file.metadata().map_err(|e| bad(format!("cannot be read ({e})")))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        let (mode, path) = (mode & 0o7777, path.display());
-        let why = format!("other users may read this password (mode {mode:04o}); run `chmod 600 {path}`");
-        return Err(bad(why).into());
+    let meta = file.metadata().map_err(|e| bad(format!("cannot be read ({e})")))?;
+    if let Some((why, remedy)) = vesica_net::exposed(&meta, path, "password") {
+        return Err(bad(format!("{why}; {remedy}")).into());
     }
     let mut text = Zeroizing::new(String::with_capacity(MOST_CREDENTIALS as usize + 1));
     let read = file.take(MOST_CREDENTIALS + 1).read_to_string(&mut text);

@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn no_digest_without_salt_is_kept_and_a_sealed_file_shows_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("key"), [3; 32]).unwrap();
+        crate::rooms::replace_privately(&dir.path().join("key"), &[3; 32]).unwrap();
         for mine in ["", &format!("resume_key = \"{}/key\"", dir.path().display())] {
             let (keys, units, kept) = made(&job(dir.path(), mine));
             let (unit, _) = units.unit(UnitId(0)).unwrap();

@@ -180,14 +180,22 @@ fn passphrase(variable: &str) -> Option<Zeroizing<String>> {
 }
 
 fn key_file(path: &Path, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobError> {
-    let bytes = fs::read(path).map(Zeroizing::new);
-    let bytes = bytes.map_err(|error| JobError::File { what: "cannot read the key", path: path.into(), error })?;
+    let bad = |why: String| JobError::Setup(format!("{field} {}: {why}", path.display()));
+    let make = || format!("make a key with `(umask 077; head -c 32 /dev/urandom > {})`", path.display());
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => bad(format!("there is no such file; {}", make())),
+        _ => JobError::File { what: "cannot read the key", path: path.into(), error },
+    };
+    let mut file = fs::File::open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if let Some((why, remedy)) = vesica_net::exposed(&meta, path, "key") {
+        return Err(bad(format!("{why}; {remedy}")));
+    }
+    // Whole capacity at once: a buffer that grows leaves copies of the key behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(meta.len().min(1 << 20) as usize + 1));
+    file.read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() < KEY_BYTES {
-        return Err(JobError::Setup(format!(
-            "{field} {}: {} bytes are too few for a key; make one with `head -c 32 /dev/urandom > FILE`",
-            path.display(),
-            bytes.len()
-        )));
+        return Err(bad(format!("{} bytes are too few for a key; {}", bytes.len(), make())));
     }
     Ok(bytes)
 }

@@ -643,7 +643,7 @@ mod tests {
     fn a_sealed_ledger_needs_its_key_and_shows_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
-        fs::write(&key, [3; 32]).unwrap();
+        crate::rooms::replace_privately(&key, &[3; 32]).unwrap();
         let sealed = format!("resume_key = \"{}\"", key.display());
         written(&job(dir.path(), &sealed));
         let bytes = fs::read(path(&dir)).unwrap();
@@ -651,9 +651,9 @@ mod tests {
         assert_eq!(open(&job(dir.path(), &sealed)).unwrap().len(), 2);
         let why = |mine: &str| open(&job(dir.path(), mine)).map(drop).unwrap_err().to_string();
         assert!(why("").contains("it is sealed"));
-        fs::write(&key, [4; 32]).unwrap();
+        crate::rooms::replace_privately(&key, &[4; 32]).unwrap();
         assert!(why(&sealed).contains("cannot be read with this key"));
-        fs::write(&key, [4; 5]).unwrap();
+        crate::rooms::replace_privately(&key, &[4; 5]).unwrap();
         assert!(why(&sealed).contains("5 bytes are too few"));
     }
 
@@ -661,7 +661,7 @@ mod tests {
     fn an_attempt_that_met_nobody_binds_nobody() {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
-        fs::write(&key, [3; 32]).unwrap();
+        crate::rooms::replace_privately(&key, &[3; 32]).unwrap();
         for mine in [format!("resume_key = \"{}\"", key.display()), String::new(), "# again".into()] {
             assert!(open(&job(dir.path(), &mine)).unwrap().started().is_none());
         }

@@ -2,7 +2,7 @@
 
 use crate::input::keys::Ruled;
 use crate::seal::ledger::Ledger;
-use crate::tell::numbers::{count, counted, seconds, size};
+use crate::tell::numbers::{count, counted, seconds, size, worded};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -99,7 +99,8 @@ impl LeftOut {
             0 => String::new(),
             more => format!(" and {} more", count(more)),
         };
-        format!("Left out like rows that were not found: rows {}{more}. {}.", first.join(", "), self.why)
+        let rows = if self.rows == 1 { "row" } else { "rows" };
+        format!("Left out like rows that were not found: {rows} {}{more}. {}.", first.join(", "), self.why)
     }
 }
 
@@ -388,32 +389,35 @@ impl Report {
                 "The output holds your shares of which keys are common; together with those of {held} they say it, and alone nothing."
             ),
             (Some(keys), Some(rows)) if !self.chosen.expects.is_empty() => format!(
-                "{} of your {} rows, of {} distinct keys, are in the result: most of those whose key {held} holds too, and some others.",
+                "{} of your {}, of {}, {} in the result: most of those whose key {held} holds too, and some others.",
                 count(rows),
-                count(o.rows),
-                count(keys)
+                counted(o.rows, "rows"),
+                counted(keys, "distinct keys"),
+                if rows == 1 { "is" } else { "are" }
             ),
             (Some(keys), Some(rows)) => {
                 let share = if o.rows == 0 { 0.0 } else { 100.0 * rows as f64 / o.rows as f64 };
                 format!(
-                    "{} of your {} rows ({share:.1} %) have a key that {held} {holds} too: {} distinct keys.",
+                    "{} of your {} ({share:.1} %) {} a key that {held} {holds} too: {}.",
                     count(rows),
-                    count(o.rows),
-                    count(keys)
+                    counted(o.rows, "rows"),
+                    if rows == 1 { "has" } else { "have" },
+                    counted(keys, "distinct keys")
                 )
             }
             (Some(keys), None) => format!(
-                "{}{} of your {} distinct keys are held by {held} too; which of them, nobody learned.",
+                "{}{} of your {} {} held by {held} too; which of them, nobody learned.",
                 if self.chosen.expects.is_empty() { "" } else { "About " },
                 count(keys),
-                count(o.keys)
+                counted(o.keys, "distinct keys"),
+                if keys == 1 { "is" } else { "are" }
             ),
             _ => {
                 let result = self.revealed.iter().find(|r| r.name.starts_with("intersection"));
                 let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
                 format!(
-                    "Done. You did not ask to learn the result: your {} rows were matched for {learners}.",
-                    count(o.rows)
+                    "Done. You did not ask to learn the result: your {} matched for {learners}.",
+                    worded(o.rows, "row was", "rows were")
                 )
             }
         }
@@ -427,17 +431,19 @@ impl Report {
         if let Some(output) = &o.output {
             let _ = writeln!(
                 text,
-                "Output: {} ({} rows, {}).",
+                "Output: {} ({}, {}).",
                 output.path.display(),
-                count(output.rows),
+                counted(output.rows, "rows"),
                 size(output.bytes)
             );
         }
         if o.empty > 0 {
-            let _ = writeln!(text, "{} rows have an empty key; they match nothing.", count(o.empty));
+            let words = ("row has an empty key; it matches nothing", "rows have an empty key; they match nothing");
+            let _ = writeln!(text, "{}.", worded(o.empty, words.0, words.1));
         }
         if o.duplicates > 0 {
-            let _ = writeln!(text, "{} rows repeat the key of an earlier row.", count(o.duplicates));
+            let (one, many) = ("row repeats the key of an earlier row", "rows repeat the key of an earlier row");
+            let _ = writeln!(text, "{}.", worded(o.duplicates, one, many));
         }
         o.left_out.iter().for_each(|left| _ = writeln!(text, "{}", left.in_words()));
         if !self.chosen.expects.is_empty() {

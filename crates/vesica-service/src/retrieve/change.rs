@@ -251,7 +251,8 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let sealed = service.private == Private::Client || secret::is_sealed(&plan.secret)?;
     let changed = state.changed.unwrap_or_default();
     let product = Product::Table(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed });
-    Ok(Prepared { offer: before.offer, offer_changed: false, rows: count.rows, empty: count.empty, product, sealed })
+    let (rows, empty) = (count.rows, count.empty);
+    Ok(Prepared { offer: before.offer, offer_changed: false, rows, empty, product, sealed, before: None })
 }
 
 /// A key, and the number of its body if that was made anew.

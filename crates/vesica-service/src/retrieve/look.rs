@@ -7,7 +7,7 @@ use crate::offer::Offer;
 use crate::suite::{self, Asking};
 use std::fmt::Write;
 use std::time::Instant;
-use vesica_job::numbers::{count, size};
+use vesica_job::numbers::{self, count, counted, size};
 use vesica_pir::bucket::{SLOTS, TAG};
 use vesica_pir::keyword;
 use vesica_spec::service::{By, ServePlan, ServiceProtocol};
@@ -93,9 +93,9 @@ pub fn in_words(
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "Table: {} rows of {} bytes. A client that looks up {} of them over {} Mbit/s:\n",
-        count(rows),
-        count(body as u64),
+        "Table: {} of {}. A client that looks up {} of them over {} Mbit/s:\n",
+        counted(rows, "rows"),
+        counted(body as u64, "bytes"),
         count(queries),
         mbit.unwrap_or(100.0)
     );
@@ -108,15 +108,15 @@ pub fn in_words(
         let mark = if costs.protocol == service.protocol { '*' } else { ' ' };
         let _ = writeln!(
             text,
-            "{mark} {:<11} {:>11} {:>11} {:>11} {:>11} {:>9.2} ms {:>11} {:>8.1} s",
+            "{mark} {:<11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
             costs.protocol.name(),
             size(costs.once),
             size(costs.kept),
             size(costs.up),
             size(costs.down),
-            costs.seconds * 1e3,
+            short(costs.seconds),
             size(costs.memory),
-            seconds(costs)
+            short(seconds(costs))
         );
     }
     let _ = writeln!(
@@ -148,6 +148,11 @@ fn costs(protocol: ServiceProtocol, by: By, scheme: &dyn Retrieval, epoch: &Epoc
     let once = copied + scheme.keys_bytes() as u64;
     let (seconds, is_shaped) = (seconds * each as f64, scheme.has_hint());
     Costs { protocol, each, once, kept, up, down, seconds, memory, window, is_shaped }
+}
+
+/// A time in a column: of small tables a row takes the server microseconds.
+fn short(s: f64) -> String {
+    if s < 0.000_999_5 { format!("{:.0} µs", (s * 1e6).ceil()) } else { numbers::seconds(s) }
 }
 
 /// Bytes a second that one core reads from memory, measured on 64 MiB.

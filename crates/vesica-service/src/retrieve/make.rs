@@ -4,7 +4,7 @@ use super::epoch::{self, Epoch, Layout};
 use super::{Scheme, body_bytes, change, desk, has_reals, pad, reals, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
-use crate::prepare::{Keyed, Prepared, Product};
+use crate::prepare::{Before, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::secret::Root;
 use crate::{rng, suite, values};
@@ -85,6 +85,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     }
     let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
     let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
+    let stood = last.as_ref().map(|epoch| Before { keys: epoch.rows, changed: epoch.log > 0 });
     let mut rng = rng()?;
     // Tags follow from the salt: rows that did not change have the same bytes under the same one. Where a function protects rows there is
     // always a new one, and with it a new function.
@@ -118,7 +119,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         changed: state.changed,
         epoch: state.epoch,
     };
-    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(made), sealed })
+    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(made), sealed, before: stood })
 }
 
 /// What an epoch is that is made as a whole, besides its rows.

@@ -3,7 +3,7 @@
 use super::bars::{Bars, Span};
 use super::overlap::Overlap;
 use super::{Block, Page};
-use crate::tell::numbers::count;
+use crate::tell::numbers::{count, counted};
 use std::fmt::Write;
 
 /// No script runs and nothing is loaded, whatever stood in a name.
@@ -87,7 +87,7 @@ fn picture(overlap: &Overlap) -> String {
         None => format!("<text x=\"{:.2}\" y=\"97\" text-anchor=\"middle\">?</text>", first + circles.left),
     };
     let chip = |part: usize, name: &str, keys: u64| {
-        format!("<li><span class=\"chip part{part}\"></span>{}: {} keys</li>", escape(name), count(keys))
+        format!("<li><span class=\"chip part{part}\"></span>{}: {}</li>", escape(name), counted(keys, "keys"))
     };
     let chips: String = overlap.sets.iter().enumerate().map(|(part, (name, keys))| chip(part, name, *keys)).collect();
     format!(

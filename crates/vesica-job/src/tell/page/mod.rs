@@ -11,7 +11,7 @@ mod scale;
 mod timeline;
 mod traffic;
 
-use crate::tell::numbers::{count, size};
+use crate::tell::numbers::{count, counted, size};
 use crate::tell::report::{PeerId, Report};
 use bars::Bars;
 use overlap::Overlap;
@@ -213,7 +213,7 @@ fn quality(report: &Report) -> Section {
         rows.push(row("Rows in the result", count(matched)));
     }
     if let Some(output) = &o.output {
-        let what = format!("{} ({} rows, {})", output.path.display(), count(output.rows), size(output.bytes));
+        let what = format!("{} ({}, {})", output.path.display(), counted(output.rows, "rows"), size(output.bytes));
         rows.push(row("Written to", what));
     }
     Section { title: "The data", blocks: vec![facts(rows)] }

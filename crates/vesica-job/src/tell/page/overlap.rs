@@ -1,6 +1,6 @@
 //! Sets and what is common to them: for two, as circles whose areas are as the numbers of keys.
 
-use crate::tell::numbers::count;
+use crate::tell::numbers::{counted, worded};
 use std::f64::consts::PI;
 
 /// The sets of a run.
@@ -22,9 +22,9 @@ impl Overlap {
     /// What the picture says, in words.
     pub fn told(&self) -> String {
         let held: Vec<String> =
-            self.sets.iter().map(|(name, keys)| format!("{name} holds {} keys", count(*keys))).collect();
+            self.sets.iter().map(|(name, keys)| format!("{name} holds {}", counted(*keys, "keys"))).collect();
         let common = match self.common {
-            Some(keys) => format!("{} are common", count(keys)),
+            Some(keys) => worded(keys, "is common", "are common"),
             None => "how many are common is not for this page".to_owned(),
         };
         format!("{}; {common}.", held.join("; "))

@@ -42,7 +42,7 @@ pub fn section(report: &Report, other: Option<&Report>) -> Section {
             _ => ("have reports of their own", "one of them"),
         };
         blocks.push(Block::Text(format!(
-            "{} {have}; give {give} to `vesica report` behind this one to see both side by side.",
+            "{} {have}; give {give} to vesica report, behind this one, to see both side by side.",
             names.join(" and ")
         )));
     }

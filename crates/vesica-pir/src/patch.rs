@@ -30,7 +30,7 @@ impl SimplePir {
 
     /// Bytes of the entries for all rows of the hint that a record takes.
     fn rows_bytes(&self) -> usize {
-        self.shape.chunk_bytes() as usize * (5 + Shape::hint_row_bytes())
+        self.shape.chunk_bytes() as usize * (5 + self.shape.hint_row_bytes())
     }
 
     /// Bytes of a patch in which so many groups of records ([`Shape::group`]) change as a whole.
@@ -127,7 +127,7 @@ impl SimplePir {
         while let Some((&kind, _)) = left.split_first() {
             let bytes = match kind {
                 CELL => self.cell_bytes(),
-                ROW => 5 + Shape::hint_row_bytes(),
+                ROW => 5 + self.shape.hint_row_bytes(),
                 _ => return Err(broken("with an unknown entry")),
             };
             let (entry, rest) = left.split_at_checked(bytes).ok_or_else(|| broken("that ends within an entry"))?;

@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use vesica_block::large;
 use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
-use vesica_params::lwe::{SIMPLE, Shape};
+use vesica_params::lwe::{Norms, SIMPLE, Shape};
 use vesica_ring::bits;
 use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
 use vesica_session::SessionRng;
@@ -65,6 +65,8 @@ pub struct Hint {
     /// The rows that were needed so far, unpacked: a record needs few of them. A patch changes them here.
     pub(crate) rows: Vec<OnceLock<Vec<u32>>>,
     pub(crate) epoch: Epoch,
+    /// Bytes of a packed row.
+    row_bytes: usize,
     matrix: ClientMatrix,
 }
 
@@ -76,7 +78,7 @@ impl Hint {
 
     /// A row of H.
     pub(crate) fn row(&self, row: usize) -> &[u32] {
-        let from = Epoch::BYTES + row * Shape::hint_row_bytes();
+        let from = Epoch::BYTES + row * self.row_bytes;
         self.rows[row].get_or_init(|| unpacked(&self.packed[from..]))
     }
 }
@@ -101,7 +103,7 @@ impl SimplePir {
 
     /// The epoch before any change.
     pub fn first_epoch(&self) -> Epoch {
-        let Shape { records, width, columns, chunks } = self.shape;
+        let Shape { records, width, columns, chunks, .. } = self.shape;
         let sizes = [records, width.into(), columns.into(), chunks.into()].map(u64::to_le_bytes);
         Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened()].concat())
     }
@@ -133,7 +135,7 @@ impl SimplePir {
             let rounded = row.map(|word| round(word, lost) << lost);
             let error =
                 row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
-            if !self.shape.holds(error) {
+            if !self.shape.holds(Norms { copied: error, ..SIMPLE.worst(self.shape.columns) }) {
                 return Err(PirError::Shape("this seed rounds a row of the hint badly; draw another seed".into()));
             }
             bits::pack(rounded.iter().map(|word| word >> lost), SIMPLE.hint_bits, out);
@@ -206,18 +208,19 @@ impl SimplePir {
         }
         let panels = self.shape.rows() / PANEL;
         let workers = workers.clamp(1, (self.shape.bytes() / WORTH_A_THREAD) as usize + 1).min(panels);
-        let each = panels.div_ceil(workers);
+        let (each, bits) = (panels.div_ceil(workers), self.shape.answer_bits());
         // 2. y = D·b, for up to four vectors in one pass
         let mut answers = Vec::with_capacity(vectors.len());
         for batch in vectors.chunks(BATCH) {
             let mut batch_answers =
-                vec![Vec::with_capacity(self.shape.rows() * SIMPLE.answer_bits as usize / 8); batch.len()];
+                vec![Vec::with_capacity(self.shape.rows() * self.shape.answer_bits() as usize / 8); batch.len()];
             let ranges = (0..panels).step_by(each).map(|from| from..(from + each).min(panels));
             let parts: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
                 let mut ranges = ranges.collect::<Vec<_>>().into_iter();
                 let first = ranges.next();
-                let others: Vec<_> = ranges.map(|range| scope.spawn(|| multiplied(store, range, batch))).collect();
-                let first = first.map(|range| multiplied(store, range, batch));
+                let others: Vec<_> =
+                    ranges.map(|range| scope.spawn(|| multiplied(&store.matrix, range, batch, bits))).collect();
+                let first = first.map(|range| multiplied(&store.matrix, range, batch, bits));
                 let joined =
                     others.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
                 first.into_iter().chain(joined.collect::<Vec<_>>()).collect()
@@ -253,13 +256,13 @@ impl SimplePir {
 /// Bytes of the database for which another thread is worth its start.
 const WORTH_A_THREAD: u64 = 4 << 20;
 
-/// 2. Some panels of y = D·b for up to four vectors, as they travel: the top 12 bits of each word, rounded. A panel fills whole bytes.
-fn multiplied(store: &Store, panels: Range<usize>, vectors: &[Vec<u32>]) -> Vec<Vec<u8>> {
+/// 2. Some panels of y = D·b for up to four vectors, as they travel: the top bits of each word, rounded. A panel fills whole bytes.
+fn multiplied(matrix: &Matrix, panels: Range<usize>, vectors: &[Vec<u32>], bits: u32) -> Vec<Vec<u8>> {
     let vectors: Vec<&[u32]> = vectors.iter().map(Vec::as_slice).collect();
-    let products = store.matrix.multiply(panels, &vectors);
+    let products = matrix.multiply(panels, &vectors);
     let packed = products.into_iter().map(|product| {
         let mut out = Vec::new();
-        bits::pack(product.into_iter().map(|word| round(word, 32 - SIMPLE.answer_bits)), SIMPLE.answer_bits, &mut out);
+        bits::pack(product.into_iter().map(|word| round(word, 32 - bits)), bits, &mut out);
         out
     });
     packed.collect()
@@ -326,7 +329,7 @@ impl Pir for SimplePir {
         let (epoch, _) = message("a hint", &bytes, self.sizes().hint as usize)?;
         let rows = vec![OnceLock::new(); self.shape.rows()];
         let matrix = ClientMatrix::new(&self.seed, self.shape.columns as usize);
-        Ok(Hint { packed: bytes, rows, epoch, matrix })
+        Ok(Hint { packed: bytes, rows, epoch, row_bytes: self.shape.hint_row_bytes(), matrix })
     }
 
     fn query(&self, hint: &Hint, index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
@@ -341,11 +344,10 @@ impl Pir for SimplePir {
         let (epoch, packed) = message("an answer", answer, self.sizes().answer)?;
         secret.epoch.expect(&epoch)?;
         hint.epoch.expect(&epoch)?;
-        let (rows, lost) = (self.shape.rows(), 32 - SIMPLE.answer_bits);
+        let (rows, bits) = (self.shape.rows(), self.shape.answer_bits());
         let mut record = Vec::with_capacity(self.shape.width as usize);
         for (packed, s) in packed.chunks_exact(packed.len() / secret.chunks.len()).zip(&secret.chunks) {
-            let y: Vec<u32> =
-                bits::unpack(packed, SIMPLE.answer_bits, rows).map(|word| (word as u32) << lost).collect();
+            let y: Vec<u32> = bits::unpack(packed, bits, rows).map(|word| (word as u32) << (32 - bits)).collect();
             // 3. (y - H·s) / 2^24, rounded
             for row in secret.row..secret.row + self.shape.chunk_bytes() as usize {
                 let v = y[row].wrapping_sub(s.times(hint.row(row)));

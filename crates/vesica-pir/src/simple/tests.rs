@@ -100,7 +100,8 @@ fn the_bound_of_the_parameters_holds() {
         ("0x80 or 0x7f at random", |r, c| 0x7f + (noisy(r, c) & 1), columns as f64 * 16256.5),
     ] {
         let noises = noises(&database(256, columns, byte), 2, set);
-        let bound = SIMPLE.noise(columns as u32, norm, hint).expect("few columns") + libm::ldexp(1.0, 40) / 12.0;
+        let bound = SIMPLE.noise(columns as u32, Norms { row: norm, keys: 0.0, copied: hint }).expect("few columns")
+            + libm::ldexp(1.0, 40) / 12.0;
         let ratio = sd(&noises) / bound.sqrt();
         assert!((0.8..1.2).contains(&ratio), "{name}: {ratio}");
     }
@@ -135,7 +136,9 @@ fn rows_of_equal_bytes_have_no_bias() {
     let matrix = database(64, columns, |row, _| if row % 2 == 0 { 0x80 } else { 0x7f });
     let worst = LweSet::worst_row(columns as u32);
     let hint = 1024.0 * libm::ldexp(1.0, 22) / 12.0;
-    let bound = SIMPLE.noise(columns as u32, worst, hint).expect("few columns").sqrt() + libm::ldexp(1.0, 19);
+    let bound =
+        SIMPLE.noise(columns as u32, Norms { row: worst, keys: 0.0, copied: hint }).expect("few columns").sqrt()
+            + libm::ldexp(1.0, 19);
     for seed in [4, 5] {
         let noises = noises(&matrix, seed, Lost { query: lost, hint: 11, answer: 20 });
         assert!(noises.iter().all(|(noise, wrong)| !wrong && f64::from(noise.abs()) < 5.0 * bound), "{:?}", noises[0]);

@@ -14,6 +14,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use vesica_block::large;
 use vesica_he::lwe::{PublicSeed, ServerMatrix};
+use vesica_params::lwe::SIMPLE;
 use vesica_pir::keyword::{Filter, TAG};
 use vesica_pir::{Flat, Pir, Shape, SimplePir};
 use vesica_ring::matrix::{Line, Matrix};
@@ -64,7 +65,7 @@ fn server(c: &mut Criterion) {
     }
     group.finish();
 
-    let server = ServerMatrix::new(&PublicSeed([2; 32]), matrix.columns());
+    let server = ServerMatrix::new(&SIMPLE, &PublicSeed([2; 32]), matrix.columns());
     let mut group = c.benchmark_group("hint");
     brief(&mut group);
     group.throughput(Throughput::Bytes(8 * matrix.columns() as u64));

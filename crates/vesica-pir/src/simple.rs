@@ -26,7 +26,7 @@ use crate::{Pir, PirError, Records, Sizes};
 use std::ops::Range;
 use std::sync::OnceLock;
 use vesica_block::large;
-use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
+use vesica_he::lwe::{ClientMatrix, Element, PublicSeed, Secret as LweSecret, ServerMatrix, round};
 use vesica_params::lwe::{Norms, SIMPLE, Shape};
 use vesica_ring::bits;
 use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
@@ -132,9 +132,9 @@ impl SimplePir {
     pub(crate) fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
         let lost = 32 - SIMPLE.hint_bits;
         for row in rows {
-            let rounded = row.map(|word| round(word, lost) << lost);
+            let rounded: Vec<u32> = row.iter().map(|&word| round(word, lost) << lost).collect();
             let error =
-                row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
+                row.iter().zip(&rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
             if !self.shape.holds(Norms { copied: error, ..SIMPLE.worst(self.shape.columns) }) {
                 return Err(PirError::Shape("this seed rounds a row of the hint badly; draw another seed".into()));
             }
@@ -274,15 +274,13 @@ fn message<'a>(what: &str, bytes: &'a [u8], due: usize) -> Result<(Epoch, &'a [u
     Epoch::split(bytes).filter(|_| bytes.len() == due).ok_or_else(wrong)
 }
 
+/// Columns of A.
+pub(crate) const DEGREE: usize = SIMPLE.degree as usize;
+
 /// The row of H whose packed words these bytes begin with.
 pub(crate) fn unpacked(packed: &[u8]) -> Vec<u32> {
     let words = bits::unpack(packed, SIMPLE.hint_bits, DEGREE);
     words.map(|word| (word as u32) << (32 - SIMPLE.hint_bits)).collect()
-}
-
-/// The bits above the low `lost` ones, rounded to the nearest, and from the middle to the even one.
-fn round(word: u32, lost: u32) -> u32 {
-    word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost
 }
 
 impl Pir for SimplePir {
@@ -316,7 +314,7 @@ impl Pir for SimplePir {
     }
 
     fn hint(&self, store: &Store) -> Result<Vec<u8>, PirError> {
-        let matrix = ServerMatrix::new(&self.seed, self.shape.columns as usize);
+        let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
         let mut out = Vec::with_capacity(self.sizes().hint as usize);
         out.extend(store.epoch.to_bytes());
         for row in (0..self.shape.rows()).step_by(8) {
@@ -328,7 +326,7 @@ impl Pir for SimplePir {
     fn take_hint(&self, bytes: Vec<u8>) -> Result<Hint, PirError> {
         let (epoch, _) = message("a hint", &bytes, self.sizes().hint as usize)?;
         let rows = vec![OnceLock::new(); self.shape.rows()];
-        let matrix = ClientMatrix::new(&self.seed, self.shape.columns as usize);
+        let matrix = ClientMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
         Ok(Hint { packed: bytes, rows, epoch, row_bytes: self.shape.hint_row_bytes(), matrix })
     }
 

@@ -16,6 +16,7 @@ from math import floor, gcd, inf, isqrt, lgamma, log, log2, pi
 # id, n, primes of q, secret, error. `cbd-b` is the centred binomial distribution of 2·b coins, which has variance b/2.
 LATTICE = [
     ("simple-pir-rlwe-1024-cbd256-v2", 1024, [2**32], "cbd-256", "cbd-256"),
+    ("simple-pir-rlwe-2048-cbd4-packed-v1", 2048, [2**32], "cbd-2", "cbd-2"),
     ("rlwe-2048x1-v1", 2048, [1125899904679937], "ternary", "cbd-21"),
     ("rlwe-4096x1-v1", 4096, [1125899903991809, 1125899904679937], "ternary", "cbd-21"),
     (

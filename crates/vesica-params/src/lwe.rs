@@ -1,7 +1,7 @@
 //! Learning with errors: which parameters are safe, how noisy an answer may be, and which shape a table takes.
 //!
 //! Two questions are answered here for SimplePIR with structured matrices (`docs/src/protocols/simple-pir.md` has the whole
-//! scheme). How hard is it to read a query? [`Strength`] holds what the published estimator says of all attacks, [`Estimate`] what three
+//! scheme, and `docs/src/protocols/packed-pir.md` the one without a hint). How hard is it to read a query? [`Strength`] holds what the published estimator says of all attacks, [`Estimate`] what three
 //! models say of one of them, and [`estimate`] computes these. How likely is it that an answer decodes to a wrong byte? [`LweSet::log2_failure`] bounds it, and [`LweSet::holds`] says
 //! whether that suffices for all queries of a client.
 
@@ -48,9 +48,9 @@ pub fn estimate(degree: u32, log_modulus: f64, secret_sd: f64, error_sd: f64) ->
 }
 
 /// Parameters of ring-LWE modulo 2^32 for SimplePIR, named. Secret and error have the same distribution: the number of ones among
-/// `flips` random bits, less `flips`/2. There is no field for a ternary secret, because at this degree and modulus it would have
+/// `flips` random bits, less `flips`/2. There is no field for a ternary secret, because at degree 1024 and this modulus it would have
 /// 116 bits by the first model.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LweSet {
     /// The set's name, as agreements and reports hold it. Never reused for other numbers.
     pub id: &'static str,
@@ -58,12 +58,12 @@ pub struct LweSet {
     pub degree: u32,
     /// Random bits a coefficient of secret or error; its variance is a quarter of them.
     pub flips: u32,
-    /// Bits that are kept of each word of the hint.
+    /// Bits that are kept of each word of what a client copies: the rows of a hint, or the masks.
     pub hint_bits: u32,
-    /// Bits that are kept of each word of an answer.
-    pub answer_bits: u32,
-    /// The most columns, and the bits that are kept of each word of a query to so many.
-    pub query_bits: &'static [(u32, u32)],
+    /// The most columns; the bits that are kept of each word of a query to so many, and of an answer.
+    pub bits: &'static [(u32, [u32; 2])],
+    /// By what answers are packed; none if a client has a row of a hint for each row of the table.
+    pub packing: Option<Packing>,
     /// How hard it is to tell a query from random words, by uSVP alone.
     pub estimate: Estimate,
     /// The same by all attacks, as the published estimator has them.
@@ -74,14 +74,53 @@ pub struct LweSet {
     pub date: &'static str,
 }
 
-/// The set in use.
+/// A set is known by its name.
+impl PartialEq for LweSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for LweSet {}
+
+/// How the rows of a block are packed into one element of the ring, which takes a key of the client's in each query.
+///
+/// The gadget writes a word of 32 bits as Σ_t g_t·2^(low_bits + digit_bits·t) and a rest below 2^(low_bits - 1), with `digits` signed digits
+/// of `digit_bits` bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packing {
+    /// γ: rows of a block, half the degree.
+    pub rows: u32,
+    /// Digits of a word, and elements of a key.
+    pub digits: u32,
+    /// Bits of a digit.
+    pub digit_bits: u32,
+    /// Low bits of a word that have no digit.
+    pub low_bits: u32,
+}
+
+impl Packing {
+    /// The weight of digit t.
+    pub fn weight(&self, t: usize) -> u32 {
+        1 << (self.low_bits + self.digit_bits * t as u32)
+    }
+}
+
+/// The set with a hint.
 pub const SIMPLE: LweSet = LweSet {
     id: "simple-pir-rlwe-1024-cbd256-v2",
     degree: 1024,
     flips: 512,
     hint_bits: 21,
-    answer_bits: 12,
-    query_bits: &[(1 << 12, 24), (1 << 14, 25), (1 << 16, 26), (1 << 17, 27), (3 << 16, 28), (1 << 18, 30)],
+    bits: &[
+        (1 << 12, [24, 12]),
+        (1 << 14, [25, 12]),
+        (1 << 16, [26, 12]),
+        (1 << 17, [27, 12]),
+        (3 << 16, [28, 12]),
+        (1 << 18, [30, 12]),
+    ],
+    packing: None,
     estimate: Estimate { he_standard: 133.3, gates: 128.0, core_svp: 102.8 },
     strength: Strength {
         usvp: 130.4,
@@ -95,13 +134,66 @@ pub const SIMPLE: LweSet = LweSet {
     date: "2026-11-23",
 };
 
+/// The set without one: answers are packed under a key that each query brings.
+///
+/// A query is at most M/2048 + 3 samples of ring-LWE under one secret s. That the key is safe is an assumption beyond ring-LWE: it
+/// encrypts s(X^5) under s (circular security), as the keys of BFV's automorphisms do.
+pub const PACKED: LweSet = LweSet {
+    id: "simple-pir-rlwe-2048-cbd4-packed-v1",
+    degree: 2048,
+    flips: 4,
+    hint_bits: 18,
+    bits: &[
+        (1 << 11, [24, 10]),
+        (1 << 12, [24, 11]),
+        (1 << 13, [25, 10]),
+        (1 << 14, [25, 11]),
+        (1 << 15, [26, 10]),
+        (1 << 16, [26, 11]),
+        (1 << 17, [27, 10]),
+        (1 << 18, [27, 11]),
+    ],
+    packing: Some(Packing { rows: 1024, digits: 3, digit_bits: 8, low_bits: 8 }),
+    estimate: Estimate { he_standard: 221.7, gates: 212.3, core_svp: 190.4 },
+    strength: Strength {
+        usvp: 214.7,
+        bdd: 212.9,
+        bdd_hybrid: 212.9,
+        bdd_mitm_hybrid: 374.7,
+        dual: 219.1,
+        dual_hybrid: 210.5,
+    },
+    source: "scheme: as simple-pir-rlwe-1024-cbd256-v2; packing: InsPIRe, eprint 2025/1352, section 3.3, gadget in appendix G.1, and its compiled form in ReinsPIRe, eprint 2026/1934; model of the estimate: as that set's; strength: vesica_params::strength; noise: docs/src/protocols/packed-pir.md",
+    date: "2026-11-25",
+};
+
 /// Bits of a byte's place in a word of 32 bits: a plaintext byte is multiplied by 2^24.
 const SCALE: i32 = 24;
 
+/// Squared norms of what the noise of one row of an answer is made of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Norms {
+    /// |D_r|²: of the row's bytes, each read as -128 to 127. They meet the errors of a query, and what was rounded off it.
+    pub row: f64,
+    /// |P_r|²: of what packs the row. It meets the errors of the key; 0 if there is none.
+    pub keys: f64,
+    /// |R_r|²: of what was rounded off what the client copied for the row. It meets the secret.
+    pub copied: f64,
+}
+
 impl LweSet {
+    fn of_columns(&self, columns: u32) -> Option<[u32; 2]> {
+        self.bits.iter().find(|(most, _)| columns <= *most).map(|(_, bits)| *bits)
+    }
+
     /// The bits that are kept of each word of a query to so many columns, or `None` if they are too many.
     pub fn query_bits(&self, columns: u32) -> Option<u32> {
-        self.query_bits.iter().find(|(most, _)| columns <= *most).map(|(_, bits)| *bits)
+        self.of_columns(columns).map(|[query, _]| query)
+    }
+
+    /// The bits that are kept of each word of an answer from so many columns, or `None` if they are too many.
+    pub fn answer_bits(&self, columns: u32) -> Option<u32> {
+        self.of_columns(columns).map(|[_, answer]| answer)
     }
 
     /// σ² of a coefficient of secret or error.
@@ -109,37 +201,57 @@ impl LweSet {
         f64::from(self.flips) / 4.0
     }
 
-    /// The variance of one word of an answer, before that word itself is rounded, for a row of D with squared norm `row` and a row
-    /// of the hint whose rounding errors have squared norm `hint`.
+    /// The variance of one word of an answer, before that word itself is rounded.
     ///
-    /// It is |D_r|²·(σ² + (4^k + 2)/12) + σ²·|dH_r|², where a query's words lose k bits. Rounding to the nearest multiple of 2^k
+    /// It is |D_r|²·(σ² + (4^k + 2)/12) + σ²·|P_r|² + σ²·|R_r|², where a query's words lose k bits. Rounding to the nearest multiple of 2^k
     /// with ties to even has mean zero and variance (4^k + 2)/12.
-    pub fn noise(&self, columns: u32, row: f64, hint: f64) -> Option<f64> {
+    pub fn noise(&self, columns: u32, Norms { row, keys, copied }: Norms) -> Option<f64> {
         let lost = 32 - self.query_bits(columns)? as i32;
         let rounding = (libm::ldexp(1.0, 2 * lost) + 2.0) / 12.0;
-        Some(row * (self.variance() + rounding) + self.variance() * hint)
+        Some(row * (self.variance() + rounding) + self.variance() * (keys + copied))
     }
 
-    /// The squared norm that the rounding errors of a row of the hint have at most, but for one row in 2^35: 1.2 times their mean, which is
-    /// n·4^k/12 where a word loses k bits. A shape that is safe with it is safe with nearly every seed. The tail is Chernoff's, for a sum of
-    /// squares of n uniform numbers; a test computes it.
-    pub fn hint_rounding(&self) -> f64 {
-        1.2 * f64::from(self.degree) * libm::ldexp(1.0, 2 * (32 - self.hint_bits as i32)) / 12.0
+    /// The greatest squared norms of a row of so many columns that a shape allows for: 0x80 in all of them, and 1.2 times the means of the
+    /// other two ([`LweSet::mean_keys`], [`LweSet::mean_copied`]). A shape that is safe with these is safe with nearly every seed, and who
+    /// prepares a table sees whether a seed is worse.
+    pub fn worst(&self, columns: u32) -> Norms {
+        let row = Self::worst_row(columns);
+        Norms { row, keys: 1.2 * self.mean_keys(), copied: 1.2 * self.mean_copied() }
+    }
+
+    /// The mean of |P_r|²: digits·n·(γ - 1)·4^digit_bits/12, because column i of P adds up γ - 1 uniform digits with signs.
+    pub fn mean_keys(&self) -> f64 {
+        self.packing.map_or(0.0, |packing| {
+            let digits = f64::from(packing.digits * self.degree) * f64::from(packing.rows - 1);
+            digits * libm::ldexp(1.0, 2 * packing.digit_bits as i32) / 12.0
+        })
+    }
+
+    /// The mean of |R_r|². With a hint it is n·4^k/12, where a word of the hint loses k bits: n uniform numbers are squared, so that one row
+    /// in 2^35 has 1.2 times as much (Chernoff; a test computes it). With packing a coefficient adds up the low bits of γ - 1 words, the
+    /// 4^k/12 of the mask's word and γ fractions: n·((γ - 1)·4^low_bits + 4^k + γ)/12.
+    pub fn mean_copied(&self) -> f64 {
+        let lost = libm::ldexp(1.0, 2 * (32 - self.hint_bits as i32));
+        let low = self.packing.map_or(0.0, |packing| {
+            f64::from(packing.rows - 1) * libm::ldexp(1.0, 2 * packing.low_bits as i32) + f64::from(packing.rows)
+        });
+        f64::from(self.degree) * (low + lost) / 12.0
     }
 
     /// Whether all answers to [`QUERIES_A_CLIENT`] queries, each for a record of `bytes` bytes, are right but for 2^-σ, where a word of an
     /// answer has this noise. Each query has a secret and errors of its own, and the failures of all bytes of all of them are added up.
-    pub fn holds(&self, noise: f64, bytes: f64, level: Level) -> bool {
-        self.log2_failure(noise, bytes * QUERIES_A_CLIENT as f64) <= -f64::from(level.sigma)
+    pub fn holds(&self, columns: u32, noise: f64, bytes: f64, level: Level) -> bool {
+        self.log2_failure(columns, noise, bytes * QUERIES_A_CLIENT as f64) <= -f64::from(level.sigma)
     }
 
     /// log2 of a bound on the probability that any of `bytes` bytes is decoded wrongly, for the noise given.
     ///
     /// All parts of the noise are sub-Gaussian with their own variance as the proxy: binomials about their mean, and uniform
-    /// rounding errors. So one byte fails with probability at most 2·exp(-z²/2) for z = (2^23 - 2^19)/sd, because rounding the
-    /// answer's word moves it by 2^19 at most.
-    pub fn log2_failure(&self, noise: f64, bytes: f64) -> f64 {
-        let room = libm::ldexp(1.0, SCALE - 1) - libm::ldexp(1.0, 31 - self.answer_bits as i32);
+    /// rounding errors. So one byte fails with probability at most 2·exp(-z²/2) for z = (2^23 - 2^(31 - answer bits))/sd, because rounding
+    /// the answer's word moves it by the second term at most.
+    pub fn log2_failure(&self, columns: u32, noise: f64, bytes: f64) -> f64 {
+        let bits = self.answer_bits(columns).unwrap_or(0) as i32;
+        let room = (libm::ldexp(1.0, SCALE - 1) - libm::ldexp(1.0, 31 - bits)).max(0.0);
         1.0 + libm::log2(bytes) - room * room / noise / 2.0 * core::f64::consts::LOG2_E
     }
 
@@ -163,9 +275,15 @@ pub struct Shape {
     pub width: u32,
     /// M: columns, a multiple of the ring's degree.
     pub columns: u32,
-    /// Chunks of a record, a power of two.
+    /// Chunks of a record, a power of two. With [`PACKED`] it is 1: each chunk would take a key.
     pub chunks: u32,
+    /// The parameters: with a hint or without.
+    pub set: &'static LweSet,
 }
+
+/// Bytes of the table that a server scans in the time in which a byte of a message travels, where shapes are compared: at 100 Mbit/s and
+/// 12.5 GB/s.
+const SCANNED: u64 = 1000;
 
 impl Shape {
     /// The most rows.
@@ -175,21 +293,34 @@ impl Shape {
     /// The most chunks of a record.
     pub const MOST_CHUNKS: u32 = 64;
 
-    /// The shape with these numbers.
+    /// The shape with a hint that has these numbers.
     ///
     /// # Errors
     /// A sentence for the user, if a number is out of its bounds, or if of [`QUERIES_A_CLIENT`] answers one would be wrong with probability
     /// above 2^-40.
     pub fn new(records: u64, width: u32, columns: u32, chunks: u32) -> Result<Self, String> {
-        let shape = Self { records, width, columns, chunks };
+        Self::of(&SIMPLE, [records, width.into(), columns.into(), chunks.into()])
+    }
+
+    /// The shape without a hint that has these numbers.
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    pub fn packed(records: u64, width: u32, columns: u32) -> Result<Self, String> {
+        Self::of(&PACKED, [records, width.into(), columns.into(), 1])
+    }
+
+    fn of(set: &'static LweSet, [records, width, columns, chunks]: [u64; 4]) -> Result<Self, String> {
+        let [width, columns, chunks] = [width, columns, chunks].map(|number| number as u32);
+        let shape = Self { records, width, columns, chunks, set };
         if records == 0 || width == 0 || width > Self::MOST_WIDTH {
             return Err(format!(
                 "{records} records of {width} bytes; at least one, of 1 to {} bytes",
                 Self::MOST_WIDTH
             ));
         }
-        let degree = SIMPLE.degree;
-        if columns == 0 || !columns.is_multiple_of(degree) || SIMPLE.query_bits(columns).is_none() {
+        let degree = set.degree;
+        if columns == 0 || !columns.is_multiple_of(degree) || set.query_bits(columns).is_none() {
             return Err(format!("{columns} columns; a multiple of {degree} up to {}", 1 << 18));
         }
         if !chunks.is_power_of_two() || chunks > Self::MOST_CHUNKS || chunks > width {
@@ -204,7 +335,7 @@ impl Shape {
                 Self::MOST_ROWS
             ));
         }
-        if !shape.holds(SIMPLE.hint_rounding()) {
+        if !shape.holds(set.worst(columns)) {
             return Err(format!(
                 "records of {width} bytes in {columns} columns: of 2^20 answers one would be wrong with probability above 2^-40; take fewer columns"
             ));
@@ -212,21 +343,33 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Whether answers are right as often as [`LweSet::holds`] asks for, whatever the table, where the rounding errors of a row of the hint
-    /// have squared norm `hint`. A client decodes the bytes of its record alone.
-    pub fn holds(&self, hint: f64) -> bool {
-        let noise = SIMPLE.noise(self.columns, LweSet::worst_row(self.columns), hint).unwrap_or(f64::INFINITY);
-        SIMPLE.holds(noise, f64::from(self.chunks * self.chunk_bytes()), Level::STANDARD)
+    /// Whether answers are right as often as [`LweSet::holds`] asks for, whatever is in the table, where the rest of a row's noise has these
+    /// norms. A client decodes the bytes of its record alone.
+    pub fn holds(&self, norms: Norms) -> bool {
+        let norms = Norms { row: LweSet::worst_row(self.columns), ..norms };
+        let noise = self.set.noise(self.columns, norms).unwrap_or(f64::INFINITY);
+        self.set.holds(self.columns, noise, f64::from(self.chunks * self.chunk_bytes()), Level::STANDARD)
     }
 
-    /// The shape with the fewest bytes in all for a client that asks `queries` times, or `None` if no shape can hold the table.
+    /// The shape with a hint and the fewest bytes in all for a client that asks `queries` times, or `None` if no shape can hold the table.
     pub fn cheapest(records: u64, width: u32, queries: u64) -> Option<Self> {
         let all = (10..=18).flat_map(|columns| (0..=6).map(move |chunks| (1 << columns, 1 << chunks)));
-        let cost = |shape: &Self| {
-            let query = (shape.query_bytes() + shape.answer_bytes()) as u128;
-            shape.hint_bytes() as u128 + u128::from(queries) * query
-        };
-        all.filter_map(|(columns, chunks)| Self::new(records, width, columns, chunks).ok()).min_by_key(cost)
+        let shapes = all.filter_map(|(columns, chunks)| Self::new(records, width, columns, chunks).ok());
+        shapes.min_by_key(|shape| shape.cost(queries))
+    }
+
+    /// The same without a hint. What the server scans counts too: columns that pack answers are beside every row.
+    pub fn cheapest_packed(records: u64, width: u32, queries: u64) -> Option<Self> {
+        let shapes = (11..=18).filter_map(|columns| Self::packed(records, width, 1 << columns).ok());
+        shapes.min_by_key(|shape| shape.cost(queries))
+    }
+
+    /// What a client that asks `queries` times costs, in bytes of messages. Without a hint, bytes of the table that are scanned for it are
+    /// added as the messages that travel in their time.
+    pub fn cost(&self, queries: u64) -> u128 {
+        let scanned = if self.set.packing.is_some() { self.bytes() / SCANNED } else { 0 };
+        let query = self.query_bytes() as u128 + self.answer_bytes() as u128 + u128::from(scanned);
+        self.hint_bytes() as u128 + u128::from(queries) * query
     }
 
     /// Records whose chunks lie in the same rows.
@@ -249,30 +392,50 @@ impl Shape {
         (self.rows() as u64 / u64::from(self.chunk_bytes())) * self.group()
     }
 
+    /// Columns beside those of the records, which pack answers: two bytes for each coefficient of a key.
+    pub fn extra_columns(&self) -> usize {
+        self.set.packing.map_or(0, |packing| (2 * packing.digits * self.set.degree) as usize)
+    }
+
     /// Bytes of the database, which every query reads once for each of its chunks.
     pub fn bytes(&self) -> u64 {
-        self.rows() as u64 * u64::from(self.columns)
+        self.rows() as u64 * (u64::from(self.columns) + self.extra_columns() as u64)
     }
 
-    /// Bytes of one packed row of the hint.
-    pub fn hint_row_bytes() -> usize {
-        (SIMPLE.degree * SIMPLE.hint_bits / 8) as usize
+    /// Bytes of one packed element of what a client copies: a row of the hint, or the mask of a block.
+    pub fn hint_row_bytes(&self) -> usize {
+        (self.set.degree * self.set.hint_bits / 8) as usize
     }
 
-    /// Bytes of the packed words of a hint.
+    /// How many of these there are: rows, or blocks of rows.
+    pub fn hint_rows(&self) -> usize {
+        self.set.packing.map_or(self.rows(), |packing| self.rows().div_ceil(packing.rows as usize))
+    }
+
+    /// Bytes of the packed words of a hint, or of all masks.
     pub fn hint_bytes(&self) -> usize {
-        self.rows() * Self::hint_row_bytes()
+        self.hint_rows() * self.hint_row_bytes()
     }
 
-    /// Bytes of the packed words of a query, for all chunks of a record.
+    /// Bytes of the key in a query.
+    pub fn key_bytes(&self) -> usize {
+        self.set.packing.map_or(0, |packing| (4 * packing.digits * self.set.degree) as usize)
+    }
+
+    /// Bytes of the packed words of a query, for all chunks of a record, and of the key behind each.
     pub fn query_bytes(&self) -> usize {
-        let bits = SIMPLE.query_bits(self.columns).unwrap_or(32);
-        self.chunks as usize * (u64::from(self.columns) * u64::from(bits) / 8) as usize
+        let bits = self.set.query_bits(self.columns).unwrap_or(32);
+        self.chunks as usize * ((u64::from(self.columns) * u64::from(bits) / 8) as usize + self.key_bytes())
+    }
+
+    /// Bits that are kept of each word of an answer.
+    pub fn answer_bits(&self) -> u32 {
+        self.set.answer_bits(self.columns).unwrap_or(32)
     }
 
     /// Bytes of the packed words of an answer, for all chunks of a record.
     pub fn answer_bytes(&self) -> usize {
-        self.chunks as usize * self.rows() * SIMPLE.answer_bits as usize / 8
+        self.chunks as usize * self.rows() * self.answer_bits() as usize / 8
     }
 }
 
@@ -283,13 +446,15 @@ mod tests {
     /// The estimates that the set claims are those of the formulas, and so are the ones that the literature has for others.
     #[test]
     fn estimates_are_as_written_down() {
-        let sd = libm::sqrt(SIMPLE.variance());
-        let own = estimate(SIMPLE.degree, 32.0, sd, sd).expect("an attack");
         let near = |is: f64, written: f64| assert!((is - written).abs() < 1.0, "{is}, {written}");
-        near(own.he_standard, SIMPLE.estimate.he_standard);
-        near(own.gates, SIMPLE.estimate.gates);
-        near(own.core_svp, SIMPLE.estimate.core_svp);
-        assert!(SIMPLE.estimate.he_standard >= 128.0 && own.he_standard >= 128.0);
+        for set in [SIMPLE, PACKED] {
+            let sd = libm::sqrt(set.variance());
+            let own = estimate(set.degree, 32.0, sd, sd).expect("an attack");
+            near(own.he_standard, set.estimate.he_standard);
+            near(own.gates, set.estimate.gates);
+            near(own.core_svp, set.estimate.core_svp);
+            assert!(set.estimate.he_standard >= 128.0 && own.he_standard >= 128.0);
+        }
         // SimplePIR's own parameters, and the ternary secret that this set has no field for: both below 128 bits.
         let simple = estimate(1024, 32.0, 6.4, 6.4).expect("an attack").he_standard;
         let ternary = estimate(1024, 32.0, libm::sqrt(2.0 / 3.0), 11.0).expect("an attack").he_standard;
@@ -305,7 +470,6 @@ mod tests {
     /// The table of docs/src/protocols/simple-pir.md: z for the worst database, and log2 of the failure of 2^20 records of 2^10 bytes.
     #[test]
     fn noise_is_as_written_down() {
-        let hint = 1024.0 * libm::ldexp(1.0, 22) / 12.0;
         for (columns, z, failure) in [
             (1u32 << 12, 12.1, -75.0),
             (1 << 13, 15.8, -150.0),
@@ -316,22 +480,85 @@ mod tests {
             (3 << 16, 10.8, -54.0),
             (1 << 18, 10.1, -43.0),
         ] {
-            let noise = SIMPLE.noise(columns, LweSet::worst_row(columns), hint).expect("few columns");
+            let mean = Norms { copied: SIMPLE.mean_copied(), ..SIMPLE.worst(columns) };
+            let noise = SIMPLE.noise(columns, mean).expect("few columns");
             let is = (8_388_608.0 - 524_288.0) / libm::sqrt(noise);
             assert!((is - z).abs() < 0.06, "{columns}: {is}");
-            let is = SIMPLE.log2_failure(noise, libm::ldexp(1.0, 30));
+            let is = SIMPLE.log2_failure(columns, noise, libm::ldexp(1.0, 30));
             assert!((is - failure).abs() < 1.1, "{columns}: {is}");
-            assert!(SIMPLE.holds(noise, 1024.0, Level::STANDARD));
+            assert!(SIMPLE.holds(columns, noise, 1024.0, Level::STANDARD));
         }
         assert_eq!(SIMPLE.query_bits((1 << 18) + 1), None);
+    }
+
+    /// The tables of docs/src/protocols/packed-pir.md: z for the worst database, log2 of the failure of 2^20 records of 2^10 bytes and of 2^17,
+    /// and the norms.
+    #[test]
+    fn noise_without_a_hint_is_as_written_down() {
+        assert!((PACKED.mean_keys() / 3.43e10 - 1.0).abs() < 0.005, "{}", PACKED.mean_keys());
+        assert!((PACKED.mean_copied() / 5.73e10 - 1.0).abs() < 0.005, "{}", PACKED.mean_copied());
+        for (log, query, answer, z, failures) in [
+            (11, 24, 10, 11.6, [-66.0, -59.0]),
+            (12, 24, 11, 10.6, [-51.0, -44.0]),
+            (13, 25, 10, 11.6, [-66.0, -59.0]),
+            (14, 25, 11, 10.6, [-51.0, -44.0]),
+            (15, 26, 10, 11.6, [-66.0, -59.0]),
+            (16, 26, 11, 10.6, [-50.0, -43.0]),
+            (17, 27, 10, 11.6, [-66.0, -59.0]),
+            (18, 27, 11, 10.6, [-50.0, -43.0]),
+        ] {
+            let columns = 1u32 << log;
+            assert_eq!((PACKED.query_bits(columns), PACKED.answer_bits(columns)), (Some(query), Some(answer)));
+            let noise = PACKED.noise(columns, PACKED.worst(columns)).expect("few columns");
+            let is = (8_388_608.0 - libm::ldexp(1.0, 31 - answer as i32)) / libm::sqrt(noise);
+            assert!((is - z).abs() < 0.06, "{columns}: {is}");
+            for (bytes, failure) in [10, 17].into_iter().zip(failures) {
+                let is = PACKED.log2_failure(columns, noise, libm::ldexp(1.0, 20 + bytes));
+                assert!((is - failure).abs() < 1.0, "{columns}: {is}");
+                assert!(PACKED.holds(columns, noise, libm::ldexp(1.0, bytes), Level::STANDARD));
+            }
+            // The widest records.
+            assert!(Shape::packed(1, Shape::MOST_WIDTH, columns).is_ok(), "{columns}");
+        }
+        assert_eq!(PACKED.query_bits((1 << 18) + 1), None);
+        assert_eq!(PACKED.log2_failure((1 << 18) + 1, 1.0, 1.0), 1.0);
+    }
+
+    /// Each size by hand: records, columns, and then rows; bytes up, down, of masks, and what is scanned.
+    #[test]
+    fn shapes_without_a_hint_have_the_sizes_that_are_written_down() {
+        for (records, width, log, rows, up, down, masks) in [
+            (1 << 11, 512, 11, 1 << 9, 30_720, 640, 4_608),
+            (1 << 12, 1 << 12, 12, 1 << 12, 36_864, 5_632, 18_432),
+            (1 << 14, 1 << 12, 13, 1 << 13, 50_176, 10_240, 36_864),
+            (1 << 18, 1 << 10, 14, 1 << 14, 75_776, 22_528, 73_728),
+            (1 << 20, 1 << 10, 15, 1 << 15, 131_072, 40_960, 147_456),
+            (1 << 20, 1 << 10, 16, 1 << 14, 237_568, 22_528, 73_728),
+            (1 << 22, 1 << 10, 16, 1 << 16, 237_568, 90_112, 294_912),
+            (1 << 23, 1 << 10, 17, 1 << 16, 466_944, 81_920, 294_912),
+        ] {
+            let shape = Shape::packed(records, width, 1 << log).expect("a shape");
+            assert_eq!((shape.rows(), shape.extra_columns(), shape.key_bytes()), (rows, 12_288, 24_576));
+            assert_eq!((shape.query_bytes(), shape.answer_bytes(), shape.hint_bytes()), (up, down, masks));
+            assert_eq!(shape.bytes(), rows as u64 * ((1 << log) + 12_288));
+        }
+        // Rows are a multiple of 64 and not of a block.
+        let small = Shape::packed(100, 65, 2048).expect("a shape");
+        assert_eq!((small.rows(), small.hint_rows()), (128, 1));
+        let why = Shape::packed(1, 1, 1024).expect_err("half a column of the ring");
+        assert!(why.contains("a multiple of 2048"), "{why}");
+        // What is scanned is weighed: without that, 256 MiB would lie in 2^14 columns and 1 GiB in 2^15.
+        assert_eq!(Shape::cheapest_packed(1 << 18, 1 << 10, 100).expect("a shape").columns, 1 << 15);
+        assert_eq!(Shape::cheapest_packed(1 << 20, 1 << 10, 100).expect("a shape").columns, 1 << 16);
+        assert_eq!(Shape::cheapest_packed(1 << 40, 1 << 17, 1), None);
     }
 
     /// Shapes are refused from where 2^20 answers together are wrong too often, though each of them is right but for 2^-40.
     #[test]
     fn a_shape_is_safe_for_all_queries_of_a_client() {
         let log2 = |width: f64| {
-            let noise = SIMPLE.noise(1 << 18, LweSet::worst_row(1 << 18), SIMPLE.hint_rounding()).expect("few columns");
-            SIMPLE.log2_failure(noise, width)
+            let noise = SIMPLE.noise(1 << 18, SIMPLE.worst(1 << 18)).expect("few columns");
+            SIMPLE.log2_failure(1 << 18, noise, width)
         };
         assert!(Shape::new(1 << 18, 4000, 1 << 18, 1).is_ok() && log2(4000.0) + 20.0 <= -40.0);
         let why = Shape::new(1 << 18, 4200, 1 << 18, 1).expect_err("too wide");

@@ -73,16 +73,18 @@ mod tests {
 
     #[test]
     fn lattice_sets_are_as_estimated() {
-        let lwe::LweSet { id, degree, flips, strength, .. } = lwe::SIMPLE;
-        let coins = flips / 2;
-        estimated(id, &format!("n={degree} log2(q)=32.00 secret=cbd-{coins} error=cbd-{coins}"), &strength);
-        on_page(
-            "docs/src/protocols/simple-pir.md",
-            &format!(
-                "| {:.1} | {:.1} | {:.1} | {:.1} |",
-                strength.usvp, strength.bdd, strength.dual, strength.dual_hybrid
-            ),
-        );
+        for (set, page) in [(lwe::SIMPLE, "simple-pir"), (lwe::PACKED, "packed-pir")] {
+            let lwe::LweSet { id, degree, flips, strength, .. } = set;
+            let coins = flips / 2;
+            estimated(id, &format!("n={degree} log2(q)=32.00 secret=cbd-{coins} error=cbd-{coins}"), &strength);
+            on_page(
+                &format!("docs/src/protocols/{page}.md"),
+                &format!(
+                    "| {:.1} | {:.1} | {:.1} | {:.1} |",
+                    strength.usvp, strength.bdd, strength.dual, strength.dual_hybrid
+                ),
+            );
+        }
         for set in rlwe::SETS {
             let (rlwe::RlweSet { id, n, strength, .. }, bits) = (set, set.modulus_bits());
             let coins = 2.0 * rlwe::ERROR_VARIANCE;
@@ -95,7 +97,7 @@ mod tests {
                 ),
             );
         }
-        assert_eq!(lines("lattice ").len(), 1 + rlwe::SETS.len());
+        assert_eq!(lines("lattice ").len(), 2 + rlwe::SETS.len());
         let rings = rlwe::SETS.iter().map(|set| set.strength.least()).fold(f64::INFINITY, f64::min);
         on_page(
             "SECURITY.md",

@@ -14,8 +14,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use vesica_block::large;
 use vesica_he::lwe::{PublicSeed, ServerMatrix};
+use vesica_params::lwe::SIMPLE;
 use vesica_pir::keyword::{Filter, TAG};
-use vesica_pir::{Flat, Pir, Shape, SimplePir};
+use vesica_pir::{Flat, PackedPir, Pir, Shape, SimplePir};
 use vesica_ring::matrix::{Line, Matrix};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
@@ -64,7 +65,7 @@ fn server(c: &mut Criterion) {
     }
     group.finish();
 
-    let server = ServerMatrix::new(&PublicSeed([2; 32]), matrix.columns());
+    let server = ServerMatrix::new(&SIMPLE, &PublicSeed([2; 32]), matrix.columns());
     let mut group = c.benchmark_group("hint");
     brief(&mut group);
     group.throughput(Throughput::Bytes(8 * matrix.columns() as u64));
@@ -93,6 +94,31 @@ fn client(c: &mut Criterion) {
             criterion::BatchSize::SmallInput,
         )
     });
+    group.finish();
+}
+
+/// Without a hint: a block of 1024 rows is prepared, and a pass with the columns that pack answers; 2^15 columns and 64 MiB. And the client.
+fn packed(c: &mut Criterion) {
+    let shape = Shape::packed(1 << 16, 1024, 1 << 15).expect("a shape");
+    let scheme = PackedPir::new(shape, PublicSeed([2; 32]));
+    let mut bytes = large::zeroed(64 << 20);
+    rng().fill(&mut bytes);
+    let values = Flat::new(&bytes, WIDTH).expect("records");
+    let mut group = c.benchmark_group("packed");
+    brief(&mut group);
+    let start = Instant::now();
+    let store = scheme.store(&values).expect("a store");
+    tell(&format!("two blocks of 2^15 columns: {:?}", start.elapsed()));
+    let hint = scheme.take_hint(scheme.hint(&store).expect("masks")).expect("they are");
+    let (secret, query) = scheme.query(&hint, 77, &mut rng()).expect("a query");
+    for k in [1, 4] {
+        group.throughput(Throughput::Bytes(k * shape.bytes()));
+        let queries = vec![query.as_slice(); k as usize];
+        group.bench_function(format!("queries/{k}"), |b| b.iter(|| scheme.answer(&store, &queries).expect("answers")));
+    }
+    group.bench_function("query", |b| b.iter(|| scheme.query(&hint, 5, &mut rng()).expect("a query")));
+    let answer = scheme.answer(&store, &[&query]).expect("an answer").remove(0);
+    assert_eq!(scheme.decode(&hint, secret, &answer).expect("a record"), values.record(77));
     group.finish();
 }
 
@@ -182,5 +208,5 @@ fn tell(line: &str) {
     eprintln!("{line}");
 }
 
-criterion_group!(benches, server, client, keyword);
+criterion_group!(benches, server, client, packed, keyword);
 criterion_main!(benches);

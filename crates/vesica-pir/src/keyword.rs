@@ -1,4 +1,4 @@
-//! Retrieval by key instead of by number: one query a key, over [`crate::SimplePir`].
+//! Retrieval by key instead of by number: one query a key, over [`crate::SimplePir`] or [`crate::PackedPir`].
 //!
 //! [CD24] Celi, Davidson, "Call Me By My Name: Simple, Practical Private Information Retrieval for Keyword Queries", CCS 2024, eprint 2024/092,
 //! Figure 3, with four places instead of three, and groups.
@@ -63,11 +63,16 @@ impl Filter {
             let (groups, slots) = plan(keys, 1 << (columns - chunks), 1 << (10 - chunks))?;
             Shape::new(groups * slots, width, (slots << chunks) as u32, 1 << chunks).ok()
         });
-        let cost = |shape: &Shape| {
-            let query = (shape.query_bytes() + shape.answer_bytes()) as u128;
-            shape.hint_bytes() as u128 + u128::from(queries) * query
-        };
-        shapes.min_by_key(cost)
+        shapes.min_by_key(|shape| shape.cost(queries))
+    }
+
+    /// The same without a hint: records have no chunks, and columns are a multiple of 2048.
+    pub fn packed_shape(keys: u64, width: u32, queries: u64) -> Option<Shape> {
+        let shapes = (11..=18u32).filter_map(|columns| {
+            let (groups, slots) = plan(keys, 1 << columns, 1 << 11)?;
+            Shape::packed(groups * slots, width, slots as u32).ok()
+        });
+        shapes.min_by_key(|shape| shape.cost(queries))
     }
 
     /// The filter whose records have this shape, with bodies of `body` bytes, under a public `seed`. `tries` says for each group how many

@@ -7,7 +7,8 @@
 //! - [`piano`]: the client reads the whole table once as it streams by, keeps a small summary of it, and then a query costs the server
 //!   √N records. The summary is used up query by query, so it is no [`Pir`]: it has a life of its own.
 //!
-//! Two layers turn numbers into keys. [`keyword`] sends one query a key, over [`SimplePir`], which can be asked for sums of records.
+//! Two layers turn numbers into keys. [`keyword`] sends one query a key, over [`SimplePir`] and [`PackedPir`], which can be asked
+//! for sums of records.
 //! [`bucket`] fetches two records a key, over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
 //! can host it, and the files are the caller's.
 
@@ -21,6 +22,7 @@ mod fuse;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod keyword;
+pub mod packed;
 mod patch;
 pub mod piano;
 pub mod rlwe;
@@ -30,6 +32,7 @@ pub mod simple;
 pub use download::Download;
 pub use epoch::Epoch;
 pub use error::PirError;
+pub use packed::PackedPir;
 pub use piano::Piano;
 pub use rlwe::RlwePir;
 pub use scatter::Scatter;

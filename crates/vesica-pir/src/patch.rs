@@ -8,11 +8,11 @@
 //! As it travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and a chunk of differences of two bytes
 //! each. A row entry is 1, row, and a packed row of H. All numbers are little-endian.
 
-use crate::simple::{Hint, SimplePir, Store, unpacked};
+use crate::simple::{DEGREE, Hint, SimplePir, Store, unpacked};
 use crate::{Epoch, PirError, check_index};
 use std::collections::BTreeMap;
-use vesica_he::lwe::{DEGREE, ServerMatrix, add_row};
-use vesica_params::lwe::Shape;
+use vesica_he::lwe::{ServerMatrix, add_row};
+use vesica_params::lwe::{SIMPLE, Shape};
 
 const CELL: u8 = 0;
 const ROW: u8 = 1;
@@ -30,7 +30,7 @@ impl SimplePir {
 
     /// Bytes of the entries for all rows of the hint that a record takes.
     fn rows_bytes(&self) -> usize {
-        self.shape.chunk_bytes() as usize * (5 + Shape::hint_row_bytes())
+        self.shape.chunk_bytes() as usize * (5 + self.shape.hint_row_bytes())
     }
 
     /// Bytes of a patch in which so many groups of records ([`Shape::group`]) change as a whole.
@@ -100,7 +100,7 @@ impl SimplePir {
 
     /// New rows of the hint as entries.
     fn rows(&self, store: &Store, from: usize, to: usize, patch: &mut Vec<u8>) -> Result<(), PirError> {
-        let matrix = ServerMatrix::new(&self.seed, self.shape.columns as usize);
+        let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
         for eight in (from / 8 * 8..to).step_by(8) {
             for (row, words) in (eight..).zip(matrix.hint_rows(&store.matrix, eight)) {
                 if (from..to).contains(&row) {
@@ -127,7 +127,7 @@ impl SimplePir {
         while let Some((&kind, _)) = left.split_first() {
             let bytes = match kind {
                 CELL => self.cell_bytes(),
-                ROW => 5 + Shape::hint_row_bytes(),
+                ROW => 5 + self.shape.hint_row_bytes(),
                 _ => return Err(broken("with an unknown entry")),
             };
             let (entry, rest) = left.split_at_checked(bytes).ok_or_else(|| broken("that ends within an entry"))?;
@@ -145,7 +145,7 @@ impl SimplePir {
                 hint.rows[row] = unpacked(&entry[5..]).into();
                 continue;
             }
-            let a = self.seed.element(column / DEGREE);
+            let a = self.seed.element(&SIMPLE, column / DEGREE);
             for (difference, row) in entry[9..].as_chunks().0.iter().zip(row..) {
                 let difference = i16::from_le_bytes(*difference);
                 if difference != 0 {

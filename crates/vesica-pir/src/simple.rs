@@ -26,8 +26,8 @@ use crate::{Pir, PirError, Records, Sizes};
 use std::ops::Range;
 use std::sync::OnceLock;
 use vesica_block::large;
-use vesica_he::lwe::{ClientMatrix, DEGREE, Element, PublicSeed, Secret as LweSecret, ServerMatrix};
-use vesica_params::lwe::{SIMPLE, Shape};
+use vesica_he::lwe::{ClientMatrix, Element, PublicSeed, Secret as LweSecret, ServerMatrix, round};
+use vesica_params::lwe::{Norms, SIMPLE, Shape};
 use vesica_ring::bits;
 use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
 use vesica_session::SessionRng;
@@ -65,6 +65,8 @@ pub struct Hint {
     /// The rows that were needed so far, unpacked: a record needs few of them. A patch changes them here.
     pub(crate) rows: Vec<OnceLock<Vec<u32>>>,
     pub(crate) epoch: Epoch,
+    /// Bytes of a packed row.
+    row_bytes: usize,
     matrix: ClientMatrix,
 }
 
@@ -76,7 +78,7 @@ impl Hint {
 
     /// A row of H.
     pub(crate) fn row(&self, row: usize) -> &[u32] {
-        let from = Epoch::BYTES + row * Shape::hint_row_bytes();
+        let from = Epoch::BYTES + row * self.row_bytes;
         self.rows[row].get_or_init(|| unpacked(&self.packed[from..]))
     }
 }
@@ -101,28 +103,19 @@ impl SimplePir {
 
     /// The epoch before any change.
     pub fn first_epoch(&self) -> Epoch {
-        let Shape { records, width, columns, chunks } = self.shape;
+        let Shape { records, width, columns, chunks, .. } = self.shape;
         let sizes = [records, width.into(), columns.into(), chunks.into()].map(u64::to_le_bytes);
         Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened()].concat())
     }
 
-    /// Where record `index` begins: its first row, and the column of its first chunk. Chunk k is `group` columns further.
+    /// [`place`] in its shape.
     pub(crate) fn place(&self, index: u64) -> (usize, usize) {
-        // By the inverse, which is public: a division takes longer for some numbers than for others, and which record a client wants is
-        // secret. It is too large by less than 2^-64, so the quotient is right for every index below 2^64/group.
-        let group = self.shape.group();
-        let inverse = (1u128 << 64).div_ceil(u128::from(group));
-        let above = ((u128::from(index) * inverse) >> 64) as u64;
-        let column = index.wrapping_sub(above.wrapping_mul(group));
-        (above as usize * self.shape.chunk_bytes() as usize, column as usize)
+        place(&self.shape, index)
     }
 
-    /// Writes a record into the database.
+    /// [`put`] in its shape.
     pub(crate) fn put(&self, matrix: &mut Matrix, index: u64, record: &[u8]) {
-        let (row, column) = self.place(index);
-        for (k, chunk) in record.chunks(self.shape.chunk_bytes() as usize).enumerate() {
-            matrix.write(row, column + k * self.shape.group() as usize, chunk);
-        }
+        put(&self.shape, matrix, index, record);
     }
 
     /// 0. Rows of H as they travel: the top 21 bits of each word, rounded. Fails if rounding happened to be so uneven that of 2^20 answers one
@@ -130,10 +123,10 @@ impl SimplePir {
     pub(crate) fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
         let lost = 32 - SIMPLE.hint_bits;
         for row in rows {
-            let rounded = row.map(|word| round(word, lost) << lost);
+            let rounded: Vec<u32> = row.iter().map(|&word| round(word, lost) << lost).collect();
             let error =
-                row.iter().zip(rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
-            if !self.shape.holds(error) {
+                row.iter().zip(&rounded).map(|(word, near)| f64::from(near.wrapping_sub(*word) as i32).powi(2)).sum();
+            if !self.shape.holds(Norms { copied: error, ..SIMPLE.worst(self.shape.columns) }) {
                 return Err(PirError::Shape("this seed rounds a row of the hint badly; draw another seed".into()));
             }
             bits::pack(rounded.iter().map(|word| word >> lost), SIMPLE.hint_bits, out);
@@ -151,24 +144,15 @@ impl SimplePir {
     /// # Errors
     /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
     pub fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
-        let group = self.shape.group();
-        let first = indices.first().copied().unwrap_or(u64::MAX);
-        if let Some(bad) =
-            indices.iter().chain([&first]).find(|&&i| i >= self.shape.records || self.place(i).0 != self.place(first).0)
-        {
-            return Err(PirError::Shape(format!(
-                "record {bad} beside {first}, of {} in groups of {group}",
-                self.shape.records
-            )));
-        }
+        let (row, places) = places(&self.shape, indices)?;
         let mut out = Vec::with_capacity(self.sizes().query);
         out.extend(hint.epoch.to_bytes());
         let chunks = (0..self.shape.chunks as usize).map(|k| {
-            let columns: Vec<usize> = indices.iter().map(|&i| self.place(i).1 + k * group as usize).collect();
+            let columns: Vec<usize> = places.iter().map(|column| column + k * self.shape.group() as usize).collect();
             self.ask(hint, &columns, rng, &mut out)
         });
         let chunks = chunks.collect();
-        Ok((Secret { chunks, row: self.place(first).0, epoch: hint.epoch }, out))
+        Ok((Secret { chunks, row, epoch: hint.epoch }, out))
     }
 
     /// Bytes of the secrets of a query, which the client keeps until it decodes the answer.
@@ -186,8 +170,7 @@ impl SimplePir {
     /// # Errors
     /// If it has another length, or is of another epoch.
     pub fn vectors<'a>(&self, store: &Store, query: &'a [u8]) -> Result<impl Iterator<Item = &'a [u8]>, PirError> {
-        let (epoch, packed) = message("a query", query, self.sizes().query)?;
-        store.epoch.expect(&epoch)?;
+        let packed = read_queries(&self.shape, &store.epoch, query)?;
         Ok(packed.chunks_exact(packed.len() / self.shape.chunks as usize))
     }
 
@@ -204,29 +187,8 @@ impl SimplePir {
                 vectors.push(words.map(|word| (word as u32) << self.lost()).collect::<Vec<u32>>());
             }
         }
-        let panels = self.shape.rows() / PANEL;
-        let workers = workers.clamp(1, (self.shape.bytes() / WORTH_A_THREAD) as usize + 1).min(panels);
-        let each = panels.div_ceil(workers);
-        // 2. y = D·b, for up to four vectors in one pass
-        let mut answers = Vec::with_capacity(vectors.len());
-        for batch in vectors.chunks(BATCH) {
-            let mut batch_answers =
-                vec![Vec::with_capacity(self.shape.rows() * SIMPLE.answer_bits as usize / 8); batch.len()];
-            let ranges = (0..panels).step_by(each).map(|from| from..(from + each).min(panels));
-            let parts: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
-                let mut ranges = ranges.collect::<Vec<_>>().into_iter();
-                let first = ranges.next();
-                let others: Vec<_> = ranges.map(|range| scope.spawn(|| multiplied(store, range, batch))).collect();
-                let first = first.map(|range| multiplied(store, range, batch));
-                let joined =
-                    others.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                first.into_iter().chain(joined.collect::<Vec<_>>()).collect()
-            });
-            for part in parts {
-                batch_answers.iter_mut().zip(part).for_each(|(answer, part)| answer.extend(part));
-            }
-            answers.extend(batch_answers);
-        }
+        // 2. y = D·b
+        let answers = multiplied_on(workers, &store.matrix, &vectors, &self.shape);
         let of_query = |answers: &[Vec<u8>]| [&store.epoch.to_bytes()[..], &answers.concat()].concat();
         Ok(answers.chunks(self.shape.chunks as usize).map(of_query).collect())
     }
@@ -236,12 +198,7 @@ impl SimplePir {
         // b = A·s + e; 2^24 is added to b[c]
         let (secret, mut words) = hint.matrix.hide_zeros(rng);
         for &c in columns {
-            // In every word, so that no address depends on c.
-            for (at, word) in words.iter_mut().enumerate() {
-                let other = at ^ c;
-                let here = std::hint::black_box(other | other.wrapping_neg()) >> (usize::BITS - 1) ^ 1;
-                *word = word.wrapping_add((here as u32) << 24);
-            }
+            select(&mut words, c);
         }
         // -> the top bits
         let lost = self.lost();
@@ -253,33 +210,117 @@ impl SimplePir {
 /// Bytes of the database for which another thread is worth its start.
 const WORTH_A_THREAD: u64 = 4 << 20;
 
-/// 2. Some panels of y = D·b for up to four vectors, as they travel: the top 12 bits of each word, rounded. A panel fills whole bytes.
-fn multiplied(store: &Store, panels: Range<usize>, vectors: &[Vec<u32>]) -> Vec<Vec<u8>> {
+/// Where record `index` begins: its first row, and the column of its first chunk. Chunk k is `group` columns further.
+pub(crate) fn place(shape: &Shape, index: u64) -> (usize, usize) {
+    // By the inverse, which is public: a division takes longer for some numbers than for others, and which record a client wants is
+    // secret. It is too large by less than 2^-64, so the quotient is right for every index below 2^64/group.
+    let group = shape.group();
+    let inverse = (1u128 << 64).div_ceil(u128::from(group));
+    let above = ((u128::from(index) * inverse) >> 64) as u64;
+    let column = index.wrapping_sub(above.wrapping_mul(group));
+    (above as usize * shape.chunk_bytes() as usize, column as usize)
+}
+
+/// The row at which some records begin, and the column of each one's first chunk. Fails if there is no record, one is not in the table, or
+/// they do not lie in the same rows.
+pub(crate) fn places(shape: &Shape, indices: &[u64]) -> Result<(usize, Vec<usize>), PirError> {
+    let first = indices.first().copied().unwrap_or(u64::MAX);
+    if let Some(bad) =
+        indices.iter().chain([&first]).find(|&&i| i >= shape.records || place(shape, i).0 != place(shape, first).0)
+    {
+        let (records, group) = (shape.records, shape.group());
+        return Err(PirError::Shape(format!("record {bad} beside {first}, of {records} in groups of {group}")));
+    }
+    Ok((place(shape, first).0, indices.iter().map(|&index| place(shape, index).1).collect()))
+}
+
+/// Writes a record into the database.
+pub(crate) fn put(shape: &Shape, matrix: &mut Matrix, index: u64, record: &[u8]) {
+    let (row, column) = place(shape, index);
+    for (k, chunk) in record.chunks(shape.chunk_bytes() as usize).enumerate() {
+        matrix.write(row, column + k * shape.group() as usize, chunk);
+    }
+}
+
+/// Fails if these are not the records of a shape.
+pub(crate) fn check_records(shape: &Shape, records: &dyn Records) -> Result<(), PirError> {
+    let Shape { records: count, width, .. } = *shape;
+    if (records.len(), records.width()) != (count, width as usize) {
+        let (is, of) = (records.len(), records.width());
+        return Err(PirError::Shape(format!("{is} records of {of} bytes for a shape of {count} of {width} bytes")));
+    }
+    Ok(())
+}
+
+/// Adds 2^24 to the word of column `c`: in every word something is added, so that no address depends on c.
+pub(crate) fn select(words: &mut [u32], c: usize) {
+    for (at, word) in words.iter_mut().enumerate() {
+        let other = at ^ c;
+        let here = std::hint::black_box(other | other.wrapping_neg()) >> (usize::BITS - 1) ^ 1;
+        *word = word.wrapping_add((here as u32) << 24);
+    }
+}
+
+/// What stands behind the epoch of a query, if it is one of this epoch.
+pub(crate) fn read_queries<'a>(shape: &Shape, epoch: &Epoch, query: &'a [u8]) -> Result<&'a [u8], PirError> {
+    let (of, packed) = message("a query", query, Epoch::BYTES + shape.query_bytes())?;
+    epoch.expect(&of)?;
+    Ok(packed)
+}
+
+/// The products of a matrix with these vectors as they travel, on up to so many threads, which share its rows.
+pub(crate) fn multiplied_on(workers: usize, matrix: &Matrix, vectors: &[Vec<u32>], shape: &Shape) -> Vec<Vec<u8>> {
+    let panels = shape.rows() / PANEL;
+    let workers = workers.clamp(1, (shape.bytes() / WORTH_A_THREAD) as usize + 1).min(panels);
+    let (each, bits) = (panels.div_ceil(workers), shape.answer_bits());
+    // Up to four vectors in one pass.
+    let mut answers = Vec::with_capacity(vectors.len());
+    for batch in vectors.chunks(BATCH) {
+        let mut batch_answers = vec![Vec::with_capacity(shape.rows() * bits as usize / 8); batch.len()];
+        let ranges = (0..panels).step_by(each).map(|from| from..(from + each).min(panels));
+        let parts: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
+            let mut ranges = ranges.collect::<Vec<_>>().into_iter();
+            let first = ranges.next();
+            let others: Vec<_> =
+                ranges.map(|range| scope.spawn(move || multiplied(matrix, range, batch, bits))).collect();
+            let first = first.map(|range| multiplied(matrix, range, batch, bits));
+            let joined =
+                others.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            first.into_iter().chain(joined.collect::<Vec<_>>()).collect()
+        });
+        for part in parts {
+            batch_answers.iter_mut().zip(part).for_each(|(answer, part)| answer.extend(part));
+        }
+        answers.extend(batch_answers);
+    }
+    answers
+}
+
+/// 2. Some panels of y = D·b for up to four vectors, as they travel: the top bits of each word, rounded. A panel fills whole bytes.
+fn multiplied(matrix: &Matrix, panels: Range<usize>, vectors: &[Vec<u32>], bits: u32) -> Vec<Vec<u8>> {
     let vectors: Vec<&[u32]> = vectors.iter().map(Vec::as_slice).collect();
-    let products = store.matrix.multiply(panels, &vectors);
+    let products = matrix.multiply(panels, &vectors);
     let packed = products.into_iter().map(|product| {
         let mut out = Vec::new();
-        bits::pack(product.into_iter().map(|word| round(word, 32 - SIMPLE.answer_bits)), SIMPLE.answer_bits, &mut out);
+        bits::pack(product.into_iter().map(|word| round(word, 32 - bits)), bits, &mut out);
         out
     });
     packed.collect()
 }
 
 /// The epoch of a message, and the packed words behind it, if it is as long as it must be.
-fn message<'a>(what: &str, bytes: &'a [u8], due: usize) -> Result<(Epoch, &'a [u8]), PirError> {
+pub(crate) fn message<'a>(what: &str, bytes: &'a [u8], due: usize) -> Result<(Epoch, &'a [u8]), PirError> {
     let wrong = || PirError::Message(format!("{what} of {} bytes, where {due} are due", bytes.len()));
     Epoch::split(bytes).filter(|_| bytes.len() == due).ok_or_else(wrong)
 }
+
+/// Columns of A.
+pub(crate) const DEGREE: usize = SIMPLE.degree as usize;
 
 /// The row of H whose packed words these bytes begin with.
 pub(crate) fn unpacked(packed: &[u8]) -> Vec<u32> {
     let words = bits::unpack(packed, SIMPLE.hint_bits, DEGREE);
     words.map(|word| (word as u32) << (32 - SIMPLE.hint_bits)).collect()
-}
-
-/// The bits above the low `lost` ones, rounded to the nearest, and from the middle to the even one.
-fn round(word: u32, lost: u32) -> u32 {
-    word.wrapping_add((1 << (lost - 1)) - 1 + (word >> lost & 1)) >> lost
 }
 
 impl Pir for SimplePir {
@@ -296,11 +337,8 @@ impl Pir for SimplePir {
     }
 
     fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
+        check_records(&self.shape, records)?;
         let Shape { records: count, width, columns, .. } = self.shape;
-        if (records.len(), records.width()) != (count, width as usize) {
-            let (is, of) = (records.len(), records.width());
-            return Err(PirError::Shape(format!("{is} records of {of} bytes for a shape of {count} of {width} bytes")));
-        }
         let (rows, columns) = (self.shape.rows(), columns as usize);
         let memory = large::filled([Line::ZERO; 4], Matrix::groups(rows, columns));
         let mut matrix = Matrix::new(rows, columns, memory);
@@ -313,7 +351,7 @@ impl Pir for SimplePir {
     }
 
     fn hint(&self, store: &Store) -> Result<Vec<u8>, PirError> {
-        let matrix = ServerMatrix::new(&self.seed, self.shape.columns as usize);
+        let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
         let mut out = Vec::with_capacity(self.sizes().hint as usize);
         out.extend(store.epoch.to_bytes());
         for row in (0..self.shape.rows()).step_by(8) {
@@ -325,8 +363,8 @@ impl Pir for SimplePir {
     fn take_hint(&self, bytes: Vec<u8>) -> Result<Hint, PirError> {
         let (epoch, _) = message("a hint", &bytes, self.sizes().hint as usize)?;
         let rows = vec![OnceLock::new(); self.shape.rows()];
-        let matrix = ClientMatrix::new(&self.seed, self.shape.columns as usize);
-        Ok(Hint { packed: bytes, rows, epoch, matrix })
+        let matrix = ClientMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
+        Ok(Hint { packed: bytes, rows, epoch, row_bytes: self.shape.hint_row_bytes(), matrix })
     }
 
     fn query(&self, hint: &Hint, index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
@@ -341,11 +379,10 @@ impl Pir for SimplePir {
         let (epoch, packed) = message("an answer", answer, self.sizes().answer)?;
         secret.epoch.expect(&epoch)?;
         hint.epoch.expect(&epoch)?;
-        let (rows, lost) = (self.shape.rows(), 32 - SIMPLE.answer_bits);
+        let (rows, bits) = (self.shape.rows(), self.shape.answer_bits());
         let mut record = Vec::with_capacity(self.shape.width as usize);
         for (packed, s) in packed.chunks_exact(packed.len() / secret.chunks.len()).zip(&secret.chunks) {
-            let y: Vec<u32> =
-                bits::unpack(packed, SIMPLE.answer_bits, rows).map(|word| (word as u32) << lost).collect();
+            let y: Vec<u32> = bits::unpack(packed, bits, rows).map(|word| (word as u32) << (32 - bits)).collect();
             // 3. (y - H·s) / 2^24, rounded
             for row in secret.row..secret.row + self.shape.chunk_bytes() as usize {
                 let v = y[row].wrapping_sub(s.times(hint.row(row)));

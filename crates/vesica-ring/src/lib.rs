@@ -8,6 +8,7 @@ mod lanes;
 pub mod matrix;
 mod ntt;
 mod prime;
+pub mod ring_fft;
 mod rns;
 
 pub use ntt::{FEW, Grid, Line, Ntt, ROWS, TERMS};

@@ -44,8 +44,8 @@ fn near(word: u32, lost: u32) -> u32 {
 /// Steps 0 to 3 for one column, with any rounding: the noise of each row, and whether its byte is wrong.
 fn noises(matrix: &Matrix, seed: u8, lost: Lost) -> Vec<(i32, bool)> {
     let (columns, column) = (matrix.columns(), 5);
-    let server = ServerMatrix::new(&SEED, columns);
-    let (secret, mut words) = ClientMatrix::new(&SEED, columns).hide_zeros(&mut rng(seed));
+    let server = ServerMatrix::new(&SIMPLE, &SEED, columns);
+    let (secret, mut words) = ClientMatrix::new(&SIMPLE, &SEED, columns).hide_zeros(&mut rng(seed));
     words[column] = words[column].wrapping_add(1 << 24);
     let words: Vec<u32> = words.into_iter().map(|word| near(word, lost.query)).collect();
     let y = matrix.multiply(0..matrix.rows() / 64, &[&words]).remove(0);
@@ -53,7 +53,7 @@ fn noises(matrix: &Matrix, seed: u8, lost: Lost) -> Vec<(i32, bool)> {
     matrix.read(0, column, &mut bytes);
     let hint = (0..matrix.rows()).step_by(8).flat_map(|row| server.hint_rows(matrix, row));
     let each = y.into_iter().zip(hint).zip(bytes).map(|((y, hint), byte)| {
-        let hint = hint.map(|word| near(word, lost.hint));
+        let hint: Vec<u32> = hint.into_iter().map(|word| near(word, lost.hint)).collect();
         let v = near(y, lost.answer).wrapping_sub(secret.times(&hint));
         let is = (v.wrapping_add(1 << 23) >> 24) as u8;
         (v.wrapping_sub(u32::from(byte) << 24) as i32, is != byte)
@@ -100,7 +100,8 @@ fn the_bound_of_the_parameters_holds() {
         ("0x80 or 0x7f at random", |r, c| 0x7f + (noisy(r, c) & 1), columns as f64 * 16256.5),
     ] {
         let noises = noises(&database(256, columns, byte), 2, set);
-        let bound = SIMPLE.noise(columns as u32, norm, hint).expect("few columns") + libm::ldexp(1.0, 40) / 12.0;
+        let bound = SIMPLE.noise(columns as u32, Norms { row: norm, keys: 0.0, copied: hint }).expect("few columns")
+            + libm::ldexp(1.0, 40) / 12.0;
         let ratio = sd(&noises) / bound.sqrt();
         assert!((0.8..1.2).contains(&ratio), "{name}: {ratio}");
     }
@@ -135,7 +136,9 @@ fn rows_of_equal_bytes_have_no_bias() {
     let matrix = database(64, columns, |row, _| if row % 2 == 0 { 0x80 } else { 0x7f });
     let worst = LweSet::worst_row(columns as u32);
     let hint = 1024.0 * libm::ldexp(1.0, 22) / 12.0;
-    let bound = SIMPLE.noise(columns as u32, worst, hint).expect("few columns").sqrt() + libm::ldexp(1.0, 19);
+    let bound =
+        SIMPLE.noise(columns as u32, Norms { row: worst, keys: 0.0, copied: hint }).expect("few columns").sqrt()
+            + libm::ldexp(1.0, 19);
     for seed in [4, 5] {
         let noises = noises(&matrix, seed, Lost { query: lost, hint: 11, answer: 20 });
         assert!(noises.iter().all(|(noise, wrong)| !wrong && f64::from(noise.abs()) < 5.0 * bound), "{:?}", noises[0]);
@@ -151,7 +154,7 @@ fn a_patched_hint_equals_a_rebuilt_one() {
         let bytes: Vec<u8> = (0..2000 * width as usize).map(|i| noisy(1, i)).collect();
         let flat = crate::Flat::new(&bytes, width as usize).expect("records");
         let mut store = scheme.store(&flat).expect("a store");
-        let server = ServerMatrix::new(&SEED, 1024);
+        let server = ServerMatrix::new(&SIMPLE, &SEED, 1024);
         let exact = |store: &Store| -> Vec<u32> {
             let rows = (0..shape.rows()).step_by(8).flat_map(|row| server.hint_rows(&store.matrix, row));
             rows.flatten().collect()
@@ -216,7 +219,7 @@ fn a_packed_hint_is_the_product_rounded() {
     let hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
     let mut row = [0u32; DEGREE];
     for column in 0..100 {
-        add_row(&SEED.element(0), column, i32::from(bytes[5 * column + 3] as i8), &mut row);
+        add_row(&SEED.element(&SIMPLE, 0), column, i32::from(bytes[5 * column + 3] as i8), &mut row);
     }
     for (is, exact) in hint.row(3).iter().zip(row) {
         assert!((is.wrapping_sub(exact) as i32).abs() <= 1 << 10);

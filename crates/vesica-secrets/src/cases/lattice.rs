@@ -4,9 +4,10 @@ use super::Case;
 use crate::backend::{hide, reveal};
 use crate::watch::Watch;
 use std::hint::black_box;
-use vesica_he::lwe::{ClientMatrix, DEGREE, PublicSeed};
+use vesica_he::lwe::{ClientMatrix, PublicSeed};
 use vesica_he::rlwe::{Ciphertext, Rlwe};
 use vesica_he::sample::PublicStream;
+use vesica_params::lwe::SIMPLE;
 use vesica_params::rlwe::RLWE_4096;
 use vesica_pir::piano::{Builder, Piano};
 use vesica_pir::rlwe::{Preset, Scheme};
@@ -26,9 +27,9 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn lwe(watch: &mut Watch) {
-    let matrix = ClientMatrix::new(&PublicSeed([2; 32]), DEGREE);
+    let matrix = ClientMatrix::new(&SIMPLE, &PublicSeed([2; 32]), SIMPLE.degree as usize);
     let mut rng = watch.rng();
-    let row: Vec<u32> = (0..DEGREE as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+    let row: Vec<u32> = (0..SIMPLE.degree).map(|i| i.wrapping_mul(2_654_435_761)).collect();
     let (product, words) = watch.measure(|| {
         let (secret, words) = matrix.hide_zeros(&mut rng);
         (secret.times(&row), words)

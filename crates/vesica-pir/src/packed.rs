@@ -1,0 +1,514 @@
+//! SimplePIR without a hint: answers are packed under a key that each query brings, and a client copies a mask for each 1024 rows.
+//!
+//! The scheme is that of [`crate::simple`], with the packing of [`vesica_he::pack`], where the papers are named.
+//!
+//!   D     the database, L x M bytes    matrix     A, w   M x 2048 words, and three elements of the ring    seed
+//!   mask  of each block of 1024 rows   masks      P      12,288 columns of bytes beside D                  matrix
+//!   s     the client's secret          secret     k      its key, 3·2048 words                             words
+//!
+//! 0. S, once an epoch: H = D·A, and of each block of it a mask and its rows of P.   S -> C: the top 18 bits of each word of all masks, rounded.
+//! 1. C: b = A·s + e, and 2^24 is added to b[c]; k_t = w_t·s + e_t + B_t·s(X^5).   C -> S: the top 24 to 27 bits of each word of b, rounded; k.
+//! 2. S: y = D·b - P·k.   S -> C: the top 10 or 11 bits of each word of y, rounded.
+//! 3. C: row r of column c is (y - mask·s)[r] / 2^24, rounded.
+//!
+//! Reveals: shape and seed to both; to the client a whole column for each query, and what the masks say of the table, which is not meant to hide.
+//! Rounds: 1.   Bytes: masks 4608·⌈L/1024⌉, query M·(24 to 27)/8 + 24,576, answer L·(10 or 11)/8.
+//! S sees words that look random under ring-LWE of degree 2048 modulo 2^32, if an encryption of s(X^5) under s is safe (circular security;
+//! `vesica_params::lwe::PACKED`). A server that deviates learns s from what the client decoded, if the client shows it: with a mask of its
+//! own making, that *is* s. So what is decoded is shown to nobody before its seal or tag is right, and a secret serves one query.
+//!
+//! **Changes.** A patch holds differences of bytes. P and the masks stay: the client subtracts δ·(A·s)[c] from row r for each byte of column c
+//! that grew by δ, which is exact, and the server computes nothing. Where a block's mask is shorter than its differences, the block is prepared
+//! anew and the patch holds its mask, behind which all differences before it are void.
+//!
+//! As a patch travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and the record's differences of two bytes
+//! each. A mask entry is 1, block, and the packed mask. All numbers are little-endian.
+
+use crate::epoch::Epoch;
+use crate::simple::{check_records, message, multiplied_on, place, put, read_queries, select};
+use crate::{Pir, PirError, Records, Sizes, check_index};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use vesica_block::large;
+use vesica_he::lwe::{ClientMatrix, PublicSeed, Secret as LweSecret, ServerMatrix, round};
+use vesica_he::pack::{Packed, Packer};
+use vesica_params::lwe::{PACKED, Shape};
+use vesica_ring::bits;
+use vesica_ring::matrix::{BATCH, Line, Matrix};
+use vesica_session::SessionRng;
+use zeroize::Zeroizing;
+
+const CELL: u8 = 0;
+const MASK: u8 = 1;
+
+/// n: the degree of the ring.
+const DEGREE: usize = PACKED.degree as usize;
+
+/// γ: rows of a block.
+const ROWS: usize = DEGREE / 2;
+
+/// The scheme for one shape and seed, which are public.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackedPir {
+    shape: Shape,
+    seed: PublicSeed,
+}
+
+/// What the server answers from: D, and P beside it.
+pub struct Store {
+    matrix: Matrix,
+    /// The packed masks as they were prepared; empty in a server that started from columns that were prepared before.
+    masks: Vec<u8>,
+    epoch: Epoch,
+}
+
+impl Store {
+    /// The epoch of the records that are answered from.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Says that the records have the changes of a patch already: for a server that starts again with the changed records.
+    pub fn follow(&mut self, patch: &[u8]) {
+        self.epoch = self.epoch.after(patch);
+    }
+}
+
+/// What the client keeps: all masks, the differences since they were made, and A.
+pub struct Hint {
+    masks: Vec<Vec<u32>>,
+    /// For each row, the columns that differ from what its mask was made of, and by how much.
+    differences: BTreeMap<usize, BTreeMap<usize, i32>>,
+    epoch: Epoch,
+    matrix: ClientMatrix,
+}
+
+impl Hint {
+    /// The epoch that it is of.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+/// The secret of a query, and the row at which the record begins. It is used up by [`Pir::decode`].
+pub struct Secret {
+    secret: LweSecret,
+    row: usize,
+    epoch: Epoch,
+}
+
+impl PackedPir {
+    /// The scheme of this shape, which is one without a hint, and seed.
+    ///
+    /// # Panics
+    /// If the shape has a hint.
+    pub fn new(shape: Shape, seed: PublicSeed) -> Self {
+        assert!(shape.set == &PACKED, "a shape of {}", shape.set.id);
+        Self { shape, seed }
+    }
+
+    /// How the table is laid out.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The epoch before any change.
+    pub fn first_epoch(&self) -> Epoch {
+        let Shape { records, width, columns, set, .. } = self.shape;
+        let sizes = [records, width.into(), columns.into()].map(u64::to_le_bytes);
+        Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened(), set.id.as_bytes()].concat())
+    }
+
+    /// Bytes of the columns beside the table ([`PackedPir::beside`]).
+    pub fn beside_bytes(&self) -> u64 {
+        (self.shape.rows() * self.shape.extra_columns()) as u64
+    }
+
+    /// Bytes of the secret of a query, which the client keeps until it decodes the answer.
+    pub fn secret_bytes(&self) -> u64 {
+        (DEGREE * size_of::<i32>()) as u64
+    }
+
+    /// How many queries are answered in one pass over the database.
+    pub fn together(&self) -> usize {
+        BATCH
+    }
+
+    /// The table, with nothing beside it yet.
+    fn laid_out(&self, records: &dyn Records) -> Result<Matrix, PirError> {
+        check_records(&self.shape, records)?;
+        let (rows, columns) = (self.shape.rows(), self.shape.columns as usize + self.shape.extra_columns());
+        let memory = large::filled([Line::ZERO; 4], Matrix::groups(rows, columns));
+        let mut matrix = Matrix::new(rows, columns, memory);
+        let mut record = vec![0; self.shape.width as usize];
+        for index in 0..self.shape.records {
+            records.read(index, &mut record);
+            put(&self.shape, &mut matrix, index, &record);
+        }
+        Ok(matrix)
+    }
+
+    /// [`Pir::store`] on up to so many threads: each block is prepared by one of them.
+    ///
+    /// # Errors
+    /// As [`Pir::store`].
+    pub fn prepare(&self, workers: usize, records: &dyn Records) -> Result<Store, PirError> {
+        let mut matrix = self.laid_out(records)?;
+        let blocks: Vec<usize> = (0..self.shape.hint_rows()).collect();
+        let mut masks = vec![Vec::new(); blocks.len()];
+        for (block, mask) in self.pack(workers, &mut matrix, &blocks)? {
+            masks[block] = mask;
+        }
+        Ok(Store { matrix, masks: masks.concat(), epoch: self.first_epoch() })
+    }
+
+    /// Prepares some blocks: writes their columns, and gives their packed masks.
+    fn pack(&self, workers: usize, matrix: &mut Matrix, blocks: &[usize]) -> Result<Vec<(usize, Vec<u8>)>, PirError> {
+        let server = ServerMatrix::new(&PACKED, &self.seed, self.shape.columns as usize);
+        let packer = Packer::new(&PACKED, &self.seed);
+        let mut masks = Vec::with_capacity(blocks.len());
+        // As many blocks at once as there are workers bound what is held of columns that are not written yet.
+        for now in blocks.chunks(workers.max(1)) {
+            let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+            let work = || {
+                while let Some(&block) = now.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let end = ((block + 1) * ROWS).min(self.shape.rows());
+                    let rows = (block * ROWS..end).step_by(8).flat_map(|row| server.hint_rows(matrix, row));
+                    let packed = packer.pack(&rows.collect::<Vec<_>>());
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((block, packed));
+                }
+            };
+            std::thread::scope(|scope| {
+                (1..now.len()).for_each(|_| drop(scope.spawn(work)));
+                work();
+            });
+            for (block, packed) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                if !packed.is_even(&PACKED) {
+                    return Err(PirError::Shape("this seed packs a block badly; draw another seed".into()));
+                }
+                masks.push((block, self.write(matrix, block, &packed)));
+            }
+        }
+        Ok(masks)
+    }
+
+    /// Writes the columns of a block, and gives its mask as it travels.
+    fn write(&self, matrix: &mut Matrix, block: usize, packed: &Packed) -> Vec<u8> {
+        let first = self.shape.columns as usize;
+        let rows = packed.columns.len() / self.shape.extra_columns();
+        for (column, bytes) in packed.columns.chunks_exact(rows).enumerate() {
+            matrix.write(block * ROWS, first + column, bytes);
+        }
+        let mut mask = Vec::with_capacity(self.shape.hint_row_bytes());
+        bits::pack(packed.mask.iter().map(|word| word >> (32 - PACKED.hint_bits)), PACKED.hint_bits, &mut mask);
+        mask
+    }
+
+    /// The columns beside the table, for a server that starts again: the bytes of each column from the first row on.
+    pub fn beside(&self, store: &Store) -> Vec<u8> {
+        let (rows, first) = (self.shape.rows(), self.shape.columns as usize);
+        let mut bytes = vec![0; self.beside_bytes() as usize];
+        for (column, out) in bytes.chunks_exact_mut(rows).enumerate() {
+            store.matrix.read(0, first + column, out);
+        }
+        bytes
+    }
+
+    /// The store of records whose columns were prepared before ([`PackedPir::beside`]).
+    ///
+    /// # Errors
+    /// If the records have another shape, or there are more or fewer bytes.
+    pub fn restore(&self, records: &dyn Records, beside: &[u8]) -> Result<Store, PirError> {
+        if beside.len() as u64 != self.beside_bytes() {
+            let (is, due) = (beside.len(), self.beside_bytes());
+            return Err(PirError::Shape(format!("{is} bytes beside the records, where {due} are due")));
+        }
+        let mut matrix = self.laid_out(records)?;
+        for (column, bytes) in beside.chunks_exact(self.shape.rows()).enumerate() {
+            matrix.write(0, self.shape.columns as usize + column, bytes);
+        }
+        Ok(Store { matrix, masks: Vec::new(), epoch: self.first_epoch() })
+    }
+
+    /// How many low bits of a query's word are dropped.
+    fn lost(&self) -> u32 {
+        32 - PACKED.query_bits(self.shape.columns).expect("a shape has no more columns")
+    }
+
+    /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
+    ///
+    /// # Errors
+    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
+    pub fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let (row, places) = crate::simple::places(&self.shape, indices)?;
+        let (secret, mut words) = hint.matrix.hide_zeros(rng);
+        let (b, key) = words.split_at_mut(self.shape.columns as usize);
+        places.into_iter().for_each(|column| select(b, column));
+        let mut out = Vec::with_capacity(self.sizes().query);
+        out.extend(hint.epoch.to_bytes());
+        bits::pack(b.iter().map(|&word| round(word, self.lost())), 32 - self.lost(), &mut out);
+        key.iter().for_each(|word| out.extend(word.to_le_bytes()));
+        Ok((Secret { secret, row, epoch: hint.epoch }, out))
+    }
+
+    /// Fails if a query is none of this epoch.
+    ///
+    /// # Errors
+    /// If it has another length, or is of another epoch.
+    pub fn check(&self, store: &Store, query: &[u8]) -> Result<(), PirError> {
+        read_queries(&self.shape, &store.epoch, query).map(drop)
+    }
+
+    /// The vector that a query's words are for the matrix: b, and behind it for each element of the key -k and -256·k, which meet the low and
+    /// the high bytes of P.
+    fn vector(&self, packed: &[u8]) -> Vec<u32> {
+        let (columns, lost) = (self.shape.columns as usize, self.lost());
+        let (b, key) = packed.split_at(packed.len() - self.shape.key_bytes());
+        let mut vector = Vec::with_capacity(columns + self.shape.extra_columns());
+        vector.extend(bits::unpack(b, 32 - lost, columns).map(|word| (word as u32) << lost));
+        for element in key.chunks_exact(4 * DEGREE) {
+            for factor in [1, 256] {
+                let words = element.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+                vector.extend(words.map(|word| word.wrapping_mul(factor).wrapping_neg()));
+            }
+        }
+        vector
+    }
+
+    /// [`Pir::answer`] on up to so many threads, which share the rows of the database.
+    ///
+    /// # Errors
+    /// As [`Pir::answer`].
+    pub fn answer_on(&self, workers: usize, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let read = |query: &&[u8]| Ok(self.vector(read_queries(&self.shape, &store.epoch, query)?));
+        let vectors = queries.iter().map(read).collect::<Result<Vec<_>, PirError>>()?;
+        let answers = multiplied_on(workers, &store.matrix, &vectors, &self.shape);
+        Ok(answers.into_iter().map(|answer| [&store.epoch.to_bytes()[..], &answer].concat()).collect())
+    }
+
+    /// Bytes of an entry for a record that changed.
+    fn cell_bytes(&self) -> usize {
+        1 + 4 + 4 + 2 * self.shape.width as usize
+    }
+
+    /// Bytes of an entry for a block.
+    fn mask_bytes(&self) -> usize {
+        1 + 4 + self.shape.hint_row_bytes()
+    }
+
+    /// The blocks that the rows of the records at `row` are in.
+    fn blocks(&self, row: usize) -> std::ops::RangeInclusive<usize> {
+        row / ROWS..=(row + self.shape.width as usize - 1) / ROWS
+    }
+
+    /// The most bytes of a patch in which so many groups of records change as a whole.
+    pub fn patch_bytes(&self, groups: usize) -> u64 {
+        // Rows of a group begin anywhere in a block.
+        let blocks = (self.shape.width as usize + ROWS - 2) / ROWS + 1;
+        let masks = (groups * blocks).min(self.shape.hint_rows()) * self.mask_bytes();
+        let cells = groups * self.shape.group() as usize * self.cell_bytes();
+        (Epoch::BYTES + masks.min(cells)) as u64
+    }
+
+    /// Changes records in the database, and returns the patch for those who have the masks of the epoch before. The number of records stays
+    /// what it is.
+    ///
+    /// # Errors
+    /// If a record is not in the table or has another length; nothing was changed then. If a block is packed badly; then the table must be
+    /// prepared anew.
+    pub fn change(&self, workers: usize, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
+        let Shape { records, width, .. } = self.shape;
+        for (index, record) in changes {
+            check_index(*index, records)?;
+            if record.len() != width as usize {
+                let is = record.len();
+                return Err(PirError::Shape(format!(
+                    "record {index} has {is} bytes, in a table of {width} bytes each"
+                )));
+            }
+        }
+        // The last change of a record counts; records are sorted, so a patch does not tell in which order they changed.
+        let changes: BTreeMap<u64, &[u8]> = changes.iter().copied().collect();
+        let mut by_row: BTreeMap<usize, Vec<(u64, &[u8])>> = BTreeMap::new();
+        for (index, record) in changes {
+            by_row.entry(place(&self.shape, index).0).or_default().push((index, record));
+        }
+        let mut patch = store.epoch.to_bytes().to_vec();
+        // Rows that change so much that the masks of their blocks are shorter.
+        let mut anew = BTreeSet::new();
+        for (&row, records) in &by_row {
+            if records.len() * self.cell_bytes() >= self.blocks(row).count() * self.mask_bytes() {
+                anew.extend(self.blocks(row));
+            }
+        }
+        for (row, records) in by_row {
+            let is_anew = self.blocks(row).all(|block| anew.contains(&block));
+            for (index, record) in records {
+                if !is_anew {
+                    self.cell(store, index, record, &mut patch);
+                }
+                put(&self.shape, &mut store.matrix, index, record);
+            }
+        }
+        // Behind the differences: those of rows in a block that is prepared anew are void.
+        for (block, mask) in self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))? {
+            patch.push(MASK);
+            patch.extend((block as u32).to_le_bytes());
+            patch.extend(&mask);
+        }
+        store.masks.clear();
+        store.epoch = store.epoch.after(&patch);
+        Ok(patch)
+    }
+
+    /// The differences of a record as an entry.
+    fn cell(&self, store: &Store, index: u64, record: &[u8], patch: &mut Vec<u8>) {
+        let (row, column) = place(&self.shape, index);
+        let mut old = vec![0; record.len()];
+        store.matrix.read(row, column, &mut old);
+        patch.push(CELL);
+        patch.extend((row as u32).to_le_bytes());
+        patch.extend((column as u32).to_le_bytes());
+        for (&old, &new) in old.iter().zip(record) {
+            patch.extend((i16::from(new as i8) - i16::from(old as i8)).to_le_bytes());
+        }
+    }
+
+    /// Brings a client's masks from the epoch that a patch leads away from to the next one.
+    ///
+    /// # Errors
+    /// If the patch is of another epoch, or is none; nothing is changed then.
+    pub fn patch(&self, hint: &mut Hint, patch: &[u8]) -> Result<(), PirError> {
+        let broken = |what: &str| PirError::Message(format!("a patch {what}; fetch the masks anew"));
+        let (epoch, entries) = Epoch::split(patch).ok_or_else(|| broken("without an epoch"))?;
+        hint.epoch.expect(&epoch)?;
+        // The whole patch is read before anything is changed.
+        let mut checked = Vec::new();
+        let mut left = entries;
+        while let Some((&kind, _)) = left.split_first() {
+            let bytes = match kind {
+                CELL => self.cell_bytes(),
+                MASK => self.mask_bytes(),
+                _ => return Err(broken("with an unknown entry")),
+            };
+            let (entry, rest) = left.split_at_checked(bytes).ok_or_else(|| broken("that ends within an entry"))?;
+            let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| entry[at + i])) as usize;
+            let (first, column) = (number(1), if kind == CELL { number(5) } else { 0 });
+            let is_there = match kind {
+                CELL => first + self.shape.width as usize <= self.shape.rows() && column < self.shape.columns as usize,
+                _ => first < self.shape.hint_rows(),
+            };
+            if !is_there {
+                return Err(broken(&format!("of row or block {first} and column {column}, which this table has not")));
+            }
+            checked.push((kind, first, column, entry));
+            left = rest;
+        }
+        for (kind, first, column, entry) in checked {
+            if kind == MASK {
+                hint.masks[first] = unpacked(&entry[5..]);
+                (first * ROWS..(first + 1) * ROWS).for_each(|row| drop(hint.differences.remove(&row)));
+                continue;
+            }
+            for (difference, row) in entry[9..].as_chunks().0.iter().zip(first..) {
+                let difference = i32::from(i16::from_le_bytes(*difference));
+                if difference != 0 {
+                    let sum = hint.differences.entry(row).or_default().entry(column).or_default();
+                    *sum = sum.wrapping_add(difference);
+                }
+            }
+        }
+        hint.epoch = epoch.after(patch);
+        Ok(())
+    }
+
+    /// What differences since the masks were made add to each row of a record: Σ_c δ_(r,c)·(A·s)[c].
+    fn differences(&self, hint: &Hint, secret: &Secret) -> Zeroizing<Vec<u32>> {
+        let mut sums = Zeroizing::new(vec![0u32; self.shape.width as usize]);
+        let mut hidden: BTreeMap<usize, Zeroizing<Vec<u32>>> = BTreeMap::new();
+        for (row, columns) in hint.differences.range(secret.row..secret.row + sums.len()) {
+            for (&column, &difference) in columns {
+                let words = hidden
+                    .entry(column / DEGREE)
+                    .or_insert_with(|| hint.matrix.hidden(&secret.secret, column / DEGREE));
+                let sum = &mut sums[row - secret.row];
+                *sum = sum.wrapping_add(words[column % DEGREE].wrapping_mul(difference as u32));
+            }
+        }
+        sums
+    }
+}
+
+/// The mask whose packed words these bytes are.
+fn unpacked(packed: &[u8]) -> Vec<u32> {
+    let words = bits::unpack(packed, PACKED.hint_bits, DEGREE);
+    words.map(|word| (word as u32) << (32 - PACKED.hint_bits)).collect()
+}
+
+impl Pir for PackedPir {
+    type Store = Store;
+    type Hint = Hint;
+    type Secret = Secret;
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            hint: (Epoch::BYTES + self.shape.hint_bytes()) as u64,
+            query: Epoch::BYTES + self.shape.query_bytes(),
+            answer: Epoch::BYTES + self.shape.answer_bytes(),
+        }
+    }
+
+    /// The table and what packs its answers. That is the work before anybody asks, so a server that starts again takes [`PackedPir::restore`].
+    fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
+        self.prepare(1, records)
+    }
+
+    /// The masks.
+    fn hint(&self, store: &Store) -> Result<Vec<u8>, PirError> {
+        if store.masks.is_empty() {
+            return Err(PirError::Shape("the masks of this table were not made here; prepare it".into()));
+        }
+        Ok([&store.epoch.to_bytes()[..], &store.masks].concat())
+    }
+
+    fn take_hint(&self, bytes: Vec<u8>) -> Result<Hint, PirError> {
+        let (epoch, packed) = message("masks", &bytes, self.sizes().hint as usize)?;
+        self.first_epoch().expect(&epoch)?;
+        let masks = packed.chunks_exact(self.shape.hint_row_bytes()).map(unpacked).collect();
+        let matrix = ClientMatrix::new(&PACKED, &self.seed, self.shape.columns as usize);
+        Ok(Hint { masks, differences: BTreeMap::new(), epoch, matrix })
+    }
+
+    fn query(&self, hint: &Hint, index: u64, rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        self.query_sum(hint, &[index], rng)
+    }
+
+    fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        self.answer_on(1, store, queries)
+    }
+
+    fn decode(&self, hint: &Hint, secret: Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
+        let (epoch, packed) = message("an answer", answer, self.sizes().answer)?;
+        secret.epoch.expect(&epoch)?;
+        hint.epoch.expect(&epoch)?;
+        let bits = self.shape.answer_bits();
+        let y: Vec<u32> =
+            bits::unpack(packed, bits, self.shape.rows()).map(|word| (word as u32) << (32 - bits)).collect();
+        let differences = self.differences(hint, &secret);
+        // 3. (y - mask·s) / 2^24, rounded
+        let mut record = Vec::with_capacity(differences.len());
+        for block in self.blocks(secret.row) {
+            let product = hint.matrix.times(&secret.secret, &hint.masks[block]);
+            let rows = secret.row.max(block * ROWS)..(secret.row + differences.len()).min((block + 1) * ROWS);
+            for row in rows {
+                let v = y[row].wrapping_sub(product[row % ROWS]).wrapping_sub(differences[row - secret.row]);
+                record.push((v.wrapping_add(1 << 23) >> 24) as u8);
+            }
+        }
+        Ok(record)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -56,10 +56,11 @@ fn a_job_that_cannot_be_read_is_named() {
         run(&["run", path.to_str().unwrap()])
     };
     document("sales.csv", "id,x\n1,2\n").bad(2, &["sales.csv: is no job file", "TOML"]);
-    let service = "[service]\nid = \"list\"\n[mine]\n";
-    let server = format!("{service}name = \"bob\"\nstore = \"s\"\nclients = {{}}\n");
+    let of = |offer: &str| format!("[service]\nid = \"list\"\nprotocol = \"ecdh-oprf\"\n{offer}[mine]\n");
+    let server = of("") + "name = \"bob\"\nstore = \"s\"\nclients = {}\n";
     document("server.toml", &server).bad(2, &["this document is a server's, for `vesica prepare` and `vesica serve`"]);
-    let client = format!("{service}name = \"alice\"\nconnect = {{ bob = \"b:1\" }}\ncache = \"c\"\n");
+    let client = of("offer = \"sha256:0000000000000000000000000000000000000000000000000000000000000000\"\n")
+        + "name = \"alice\"\nconnect = { bob = \"b:1\" }\ncache = \"c\"\n";
     document("client.toml", &client).bad(2, &["this document is a client's, for `vesica fetch` and `vesica ask`"]);
 }
 

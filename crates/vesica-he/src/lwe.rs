@@ -419,7 +419,11 @@ mod tests {
             let sd = (COUNT as f64 * share * (1.0 - share)).sqrt();
             assert!((is - COUNT as f64 * share).abs() < 5.0 * sd, "{number}: {is}");
         }
-        assert!(numbers.iter().all(|x| x.abs() <= 2));
+        // Each number is made of four coins of its own.
+        let (mut coins, mut from) = (vec![0; COUNT.div_ceil(2)], rng(4));
+        coins.chunks_mut(1024).for_each(|coins| from.fill(coins));
+        let ones = |i: usize| (coins[i / 2] >> (i % 2 * 4) & 15).count_ones() as i32;
+        assert!(numbers.iter().enumerate().all(|(i, &x)| x == ones(i) - 2));
     }
 
     #[test]

@@ -247,7 +247,8 @@ impl<'a> Side<'a> {
                 }
                 Err(error) if reached => Err(error),
                 Err(error) => {
-                    let lost = lost.filter(|_| error.fault() == Fault::Network);
+                    // A peer that came back to check is not absent.
+                    let lost = lost.filter(|_| matches!(error, JobError::Net(_)) && error.fault() == Fault::Network);
                     return Err(lost.map_or(error, |lost| lost.for_good(patience)));
                 }
             };

@@ -104,7 +104,12 @@ impl Session {
     ) -> Result<Places, JobError> {
         let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
         let theirs = Ends { doors: doors.to_vec(), seats, certificate }.swap(&mut self.control)?;
-        let certificates = Certificates { mine, theirs: theirs.fingerprint()? };
+        let shown = theirs.fingerprint()?;
+        if shown.is_some() && shown == mine.as_ref().map(Identity::fingerprint) {
+            let fault = "the certificate that it names for its lanes is this side's own";
+            return Err(self.control.peer()?.accuse(Misbehaviour::Contradiction(fault)).into());
+        }
+        let certificates = Certificates { mine, theirs: shown };
         let addresses = match &plan.peers[0].connect {
             Some(address) if theirs.doors.is_empty() => vec![address.clone()],
             Some(_) => theirs.doors,

@@ -157,14 +157,14 @@ impl Endpoint {
     /// The list of these clients.
     fn guests(&self, clients: Vec<Client>) -> Result<Guests> {
         self.examine_with(clients.iter().map(|client| client.name.as_str()))?;
-        let own = self.own();
-        let tls = own.is_some();
+        let tls = self.own().is_some();
         let mut all = Vec::with_capacity(clients.len());
         for Client { name, trust } in clients {
             // A conversation has two parties, whoever else has conversations with the service at that time.
             let party = Party::new(Client::PLACE, &name);
             match &trust {
-                Some(trust) => trust.check(&party, own.as_ref())?,
+                // Who runs a service may be its client, too.
+                Some(trust) => trust.check(&party, None)?,
                 None if tls => {
                     return Err(Error::Setup(format!(
                         "nothing says how to know the client {name}; give mine.clients.{name} the fingerprint of its \

@@ -151,7 +151,10 @@ fn names(cert: &webpki::EndEntityCert<'_>, name: &str) -> std::result::Result<()
     let server = ServerName::try_from(name).map_err(|e| format!("{name:?} is no DNS name: {e}"))?;
     cert.verify_is_valid_for_subject_name(&server).map_err(|e| match e {
         webpki::Error::CertNotValidForName(context) if !context.presented.is_empty() => {
-            let presented: Vec<&str> = context.presented.iter().map(|shown| plainly(shown)).collect();
+            // Names that somebody else has written: quoted, and not without end.
+            let presented = context.presented.iter().take(3);
+            let presented = presented.map(|shown| format!("{:?}", plainly(shown).chars().take(80).collect::<String>()));
+            let presented: Vec<String> = presented.collect();
             format!("the CA vouches for {}, not for {name}", presented.join(", "))
         }
         webpki::Error::CertNotValidForName(_) => {

@@ -324,7 +324,7 @@ fn a_certificate_authority_vouches_for_names() {
     assert!(met.unwrap().secured().to_string().contains("\"alice.example\" by a certificate authority"));
     let (met, _) = meet(&bob, "carol.example");
     let text = met.unwrap_err().to_string();
-    assert!(text.contains("the CA vouches for alice.example, not for carol.example"), "{text}");
+    assert!(text.contains("the CA vouches for \"alice.example\", not for carol.example"), "{text}");
     let (met, log) = meet(&foreign, "alice.example");
     assert!(met.unwrap_err().to_string().contains("it did not accept our certificate"));
     assert!(log.contains("no certificate authority in the job's roots signed it"), "{log}");

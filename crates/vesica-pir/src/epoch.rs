@@ -2,6 +2,9 @@
 
 use crate::PirError;
 
+/// What a store whose change failed half way has as its last patch.
+pub(crate) const HALF_CHANGED: &[u8] = b"half of a change";
+
 /// A state of a table: how many changes led to it, and a hash of all that is public about it and them. It stands at the head of each hint,
 /// query, answer and patch, so a client with an old hint is told, and never decodes garbage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

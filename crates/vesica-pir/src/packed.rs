@@ -24,7 +24,7 @@
 //! As a patch travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and the record's differences of two bytes
 //! each. A mask entry is 1, block, and the packed mask. All numbers are little-endian.
 
-use crate::epoch::Epoch;
+use crate::epoch::{Epoch, HALF_CHANGED};
 use crate::simple::{check_records, message, multiplied_on, place, put, read_queries, select};
 use crate::{Pir, PirError, Records, Sizes, check_index};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,8 @@ impl Store {
         self.epoch
     }
 
-    /// Says that the records have the changes of a patch already: for a server that starts again with the changed records.
+    /// Says that the records have the changes of a patch already: for a server that starts again with the changed records, and restores the
+    /// columns that it kept. Columns that were prepared from the changed records belong to a first epoch, and not to this one.
     pub fn follow(&mut self, patch: &[u8]) {
         self.epoch = self.epoch.after(patch);
     }
@@ -334,7 +335,8 @@ impl PackedPir {
         for (index, record) in changes {
             by_row.entry(place(&self.shape, index).0).or_default().push((index, record));
         }
-        let mut patch = store.epoch.to_bytes().to_vec();
+        let before = store.epoch;
+        let mut patch = before.to_bytes().to_vec();
         // Rows that change so much that the masks of their blocks are shorter.
         let mut anew = BTreeSet::new();
         for (&row, records) in &by_row {
@@ -342,6 +344,8 @@ impl PackedPir {
                 anew.extend(self.blocks(row));
             }
         }
+        // If this fails half way, no query of an epoch that somebody has is answered from what stands there then.
+        store.epoch = before.after(HALF_CHANGED);
         for (row, records) in by_row {
             let is_anew = self.blocks(row).all(|block| anew.contains(&block));
             for (index, record) in records {
@@ -352,13 +356,16 @@ impl PackedPir {
             }
         }
         // Behind the differences: those of rows in a block that is prepared anew are void.
-        for (block, mask) in self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))? {
+        let mut packed = self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))?;
+        // Workers end in any order, and two servers with the same changes make the same patch.
+        packed.sort_by_key(|(block, _)| *block);
+        for (block, mask) in packed {
             patch.push(MASK);
             patch.extend((block as u32).to_le_bytes());
             patch.extend(&mask);
         }
         store.masks.clear();
-        store.epoch = store.epoch.after(&patch);
+        store.epoch = before.after(&patch);
         Ok(patch)
     }
 

@@ -8,6 +8,7 @@
 //! As it travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and a chunk of differences of two bytes
 //! each. A row entry is 1, row, and a packed row of H. All numbers are little-endian.
 
+use crate::epoch::HALF_CHANGED;
 use crate::simple::{DEGREE, Hint, SimplePir, Store, unpacked};
 use crate::{Epoch, PirError, check_index};
 use std::collections::BTreeMap;
@@ -62,7 +63,10 @@ impl SimplePir {
         for (index, record) in changes {
             by_row.entry(self.place(index).0).or_default().push((index, record));
         }
-        let mut patch = store.epoch.to_bytes().to_vec();
+        let before = store.epoch;
+        let mut patch = before.to_bytes().to_vec();
+        // If this fails half way, no query of an epoch that somebody has is answered from what stands there then.
+        store.epoch = before.after(HALF_CHANGED);
         let chunk = self.shape.chunk_bytes() as usize;
         for (row, records) in by_row {
             if self.cells_bytes(records.len()) < self.rows_bytes() {
@@ -74,7 +78,7 @@ impl SimplePir {
                 self.rows(store, row, row + chunk, &mut patch)?;
             }
         }
-        store.epoch = store.epoch.after(&patch);
+        store.epoch = before.after(&patch);
         Ok(patch)
     }
 

@@ -299,7 +299,7 @@ impl House {
             assert_eq!(left, [(name, 1, &[1][..])], "{kind:?}");
             assert!(bystander.outcome.left_out.is_empty(), "{kind:?}");
             let [more] = &holder.notes[bystander.notes.len()..] else { panic!("{:?}", holder.notes) };
-            assert!(more.contains("rows 1."), "{more}");
+            assert!(more.contains("row 1."), "{more}");
             let words = ["fetch", "operator", "ask again", "tell"];
             assert!(!words.iter().any(|word| more.contains(word)), "{more}");
         }

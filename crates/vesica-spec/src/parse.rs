@@ -34,8 +34,8 @@ pub fn load_any(path: &Path) -> Result<Document, SpecError> {
 }
 
 /// How files end that hold a table, or a key or certificate.
-const NO_DOCUMENTS: [&str; 13] =
-    ["csv", "tsv", "txt", "parquet", "arrow", "feather", "ipc", "gz", "zst", "pem", "key", "crt", "cer"];
+const NO_DOCUMENTS: [&str; 12] =
+    ["csv", "tsv", "parquet", "arrow", "feather", "ipc", "gz", "zst", "pem", "key", "crt", "cer"];
 
 /// The error of what was taken for the document in this file. A file that holds a table by its name is called what it is.
 fn of_file(path: &Path, error: SpecError) -> SpecError {

@@ -54,8 +54,9 @@ fn records_come_back_before_and_after_changes() {
     let record: Vec<u8> = (0..width as usize).map(|i| [0x80, 0x7f, 0][i % 3]).collect();
     let few: Vec<u64> = vec![0, 3 * 4096 + 17, 6 * 4096];
     let many: Vec<u64> = (3 * 4096..4 * 4096).collect();
-    for (changed, kind) in [(&few, CELL), (&few, CELL), (&many, MASK), (&few, CELL)] {
-        let record: Vec<u8> = record.iter().map(|&byte| byte ^ changed.len() as u8).collect();
+    // Other bytes each time, so that differences add up; the last change takes some of them back.
+    for (changed, kind, by) in [(&few, CELL, 0), (&few, CELL, 77), (&many, MASK, 3), (&few, CELL, 1), (&few, CELL, 0)] {
+        let record: Vec<u8> = record.iter().map(|&byte| byte ^ by).collect();
         let changes: Vec<(u64, &[u8])> = changed.iter().map(|&index| (index, record.as_slice())).collect();
         for (index, record) in &changes {
             table[*index as usize * width as usize..][..width as usize].copy_from_slice(record);

@@ -11,6 +11,7 @@ use crate::meet::peers::{self, Peers};
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, size};
+use crate::units::cut::Units;
 use crate::world::World;
 use serde::Serialize;
 use std::fmt::Write;
@@ -112,18 +113,20 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         ),
     );
     if let Some(column) = &plan.value {
-        ByKey::values(column, plan.largest(), &*local.io.table, &keys, plan.memory, ctl)?;
+        let units = Units::by_chance(table, &plan.into(), &keys, &local.scratch, ctl)?;
+        ByKey::values(column, plan.largest(), table, &keys, &units, plan.memory, ctl)?;
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
-        let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;
+        let ruled = keys.ruled.unwrap_or_default();
+        let spellings = Keys::spellings(table, plan, &local.scratch, ctl)?;
         checked.add(
             "rules",
             format!(
                 "{} keys changed, {} became empty, {} collided: {} distinct keys as they are written, {} after the rules",
-                count(keys.ruled.changed),
-                count(keys.ruled.emptied),
-                count(spellings - keys.distinct),
+                count(ruled.changed),
+                count(ruled.emptied),
+                count(spellings.saturating_sub(keys.distinct)),
                 count(spellings),
                 count(keys.distinct)
             ),

@@ -106,7 +106,6 @@ fn ci(long: bool) -> Chore {
     test(long)?;
     simulate(&["0", SEEDS])?;
     bench()?;
-    machines::smoke_where_it_can_run()?;
     // A wheel of what was just built, tested in virtual environments of its own.
     run("python3", &["python/build.py", "--test"], &[])?;
     if !long {
@@ -116,6 +115,7 @@ fn ci(long: bool) -> Chore {
     secrets::time(&root(), &[])?;
     // Compiles all that we depend on once more for each target, which takes minutes the first time.
     machines::check_what_is_there()?;
+    machines::smoke_where_it_can_run()?;
     machines::everything_for_arm()?;
     dist::run(None)?;
     dist::wheel(None)?;

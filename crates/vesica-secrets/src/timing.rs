@@ -12,7 +12,7 @@ use vesica_cpu::Backend;
 /// Runs of a case, of both kinds together.
 const RUNS: usize = 1_000_000;
 
-/// A case ends before that when it took so long, with as many runs as it has by then: a batch on a curve takes a tenth of a millisecond.
+/// A case ends before that when it took so long, and has [`FEWEST`] runs: a batch on a curve takes up to some milliseconds.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// With fewer runs nothing is said.
@@ -81,7 +81,7 @@ fn measure(case: &Case) -> Measured {
         if seed >= WARM {
             times.push((u32::try_from(watch.time.as_nanos()).unwrap_or(u32::MAX), mask == 0));
         }
-        if seed % 64 == 0 && start.elapsed() > LONGEST {
+        if seed % 64 == 0 && times.len() >= FEWEST && start.elapsed() > LONGEST {
             break;
         }
     }

@@ -25,8 +25,9 @@
 //! each. A mask entry is 1, block, and the packed mask. All numbers are little-endian.
 
 use crate::epoch::{Epoch, HALF_CHANGED};
-use crate::simple::{check_records, message, multiplied_on, place, put, read_queries, select};
-use crate::{Pir, PirError, Records, Sizes, check_index};
+use crate::patch::by_row;
+use crate::simple::{check_records, message, multiplied_on, place, put, read_queries, select, sizes, unpacked};
+use crate::{Pir, PirError, Records, Sizes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -319,22 +320,7 @@ impl PackedPir {
     /// If a record is not in the table or has another length; nothing was changed then. If a block is packed badly; then the table must be
     /// prepared anew.
     pub fn change(&self, workers: usize, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
-        let Shape { records, width, .. } = self.shape;
-        for (index, record) in changes {
-            check_index(*index, records)?;
-            if record.len() != width as usize {
-                let is = record.len();
-                return Err(PirError::Shape(format!(
-                    "record {index} has {is} bytes, in a table of {width} bytes each"
-                )));
-            }
-        }
-        // The last change of a record counts; records are sorted, so a patch does not tell in which order they changed.
-        let changes: BTreeMap<u64, &[u8]> = changes.iter().copied().collect();
-        let mut by_row: BTreeMap<usize, Vec<(u64, &[u8])>> = BTreeMap::new();
-        for (index, record) in changes {
-            by_row.entry(place(&self.shape, index).0).or_default().push((index, record));
-        }
+        let by_row = by_row(&self.shape, changes)?;
         let before = store.epoch;
         let mut patch = before.to_bytes().to_vec();
         // Rows that change so much that the masks of their blocks are shorter.
@@ -414,7 +400,7 @@ impl PackedPir {
         }
         for (kind, first, column, entry) in checked {
             if kind == MASK {
-                hint.masks[first] = unpacked(&entry[5..]);
+                hint.masks[first] = unpacked(&PACKED, &entry[5..]);
                 (first * ROWS..(first + 1) * ROWS).for_each(|row| drop(hint.differences.remove(&row)));
                 continue;
             }
@@ -447,23 +433,13 @@ impl PackedPir {
     }
 }
 
-/// The mask whose packed words these bytes are.
-fn unpacked(packed: &[u8]) -> Vec<u32> {
-    let words = bits::unpack(packed, PACKED.hint_bits, DEGREE);
-    words.map(|word| (word as u32) << (32 - PACKED.hint_bits)).collect()
-}
-
 impl Pir for PackedPir {
     type Store = Store;
     type Hint = Hint;
     type Secret = Secret;
 
     fn sizes(&self) -> Sizes {
-        Sizes {
-            hint: (Epoch::BYTES + self.shape.hint_bytes()) as u64,
-            query: Epoch::BYTES + self.shape.query_bytes(),
-            answer: Epoch::BYTES + self.shape.answer_bytes(),
-        }
+        sizes(&self.shape)
     }
 
     /// The table and what packs its answers. That is the work before anybody asks, so a server that starts again takes [`PackedPir::restore`].
@@ -482,7 +458,7 @@ impl Pir for PackedPir {
     fn take_hint(&self, bytes: Vec<u8>) -> Result<Hint, PirError> {
         let (epoch, packed) = message("masks", &bytes, self.sizes().hint as usize)?;
         self.first_epoch().expect(&epoch)?;
-        let masks = packed.chunks_exact(self.shape.hint_row_bytes()).map(unpacked).collect();
+        let masks = packed.chunks_exact(self.shape.hint_row_bytes()).map(|mask| unpacked(&PACKED, mask)).collect();
         let matrix = ClientMatrix::new(&PACKED, &self.seed, self.shape.columns as usize);
         Ok(Hint { masks, differences: BTreeMap::new(), epoch, matrix })
     }

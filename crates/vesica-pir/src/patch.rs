@@ -9,7 +9,7 @@
 //! each. A row entry is 1, row, and a packed row of H. All numbers are little-endian.
 
 use crate::epoch::HALF_CHANGED;
-use crate::simple::{DEGREE, Hint, SimplePir, Store, unpacked};
+use crate::simple::{DEGREE, Hint, SimplePir, Store, place, unpacked};
 use crate::{Epoch, PirError, check_index};
 use std::collections::BTreeMap;
 use vesica_he::lwe::{ServerMatrix, add_row};
@@ -17,6 +17,31 @@ use vesica_params::lwe::{SIMPLE, Shape};
 
 const CELL: u8 = 0;
 const ROW: u8 = 1;
+
+/// Records that change, each by its index.
+type Changes<'a> = Vec<(u64, &'a [u8])>;
+
+/// The changes by the row at which a record begins. The last change of a record counts; records are sorted, so a patch does not tell in which
+/// order they changed.
+///
+/// # Errors
+/// If a record is not in the table or has another length.
+pub(crate) fn by_row<'a>(shape: &Shape, changes: &[(u64, &'a [u8])]) -> Result<BTreeMap<usize, Changes<'a>>, PirError> {
+    let Shape { records, width, .. } = *shape;
+    for (index, record) in changes {
+        check_index(*index, records)?;
+        if record.len() != width as usize {
+            let is = record.len();
+            return Err(PirError::Shape(format!("record {index} has {is} bytes, in a table of {width} bytes each")));
+        }
+    }
+    let changes: BTreeMap<u64, &[u8]> = changes.iter().copied().collect();
+    let mut by_row: BTreeMap<usize, Changes<'_>> = BTreeMap::new();
+    for (index, record) in changes {
+        by_row.entry(place(shape, index).0).or_default().push((index, record));
+    }
+    Ok(by_row)
+}
 
 impl SimplePir {
     /// Bytes of an entry for a chunk that changed.
@@ -47,22 +72,7 @@ impl SimplePir {
     /// If a record is not in the table or has another length; nothing was changed then. If a new row of the hint is rounded badly; then
     /// the table must be prepared anew.
     pub fn change(&self, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
-        let Shape { records, width, .. } = self.shape;
-        for (index, record) in changes {
-            check_index(*index, records)?;
-            if record.len() != width as usize {
-                let is = record.len();
-                return Err(PirError::Shape(format!(
-                    "record {index} has {is} bytes, in a table of {width} bytes each"
-                )));
-            }
-        }
-        // The last change of a record counts; records are sorted, so a patch does not tell in which order they changed.
-        let changes: BTreeMap<u64, &[u8]> = changes.iter().copied().collect();
-        let mut by_row: BTreeMap<usize, Vec<(u64, &[u8])>> = BTreeMap::new();
-        for (index, record) in changes {
-            by_row.entry(self.place(index).0).or_default().push((index, record));
-        }
+        let by_row = by_row(&self.shape, changes)?;
         let before = store.epoch;
         let mut patch = before.to_bytes().to_vec();
         // If this fails half way, no query of an epoch that somebody has is answered from what stands there then.
@@ -146,7 +156,7 @@ impl SimplePir {
         }
         for (kind, row, column, entry) in checked {
             if kind == ROW {
-                hint.rows[row] = unpacked(&entry[5..]).into();
+                hint.rows[row] = unpacked(&SIMPLE, &entry[5..]).into();
                 continue;
             }
             let a = self.seed.element(&SIMPLE, column / DEGREE);

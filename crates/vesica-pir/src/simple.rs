@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use vesica_block::large;
 use vesica_he::lwe::{ClientMatrix, Element, PublicSeed, Secret as LweSecret, ServerMatrix, round};
-use vesica_params::lwe::{Norms, SIMPLE, Shape};
+use vesica_params::lwe::{LweSet, Norms, SIMPLE, Shape};
 use vesica_ring::bits;
 use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
 use vesica_session::SessionRng;
@@ -79,7 +79,7 @@ impl Hint {
     /// A row of H.
     pub(crate) fn row(&self, row: usize) -> &[u32] {
         let from = Epoch::BYTES + row * self.row_bytes;
-        self.rows[row].get_or_init(|| unpacked(&self.packed[from..]))
+        self.rows[row].get_or_init(|| unpacked(&SIMPLE, &self.packed[from..]))
     }
 }
 
@@ -317,10 +317,19 @@ pub(crate) fn message<'a>(what: &str, bytes: &'a [u8], due: usize) -> Result<(Ep
 /// Columns of A.
 pub(crate) const DEGREE: usize = SIMPLE.degree as usize;
 
-/// The row of H whose packed words these bytes begin with.
-pub(crate) fn unpacked(packed: &[u8]) -> Vec<u32> {
-    let words = bits::unpack(packed, SIMPLE.hint_bits, DEGREE);
-    words.map(|word| (word as u32) << (32 - SIMPLE.hint_bits)).collect()
+/// The row of H, or the mask, whose packed words these bytes begin with.
+pub(crate) fn unpacked(set: &LweSet, packed: &[u8]) -> Vec<u32> {
+    let words = bits::unpack(packed, set.hint_bits, set.degree as usize);
+    words.map(|word| (word as u32) << (32 - set.hint_bits)).collect()
+}
+
+/// Bytes of the messages of a shape.
+pub(crate) fn sizes(shape: &Shape) -> Sizes {
+    Sizes {
+        hint: (Epoch::BYTES + shape.hint_bytes()) as u64,
+        query: Epoch::BYTES + shape.query_bytes(),
+        answer: Epoch::BYTES + shape.answer_bytes(),
+    }
 }
 
 impl Pir for SimplePir {
@@ -329,11 +338,7 @@ impl Pir for SimplePir {
     type Secret = Secret;
 
     fn sizes(&self) -> Sizes {
-        Sizes {
-            hint: (Epoch::BYTES + self.shape.hint_bytes()) as u64,
-            query: Epoch::BYTES + self.shape.query_bytes(),
-            answer: Epoch::BYTES + self.shape.answer_bytes(),
-        }
+        sizes(&self.shape)
     }
 
     fn store(&self, records: &dyn Records) -> Result<Store, PirError> {

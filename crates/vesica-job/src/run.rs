@@ -78,7 +78,8 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
             }
             side.write_apart(&mut ledger, *report, &mut clock)
         }
-        (Err(error), _) if ledger.is_whole() && error.is_of_a_lost_peer() => {
+        // Whoever meets this side in a peer's place, and is another, has not brought that peer back.
+        (Err(error), _) if ledger.is_whole() && (error.is_of_a_lost_peer() || matches!(error, JobError::Net(_))) => {
             side.without_the_peers(&mut ledger, error, &mut clock, ctl)
         }
         (Err(error), _) => Err(error),

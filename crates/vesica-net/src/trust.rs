@@ -109,7 +109,8 @@ impl Roots {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> std::result::Result<webpki::EndEntityCert<'a>, String> {
-        let cert = webpki::EndEntityCert::try_from(leaf).map_err(|e| format!("it cannot be understood: {e}"))?;
+        let cert =
+            webpki::EndEntityCert::try_from(leaf).map_err(|e| format!("it cannot be understood: {}", cut(&e)))?;
         // The dialling side is a TLS client and the listening side a server, but who dials is a matter of firewalls, not
         // of rights; so a certificate for either use will do.
         let mut why = None;
@@ -128,7 +129,7 @@ impl Roots {
             Some(webpki::Error::CertExpired { not_after, .. }) => {
                 format!("it expired on {}", crate::text::date(not_after.as_secs()))
             }
-            Some(e) => format!("the certificate authority's chain does not hold: {e}"),
+            Some(e) => format!("the certificate authority's chain does not hold: {}", cut(&e)),
             None => "it is for no use that fits".into(),
         })
     }
@@ -139,6 +140,11 @@ impl Roots {
             certs.iter().map(|cert| webpki::anchor_from_trusted_cert(cert).map(|anchor| anchor.to_owned())).collect();
         Ok(Self(anchors?.into()))
     }
+}
+
+/// What webpki says about a certificate, which repeats lists that somebody unknown has written into it, however long.
+fn cut(error: &webpki::Error) -> String {
+    crate::text::printable(&error.to_string(), 200)
 }
 
 /// The name in `DnsName("robert")`, which is how webpki shows a name.
@@ -160,7 +166,7 @@ fn names(cert: &webpki::EndEntityCert<'_>, name: &str) -> std::result::Result<()
         webpki::Error::CertNotValidForName(_) => {
             format!("the certificate names nobody (no subject alternative name), not {name}")
         }
-        e => format!("it is not valid for {name}: {e}"),
+        e => format!("it is not valid for {name}: {}", cut(&e)),
     })
 }
 
@@ -316,5 +322,25 @@ impl Register {
     /// From now on it is these.
     pub fn set(&self, guests: Guests) {
         *lock(&self.0) = Arc::new(guests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn what_a_stranger_wrote_into_a_certificate_is_told_in_few_words() {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["robert".to_owned()]).unwrap();
+        params.extended_key_usages = (0..5_000).map(|i| ExtendedKeyUsagePurpose::Other(vec![1, 2, i])).collect();
+        let stranger = params.self_signed(&key).unwrap();
+        let authority = CertificateParams::new(vec![]).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let roots = Roots::of(&[authority.der().clone()]).unwrap();
+        let why = roots.vouch(stranger.der(), &[], UnixTime::now()).map(drop).unwrap_err();
+        assert!(why.len() < 300, "{} bytes: {why}", why.len());
+        assert!(why.starts_with("the certificate authority's chain does not hold: "), "{why}");
     }
 }

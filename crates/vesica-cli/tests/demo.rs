@@ -95,21 +95,15 @@ fn what_does_not_exist_is_refused_with_the_nearest_name_before_anything_is_made(
     assert!(!out.exists());
 }
 
-/// The two job files that stand side by side in the README, with other tables and another port.
+/// The two job files of the README, with other tables and another port.
 #[test]
 fn the_jobs_of_the_readme_run() {
     let page = include_str!("../../../README.md");
-    let (_, block) = page.split_once("```toml\n").expect("job files");
-    let (block, _) = block.split_once("```").expect("their end");
-    let mut columns = [String::new(), String::new()];
-    for line in block.lines() {
-        // The right column begins behind four spaces or more.
-        let (left, right) = line.split_once("    ").unwrap_or((line, ""));
-        columns.iter_mut().zip([left, right.trim()]).for_each(|(column, text)| *column += &format!("{text}\n"));
-    }
+    let jobs: Vec<&str> = page.split("```toml\n").skip(1).map(|text| text.split("```").next().unwrap()).collect();
+    assert_eq!(jobs.len(), 2, "alice's and bob's");
     let mut two = Two::sampled("100", "50");
     let port = two.port.to_string();
-    for (job, text) in [&mut two.alice, &mut two.bob].into_iter().zip(columns) {
+    for (job, text) in [&mut two.alice, &mut two.bob].into_iter().zip(jobs) {
         let print = job.text.split('"').find(|word| word.starts_with("sha256:")).unwrap().to_owned();
         let mut text = text.replace("sha256:aaaa…", &print).replace("sha256:bbbb…", &print);
         for (from, to) in [("0.0.0.0", "127.0.0.1"), ("alice.example", "127.0.0.1"), ("5300", &port)] {

@@ -498,22 +498,23 @@ fn a_server_invites_with_what_its_clients_can_use() {
     assert_eq!(names(&service.of("bob").join("letters/of")), ["today"]);
 }
 
-/// The first commands that the README shows, as the two people type them who stand in front of `$`.
+/// The first commands that the README shows. The name in bold before a block is that of who types it.
 #[test]
 fn the_commands_of_the_readme_lead_to_a_match() {
     let page = include_str!("../../../README.md");
     let (_, page) = page.split_once("## A first match with a partner").expect("the README begins with it");
-    let (_, block) = page.split_once("```sh\n").expect("commands");
-    let (block, _) = block.split_once("```").expect("their end");
+    let (mut page, _) = page.split_once("<!-- ANCHOR_END: first-match -->").expect("its end");
     let two = Two::new();
     std::fs::write(two.of("alice").join("customers.csv"), "email\nann@a.example\neva@e.example\n").unwrap();
     std::fs::write(two.of("bob").join("clients.csv"), "mail,since\neva@e.example,1999\nlou@l.example,2001\n").unwrap();
     let address = format!("127.0.0.1:{}", two.port);
     let (pasted, mut running) = (two.dir.path().join("pasted"), Vec::new());
     std::fs::write(&pasted, "").unwrap();
-    for typed in block.lines().filter(|typed| !typed.starts_with('#')) {
-        let (who, command) = typed.split_once('$').expect("who types it");
-        let args = command.trim().strip_prefix("vesica ").expect("a command of vesica");
+    while let Some((before, behind)) = page.split_once("```sh\n") {
+        let (command, rest) = behind.split_once("\n```").expect("the end of a block");
+        page = rest;
+        let who = before.rsplit("**").nth(1).expect("who types it");
+        let args = command.strip_prefix("vesica ").expect("a command of vesica");
         let args = args.replace("alice.example:5300", &address);
         let args: Vec<&str> = args.split(' ').collect();
         // What is on standard input is what somebody pastes.

@@ -11,6 +11,7 @@ use crate::meet::peers::{self, Peers};
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, counted, size, worded};
+use crate::units::cut::Units;
 use crate::world::World;
 use serde::Serialize;
 use std::fmt::Write;
@@ -120,18 +121,20 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         ),
     );
     if let Some(column) = &plan.value {
-        ByKey::values(column, plan.largest(), &*local.io.table, &keys, plan.memory, ctl)?;
+        let units = Units::by_chance(table, &plan.into(), &keys, &local.scratch, ctl)?;
+        ByKey::values(column, plan.largest(), table, &keys, &units, plan.memory, ctl)?;
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
-        let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;
+        let ruled = keys.ruled.unwrap_or_default();
+        let spellings = Keys::spellings(table, plan, &local.scratch, ctl)?;
         checked.add(
             "rules",
             format!(
                 "{} changed, {} became empty, {} collided: {} as {} written, {} after the rules",
-                counted(keys.ruled.changed, "keys"),
-                count(keys.ruled.emptied),
-                count(spellings - keys.distinct),
+                counted(ruled.changed, "keys"),
+                count(ruled.emptied),
+                count(spellings.saturating_sub(keys.distinct)),
                 counted(spellings, "distinct keys"),
                 if spellings == 1 { "it is" } else { "they are" },
                 count(keys.distinct)

@@ -11,7 +11,9 @@ use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::threads::cores;
+use crate::units::cut::Units;
 use crate::units::found::Found;
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_spec::{Plan, Share, SpecError};
@@ -37,10 +39,10 @@ impl Local {
     /// Reads the keys of the table. A run that is to survive its process learns by the way which file that is.
     ///
     /// # Errors
-    /// Those of [`Keys::extract`]; [`JobError::Resume`] if it is not the file that the run began with.
+    /// Those of [`Keys::count`]; [`JobError::Resume`] if it is not the file that the run began with.
     pub fn keys(&self, plan: &Plan, ledger: &mut Ledger, ctl: &Control) -> Result<Keys, JobError> {
         let (table, scratch) = (&*self.io.table, &self.scratch);
-        let read = || Keys::extract(table, plan, scratch, ctl);
+        let read = || Keys::count(table, plan, scratch, ctl);
         if plan.resume.is_none() {
             return read();
         }
@@ -59,7 +61,8 @@ impl Local {
         }
     }
 
-    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls.
+    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls. Units
+    /// that are given away make room for the output, on the disk too.
     ///
     /// # Errors
     /// Those of opening it, of joining and of writing.
@@ -67,11 +70,13 @@ impl Local {
         &mut self,
         plan: &Plan,
         keys: &Keys,
+        units: impl Borrow<Units>,
         found: &Found<'_>,
         absent: u64,
     ) -> Result<Option<Staged>, JobError> {
         let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
-        let picks = join::rows(plan, keys, found, absent, &self.scratch)?;
+        let picks = join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?;
+        drop(units);
         self.write(plan, picks, keys.rows, sink).map(Some)
     }
 
@@ -110,9 +115,8 @@ impl Local {
     }
 }
 
-/// Bytes that a row takes on disk while keys are sorted, where memory does not hold them: its record twice, and once more
-/// while a part that is too large is parted again.
-const SPILLED: u64 = 120;
+/// Bytes that a row takes on disk at most, where memory does not hold it: its record in a unit, and the ends of blocks.
+const SPILLED: u64 = 22;
 
 /// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {

@@ -444,7 +444,7 @@ fn another_version_is_named_on_both_sides() {
     let (met, _, answer) = with_bobs_certificate(&hello(7, JOB, "bob", "alice"));
     let error = met.unwrap_err();
     let words = format!(
-        "bob speaks version 7 of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica on \
+        "bob speaks version 8 of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica on \
          both sides"
     );
     assert_eq!(error.to_string(), words);

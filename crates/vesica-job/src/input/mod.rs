@@ -1,7 +1,9 @@
 //! From a table to its keys: which rows have which key.
 
+pub mod count;
 pub mod feed;
 pub mod hash;
 pub mod keys;
+pub mod parted;
 pub mod sort;
 pub mod values;

@@ -1,19 +1,21 @@
 //! A number for each key of this party's, held in memory: the value that a sum adds up, or the first of its rows.
 
 use crate::error::JobError;
-use crate::input::keys::{KeyId, Keys, PARTS};
+use crate::input::keys::{KeyId, Keys};
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::size;
+use crate::units::cut::Units;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use vesica_spec::Share;
 use vesica_table::Table;
+use vesica_types::UnitId;
 
-/// A number for each key.
+/// A number for each key, unit by unit.
 pub struct ByKey(Vec<Vec<u64>>);
 
 impl ByKey {
-    /// The value of each key of `table`, whose keys are `keys`: what the rows that have it and take part add up to in `column`, modulo 2^64.
+    /// The value of each key of `table`, whose keys are `keys` and stand in `units`: what the rows that have it and take part add up to in `column`, modulo 2^64.
     ///
     /// # Errors
     /// [`JobError::Value`] with the row, for what is no number, and for a key whose value is beyond ±`largest` if there is such a bound; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
@@ -23,6 +25,7 @@ impl ByKey {
         largest: Option<u64>,
         table: &dyn Table,
         keys: &Keys,
+        units: &Units,
         memory: u64,
         ctl: &Control,
     ) -> Result<Self, JobError> {
@@ -47,7 +50,7 @@ impl ByKey {
             }
             ctl.event(Event::Done(by_row.len() as u64));
         }
-        let (mut by_key, mut total) = (Vec::with_capacity(PARTS), 0u128);
+        let (mut by_key, mut total) = (Vec::new(), 0u128);
         let within = |value: Option<&u64>, row: u64| match (value, largest) {
             (Some(&value), Some(largest)) if (value as i64).unsigned_abs() > largest => Err(JobError::Value {
                 path: path(),
@@ -57,23 +60,24 @@ impl ByKey {
             }),
             _ => Ok(()),
         };
-        for part in 0..PARTS {
-            let (mut of_part, mut first_row): (Vec<u64>, u64) = (Vec::new(), 0);
-            keys.each(part, |first, row| {
+        for id in (0..units.sizes.units).map(UnitId) {
+            ctl.check()?;
+            let (mut of_unit, mut first_row): (Vec<u64>, u64) = (Vec::new(), 0);
+            units.each(id, |first, row| {
                 let value = by_row.get(row as usize).copied().unwrap_or(0);
                 total += u128::from(value.unsigned_abs());
                 if first {
-                    within(of_part.last(), first_row)?;
+                    within(of_unit.last(), first_row)?;
                     first_row = row;
-                    of_part.push(0);
+                    of_unit.push(0);
                 }
-                if let Some(sum) = of_part.last_mut() {
+                if let Some(sum) = of_unit.last_mut() {
                     *sum = sum.wrapping_add(value as u64);
                 }
                 Ok(())
             })?;
-            within(of_part.last(), first_row)?;
-            by_key.push(of_part);
+            within(of_unit.last(), first_row)?;
+            by_key.push(of_unit);
         }
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
         let most = if largest.is_some() { i64::MAX >> 1 } else { i64::MAX };
@@ -87,7 +91,7 @@ impl ByKey {
     ///
     /// # Errors
     /// [`JobError::Setup`] if these do not fit into their share of `memory`; those of reading.
-    pub fn first_rows(keys: &Keys, memory: u64) -> Result<Self, JobError> {
+    pub fn first_rows(keys: &Keys, units: &Units, memory: u64) -> Result<Self, JobError> {
         let need = keys.distinct.saturating_mul(8);
         if need > Share::Output.of(memory) as u64 {
             let (keys, need) = (keys.distinct, size(need.saturating_mul(4)));
@@ -95,20 +99,20 @@ impl ByKey {
                 "the rows of {keys} keys do not fit into mine.memory: give {need} or more"
             )));
         }
-        let part = |part| {
+        let unit = |id| {
             let mut rows = Vec::new();
-            keys.each(part, |first, row| {
+            units.each(id, |first, row| {
                 rows.extend(first.then_some(row + 1));
                 Ok(())
             })?;
             Ok(rows)
         };
-        Ok(Self((0..PARTS).map(part).collect::<Result<_, JobError>>()?))
+        Ok(Self((0..units.sizes.units).map(UnitId).map(unit).collect::<Result<_, JobError>>()?))
     }
 
     /// The number of a key.
     pub fn of(&self, key: KeyId) -> u64 {
-        self.0[key.part()][key.place()]
+        self.0[key.unit().0 as usize][key.place() as usize]
     }
 }
 

@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::input::keys::{KeyId, Keys};
 use crate::input::values::ByKey;
 use crate::io::Io;
+use crate::units::cut::Units;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use vesica_types::UnitId;
 /// A bin as it is spilled: the key in it, the share of its value, that of whether it is common.
 const RECORD: usize = 17;
 
-/// No key: a part that there is not.
+/// No key: a place that no unit has.
 const EMPTY: u64 = u64::MAX;
 
 /// Rows that are written together.
@@ -111,9 +112,9 @@ pub fn sink(plan: &Plan, io: &Io, left: Option<&Left>) -> Result<Option<Box<dyn 
 ///
 /// # Errors
 /// Those of opening it, of reading what was spilled and of writing.
-pub fn stage(plan: &Plan, io: &Io, keys: &Keys, left: &Left) -> Result<Option<Staged>, JobError> {
+pub fn stage(plan: &Plan, io: &Io, keys: &Keys, units: &Units, left: &Left) -> Result<Option<Staged>, JobError> {
     let Some(mut sink) = sink(plan, io, Some(left))? else { return Ok(None) };
-    let rows = ByKey::first_rows(keys, plan.memory)?;
+    let rows = ByKey::first_rows(keys, units, plan.memory)?;
     let schema = sink.schema().clone();
     for unit in 0..left.units as usize {
         for block in left.bins.blocks(unit, TOGETHER) {

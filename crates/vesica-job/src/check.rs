@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
+use crate::input::repeats::Groups;
 use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local;
@@ -11,7 +12,6 @@ use crate::meet::peers::{self, Peers};
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, counted, size, worded};
-use crate::units::cut::Units;
 use crate::world::World;
 use serde::Serialize;
 use std::fmt::Write;
@@ -121,8 +121,16 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         ),
     );
     if let Some(column) = &plan.value {
-        let units = Units::by_chance(table, &plan.into(), &keys, &local.scratch, ctl)?;
-        ByKey::values(column, plan.largest(), table, &keys, &units, plan.memory, ctl)?;
+        let groups = Groups::of(table, &plan.into(), &keys, &local.scratch, ctl)?;
+        ByKey::values(
+            column,
+            plan.largest(),
+            table,
+            &keys,
+            groups.rows(plan.shared.duplicates, ctl),
+            plan.memory,
+            ctl,
+        )?;
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {

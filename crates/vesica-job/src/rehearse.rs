@@ -67,7 +67,7 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
         let ctl = Control::new(());
         let keys = Keys::count(&beginning, plan, &scratch, &ctl)?;
         let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
-        let units = Units::cut(&beginning, plan, &keys, &[0; 32], sizes, plan.me.place(), &scratch, &ctl)?;
+        let units = Units::cut(&beginning, plan, &keys, None, &[0; 32], sizes, plan.me.place(), &scratch, &ctl)?;
         // Units are read and sorted by the threads that match them.
         let ids = Mutex::new((0..units.sizes.units).map(UnitId));
         let matched = Mutex::new(Vec::new());

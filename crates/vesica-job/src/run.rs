@@ -3,7 +3,8 @@
 use crate::error::JobError;
 use crate::input::hash;
 use crate::input::keys::Keys;
-use crate::input::values::ByKey;
+use crate::input::repeats::{Groups, Repeats};
+use crate::input::values::{ByKey, Rows};
 use crate::io::Io;
 use crate::lanes;
 use crate::local::{self, Local};
@@ -182,6 +183,8 @@ struct Side<'a> {
     local: Local,
     /// How many rows and keys the table has.
     keys: Keys,
+    /// Which rows repeat a key, until they are cut into units.
+    repeats: Option<Repeats>,
     /// What is added up, if this party has values and its keys are cut.
     values: Option<ByKey>,
     /// The shares of the attempt, where these are the result.
@@ -200,29 +203,33 @@ impl<'a> Side<'a> {
     ) -> Result<Self, JobError> {
         let table = &*local.io.table;
         if let Some(kept) = ledger.kept().filter(Kept::exists) {
-            let load = || hash::beside(table, ctl, || kept.load(plan.me.place(), &plan.into(), &local.scratch, ctl));
+            let load = || {
+                hash::beside(table, ctl, || kept.load(plan.me.place(), &plan.into(), table.path(), &local.scratch, ctl))
+            };
             let (loaded, input) = clock.phase("resume", "", None, load)?;
             ledger.identify(&input)?;
             if let Some((keys, units)) = loaded {
-                let sum = || values(plan, &local, &keys, &units, ctl);
-                let values = match plan.value {
-                    Some(_) => clock.phase("values", "rows", Some(keys.rows), sum)?,
-                    None => None,
-                };
+                let values = values(plan, &local, &keys, |each| units.all(ctl, each), clock, ctl)?;
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
-                return Ok(Self { plan, local, keys, values, left: None, stage });
+                return Ok(Self { plan, local, keys, repeats: None, values, left: None, stage });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
-        let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
-        if plan.value.is_some() {
-            // What is wrong with a value, or with what the rows of a key come to, is found before contact.
-            clock.phase("values", "rows", Some(keys.rows), || {
-                let units = Units::by_chance(table, &plan.into(), &keys, &local.scratch, ctl)?;
-                values(plan, &local, &keys, &units, ctl)
-            })?;
+        let mut keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
+        let (mut summed, mut repeats) = (None, None);
+        if keys.duplicates > 0 || plan.value.is_some() {
+            let (how, scratch) = (plan.into(), &local.scratch);
+            let groups =
+                clock.phase("group", "rows", Some(keys.rows), || Groups::of(table, &how, &keys, scratch, ctl))?;
+            if keys.duplicates > 0 {
+                let found = Repeats::of(&groups, &how, &keys, scratch, ctl)?;
+                // Whole digests were compared here.
+                (keys.distinct, keys.duplicates) = (keys.rows - keys.empty - found.rows, found.rows);
+                repeats = Some(found);
+            }
+            summed = values(plan, &local, &keys, groups.rows(plan.shared.duplicates, ctl), clock, ctl)?;
         }
-        Ok(Self { plan, local, keys, values: None, left: None, stage: Stage::Read })
+        Ok(Self { plan, local, keys, repeats, values: summed, left: None, stage: Stage::Read })
     }
 
     /// Meets the peers, as often as a connection breaks or one of them only checks the job, until each knows that the others are done.
@@ -307,7 +314,8 @@ impl<'a> Side<'a> {
             (Stage::Cut(cutting) | Stage::Ended(cutting, _), _) => cutting,
             // A ledger was there, and what was kept beside it was not.
             (Stage::Read, Some(Start { salt, sizes, .. })) => {
-                clock.phase("partition", "rows", Some(self.keys.rows), || self.cutting(salt, sizes, ctl))?
+                let rows = self.keys.rows;
+                clock.phase("partition", "rows", Some(rows), || self.cutting(salt, sizes, ctl))?
             }
             (Stage::Read, None) => return Err(vesica_session::Error::Bug("keys were not cut".into()).into()),
         };
@@ -406,8 +414,9 @@ impl<'a> Side<'a> {
             let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
         }
-        let settle =
-            || settle::settle(plan, keys.kept(plan.shared.duplicates), common, &agreed.sizes, &mut session.control);
+        let alone = keys.kept(plan.shared.duplicates).checked_sub(common.rows);
+        let alone = if plan.half().mine { alone.ok_or_else(|| units.changed())? } else { 0 };
+        let settle = || settle::settle(plan, alone, common, &agreed.sizes, &mut session.control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
@@ -417,7 +426,7 @@ impl<'a> Side<'a> {
                 Some(left) => {
                     // What was opened to see that there is a place.
                     drop(local.sink.take());
-                    shares::stage(plan, &local.io, keys, units, left)
+                    shares::stage(plan, &local.io, left)
                 }
                 None => local.stage(plan, keys, units, &found, absent),
             })?
@@ -451,31 +460,40 @@ impl<'a> Side<'a> {
             // The peers have forgotten that run.
             self.stage = Stage::Read;
         }
-        let (cutting, values) = clock.follow(peers, "partition", "rows", Some(self.keys.rows), || {
-            let cutting = self.cutting(agreed.salt, agreed.sizes.clone(), ctl)?;
-            let values = values(self.plan, &self.local, &self.keys, &cutting.units, ctl)?;
-            Ok::<_, JobError>((cutting, values))
-        })?;
+        let rows = self.keys.rows;
+        let cut = || self.cutting(agreed.salt, agreed.sizes.clone(), ctl);
+        let cutting = clock.follow(peers, "partition", "rows", Some(rows), cut)?;
         if let Some(kept) = ledger.kept() {
             clock.follow(peers, "keep", "", None, || kept.save(&self.keys, &cutting.units, ctl))?;
         }
-        self.values = values;
         self.stage.recut(cutting);
         Ok(())
     }
 
     /// Cuts the keys into units by this salt.
-    fn cutting(&self, salt: [u8; 32], sizes: Sizes, ctl: &Control) -> Result<Cutting, JobError> {
-        let Self { plan, local: Local { io, scratch, .. }, keys, .. } = self;
-        let units = Units::cut(&*io.table, *plan, keys, &salt, sizes, plan.me.place(), scratch, ctl)?;
+    fn cutting(&mut self, salt: [u8; 32], sizes: Sizes, ctl: &Control) -> Result<Cutting, JobError> {
+        let Self { plan, local: Local { io, scratch, .. }, keys, repeats, .. } = self;
+        let units = Units::cut(&*io.table, *plan, keys, repeats.take(), &salt, sizes, plan.me.place(), scratch, ctl)?;
         Ok(Cutting { units, salt })
     }
 }
 
 /// What is added up, if this party has values.
-fn values(plan: &Plan, local: &Local, keys: &Keys, units: &Units, ctl: &Control) -> Result<Option<ByKey>, JobError> {
+fn values(
+    plan: &Plan,
+    local: &Local,
+    keys: &Keys,
+    by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<Option<ByKey>, JobError> {
     let Some(column) = &plan.value else { return Ok(None) };
-    ByKey::values(column, plan.largest(), &*local.io.table, keys, units, plan.memory, ctl).map(Some)
+    let table = &*local.io.table;
+    clock
+        .phase("values", "rows", Some(keys.rows), || {
+            ByKey::values(column, plan.largest(), table, keys, by_key, plan.memory, ctl)
+        })
+        .map(Some)
 }
 
 /// What came out, with the output as far as it is written.

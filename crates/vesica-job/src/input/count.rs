@@ -5,15 +5,15 @@
 //! when it is done: keys are cut into units from the table itself, under the run's salt.
 //!
 //! Two of n keys have one fingerprint with probability below n²/2^(97 + log2 of the buckets): 2^-49 at 10^9 keys. Nobody can
-//! plant such keys, for the hash's key is drawn after the table is fixed. If it happens, one key less is announced than there
-//! is.
+//! plant such keys, for the hash's key is drawn after the table is fixed. If it happens, it seems that a key repeats, and
+//! [`repeats`](crate::input::repeats) puts that right.
 
 use crate::error::JobError;
 use crate::input::keys::{Keys, Reading};
 use crate::input::parted::{Parted, Parting};
+use crate::input::repeats::Repeats;
 use crate::tell::control::Control;
 use crate::threads::cores;
-use crate::units::cut::Units;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_session::Error;
@@ -50,7 +50,7 @@ impl Keys {
         let mut keys = counted(table, &how, false, dir, ctl)?;
         if how.duplicates == Duplicates::Error && keys.duplicates > 0 {
             // It is read once more, to name the row, and to see by the whole digest that the key repeats.
-            let [first, rows] = Units::by_chance(table, &how, &keys, dir, ctl)?.repeated(ctl)?;
+            let Repeats { rows, first, .. } = Repeats::find(table, &how, &keys, dir, ctl)?;
             if rows > 0 {
                 return Err(JobError::Repeats { path: table.path().to_owned(), row: first + 1, rows });
             }
@@ -83,8 +83,10 @@ fn counted(
     let about = table.rows().unwrap_or_else(|| table.bytes().unwrap_or(0) / BYTES);
     let most = (memory as u64 / (4 << 10)).clamp(1, 1 << 16);
     let buckets = about.div_ceil(BUCKET).clamp(256, 1 << 16).min(most) as u32;
-    let parting = Parting { how, as_written, key: &key, buckets: buckets as usize, memory, empties: false, dir, ctl };
-    let Parted { records, rows, empty, ruled, .. } = parting.of(table, |hash, _| {
+    let (empties, others, repeats) = (false, None, None);
+    let parting =
+        Parting { how, as_written, key: &key, buckets: buckets as usize, memory, empties, others, repeats, dir, ctl };
+    let Parted { records, rows, empty, ruled, .. } = parting.of(table, |hash, _, _| {
         let (fingerprint, rest) = hash.split_first_chunk::<FINGERPRINT>().expect("a hash has 32 bytes");
         let spread = u32::from_le_bytes(*rest.first_chunk().expect("20 bytes are left"));
         (((u64::from(spread) * u64::from(buckets)) >> 32) as u32, *fingerprint)

@@ -307,7 +307,7 @@ mod tests {
             let (dir, ctl, tag_len) = (std::env::temp_dir(), Control::new(()), TagLen::new(9).unwrap());
             let keys = Keys::count(table, how, &dir, &ctl)?;
             let sizes = Sizes { units: 7, in_flight: 2, keys: vec![keys.distinct], capacities: vec![1 << 20], tag_len };
-            let units = Units::cut(table, how, &keys, &[salt; 32], sizes, 0, &dir, &ctl)?;
+            let units = Units::cut(table, how, &keys, None, &[salt; 32], sizes, 0, &dir, &ctl)?;
             Ok(Self { keys, units, duplicates: how.duplicates })
         }
 
@@ -436,7 +436,7 @@ mod tests {
             [(&["a", "", "b"][..], None), (&["a", "c", "b"], Some("without")), (&["", "b"], Some("3 rows"))]
         {
             let sizes = Sizes { units: 7, in_flight: 2, keys: vec![2], capacities: vec![10], tag_len };
-            match (Units::cut(&table(rows), how, &keys, &[1; 32], sizes, 0, &dir, &ctl), word) {
+            match (Units::cut(&table(rows), how, &keys, None, &[1; 32], sizes, 0, &dir, &ctl), word) {
                 (Ok(_), None) => {}
                 (Err(error), Some(word)) => {
                     let said = error.to_string();
@@ -450,8 +450,7 @@ mod tests {
     #[test]
     fn a_unit_with_more_keys_than_agreed_is_an_error() {
         let all = read("id\na\nb\nc\n", &["id"]);
-        let least = all.units.records();
-        let full = (0..7).find(|unit| least.len(*unit) > 0).unwrap();
+        let full = (0..7).find(|unit| all.units.records().0.len(*unit) > 0).unwrap();
         let mut units = all.units;
         units.sizes.capacities = vec![0];
         let error = units.unit(UnitId(full as u32)).unwrap_err();

@@ -4,6 +4,8 @@ pub mod count;
 pub mod feed;
 pub mod hash;
 pub mod keys;
+pub mod ordered;
 pub mod parted;
+pub mod repeats;
 pub mod sort;
 pub mod values;

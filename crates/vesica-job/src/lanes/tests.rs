@@ -320,7 +320,7 @@ impl Bob {
             let (table, dir) = (vesica_table::open(&self.plan.input)?, two.dir.path());
             let keys = Keys::count(&*table, &self.plan, dir, &ctl)?;
             let (salt, sizes) = (&self.agreed.salt, self.agreed.sizes.clone());
-            let cut = Units::cut(&*table, &self.plan, &keys, salt, sizes, 1, dir, &ctl)?;
+            let cut = Units::cut(&*table, &self.plan, &keys, None, salt, sizes, 1, dir, &ctl)?;
             let mut rng = SessionRng::from_os().unwrap();
             let mut base = link.line("base")?;
             let terms = super::terms(&self.agreed.terms(), lane);

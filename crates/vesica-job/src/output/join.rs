@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use vesica_spec::{Order, Plan, Share};
 use vesica_table::{Picks, on_threads};
-use vesica_types::{RowId, UnitId};
+use vesica_types::RowId;
 
 /// The most rows of an output; the same as the most keys a party may bring.
 const MOST: u64 = vesica_spec::MAX_KEYS;
@@ -45,7 +45,8 @@ pub fn rows(
         base as u64
     });
     let bases: Vec<u64> = bases.collect();
-    let alone = if half.mine { keys.kept(plan.shared.duplicates) - found.rows } else { 0 };
+    let alone = keys.kept(plan.shared.duplicates).checked_sub(found.rows);
+    let alone = if half.mine { alone.ok_or_else(|| units.changed())? } else { 0 };
     bounded(pairs + u128::from(alone) + u128::from(absent))?;
 
     let (aligned, pairs) = (plan.several_learn() && plan.order == Order::Aligned, pairs as u64);
@@ -55,14 +56,16 @@ pub fn rows(
     let theirs = if aligned && !left { pairs } else { pairs + alone };
     let picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?.turns_from(mine);
     let picks = Mutex::new(picks);
-    let missing = Mutex::new((0..units.sizes.units).map(UnitId).zip(bases));
+    let missing = Mutex::new(units.largest_first().into_iter());
     on_threads(units.readers(plan.workers, Share::Joining.of(plan.memory)), || {
         let (mut common, mut placed) = (OfUnit::default(), Placed { rows: Vec::with_capacity(BLOCK), picks: &picks });
         loop {
             let next = missing.lock().expect("no worker panics").next();
-            let Some((id, mut base)) = next else { return placed.flush() };
+            let Some(id) = next else { return placed.flush() };
+            let mut base = bases[id.0 as usize];
             common.read(found, id)?;
-            if common.is_empty() && !half.mine {
+            // Where somebody waits for the output, every unit takes its time: whether one was left out may say which key has many rows.
+            if common.is_empty() && !half.mine && plan.writes_apart() {
                 continue;
             }
             let (mut key, mut i, mut now) = (0, 0, None::<[u64; 2]>);
@@ -150,7 +153,7 @@ mod tests {
     use crate::seal::ledger::Ledger;
     use crate::seal::record::Start;
     use crate::tell::control::Control;
-    use crate::units::cut::RECORD;
+    use crate::units::cut::Records;
     use crate::units::found::Match;
     use proptest::prelude::*;
     use std::io::Write;
@@ -163,7 +166,7 @@ mod tests {
     use vesica_spec::{Duplicates, Join};
     use vesica_suite::Sizes;
     use vesica_table::{Spill, Spilled, Table};
-    use vesica_types::{Coins, Party, TagLen};
+    use vesica_types::{Coins, Party, TagLen, UnitId};
 
     /// The memory that the job promises to keep to.
     const MEMORY: u64 = 64 << 20;
@@ -250,7 +253,7 @@ mod tests {
         let keys = Keys::count(table, &plan, dir_of, &ctl).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
         let sizes = plan.sizes(&[rows, rows], 2, MEMORY);
-        let units = Units::cut(table, &plan, &keys, &[1; 32], sizes.clone(), 0, dir_of, &ctl).unwrap();
+        let units = Units::cut(table, &plan, &keys, None, &[1; 32], sizes.clone(), 0, dir_of, &ctl).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
         ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
         for id in (0..sizes.units).map(UnitId) {
@@ -286,7 +289,7 @@ mod tests {
         let (dir, ctl, tag_len) = (plan.scratch.as_ref().unwrap(), Control::new(()), TagLen::new(9).unwrap());
         let sizes = Sizes { units: 5, in_flight: 1, keys: vec![1000; 2], capacities: vec![1000; 2], tag_len };
         let keys = Keys::count(table, plan, dir, &ctl).unwrap();
-        (keys, Units::cut(table, plan, &keys, &[1; 32], sizes, 0, dir, &ctl).unwrap())
+        (keys, Units::cut(table, plan, &keys, None, &[1; 32], sizes, 0, dir, &ctl).unwrap())
     }
 
     /// A ledger with these matches, which come in no order.
@@ -320,15 +323,18 @@ mod tests {
 
     /// The same units with their records the other way round: their order has no meaning.
     fn turned(units: &Units, plan: &Plan, dir: &Path) -> Units {
-        let turned = |spilled: &Spilled, record: usize| {
+        let turned = |spilled: &Spilled| {
+            let record = spilled.record_bytes();
             let mut spill = Spill::new(spilled.buckets(), record, 1 << 12, dir).unwrap();
             for bucket in 0..spilled.buckets() {
                 spilled.read(bucket).unwrap().chunks(record).rev().for_each(|r| spill.push(bucket, r).unwrap());
             }
             spill.finish().unwrap()
         };
-        let spilled = (turned(units.records(), RECORD), turned(units.empties(), crate::input::parted::ROW));
-        Units::new(units.sizes.clone(), units.place, &plan.into(), spilled, dir)
+        let (firsts, others, empties) = units.records();
+        let others = others.map(|others| turned(others));
+        let records = Records { firsts: turned(firsts), others, empties: turned(empties) };
+        Units::new(units.sizes.clone(), units.place, &plan.into(), records, Path::new("a.csv"), dir)
     }
 
     /// The output by its definition: a key's rows on this side, and how many the peer has of it, if it is common; this

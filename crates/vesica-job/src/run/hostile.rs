@@ -88,7 +88,7 @@ impl Job {
         let dir: &Path = self.dir.path();
         let (ctl, mut rng) = (Control::new(()), SessionRng::from_os().unwrap());
         let (table, sizes) = (vesica_table::open(&self.bob.input).unwrap(), agreed.sizes.clone());
-        let units = Units::cut(&*table, &self.bob, keys, &agreed.salt, sizes, 1, dir, &ctl)?;
+        let units = Units::cut(&*table, &self.bob, keys, None, &agreed.salt, sizes, 1, dir, &ctl)?;
         let (done, left) = (&agreed.done, &mut None);
         let work = Work {
             units: &units,

@@ -5,11 +5,13 @@
 //! from the run's start. So the file is of use to that run alone, and to nobody without the secret, where there is one.
 //! The text is
 //!
-//! 1. how many rows and how many distinct keys the table has, 8 bytes each;
-//! 2. the records of the units, a bucket a unit: a digest under the run's salt, and the number of a row;
-//! 3. the numbers of the rows without a key.
+//! 1. how many rows the table has, how many distinct keys, and how many rows without one, 8 bytes each;
+//! 2. the records of the units, a bucket a unit: of each key the digest under the run's salt, and the number of its first row; and
+//!    how many rows it has, where keys repeat and all their rows take part;
+//! 3. there, the records of those other rows;
+//! 4. the numbers of the rows without a key.
 //!
-//! Each of the last two is one bucket after another, behind an index as [`Spilled::placed`] has it.
+//! Each of the last three is one bucket after another, behind an index as [`Spilled::placed`] has it.
 //!
 //! All of it can be made again from the table, and comes out the same: a file that is not whole is never used, and not
 //! missed either.
@@ -17,13 +19,14 @@
 use crate::error::JobError;
 use crate::input::keys::{Keys, Reading};
 use crate::input::parted;
+use crate::input::parted::RECORD;
 use crate::seal::blocks::{BLOCK, Blocks, Writer};
 use crate::seal::disk::Disk;
 use crate::seal::file;
 use crate::seal::key::Secret;
 use crate::seal::record::Start;
 use crate::tell::control::Control;
-use crate::units::cut::{RECORD, Units};
+use crate::units::cut::{COUNTED, Records, Units, are_counted};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_spec::ResumePlan;
@@ -34,10 +37,10 @@ use vesica_types::Party;
 const KIND: &[u8; 15] = b"vesica units 4\n";
 
 /// Bytes of the file for a row, the most.
-pub const ROW: u64 = RECORD as u64;
+pub const ROW: u64 = COUNTED as u64;
 
 /// Bytes of the text that say how many rows and keys the table has.
-const COUNTS: usize = 16;
+const COUNTS: usize = 24;
 
 /// Where it is kept for the party `me`.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -78,8 +81,9 @@ impl Kept {
     /// Those of writing, and of reading what was spilled; being cancelled.
     pub fn save(&self, keys: &Keys, units: &Units, ctl: &Control) -> Result<(), JobError> {
         let mut out = self.writer(ctl)?;
-        out.write([keys.rows, keys.distinct].map(u64::to_le_bytes).as_flattened())?;
-        for spilled in [units.records(), units.empties()] {
+        out.write([keys.rows, keys.distinct, keys.empty].map(u64::to_le_bytes).as_flattened())?;
+        let (firsts, others, empties) = units.records();
+        for spilled in [Some(firsts), others, Some(empties)].into_iter().flatten() {
             let buckets = 0..spilled.buckets();
             index(&mut out, spilled.record_bytes(), buckets.clone().map(|bucket| spilled.len(bucket)))?;
             for bucket in buckets {
@@ -100,7 +104,8 @@ impl Kept {
         Writer::create(&*self.disk, &self.path, KIND, &self.secret, &self.start.encode(), ctl)
     }
 
-    /// What the file holds, if it is whole: of the party at `place`, which reads units as `how` says and has room in `dir`.
+    /// What the file holds, if it is whole: of the party at `place` and its table at `input`, which reads units as `how` says and has room
+    /// in `dir`.
     ///
     /// # Errors
     /// [`vesica_session::Error::Cancelled`].
@@ -108,11 +113,12 @@ impl Kept {
         &self,
         place: u8,
         how: &Reading<'_>,
+        input: &Path,
         dir: &Path,
         ctl: &Control,
     ) -> Result<Option<(Keys, Units)>, JobError> {
         match self.blocks() {
-            Some(blocks) if blocks.are_whole(ctl)? => Ok(self.parts(blocks, place, how, dir)),
+            Some(blocks) if blocks.are_whole(ctl)? => Ok(self.parts(blocks, place, how, input, dir)),
             _ => Ok(None),
         }
     }
@@ -123,23 +129,28 @@ impl Kept {
     }
 
     /// The keys and units in `blocks`; none if they do not add up.
-    fn parts(&self, blocks: Blocks, place: u8, how: &Reading<'_>, dir: &Path) -> Option<(Keys, Units)> {
+    fn parts(&self, blocks: Blocks, place: u8, how: &Reading<'_>, input: &Path, dir: &Path) -> Option<(Keys, Units)> {
         let (mut counts, mut at, end) = ([0; COUNTS], COUNTS as u64, blocks.text_len());
         blocks.read_exact_at(&mut counts, 0).ok()?;
-        let [rows, distinct] = std::array::from_fn(|i| u64::from_le_bytes(counts.as_chunks().0[i]));
+        let [rows, distinct, empty] = std::array::from_fn(|i| u64::from_le_bytes(counts.as_chunks().0[i]));
+        let duplicates = rows.checked_sub(empty)?.checked_sub(distinct)?;
+        let keys = Keys { rows, distinct, empty, duplicates, ruled: None };
+        let (units, counted) = (self.start.sizes.units as usize, are_counted(&keys, how.duplicates));
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
         let mut next = |buckets, record| {
             let spilled = Spilled::placed(file.clone(), &self.path, at, buckets, record).ok()?;
             at += 8 * (buckets as u64 + 1) + spilled.disk_bytes();
             Some(spilled)
         };
-        let (records, empties) = (next(self.start.sizes.units as usize, RECORD)?, next(1, parted::ROW)?);
-        let (with, empty) = (records.total(), empties.total());
-        if at != end || with + empty != rows || distinct > with || (distinct == 0) != (with == 0) {
+        let firsts = next(units, if counted { COUNTED } else { RECORD })?;
+        let others = if counted { Some(next(units, RECORD)?) } else { None };
+        let empties = next(1, parted::ROW)?;
+        let apart = others.as_ref().map_or(duplicates, Spilled::total);
+        if at != end || [firsts.total(), apart, empties.total()] != [distinct, duplicates, empty] {
             return None;
         }
-        let keys = Keys { rows, distinct, empty, duplicates: with - distinct, ruled: None };
-        Some((keys, Units::new(self.start.sizes.clone(), place, how, (records, empties), dir)))
+        let records = Records { firsts, others, empties };
+        Some((keys, Units::new(self.start.sizes.clone(), place, how, records, input, dir)))
     }
 
     /// The salt that the units were cut with.
@@ -202,7 +213,7 @@ mod tests {
         let ctl = Control::new(());
         let keys = Keys::count(&*table, plan, &temp, &ctl).unwrap();
         let sizes = plan.sizes(&[keys.distinct, 100], 1, 1 << 30);
-        let units = Units::cut(&*table, plan, &keys, &[7; 32], sizes.clone(), 0, &temp, &ctl).unwrap();
+        let units = Units::cut(&*table, plan, &keys, None, &[7; 32], sizes.clone(), 0, &temp, &ctl).unwrap();
         let mut ledger = Ledger::open(plan, &temp, &World::default().disk).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
         ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
@@ -215,7 +226,7 @@ mod tests {
         Reading { keys: &[], rules: &[], duplicates: vesica_spec::Duplicates::Join, memory: 1 << 30, workers: 2 };
 
     fn load(kept: &Kept) -> Option<(Keys, Units)> {
-        kept.load(0, &HOW, &std::env::temp_dir(), &Control::new(())).unwrap()
+        kept.load(0, &HOW, Path::new("a.csv"), &std::env::temp_dir(), &Control::new(())).unwrap()
     }
 
     /// The rows of each unit, and whether each begins a key; and those without a key.
@@ -298,7 +309,10 @@ mod tests {
         let (keys, units, kept) = made(&job(dir.path(), ""));
         let ctl = Control::new(());
         ctl.cancel();
-        assert!(matches!(kept.load(0, &HOW, dir.path(), &ctl), Err(JobError::Session(Error::Cancelled))));
+        assert!(matches!(
+            kept.load(0, &HOW, Path::new("a.csv"), dir.path(), &ctl),
+            Err(JobError::Session(Error::Cancelled))
+        ));
         assert!(matches!(kept.save(&keys, &units, &ctl), Err(JobError::Session(Error::Cancelled))));
     }
 

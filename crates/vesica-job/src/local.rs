@@ -11,7 +11,7 @@ use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::threads::cores;
-use crate::units::cut::Units;
+use crate::units::cut::{COUNTED, Units};
 use crate::units::found::Found;
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,18 @@ impl Local {
         }
         let (keys, input) = hash::behind(table, ctl, read)?;
         ledger.identify(&input).map(|()| keys)
+    }
+
+    /// Sees that there is room on the disk where keys repeat, as `keys` says. Before the table was read, it was taken to have a key in
+    /// each row.
+    ///
+    /// # Errors
+    /// [`JobError::Space`].
+    pub fn room_for_repeats(&self, plan: &Plan, keys: &Keys) -> Result<(), JobError> {
+        let first = COUNTED as u64 + 1 + 8;
+        let need = keys.distinct.saturating_mul(first).saturating_add(keys.duplicates.saturating_mul(REPEATED));
+        let need = need.saturating_sub(plan.memory);
+        room(&self.scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)
     }
 
     /// Where the result goes, if this party learns it; opened again if an attempt before this one failed.
@@ -118,14 +130,13 @@ impl Local {
 /// Bytes that a row takes on disk at most, where memory does not hold it: its record in a unit, and the ends of blocks.
 const SPILLED: u64 = 22;
 
+/// Bytes that a row takes on disk at most that is not the first of its key: its record, sorted in a copy where its key has very many
+/// rows, and its mark.
+const REPEATED: u64 = 2 * SPILLED + 6;
+
 /// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {
     let rows = table.rows().map_or_else(|| rows_about(table, plan), Ok)?;
-    let room = |folder: &Path, setting, what, need| match vesica_table::free_bytes(folder) {
-        Ok(free) if free < need => Err(JobError::Space { folder: folder.to_owned(), what, need, free }),
-        Err(error) => Err(JobError::File { what: setting, path: folder.into(), error }),
-        Ok(_) => Ok(()),
-    };
     let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
     room(scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)?;
     let Some(resume) = &plan.resume else { return Ok(()) };
@@ -134,6 +145,15 @@ fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), J
     let has = kept::path(resume, &plan.me).metadata().map_or(0, |file| file.len());
     let need = rows.saturating_mul(kept::ROW).saturating_sub(has);
     room(there, "cannot use the folder of mine.resume,", "what mine.resume keeps", need)
+}
+
+/// Fails if `folder`, which `setting` names, has no room for so many bytes of `what`.
+fn room(folder: &Path, setting: &'static str, what: &'static str, need: u64) -> Result<(), JobError> {
+    match vesica_table::free_bytes(folder) {
+        Ok(free) if free < need => Err(JobError::Space { folder: folder.to_owned(), what, need, free }),
+        Err(error) => Err(JobError::File { what: setting, path: folder.into(), error }),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Rows of a table, going by how many stand in its first part.

@@ -218,6 +218,7 @@ impl<'a> Side<'a> {
         let mut keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
         let (mut summed, mut repeats) = (None, None);
         if keys.duplicates > 0 || plan.value.is_some() {
+            local.room_for_repeats(plan, &keys)?;
             let (how, scratch) = (plan.into(), &local.scratch);
             let groups =
                 clock.phase("group", "rows", Some(keys.rows), || Groups::of(table, &how, &keys, scratch, ctl))?;

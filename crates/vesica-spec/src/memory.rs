@@ -13,7 +13,7 @@ pub enum Share {
     Found,
     /// The rows of some units, on each thread, while the output is joined.
     Joining,
-    /// The rows of the output.
+    /// The rows of the output, and before there are units which rows repeat a key.
     Picks,
     /// Rows on their way to the output.
     Output,
@@ -42,6 +42,8 @@ mod tests {
     fn what_lives_at_once_fits() {
         for (stage, all) in [
             ("read", &[Keys, InFlight][..]),
+            ("group", &[Keys, InFlight, Picks]),
+            ("partition", &[Units, InFlight, Picks]),
             ("match", &[Units, Found, InFlight]),
             ("join", &[Units, Found, Joining, Picks]),
             ("write", &[Units, Found, Picks, Output]),

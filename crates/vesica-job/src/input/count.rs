@@ -97,6 +97,8 @@ fn counted(
 
 /// How many fingerprints differ, counted by so many threads in about so many bytes of memory.
 fn distinct(records: &Spilled, workers: usize, memory: usize, ctl: &Control) -> Result<u64, JobError> {
+    // A block that is read and a set as large are what a worker needs at least.
+    let workers = workers.min(memory / (2 * BLOCK * FINGERPRINT)).max(1);
     let most = (memory / workers / (2 * FINGERPRINT)).max(LEAST);
     let left = Mutex::new((0..records.buckets(), 0));
     on_threads::<JobError>(workers, || {

@@ -34,6 +34,9 @@ const OTHER: usize = 3;
 /// Bytes of the mark of a row that is its key's first, and not its only one: its place, and how many the key has.
 const FIRST: usize = OTHER + 5;
 
+/// Bytes that a thread should have.
+const WORKER: usize = 1 << 20;
+
 /// Marks that a thread files together.
 const TOGETHER: usize = 1 << 13;
 
@@ -74,7 +77,7 @@ impl Groups {
         })?;
         parted.same_rows(keys, table.path())?;
         let Parted { records, .. } = parted;
-        let most = Share::InFlight.of(how.memory) / (3 * cores(how.workers).max(1));
+        let most = Share::InFlight.of(how.memory) / (3 * threads(how));
         Ok(Self { rows: Ordered::new(records, most, dir) })
     }
 
@@ -147,7 +150,7 @@ impl Repeats {
             first: u64::MAX,
         });
         let left = Mutex::new(0..groups.rows.spilled().buckets());
-        on_threads::<JobError>(cores(how.workers), || {
+        on_threads::<JobError>(threads(how), || {
             let (mut others, mut firsts) = (Filed::<OTHER>::default(), Filed::<FIRST>::default());
             loop {
                 let next = left.lock().expect("no worker panics").next();
@@ -186,6 +189,11 @@ impl Repeats {
     pub fn marks(&self) -> Marks<'_> {
         Marks { repeats: self, range: None, of_range: Vec::new(), bytes: Vec::new() }
     }
+}
+
+/// How many threads bring rows together.
+fn threads(how: &Reading<'_>) -> usize {
+    cores(how.workers).min(Share::InFlight.of(how.memory) / WORKER).max(1)
 }
 
 /// Marks as they come from the threads.
@@ -312,7 +320,7 @@ mod tests {
     use super::*;
     use crate::input::parted::to_bytes;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
@@ -329,7 +337,7 @@ mod tests {
             let dir = std::env::temp_dir();
             let key = |row: usize| Some(keys[row]).filter(|key| *key != 7).map(|key| key % few * 3);
             let mut spill = Spill::new(buckets, RECORD, 1 << 16, &dir).unwrap();
-            let mut model: HashMap<u16, Vec<usize>> = HashMap::new();
+            let mut model: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
             for row in 0..keys.len() {
                 let Some(key) = key(row) else { continue };
                 model.entry(key).or_default().push(row);

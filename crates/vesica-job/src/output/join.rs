@@ -332,7 +332,7 @@ mod tests {
             spill.finish().unwrap()
         };
         let (firsts, others, empties) = units.records();
-        let others = others.map(|others| turned(others));
+        let others = others.map(turned);
         let records = Records { firsts: turned(firsts), others, empties: turned(empties) };
         Units::new(units.sizes.clone(), units.place, &plan.into(), records, Path::new("a.csv"), dir)
     }

@@ -36,8 +36,8 @@ use vesica_types::Party;
 /// The kind of the file, and the number of its format.
 const KIND: &[u8; 15] = b"vesica units 4\n";
 
-/// Bytes of the file for a row, the most.
-pub const ROW: u64 = COUNTED as u64;
+/// Bytes of the file for a row; a key has five more where keys repeat.
+pub const ROW: u64 = RECORD as u64;
 
 /// Bytes of the text that say how many rows and keys the table has.
 const COUNTS: usize = 24;

@@ -14,7 +14,7 @@ use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
 use crate::seal::key::Given;
 use crate::seal::log::Log;
-use crate::seal::record::{Head, Record, Start};
+use crate::seal::record::{Head, PLACES, Record, Start};
 use crate::units::found::{Common, Found, Match, REPEAT, repeats};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,9 +51,6 @@ struct OnDisk {
     /// Where the file beside it is.
     kept: PathBuf,
 }
-
-/// The most keys of a unit, whatever a ledger says that somebody else wrote.
-const PLACES: u64 = 1 << 29;
 
 /// The finished units of a run.
 pub struct Ledger {

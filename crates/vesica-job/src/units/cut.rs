@@ -192,14 +192,14 @@ impl Units {
         self.keys(id, |_| {})
     }
 
-    /// The same, and the number of each key's first row.
+    /// The unit, and the number of each key's first row.
     ///
     /// # Errors
     /// As [`Units::unit`].
-    pub fn unit_and_rows(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>, Vec<u64>), JobError> {
-        let mut first = Vec::new();
-        let (unit, rows) = self.keys(id, |row| first.push(row))?;
-        Ok((unit, rows, first))
+    pub fn unit_and_rows(&self, id: UnitId) -> Result<(Unit, Vec<u64>), JobError> {
+        let mut rows = Vec::new();
+        let (unit, _) = self.keys(id, |row| rows.push(row))?;
+        Ok((unit, rows))
     }
 
     fn keys(&self, id: UnitId, first: impl FnMut(u64)) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
@@ -406,7 +406,11 @@ mod tests {
         let units = cut(&rows, &keys, None, how).unwrap();
         let count = |id| {
             let mut rows = 0;
-            units.each(id, |_, _| Ok(rows += 1)).map(|()| rows).unwrap()
+            let each = |_, _| {
+                rows += 1;
+                Ok(())
+            };
+            units.each(id, each).map(|()| rows).unwrap()
         };
         let counts: Vec<i32> = units.largest_first().into_iter().map(count).collect();
         assert!(counts[0] > 2000 && counts.is_sorted_by(|a, b| a >= b) && counts.len() == UNITS as usize, "{counts:?}");

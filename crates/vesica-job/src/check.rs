@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
+use crate::input::repeats::Groups;
 use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local;
@@ -120,18 +121,28 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         ),
     );
     if let Some(column) = &plan.value {
-        ByKey::values(column, plan.largest(), &*local.io.table, &keys, plan.memory, ctl)?;
+        let groups = Groups::of(table, &plan.into(), &keys, &local.scratch, ctl)?;
+        ByKey::values(
+            column,
+            plan.largest(),
+            table,
+            &keys,
+            groups.rows(plan.shared.duplicates, ctl),
+            plan.memory,
+            ctl,
+        )?;
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
-        let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;
+        let ruled = keys.ruled.unwrap_or_default();
+        let spellings = Keys::spellings(table, plan, &local.scratch, ctl)?;
         checked.add(
             "rules",
             format!(
                 "{} changed, {} became empty, {} collided: {} as {} written, {} after the rules",
-                counted(keys.ruled.changed, "keys"),
-                count(keys.ruled.emptied),
-                count(spellings - keys.distinct),
+                counted(ruled.changed, "keys"),
+                count(ruled.emptied),
+                count(spellings.saturating_sub(keys.distinct)),
                 counted(spellings, "distinct keys"),
                 if spellings == 1 { "it is" } else { "they are" },
                 count(keys.distinct)

@@ -441,11 +441,12 @@ fn a_handshake_that_was_damaged_on_the_way_is_tried_again() {
 
 #[test]
 fn another_version_is_named_on_both_sides() {
-    let (met, _, answer) = with_bobs_certificate(&hello(7, JOB, "bob", "alice"));
+    let another = WIRE_VERSION + 1;
+    let (met, _, answer) = with_bobs_certificate(&hello(another, JOB, "bob", "alice"));
     let error = met.unwrap_err();
     let words = format!(
-        "bob speaks version 7 of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica on \
-         both sides"
+        "bob speaks version {another} of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica \
+         on both sides"
     );
     assert_eq!(error.to_string(), words);
     assert_eq!(error.fault(), Fault::Peer);

@@ -72,7 +72,7 @@ pub use origin::{Origin, Program};
 pub use reorder::Reorder;
 pub use sink::{Output, Sink, create, create_as};
 pub use source::{Input, Source};
-pub use spill::{Blocks, MAX_BUCKETS, Refill, Spill, Spilled};
+pub use spill::{Blocks, MAX_BUCKETS, Spill, Spilled};
 pub use spool::spool;
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Form, Header, Piece, Pieces, Stored, Table};

@@ -1,8 +1,6 @@
 //! The output of a job whose result is shares: a row a bin of every unit, empty bins included, in the same order on both sides.
 
 use crate::error::JobError;
-use crate::input::keys::{KeyId, Keys};
-use crate::input::values::ByKey;
 use crate::io::Io;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -14,11 +12,11 @@ use vesica_spec::{Plan, Share as Part};
 use vesica_table::{Sink, Spill, Spilled, Staged};
 use vesica_types::UnitId;
 
-/// A bin as it is spilled: the key in it, the share of its value, that of whether it is common.
+/// A bin as it is spilled: the first row of the key in it, from 1, the share of its value, that of whether it is common.
 const RECORD: usize = 17;
 
-/// No key: a part that there is not.
-const EMPTY: u64 = u64::MAX;
+/// No key.
+const EMPTY: u64 = 0;
 
 /// Rows that are written together.
 const TOGETHER: usize = 1 << 16;
@@ -43,20 +41,15 @@ impl Leaving {
         Ok(Self(Spill::new(units as usize, RECORD, Part::Picks.of(memory), scratch)?))
     }
 
-    /// Takes those of a unit, whose keys have these numbers.
+    /// Takes those of a unit, whose keys have these first rows.
     ///
     /// # Errors
     /// Those of spilling.
-    pub fn take(
-        &mut self,
-        unit: UnitId,
-        bins: &[vesica_session::Share],
-        keys: &[(KeyId, u64)],
-    ) -> Result<(), JobError> {
+    pub fn take(&mut self, unit: UnitId, bins: &[vesica_session::Share], rows: &[u64]) -> Result<(), JobError> {
         for share in bins {
             let mut record = [0; RECORD];
-            let key = share.key.map_or(EMPTY, |place| keys[place as usize].0.0);
-            record[..8].copy_from_slice(&key.to_le_bytes());
+            let row = share.key.map_or(EMPTY, |place| rows[place as usize] + 1);
+            record[..8].copy_from_slice(&row.to_le_bytes());
             record[8..16].copy_from_slice(&share.value.to_le_bytes());
             record[16] = share.common.into();
             self.0.push(unit.0 as usize, &record)?;
@@ -111,9 +104,8 @@ pub fn sink(plan: &Plan, io: &Io, left: Option<&Left>) -> Result<Option<Box<dyn 
 ///
 /// # Errors
 /// Those of opening it, of reading what was spilled and of writing.
-pub fn stage(plan: &Plan, io: &Io, keys: &Keys, left: &Left) -> Result<Option<Staged>, JobError> {
+pub fn stage(plan: &Plan, io: &Io, left: &Left) -> Result<Option<Staged>, JobError> {
     let Some(mut sink) = sink(plan, io, Some(left))? else { return Ok(None) };
-    let rows = ByKey::first_rows(keys, plan.memory)?;
     let schema = sink.schema().clone();
     for unit in 0..left.units as usize {
         for block in left.bins.blocks(unit, TOGETHER) {
@@ -122,7 +114,7 @@ pub fn stage(plan: &Plan, io: &Io, keys: &Keys, left: &Left) -> Result<Option<St
             let word = |record: &[u8; RECORD], at: usize| {
                 u64::from_le_bytes(*record[at..].first_chunk().expect("a record has two words"))
             };
-            let row = |record| Some(word(record, 0)).filter(|key| *key != EMPTY).map(|key| rows.of(KeyId(key)));
+            let row = |record| Some(word(record, 0)).filter(|row| *row != EMPTY);
             let columns: [ArrayRef; 3] = [
                 Arc::new(records.iter().map(row).collect::<UInt64Array>()),
                 Arc::new(records.iter().map(|record| Some(record[16] == 1)).collect::<BooleanArray>()),

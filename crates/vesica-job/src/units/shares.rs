@@ -25,8 +25,8 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     let mut shares: Vec<Shares> = Vec::with_capacity(total as usize);
     let chance = &*rng;
     let one = |id, lines: &mut _| {
-        let (unit, rows) = units.unit(id)?;
-        let values = values.map(|values| rows.iter().map(|(key, _)| values.of(*key)).collect::<Vec<_>>());
+        let (unit, rows) = units.unit_and_rows(id)?;
+        let values = values.map(|values| rows.iter().map(|row| values.of(*row)).collect::<Vec<_>>());
         let shares = protocol.unit(&unit, &values.unwrap_or_default(), lines, &mut chance.unit(id)?)?;
         Ok((shares, rows))
     };

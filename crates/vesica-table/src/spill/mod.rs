@@ -13,13 +13,11 @@
 
 mod log;
 mod memory;
-mod rewrite;
 mod runs;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use log::Log;
-pub use rewrite::Refill;
 pub(crate) use runs::Runs;
 
 use crate::Error;

@@ -56,11 +56,11 @@ pub mod identity {
 pub use vesica_net::Connection;
 pub use world::World;
 
-/// What a world is made of: for tests that bring their own.
+/// What a world is made of: for the service, and for tests that bring their own.
 pub mod worlds {
     pub use crate::seal::disk::{Disk, DiskFile};
     pub use crate::world::{Chance, Turns};
-    pub use vesica_net::{Connector, LaneDoor, PeerLink, Time};
+    pub use vesica_net::{Boot, ClientDoor, Connector, LaneDoor, PeerLink, Time};
 }
 
 /// The instruction sets that kernels are compiled for.

@@ -14,12 +14,13 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use vesica_net::Time;
 
 /// The file that lines are added to.
 pub struct Audit {
     path: PathBuf,
+    time: Arc<dyn Time>,
     open: Mutex<Open>,
 }
 
@@ -99,9 +100,9 @@ impl Audit {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path, time: Arc<dyn Time>) -> Result<Self, Error> {
         let open = Open::new(path).map_err(Error::file("cannot open", path))?;
-        Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
+        Ok(Self { path: path.to_owned(), time, open: Mutex::new(open) })
     }
 
     /// Adds a line.
@@ -110,7 +111,7 @@ impl Audit {
     /// If it cannot be written. The next line is tried again: a disk that was full may have room.
     pub fn write(&self, entry: &Entry<'_>) -> Result<(), Error> {
         let &Entry { client, fingerprint, address, ref what } = entry;
-        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let time = humantime::format_rfc3339_millis(self.time.wall()).to_string();
         let line = Line { time, client, fingerprint, address, what };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let written = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|line| open.add(&self.path, line));
@@ -158,6 +159,11 @@ fn ends_a_line(path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use serde_json::Value;
+    use std::time::SystemTime;
+
+    fn audit_at(path: &Path) -> Result<Audit, Error> {
+        Audit::open(path, Arc::new(vesica_net::SystemClock))
+    }
 
     fn note(audit: &Audit, what: What<'_>) -> Result<(), Error> {
         let address = "192.0.2.7:51544".parse().ok();
@@ -174,7 +180,7 @@ mod tests {
     fn each_thing_is_a_line_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.audit");
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         note(&audit, What::Asked { keys: 500 }).unwrap();
         note(&audit, What::Answered { keys: 500, seconds: 0.25 }).unwrap();
         note(&audit, What::Fetched { part: 2, bytes: 1 << 40, seconds: 1.5 }).unwrap();
@@ -202,7 +208,7 @@ mod tests {
     fn a_file_that_is_renamed_is_begun_anew() {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("list.audit"), dir.path().join("list.audit.1"));
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         note(&audit, What::Asked { keys: 1 }).unwrap();
         std::fs::rename(&path, &old).unwrap();
         note(&audit, What::Asked { keys: 2 }).unwrap();
@@ -220,7 +226,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.audit");
         std::fs::write(&path, "{\"what\":\"asked\"}\n{\"time\":\"2026-1").unwrap();
-        note(&Audit::open(&path).unwrap(), What::Asked { keys: 9 }).unwrap();
+        note(&audit_at(&path).unwrap(), What::Asked { keys: 9 }).unwrap();
         let lines = lines(&path);
         assert_eq!((lines.len(), &lines[1]["keys"]), (2, &9.into()));
     }
@@ -231,7 +237,7 @@ mod tests {
         let folder = dir.path().join("logs");
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("list.audit");
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         let error = note(&audit, What::Asked { keys: 1 }).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("list.audit"), "{error}");
@@ -240,7 +246,7 @@ mod tests {
         note(&audit, What::Asked { keys: 2 }).unwrap();
         assert_eq!(lines(&path).len(), 1);
         // A disk that is full.
-        let full = Audit::open(Path::new("/dev/full"));
+        let full = audit_at(Path::new("/dev/full"));
         if let Ok(full) = full {
             assert!(note(&full, What::Asked { keys: 1 }).is_err());
         }
@@ -250,7 +256,7 @@ mod tests {
     fn lines_of_many_threads_do_not_mix() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.audit");
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| (0..100).for_each(|keys| note(&audit, What::Asked { keys }).unwrap()));

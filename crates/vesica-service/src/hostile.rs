@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use vesica_job::report::Outcome;
-use vesica_job::{Control, Event, Watch};
+use vesica_job::{Control, Event, Watch, World};
 use vesica_pir::{bucket, keyword};
 use vesica_spec::Document;
 use vesica_spec::service::{AskPlan, By, Private, ServePlan, plan_ask, plan_serve};
@@ -214,7 +214,7 @@ impl House {
         .unwrap();
         let Document::Server(spec) = vesica_spec::load_any(Path::new(&file)).unwrap() else { panic!("a server") };
         let server = plan_serve(&spec).unwrap();
-        let prepared = crate::prepare(&server, &Change::default(), &Control::new(())).unwrap();
+        let prepared = crate::prepare(&server, &Change::default(), &World::default(), &Control::new(())).unwrap();
         let offer = crate::spelled(&prepared.offer.hash());
         Self { wire: Wire::before(port), dir, kind, rows, server, offer, serving: None }
     }
@@ -227,7 +227,7 @@ impl House {
     fn serve(&mut self) {
         let (plan, ctl) = (self.server.clone(), Control::new(()));
         let stopped = ctl.clone();
-        let serving = std::thread::spawn(move || crate::serve(&plan, &|| None, &ctl).unwrap());
+        let serving = std::thread::spawn(move || crate::serve(&plan, &World::default(), &|| None, &ctl).unwrap());
         self.serving = Some((stopped, serving));
     }
 

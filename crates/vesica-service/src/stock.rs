@@ -11,6 +11,7 @@ use crate::secret::Root;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
+use vesica_net::Time;
 use vesica_oprf::function::ServerFunction;
 use vesica_store::Part;
 
@@ -103,6 +104,7 @@ const LIMITS: Limits = Limits {
 /// at work with the state before, and no longer than [`Limits::wait`]. It does not wait if it has all parts of that state.
 pub struct States {
     held: RwLock<Held>,
+    time: Arc<dyn Time>,
     pub(crate) limits: Limits,
 }
 
@@ -138,6 +140,7 @@ struct State {
 struct Told {
     /// When a client last took something of the state.
     taken: Mutex<Option<Instant>>,
+    time: Arc<dyn Time>,
     /// Clients that have a function evaluated now, and will ask the state about what comes out.
     asking: AtomicUsize,
     /// The parts of a store of tags: a newer one may have them too.
@@ -174,22 +177,22 @@ impl Drop for Asking {
 
 impl Told {
     fn took(&self) {
-        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.time.now());
     }
 
     /// When a client last was at work with the state: at this moment, if one has a function evaluated.
     fn last_work(&self) -> Option<Instant> {
         if self.asking.load(Ordering::SeqCst) > 0 {
-            return Some(Instant::now());
+            return Some(self.time.now());
         }
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn new(stock: Stock) -> Self {
+    fn new(stock: Stock, time: Arc<dyn Time>) -> Self {
         let parts = stock.named_parts();
-        Self { stock, ticket: Arc::new(Told { taken: Mutex::default(), asking: AtomicUsize::new(0), parts }) }
+        Self { stock, ticket: Arc::new(Told { taken: Mutex::default(), time, asking: AtomicUsize::new(0), parts }) }
     }
 
     /// Whether a client that was told of it is still here.
@@ -205,26 +208,33 @@ impl Before {
 
     /// How long no client has been at work with it, counted from the moment in which it was served no more, at the earliest.
     fn idle(&self) -> Duration {
-        self.state.ticket.last_work().map_or(self.since, |last| last.max(self.since)).elapsed()
+        self.past(self.state.ticket.last_work().map_or(self.since, |last| last.max(self.since)))
+    }
+
+    /// How long ago a moment was.
+    fn past(&self, moment: Instant) -> Duration {
+        self.state.ticket.time.now().saturating_duration_since(moment)
     }
 
     /// Whether it is to go, even if no newer one comes.
     fn is_over(&self, limits: &Limits) -> bool {
-        !self.state.is_wanted() || self.idle() >= limits.idle || self.since.elapsed() >= limits.longest
+        !self.state.is_wanted() || self.idle() >= limits.idle || self.past(self.since) >= limits.longest
     }
 
     /// Whether a newer one that does not follow this one is to wait, because a client is at work with this one.
     fn is_waited_for(&self, limits: &Limits) -> bool {
         let last = self.state.ticket.last_work();
-        let is_busy = Arc::strong_count(&self.state.stock) > 1 || last.is_some_and(|last| last.elapsed() < limits.busy);
-        is_busy && self.since.elapsed() < limits.wait
+        let is_busy =
+            Arc::strong_count(&self.state.stock) > 1 || last.is_some_and(|last| self.past(last) < limits.busy);
+        is_busy && self.past(self.since) < limits.wait
     }
 }
 
 impl States {
     /// This one is served.
-    pub fn new(stock: Stock) -> Self {
-        Self { held: RwLock::new(Held { now: State::new(stock), before: None }), limits: LIMITS }
+    pub fn new(stock: Stock, time: Arc<dyn Time>) -> Self {
+        let held = Held { now: State::new(stock, time.clone()), before: None };
+        Self { held: RwLock::new(held), time, limits: LIMITS }
     }
 
     /// The state that is served, and the ticket for a client that is told of it.
@@ -277,9 +287,9 @@ impl States {
         let last = self.read().now.stock.clone();
         let Some(next) = last.reload(offer, &mut make_room)? else { return Ok(None) };
         let mut held = self.write();
-        let before = std::mem::replace(&mut held.now, State::new(next.clone()));
+        let before = std::mem::replace(&mut held.now, State::new(next.clone(), self.time.clone()));
         // `last` still holds what goes here, until the lock is free.
-        held.before = before.is_wanted().then(|| Before { state: before, since: Instant::now() });
+        held.before = before.is_wanted().then(|| Before { state: before, since: self.time.now() });
         drop(held);
         Ok(Some(next))
     }
@@ -318,7 +328,7 @@ mod tests {
     /// ways in which it may.
     fn goes_in_time(stock: Stock, offer: &Offer, mut next: impl FnMut()) {
         let is_gone = watched(&stock);
-        let mut states = States::new(stock);
+        let mut states = States::new(stock, Arc::new(vesica_net::SystemClock));
         // Nobody was told of it.
         next();
         assert!(states.reload(offer).unwrap().is_some() && is_gone());
@@ -431,7 +441,7 @@ mod tests {
         let (dir, offer) = (tempfile::tempdir().unwrap(), offer_of_tags());
         prepare(dir.path(), &offer, 1);
         append(dir.path(), 2);
-        let states = States::new(Arc::new(Store::open(dir.path()).unwrap()));
+        let states = States::new(Arc::new(Store::open(dir.path()).unwrap()), Arc::new(vesica_net::SystemClock));
         let (ticket, stock) = states.now();
         let sums = [0, 1].map(|part| stock.sums(part).unwrap().to_vec());
         drop(stock);
@@ -467,7 +477,8 @@ mod tests {
     #[test]
     fn the_state_before_goes_before_another_one_is_loaded() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::Download, 20);
-        let states = States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let states =
+            States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()), Arc::new(vesica_net::SystemClock));
         let (_ticket, is_gone) = told(&states);
         follow(dir.path(), &mut epoch);
         assert!(states.reload(&offer).unwrap().is_some() && !is_gone());

@@ -1,12 +1,15 @@
-//! A simulator: runs of parties on virtual time, a virtual network and a virtual disk, in one process and from one seed.
+//! A simulator: runs of parties, and a service with its clients, on virtual time, a virtual network and a virtual disk, in one process and
+//! from one seed.
 //!
-//! `cargo xtask sim SEED COUNT` plays the cases of so many seeds. What a case is, what goes wrong in it and what must hold is in [`case`];
+//! `cargo xtask sim SEED COUNT` plays the cases of so many seeds. What a case is, what goes wrong in it and what must hold is in [`case`]
+//! and, for a service, in [`shop`];
 //! how one seed decides everything is in [`sim`]. What is covered and what is not, and why it is made this way:
 //! `docs/src/design/20-simulator.md`.
 
 pub mod case;
 pub mod disk;
 pub mod net;
+pub mod shop;
 pub mod sim;
 pub mod trace;
 
@@ -23,12 +26,14 @@ pub struct Played {
     pub trace: Trace,
     /// What kind of case it was.
     pub kind: Kind,
-    /// Whether it ended because a party had had enough of answering.
+    /// Whether it ended because a party had had enough of answering, or a service refused a client by its budget.
     pub refused: bool,
     /// Calls of time, network and disk.
     pub steps: u64,
-    /// What each party answered, in tables.
+    /// What each party answered, in tables; of a service, keys that each client was answered.
     pub answered: Vec<f64>,
+    /// Times that a client of a service asked and has the right rows.
+    pub served: u64,
     /// Where both learn, the keys of each output, in its order.
     pub aligned: Vec<Vec<String>>,
 }
@@ -39,6 +44,8 @@ pub fn kind(seed: u64) -> Kind {
         3 | 11 => Kind::Greedy,
         4 | 5 | 12 | 13 => Kind::Power,
         6 => Kind::Liar,
+        7 | 15 => Kind::Service,
+        9 => Kind::Three,
         14 => Kind::Rollback,
         _ => Kind::Honest,
     }
@@ -89,9 +96,10 @@ pub fn undisturbed(seed: u64, words: bool) -> Played {
 }
 
 fn played((case, trace, _): (Case, Trace, u64)) -> Played {
-    let (kind, refused, steps, answered) = (case.kind, case.refused, case.steps, case.answered());
-    let aligned = case.aligned();
-    Played { failures: case.failures, trace, kind, refused, steps, answered, aligned }
+    let refused = case.refused || case.shop.as_ref().is_some_and(|shop| shop.refused);
+    let (kind, steps, answered) = (case.kind, case.steps, case.answered());
+    let (served, aligned) = (case.shop.as_ref().map_or(0, |shop| shop.served), case.aligned());
+    Played { failures: case.failures, trace, kind, refused, steps, answered, served, aligned }
 }
 
 /// Threads of killed processes end by panics, which are not worth a word.

@@ -8,9 +8,9 @@ use crate::offer::{Offer, sample};
 use crate::{rng, suite};
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Instant;
 use vesica_job::Control;
 use vesica_job::rooms::Clock;
+use vesica_net::{SystemClock, Time};
 use vesica_pir::keyword::{Filter, TAG};
 use vesica_pir::rlwe::{LARGEST_REAL, OFF};
 use vesica_pir::{Flat, Shape};
@@ -94,7 +94,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     if suite.has_reals() {
         values.chunks_exact_mut(8).for_each(real);
     }
-    let start = Instant::now();
+    let start = SystemClock.now();
     let shape = shape.filter(|_| by == By::Key).map(|shape| shape(rows, (TAG + bytes as usize) as u32, expected));
     let keyed =
         shape.transpose()?.map(|shape| Keyed::new(&shape, &values, bytes as usize, &mut rng, ctl)).transpose()?;
@@ -117,15 +117,15 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     let table_bytes = table.len() as u64;
     let [mut query_ms, mut answer_ms, mut of_four_ms, mut decode_ms] = <[Vec<f64>; 4]>::default();
     // What is prepared before anybody asks: by key, the filter and the layout are part of it.
-    let before = if by == By::Key { start } else { Instant::now() };
+    let before = if by == By::Key { start } else { SystemClock.now() };
     let server = scheme.server(table, &[], 1)?;
-    let before = if scheme.has_hint() && by == By::Index { Instant::now() } else { before };
+    let before = if scheme.has_hint() && by == By::Index { SystemClock.now() } else { before };
     let hint = server.hint()?;
     let (hinted_s, copy) =
-        (before.elapsed().as_secs_f64(), if hint.is_empty() { server.table().to_vec() } else { hint });
-    let start = Instant::now();
+        (SystemClock.since(before).as_secs_f64(), if hint.is_empty() { server.table().to_vec() } else { hint });
+    let start = SystemClock.now();
     let mut client = scheme.reader(copy, &mut rng)?;
-    let read_s = if scheme.has_windows() { start.elapsed().as_secs_f64() } else { 0.0 };
+    let read_s = if scheme.has_windows() { SystemClock.since(start).as_secs_f64() } else { 0.0 };
     let keys = client.begin(&mut rng);
     let now = |work: &mut dyn FnMut()| work();
     for turn in 0..QUERIES {
@@ -225,9 +225,9 @@ fn compare(are_reals: bool, table: Flat<'_>, index: u64, record: &[u8]) -> Resul
 
 /// Does some work, and adds the milliseconds that it took.
 fn timed<T>(times: &mut Vec<f64>, work: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
+    let start = SystemClock.now();
     let done = work();
-    times.push(start.elapsed().as_secs_f64() * 1e3);
+    times.push(SystemClock.since(start).as_secs_f64() * 1e3);
     done
 }
 

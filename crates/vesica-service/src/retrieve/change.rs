@@ -23,11 +23,11 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{Change, Prepared, Product, agrees};
 use crate::reading::{Read, Reader};
 use crate::secret::{self, Root};
-use crate::{rng, suite};
+use crate::suite;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, World};
 use vesica_pir::keyword::Filter;
 use vesica_session::SessionRng;
 use vesica_spec::service::{By, Private, ServePlan, Service};
@@ -191,7 +191,7 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
 /// # Errors
 /// Faults of the plan, its files and the tables. Then the service's files are what they were. A service whose rows cannot be changed so is
 /// refused by name.
-pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let service = &plan.service;
     let refused = match (suite::scheme(service.protocol)?.cannot_follow(), service.by) {
         (None, By::Key) => None,
@@ -226,7 +226,7 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let lock = root.as_ref().map(Root::lock);
     let path = plan.store.join(keys_name(before.epoch.number));
     let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, &before.epoch)?)?;
-    let mut rng = rng()?;
+    let mut rng = world.rng()?;
     let salt = rng.bytes();
     let maker = Maker::new(plan, function, &before.offer, before.epoch.salt(), salt);
     let open = |path: &PathBuf, values| Reader::open(plan, &Input { format: None, ..Input::new(path) }, values);

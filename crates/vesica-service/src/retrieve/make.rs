@@ -7,11 +7,11 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{Before, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::secret::Root;
-use crate::{rng, suite, values};
+use crate::{suite, values};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, World};
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::{Filter, TAG};
@@ -51,14 +51,14 @@ pub struct Changed {
 ///
 /// # Errors
 /// Faults of the plan, its files and the table. Then the service's files are what they were.
-pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
+pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, crate::prepare::table(plan)?, true)?;
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
-        Private::Both => Some(Keyed::take(plan, rotate, before.as_ref())?),
+        Private::Both => Some(Keyed::take(plan, rotate, before.as_ref(), world)?),
         Private::Client if rotate => {
             let why = "--rotate: with private = \"client\" there is no key to change; leave it out";
             return Err(Error::Setup(why.into()));
@@ -86,7 +86,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
     let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
     let stood = last.as_ref().map(|epoch| Before { keys: epoch.rows, changed: epoch.log > 0 });
-    let mut rng = rng()?;
+    let mut rng = world.rng()?;
     // Tags follow from the salt: rows that did not change have the same bytes under the same one. Where a function protects rows there is
     // always a new one, and with it a new function.
     let same = last.as_ref().filter(|_| before.as_ref() == Some(&offer) && change::follows(&plan.service));

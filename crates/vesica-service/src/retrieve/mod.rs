@@ -43,8 +43,8 @@ use epoch::Epoch;
 use places::Place;
 use std::path::Path;
 use std::sync::Arc;
-use vesica_job::Control;
 use vesica_job::numbers::count;
+use vesica_job::{Control, World};
 use vesica_pir::{PirError, Shape, Sizes};
 use vesica_session::{Reveal, SessionRng};
 use vesica_spec::service::{AskPlan, By, Private, ServePlan, ServiceProtocol};
@@ -145,12 +145,12 @@ pub trait Retrieval: Send + Sync {
     fn client(&self, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
         if self.copied() == 0 {
             let news = copying.is_new().then(|| "nothing is to be copied".to_owned());
-            return Ok(Ready { client: self.reader(Vec::new(), &mut crate::rng()?)?, filter: None, news });
+            return Ok(Ready { client: self.reader(Vec::new(), &mut copying.world.rng()?)?, filter: None, news });
         }
         let (copy, bytes) = copying.copy()?;
         copying.remove_others()?;
         let news = bytes.map(|bytes| format!("the table, {}", vesica_job::numbers::size(bytes)));
-        Ok(Ready { client: self.reader(copy, &mut crate::rng()?)?, filter: None, news })
+        Ok(Ready { client: self.reader(copy, &mut copying.world.rng()?)?, filter: None, news })
     }
 }
 
@@ -264,10 +264,10 @@ impl Suite for Records {
         reveals::of_retrieving(private, self.0.asks())
     }
 
-    fn prepare(&self, plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+    fn prepare(&self, plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
         match change {
-            Change { rotate, append: None, remove: None } => make::make(plan, *rotate, ctl),
-            _ => change::change(plan, change, ctl),
+            Change { rotate, append: None, remove: None } => make::make(plan, *rotate, world, ctl),
+            _ => change::change(plan, change, world, ctl),
         }
     }
 
@@ -285,9 +285,10 @@ impl Suite for Records {
         offer: &Offer,
         described: &[u8],
         counter: &mut Counter<'_>,
+        world: &World,
         ctl: &Control,
     ) -> Result<Box<dyn Copied>, Error> {
-        copy::copy(self.0, plan, offer, described, counter, ctl)
+        copy::copy(self.0, plan, offer, described, counter, world, ctl)
     }
 
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error> {

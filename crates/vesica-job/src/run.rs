@@ -186,7 +186,7 @@ struct Side<'a> {
     local: Local,
     /// How many rows and keys the table has.
     keys: Keys,
-    /// Which rows repeat a key, until they are cut into units.
+    /// Which rows repeat a key, until units are joined.
     repeats: Option<Repeats>,
     /// What is added up, if this party has values and its keys are cut.
     values: Option<ByKey>,
@@ -323,7 +323,8 @@ impl<'a> Side<'a> {
             }
             (Stage::Read, None) => return Err(vesica_session::Error::Bug("keys were not cut".into()).into()),
         };
-        let Self { plan, local, keys, .. } = self;
+        let Self { plan, local, keys, repeats, .. } = self;
+        *repeats = None;
         let found = ledger.found()?;
         let staged = clock.phase("write", "rows", None, || local.stage(plan, keys, units, &found, 0))?;
         report.outcome.output = staged.map(Staged::commit).transpose()?.map(written);
@@ -377,7 +378,7 @@ impl<'a> Side<'a> {
         let world = self.local.io.world.clone();
         let mut rng = world.rng()?;
         self.cut(agreed, ledger, peers, clock, ctl)?;
-        let Self { local, keys, values, left, stage, .. } = self;
+        let Self { local, keys, repeats, values, left, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
@@ -425,6 +426,8 @@ impl<'a> Side<'a> {
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
         let staged = if all && !stage.has_ended() {
+            // Units are joined in the memory that this took.
+            *repeats = None;
             let found = ledger.found()?;
             clock.follow(peers, "write", "rows", None, || match left {
                 Some(left) => {
@@ -477,7 +480,7 @@ impl<'a> Side<'a> {
     /// Cuts the keys into units by this salt.
     fn cutting(&mut self, salt: [u8; 32], sizes: Sizes, ctl: &Control) -> Result<Cutting, JobError> {
         let Self { plan, local: Local { io, scratch, .. }, keys, repeats, .. } = self;
-        let units = Units::cut(&*io.table, *plan, keys, repeats.take(), &salt, sizes, plan.me.place(), scratch, ctl)?;
+        let units = Units::cut(&*io.table, *plan, keys, repeats.as_ref(), &salt, sizes, plan.me.place(), scratch, ctl)?;
         Ok(Cutting { units, salt })
     }
 }

@@ -60,6 +60,11 @@ impl<const N: usize> Ordered<N> {
         largest.saturating_mul(N).min(self.most)
     }
 
+    /// Gives back the memory that reading took.
+    pub fn rest(&self) {
+        self.readers.lock().expect("no worker panics").clear();
+    }
+
     /// Gives the records of `bucket` in order, some at a time.
     ///
     /// # Errors
@@ -122,21 +127,22 @@ fn in_order<const N: usize>(
         spill.push_all(stretch, reader.sorted.as_flattened())?;
         stretch += 1;
     }
-    merge(&spill.finish()?, (piece / stretches).clamp(16, BLOCK), &mut reader.sorted, each)
+    merge(&spill.finish()?, (piece / stretches).clamp(16, BLOCK), most / stretches, &mut reader.sorted, each)
 }
 
 /// The next record of a stretch, and which one that is.
 type Head<const N: usize> = Reverse<([u8; N], usize)>;
 
-/// The records of all buckets in order, each of which is in order; so many of a bucket are read together.
+/// The records of all buckets in order, each of which is in order; so many of a bucket are read together, and so many bytes ahead.
 fn merge<const N: usize>(
     sorted: &Spilled,
     together: usize,
+    ahead: usize,
     merged: &mut Vec<[u8; N]>,
     each: Each<'_, N>,
 ) -> Result<(), JobError> {
     let mut stretches: Vec<(Blocks, Vec<u8>, usize)> =
-        (0..sorted.buckets()).map(|stretch| (sorted.blocks(stretch, together), Vec::new(), 0)).collect();
+        (0..sorted.buckets()).map(|stretch| (sorted.blocks(stretch, together).ahead(ahead), Vec::new(), 0)).collect();
     let mut next = |stretch: usize| -> Result<Option<Head<N>>, JobError> {
         let (blocks, block, at) = &mut stretches[stretch];
         if *at == block.len() / N {

@@ -63,6 +63,8 @@ pub struct Parted {
     pub empty: u64,
     /// What the rules did.
     pub ruled: Ruled,
+    /// Whether each row that is not its key's first has a key that was said to have as many rows, as far as digests can tell.
+    pub repeats_hold: bool,
 }
 
 impl Parted {
@@ -88,6 +90,7 @@ struct Taken {
     rows: u64,
     empty: u64,
     ruled: Ruled,
+    balance: u128,
 }
 
 impl Parting<'_> {
@@ -112,6 +115,7 @@ impl Parting<'_> {
             rows: 0,
             empty: 0,
             ruled: Ruled::default(),
+            balance: 0,
         });
         let work = || -> Result<(), JobError> {
             let mut hasher = Hasher::new(how.rules, as_written, key);
@@ -128,9 +132,13 @@ impl Parting<'_> {
                 if let Some(marks) = &mut marks {
                     marks.read(from, batch.num_rows(), &mut rows)?;
                 }
+                // What first rows say of the others less the others' digests: nothing is left if marks and table are of one kind.
+                let mut balance = 0u128;
                 let ruled = hasher.hash(&batch, &mut empties, &mut |hash, place| {
                     let rows = if self.repeats.is_some() { rows[place as usize] } else { 1 };
                     let (bucket, record) = record(hash, from + u64::from(place), rows);
+                    let digest = u128::from_le_bytes(*hash.first_chunk().expect("a hash has 32 bytes"));
+                    balance = balance.wrapping_add(digest.wrapping_mul(u128::from(rows).wrapping_sub(1)));
                     if rows > 0 {
                         of.push(bucket);
                         records.push(record);
@@ -154,6 +162,7 @@ impl Parting<'_> {
                 }
                 taken.empty += empties.len() as u64;
                 taken.ruled += ruled;
+                taken.balance = taken.balance.wrapping_add(balance);
                 taken.rows += batch.num_rows() as u64;
                 ctl.event(Event::Done(taken.rows));
             }
@@ -161,13 +170,15 @@ impl Parting<'_> {
         };
         on_threads::<JobError>(workers, || work().inspect_err(|_| feed.stop()))?;
         feed.end()?;
-        let Taken { records, others, empties, rows, empty, ruled } = taken.into_inner().expect("no worker panics");
+        let Taken { records, others, empties, rows, empty, ruled, balance } =
+            taken.into_inner().expect("no worker panics");
         if rows >> (8 * ROW) != 0 {
             let (path, most) = (table.path().display(), 1u64 << (8 * ROW));
             return Err(JobError::Setup(format!("{path} has {rows} rows; the most is {most}: part the table")));
         }
         let others = others.map(Spill::finish).transpose()?;
-        Ok(Parted { records: records.finish()?, others, empties: empties.finish()?, rows, empty, ruled })
+        let (records, empties, repeats_hold) = (records.finish()?, empties.finish()?, balance == 0);
+        Ok(Parted { records, others, empties, rows, empty, ruled, repeats_hold })
     }
 }
 

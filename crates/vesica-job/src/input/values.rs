@@ -72,14 +72,14 @@ impl ByKey {
             let value = values.get(row).copied().unwrap_or(0);
             total += u128::from(value.unsigned_abs());
             if first {
-                key.map_or(Ok(()), |key: usize| within(values[key], key))?;
+                key.map_or(Ok(()), |key: usize| within(values.get(key).copied().unwrap_or(0), key))?;
                 key = Some(row);
             } else if let Some(sum) = key.and_then(|key| values.get_mut(key)) {
                 *sum = sum.wrapping_add(value);
             }
             Ok(())
         })?;
-        key.map_or(Ok(()), |key| within(values[key], key))?;
+        key.map_or(Ok(()), |key| within(values.get(key).copied().unwrap_or(0), key))?;
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
         let most = if largest.is_some() { i64::MAX >> 1 } else { i64::MAX };
         if total > most as u128 {
@@ -88,9 +88,9 @@ impl ByKey {
         Ok(Self(values))
     }
 
-    /// The number of the key whose first row this is.
-    pub fn of(&self, row: u64) -> u64 {
-        self.0[row as usize] as u64
+    /// The number of the key whose first row this is, if there is such a row.
+    pub fn of(&self, row: u64) -> Option<u64> {
+        self.0.get(row as usize).map(|value| *value as u64)
     }
 }
 

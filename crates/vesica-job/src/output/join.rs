@@ -57,7 +57,10 @@ pub fn rows(
     let picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?.turns_from(mine);
     let picks = Mutex::new(picks);
     let missing = Mutex::new(units.largest_first().into_iter());
-    on_threads(units.readers(plan.workers, Share::Joining.of(plan.memory)), || {
+    // Where somebody waits, one thread takes all units: of several, the slowest would tell whether two keys of many rows share a unit.
+    let waited = !plan.writes_apart() && units.have_others();
+    let readers = if waited { 1 } else { units.readers(plan.workers, Share::Joining.of(plan.memory)) };
+    on_threads(readers, || {
         let (mut common, mut placed) = (OfUnit::default(), Placed { rows: Vec::with_capacity(BLOCK), picks: &picks });
         loop {
             let next = missing.lock().expect("no worker panics").next();
@@ -90,6 +93,7 @@ pub fn rows(
             common.are_below(key)?;
         }
     })?;
+    units.rest();
     let mut picks = picks.into_inner().expect("no worker panics");
     if half.mine {
         units.each_empty(|row| Ok(picks.push_turn(RowId(row), 1)?))?;

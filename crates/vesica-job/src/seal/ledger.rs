@@ -299,7 +299,11 @@ impl Ledger {
             if byte >= bits.len() {
                 bits.resize(byte + 1, 0);
             }
-            bits[byte] |= 1 << (place % 8);
+            let bit = 1 << (place % 8);
+            if bits[byte] & bit != 0 {
+                return Err(Error::Bug(format!("unit {id} has the key {place} twice")).into());
+            }
+            bits[byte] |= bit;
             if m.times != 1 {
                 of_repeats.push(id.0 as usize, &repeats(place as u32, [m.rows, m.times]))?;
             }

@@ -90,7 +90,7 @@ impl Units {
         table: &dyn Table,
         how: impl Into<Reading<'a>>,
         keys: &Keys,
-        repeats: Option<Repeats>,
+        repeats: Option<&Repeats>,
         salt: &[u8; 32],
         sizes: Sizes,
         place: u8,
@@ -98,10 +98,11 @@ impl Units {
         ctl: &Control,
     ) -> Result<Self, JobError> {
         let (how, key, units) = (how.into(), salted(salt), sizes.units);
-        let repeats = match repeats {
+        let found = match repeats {
             None if keys.duplicates > 0 => Some(Repeats::find(table, &how, keys, dir, ctl)?),
-            repeats => repeats,
+            _ => None,
         };
+        let repeats = repeats.or(found.as_ref());
         let counted = are_counted(keys, how.duplicates);
         let memory = Share::Units.of(how.memory);
         let others = counted.then(|| {
@@ -119,7 +120,7 @@ impl Units {
             memory: memory - others.unwrap_or(0),
             empties: true,
             others,
-            repeats: repeats.as_ref(),
+            repeats,
             dir,
             ctl,
         };
@@ -138,7 +139,7 @@ impl Units {
             })?
         };
         parted.same_rows(keys, table.path())?;
-        let Parted { records: firsts, others, empties, .. } = parted;
+        let Parted { records: firsts, others, empties, repeats_hold, .. } = parted;
         let apart = others.as_ref().map_or(0, Spilled::total);
         if firsts.total() != keys.distinct || (counted && apart != keys.duplicates) {
             let of = |keys, repeat| format!("{keys} keys and {repeat} rows that repeat one");
@@ -146,7 +147,8 @@ impl Units {
             let what = format!("it had {}, and has {now}", of(keys.distinct, keys.duplicates));
             return Err(vesica_table::Error::Changed { path: table.path().to_owned(), what }.into());
         }
-        Ok(Self::new(sizes, place, &how, Records { firsts, others, empties }, table.path(), dir))
+        let units = Self::new(sizes, place, &how, Records { firsts, others, empties }, table.path(), dir);
+        if repeats_hold { Ok(units) } else { Err(units.changed()) }
     }
 
     /// The records of first rows, those of other rows, and the numbers of rows without a key.
@@ -168,6 +170,20 @@ impl Units {
         let others = self.others.as_ref().map_or(0, |others| others.largest() + 2 * firsts);
         let reader = 5 * (firsts + others) / 2;
         cores(workers).min(memory / reader.max(1)).max(1)
+    }
+
+    /// Whether keys have other rows that take part.
+    pub fn have_others(&self) -> bool {
+        self.others.is_some()
+    }
+
+    /// Gives back the memory that reading took.
+    pub fn rest(&self) {
+        match &self.firsts {
+            Firsts::Alone(firsts) => firsts.rest(),
+            Firsts::Counted(firsts) => firsts.rest(),
+        }
+        self.others.iter().for_each(Ordered::rest);
     }
 
     /// The units, those with the most rows first. How long it takes several threads to read all of them then follows from how many rows
@@ -347,7 +363,7 @@ mod tests {
         (Keys::count(&table(rows), how, &std::env::temp_dir(), &Control::new(())).unwrap(), how)
     }
 
-    fn cut(rows: &[String], keys: &Keys, repeats: Option<Repeats>, how: Reading<'_>) -> Result<Units, JobError> {
+    fn cut(rows: &[String], keys: &Keys, repeats: Option<&Repeats>, how: Reading<'_>) -> Result<Units, JobError> {
         let tag_len = TagLen::new(9).unwrap();
         let capacities = vec![u64::from(KEYS)];
         let sizes = Sizes { units: UNITS, in_flight: 2, keys: vec![keys.distinct], capacities, tag_len };
@@ -425,21 +441,25 @@ mod tests {
             ("abc", "abd", true, true),
             ("abc", "aac", false, true),
             ("aabc", "aabc", true, true),
-            ("aabc", "abbc", true, false),
+            ("aabc", "abbc", false, false),
             ("aabc", "abca", false, false),
-            ("aabc", "adbc", true, false),
+            ("aabc", "adbc", false, false),
             ("aabc", "aaaa", false, false),
             ("aaabc", "aaabb", false, true),
-            ("aaabb", "aabbb", true, false),
+            ("aaabb", "aabbb", false, false),
         ] {
             let (keys, how) = counted(&rows(before), Duplicates::Join);
             let found = Repeats::find(&table(&rows(before)), &how, &keys, &std::env::temp_dir(), &ctl).unwrap();
             let found = Some(found).filter(|found| found.rows > 0);
-            let units = cut(&rows(then), &keys, found, how).unwrap();
-            let all = |what: &dyn Fn(UnitId) -> Result<(), JobError>| (0..UNITS).map(UnitId).try_for_each(what);
-            for (result, right) in
-                [(all(&|id| units.unit(id).map(drop)), unit), (all(&|id| units.each(id, |_, _| Ok(()))), each)]
-            {
+            let units = cut(&rows(then), &keys, found.as_ref(), how);
+            let all = |what: &dyn Fn(&Units, UnitId) -> Result<(), JobError>| match &units {
+                Ok(units) => (0..UNITS).map(UnitId).try_for_each(|id| what(units, id)),
+                Err(error) => Err(vesica_session::Error::Bug(error.to_string()).into()),
+            };
+            for (result, right) in [
+                (all(&|units, id| units.unit(id).map(drop)), unit),
+                (all(&|units, id| units.each(id, |_, _| Ok(()))), each),
+            ] {
                 match result {
                     Ok(()) => assert!(right, "{before} {then}"),
                     Err(error) => {

@@ -26,7 +26,8 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     let chance = &*rng;
     let one = |id, lines: &mut _| {
         let (unit, rows) = units.unit_and_rows(id)?;
-        let values = values.map(|values| rows.iter().map(|row| values.of(*row)).collect::<Vec<_>>());
+        let values = values.map(|values| rows.iter().map(|row| values.of(*row)).collect::<Option<Vec<_>>>());
+        let values = values.map(|values| values.ok_or_else(|| units.changed())).transpose()?;
         let shares = protocol.unit(&unit, &values.unwrap_or_default(), lines, &mut chance.unit(id)?)?;
         Ok((shares, rows))
     };

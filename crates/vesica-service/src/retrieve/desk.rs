@@ -42,16 +42,16 @@ impl Desk {
             Ok(bytes) => Ok(bytes),
             Err(error) => Err(Error::file("cannot read", path)(error)),
         };
+        let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
+        let scheme = retrieval(offer.protocol, offer.by(), &epoch).map_err(shape)?;
         let mut path = folder.join(table_name(epoch.number));
-        let table = read(&path)?;
-        if table.len() as u64 != epoch.records * u64::from(epoch.width) {
+        let mut table = read(&path)?;
+        if table.len() as u64 != epoch.records * u64::from(epoch.width) + scheme.beside() {
             return Err(damaged(path, "it has not the length of its table"));
         }
         if epoch::table_sum(&table) != epoch.table {
             return Err(damaged(path, "its sum is not that of its epoch"));
         }
-        let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
-        let scheme = retrieval(offer.protocol, offer.by(), &epoch).map_err(shape)?;
         let (mut copy, mut log) = (Vec::new(), Vec::new());
         if scheme.has_hint() {
             path = folder.join(hint_name(epoch.base));
@@ -72,14 +72,16 @@ impl Desk {
         if changes::entries(&log).is_none() {
             return Err(damaged(path, "it is no log of changes"));
         }
-        let server = scheme.server(Arc::new(table), &log, workers).map_err(shape)?;
+        let beside = table.split_off(table.len() - scheme.beside() as usize);
+        let server = scheme.resume(Arc::new(table), &beside, &log, workers).map_err(shape)?;
         let (folder, name) = (folder.to_owned(), epoch.name());
         Ok(Self { folder, name, epoch, scheme, server, copy, log, sums: [sums, log_sums], workers })
     }
 
     /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
     fn is_there(&self, epoch: &Epoch) -> Result<(), Error> {
-        let mut files = vec![(table_name(epoch.number), epoch.records * u64::from(epoch.width))];
+        let table = epoch.records * u64::from(epoch.width) + self.scheme.beside();
+        let mut files = vec![(table_name(epoch.number), table)];
         if self.scheme.has_hint() {
             files.push((hint_name(epoch.base), epoch.copy));
         }
@@ -223,7 +225,7 @@ impl Served for Desk {
     }
 }
 
-/// The file with the records of an epoch.
+/// The file with the records of an epoch, and behind them what is kept beside them.
 pub fn table_name(number: u64) -> String {
     format!("epoch-{number}.table")
 }
@@ -292,7 +294,9 @@ pub(crate) mod tests {
         let mut epoch = Epoch::new(&offer, 1, shape);
         let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
         epoch.copy = scheme.copied();
-        let hint = scheme.server(Arc::new(table.clone()), &[], 1).unwrap().hint().unwrap();
+        let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+        let hint = server.hint().unwrap();
+        table.extend(server.beside());
         let copy = if hint.is_empty() { &table } else { &hint };
         epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
@@ -386,13 +390,15 @@ pub(crate) mod tests {
         let mut rng = SessionRng::from_os().unwrap();
         for (protocol, length) in [
             (ServiceProtocol::SimplePir, VALUE),
+            (ServiceProtocol::PackedPir, VALUE),
             (ServiceProtocol::BfvPir, VALUE),
             (ServiceProtocol::BgvPir, VALUE),
             (ServiceProtocol::BfvPir, LONG),
         ] {
             let (dir, offer, epoch) = house_of(protocol, length);
             let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
-            let (width, table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
+            let (width, mut table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
+            table.truncate(ROWS as usize * width);
             let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
             // The rows of another epoch, and the same rows in other places.
             let mut other = Vec::new();
@@ -418,7 +424,7 @@ pub(crate) mod tests {
             assert_eq!(ask(&other, None), None, "{protocol:?}");
             assert_eq!(ask(&moved, None), None, "{protocol:?}");
             // In an answer by polynomials the uniform half stands last, and every coefficient of it counts.
-            if protocol != ServiceProtocol::SimplePir {
+            if !matches!(protocol, ServiceProtocol::SimplePir | ServiceProtocol::PackedPir) {
                 assert_eq!(ask(&table, Some(scheme.sizes().answer - 9)), None, "{protocol:?}");
             }
         }

@@ -79,10 +79,12 @@ impl Desk {
     }
 
     /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
-    fn is_there(&self, epoch: &Epoch) -> Result<(), Error> {
-        let table = epoch.records * u64::from(epoch.width) + self.scheme.beside();
+    fn is_there(&self, offer: &Offer, epoch: &Epoch) -> Result<(), Error> {
+        // Another number of rows is another shape, and what is kept beside them has another length.
+        let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
+        let table = epoch.records * u64::from(epoch.width) + scheme.beside();
         let mut files = vec![(table_name(epoch.number), table)];
-        if self.scheme.has_hint() {
+        if scheme.has_hint() {
             files.push((hint_name(epoch.base), epoch.copy));
         }
         if epoch.log > 0 {
@@ -178,7 +180,7 @@ impl Served for Desk {
                 return Ok(None);
             }
             // What cannot be loaded is to take nobody's room.
-            self.is_there(&epoch)?;
+            self.is_there(offer, &epoch)?;
             make_room();
             Self::open(&self.folder, offer, self.workers).map(Some)
         };
@@ -277,7 +279,14 @@ pub(crate) mod tests {
     /// The same with so many rows.
     pub(crate) fn house_with(protocol: ServiceProtocol, rows: u64, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
         let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol, length));
-        let (width, mut table) = (body_bytes(&offer), Vec::new());
+        let epoch = put(dir.path(), &offer, 1, rows);
+        (dir, offer, epoch)
+    }
+
+    /// Makes the epoch of this number of so many rows, in a folder of a service of this offer.
+    pub(crate) fn put(folder: &Path, offer: &Offer, number: u64, rows: u64) -> Epoch {
+        let (protocol, length) = (offer.protocol, offer.value_bytes.unwrap());
+        let (width, mut table) = (body_bytes(offer), Vec::new());
         for row in 0..rows {
             assert!(pad(&[2; 32], &digest_of_index(row), &value(row, length), length as usize, &mut table));
         }
@@ -291,7 +300,7 @@ pub(crate) mod tests {
             expected: 10,
             preset: Default::default(),
         };
-        let mut epoch = Epoch::new(&offer, 1, shape);
+        let mut epoch = Epoch::new(offer, number, shape);
         let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
         epoch.copy = scheme.copied();
         let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
@@ -300,10 +309,10 @@ pub(crate) mod tests {
         let copy = if hint.is_empty() { &table } else { &hint };
         epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
-        std::fs::write(dir.path().join(table_name(1)), &table).unwrap();
-        std::fs::write(dir.path().join(hint_name(1)), &hint).unwrap();
-        std::fs::write(dir.path().join(epoch::NAME), epoch.encode()).unwrap();
-        (dir, offer, epoch)
+        std::fs::write(folder.join(table_name(number)), &table).unwrap();
+        std::fs::write(folder.join(hint_name(number)), &hint).unwrap();
+        std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
+        epoch
     }
 
     /// Puts the epoch behind `epoch` into its folder, with the same rows.

@@ -124,6 +124,15 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Option<(usize, usi
     all
 }
 
+/// Copies the files of a folder into another one, which has no others then.
+fn put_back(from: &Path, to: &Path) {
+    drop(std::fs::remove_dir_all(to));
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
 /// What kind of service it is.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
@@ -161,6 +170,13 @@ struct House {
 
 impl Drop for House {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl House {
+    /// The server ends.
+    fn stop(&mut self) {
         if let Some((ctl, serving)) = self.serving.take() {
             ctl.cancel();
             serving.join().unwrap();
@@ -518,6 +534,56 @@ fn masks_of_another_epoch_are_refused_before_a_query() {
     assert!(error.contains("masks that cannot be"), "{error}");
     let sent = house.wire.said();
     assert!(!sent.is_empty() && sent.iter().all(|(lines, _)| lines.values().flatten().all(|said| said.len() < 1000)));
+}
+
+/// A server that goes back to an older table, or shows another one of the same number, is told apart from one that goes on, before anything is
+/// asked or copied. Both epochs are named, and what to do.
+#[test]
+fn a_server_that_goes_back_is_refused() {
+    for protocol in ["packed-pir", "simple-pir", "piano", "download"] {
+        let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
+        let prepare =
+            |house: &House| drop(crate::prepare(&house.server, &Change::default(), &Control::new(())).unwrap());
+        let (first, store) = (house.dir.path().join("first"), house.store().to_owned());
+        put_back(&store, &first);
+        prepare(&house);
+        house.serve();
+        assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+        house.stop();
+        let refused = |house: &House, found: &str| {
+            let (plan, cache) = (house.plan("alice"), house.dir.path().join("alice"));
+            let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(&format!("serves {found}")) && text.contains("has epoch 2 ("), "{text}");
+            assert!(text.contains(&format!("remove {}", cache.display())), "{text}");
+            assert_eq!(error.fault(), vesica_job::Fault::Peer);
+            let said = house.wire.said();
+            // It said hello and was told what there is.
+            assert!(!said.is_empty() && said.iter().all(|(lines, _)| lines.keys().all(|name| name == "service")));
+        };
+        // From a copy of its folder.
+        put_back(&first, &store);
+        house.serve();
+        refused(&house, "epoch 1 (");
+        house.stop();
+        // It goes on from there with another table.
+        let list = house.dir.path().join("list.csv");
+        let other = std::fs::read_to_string(&list).unwrap().replace("\n7,7.5", "\n7,9.5");
+        std::fs::write(&list, other).unwrap();
+        prepare(&house);
+        house.serve();
+        refused(&house, "epoch 2 (");
+        // Somebody who has nothing yet takes what there is, and so does who removed his copy.
+        for cache in ["bystander", "alice"] {
+            drop(std::fs::remove_dir_all(house.dir.path().join("alice")));
+            assert_eq!(house.ask(cache, &[3]).rows, [house.row(3)]);
+        }
+        // Whoever goes on with it is served as before.
+        house.stop();
+        prepare(&house);
+        house.serve();
+        assert_eq!(house.ask("alice", &[3, 4]).rows, [3, 4].map(|key| house.row(key)));
+    }
 }
 
 /// Values with the right tag that are no values: too many columns, none, and text that is not UTF-8.

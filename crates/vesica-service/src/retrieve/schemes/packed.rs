@@ -113,10 +113,9 @@ impl Retrieval for Masked {
         log: &[u8],
         workers: usize,
     ) -> Result<Box<dyn Server>, PirError> {
-        let mut store = self.scheme.restore(&Flat::new(&table, self.width)?, beside)?;
         let changes = changes::entries(log).ok_or_else(|| PirError::Message("a log of changes that is none".into()))?;
-        changes.iter().for_each(|entry| store.follow(entry.patch));
-        Ok(self.matrix(store, workers))
+        let patches: Vec<&[u8]> = changes.iter().map(|entry| entry.patch).collect();
+        Ok(self.matrix(self.scheme.restore(&Flat::new(&table, self.width)?, beside, &patches)?, workers))
     }
 
     fn reader(&self, mut copy: Vec<u8>, _: &mut SessionRng) -> Result<Box<dyn Client>, Error> {

@@ -90,6 +90,13 @@ impl Hint {
     }
 }
 
+/// A is the same where the epoch is.
+impl PartialEq for Hint {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.masks, &self.differences, self.epoch) == (&other.masks, &other.differences, other.epoch)
+    }
+}
+
 /// The secret of a query, and the row at which the record begins. It is used up by [`Pir::decode`].
 pub struct Secret {
     secret: LweSecret,

@@ -306,10 +306,12 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieve::desk::tests::{follow, house_of};
-    use crate::retrieve::{desk, epoch};
+    use crate::retrieve::desk::tests::{follow, house_of, house_with, put, value};
+    use crate::retrieve::epoch::Epoch;
+    use crate::retrieve::{desk, digest_of_index, epoch, retrieval, unpad};
     use std::path::Path;
-    use vesica_spec::service::ServiceProtocol;
+    use vesica_session::SessionRng;
+    use vesica_spec::service::{By, ServiceProtocol};
     use vesica_store::{Builder, Delta, Shape, Store};
 
     /// Tells whether a state is dropped.
@@ -391,6 +393,61 @@ mod tests {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::Download, 20);
         let stock = Arc::new(Desk::open(dir.path(), &offer, 1).unwrap());
         goes_in_time(stock, &offer, || follow(dir.path(), &mut epoch));
+    }
+
+    /// The next epoch has more rows, so that what the server keeps beside them, and what clients copy, have another length. It is served; and
+    /// whoever was told of the one before copies its masks and is answered from it, until he has gone.
+    #[test]
+    fn an_epoch_of_another_shape_is_served_beside_the_one_before() {
+        let mut rng = SessionRng::from_os().unwrap();
+        let mut fetched = |offer: &Offer, stock: Stock, row: u64| {
+            let epoch = Epoch::decode(offer, &stock.describe()).unwrap();
+            let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+            let masks: Vec<u8> = (0..).map_while(|number| stock.chunk(0, number)).flatten().copied().collect();
+            let mut client = scheme.reader(masks, &mut rng).unwrap();
+            let query = client.round(&[Some(vec![row])], &mut rng).unwrap();
+            let answered = vesica_testkit::two(
+                |lines, _| {
+                    let ch = lines.peer().unwrap();
+                    ch.send(&query).unwrap();
+                    ch.recv_exact(scheme.sizes().answer).unwrap()
+                },
+                |lines, _| {
+                    let desk = || Ok(stock.clone().records().unwrap());
+                    Desk::answer(desk, 1, lines.peer().unwrap(), |_| (), &|work| work()).unwrap();
+                },
+            );
+            client.take(&answered.0).unwrap();
+            let record = client.records().unwrap().remove(0).unwrap();
+            unpad(&epoch.salt(), &digest_of_index(row), &record).map(<[u8]>::to_vec)
+        };
+        // 2000 rows of 32 bytes stand in one column of 64 rows, 90,000 in more columns and more rows.
+        let (dir, offer, _) = house_with(ServiceProtocol::PackedPir, 2000, 20);
+        let states = States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let (ticket, is_gone) = told(&states);
+        let before = std::fs::metadata(dir.path().join(desk::table_name(1))).unwrap().len();
+        put(dir.path(), &offer, 2, 90_000);
+        let now = std::fs::metadata(dir.path().join(desk::table_name(2))).unwrap().len();
+        assert!(now - before > 10 << 20, "{before}, {now}");
+        let next = states.reload(&offer).unwrap().expect("it is served");
+        assert_eq!(next.rows(), 90_000);
+        assert_eq!(fetched(&offer, next.clone(), 89_999), Some(value(89_999, 20)));
+        let old = states.of(&ticket).expect("a client of the epoch before is here");
+        assert_eq!(old.rows(), 2000);
+        assert_eq!(fetched(&offer, old, 1999), Some(value(1999, 20)));
+        // Back to fewer rows, which is another shape again; then the client goes.
+        put(dir.path(), &offer, 3, 2000);
+        drop(ticket);
+        assert!(states.reload(&offer).unwrap().is_some() && is_gone());
+        // A file that is cut where the columns stand is found before room is made.
+        let (ticket, _) = states.now();
+        put(dir.path(), &offer, 4, 90_000);
+        let path = dir.path().join(desk::table_name(4));
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let why = states.reload(&offer).err().expect("it is damaged").to_string();
+        assert!(why.contains("epoch-4.table is damaged"), "{why}");
+        assert!(states.of(&ticket).is_some());
     }
 
     /// An offer of a store of tags alone.

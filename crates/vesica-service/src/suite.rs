@@ -9,7 +9,7 @@ use crate::messages::Counter;
 use crate::offer::Offer;
 use crate::output::Hit;
 use crate::prepare::{Change, Prepared};
-use crate::retrieve::schemes::{download, lattice, piano, simple};
+use crate::retrieve::schemes::{download, lattice, packed, piano, simple};
 use crate::retrieve::{Records, Scheme};
 use crate::stock::Stock;
 use crate::tags::Tags;
@@ -132,6 +132,7 @@ pub struct Asked<'a> {
 pub const ALL: &[(ServiceProtocol, &dyn Suite)] = &[
     (ServiceProtocol::EcdhOprf, &Tags),
     (ServiceProtocol::SimplePir, &Records(&simple::Simple)),
+    (ServiceProtocol::PackedPir, &Records(&packed::Packed)),
     (ServiceProtocol::Piano, &Records(&piano::Windows)),
     (ServiceProtocol::Download, &Records(&download::Whole)),
     (ServiceProtocol::BfvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),

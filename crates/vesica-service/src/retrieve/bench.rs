@@ -68,7 +68,7 @@ pub struct Choice {
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
     pub preset: Preset,
-    /// What records are asked for by. By key there is "simple-pir" alone, and what is prepared has the filter in it: with the other protocols
+    /// What records are asked for by. By key there is "simple-pir" alone, with a hint or without, and what is prepared has the filter in it: with the other protocols
     /// a key is two records, or none.
     pub by: By,
 }
@@ -119,7 +119,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     // What is prepared before anybody asks: by key, the filter and the layout are part of it.
     let before = if by == By::Key { start } else { SystemClock.now() };
     let server = scheme.server(table, &[], 1)?;
-    let before = if scheme.has_hint() && by == By::Index { SystemClock.now() } else { before };
+    let before = if scheme.has_hint() && scheme.beside() == 0 && by == By::Index { SystemClock.now() } else { before };
     let hint = server.hint()?;
     let (hinted_s, copy) =
         (SystemClock.since(before).as_secs_f64(), if hint.is_empty() { server.table().to_vec() } else { hint });
@@ -242,19 +242,22 @@ mod tests {
 
     #[test]
     fn every_scheme_is_measured_and_compared_with_its_table() {
-        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, Piano, SimplePir};
+        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, PackedPir, Piano, SimplePir};
         let choice = Choice { expected: 10, preset: Preset::Fast, by: By::Index };
-        for protocol in [Download, Piano, SimplePir, BfvPir, BgvPir, CkksPir] {
+        for protocol in [Download, Piano, SimplePir, PackedPir, BfvPir, BgvPir, CkksPir] {
             let cell = pir(protocol, 1000, 16, choice, &Control::new(())).unwrap();
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
             assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
-            // The lattice schemes hold polynomials, which are longer than the table.
-            assert_eq!(cell.store_bytes > 16_000, matches!(protocol, BfvPir | BgvPir | CkksPir), "{protocol:?}");
+            // The lattice schemes hold polynomials, which are longer than the table, or columns beside it.
+            let is_longer = matches!(protocol, PackedPir | BfvPir | BgvPir | CkksPir);
+            assert_eq!(cell.store_bytes > 16_000, is_longer, "{protocol:?}");
         }
         let by_key = Choice { by: By::Key, ..choice };
-        let cell = pir(SimplePir, 1000, 16, by_key, &Control::new(())).unwrap();
-        assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));
+        for protocol in [SimplePir, PackedPir] {
+            let cell = pir(protocol, 1000, 16, by_key, &Control::new(())).unwrap();
+            assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));
+        }
         assert!(pir(ServiceProtocol::EcdhOprf, 10, 1, choice, &Control::new(())).is_err());
         assert!(pir(Piano, 0, 1, choice, &Control::new(())).is_err());
         assert!(pir(Piano, 10, 1, by_key, &Control::new(())).is_err());

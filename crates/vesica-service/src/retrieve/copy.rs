@@ -47,6 +47,13 @@ pub fn copy(
     let retrieval = scheme.retrieval(offer.by(), &epoch)?;
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = copying::lock(&plan.cache)?;
+    // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
+    if let Ok(kept) = Epoch::load(offer, &plan.cache)
+        && (kept.number > epoch.number || kept.number == epoch.number && kept != epoch)
+    {
+        let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
+        return Err(Error::Older { server: counter.server(), found, kept, cache });
+    }
     let needed = retrieval.kept(epoch.copy + epoch.log);
     if needed > plan.cache_size {
         return Err(Error::Setup(format!(

@@ -100,6 +100,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
         sealed: rng.bytes(),
         expected: plan.service.expected_queries,
         preset: plan.service.preset,
+        workers: plan.workers,
     };
     let read = Maker::new(plan, function, &offer, whole.salt, whole.sealed).read(plan, &reader, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
@@ -138,6 +139,8 @@ pub struct Whole<'a> {
     pub expected: u32,
     /// Which rings are used.
     pub preset: Preset,
+    /// Threads that compute.
+    pub workers: usize,
 }
 
 impl Whole<'_> {
@@ -150,7 +153,7 @@ impl Whole<'_> {
         rng: &mut SessionRng,
         ctl: &Control,
     ) -> Result<State, Error> {
-        let Self { offer, number, salt, public, sealed, expected, preset } = self;
+        let Self { offer, number, salt, public, sealed, expected, preset, workers } = self;
         let (rows, body) = (keys.len() as u64, body_bytes(offer));
         if rows == 0 {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
@@ -187,8 +190,9 @@ impl Whole<'_> {
         epoch.public = hex(&public);
         ctl.event(Event::Phase { name: "hint", of: "", total: None });
         let table = Arc::new(table);
-        let mut copy = hint(offer, &mut epoch, &table)?;
+        let (mut copy, beside) = hint(offer, &mut epoch, &table, workers)?;
         copy.extend_from_slice(&tries);
+        let table = beside.map_or(table.clone(), |beside| Arc::new([&table[..], &beside].concat()));
         epoch.sums = hex(blake3::hash(&epoch::sums(if copy.is_empty() { &table } else { &copy })).as_bytes());
         epoch.table = epoch::table_sum(&table);
         let keys = filter.is_some().then(|| change::lock_keys(lock, &epoch.table, keys, rng)).transpose()?;
@@ -229,7 +233,7 @@ pub fn filtered(
 pub struct State {
     /// What clients are told.
     pub epoch: Epoch,
-    /// The records.
+    /// The records, and behind them what is kept beside them.
     pub table: Arc<Vec<u8>>,
     /// What clients copy, if it is not the table and was made for this epoch.
     pub copy: Option<Vec<u8>>,
@@ -264,17 +268,26 @@ impl State {
 /// Matrices that are drawn before it is given up. One is drawn badly with a probability far below one half.
 const DRAWS: u32 = 8;
 
-/// The hint of the epoch's table, empty if there is none; sets what the epoch says of it.
-fn hint(offer: &Offer, epoch: &mut Epoch, table: &Arc<Vec<u8>>) -> Result<Vec<u8>, Error> {
+/// The hint of the epoch's table, empty if there is none, and what is to be kept beside the records, if anything is; sets what the epoch says
+/// of it.
+fn hint(
+    offer: &Offer,
+    epoch: &mut Epoch,
+    table: &Arc<Vec<u8>>,
+    workers: usize,
+) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
     loop {
         let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
         epoch.copy = scheme.copied();
         if !scheme.has_hint() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
-        match scheme.server(table.clone(), &[], 1).and_then(|server| server.hint()) {
+        let made = scheme
+            .server(table.clone(), &[], workers)
+            .and_then(|server| Ok((server.hint()?, (scheme.beside() > 0).then(|| server.beside()))));
+        match made {
             Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,
-            hint => return Ok(hint?),
+            made => return Ok(made?),
         }
     }
 }

@@ -102,6 +102,11 @@ pub trait Retrieval: Send + Sync {
         false
     }
 
+    /// Bytes that a server keeps beside its records, from when they were prepared: they stand behind them in their file.
+    fn beside(&self) -> u64 {
+        0
+    }
+
     /// Whether a client has a window that is used up query by query. It says which one it has, and where it stands in it.
     fn has_windows(&self) -> bool {
         false
@@ -130,8 +135,20 @@ pub trait Retrieval: Send + Sync {
     /// What it costs with a table of so many bytes, where `speed` bytes are read in a second.
     fn costs(&self, table: u64, speed: f64) -> Costs;
 
-    /// The server's side. `log` has the changes since the epoch's base, which are in the table already.
+    /// The server's side. `log` has the changes since the epoch's base, which are in the table already. Where something is kept beside the
+    /// records, that is made now.
     fn server(&self, table: Arc<Vec<u8>>, log: &[u8], workers: usize) -> Result<Box<dyn Server>, PirError>;
+
+    /// The same with what was kept beside the records.
+    fn resume(
+        &self,
+        table: Arc<Vec<u8>>,
+        _beside: &[u8],
+        log: &[u8],
+        workers: usize,
+    ) -> Result<Box<dyn Server>, PirError> {
+        self.server(table, log, workers)
+    }
 
     /// The client's side with what [`Retrieval::copied`] says, held in memory alone.
     fn reader(&self, copy: Vec<u8>, rng: &mut SessionRng) -> Result<Box<dyn Client>, Error>;
@@ -181,6 +198,11 @@ pub trait Server: Send + Sync {
     /// The hint; empty if the scheme has none.
     fn hint(&self) -> Result<Vec<u8>, PirError> {
         Ok(Vec::new())
+    }
+
+    /// What is to be kept beside the records: as long as [`Retrieval::beside`] says.
+    fn beside(&self) -> Vec<u8> {
+        Vec::new()
     }
 
     /// Changes records, and gives the patch by which clients follow.

@@ -291,6 +291,7 @@ fn plan_compares_all_protocols_that_could_do_the_job() {
     {
         assert!(words.contains(word), "{word} is not in {words}");
     }
+    assert!(words.contains(" ms ") && !words.contains(" 0.0 s"), "{words}");
     let all = run(&["plan", job, "--compare", "--json"]).good().stdout;
     let all: Vec<serde_json::Value> = serde_json::from_str(&all).unwrap();
     let chosen: Vec<&str> = all.iter().filter(|c| c["chosen"] == true).map(|c| c["name"].as_str().unwrap()).collect();

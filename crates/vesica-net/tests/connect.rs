@@ -283,10 +283,35 @@ fn a_wrong_pin_names_both_fingerprints_where_it_is_wrong() {
     assert!(text.contains("it did not accept our certificate"), "{text}");
     assert!(text.contains(&format!("ours is {}: check what alice's job says of bob", bob.pin())), "{text}");
     log.hears(&format!("its certificate {} is not accepted: for bob, pinned is {}", bob.pin(), other.pin()));
+    // A scanner that comes later, with whatever certificate, does not take bob's place.
+    let scan = |address| {
+        let mallory = Person::new(1, "bob");
+        let mut there = mallory.endpoint();
+        there.peers.push(alice.at(address));
+        vesica_net::connect(there, Log::new()).unwrap_err();
+        mallory
+    };
+    let mallory = scan(address);
+    log.hears(&mallory.pin().to_string());
     let text = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(text.find(&bob.pin().to_string()) < text.find(&mallory.pin().to_string()), "{text}");
     assert!(text.contains("bob did not come within 4 s") && text.contains(&bob.pin().to_string()), "{text}");
     assert!(text.contains(&format!("pinned is {}; if that was bob", other.pin())), "{text}");
     assert!(text.contains("compare the fingerprints with bob") && !text.contains("raise mine.patience"), "{text}");
+
+    // Bob himself comes for another job.
+    let log = Log::new();
+    let mut here = alice.endpoint();
+    here.peers.push(bob.awaited());
+    here.patience = Duration::from_secs(4);
+    let (address, waiting) = listen(here, &log);
+    let mut there = Endpoint { job: [9; 32], ..bob.endpoint() };
+    there.peers.push(alice.at(address));
+    vesica_net::connect(there, Log::new()).unwrap_err();
+    scan(address);
+    let text = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(text.contains("job") && text.contains("that was bob: mend what it was refused for"), "{text}");
+    assert!(!text.contains("compare the fingerprints"), "{text}");
 }
 
 fn named(name: &str) -> rcgen::CertificateParams {

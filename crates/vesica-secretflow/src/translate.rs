@@ -79,6 +79,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         resume: resume(psi)?,
         resume_key: None,
         patience: link.patience(notes),
+        folder: PathBuf::new(),
     };
     if psi.intersection_threshold > 0 {
         return refuse(

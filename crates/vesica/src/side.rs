@@ -66,6 +66,7 @@ impl Side {
             resume_key: None,
             budget: None,
             patience: vesica_spec::default_patience(),
+            folder: PathBuf::new(),
         };
         Self { spec: Spec { shared: job.shared.clone(), mine }, ctl: Control::new(()) }
     }

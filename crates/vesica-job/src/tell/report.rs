@@ -45,7 +45,7 @@ pub struct JobId {
     /// The shared document, with every default, as it stands in a job file. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shared: String,
-    /// This party's own part of the job file, without the files of its keys. Empty for a service.
+    /// This party's own part of the job file, without the files of its keys; its paths are as they stand there. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mine: String,
 }
@@ -122,7 +122,7 @@ impl From<Ruled> for RuledRows {
 /// A file that was written.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Written {
-    /// Where it is.
+    /// Where it is. A report that is written to a file has no path from the root here: it is for partners too.
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
@@ -372,6 +372,17 @@ impl Report {
     /// The report as it is written to a file.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
+    }
+
+    /// The report as partners show it to each other: of an output whose path starts at the root it has the file's name alone.
+    pub(crate) fn to_show(&self) -> Self {
+        let mut shown = self.clone();
+        if let Some(output) = shown.outcome.output.as_mut().filter(|output| output.path.is_absolute())
+            && let Some(name) = output.path.file_name().map(PathBuf::from)
+        {
+            output.path = name;
+        }
+        shown
     }
 
     /// What came out, in a sentence.

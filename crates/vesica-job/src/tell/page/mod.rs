@@ -53,7 +53,7 @@ impl ReportFile {
     /// `report` as it stands in such a file.
     pub fn text(self, report: &Report) -> String {
         match self {
-            Self::Json => report.to_json(),
+            Self::Json => report.to_show().to_json(),
             Self::Html => Page::own(report).html(),
             Self::Markdown => Page::own(report).markdown(),
         }
@@ -286,7 +286,7 @@ fn again(report: &Report, audience: Audience<'_>) -> Option<Section> {
     }
     let own = audience == Audience::Own;
     let told = if own {
-        "Save this as a job file, put the file of your identity in the place of …, and run it while the other side does: vesica run FILE."
+        "Save this as a job file in the folder of the first one, put the file of your identity in the place of …, and run it while the other side does: vesica run FILE."
     } else {
         "This is what both sides agreed on; [mine] is each party's own."
     };

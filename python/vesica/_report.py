@@ -42,6 +42,7 @@ class JobId:
     shared_hash: str
     party: str
     parties: list[str]
+    run: str | None = None
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ pub fn on_screen(file: Option<&Path>, asked: ReportFormat) -> Result<ReportForma
 }
 
 fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
+    screen.of(&spec.shared.id, &spec.mine.name);
     let mut plan = vesica_spec::plan(spec)?;
     let asked = args.report.is_some();
     if asked {

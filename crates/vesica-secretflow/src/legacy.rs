@@ -128,6 +128,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         lanes: None,
         report: None,
         trace: None,
+        metrics: None,
         resume: None,
         resume_key: None,
         patience: link.patience(notes),

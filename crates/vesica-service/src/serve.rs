@@ -63,18 +63,22 @@ pub fn serve(
     let door = endpoint.door(clients(&plan.guests)?, limits(plan), hard.clone())?;
     answers.metrics.set_ready(true);
     if let Some(address) = answers.metrics.address() {
-        ctl.note(format!("health and metrics at http://{address}/metrics"));
+        ctl.note(vesica_net::status::opened_in_words(address));
     }
     let what = suite::of(answers.offer().protocol).counts();
     ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
     let (door, answers) = (&door, &answers);
     std::thread::scope(|scope| {
         scope.spawn(|| watch(door, answers, plan, again, &hard, ctl));
+        let mut session = 0;
         while let Some(link) = door.next().or_else(stopped)? {
             let who = link.peer().clone();
+            session += 1;
+            let ctl = ctl.of_session(session);
             let talk = std::thread::Builder::new().name(format!("client {who}"));
             // A system without threads to give is no reason to stop: the client's connection is dropped, and it may come again.
-            if let Err(error) = talk.spawn_scoped(scope, move || converse(answers, link, ctl)) {
+            let talked = ctl.clone();
+            if let Err(error) = talk.spawn_scoped(scope, move || converse(answers, link, &talked)) {
                 ctl.note(format!("{who} is not answered: the system gives no thread ({error})"));
             }
         }

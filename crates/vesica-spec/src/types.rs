@@ -185,6 +185,10 @@ pub struct Mine {
     /// Where a trace of phases and units goes, for chrome://tracing or ui.perfetto.dev.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served while the run lasts, as `host:port`, or as a port of 127.0.0.1 alone; nowhere when
+    /// absent. Whoever reaches it sees how far the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// A folder for the units and for what finished ones found. With it, a run that was killed goes on where it stopped
     /// when it is started again; the folder's files are removed at the end. Not for an input from standard input or from a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -62,6 +62,7 @@ impl Side {
             lanes: None,
             report: None,
             trace: None,
+            metrics: None,
             resume: None,
             resume_key: None,
             budget: None,

@@ -36,6 +36,9 @@ pub struct Report {
 pub struct JobId {
     /// `shared.id`.
     pub id: String,
+    /// What this run of the program is called, as on each line of its log: drawn at random when it began. Absent where nobody gave it a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The hash of the shared document, in hexadecimal; the same on every side.
     pub shared_hash: String,
     /// The party that this report is of.
@@ -496,6 +499,9 @@ impl Report {
             if c.tag_bytes == 0 { String::new() } else { format!(", tags of {} bytes", c.tag_bytes) },
             c.tls
         );
+        if let Some(run) = &self.job.run {
+            let _ = writeln!(text, "Run: {run}.");
+        }
         text
     }
 }

@@ -239,6 +239,7 @@ fn security(report: &Report, audience: Audience<'_>) -> Section {
         }
     }
     if audience == Audience::Own {
+        rows.extend(report.job.run.iter().map(|run| row("Run", format!("{run}, as on each line of its log"))));
         rows.push(row("Arithmetic", format!("{}, {} cores, {}", c.cpu, report.host.cores, report.host.os)));
     }
     rows.push(row("Program", format!("Vesica {}, wire format {}", report.host.version, c.wire_version)));

@@ -97,7 +97,9 @@ def test_plan_and_check_without_a_file(port: int) -> None:
     alice, _ = jobs(port)
     plan = vesica.plan(alice, input=A, peer_rows=1_000_000)
     assert plan.forecast["parties"][1]["rows"] == 1_000_000 and "rr22" in str(plan)
-    assert dict(vesica.check(alice, input=A))["keys"].startswith("5 rows, 3 distinct keys")
+    findings = vesica.check(alice, input=A)
+    assert dict(findings)["keys"].startswith("5 rows, 3 distinct keys")
+    assert all(finding.good for finding in findings) and str(findings[0]).startswith("ok  job          ")
 
 
 def test_async(port: int) -> None:

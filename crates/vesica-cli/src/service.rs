@@ -138,6 +138,7 @@ pub fn serve(args: Serve) -> Outcome {
     let plan = server(&args.document)?;
     let hung_up = interrupt::hangups()?;
     let screen = progress::begin(args.log.map_or(How::Shown, How::Logged));
+    screen.of(&plan.service.id, plan.me.name());
     interrupt::stops(screen.control())?;
     let again = || {
         let asked = hung_up();
@@ -177,6 +178,7 @@ pub fn ask(args: Ask) -> Outcome {
         (None, true) => How::Quiet,
         (None, false) => How::Shown,
     });
+    screen.of(&plan.id, plan.me.name());
     interrupt::stops(screen.control())?;
     let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);

@@ -158,6 +158,10 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
             checked.add(what, format!("{} can be written", path.display()));
         }
     }
+    if let Some(address) = &plan.metrics {
+        let at = vesica_net::status::try_out(address)?;
+        checked.add("metrics", format!("{at} can be listened on"));
+    }
     if with_peer {
         checked.add("agreement", agreement(plan, local.endpoint, keys.distinct, &local.io.world, ctl)?);
     }

@@ -41,7 +41,7 @@ pub use invite::{fresh_number, has_keys, would_learn};
 pub use io::{Io, Target};
 pub use meet::difference::Difference;
 pub use run::run;
-pub use tell::control::{Control, Event, Watch};
+pub use tell::control::{Control, Event, RunId, Watch};
 pub use tell::page::{Audience, Page, ReportFile};
 pub use tell::report::Report;
 pub use tell::{numbers, report};

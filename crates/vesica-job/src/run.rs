@@ -22,6 +22,7 @@ use crate::seal::record::Start;
 use crate::session::Session;
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
+use crate::tell::metrics::Metrics;
 use crate::tell::page::ReportFile;
 use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::tell::trace::Trace;
@@ -51,6 +52,13 @@ pub(crate) const STAY: Duration = Duration::from_secs(30);
 /// Whatever ends the run without a result; nothing is left of the output then, and a peer that was there is told whose
 /// fault it was. Beyond that, a report or trace that cannot be written, and a ledger that cannot be removed.
 pub fn run(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
+    let Some(address) = &plan.metrics else { return traced(plan, io, ctl) };
+    let (metrics, at) = Metrics::open(address, plan, ctl)?;
+    ctl.note(vesica_net::status::opened_in_words(at));
+    traced(plan, io, &ctl.also(metrics))
+}
+
+fn traced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, io, ctl) };
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, io, &ctl.also(trace.clone()));
@@ -583,6 +591,7 @@ pub(crate) fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, c
     Report {
         job: JobId {
             id: plan.shared.id.clone(),
+            run: clock.run(),
             shared_hash: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().to_owned(),
             parties: names(&plan.parties),

@@ -52,6 +52,7 @@ mod secured;
 mod shared;
 mod spawn;
 mod state;
+pub mod status;
 mod text;
 mod time;
 mod tls;

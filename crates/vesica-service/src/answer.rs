@@ -171,17 +171,21 @@ pub fn converse(answers: &Answers, link: impl Into<Box<dyn PeerLink>>, ctl: &Con
     let link = link.into();
     let (told, stock) = answers.states.now();
     let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.has_windows()));
-    let mut talk = Talk { answers, told, link: &*link, requests: 0, refusals: 0, allowed };
-    let Err(error) = talk.hold() else { return };
+    let session = ctl.session();
+    let mut talk = Talk { answers, session, told, link: &*link, requests: 0, refusals: 0, allowed };
     let who = link.peer().clone();
     let who = link.address().map_or_else(|| who.to_string(), |address| format!("{who} at {address}"));
+    tracing::info!(session, client = who, "begin");
+    let held = talk.hold();
+    tracing::info!(session, client = who, requests = talk.requests, "end");
+    let Err(error) = held else { return };
     match &error {
         // A client that goes away is no event.
         Error::Job(vesica_job::JobError::Session(
             vesica_session::Error::Net { .. }
             | vesica_session::Error::Stopped { .. }
             | vesica_session::Error::Cancelled,
-        )) => tracing::debug!("{who} is gone: {error}"),
+        )) => tracing::debug!(session, "{who} is gone: {error}"),
         error => ctl.note(format!("{who}: {error}")),
     }
     leave(&*link, &error);
@@ -190,6 +194,8 @@ pub fn converse(answers: &Answers, link: impl Into<Box<dyn PeerLink>>, ctl: &Con
 /// One client's conversation.
 struct Talk<'a> {
     answers: &'a Answers,
+    /// What it is called, where conversations have names.
+    session: Option<&'a str>,
     /// The state that it was told of: it fetches all parts of one.
     told: Ticket,
     link: &'a dyn PeerLink,
@@ -250,7 +256,7 @@ impl Talk<'_> {
         let fingerprint = self.link.secured().fingerprint.map(|fingerprint| fingerprint.to_string());
         let client = self.link.peer().name();
         let (fingerprint, address) = (fingerprint.as_deref(), self.link.address());
-        let noted = self.answers.audit.write(&Entry { client, fingerprint, address, what });
+        let noted = self.answers.audit.write(&Entry { session: self.session, client, fingerprint, address, what });
         // What cannot be noted is not answered, and whoever watches the service is to see that.
         noted.inspect_err(|_| self.answers.metrics.set_ready(false))
     }

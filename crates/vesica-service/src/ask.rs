@@ -124,6 +124,7 @@ fn report(
     let report = Report {
         job: JobId {
             id: plan.id.clone(),
+            run: clock.run(),
             shared_hash: hex(&offer.hash()),
             party: plan.me.name().to_owned(),
             parties: names.to_vec(),

@@ -1,7 +1,7 @@
 //! Who asked when, and for how much: a line of JSON for each thing that was done or refused, with no key and no element.
 //!
 //! ```text
-//! {"time":"2026-11-23T10:15:02.118Z","client":"alice","fingerprint":"sha256:…","address":"192.0.2.7:51544","what":"asked","keys":500}
+//! {"time":"2026-11-23T10:15:02.118Z","session":"90c1…-7","client":"alice","fingerprint":"sha256:…","address":"192.0.2.7:51544","what":"asked","keys":500}
 //! ```
 //!
 //! The file belongs to whoever reads it: it may be renamed at any time, as logrotate does, and a new one is begun. What cannot
@@ -32,6 +32,8 @@ struct Open {
 
 /// What happened.
 pub struct Entry<'a> {
+    /// What its connection is called, as on the lines of the log.
+    pub session: Option<&'a str>,
     /// The client's name.
     pub client: &'a str,
     /// Its certificate; none in plaintext.
@@ -87,6 +89,8 @@ pub enum What<'a> {
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'a str>,
     client: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<&'a str>,
@@ -110,9 +114,9 @@ impl Audit {
     /// # Errors
     /// If it cannot be written. The next line is tried again: a disk that was full may have room.
     pub fn write(&self, entry: &Entry<'_>) -> Result<(), Error> {
-        let &Entry { client, fingerprint, address, ref what } = entry;
+        let &Entry { session, client, fingerprint, address, ref what } = entry;
         let time = humantime::format_rfc3339_millis(self.time.wall()).to_string();
-        let line = Line { time, client, fingerprint, address, what };
+        let line = Line { time, session, client, fingerprint, address, what };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let written = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|line| open.add(&self.path, line));
         written.map_err(Error::file("cannot write", &self.path))
@@ -167,7 +171,7 @@ mod tests {
 
     fn note(audit: &Audit, what: What<'_>) -> Result<(), Error> {
         let address = "192.0.2.7:51544".parse().ok();
-        audit.write(&Entry { client: "alice", fingerprint: Some("sha256:ab"), address, what })
+        audit.write(&Entry { session: Some("ab-3"), client: "alice", fingerprint: Some("sha256:ab"), address, what })
     }
 
     fn lines(path: &Path) -> Vec<Value> {
@@ -185,8 +189,13 @@ mod tests {
         note(&audit, What::Answered { keys: 500, seconds: 0.25 }).unwrap();
         note(&audit, What::Fetched { part: 2, bytes: 1 << 40, seconds: 1.5 }).unwrap();
         note(&audit, What::Refused { keys: 7, why: "a \"reason\"\nof two lines" }).unwrap();
-        let plain =
-            Entry { client: "bob", fingerprint: None, address: "[::1]:9".parse().ok(), what: What::Asked { keys: 1 } };
+        let plain = Entry {
+            session: None,
+            client: "bob",
+            fingerprint: None,
+            address: "[::1]:9".parse().ok(),
+            what: What::Asked { keys: 1 },
+        };
         audit.write(&plain).unwrap();
         let lines = lines(&path);
         assert_eq!(lines.len(), 5);
@@ -197,6 +206,7 @@ mod tests {
             assert_eq!(line["what"], what);
         }
         assert_eq!((&lines[0]["client"], &lines[0]["fingerprint"]), (&"alice".into(), &"sha256:ab".into()));
+        assert_eq!((&lines[0]["session"], lines[4].get("session")), (&"ab-3".into(), None));
         assert_eq!((&lines[0]["address"], &lines[0]["keys"]), (&"192.0.2.7:51544".into(), &500.into()));
         assert_eq!((&lines[1]["seconds"], &lines[2]["bytes"]), (&0.25.into(), &(1u64 << 40).into()));
         assert_eq!(lines[3]["why"], "a \"reason\"\nof two lines");

@@ -183,6 +183,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::retrieve::digest_of_index;
     use arrow_array::{RecordBatch, StringArray};
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
     use std::sync::Arc;
     use vesica_job::rooms::digests;
@@ -272,6 +273,10 @@ clients = {{}}
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seed");
         std::fs::write(&file, [7; 32]).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = secret::raw(&file, &dir.path().join("a")).unwrap_err().to_string();
+        assert!(refused.contains("other users may read this key") && refused.contains("chmod 600"), "{refused}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let seed = |store: &str| secret::raw(&file, &dir.path().join(store)).unwrap();
         assert!(seed("a") == seed("a") && seed("a") != seed("b") && *seed("a") != [7; 32]);
         std::fs::write(&file, [8; 32]).unwrap();

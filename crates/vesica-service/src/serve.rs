@@ -66,16 +66,19 @@ pub fn serve(
     let door = world.connector.door(endpoint, clients(&plan.guests)?, limits(plan), hard.clone())?;
     answers.metrics.set_ready(true);
     if let Some(address) = answers.metrics.address() {
-        ctl.note(format!("health and metrics at http://{address}/metrics"));
+        ctl.note(vesica_net::status::opened_in_words(address));
     }
     let what = suite::of(answers.offer().protocol).counts();
     ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
     let (door, answers, hard) = (&*door, &answers, &*hard);
     scope(&*world.turns, |threads| {
         threads.spawn(|| watch(door, answers, (plan, world), again, hard, ctl));
+        let mut session = 0;
         while let Some(link) = door.next().or_else(stopped)? {
             let who = link.peer().clone();
-            let talk = move || converse(answers, link, ctl);
+            session += 1;
+            let talked = ctl.of_session(session);
+            let talk = move || converse(answers, link, &talked);
             // A system without threads to give is no reason to stop: the client's connection is dropped, and it may come again.
             if let Err(error) = threads.start(&format!("client {who}"), talk) {
                 ctl.note(format!("{who} is not answered: the system gives no thread ({error})"));

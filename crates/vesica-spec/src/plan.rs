@@ -76,6 +76,8 @@ pub struct Plan {
     pub report: Option<PathBuf>,
     /// Where the trace goes.
     pub trace: Option<PathBuf>,
+    /// Where the state of the run is told.
+    pub metrics: Option<String>,
     /// This party's own part of the job file, without the files of its keys: for the report.
     pub mine: String,
 }
@@ -473,6 +475,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         patience: patience(&mine.patience)?,
         report: mine.report.clone(),
         trace: mine.trace.clone(),
+        metrics: mine.metrics.clone(),
         mine: mine.without_keys(),
         parties,
         me,

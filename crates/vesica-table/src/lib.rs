@@ -68,7 +68,7 @@ pub use gather::{Picks, gather};
 pub use in_order::InOrder;
 pub use memory::Memory;
 pub use open::{open, open_until};
-pub use origin::{Origin, Program};
+pub use origin::{Origin, Program, unanchor};
 pub use reorder::Reorder;
 pub use sink::{Output, Sink, create, create_as};
 pub use source::{Input, Source};

@@ -62,10 +62,12 @@ impl Side {
             lanes: None,
             report: None,
             trace: None,
+            metrics: None,
             resume: None,
             resume_key: None,
             budget: None,
             patience: vesica_spec::default_patience(),
+            folder: PathBuf::new(),
         };
         Self { spec: Spec { shared: job.shared.clone(), mine }, ctl: Control::new(()) }
     }

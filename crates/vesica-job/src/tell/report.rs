@@ -36,6 +36,9 @@ pub struct Report {
 pub struct JobId {
     /// `shared.id`.
     pub id: String,
+    /// What this run of the program is called, as on each line of its log: drawn at random when it began. Absent where nobody gave it a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The hash of the shared document, in hexadecimal; the same on every side.
     pub shared_hash: String,
     /// The party that this report is of.
@@ -45,7 +48,7 @@ pub struct JobId {
     /// The shared document, with every default, as it stands in a job file. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shared: String,
-    /// This party's own part of the job file, without the files of its keys. Empty for a service.
+    /// This party's own part of the job file, without the files of its keys; its paths are as they stand there. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mine: String,
 }
@@ -122,7 +125,7 @@ impl From<Ruled> for RuledRows {
 /// A file that was written.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Written {
-    /// Where it is.
+    /// Where it is. A report that is written to a file has no path from the root here: it is for partners too.
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
@@ -374,6 +377,17 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
     }
 
+    /// The report as partners show it to each other: of an output whose path starts at the root it has the file's name alone.
+    pub(crate) fn to_show(&self) -> Self {
+        let mut shown = self.clone();
+        if let Some(output) = shown.outcome.output.as_mut().filter(|output| output.path.is_absolute())
+            && let Some(name) = output.path.file_name().map(PathBuf::from)
+        {
+            output.path = name;
+        }
+        shown
+    }
+
     /// What came out, in a sentence.
     pub fn headline(&self) -> String {
         let o = &self.outcome;
@@ -485,6 +499,9 @@ impl Report {
             if c.tag_bytes == 0 { String::new() } else { format!(", tags of {} bytes", c.tag_bytes) },
             c.tls
         );
+        if let Some(run) = &self.job.run {
+            let _ = writeln!(text, "Run: {run}.");
+        }
         text
     }
 }

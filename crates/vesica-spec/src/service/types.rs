@@ -311,7 +311,7 @@ pub struct ServerMine {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<PathBuf>,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served, as `host:port`; nowhere when absent.
+    /// Where `/healthz`, `/readyz` and `/metrics` are served, as `host:port`, or as a port of 127.0.0.1 alone; nowhere when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
     /// Memory that `vesica prepare` may take, besides some 100 MiB. What is more is spilled to disk. With `bfv-pir`, `bgv-pir` and

@@ -17,6 +17,7 @@ fn report(party: &str) -> Report {
     Report {
         job: JobId {
             id: "campaign".into(),
+            run: Some("0123456789abcdef".into()),
             shared_hash: "abcdabcdabcdabcdabcd".into(),
             party: party.into(),
             parties: vec!["alice".into(), "bob".into()],

@@ -542,8 +542,9 @@ fn masks_of_another_epoch_are_refused_before_a_query() {
 fn a_server_that_goes_back_is_refused() {
     for protocol in ["packed-pir", "simple-pir", "piano", "download"] {
         let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
-        let prepare =
-            |house: &House| drop(crate::prepare(&house.server, &Change::default(), &Control::new(())).unwrap());
+        let prepare = |house: &House| {
+            drop(crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap())
+        };
         let (first, store) = (house.dir.path().join("first"), house.store().to_owned());
         put_back(&store, &first);
         prepare(&house);

@@ -423,7 +423,8 @@ mod tests {
         };
         // 2000 rows of 32 bytes stand in one column of 64 rows, 90,000 in more columns and more rows.
         let (dir, offer, _) = house_with(ServiceProtocol::PackedPir, 2000, 20);
-        let states = States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let states =
+            States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()), Arc::new(vesica_net::SystemClock));
         let (ticket, is_gone) = told(&states);
         let before = std::fs::metadata(dir.path().join(desk::table_name(1))).unwrap().len();
         put(dir.path(), &offer, 2, 90_000);

@@ -12,7 +12,7 @@ use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares];
+    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Ids];
     let mut add = |parties: usize, learners: &[u8], pivot, result, dp, least| {
         for &curve in CurveName::ALL {
             let of_these = vesica_suite::choices(&Choice {

@@ -36,6 +36,18 @@ def test_a_count_is_in_the_report(port: int) -> None:
     assert (alice.table, alice.outcome.matched, bob.outcome.matched) == (None, 2, None)
 
 
+def test_ids_join_both_tables_and_tell_neither_side_what_is_common(port: int) -> None:
+    alice, bob = both(port, A, B, protocol="rr22", result="ids", learns=["alice", "bob"])
+    a, b = (side.table.to_arrow().to_pylist() for side in (alice, bob))
+    assert [{k: row[k] for k in ("id", "x")} for row in a] == A.to_pylist()
+    assert [{k: row[k] for k in ("id", "y")} for row in b] == B.to_pylist()
+    by_id = {row["vesica_id"]: row["id"] for row in b}
+    assert [by_id.get(row["vesica_id"]) for row in a] == ["007", None, "9", None, None]
+    ids = [row["vesica_id"] for row in a]
+    assert ids[3] is None and ids[1] == ids[4] and all(len(id) == 32 for id in ids if id is not None)
+    assert alice.outcome.matched is None and alice.outcome.attempt == bob.outcome.attempt is not None
+
+
 def test_two_processes_with_job_files(port: int, tmp_path: Path) -> None:
     for name, table, job in zip(("alice", "bob"), (A, B), jobs(port, learns=["alice", "bob"])):
         pyarrow.csv.write_csv(table, tmp_path / f"{name}.csv")

@@ -75,6 +75,7 @@ class Outcome:
     matched: int | None = None
     matched_rows: int | None = None
     output: Written | None = None
+    attempt: str | None = None
     left_out: list[LeftOut] = field(default_factory=list)
 
 

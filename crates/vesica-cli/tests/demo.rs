@@ -40,6 +40,30 @@ fn the_demo_works_and_its_outputs_are_the_plain_join() {
     }
 }
 
+/// Every row has an id, and whoever joins both files by it has the plain join.
+#[test]
+fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--ids", "--rows", "600", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "It is the id that bob has for the same key",
+        "alice and bob together: if alice and bob put their files together",
+        "joined by vesica_id they are exactly the 300 rows of a plain join",
+        "alice.ids.csv, bob.ids.csv",
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    for name in ["alice", "bob"] {
+        let read = |name: String| fs::read_to_string(out.join(name)).unwrap();
+        let rows = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let table = rows(&read(format!("{name}.csv")));
+        let output = rows(&read(format!("{name}.ids.csv")));
+        assert!(output.len() == 601 && output.iter().zip(&table).all(|(wide, row)| wide.starts_with(row.as_str())));
+    }
+    two::run(&["demo", "--ids", "--protocol", "ecdh"]).bad(2, &["--ids", "--protocol"]);
+}
+
 /// Each party calls those before it. Two of the three have more keys in common than all three.
 #[test]
 fn the_demo_of_three_works_and_its_outputs_are_the_plain_join() {

@@ -9,7 +9,6 @@ use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use vesica_net::Connection;
 use vesica_spec::Plan;
-use vesica_suite::ResultKind;
 use vesica_table::{Collect, Error, Output, Sink, Table, View};
 
 /// A table, where the result goes, and how the peers are met.
@@ -83,7 +82,7 @@ impl Io {
     /// # Errors
     /// Those of [`Target::sink`]; a column that is not there.
     pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
-        if plan.shared.result == ResultKind::Shares {
+        if plan.shared.result.each_has_its_own() {
             return shares::sink(plan, self, None);
         }
         let Some(target) = &self.target else { return Ok(None) };

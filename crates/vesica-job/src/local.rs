@@ -95,17 +95,29 @@ impl Local {
     /// Writes the rows that `picks` names.
     ///
     /// # Errors
+    /// As [`Local::write_of`].
+    pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, sink: Box<dyn Sink>) -> Result<Staged, JobError> {
+        match &plan.columns {
+            None => self.write_of(&*self.io.table, plan, picks, rows, sink),
+            Some(names) => self.write_of(&View::new(&*self.io.table, names)?, plan, picks, rows, sink),
+        }
+    }
+
+    /// Writes the rows of `table` that `picks` names: of this party's, or of what was made of it.
+    ///
+    /// # Errors
     /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
-    pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
+    pub fn write_of(
+        &self,
+        table: &dyn Table,
+        plan: &Plan,
+        picks: Picks,
+        rows: u64,
+        mut sink: Box<dyn Sink>,
+    ) -> Result<Staged, JobError> {
         self.room_for(picks.len(), rows)?;
         let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
-        match &plan.columns {
-            None => vesica_table::gather(&*self.io.table, picks, memory, workers, &self.scratch, &mut *sink)?,
-            Some(names) => {
-                let view = View::new(&*self.io.table, names)?;
-                vesica_table::gather(&view, picks, memory, workers, &self.scratch, &mut *sink)?
-            }
-        };
+        vesica_table::gather(table, picks, memory, workers, &self.scratch, &mut *sink)?;
         Ok(sink.finish()?)
     }
 

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use vesica_net::{SystemClock, Time};
 use vesica_spec::{Plan, Share};
+use vesica_suite::ResultKind;
 use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Stored, Table, View, on_threads};
 use vesica_types::{Coins, RowId, UnitId};
 
@@ -52,7 +53,7 @@ impl Took {
 pub struct Tables {
     /// Reading the keys of this party's table, cutting them into units, and reading those.
     pub read: Took,
-    /// Joining and writing half of its rows, if this party gets rows at all.
+    /// Joining and writing half of its rows, or all of them if each gets an id; nothing if this party gets no rows.
     pub write: Took,
 }
 
@@ -63,6 +64,8 @@ pub struct Tables {
 pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobError> {
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let beginning = Beginning { table, rows: ROWS };
+    // Beside ids all rows are written.
+    let every = if plan.shared.result == ResultKind::Ids { 1 } else { 2 };
     let read = || -> Result<(Keys, Units, Matched), JobError> {
         let ctl = Control::new(());
         let keys = Keys::count(&beginning, plan, &scratch, &ctl)?;
@@ -76,7 +79,7 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
                 let next = ids.lock().expect("no worker panics").next();
                 let Some(id) = next else { return Ok(()) };
                 let (_, rows) = units.unit(id)?;
-                let common = rows.iter().step_by(2).map(|&(key, rows)| Match { key, rows, times: 1 });
+                let common = rows.iter().step_by(every).map(|&(key, rows)| Match { key, rows, times: 1 });
                 matched.lock().expect("no worker panics").push((id, common.collect()));
             }
         })?;
@@ -94,7 +97,7 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
     Ok(Tables { read: read.times(factor), write: write.times(factor) })
 }
 
-/// Every other key of each unit, as if it were common.
+/// Every other key of each unit, or every key, as if it were common.
 type Matched = Vec<(UnitId, Vec<Match>)>;
 
 /// Joins what `matched` with the rows of `keys`, and writes these to a file that is gone afterwards. It stands in the output's

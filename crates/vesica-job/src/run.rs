@@ -198,7 +198,7 @@ struct Side<'a> {
     repeats: Option<Repeats>,
     /// What is added up, if this party has values and its keys are cut.
     values: Option<ByKey>,
-    /// The shares of the attempt, where these are the result.
+    /// What the units of the attempt left, where that is the result.
     left: Option<Left>,
     stage: Stage,
 }
@@ -441,7 +441,7 @@ impl<'a> Side<'a> {
                 Some(left) => {
                     // What was opened to see that there is a place.
                     drop(local.sink.take());
-                    shares::stage(plan, &local.io, left)
+                    shares::stage(plan, local, keys, units, left)
                 }
                 None => local.stage(plan, keys, units, &found, absent),
             })?
@@ -452,7 +452,8 @@ impl<'a> Side<'a> {
         if !stage.has_ended() {
             let output = staged.map(Staged::commit).transpose()?;
             let met = Met::of(peers, agreed, of_lanes);
-            let outcome = outcome(plan, keys, common, output);
+            let attempt = left.as_ref().map(Left::attempt);
+            let outcome = Outcome { attempt, ..outcome(plan, keys, common, output) };
             stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
@@ -516,7 +517,7 @@ fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table
     let i_learn = plan.i_learn();
     let rows = i_learn && plan.shared.result == ResultKind::Rows;
     let sum = i_learn && plan.shared.result == ResultKind::Sum;
-    let counted = i_learn && !plan.shared.result.has_values();
+    let counted = i_learn && matches!(plan.shared.result, ResultKind::Rows | ResultKind::Count);
     Outcome {
         rows: keys.rows,
         keys: keys.distinct,
@@ -528,6 +529,7 @@ fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table
         sum: sum.then_some(common.keys as i64),
         matched_rows: rows.then_some(common.rows),
         output: output.map(written),
+        attempt: None,
         left_out: Vec::new(),
     }
 }

@@ -27,6 +27,7 @@
 //! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.
 
 use crate::gmw::{Base, NEGATIVE, Needs};
+use crate::same::of_one_attempt;
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -141,7 +142,7 @@ impl<B: Field> Shared for Circuit<B> {
             common: flags[b / 64] >> (b % 64) & 1 == 1,
             value: if params.values { shares[0][b] } else { 0 },
         });
-        Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect() })
+        Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect(), ids: Vec::new() })
     }
 
     fn open(&self, shares: &[Shares], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
@@ -149,14 +150,7 @@ impl<B: Field> Shared for Circuit<B> {
         let ch = lines.peer()?;
         // 5. The attempt;  totals
         ch.step("open");
-        let mut names = blake3::Hasher::new_derive_key("vesica 2026 shares of one attempt");
-        for shares in shares {
-            names.update(&shares.unit.0.to_le_bytes()).update(&shares.attempt);
-        }
-        let names = names.finalize();
-        if ch.swap_exact(names.as_bytes(), 32)? != names.as_bytes() {
-            return Err(ch.accuse(Misbehaviour::Contradiction("its shares are of another attempt than this side's")));
-        }
+        of_one_attempt(shares, ch)?;
         let add = |all: [u64; 2], shares: &Shares| [0, 1].map(|i| all[i].wrapping_add(shares.sums[i]));
         let [sum, count] = shares.iter().fold(params.noise.unwrap_or_default(), add);
         // 6. Whether the count is less than the least

@@ -59,6 +59,7 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
             rows: written.output.rows,
             bytes: written.output.bytes,
         }),
+        attempt: None,
         left_out: told(written.lost, plan, server_rows, ctl),
     };
     let rules = if plan.by == By::Index { Vec::new() } else { rules };

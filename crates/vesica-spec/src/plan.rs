@@ -326,7 +326,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     distinct("shared.learns", &shared.learns)?;
     let i_learn = learners.contains(&me);
     let mut notes = Vec::new();
-    let rows = matches!(shared.result, ResultKind::Rows | ResultKind::Shares);
+    let rows = shared.result.has_rows() || shared.result.each_has_its_own();
     match (&mine.output, i_learn && rows) {
         (None, true) => {
             return Err(SpecError::field(

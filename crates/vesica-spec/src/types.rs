@@ -49,7 +49,7 @@ pub struct Shared {
     #[serde(default)]
     pub curve: CurveName,
     /// What the parties that learn get: their rows whose keys are common, or only how many keys are, or what their values add up to, or
-    /// shares of that.
+    /// shares of that; or all of their rows, with an id beside each that says nothing before both files lie side by side.
     #[serde(default)]
     pub result: ResultKind,
     /// How much noise the result of `dp` has, or a count or a sum by `rr22`.

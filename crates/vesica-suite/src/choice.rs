@@ -83,12 +83,25 @@ pub enum ResultKind {
     Sum,
     /// Shares of both: a file for each party, of which one alone says nothing, for whoever computes on. With `rr22`, where both learn.
     Shares,
+    /// Each party's own rows, all of them, with an id beside each that is the same in both files exactly where the keys are. Nobody learns which
+    /// keys are common, nor how many, before both files lie side by side. With `rr22`, where both learn.
+    Ids,
 }
 
 impl ResultKind {
     /// Whether a party may bring values for it.
     pub fn has_values(self) -> bool {
         matches!(self, ResultKind::Sum | ResultKind::Shares)
+    }
+
+    /// Whether a learner gets rows of its own table.
+    pub fn has_rows(self) -> bool {
+        matches!(self, ResultKind::Rows | ResultKind::Ids)
+    }
+
+    /// Whether each party writes what its own units left, and nobody is told anything of what is common.
+    pub fn each_has_its_own(self) -> bool {
+        matches!(self, ResultKind::Shares | ResultKind::Ids)
     }
 
     /// As it stands in a job.
@@ -98,6 +111,7 @@ impl ResultKind {
             ResultKind::Count => "count",
             ResultKind::Sum => "sum",
             ResultKind::Shares => "shares",
+            ResultKind::Ids => "ids",
         }
     }
 }

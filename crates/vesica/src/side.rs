@@ -194,7 +194,7 @@ impl Side {
         let mut spec = self.spec.clone();
         spec.mine.input.keys = keys;
         let learns = spec.shared.learns.contains(&spec.mine.name);
-        let rows = spec.shared.result == vesica_spec::ResultKind::Rows;
+        let rows = spec.shared.result.has_rows();
         // A plan wants a place for the rows that a party learns; `run` keeps them instead.
         spec.mine.output = (learns && rows).then(|| Output {
             path: TABLE.into(),

@@ -455,6 +455,7 @@ impl Meeting {
             sum: None,
             matched_rows: learns.then_some(common.rows),
             output: None,
+            attempt: None,
             left_out: Vec::new(),
         };
         let mut report = reported(&self.plan, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));

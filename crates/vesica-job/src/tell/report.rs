@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
+use vesica_psi::reveals;
 use vesica_session::{Learner, Meter, Reveal};
 use vesica_spec::Plan;
 use vesica_suite::Cut;
@@ -76,6 +77,10 @@ pub struct Outcome {
     pub matched_rows: Option<u64>,
     /// The file that was written; null for a party that does not learn, and where the result is a count.
     pub output: Option<Written>,
+    /// Names the attempt that the file's shares or ids are of: the files of two parties go together only if it is the same in both of their
+    /// reports. Absent where the result is neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<String>,
     /// Rows that were asked of a service and count as not found, although nothing says that they are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -399,6 +404,11 @@ impl Report {
                 if self.chosen.expects.is_empty() { "" } else { "about " },
                 o.sum.unwrap_or_default()
             ),
+            (None, None) if self.revealed.iter().any(|r| r.name == reveals::IDS_TOGETHER.name) => format!(
+                "Each of your {} has an id in the output, if it has a key. It is the id that {held} has for the same key; which keys are common, \
+                 nobody learned.",
+                counted(o.rows, "rows")
+            ),
             (None, None) if o.output.is_some() => format!(
                 "The output holds your shares of which keys are common; together with those of {held} they say it, and alone nothing."
             ),
@@ -450,6 +460,10 @@ impl Report {
                 counted(output.rows, "rows"),
                 size(output.bytes)
             );
+        }
+        if let Some(attempt) = &o.attempt {
+            let begins: String = attempt.chars().take(16).collect();
+            let _ = writeln!(text, "It is of the attempt {begins}: take it together with no file of another one.");
         }
         if o.empty > 0 {
             let words = ("row has an empty key; it matches nothing", "rows have an empty key; they match nothing");

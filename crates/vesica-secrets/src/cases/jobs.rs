@@ -38,6 +38,11 @@ pub fn cases() -> Vec<Case> {
         Case::new("jobs/circuit-count", |watch| circuit::<Block>(watch, Total::Count)),
         Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
         Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
+        Case::new("jobs/ids", |watch| {
+            let [(xs, n), (ys, m)] = keys(40);
+            let bob = sides::ids::<u64, _>(ys, (m, n), sides::paxos);
+            run(watch, sides::ids::<u64, _>(xs, (n, m), sides::paxos), bob);
+        }),
         Case::new("jobs/count", |watch| {
             let [(xs, _), (ys, _)] = keys(40);
             let (n, m) = (xs.len(), ys.len());

@@ -34,6 +34,7 @@ fn report(party: &str) -> Report {
             sum: None,
             matched_rows: Some(567),
             output: Some(Written { path: "alice.matched.csv".into(), rows: 567, bytes: 8_192 }),
+            attempt: None,
             left_out: Vec::new(),
         },
         revealed: vec![

@@ -720,7 +720,8 @@ impl State {
         }
     }
 
-    fn power_fails(&mut self, party: usize) {
+    /// A party loses its power.
+    pub fn power_fails(&mut self, party: usize) {
         if let Some(process) = self.case.process(party) {
             self.kill(process);
         }

@@ -110,6 +110,8 @@ pub struct Shop {
     dice: Dice,
     a_day: u64,
     lifetime: u64,
+    /// Whose power fails when it has just said what must not be forgotten, and how often it still does.
+    brittle: (usize, u64),
     /// Days of the server's that there can have been.
     days: u64,
     talks: BTreeMap<usize, Talk>,
@@ -265,6 +267,7 @@ impl Shop {
             dice: Dice::of(dice.seed()),
             a_day,
             lifetime,
+            brittle: (dice.below(3) as usize, if dice.percent(40) { 1 + dice.below(6) } else { 0 }),
             days: 1,
             talks: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -509,14 +512,25 @@ impl State {
     pub fn said_in_shop(&mut self, process: usize, link: usize, line: &str, msg: &[u8]) -> Said {
         let party = self.processes[process].party;
         if let Some(shop) = self.case.shop.as_mut().filter(|_| line == "service") {
+            let (before, sent) = (shop.answered().iter().sum::<f64>(), shop.sent.len());
             let wrong = match party {
                 0 => shop.answers(link, msg),
                 client => shop.asks(link, client, msg),
             };
+            let is_grave = shop.answered().iter().sum::<f64>() > before || shop.sent.len() > sent;
+            let fails = is_grave && shop.brittle.0 == party && shop.brittle.1 > 0 && wrong.is_none();
+            if fails {
+                shop.brittle.1 -= 1;
+            }
             if let Some(wrong) = wrong {
                 self.case.fail(wrong);
                 self.end_case();
                 return Said::Nothing;
+            }
+            if fails && self.dice.percent(60) {
+                let now = self.now;
+                self.trace.tell(now, || format!("the power of {} fails", NAMES[party]));
+                self.power_fails(party);
             }
         }
         Said::As(msg.to_vec())

@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let Ok(read) = invitation.reply(&invitation.reply_line(&reply)) else { return };
     assert_eq!(read, reply);
     let keys = ["id".to_owned()];
-    let table = OwnTable { path: Path::new("table.csv"), keys: &keys };
+    let table = OwnTable { path: Path::new("table.csv"), keys: &keys, value: None };
     let invited = document(&invitation.invited_document(&read, table), false).expect("a document");
     match (invited, &invitation.proposal) {
         (Document::Job(spec), Proposal::Match(_)) => {

@@ -64,6 +64,9 @@ pub fn ids(folder: &Path, names: &[&str]) -> Result<usize, String> {
     let [ours, theirs] = of_all.as_slice() else { return Err("ids are for two parties".to_owned()) };
     let by_id: HashMap<&String, &String> = theirs.iter().map(|(id, key)| (id, key)).collect();
     let by_key: HashSet<&String> = theirs.iter().map(|(_, key)| key).collect();
+    if by_id.len() != by_key.len() {
+        return Err(format!("{} has {} ids for {} keys", names[1], by_id.len(), by_key.len()));
+    }
     let mut common = Vec::new();
     for (id, key) in ours {
         let of_id = by_id.get(id).copied();
@@ -159,6 +162,7 @@ mod tests {
             bob(id('9'), id('3'), id('4')), // a common key of another id
             bob(id('1'), id('3'), id('2')), // another key of the same id
             bob(id('9'), id('3'), id('g')), // no id
+            bob(id('2'), id('3'), id('2')), // two keys of one id
             format!("id,c1,vesica_id\n3,y,{}\n9,x,{}\n2,z,{}\n", id('3'), id('9'), id('2')), // another order
         ] {
             assert!(ids(Some(("bob.ids.csv", wrong.clone()))).is_err(), "{wrong}");

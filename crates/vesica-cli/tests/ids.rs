@@ -101,6 +101,15 @@ fn two_files_join_by_ids_as_two_tables_by_keys() {
             .map(|one| one["name"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(told, ["ids_together", "key_count", "traffic"]);
+        let chosen = &report(&two, name)["chosen"];
+        let number = |of: &Value, field: &str| of[field].as_u64().unwrap();
+        let peer = &chosen["peers"][0];
+        assert_eq!(
+            number(peer, "answered"),
+            number(chosen, "units") * number(peer, "unit_capacity"),
+            "all units were answered once"
+        );
+        assert!(chosen["parameters"].as_array().unwrap().contains(&"ids-1".into()));
     }
     // Another run has other ids, all of them, and another name.
     let attempt = report(&two, "alice")["outcome"]["attempt"].clone();
@@ -173,7 +182,10 @@ fn ids_stand_in_parquet_too() {
     two.alice.change("alice.out.csv", "alice.out.parquet");
     two.run_well();
     let file = File::open(two.path("alice.out.parquet")).unwrap();
-    let mut batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().with_batch_size(1 << 20).build().unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let attempt = builder.schema().metadata()["vesica.attempt"].clone();
+    assert_eq!(report(&two, "alice")["outcome"]["attempt"], attempt);
+    let mut batches = builder.with_batch_size(1 << 20).build().unwrap();
     let batch = batches.next().unwrap().unwrap();
     let (ids, keys) = (batch["vesica_id"].as_string::<i32>(), batch["id"].as_string::<i32>());
     assert_eq!((batch.num_rows(), ids.null_count()), (81, 1));

@@ -443,6 +443,9 @@ impl<'a> Side<'a> {
                     drop(local.sink.take());
                     shares::stage(plan, local, keys, units, left)
                 }
+                None if plan.shared.result.each_has_its_own() => {
+                    Err(vesica_session::Error::Bug("the units left nothing that could be written".into()).into())
+                }
                 None => local.stage(plan, keys, units, &found, absent),
             })?
         } else {

@@ -401,8 +401,7 @@ impl PackedPir {
                 anew.extend(self.blocks(row));
             }
         }
-        // If this fails half way, no query of an epoch that somebody has is answered from what stands there then.
-        store.epoch = before.after(HALF_CHANGED);
+        Self::half_changed(store);
         for (row, records) in by_row {
             let is_anew = self.blocks(row).all(|block| anew.contains(&block));
             for (index, record) in records {
@@ -421,9 +420,15 @@ impl PackedPir {
             patch.extend((block as u32).to_le_bytes());
             patch.extend(&mask);
         }
-        store.masks.clear();
         store.epoch = before.after(&patch);
         Ok(patch)
+    }
+
+    /// A change begins. If it fails half way, no query of an epoch that somebody has is answered from what stands there then, and nobody gets
+    /// masks of it.
+    fn half_changed(store: &mut Store) {
+        store.epoch = store.epoch.after(HALF_CHANGED);
+        store.masks.clear();
     }
 
     /// The differences of a record as an entry.

@@ -559,6 +559,13 @@ fn a_server_that_goes_back_is_refused() {
             assert!(text.contains(&format!("remove {}", cache.display())), "{text}");
             assert_eq!(error.fault(), vesica_job::Fault::Peer);
             let said = house.wire.said();
+            // Why it left is said without what it has and where.
+            for (_, stop) in &said {
+                let why = String::from_utf8_lossy(stop.as_ref().unwrap());
+                let path = house.dir.path().display().to_string();
+                assert!(why.contains("an older state of the table") && !why.contains(&path), "{why}");
+                assert!(!why.contains("epoch") && !why.contains("alice"), "{why}");
+            }
             // It said hello and was told what there is.
             assert!(!said.is_empty() && said.iter().all(|(lines, _)| lines.keys().all(|name| name == "service")));
         };
@@ -584,6 +591,45 @@ fn a_server_that_goes_back_is_refused() {
         prepare(&house);
         house.serve();
         assert_eq!(house.ask("alice", &[3, 4]).rows, [3, 4].map(|key| house.row(key)));
+    }
+}
+
+/// Where the document of the last epoch is lost, numbers go on behind those of the files that are there, and clients follow. A client that lost
+/// its own is told that it cannot see whether the server went back.
+#[test]
+fn numbers_go_on_where_the_document_of_an_epoch_is_lost() {
+    for protocol in ["packed-pir", "download"] {
+        let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
+        let document = house.store().join(epoch::NAME);
+        let number = |path: &Path| {
+            serde_json::from_slice::<serde_json::Value>(&std::fs::read(path).unwrap()).unwrap()["number"].clone()
+        };
+        let prepare = |house: &House| {
+            drop(crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap());
+            number(&document)
+        };
+        assert_eq!(prepare(&house), 2);
+        house.serve();
+        assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+        house.stop();
+        std::fs::remove_file(&document).unwrap();
+        assert_eq!(prepare(&house), 3);
+        std::fs::write(&document, "{").unwrap();
+        assert_eq!(prepare(&house), 4);
+        house.serve();
+        let asked = house.ask("alice", &[3]);
+        assert_eq!(asked.rows, [house.row(3)]);
+        assert!(asked.notes.iter().all(|note| !note.contains("older")), "{:?}", asked.notes);
+        std::fs::write(house.dir.path().join("alice").join(epoch::NAME), "{").unwrap();
+        let asked = house.ask("alice", &[3]);
+        assert_eq!(asked.rows, [house.row(3)]);
+        assert_eq!(asked.notes.iter().filter(|note| note.contains("an older table")).count(), 1, "{:?}", asked.notes);
+        // An emptied folder, of which the operator knows the last number.
+        house.stop();
+        drop(std::fs::remove_dir_all(house.store()));
+        std::fs::create_dir(house.store()).unwrap();
+        std::fs::write(house.store().join(table_name(4)), "").unwrap();
+        assert_eq!(prepare(&house), 5);
     }
 }
 

@@ -59,6 +59,10 @@ pub fn connect(endpoint: Endpoint, world: &World, ctl: &Control) -> Result<Box<d
 /// Ends the connection after `error`, and tells the server whose fault it was and nothing of this party's data or files.
 pub fn leave(link: &dyn PeerLink, error: &Error) {
     let words = match error.fault() {
+        // Its words are for this party's user: they name its cache and the newest epoch that it has had.
+        _ if matches!(error, Error::Older { .. }) => {
+            "it was shown an older state of the table, or another one of a number that it knows".to_owned()
+        }
         Fault::Peer => error.to_string(),
         Fault::Interrupted => "it was interrupted".to_owned(),
         _ => "it failed; its user sees why".to_owned(),

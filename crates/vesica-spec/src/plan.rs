@@ -258,9 +258,12 @@ impl Plan {
     pub fn refuses_lanes(&self) -> Option<&'static str> {
         match () {
             () if self.parties.len() > 2 => Some("lanes are for two parties, and this job has more"),
-            () if self.suite().cut() != Cut::Units => {
+            () if self.suite().cut() == Cut::Whole => {
                 Some("lanes share out the units of a job, and this one works on all keys together")
             }
+            () if self.suite().cut() == Cut::Shares => Some(
+                "lanes share out the units of a job, and the result of this one is of all units of one attempt together",
+            ),
             () if self.suite().draws_once() => {
                 Some("lanes draw chance of their own, and the noise of this job is drawn once")
             }

@@ -12,6 +12,9 @@ use vesica_session::{Lines, Reveal, SessionRng};
 /// The code of the vector OLE.
 const CODE: &CodeSet = &lpn::SETS[0];
 
+/// How ids are made of the functions' values. Both parties need the same, or no id of one is an id of the other.
+const FORMAT: &str = "ids-1";
+
 /// Private ids.
 pub struct Ids {
     mode: Mode,
@@ -78,8 +81,8 @@ impl Ids {
 impl Suite for Ids {
     fn sets(&self) -> Vec<&'static str> {
         match self.mode {
-            Mode::Fast => vec![okvs::PAXOS.id, CODE.id],
-            Mode::LowComm => vec![okvs::BAND_3.id, CODE.id],
+            Mode::Fast => vec![okvs::PAXOS.id, CODE.id, FORMAT],
+            Mode::LowComm => vec![okvs::BAND_3.id, CODE.id, FORMAT],
         }
     }
 

@@ -348,8 +348,9 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         let result = choice.result.name();
         if malicious {
             let why = match choice.result {
-                ResultKind::Ids => "a party that deviates can give single keys of the other's ids that match nothing, and nobody would see it; agree \
-                                    on security = \"semi-honest\""
+                ResultKind::Ids => "nothing bounds what a party that deviates learns with the other's file in its hands: it can test any number of keys, \
+                                    and it can make single keys match nothing. Agree on security = \"semi-honest\", and give your file to no \
+                                    partner that you do not trust to have followed the program"
                     .to_owned(),
                 _ => format!(
                     "a party that deviates can change a {result} and learn of single keys by it; agree on security = \"semi-honest\""

@@ -67,6 +67,14 @@ impl<'a> Widened<'a> {
         Ok(Self { table, beside, null: null.to_owned(), columns, schema, header })
     }
 
+    /// The same, whose schema says this too.
+    pub fn saying(mut self, name: &str, what: &str) -> Self {
+        let mut about = self.schema.metadata().clone();
+        about.insert(name.to_owned(), what.to_owned());
+        self.schema = Arc::new(Schema::new_with_metadata(self.schema.fields().clone(), about));
+        self
+    }
+
     /// The rows of `batch` from `from` on, whose numbers are `rows`, as lines with more fields: as many as fit in a batch, and one at least.
     fn lines(&self, batch: &RecordBatch, rows: &[RowId], from: usize, newline: &[u8]) -> Result<RecordBatch, Error> {
         let own = batch.column(0).as_binary::<i64>();

@@ -90,6 +90,12 @@ impl Answers {
         self.now.missing = self.now.missing.saturating_sub(1);
     }
 
+    /// All units that were missing in the present attempt were finished together.
+    pub fn finish_all(&mut self) {
+        self.units = self.units.saturating_add(self.now.missing);
+        self.now.missing = 0;
+    }
+
     /// Units that are missing in the present attempt.
     pub fn missing(&self) -> u64 {
         self.now.missing

@@ -13,6 +13,9 @@ use vesica_types::{RowId, UnitId};
 /// The name of the column.
 pub const COLUMN: &str = "vesica_id";
 
+/// What names the attempt in the schema of a file.
+pub const ATTEMPT: &str = "vesica.attempt";
+
 /// An id.
 type Id = [u8; 16];
 
@@ -38,7 +41,8 @@ fn parts(record: &[u8; OF_A_ROW]) -> (u64, Id) {
     (u64::from_le_bytes(*number), *id.first_chunk().expect("16 bytes behind 8"))
 }
 
-/// Does `work` with this party's table, or the columns of it that the job asks for, and the column of ids behind them.
+/// Does `work` with this party's table, or the columns of it that the job asks for, and the column of ids behind them. The schema names their
+/// attempt.
 ///
 /// # Errors
 /// Those of `work`; a column that is not there, and one that has the name of the ids'.
@@ -46,11 +50,12 @@ pub fn beside<T>(
     plan: &Plan,
     io: &Io,
     ids: &dyn Beside,
+    attempt: Option<&str>,
     work: impl FnOnce(&dyn Table) -> Result<T, JobError>,
 ) -> Result<T, JobError> {
     let null = plan.output.as_ref().map_or("", |output| &output.null);
     let wide = |table| {
-        Widened::new(table, ids, null).map_err(|error| match error {
+        let wide = Widened::new(table, ids, null).map_err(|error| match error {
             vesica_table::Error::Ambiguous { path, .. } => {
                 let why = format!(
                     "{} has a column \"{COLUMN}\", which is the name of the column of ids: rename it, or leave it out of what is written, which \
@@ -60,7 +65,8 @@ pub fn beside<T>(
                 JobError::from(SpecError::field("mine.input", why))
             }
             error => error.into(),
-        })
+        })?;
+        Ok::<_, JobError>(attempt.into_iter().fold(wide, |wide, attempt| wide.saying(ATTEMPT, attempt)))
     };
     match &plan.columns {
         None => work(&wide(&*io.table)?),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use vesica_session::{Error, Shares};
 use vesica_spec::{Plan, Share as Part};
 use vesica_suite::ResultKind;
-use vesica_table::{Picks, Sink, Spill, Spilled, Staged};
+use vesica_table::{Picks, Sink, Spill, Spilled, Staged, Table};
 use vesica_types::RowId;
 
 /// A bin as it is spilled: the first row of the key in it, from 1, the share of its value, that of whether it is common.
@@ -125,7 +125,7 @@ fn schema(plan: &Plan, left: Option<&Left>) -> SchemaRef {
     ]);
     if let Some(left) = left {
         about.insert("vesica.units", left.units.to_string());
-        about.insert("vesica.attempt", left.attempt.to_string());
+        about.insert(ids::ATTEMPT, left.attempt.to_string());
     }
     let about: HashMap<String, String> = about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Arc::new(Schema::new_with_metadata(fields, about))
@@ -138,7 +138,10 @@ fn schema(plan: &Plan, left: Option<&Left>) -> SchemaRef {
 pub fn sink(plan: &Plan, io: &Io, left: Option<&Left>) -> Result<Option<Box<dyn Sink>>, JobError> {
     let Some(target) = &io.target else { return Ok(None) };
     Ok(Some(match plan.shared.result {
-        ResultKind::Ids => ids::beside(plan, io, &Unmade::default(), |wide| Ok(target.sink(wide)?))?,
+        ResultKind::Ids => {
+            let attempt = left.map(Left::attempt);
+            ids::beside(plan, io, &Unmade::default(), attempt.as_deref(), |wide| Ok(target.sink(wide)?))?
+        }
         _ => target.shares(&*io.table, schema(plan, left))?,
     }))
 }
@@ -155,7 +158,8 @@ pub fn stage(plan: &Plan, local: &Local, keys: &Keys, units: &Units, left: &Left
         let ids = Ids::by_row(&left.records, units, keys.rows, memory, &local.scratch)?;
         let mut picks = Picks::new(keys.rows, memory, &local.scratch)?;
         (0..keys.rows).try_for_each(|row| picks.push_turn(RowId(row), 1))?;
-        return ids::beside(plan, &local.io, &ids, |wide| local.write_of(wide, plan, picks, keys.rows, sink).map(Some));
+        let write = |wide: &dyn Table| local.write_of(wide, plan, picks, keys.rows, sink).map(Some);
+        return ids::beside(plan, &local.io, &ids, Some(&left.attempt()), write);
     }
     let schema = sink.schema().clone();
     for unit in 0..left.units as usize {

@@ -227,6 +227,12 @@ impl Ledger {
         Ok(())
     }
 
+    /// All units of the attempt were answered, and what they left is written with it or not at all. So no unit is finished for a later attempt,
+    /// nothing is written, and what the peers were answered counts.
+    pub fn left(&mut self) {
+        self.answers.finish_all();
+    }
+
     /// Begins a run anew, in an attempt that was begun; nothing is finished.
     ///
     /// # Errors

@@ -405,8 +405,8 @@ impl Report {
                 o.sum.unwrap_or_default()
             ),
             (None, None) if self.revealed.iter().any(|r| r.name == reveals::IDS_TOGETHER.name) => format!(
-                "Each of your {} has an id in the output, if it has a key. It is the id that {held} has for the same key; which keys are common, \
-                 nobody learned.",
+                "Each of your {} has an id in the output, but those without a key and those that the job leaves out. It is the id that {held} has \
+                 for the same key; which keys are common, nobody learned.",
                 counted(o.rows, "rows")
             ),
             (None, None) if o.output.is_some() => format!(

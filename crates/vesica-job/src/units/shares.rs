@@ -47,7 +47,10 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     }
     match leaving {
         // They are written with this attempt or not at all, so the ledger is not to say that the units are done.
-        Some(leaving) => *left = Some(leaving.end(&shares)?),
+        Some(leaving) => {
+            *left = Some(leaving.end(&shares)?);
+            ledger.left();
+        }
         None => (0..total).map(UnitId).try_for_each(|id| ledger.commit(id, &[0; 32], &[]))?,
     }
     Ok(meter)

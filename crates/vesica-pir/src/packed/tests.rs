@@ -120,6 +120,21 @@ fn what_was_packed_wrongly_is_found() {
     scheme.prove(1, &store.matrix, &masks[..1]).expect("that block is right");
 }
 
+/// A change that failed half way: no query is answered, nobody gets masks, and what is kept beside the records opens no store.
+#[test]
+fn what_is_left_of_a_change_that_failed_is_of_no_use() {
+    let scheme = scheme(100, 5, 2048);
+    let table = bytes(5, 500);
+    let flat = Flat::new(&table, 5).expect("records");
+    let mut store = scheme.store(&flat).expect("a store");
+    let hint = scheme.take_hint(scheme.hint(&store).expect("masks")).expect("they are");
+    let (_, query) = scheme.query(&hint, 1, &mut rng(1)).expect("a query");
+    scheme.restore(&flat, &scheme.beside(&store), &[]).expect("nothing was changed");
+    PackedPir::half_changed(&mut store);
+    assert!(scheme.hint(&store).is_err() && scheme.answer(&store, &[&query]).is_err());
+    assert!(scheme.restore(&flat, &scheme.beside(&store), &[]).is_err());
+}
+
 /// One query for a key, with one key of the client's.
 #[test]
 fn a_key_is_one_query() {

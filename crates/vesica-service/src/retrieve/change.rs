@@ -85,6 +85,8 @@ struct Before {
     beside: Vec<u8>,
     /// Threads that compute.
     workers: usize,
+    /// Bytes that a table may take that is made anew.
+    memory: u64,
     /// What clients copy: the hint of the base, and behind it how many seeds failed for each group of keys.
     copy: Vec<u8>,
     log: Vec<u8>,
@@ -113,7 +115,17 @@ impl Before {
         let scheme = retrieval(offer.protocol, plan.service.by, &epoch)?;
         // The sum was right, so it is as long as it was written.
         let beside = table.split_off(table.len().saturating_sub(scheme.beside() as usize));
-        Ok(Self { offer, epoch, scheme, table: Arc::new(table), beside, workers: plan.workers, copy, log })
+        Ok(Self {
+            offer,
+            epoch,
+            scheme,
+            table: Arc::new(table),
+            beside,
+            workers: plan.workers,
+            memory: plan.memory,
+            copy,
+            log,
+        })
     }
 
     /// What the server answers from.
@@ -182,8 +194,8 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
     if before.entries(plan).is_err() {
         return Ok(None);
     }
-    // A row of the hint that is rounded badly takes another matrix.
-    let mut server = before.server()?;
+    // What was kept and is damaged is made anew too. A row of the hint that is rounded badly takes another matrix.
+    let Ok(mut server) = before.server() else { return Ok(None) };
     let Ok(patch) = server.change(&changed) else { return Ok(None) };
     let table = [bodies, &server.beside()].concat();
     let count = changed.len() as u64;
@@ -399,8 +411,9 @@ impl<'a> Changing<'a> {
         }
         let (offer, salt) = (&self.before.offer, self.before.epoch.salt());
         let public = self.before.epoch.public().map_err(Error::Setup)?;
-        let whole =
-            Whole { offer, number: number + 1, salt, public, sealed, expected, preset, workers: self.before.workers };
+        let Before { workers, memory, .. } = *self.before;
+        let number = number + 1;
+        let whole = Whole { offer, number, salt, public, sealed, expected, preset, workers, memory };
         let state = whole.state(&keys, &bodies, lock, rng, ctl)?;
         Ok(State { changed: Some(self.changed), ..state })
     }

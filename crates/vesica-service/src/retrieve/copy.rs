@@ -48,11 +48,18 @@ pub fn copy(
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = copying::lock(&plan.cache)?;
     // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
-    if let Ok(kept) = Epoch::load(offer, &plan.cache)
-        && (kept.number > epoch.number || kept.number == epoch.number && kept != epoch)
-    {
-        let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
-        return Err(Error::Older { server: counter.server(), found, kept, cache });
+    match Epoch::load(offer, &plan.cache) {
+        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && kept != epoch => {
+            let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
+            return Err(Error::Older { server: counter.server(), found, kept, cache });
+        }
+        Err(error) if plan.cache.join(epoch::NAME).exists() && !Epoch::is_foreign(offer, &plan.cache) => {
+            ctl.note(format!(
+                "{error}. So nothing here tells whether {} went back to an older table",
+                counter.server()
+            ));
+        }
+        _ => {}
     }
     let needed = retrieval.kept(epoch.copy + epoch.log);
     if needed > plan.cache_size {

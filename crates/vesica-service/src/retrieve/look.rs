@@ -141,12 +141,12 @@ pub fn in_words(
         let _ = match first(1 << 24, |queries| pays(queries).unwrap_or(false)) {
             Some(least) => writeln!(
                 text,
-                "\"packed-pir\" is \"simple-pir\" without a hint. The hint takes less time for a client that looks up {} rows of an epoch or more.",
+                "\"packed-pir\" is \"simple-pir\" without a hint, and assumes circular security besides. The hint takes less time for a client that looks up {} rows of an epoch or more.",
                 count(least.into())
             ),
             None => writeln!(
                 text,
-                "\"packed-pir\" is \"simple-pir\" without a hint, which takes less time here however often a client asks."
+                "\"packed-pir\" is \"simple-pir\" without a hint, which takes less time here however often a client asks, and assumes circular security besides."
             ),
         };
     }

@@ -10,6 +10,7 @@ use crate::secret::Root;
 use crate::{suite, values};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::Path;
 use std::sync::Arc;
 use vesica_job::{Control, Event, World};
 use vesica_oprf::function::ServerFunction;
@@ -94,13 +95,15 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     let function = root.map(|root| root.of_epoch(&salt)).transpose()?;
     let whole = Whole {
         offer: &offer,
-        number: last.as_ref().map_or(1, |epoch| epoch.number + 1),
+        // Clients refuse a number that they have had, so it goes on even where the last document is lost.
+        number: last.as_ref().map_or_else(|| newest(&plan.store), |epoch| Ok(epoch.number))?.saturating_add(1),
         salt,
         public: function.as_ref().map_or(Vec::new(), |function| function.public().to_vec()),
         sealed: rng.bytes(),
         expected: plan.service.expected_queries,
         preset: plan.service.preset,
         workers: plan.workers,
+        memory: plan.memory,
     };
     let read = Maker::new(plan, function, &offer, whole.salt, whole.sealed).read(plan, &reader, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
@@ -141,6 +144,8 @@ pub struct Whole<'a> {
     pub preset: Preset,
     /// Threads that compute.
     pub workers: usize,
+    /// Bytes that the records may take, with what is kept beside them.
+    pub memory: u64,
 }
 
 impl Whole<'_> {
@@ -153,7 +158,7 @@ impl Whole<'_> {
         rng: &mut SessionRng,
         ctl: &Control,
     ) -> Result<State, Error> {
-        let Self { offer, number, salt, public, sealed, expected, preset, workers } = self;
+        let Self { offer, number, salt, public, sealed, expected, preset, workers, memory } = self;
         let (rows, body) = (keys.len() as u64, body_bytes(offer));
         if rows == 0 {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
@@ -190,7 +195,7 @@ impl Whole<'_> {
         epoch.public = hex(&public);
         ctl.event(Event::Phase { name: "hint", of: "", total: None });
         let table = Arc::new(table);
-        let (mut copy, beside) = hint(offer, &mut epoch, &table, workers)?;
+        let (mut copy, beside) = hint(offer, &mut epoch, &table, workers, memory)?;
         copy.extend_from_slice(&tries);
         let table = beside.map_or(table.clone(), |beside| Arc::new([&table[..], &beside].concat()));
         epoch.sums = hex(blake3::hash(&epoch::sums(if copy.is_empty() { &table } else { &copy })).as_bytes());
@@ -275,12 +280,20 @@ fn hint(
     epoch: &mut Epoch,
     table: &Arc<Vec<u8>>,
     workers: usize,
+    memory: u64,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
     loop {
         let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
         epoch.copy = scheme.copied();
         if !scheme.has_hint() {
             return Ok((Vec::new(), None));
+        }
+        let (records, beside) = (table.len() as u64, scheme.beside());
+        if beside > 0 && records.saturating_add(beside) > memory {
+            return Err(Error::Setup(format!(
+                "mine.memory: the records have {records} bytes and what packs answers {beside} beside them, and {memory} are allowed; give it \
+                 more, or take a service with a hint"
+            )));
         }
         let made = scheme
             .server(table.clone(), &[], workers)
@@ -290,6 +303,17 @@ fn hint(
             made => return Ok(made?),
         }
     }
+}
+
+/// The largest number of an epoch of which there is a file in the service's folder; 0 if there is none.
+fn newest(store: &Path) -> Result<u64, Error> {
+    let mut newest = 0;
+    for entry in std::fs::read_dir(store).map_err(Error::file("cannot read", store))? {
+        let name = entry.map_err(Error::file("cannot read", store))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("epoch-")?.split_once('.')?.0.parse().ok());
+        newest = newest.max(number.unwrap_or(0));
+    }
+    Ok(newest)
 }
 
 /// Removes the files of other epochs. A server that serves one of them has it in memory.

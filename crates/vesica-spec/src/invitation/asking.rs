@@ -8,7 +8,7 @@ use crate::Document;
 use crate::error::SpecError;
 use crate::parse::document;
 use crate::pins::Pins;
-use crate::service::{Asks, Client, ServerSpec, Service, default_requests};
+use crate::service::{Asks, Client, Hint, ServerSpec, Service, default_requests};
 use serde::{Deserialize, Serialize};
 
 /// On which terms a service may be asked.
@@ -111,11 +111,16 @@ pub(super) fn client(head: &Head, service: &Service, terms: &Terms, kept: &str, 
     };
     format!(
         "# {me}'s questions to the service {id} of {from}: vesica ask {me}.toml\n{kept}\n\
-         # The service. The offer stands for everything that {from} says of it.\n{asks}\n\
+         # The service. The offer stands for everything that {from} says of it.\n{assumed}{asks}\n\
          # Never sent. Paths start at this file's folder.\n[mine]\nname = {name}\nconnect.{server} = {address}\n{trust}\n\
          tls.identity = {identity} # as `vesica cert {me}` makes it\n{input}\ncache = {cache} # what is fetched\n\
          output = {{ path = {output} }}\nreport = {report}\n",
         id = service.id,
+        assumed = match service.hint {
+            Some(Hint::None) =>
+                "# Without a hint, what you ask for is hidden only if a key may encrypt a function of itself (circular security).\n",
+            _ => "",
+        },
         asks = in_table("service", &without_defaults(&asks, &["id", "protocol", "offer"])),
         name = quoted(me),
         server = quoted(from),

@@ -216,6 +216,9 @@ fn quality(report: &Report) -> Section {
         let what = format!("{} ({}, {})", output.path.display(), counted(output.rows, "rows"), size(output.bytes));
         rows.push(row("Written to", what));
     }
+    if let Some(attempt) = &o.attempt {
+        rows.push(row("It goes together with files of this attempt alone", attempt.clone()));
+    }
     Section { title: "The data", blocks: vec![facts(rows)] }
 }
 

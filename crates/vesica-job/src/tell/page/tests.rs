@@ -98,7 +98,8 @@ fn report(party: &str) -> Report {
 
 #[test]
 fn the_page_says_what_happened_in_html_and_in_markdown_alike() {
-    let report = report("alice");
+    let mut report = report("alice");
+    report.outcome.attempt = Some("77ab77ab".into());
     let page = Page::of(&report, None, Audience::Own).unwrap();
     for text in [page.html(), page.markdown()] {
         for said in [
@@ -120,6 +121,7 @@ fn the_page_says_what_happened_in_html_and_in_markdown_alike() {
             "abcdabcdabcdabcd…",
             "/home/alice/private.csv",
             "alice.matched.csv",
+            "77ab77ab",
         ] {
             assert!(text.contains(said), "{said} is not on the page:\n{text}");
         }

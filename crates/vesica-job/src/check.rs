@@ -3,11 +3,11 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
-use crate::input::values::ByKey;
 use crate::io::Io;
 use crate::local;
 use crate::meet::agree::{self, Counted, Purpose};
 use crate::meet::peers::{self, Peers};
+use crate::run::brought;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, counted, size, worded};
@@ -119,9 +119,15 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
             worded(keys.duplicates, "row that repeats a key", "rows that repeat a key")
         ),
     );
-    if let Some(column) = &plan.value {
-        ByKey::values(column, plan.largest(), &*local.io.table, &keys, plan.memory, ctl)?;
+    brought(plan, &*local.io.table, &keys, &mut local.io.world.rng()?, ctl)?;
+    let sums = plan.grouped.iter().flat_map(|grouped| grouped.sums.iter().map(|(column, _)| column));
+    for column in plan.value.iter().chain(sums) {
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
+    }
+    if let Some(grouped) = &plan.grouped {
+        let by = grouped.by.join(" and ");
+        checked
+            .add("groups", format!("by {by}: no more than {}, each with a label that is short enough", grouped.most));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
         let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;

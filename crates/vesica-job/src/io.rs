@@ -2,7 +2,7 @@
 //! embeds this may bring others.
 
 use crate::error::JobError;
-use crate::output::shares;
+use crate::output::{groups, shares};
 use crate::tell::control::Control;
 use crate::world::World;
 use arrow_schema::SchemaRef;
@@ -85,6 +85,9 @@ impl Io {
     pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
         if plan.shared.result == ResultKind::Shares {
             return shares::sink(plan, self, None);
+        }
+        if plan.shared.result == ResultKind::Groups {
+            return groups::sink(plan, self, &[]);
         }
         let Some(target) = &self.target else { return Ok(None) };
         Ok(Some(match &plan.columns {

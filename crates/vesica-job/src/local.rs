@@ -1,11 +1,12 @@
 //! What a run needs of this machine, found good before any peer is contacted.
 
 use crate::error::JobError;
+use crate::input::groups::columns;
 use crate::input::hash;
 use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::meet::peers;
-use crate::output::{join, part};
+use crate::output::{groups, join, part};
 use crate::seal::kept;
 use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
@@ -15,6 +16,7 @@ use crate::units::found::Found;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_spec::{Plan, Share, SpecError};
+use vesica_suite::ResultKind;
 use vesica_table::{Picks, Sink, Staged, Table, View};
 
 /// This party's side of a run, opened.
@@ -70,6 +72,11 @@ impl Local {
         found: &Found<'_>,
         absent: u64,
     ) -> Result<Option<Staged>, JobError> {
+        if plan.shared.result == ResultKind::Groups {
+            // What was opened to see that there is a place.
+            drop(self.sink.take());
+            return groups::stage(plan, &self.io, found.groups.unwrap_or_default());
+        }
         let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
         let picks = join::rows(plan, keys, found, absent, &self.scratch)?;
         self.write(plan, picks, keys.rows, sink).map(Some)
@@ -177,6 +184,9 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     drop(io.table.keys(&plan.keys, 1)?);
     if let Some(column) = &plan.value {
         drop(io.table.keys(std::slice::from_ref(column), 1)?);
+    }
+    if let Some(grouped) = &plan.grouped {
+        drop(io.table.keys(&columns(grouped), 1)?);
     }
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*io.table, &scratch)?;

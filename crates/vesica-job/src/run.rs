@@ -1,9 +1,10 @@
 //! A job from start to end: one record's journey, a call a stage.
 
 use crate::error::JobError;
+use crate::input::groups::ByGroup;
 use crate::input::hash;
 use crate::input::keys::Keys;
-use crate::input::values::ByKey;
+use crate::input::values::{Brought, ByKey};
 use crate::io::Io;
 use crate::lanes;
 use crate::local::{self, Local};
@@ -25,7 +26,6 @@ use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, To
 use crate::tell::trace::Trace;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
-use crate::units::found::Common;
 use crate::units::open_and_run;
 use crate::units::work::Work;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Fault, Lines, SessionRng};
 use vesica_spec::Plan;
 use vesica_suite::{Cut, ResultKind, Sizes};
-use vesica_table::Staged;
+use vesica_table::{Staged, Table};
 use vesica_types::Party;
 
 /// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
@@ -179,8 +179,8 @@ struct Side<'a> {
     local: Local,
     /// Which rows have which key.
     keys: Keys,
-    /// What is added up, if this party has values.
-    values: Option<ByKey>,
+    /// What is added up, if this party has values or groups.
+    values: Option<Brought>,
     /// The shares of the attempt, where these are the result.
     left: Option<Left>,
     stage: Stage,
@@ -324,7 +324,7 @@ impl<'a> Side<'a> {
             "every unit is finished, so the result is written without the others, who may not know that: {error}"
         ));
         let met = Met::nobody(plan, &start.sizes);
-        let outcome = outcome(plan, &self.keys, common, None);
+        let outcome = outcome(plan, &self.keys, ledger, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
         self.write_apart(ledger, report, clock)
     }
@@ -405,7 +405,7 @@ impl<'a> Side<'a> {
         if !stage.has_ended() {
             let output = staged.map(Staged::commit).transpose()?;
             let met = Met::of(peers, agreed, of_lanes);
-            let outcome = outcome(plan, keys, common, output);
+            let outcome = outcome(plan, keys, ledger, output);
             stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
@@ -441,29 +441,48 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What is added up, if this party has values.
+/// What is added up, if this party has values or groups.
 fn values(
     plan: &Plan,
     local: &Local,
     keys: &Keys,
     clock: &mut Clock<'_>,
     ctl: &Control,
-) -> Result<Option<ByKey>, JobError> {
-    let Some(column) = &plan.value else { return Ok(None) };
-    let table = &*local.io.table;
-    clock
-        .phase("values", "rows", Some(keys.rows), || {
-            ByKey::values(column, plan.largest(), table, keys, plan.memory, ctl)
-        })
-        .map(Some)
+) -> Result<Option<Brought>, JobError> {
+    if plan.value.is_none() && plan.grouped.is_none() {
+        return Ok(None);
+    }
+    let rng = &mut local.io.world.rng()?;
+    clock.phase("values", "rows", Some(keys.rows), || brought(plan, &*local.io.table, keys, rng, ctl))
+}
+
+/// What the keys of `table` bring to a total.
+///
+/// # Errors
+/// Those of [`ByKey::values`] and [`ByGroup::read`].
+pub(crate) fn brought(
+    plan: &Plan,
+    table: &dyn Table,
+    keys: &Keys,
+    rng: &mut SessionRng,
+    ctl: &Control,
+) -> Result<Option<Brought>, JobError> {
+    Ok(match (&plan.value, &plan.grouped) {
+        (Some(column), _) => {
+            Some(Brought::ByKey(ByKey::values(column, plan.largest(), table, keys, plan.memory, ctl)?))
+        }
+        (None, Some(grouped)) => Some(Brought::ByGroup(ByGroup::read(grouped, table, keys, plan.memory, rng, ctl)?)),
+        (None, None) => None,
+    })
 }
 
 /// What came out, with the output as far as it is written.
-fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {
+fn outcome(plan: &Plan, keys: &Keys, ledger: &Ledger, output: Option<vesica_table::Written>) -> Outcome {
+    let common = ledger.common();
     let i_learn = plan.i_learn();
     let rows = i_learn && plan.shared.result == ResultKind::Rows;
     let sum = i_learn && plan.shared.result == ResultKind::Sum;
-    let counted = i_learn && !plan.shared.result.has_values();
+    let counted = i_learn && matches!(plan.shared.result, ResultKind::Rows | ResultKind::Count);
     Outcome {
         rows: keys.rows,
         keys: keys.distinct,
@@ -473,6 +492,7 @@ fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table
         matched: counted.then_some(common.keys),
         // The ledger has it modulo 2^64.
         sum: sum.then_some(common.keys as i64),
+        groups: ledger.told().map(|totals| report::Groups::new(&plan.shared, totals)),
         matched_rows: rows.then_some(common.rows),
         output: output.map(written),
         left_out: Vec::new(),

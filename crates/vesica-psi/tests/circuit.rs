@@ -103,7 +103,7 @@ fn units(
         for _ in 0..=u32::from(mixed.is_some()) {
             let side = sides::open_circuit::<u64>((30, 30), asks, lines, rng)?;
             let shares: Result<Vec<Shares>> =
-                (0..3).map(|id| sides::share(&side, id, keys(id), (30, 30), lines, rng)).collect();
+                (0..3).map(|id| sides::share(&side, id, keys(id), (30, 30), asks.total, lines, rng)).collect();
             attempts.push((side, shares?));
         }
         let (side, mut shares) = attempts.pop().expect("there is one");
@@ -111,7 +111,7 @@ fn units(
         if let (Some(id), true) = (mixed, asks.puts) {
             shares[id as usize] = attempts[0].1[id as usize].clone();
         }
-        Ok(sides::told(side.open(&shares, lines, rng)?))
+        Ok(sides::told(sides::open(&side, asks, &shares, lines, rng)?))
     }
 }
 
@@ -146,8 +146,8 @@ fn shares_add_up_to_what_is_common_bin_by_bin() {
     let side = |keys: Vec<Digest>, capacities, asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| {
             let side = sides::open_circuit::<u64>(capacities, asks, lines, rng).unwrap();
-            let shares = sides::share(&side, 0, keys, capacities, lines, rng).unwrap();
-            assert_eq!(sides::told(side.open(std::slice::from_ref(&shares), lines, rng).unwrap()), "");
+            let shares = sides::share(&side, 0, keys, capacities, asks.total, lines, rng).unwrap();
+            assert_eq!(sides::told(side.open(std::slice::from_ref(&shares), &[], lines, rng).unwrap()), "");
             shares
         }
     };

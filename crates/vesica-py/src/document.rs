@@ -38,7 +38,8 @@ pub fn job(document: &str, is_json: bool, given: bool, files: Option<&str>) -> R
     if let Some(files) = files {
         spec.mine.input.origin = input(files)?.origin;
     }
-    let learns = spec.shared.learns.contains(&spec.mine.name) && spec.shared.result == ResultKind::Rows;
+    let rows = matches!(spec.shared.result, ResultKind::Rows | ResultKind::Groups);
+    let learns = spec.shared.learns.contains(&spec.mine.name) && rows;
     let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
     if keep && learns && spec.mine.output.is_none() {
         let output = json!({ "path": MEMORY });

@@ -54,7 +54,14 @@ impl Side {
             tls: None,
             proxy: None,
             proxy_credentials: None,
-            input: Input { origin: Origin::of(TABLE), keys: Vec::new(), format: None, value: None },
+            input: Input {
+                origin: Origin::of(TABLE),
+                keys: Vec::new(),
+                format: None,
+                value: None,
+                groups: Vec::new(),
+                values: BTreeMap::new(),
+            },
             output: None,
             memory: vesica_spec::default_memory(),
             scratch: None,
@@ -192,7 +199,7 @@ impl Side {
         let mut spec = self.spec.clone();
         spec.mine.input.keys = keys;
         let learns = spec.shared.learns.contains(&spec.mine.name);
-        let rows = spec.shared.result == vesica_spec::ResultKind::Rows;
+        let rows = matches!(spec.shared.result, vesica_spec::ResultKind::Rows | vesica_spec::ResultKind::Groups);
         // A plan wants a place for the rows that a party learns; `run` keeps them instead.
         spec.mine.output = (learns && rows).then(|| Output {
             path: TABLE.into(),

@@ -1,13 +1,44 @@
 //! A number for each key of this party's, held in memory: the value that a sum adds up, or the first of its rows.
 
 use crate::error::JobError;
+use crate::input::groups::ByGroup;
 use crate::input::keys::{KeyId, Keys, PARTS};
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::size;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
+use vesica_session::{Label, Values};
 use vesica_spec::Share;
 use vesica_table::Table;
+
+/// What this party's keys bring to a total.
+pub enum Brought {
+    /// A number each.
+    ByKey(ByKey),
+    /// Numbers in each of some groups.
+    ByGroup(ByGroup),
+}
+
+impl Brought {
+    /// What these keys of a unit bring.
+    ///
+    /// # Errors
+    /// None but a bug.
+    pub fn of(&self, keys: impl Iterator<Item = KeyId>) -> Result<Values, JobError> {
+        match self {
+            Brought::ByKey(values) => Ok(keys.map(|key| values.of(key)).collect::<Vec<_>>().into()),
+            Brought::ByGroup(groups) => groups.values(keys),
+        }
+    }
+
+    /// What the groups are called, if there are any.
+    pub fn labels(&self) -> &[Label] {
+        match self {
+            Brought::ByKey(_) => &[],
+            Brought::ByGroup(groups) => groups.labels(),
+        }
+    }
+}
 
 /// A number for each key.
 pub struct ByKey(Vec<Vec<u64>>);
@@ -113,7 +144,10 @@ impl ByKey {
 }
 
 /// The number that a field holds; an empty one holds none and adds nothing.
-fn number(text: &str) -> Result<i64, &'static str> {
+///
+/// # Errors
+/// What it is instead, and what to do.
+pub fn number(text: &str) -> Result<i64, &'static str> {
     match text {
         "" => Ok(0),
         text => text.parse().map_err(|_| {

@@ -71,9 +71,14 @@ pub(super) fn invited_job(head: &Head, shared: &Shared, kept: &str, table: OwnTa
 }
 
 fn job(me: &str, other: &str, shared: &Shared, kept: &str, contact: &str, table: OwnTable<'_>) -> String {
-    let rows = shared.learns.iter().any(|name| name == me) && shared.result == ResultKind::Rows;
-    let output =
-        if rows { format!("output = {{ path = {} }}\n", quoted(&format!("{me}.matched.csv"))) } else { String::new() };
+    let file = match shared.result {
+        ResultKind::Rows => Some("matched"),
+        ResultKind::Groups => Some("groups"),
+        _ => None,
+    };
+    let file = file.filter(|_| shared.learns.iter().any(|name| name == me));
+    let output = file.map(|file| format!("output = {{ path = {} }}\n", quoted(&format!("{me}.{file}.csv"))));
+    let output = output.unwrap_or_default();
     format!(
         "# {me}'s side of a match with {other}. Run it while {other} runs theirs: vesica run {me}.toml\n{kept}\n\
          # The same for both, and compared before any data moves.\n{shared}\n\

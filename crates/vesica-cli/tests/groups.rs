@@ -170,7 +170,7 @@ fn groups_of_nothing() {
     for (alice, bob) in [("", "id\nk1\n"), ("k1,a,1,7\n", "id\n"), (",a,1,1\n", "id\nk\n"), ("k1,a,1,7\n", "id\nk2\n")]
     {
         let two = job(1);
-        two.write("alice.csv", &format!("{header}{alice}"));
+        two.write("alice.csv", format!("{header}{alice}"));
         two.write("bob.csv", bob);
         two.run_well();
         assert_eq!([told(&two, "alice"), told(&two, "bob")], [vec![], vec![]], "{alice:?} {bob:?}");
@@ -193,7 +193,7 @@ fn what_does_not_keep_to_the_agreement_is_named_before_contact() {
         two.alice.start().wait(LONG).bad(code, words);
     }
     let two = job(5);
-    two.write("alice.csv", &format!("id,region,age,cents\nk,{},1,1\n", "x".repeat(260)));
+    two.write("alice.csv", format!("id,region,age,cents\nk,{},1,1\n", "x".repeat(260)));
     two.alice.start().wait(LONG).bad(3, &["row 1", "region", "256 bytes"]);
     two.write("alice.csv", "id,region,age,cents\nk,a,1,9223372036854775807\nl,a,1,1\n");
     let mut two = two;

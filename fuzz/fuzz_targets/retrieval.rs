@@ -15,6 +15,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| match bytes.split_first() {
     Some((6, rest)) => pir::filter(rest),
     Some((7, rest)) => pir::piano(rest),
     Some((8, rest)) => pir::rlwe(rest),
-    Some((_, rest)) => pir::buckets(rest),
+    Some((9, rest)) => pir::buckets(rest),
+    Some((_, rest)) => pir::packed(rest),
     None => {}
 });

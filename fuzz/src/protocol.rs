@@ -15,7 +15,7 @@ const GROUPING: Grouping = Grouping { of: 0, most: 5, sums: 1, least: 2 };
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Groups];
+    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Groups, ResultKind::Ids];
     let mut add = |parties: usize, learners: &[u8], pivot, result, dp, least| {
         for &curve in CurveName::ALL {
             let of_these = vesica_suite::choices(&Choice {

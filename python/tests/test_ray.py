@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import re
 import signal
 import socket
 import ssl
@@ -817,6 +818,28 @@ def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(
     monkeypatch.setattr(_drive, "ray", SimpleNamespace(data=SimpleNamespace(read_parquet=str)))
     assert source.commit(beside) == str(place / "out")
     assert source.output.stat().st_mode == usual.stat().st_mode and len(list(source.output.iterdir())) == 1
+
+
+@long
+def test_the_tutorial_gives_what_its_page_shows(tmp_path: Path, port: int) -> None:
+    page = (HERE.parents[1] / "docs" / "src" / "tutorials" / "cluster.md").read_text()
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    typed = "set -eu\n" + "".join(block for kind, block in blocks if kind == "sh").replace(":5300", f":{port}")
+    # The programs of this environment come first, and workers are not behind whatever else the machine does.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    more = {"PATH": path, "RAY_worker_niceness": "0"}
+    # Both drivers are ended with the shell that started them.
+    with subprocess.Popen(
+        ["bash", "-c", typed], cwd=tmp_path, env=os.environ | more, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as shell:
+        try:
+            printed, _ = shell.communicate(timeout=900)
+        except BaseException:
+            os.killpg(shell.pid, signal.SIGTERM)
+            raise
+    assert shell.returncode == 0, (tmp_path / "alice" / "log.txt").read_text()[-4000:]
+    shown = [line for kind, block in blocks if kind == "text" for line in block.splitlines()]
+    assert shown and printed.splitlines()[-len(shown) :] == shown
 
 
 @long

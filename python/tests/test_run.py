@@ -67,6 +67,18 @@ def test_totals_by_group_are_a_table(port: int) -> None:
     assert [(g.by, g.keys, g.sums) for g in report.outcome.groups.groups] == [([t["region"]], t["keys"], [t["spend"]]) for t in told]
 
 
+def test_ids_join_both_tables_and_tell_neither_side_what_is_common(port: int) -> None:
+    alice, bob = both(port, A, B, protocol="rr22", result="ids", learns=["alice", "bob"])
+    a, b = (side.table.to_arrow().to_pylist() for side in (alice, bob))
+    assert [{k: row[k] for k in ("id", "x")} for row in a] == A.to_pylist()
+    assert [{k: row[k] for k in ("id", "y")} for row in b] == B.to_pylist()
+    by_id = {row["vesica_id"]: row["id"] for row in b}
+    assert [by_id.get(row["vesica_id"]) for row in a] == ["007", None, "9", None, None]
+    ids = [row["vesica_id"] for row in a]
+    assert ids[3] is None and ids[1] == ids[4] and all(len(id) == 32 for id in ids if id is not None)
+    assert alice.outcome.matched is None and alice.outcome.attempt == bob.outcome.attempt is not None
+
+
 def test_two_processes_with_job_files(port: int, tmp_path: Path) -> None:
     for name, table, job in zip(("alice", "bob"), (A, B), jobs(port, learns=["alice", "bob"])):
         pyarrow.csv.write_csv(table, tmp_path / f"{name}.csv")
@@ -128,7 +140,9 @@ def test_plan_and_check_without_a_file(port: int) -> None:
     alice, _ = jobs(port)
     plan = vesica.plan(alice, input=A, peer_rows=1_000_000)
     assert plan.forecast["parties"][1]["rows"] == 1_000_000 and "rr22" in str(plan)
-    assert dict(vesica.check(alice, input=A))["keys"].startswith("5 rows, 3 distinct keys")
+    findings = vesica.check(alice, input=A)
+    assert dict(findings)["keys"].startswith("5 rows, 3 distinct keys")
+    assert all(finding.good for finding in findings) and str(findings[0]).startswith("ok  job          ")
 
 
 def test_async(port: int) -> None:

@@ -92,6 +92,7 @@ def test_psi_csv_of_three_parties(tmp_path: Path, port: int) -> None:
 def test_psi_csv_unbalanced_in_two_steps(tmp_path: Path, port: int) -> None:
     tables(tmp_path)
     (tmp_path / "secret.bin").write_bytes(bytes.fromhex("000102030405060708090a0b0c0d0e0ff0e0d0c0b0a090807060504030201000"))
+    (tmp_path / "secret.bin").chmod(0o600)
     spu = sf.SPU(cluster(port))
 
     def step(name: str) -> list[dict]:

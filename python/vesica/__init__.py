@@ -13,7 +13,7 @@ True
 from ._core import WIRE_VERSION, __version__
 from ._errors import ConfigError, InputError, InternalError, NetworkError, PeerError, Stopped, VesicaError
 from ._jobs import cert, check, gen, intersect, intersect_async, plan, run, run_async
-from ._report import Intersection, Plan, Report
+from ._report import Finding, Intersection, Plan, Report
 from ._services import Client, Prepared, Service
 from ._table import Table
 
@@ -21,6 +21,7 @@ __all__ = [
     "WIRE_VERSION",
     "Client",
     "ConfigError",
+    "Finding",
     "InputError",
     "InternalError",
     "Intersection",

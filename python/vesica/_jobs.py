@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Union
 
 from . import _core
 from ._progress import Progress, watcher
-from ._report import Intersection, Plan, Report
+from ._report import Finding, Intersection, Plan, Report
 from ._table import ArrowTable, Table, exported, taken
 
 #: A job: a file, or what stands in one as a dict.
@@ -164,9 +164,10 @@ def _rows(table: Any) -> int:
 
 def check(
     job: Document | None = None, *, input: ArrowTable | Files | Any | None = None, peer: bool = False, **fields: Any
-) -> list[tuple[str, str]]:
+) -> list[Finding]:
     """Everything that can be known before a run, looked at: `vesica check`. With `peer`, also that the partner is there and holds the
-    same job. The first thing that would end the run is raised.
+    same job. The first thing that would end the run is raised. Each finding is a pair, of what was looked at and what it is like, and has
+    `good`: it is false where the command has `?`, for what may still come right without anybody's doing here.
 
     >>> import pyarrow, vesica
     >>> shared = dict(id="docs", parties=["alice", "bob"], protocol="rr22", learns=["alice"], insecure=True)
@@ -175,7 +176,7 @@ def check(
     '3 rows, 2 distinct keys of id, 0 empty, 1 row that repeats a key'
     """
     text, is_json = document(job, fields)
-    return _core.check(text, is_json, *taken(input), peer)
+    return [Finding(*found) for found in _core.check(text, is_json, *taken(input), peer)]
 
 
 def gen(

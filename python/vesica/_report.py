@@ -19,6 +19,21 @@ def _of(kind: type[T], values: dict[str, Any]) -> T:
     return kind(**{f.name: values[f.name] for f in dataclasses.fields(kind) if f.name in values})  # type: ignore[arg-type]
 
 
+class Finding(tuple[str, str]):
+    """What `check` looked at, and what it is like. As text it is a line of the command's."""
+
+    #: Whether it is as it should be. What is not would end a run as it is now.
+    good: bool
+
+    def __new__(cls, what: str, found: str, good: bool = True) -> Finding:
+        self = super().__new__(cls, (what, found))
+        self.good = good
+        return self
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.good else '?':<3} {self[0]:<12} {self[1]}"
+
+
 @dataclass(frozen=True)
 class JobId:
     """Names the run."""
@@ -27,6 +42,7 @@ class JobId:
     shared_hash: str
     party: str
     parties: list[str]
+    run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,7 @@ class Outcome:
     #: The totals of each group, where these are the result.
     groups: Groups | None = None
     output: Written | None = None
+    attempt: str | None = None
     left_out: list[LeftOut] = field(default_factory=list)
 
 

@@ -41,17 +41,24 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let logs: Vec<String> = names[1..].iter().map(|name| format!("{name}: {}", log(&folder, name).display())).collect();
     output::tell(&format!("{} run; this is what alice sees ({})", names.join(" and "), logs.join(", ")));
     let words = all(&folder, names, itself)?;
-    let rows = verify::demo(&folder, names).map_err(|why| {
+    let rows = if args.ids { verify::ids(&folder, names) } else { verify::demo(&folder, names) }.map_err(|why| {
         Failure::new(
             crash::EXIT,
             format!("WRONG RESULT: {why}. This is a bug in Vesica; please keep {} and report it", folder.display()),
         )
     })?;
     let outputs = if names.len() == 2 { "both" } else { "all" };
+    let rows = count(rows as u64);
+    let checked = match args.ids {
+        true => format!(
+            "both outputs hold all rows of their tables, and joined by vesica_id they are exactly the {rows} rows of a plain join. To join \
+             them was for this check alone: neither party could do that by itself"
+        ),
+        false => format!("{outputs} outputs hold exactly the {rows} rows of a plain join, in the same order"),
+    };
     output::result(&format!(
-        "{words}\nChecked: {outputs} outputs hold exactly the {} rows of a plain join, in the same order.\n{}",
-        count(rows as u64),
-        closing_words(&folder, names, itself)
+        "{words}\nChecked: {checked}.\n{}",
+        closing_words(&folder, names, output_of(&args), itself)
     ))
 }
 
@@ -91,7 +98,11 @@ fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
 
 /// The job files, as a person would write them. Each party calls those before it, and is called by those after it.
 fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<String> {
-    let (protocol, curve) = (&args.protocol, &args.curve);
+    let chosen = match args.ids {
+        true => "protocol = \"rr22\"\nresult = \"ids\"\n".to_owned(),
+        false => format!("protocol = {:?}\ncurve = {:?}\njoin = \"inner\"\n", args.protocol, args.curve),
+    };
+    let output = output_of(args);
     let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let both = if names.len() == 2 { "both" } else { "all" };
@@ -99,7 +110,7 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
     let of_three = match names.len() {
         2 => String::new(),
         _ => {
-            let accept = match protocol.as_str() {
+            let accept = match args.protocol.as_str() {
                 "ecdh" => line(
                     "accept = [\"pair_count\"]",
                     "one learns how many keys two have in common: `vesica plan` says who",
@@ -129,13 +140,10 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
 
 {shared}id = "demo"
 parties = [{all}]
-protocol = "{protocol}"
-curve = "{curve}"
-join = "inner"
-{learns}{of_three}
+{chosen}{learns}{of_three}
 {mine}name = "{name}"
 {contact}{identity}{trust}input = {{ path = "{name}.csv", keys = ["id"] }}
-output = {{ path = "{name}.matched.csv" }}
+output = {{ path = "{name}.{output}" }}
 report = "{name}.report.json"
 "#,
             others = others.join(" and "),
@@ -147,6 +155,11 @@ report = "{name}.report.json"
         )
     };
     (0..names.len()).map(job).collect()
+}
+
+/// How the name of a party's output ends.
+fn output_of(args: &Demo) -> &'static str {
+    if args.ids { "ids.csv" } else { "matched.csv" }
 }
 
 /// Where a party's standard error goes; alice's is seen.
@@ -243,7 +256,7 @@ fn blame(codes: &[u8]) -> u8 {
 }
 
 /// What a person may do next. Where an interpreter runs this program, as with the Python package, that stands in the commands.
-fn closing_words(folder: &Path, names: &[&str], itself: &Itself) -> String {
+fn closing_words(folder: &Path, names: &[&str], output: &str, itself: &Itself) -> String {
     let typed: Vec<String> = match itself {
         [] | [_] => {
             let name = std::env::args().next().filter(|name| name.contains('/'));
@@ -256,7 +269,7 @@ fn closing_words(folder: &Path, names: &[&str], itself: &Itself) -> String {
         ("csv", "the tables"),
         ("toml", "the jobs"),
         ("pem", "the identities"),
-        ("matched.csv", "the outputs"),
+        (output, "the outputs"),
         ("report.json", "the reports"),
     ];
     let of_all = |ending: &str| names.iter().map(|name| format!("{name}.{ending}")).collect::<Vec<_>>().join(", ");
@@ -289,16 +302,17 @@ mod tests {
     #[test]
     fn the_commands_to_type_start_this_program_again() {
         let itself: Vec<_> = ["/v/my env/python3", "-m", "vesica"].map(Into::into).into();
-        let words = closing_words(Path::new("/d"), &["alice", "bob"], &itself);
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], "matched.csv", &itself);
         assert!(words.contains("\n  '/v/my env/python3' -m vesica run /d/alice.toml\n"), "{words}");
-        let words = closing_words(Path::new("/d"), &["alice", "bob"], &itself[..1]);
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], "matched.csv", &itself[..1]);
         assert!(words.contains(" run /d/bob.toml\n") && !words.contains("my env"), "{words}");
     }
 
     #[test]
     fn the_jobs_go_together() {
-        for (parties, protocol) in [(2, "ecdh"), (3, "ecdh"), (3, "rr22")] {
-            let args = Demo { parties, rows: 1, protocol: protocol.into(), curve: "curve25519".into(), out: None };
+        for (parties, protocol, ids) in [(2, "ecdh", false), (2, "ecdh", true), (3, "ecdh", false), (3, "rr22", false)]
+        {
+            let args = Demo { parties, ids, rows: 1, protocol: protocol.into(), curve: "curve25519".into(), out: None };
             let names = &PARTIES[..usize::from(parties)];
             let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
             let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);

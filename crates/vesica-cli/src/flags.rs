@@ -56,11 +56,15 @@ pub enum Command {
 Examples:
   vesica demo
   vesica demo --parties 3
+  vesica demo --ids
   vesica demo --rows 1000000 --out /tmp/million")]
 pub struct Demo {
     /// How many parties: 2 or 3
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u8).range(2..=3))]
     pub parties: u8,
+    /// Private ids in the place of common rows: nobody learns which rows are common before both files lie side by side
+    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve"])]
+    pub ids: bool,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]
     pub rows: u64,
@@ -159,6 +163,9 @@ pub struct Invite {
     /// A key column of your table; give it again for further ones
     #[arg(long, value_name = "COLUMN", required_unless_present = "service", conflicts_with = "service")]
     pub key: Vec<String>,
+    /// The column of your table whose values a sum adds up; one of the two parties has one
+    #[arg(long, value_name = "COLUMN", requires = "result", conflicts_with = "service")]
+    pub value: Option<String>,
     /// Folder for the files; made if need be
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
@@ -168,6 +175,9 @@ pub struct Invite {
     /// The protocol
     #[arg(long, value_name = "P", default_value = "rr22", conflicts_with = "service")]
     pub protocol: String,
+    /// What the learners get: rows, count, sum, shares or ids
+    #[arg(long, value_name = "R", conflicts_with = "service")]
+    pub result: Option<String>,
     /// The curve, for protocols that have one
     #[arg(long, value_name = "C", conflicts_with = "service")]
     pub curve: Option<String>,
@@ -249,6 +259,9 @@ pub struct OwnTable {
     /// A key column of your table; give it again for further ones
     #[arg(long, value_name = "COLUMN", required = true)]
     pub key: Vec<String>,
+    /// The column of your table whose values a sum adds up, where that is what you are invited to and the values are yours
+    #[arg(long, value_name = "COLUMN")]
+    pub value: Option<String>,
     /// Folder for the files; made if need be
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,

@@ -68,8 +68,8 @@ pub fn on_screen(file: Option<&Path>, asked: ReportFormat) -> Result<ReportForma
 }
 
 fn job(args: Run, spec: &Spec, screen: Screen) -> Outcome {
+    screen.of(&spec.shared.id, &spec.mine.name);
     let mut plan = vesica_spec::plan(spec)?;
-    plan.mine = spec.mine.from_anywhere();
     let asked = args.report.is_some();
     if asked {
         plan.report = args.report;

@@ -7,8 +7,8 @@ use crate::{interrupt, output, run};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
-use vesica_job::JobError;
 use vesica_job::numbers::{count, counted, size, worded};
+use vesica_job::{JobError, World};
 use vesica_secretflow::{Client, Server};
 use vesica_service::{Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
@@ -19,7 +19,7 @@ pub fn prepare(args: Prepare) -> Outcome {
     let screen = progress::begin(if args.quiet { How::Quiet } else { How::Shown });
     interrupt::stops(screen.control())?;
     let change = Change { rotate: args.rotate, append: args.append, remove: args.remove };
-    let prepared = vesica_service::prepare(&plan, &change, screen.control())?;
+    let prepared = vesica_service::prepare(&plan, &change, &World::default(), screen.control())?;
     drop(screen);
     output::result(&in_words(&plan, &prepared))
 }
@@ -138,6 +138,7 @@ pub fn serve(args: Serve) -> Outcome {
     let plan = server(&args.document)?;
     let hung_up = interrupt::hangups()?;
     let screen = progress::begin(args.log.map_or(How::Shown, How::Logged));
+    screen.of(&plan.service.id, plan.me.name());
     interrupt::stops(screen.control())?;
     let again = || {
         let asked = hung_up();
@@ -150,14 +151,14 @@ pub fn serve(args: Serve) -> Outcome {
         *seen = now;
         Some(read_server(&args.document))
     };
-    Ok(vesica_service::serve(&plan, &again, screen.control())?)
+    Ok(vesica_service::serve(&plan, &World::default(), &again, screen.control())?)
 }
 
 pub fn fetch(args: Fetch) -> Outcome {
     let plan = client(&args.document)?;
     let screen = progress::begin(if args.quiet { How::Quiet } else { How::Shown });
     interrupt::stops(screen.control())?;
-    let fetched = vesica_service::fetch(&plan, screen.control())?;
+    let fetched = vesica_service::fetch(&plan, &World::default(), screen.control())?;
     drop(screen);
     output::result(&fetched_in_words(&plan, &fetched))
 }
@@ -177,6 +178,7 @@ pub fn ask(args: Ask) -> Outcome {
         (None, true) => How::Quiet,
         (None, false) => How::Shown,
     });
+    screen.of(&plan.id, plan.me.name());
     interrupt::stops(screen.control())?;
     let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
@@ -197,11 +199,11 @@ pub fn run_server(args: &Run, server: &Server, screen: Screen) -> Outcome {
     if server.prepares {
         // As with SecretFlow, a new cache has a new key unless the file names one.
         let change = Change { rotate: plan.seed.is_none(), ..Change::default() };
-        let prepared = vesica_service::prepare(&plan, &change, screen.control())?;
+        let prepared = vesica_service::prepare(&plan, &change, &World::default(), screen.control())?;
         (text, rows) = (in_words(&plan, &prepared), prepared.rows);
     }
     if server.serves {
-        vesica_service::serve(&plan, &|| None, screen.control())?;
+        vesica_service::serve(&plan, &World::default(), &|| None, screen.control())?;
         screen.control().check().map_err(JobError::from)?;
     }
     drop(screen);
@@ -214,7 +216,7 @@ pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
     interrupt::stops(screen.control())?;
     if !client.asks {
         no_report(&args)?;
-        let fetched = vesica_service::fetch(&plan, screen.control())?;
+        let fetched = vesica_service::fetch(&plan, &World::default(), screen.control())?;
         drop(screen);
         return result(args.report_format, fetched_in_words(&plan, &fetched), 0);
     }

@@ -1,6 +1,6 @@
 //! What a demo found, against a plain join of its tables: sets of lines in memory, and nothing of the engine.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Compares the outputs of the parties `names` and `expected.csv` in `folder` with a join of their tables.
@@ -36,6 +36,48 @@ pub fn demo(folder: &Path, names: &[&str]) -> Result<usize, String> {
         return Err("the plain join differs from expected.csv".to_owned());
     }
     Ok(outputs[0].len())
+}
+
+/// Compares the outputs of a demo of ids: each holds its party's table, row by row, and joined by ids they are the join by keys, which
+/// `expected.csv` holds too.
+///
+/// Returns the number of common rows, or in words what is wrong.
+pub fn ids(folder: &Path, names: &[&str]) -> Result<usize, String> {
+    let read = |name: String| {
+        std::fs::read_to_string(folder.join(&name))
+            .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
+    };
+    let mut of_all = Vec::new();
+    for name in names {
+        let (table, output) = (read(format!("{name}.csv"))?, read(format!("{name}.ids.csv"))?);
+        let rows = lines(&output).into_iter().map(|line| line.rsplit_once(',').unwrap_or((line, "")));
+        let (rows, ids): (Vec<&str>, Vec<&str>) = rows.unzip();
+        if rows != lines(&table) {
+            return Err(format!("{name}.ids.csv does not hold the rows of {name}.csv"));
+        }
+        if !ids.iter().all(|id| id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))) {
+            return Err(format!("{name}.ids.csv has an id that is none"));
+        }
+        let keys = rows.iter().map(|row| key(row).to_owned());
+        of_all.push(ids.iter().map(|id| (*id).to_owned()).zip(keys).collect::<Vec<(String, String)>>());
+    }
+    let [ours, theirs] = of_all.as_slice() else { return Err("ids are for two parties".to_owned()) };
+    let by_id: HashMap<&String, &String> = theirs.iter().map(|(id, key)| (id, key)).collect();
+    let by_key: HashSet<&String> = theirs.iter().map(|(_, key)| key).collect();
+    let mut common = Vec::new();
+    for (id, key) in ours {
+        let of_id = by_id.get(id).copied();
+        if of_id != Some(key).filter(|key| by_key.contains(key)) {
+            return Err("the join by ids differs from the plain join".to_owned());
+        }
+        common.extend(of_id.map(String::as_str));
+    }
+    let expected = read("expected.csv".to_owned())?;
+    let rows = common.len();
+    if sorted(lines(&expected).into_iter()) != sorted(common.into_iter()) {
+        return Err("the plain join differs from expected.csv".to_owned());
+    }
+    Ok(rows)
 }
 
 /// The rows of a sample: its fields hold neither quotes nor newlines.
@@ -94,5 +136,33 @@ mod tests {
         for wrong in ["id,c1\n3,C\n2,B\n1,A\n", "id,c1\n3,C\n2,B\n9,X\n", "id,c1\n2,B\n3,C\n", "id,c1\n3,C\n"] {
             assert!(with(Some(("carol.matched.csv", wrong)), &three).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn right_ids_pass_and_every_wrong_one_is_caught() {
+        let id = |digit: char| digit.to_string().repeat(32);
+        let ids = |change: Option<(&str, String)>| {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in RIGHT {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            let alice = format!("id,c1,vesica_id\n1,a,{}\n2,b,{}\n3,c,{}\n", id('1'), id('2'), id('3'));
+            let bob = format!("id,c1,vesica_id\n9,x,{}\n3,y,{}\n2,z,{}\n", id('9'), id('3'), id('2'));
+            for (name, text) in [("alice.ids.csv", alice), ("bob.ids.csv", bob)].into_iter().chain(change) {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            super::ids(dir.path(), &["alice", "bob"])
+        };
+        assert_eq!(ids(None), Ok(2));
+        let bob = |x, y, z| format!("id,c1,vesica_id\n9,x,{x}\n3,y,{y}\n2,z,{z}\n");
+        for wrong in [
+            bob(id('9'), id('3'), id('4')), // a common key of another id
+            bob(id('1'), id('3'), id('2')), // another key of the same id
+            bob(id('9'), id('3'), id('g')), // no id
+            format!("id,c1,vesica_id\n3,y,{}\n9,x,{}\n2,z,{}\n", id('3'), id('9'), id('2')), // another order
+        ] {
+            assert!(ids(Some(("bob.ids.csv", wrong.clone()))).is_err(), "{wrong}");
+        }
+        assert!(ids(Some(("expected.csv", "id\n3\n1\n".to_owned()))).is_err());
     }
 }

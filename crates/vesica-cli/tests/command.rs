@@ -291,6 +291,7 @@ fn plan_compares_all_protocols_that_could_do_the_job() {
     {
         assert!(words.contains(word), "{word} is not in {words}");
     }
+    assert!(words.contains(" ms ") && !words.contains(" 0.0 s"), "{words}");
     let all = run(&["plan", job, "--compare", "--json"]).good().stdout;
     let all: Vec<serde_json::Value> = serde_json::from_str(&all).unwrap();
     let chosen: Vec<&str> = all.iter().filter(|c| c["chosen"] == true).map(|c| c["name"].as_str().unwrap()).collect();
@@ -328,12 +329,17 @@ fn quiet_is_quiet_and_a_log_is_a_log() {
     for line in bob.stderr.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         assert!(entry["level"].is_string() && entry["message"].is_string(), "{line}");
+        assert_eq!((&entry["job"], &entry["party"]), (&"test".into(), &"bob".into()), "{line}");
+        let run = entry["run"].as_str().unwrap();
+        assert!(run.len() == 16 && bob.stdout.contains(&format!("\nRun: {run}.\n")), "{run} is not in {}", bob.stdout);
     }
     assert!(bob.stderr.contains("\"phase\":\"match\""), "{}", bob.stderr);
 
     let (alice, bob) = (two.alice.start_with(&["--log", "text"]), two.bob.start());
     let (alice, _) = (alice.wait(LONG).good(), bob.wait(LONG).good());
     assert!(alice.stderr.contains("INFO") && !alice.stderr.contains('\x1b'), "{}", alice.stderr);
+    let named = |line: &str| line.contains(" run=\"") && line.ends_with(" job=\"test\" party=\"alice\"");
+    assert!(alice.stderr.lines().all(named), "{}", alice.stderr);
 }
 
 #[test]
@@ -390,4 +396,52 @@ fn ctrl_c_in_gen_leaves_nothing() {
     gen_.signal("INT");
     assert_eq!(gen_.wait(Duration::from_secs(20)).code, Some(130));
     assert!(two::names(&out).is_empty(), "{:?}", two::names(&out));
+}
+
+/// What `GET path` at the port says: the status line's code, and the body.
+fn asked(port: u16, path: &str) -> Option<(String, String)> {
+    use std::io::{Read, Write};
+    let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head[9..12].to_owned(), body.to_owned()))
+}
+
+#[test]
+fn a_run_tells_how_it_is_where_the_job_says_so() {
+    let mut two = Two::with("id\n1\n2\n", "id\n2\n");
+    let port = two::port();
+    two.alice.text.push_str(&format!("metrics = \"{port}\"\n"));
+    let alice = two.alice.start();
+    let began = std::time::Instant::now();
+    let waits = loop {
+        match asked(port, "/metrics") {
+            Some((_, text)) if text.contains("vesica_phase{phase=\"connect\"} 1") => break text,
+            _ => assert!(began.elapsed() < LONG),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert!(
+        waits.contains("vesica_run_info{job=\"test\",party=\"alice\",run=\"") && waits.contains("vesica_ready 0"),
+        "{waits}"
+    );
+    assert_eq!(asked(port, "/readyz").unwrap().0, "503");
+    assert_eq!(asked(port, "/healthz").unwrap(), ("200".into(), "alive\n".into()));
+    let taken = run(&["check", two.alice.file().to_str().unwrap()]);
+    taken.bad(2, &["listen"]);
+    let bob = two.bob.start();
+    let ended = alice.wait(LONG).good();
+    assert!(
+        ended.stderr.contains(&format!("health and metrics at http://127.0.0.1:{port}/metrics")),
+        "{}",
+        ended.stderr
+    );
+    bob.wait(LONG).good();
+    assert!(asked(port, "/healthz").is_none());
+    // Another program has the port.
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    two.alice.start().wait(LONG).bad(2, &[&format!("mine.metrics = \"{port}\""), "free port"]);
+    run(&["check", two.alice.file().to_str().unwrap()]).bad(2, &["mine.metrics"]);
 }

@@ -40,6 +40,30 @@ fn the_demo_works_and_its_outputs_are_the_plain_join() {
     }
 }
 
+/// Every row has an id, and whoever joins both files by it has the plain join.
+#[test]
+fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--ids", "--rows", "600", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "It is the id that bob has for the same key",
+        "alice and bob together: if alice and bob put their files together",
+        "joined by vesica_id they are exactly the 300 rows of a plain join",
+        "alice.ids.csv, bob.ids.csv",
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    for name in ["alice", "bob"] {
+        let read = |name: String| fs::read_to_string(out.join(name)).unwrap();
+        let rows = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let table = rows(&read(format!("{name}.csv")));
+        let output = rows(&read(format!("{name}.ids.csv")));
+        assert!(output.len() == 601 && output.iter().zip(&table).all(|(wide, row)| wide.starts_with(row.as_str())));
+    }
+    two::run(&["demo", "--ids", "--protocol", "ecdh"]).bad(2, &["--ids", "--protocol"]);
+}
+
 /// Each party calls those before it. Two of the three have more keys in common than all three.
 #[test]
 fn the_demo_of_three_works_and_its_outputs_are_the_plain_join() {
@@ -95,21 +119,15 @@ fn what_does_not_exist_is_refused_with_the_nearest_name_before_anything_is_made(
     assert!(!out.exists());
 }
 
-/// The two job files that stand side by side in the README, with other tables and another port.
+/// The two job files of the README, with other tables and another port.
 #[test]
 fn the_jobs_of_the_readme_run() {
     let page = include_str!("../../../README.md");
-    let (_, block) = page.split_once("```toml\n").expect("job files");
-    let (block, _) = block.split_once("```").expect("their end");
-    let mut columns = [String::new(), String::new()];
-    for line in block.lines() {
-        // The right column begins behind four spaces or more.
-        let (left, right) = line.split_once("    ").unwrap_or((line, ""));
-        columns.iter_mut().zip([left, right.trim()]).for_each(|(column, text)| *column += &format!("{text}\n"));
-    }
+    let jobs: Vec<&str> = page.split("```toml\n").skip(1).map(|text| text.split("```").next().unwrap()).collect();
+    assert_eq!(jobs.len(), 2, "alice's and bob's");
     let mut two = Two::sampled("100", "50");
     let port = two.port.to_string();
-    for (job, text) in [&mut two.alice, &mut two.bob].into_iter().zip(columns) {
+    for (job, text) in [&mut two.alice, &mut two.bob].into_iter().zip(jobs) {
         let print = job.text.split('"').find(|word| word.starts_with("sha256:")).unwrap().to_owned();
         let mut text = text.replace("sha256:aaaa…", &print).replace("sha256:bbbb…", &print);
         for (from, to) in [("0.0.0.0", "127.0.0.1"), ("alice.example", "127.0.0.1"), ("5300", &port)] {

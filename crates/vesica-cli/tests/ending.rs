@@ -53,17 +53,13 @@ fn phase(name: &str) -> String {
 fn undisturbed() -> [String; 2] {
     let (two, _relay) = two("60s");
     two.run_well();
-    outputs(&two)
-}
-
-fn outputs(two: &Two) -> [String; 2] {
-    ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name))
+    two.lined_up()
 }
 
 /// Both have their outputs and their reports, and nothing else is left of the run.
 #[track_caller]
 fn all_is_well(two: &Two, expected: &[String; 2]) {
-    assert_eq!(outputs(two), *expected);
+    assert_eq!(two.lined_up(), *expected);
     for name in ["alice", "bob"] {
         assert!(two.read(&format!("{name}.report.json")).contains("\"matched\""));
     }
@@ -196,7 +192,7 @@ fn a_party_killed_before_its_ledger_is_removed_ends_well_with_the_other() {
     bob.until(&phase("close"));
     alice.wait(LONG).good();
     kill(bob);
-    assert_eq!(outputs(&two), expected);
+    assert_eq!(two.lined_up(), expected);
     relay.cut();
     let bob = two.bob.start().wait(LONG);
     bob.bad(4, &["alice did not come within 6 s", "every unit is finished", AGAIN]);

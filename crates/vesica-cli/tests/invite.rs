@@ -138,6 +138,47 @@ fn two_people_find_their_common_rows_in_four_commands() {
     assert_eq!(read(&two.of("bob").join("bob.matched.csv")), "client,w\n1,z\n3,x\n");
 }
 
+/// Runs what was proposed with these flags, after a reply with those; tells what alice and bob are told at the end.
+fn proposed(invite: &[&str], accept: &[&str]) -> (Two, [String; 2]) {
+    let two = Two::new();
+    for (name, table) in [("alice", "id,v\n1,10\n2,20\n3,30\n"), ("bob", "client,w\n3,x\n4,y\n1,z\n")] {
+        std::fs::write(two.of(name).join("table.csv"), table).unwrap();
+    }
+    two.invite(invite).good();
+    two.send();
+    let usual = ["accept", "bob.invite", "--table", "table.csv", "--key", "client"];
+    let accepted = two.start("bob", &[&usual, accept].concat()).wait(LONG).good();
+    two.confirm(accepted.stdout.trim()).good();
+    let running = ["alice", "bob"].map(|name| two.start(name, &["run", &format!("{name}.toml")]));
+    let told = running.map(|one| one.wait(LONG).good().stdout);
+    (two, told)
+}
+
+/// Ids for both, a sum of alice's values for bob, shares for both: what each job writes has a place, and the values are named.
+#[test]
+fn any_result_can_be_proposed() {
+    let (two, _) = proposed(&["--result", "ids"], &[]);
+    let rows = |name: &str| {
+        let text = read(&two.of(name).join(format!("{name}.ids.csv")));
+        let rows = text.lines().skip(1).map(|line| line.rsplit_once(',').unwrap());
+        rows.map(|(row, id)| (row.to_owned(), id.to_owned())).collect::<Vec<_>>()
+    };
+    let (alice, bob) = (rows("alice"), rows("bob"));
+    assert_eq!([&alice[0].0, &bob[2].0], ["1,10", "1,z"]);
+    let common = |place: usize| bob.iter().any(|(_, id)| *id == alice[place].1);
+    assert_eq!([0, 1, 2].map(common), [true, false, true]);
+
+    let (_, [_, told]) = proposed(&["--result", "sum", "--value", "v", "--learns", "bob"], &[]);
+    assert!(told.contains("add up to 40"), "{told}");
+    let (two, _) = proposed(&["--result", "shares"], &[]);
+    assert!(two.of("bob").join("bob.shares.parquet").exists());
+
+    let two = Two::new();
+    two.invite(&["--result", "idz"]).bad(2, &["idz", "did you mean `ids`"]);
+    two.invite(&["--result", "ids", "--learns", "bob"]).bad(2, &["name both", "--learns"]);
+    two.invite(&["--result", "ids", "--protocol", "ecdh"]).bad(2, &["rr22", "--result"]);
+}
+
 #[test]
 fn one_who_stands_between_is_heard_in_the_words_and_not_let_in() {
     let (two, mallory) = (Two::new(), tempfile::tempdir().unwrap());
@@ -498,22 +539,23 @@ fn a_server_invites_with_what_its_clients_can_use() {
     assert_eq!(names(&service.of("bob").join("letters/of")), ["today"]);
 }
 
-/// The first commands that the README shows, as the two people type them who stand in front of `$`.
+/// The first commands that the README shows. The name in bold before a block is that of who types it.
 #[test]
 fn the_commands_of_the_readme_lead_to_a_match() {
     let page = include_str!("../../../README.md");
     let (_, page) = page.split_once("## A first match with a partner").expect("the README begins with it");
-    let (_, block) = page.split_once("```sh\n").expect("commands");
-    let (block, _) = block.split_once("```").expect("their end");
+    let (mut page, _) = page.split_once("<!-- ANCHOR_END: first-match -->").expect("its end");
     let two = Two::new();
     std::fs::write(two.of("alice").join("customers.csv"), "email\nann@a.example\neva@e.example\n").unwrap();
     std::fs::write(two.of("bob").join("clients.csv"), "mail,since\neva@e.example,1999\nlou@l.example,2001\n").unwrap();
     let address = format!("127.0.0.1:{}", two.port);
     let (pasted, mut running) = (two.dir.path().join("pasted"), Vec::new());
     std::fs::write(&pasted, "").unwrap();
-    for typed in block.lines().filter(|typed| !typed.starts_with('#')) {
-        let (who, command) = typed.split_once('$').expect("who types it");
-        let args = command.trim().strip_prefix("vesica ").expect("a command of vesica");
+    while let Some((before, behind)) = page.split_once("```sh\n") {
+        let (command, rest) = behind.split_once("\n```").expect("the end of a block");
+        page = rest;
+        let who = before.rsplit("**").nth(1).expect("who types it");
+        let args = command.strip_prefix("vesica ").expect("a command of vesica");
         let args = args.replace("alice.example:5300", &address);
         let args: Vec<&str> = args.split(' ').collect();
         // What is on standard input is what somebody pastes.

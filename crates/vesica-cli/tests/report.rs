@@ -61,16 +61,31 @@ fn what_the_page_says_of_running_again_runs() {
     let page = two.read("alice.md");
     let (_, code) = page.split_once("```toml\n").unwrap();
     let (code, _) = code.split_once("```").unwrap();
-    let again = two.path("saved");
-    std::fs::create_dir(&again).unwrap();
-    let identity = two.path("alice.pem");
-    std::fs::write(again.join("again.toml"), code.replace('…', identity.to_str().unwrap())).unwrap();
+    std::fs::write(two.path("again.toml"), code.replace('…', "alice.pem")).unwrap();
     std::fs::remove_file(two.path("alice.out.csv")).unwrap();
-    let alice = two::Running::start(two::vesica().current_dir(&again).args(["run", "again.toml"]));
+    let alice = two::Running::start(two::vesica().current_dir(two.dir.path()).args(["run", "again.toml"]));
     let bob = two.bob.start();
     alice.wait(two::LONG).good();
     bob.wait(two::LONG).good();
     assert_eq!(two.read("alice.out.csv"), "id\n2\n");
+
+    // A job file that was named from the root, and an output that stands there in it from the root: partners who show each other their
+    // reports see of neither where it is.
+    let mut two = Two::with("id\n1\n2\n", "id\n2\n");
+    let output = two.path("alice.out.csv");
+    two.alice.text = two.alice.text.replace("\"alice.out.csv\"", &format!("{output:?}"));
+    assert!(two.alice.text.contains(output.to_str().unwrap()));
+    two.bob.text.push_str("report = \"bob.json\"\n");
+    let data = two.path("alice.json");
+    let running = [two.alice.start_with(&["--report", data.to_str().unwrap()]), two.bob.start()];
+    running.into_iter().for_each(|one| _ = one.wait(two::LONG).good());
+    let here = two.dir.path().to_str().unwrap();
+    for name in ["alice.json", "bob.json"] {
+        let report = two.read(name);
+        assert!(!report.contains(here), "{report}");
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["outcome"]["output"]["path"], format!("{}.out.csv", &name[..name.len() - 5]));
+    }
 }
 
 #[test]

@@ -105,10 +105,6 @@ fn grown(two: &Two, name: &str, bytes: u64, run: &mut Running) -> bool {
     true
 }
 
-fn outputs(two: &Two) -> [String; 2] {
-    ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name))
-}
-
 /// The outputs of a run that nothing happens to, the bytes that its ledgers reach, and those that alice sends.
 fn undisturbed(two: Two) -> ([String; 2], u64, u64) {
     let (mut alice, bob) = (start(&two.alice), start(&two.bob));
@@ -122,7 +118,7 @@ fn undisturbed(two: Two) -> ([String; 2], u64, u64) {
     let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
     [&alice, &bob].into_iter().for_each(began_anew);
     assert!(two::names(&two.path("ledger")).is_empty(), "ledgers are removed at the end");
-    (outputs(&two), most, sent(&alice.stdout))
+    (two.lined_up(), most, sent(&alice.stdout))
 }
 
 /// Ledger sizes at which something is to happen: from the first record on, evenly.
@@ -154,7 +150,7 @@ fn a_killed_party_that_starts_again_goes_on_where_it_was() {
             gone.wait(LONG).good();
         }
         other.wait(LONG).good();
-        assert_eq!(outputs(&two), expected, "{victim} killed at {bytes}");
+        assert_eq!(two.lined_up(), expected, "{victim} killed at {bytes}");
     }
 }
 
@@ -185,7 +181,7 @@ fn both_killed_and_started_again_go_on_where_they_were() {
             let before = std::fs::metadata(ledger(&two, "alice")).map_or(0, |m| m.len());
             let had_units = ["alice", "bob"].map(|name| has_unit(&two, name));
             let runs = start_both(&two);
-            assert_eq!(outputs(&two), expected, "both killed at {bytes}");
+            assert_eq!(two.lined_up(), expected, "both killed at {bytes}");
             // Where one of them never came so far as to begin, the other begins anew with it.
             if had_units == [true; 2] {
                 runs.iter().for_each(went_on);
@@ -212,7 +208,7 @@ fn what_was_kept_and_is_damaged_is_made_again() {
         let [alice, _] = start_both(&two);
         assert!(alice.stderr.contains("alice.units is not whole"), "{}", alice.stderr);
         began_anew(&alice);
-        assert_eq!(outputs(&two), expected);
+        assert_eq!(two.lined_up(), expected);
     }
 }
 
@@ -224,10 +220,12 @@ fn a_party_that_goes_on_begins_anew_with_one_that_cannot() {
     for name in two::names(&two.path("ledger")).iter().filter(|name| name.starts_with("bob")) {
         std::fs::remove_file(two.path("ledger").join(name)).unwrap();
     }
-    let runs = start_both(&two);
-    runs.iter().for_each(began_anew);
-    assert!(had(&runs[0], "resume"), "{}", runs[0].stderr);
-    assert_eq!(outputs(&two), expected);
+    let [alice, bob] = start_both(&two);
+    began_anew(&bob);
+    // How many keys there are stands in what was kept.
+    let phases = ["resume", "read", "partition", "keep", "match"].map(|phase| had(&alice, phase));
+    assert_eq!(phases, [true, false, true, true, true], "{}", alice.stderr);
+    assert_eq!(two.lined_up(), expected);
 }
 
 /// Bytes sent, as the result says them in KiB.
@@ -257,7 +255,7 @@ fn a_party_without_memory_begins_anew() {
         let bob = start(&two.bob);
         assert!(alice.wait(LONG).good().stderr.contains("lost bob"));
         bob.wait(LONG).good();
-        assert_eq!(outputs(&two), expected);
+        assert_eq!(two.lined_up(), expected);
         return;
     }
     panic!("bob was never killed in time");
@@ -275,7 +273,7 @@ fn a_broken_connection_is_made_again() {
         let (alice, bob) = (start(&two.alice), start(&two.bob));
         let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
         assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
-        assert_eq!(outputs(&two), expected, "cut after {cut} bytes");
+        assert_eq!(two.lined_up(), expected, "cut after {cut} bytes");
     }
 }
 
@@ -295,7 +293,7 @@ fn a_connection_cut_anywhere_is_made_again() {
     for cut in (1..40).map(|i| all * i / 40).chain((0..32).map(|i| all - 16 * i)) {
         proxy.cut_after(cut);
         start_both(&two);
-        assert_eq!(outputs(&two), expected, "cut after {cut} of {all} bytes");
+        assert_eq!(two.lined_up(), expected, "cut after {cut} of {all} bytes");
         assert!(two::names(&two.path("ledger")).is_empty());
         ["alice.out.csv", "bob.out.csv"].iter().for_each(|name| std::fs::remove_file(two.path(name)).unwrap());
     }
@@ -333,7 +331,7 @@ fn parties_killed_at_any_moment_go_on() {
             assert!(matches!(codes, [Some(0), Some(4 | 5)] | [Some(4 | 5), Some(0)]), "round {round}: {runs:?}");
             start_both(&two);
         }
-        assert_eq!(outputs(&two), expected, "round {round}");
+        assert_eq!(two.lined_up(), expected, "round {round}");
         assert!(two::names(&two.path("ledger")).is_empty(), "round {round}");
     }
 }

@@ -29,6 +29,10 @@ const KINDS: &[Kind] = &[
     Kind { protocol: "simple-pir", by: "index", private: "both" },
     Kind { protocol: "simple-pir", by: "key", private: "client" },
     Kind { protocol: "simple-pir", by: "key", private: "both" },
+    Kind { protocol: "packed-pir", by: "index", private: "client" },
+    Kind { protocol: "packed-pir", by: "index", private: "both" },
+    Kind { protocol: "packed-pir", by: "key", private: "client" },
+    Kind { protocol: "packed-pir", by: "key", private: "both" },
     Kind { protocol: "piano", by: "index", private: "client" },
     Kind { protocol: "piano", by: "index", private: "both" },
     Kind { protocol: "piano", by: "key", private: "client" },
@@ -37,6 +41,9 @@ const KINDS: &[Kind] = &[
     Kind { protocol: "bfv-pir", by: "index", private: "both" },
     Kind { protocol: "bgv-pir", by: "index", private: "client" },
 ];
+
+/// Those that have keys in a filter.
+const FILTERS: [&str; 2] = ["simple-pir", "packed-pir"];
 
 const BOTH: Kind = Kind { protocol: "piano", by: "key", private: "both" };
 const INDEX: Kind = Kind { protocol: "piano", by: "index", private: "client" };
@@ -118,7 +125,7 @@ fn every_kind_gives_the_rows_of_the_plain_table() {
             bytes.windows(6).any(|window| window == b"name \"")
         });
         // In a filter even what is open stands as a sum of four slots.
-        let is_filter = (kind.protocol, kind.by) == ("simple-pir", "key");
+        let is_filter = FILTERS.contains(&kind.protocol) && kind.by == "key";
         assert_eq!(clear, kind.private == "client" && !is_filter, "{kind:?}");
         Running::start(vesica().arg("check").arg(&client)).wait(LONG).good();
     }
@@ -421,10 +428,10 @@ fn the_plan_shows_every_scheme_that_serves_the_table() {
         two::run(&["plan", file.to_str().unwrap(), "--queries", "10", "--mbit", "100"]).good().stdout
     };
     let text = planned(&of_bfv);
-    for scheme in ["simple-pir", "piano", "download", "* bfv-pir", "bgv-pir"] {
+    for scheme in ["simple-pir", "packed-pir", "piano", "download", "* bfv-pir", "bgv-pir"] {
         assert!(text.contains(scheme), "{scheme}: {text}");
     }
-    assert!(!text.contains("ckks-pir"), "{text}");
+    assert!(!text.contains("ckks-pir") && text.contains("\"packed-pir\" is \"simple-pir\" without a hint"), "{text}");
     // By key there is no choice of schemes that look rows up by number.
     let text = planned(&house(BOTH));
     assert!(text.contains("* piano") && !text.contains("bfv-pir"), "{text}");
@@ -524,7 +531,11 @@ fn a_client_follows_changes_by_patches() {
 /// By row number, a table that every client may see is prepared anew as a whole, and clients copy the difference all the same.
 #[test]
 fn a_table_by_number_is_patched_where_all_may_see_it() {
-    let house = house(Kind { protocol: "simple-pir", ..INDEX });
+    FILTERS.into_iter().for_each(by_number);
+}
+
+fn by_number(protocol: &'static str) {
+    let house = house(Kind { protocol, ..INDEX });
     let offer = house.prepare(&[]);
     let server = house.serve();
     let client = house.client("alice", &offer, "");
@@ -554,13 +565,60 @@ fn a_table_by_number_is_patched_where_all_may_see_it() {
     assert_eq!(found(&house, &client, &[7, 8]), [line(7, 2), line(8, 2)]);
 }
 
+/// The same by key without a hint. Two groups of 2024 rows are four blocks, and one group touches two or three of them: who follows copies their
+/// masks, until all four are shorter.
+#[test]
+fn masks_follow_changes_too() {
+    let mut house = house(Kind { protocol: "simple-pir", by: "key", private: "both" });
+    house.protocol += "\nhint = \"none\"";
+    house.service += "\nvalue_bytes = 1970";
+    house.write("list.csv", list(20_000, 1));
+    let offer = house.prepare(&[]);
+    let server = house.serve();
+    let client = house.client("alice", &offer, "");
+    let line = |row: u32, version| format!("{}{}", row * 3, values(row, version));
+    assert_eq!(found(&house, &client, &[0, 3, 90_000]), [line(0, 1), line(1, 1)]);
+    let path = house.path("change.csv");
+    let mut patched = 0;
+    // One key more each time, and so one group.
+    for row in 20_000..20_003 {
+        house.write("change.csv", format!("id,name,score\n{}\n", line(row, 2)));
+        let said = house.prepared(&["--append", path.to_str().unwrap()]);
+        assert!(said.ends_with(&format!("offer {offer}\n")), "{said}");
+        server.until(&format!("a new state of the store is served, with {} keys", row + 1));
+        let seen = house.read("list.store.audit").lines().count();
+        assert_eq!(found(&house, &client, &[0, 3 * row, 90_000]), [line(0, 1), line(row, 2)]);
+        let parts = fetched(&house, seen);
+        if said.contains("clients with the epoch before copy") {
+            patched += 1;
+            assert!(matches!(parts[..], [(1, bytes)] if (9000..15_000).contains(&bytes)), "{parts:?}");
+        } else {
+            assert!(said.contains("clients copy everything anew"), "{said}");
+            assert!(matches!(parts[..], [(0, bytes)] if bytes < 90_000), "{parts:?}");
+        }
+    }
+    assert!((1..3).contains(&patched), "{patched}");
+    // A server that starts again takes up the columns that it kept, and one whose columns are damaged does not start.
+    drop(server);
+    let serving = house.serve();
+    assert_eq!(found(&house, &client, &[3, 60_006]), [line(1, 1), line(20_002, 2)]);
+    drop(serving);
+    let names = two::names(&house.path("list.store"));
+    let table = house.path("list.store").join(names.iter().find(|name| name.ends_with(".table")).unwrap());
+    let mut bytes = std::fs::read(&table).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let serve = Running::start(vesica().arg("serve").arg(house.server())).wait(LONG);
+    serve.bad(3, &[".table is damaged", "vesica prepare"]);
+}
+
 #[test]
 fn what_cannot_be_patched_is_refused_by_name() {
-    for &kind in KINDS.iter().filter(|kind| (kind.protocol, kind.by) != ("simple-pir", "key")) {
+    for &kind in KINDS.iter().filter(|kind| !FILTERS.contains(&kind.protocol) || kind.by != "key") {
         let house = house(kind);
         house.prepare(&[]);
         let before = two::names(&house.path("list.store"));
-        let name = if kind.protocol == "simple-pir" { "by = \"index\"" } else { kind.protocol };
+        let name = if FILTERS.contains(&kind.protocol) { "by = \"index\"" } else { kind.protocol };
         for change in ["--append", "--remove"] {
             let path = house.path("list.csv");
             Running::start(vesica().arg("prepare").arg(house.server()).arg(change).arg(path))

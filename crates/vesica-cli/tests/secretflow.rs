@@ -3,6 +3,7 @@
 mod two;
 
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use two::{LONG, Running, port, run, vesica};
@@ -343,8 +344,11 @@ fn the_key_of_an_unbalanced_intersection_may_come_from_a_file() {
     let ub = Unbalanced::new();
     let key = ub.dir.path().join("key");
     std::fs::write(&key, [7; 31]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let more = format!(", \"server_secret_key_path\": \"{}\"", key.display());
     let short = ub.text("OFFLINE_GEN_CACHE", "server", &more);
+    run(&["run", "--json", &short]).bad(2, &["other users may read this key", "chmod 600"]);
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     run(&["run", "--json", &short]).bad(2, &["31 bytes"]);
     std::fs::write(&key, [7; 32]).unwrap();
     let make = || run(&["run", "--json", &short]).good().stdout.lines().last().unwrap().to_owned();

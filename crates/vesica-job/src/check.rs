@@ -3,11 +3,12 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
+use crate::input::repeats::RowsByKey;
+use crate::input::values::Brought;
 use crate::io::Io;
 use crate::local;
 use crate::meet::agree::{self, Counted, Purpose};
 use crate::meet::peers::{self, Peers};
-use crate::run::brought;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::{count, counted, size, worded};
@@ -119,7 +120,11 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
             worded(keys.duplicates, "row that repeats a key", "rows that repeat a key")
         ),
     );
-    brought(plan, &*local.io.table, &keys, &mut local.io.world.rng()?, ctl)?;
+    if plan.adds_up() {
+        let gathered = RowsByKey::of(table, &plan.into(), &keys, &local.scratch, ctl)?;
+        let by_key = gathered.rows(plan.shared.duplicates, ctl);
+        Brought::read(plan, table, &keys, by_key, &mut local.io.world.rng()?, ctl)?;
+    }
     let sums = plan.grouped.iter().flat_map(|grouped| grouped.sums.iter().map(|(column, _)| column));
     for column in plan.value.iter().chain(sums) {
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
@@ -130,14 +135,15 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
             .add("groups", format!("by {by}: no more than {}, each with a label that is short enough", grouped.most));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
-        let spellings = Keys::spellings(&*local.io.table, plan, &local.scratch, ctl)?;
+        let ruled = keys.ruled.unwrap_or_default();
+        let spellings = Keys::spellings(table, plan, &local.scratch, ctl)?;
         checked.add(
             "rules",
             format!(
                 "{} changed, {} became empty, {} collided: {} as {} written, {} after the rules",
-                counted(keys.ruled.changed, "keys"),
-                count(keys.ruled.emptied),
-                count(spellings - keys.distinct),
+                counted(ruled.changed, "keys"),
+                count(ruled.emptied),
+                count(spellings.saturating_sub(keys.distinct)),
                 counted(spellings, "distinct keys"),
                 if spellings == 1 { "it is" } else { "they are" },
                 count(keys.distinct)
@@ -152,6 +158,10 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         if let Some(path) = path {
             checked.add(what, format!("{} can be written", path.display()));
         }
+    }
+    if let Some(address) = &plan.metrics {
+        let at = vesica_net::status::try_out(address)?;
+        checked.add("metrics", format!("{at} can be listened on"));
     }
     if with_peer {
         checked.add("agreement", agreement(plan, local.endpoint, keys.distinct, &local.io.world, ctl)?);

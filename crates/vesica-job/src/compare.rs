@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::forecast::{Forecast, forecast};
-use crate::tell::numbers::size;
+use crate::tell::numbers::{seconds, size};
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_session::Reveal;
@@ -116,14 +116,14 @@ pub fn in_words(all: &[Candidate], mbit: Option<f64>) -> String {
         _ => "machines like this one",
     };
     let _ = writeln!(text, "For {machines} and {network}:\n");
-    let _ = writeln!(text, "  {:<28} {:>9} {:>11} {:>11}  assumes", "protocol", "time", "traffic", "memory");
+    let _ = writeln!(text, "  {:<28} {:>11} {:>11} {:>11}  assumes", "protocol", "time", "traffic", "memory");
     for c in all {
         let mark = if c.chosen { '*' } else { ' ' };
         let _ = writeln!(
             text,
-            "{mark} {:<28} {:>7.1} s {:>11} {:>11}  {}",
+            "{mark} {:<28} {:>11} {:>11} {:>11}  {}",
             c.name,
-            c.wall_s,
+            seconds(c.wall_s),
             size(c.traffic),
             size(c.memory),
             c.assumption

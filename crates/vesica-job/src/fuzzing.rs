@@ -2,7 +2,8 @@
 //! Nothing else uses them, and they are no part of what this crate promises.
 
 use crate::error::JobError;
-use crate::input::keys::{FIRST, KeyId, PARTS};
+use crate::input::keys::{KeyId, Reading};
+use crate::input::parted::{RECORD, ROW, to_bytes};
 use crate::lanes::hello::{Ends, finished};
 use crate::meet::agree;
 use crate::seal::kept::Kept;
@@ -11,15 +12,14 @@ use crate::seal::ledger::{self, Ledger};
 use crate::seal::log::Log;
 use crate::seal::record::{Head, Record, Start};
 use crate::tell::control::Control;
-use crate::units::cut::RECORD;
-use crate::units::found::Match;
+use crate::units::found::{Match, OfUnit};
 use crate::world::World;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use vesica_session::{Channel, Fault, Lines, SessionRng, memory};
-use vesica_spec::Plan;
+use vesica_session::{Channel, Error, Fault, Lines, SessionRng, memory};
+use vesica_spec::{Duplicates, Plan};
 use vesica_suite::Sizes;
 use vesica_types::{Coins, TagLen, UnitId};
 use zeroize::Zeroizing;
@@ -35,8 +35,8 @@ fn began() -> Start {
 fn unfinished(scratch: &Path) -> Result<Ledger, JobError> {
     let mut ledger = Ledger::new(1 << 20, scratch);
     ledger.start(began())?;
-    for (id, place) in [(UnitId(0), 2), (UnitId(2), 5)] {
-        ledger.commit(id, &[3; 32], &[Match { key: KeyId::new(7, place), rows: 2, times: 1 }])?;
+    for (id, place) in [(UnitId(0), 2), (UnitId(2), 3)] {
+        ledger.commit(id, &[3; 32], &[Match { key: KeyId::new(id, place), rows: 2, times: 1 }])?;
     }
     Ok(ledger)
 }
@@ -164,13 +164,16 @@ pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8],
     if let Some(start) = ledger.started().cloned() {
         assert!((0..start.sizes.units).filter(|id| ledger.has(UnitId(*id))).count() as u64 == ledger.len());
         let found = ledger.found().expect("a run that began");
-        assert_eq!(found.matches.buckets(), PARTS);
+        let mut of_unit = OfUnit::default();
+        for id in (0..start.sizes.units).map(UnitId) {
+            of_unit.read(&found, id).expect("what was found is read");
+        }
     }
 }
 
 /// The records of a ledger as an honest run of `plan` writes them.
 pub fn honest_records(plan: &Plan) -> Vec<Vec<u8>> {
-    let matches = vec![Match { key: KeyId::new(7, 2), rows: 2, times: 1 }];
+    let matches = vec![Match { key: KeyId::new(UnitId(1), 2), rows: 2, times: 1 }];
     let records = [Record::Head(Head::of(plan)), Record::Start(began()), Record::Unit(UnitId(1), [3; 32], matches)];
     records.iter().map(Record::encode).collect()
 }
@@ -195,27 +198,35 @@ pub fn kept(text: &[u8], raw: Option<&[u8]>, scratch: &Path) {
             out.write(text).and_then(|()| out.finish()).expect("as above");
         }
     }
-    let Some((keys, units)) = kept.load(0, &ctl).expect("nobody cancels") else { return };
-    for part in 0..PARTS {
-        let mut rows = 0;
-        let count = |_, _| {
-            rows += 1;
-            Ok(())
-        };
-        keys.each(part, count).expect("what was whole when it was loaded is read");
-        assert_eq!(rows, keys.kept_in(part));
+    let how = Reading { keys: &[], rules: &[], duplicates: Duplicates::Join, memory: 1 << 20, workers: 1 };
+    let Some((keys, units)) = kept.load(0, &how, Path::new("a table"), scratch, &ctl).expect("nobody cancels") else {
+        return;
+    };
+    let mut rows = 0;
+    let mut count = |_| {
+        rows += 1;
+        Ok(())
+    };
+    units.each_empty(&mut count).expect("what was whole when it was loaded is read");
+    for id in (0..units.sizes.units).map(UnitId) {
+        match units.each(id, |_, row| count(row)) {
+            Ok(()) => {}
+            Err(JobError::Table(vesica_table::Error::Changed { .. })) => return,
+            Err(error) => panic!("as above, and not {error}"),
+        }
+        match units.unit(id) {
+            Ok((unit, rows)) => assert_eq!(unit.keys.len(), rows.len()),
+            Err(JobError::Session(Error::Overflow { .. }) | JobError::Table(vesica_table::Error::Changed { .. })) => {}
+            Err(error) => panic!("as above, and not {error}"),
+        }
     }
-    keys.each_empty(|_| Ok(())).expect("as above");
-    for id in 0..units.sizes.units {
-        let (unit, rows) = units.unit(UnitId(id)).expect("as above");
-        assert_eq!(unit.keys.len(), rows.len());
-    }
+    assert_eq!(rows, keys.rows);
 }
 
 /// What stands in [`kept`]'s file after an honest run over a table of a few rows.
 pub fn honest_text() -> Vec<u8> {
     let start = began();
-    let mut text = 9u64.to_le_bytes().to_vec();
+    let mut text = [8u64, 6, 2].map(u64::to_le_bytes).concat();
     let index = |record: u64, buckets: &[&[u8]], text: &mut Vec<u8>| {
         let mut bound = text.len() as u64 + 8 * (buckets.len() as u64 + 1);
         text.extend(bound.to_le_bytes());
@@ -226,15 +237,10 @@ pub fn honest_text() -> Vec<u8> {
         }
         buckets.iter().for_each(|bucket| text.extend_from_slice(bucket));
     };
-    let record = |key: u8| {
-        [[key; 16].as_slice(), &KeyId::new(usize::from(key), 0).0.to_le_bytes(), &[1, 0, 0, 0, 0, 0, 0, 0]].concat()
-    };
+    let record = |key: u8| [[key; 16].as_slice(), &to_bytes(key.into())].concat();
     let units: Vec<Vec<u8>> =
         (0..start.sizes.units as u8).map(|unit| [record(2 * unit), record(2 * unit + 1)].concat()).collect();
     index(RECORD as u64, &units.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut text);
-    let numbers: Vec<Vec<u8>> =
-        (0..PARTS as u64).map(|part| if part < 6 { (FIRST | part).to_be_bytes().to_vec() } else { vec![] }).collect();
-    index(8, &numbers.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut text);
-    index(8, &[&[6u64.to_be_bytes(), 7u64.to_be_bytes()].concat()], &mut text);
+    index(ROW as u64, &[&[to_bytes(6), to_bytes(7)].concat()], &mut text);
     text
 }

@@ -83,7 +83,7 @@ impl Io {
     /// # Errors
     /// Those of [`Target::sink`]; a column that is not there.
     pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
-        if plan.shared.result == ResultKind::Shares {
+        if plan.shared.result.each_has_its_own() {
             return shares::sink(plan, self, None);
         }
         if plan.shared.result == ResultKind::Groups {

@@ -41,7 +41,7 @@ pub use invite::{fresh_number, has_keys, would_learn};
 pub use io::{Io, Target};
 pub use meet::difference::Difference;
 pub use run::run;
-pub use tell::control::{Control, Event, Watch};
+pub use tell::control::{Control, Event, RunId, Watch};
 pub use tell::page::{Audience, Page, ReportFile};
 pub use tell::report::Report;
 pub use tell::{numbers, report};
@@ -56,11 +56,11 @@ pub mod identity {
 pub use vesica_net::Connection;
 pub use world::World;
 
-/// What a world is made of: for tests that bring their own.
+/// What a world is made of: for the service, and for tests that bring their own.
 pub mod worlds {
     pub use crate::seal::disk::{Disk, DiskFile};
     pub use crate::world::{Chance, Turns};
-    pub use vesica_net::{Connector, LaneDoor, PeerLink, Time};
+    pub use vesica_net::{Boot, ClientDoor, Connector, LaneDoor, PeerLink, Time};
 }
 
 /// The instruction sets that kernels are compiled for.

@@ -12,7 +12,9 @@ use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use crate::threads::cores;
+use crate::units::cut::{COUNTED, Units};
 use crate::units::found::Found;
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_spec::{Plan, Share, SpecError};
@@ -39,15 +41,27 @@ impl Local {
     /// Reads the keys of the table. A run that is to survive its process learns by the way which file that is.
     ///
     /// # Errors
-    /// Those of [`Keys::extract`]; [`JobError::Resume`] if it is not the file that the run began with.
+    /// Those of [`Keys::count`]; [`JobError::Resume`] if it is not the file that the run began with.
     pub fn keys(&self, plan: &Plan, ledger: &mut Ledger, ctl: &Control) -> Result<Keys, JobError> {
         let (table, scratch) = (&*self.io.table, &self.scratch);
-        let read = || Keys::extract(table, plan, scratch, ctl);
+        let read = || Keys::count(table, plan, scratch, ctl);
         if plan.resume.is_none() {
             return read();
         }
         let (keys, input) = hash::behind(table, ctl, read)?;
         ledger.identify(&input).map(|()| keys)
+    }
+
+    /// Sees that there is room on the disk where keys repeat, as `keys` says. Before the table was read, it was taken to have a key in
+    /// each row.
+    ///
+    /// # Errors
+    /// [`JobError::Space`].
+    pub fn room_for_repeats(&self, plan: &Plan, keys: &Keys) -> Result<(), JobError> {
+        let first = COUNTED as u64 + 1 + 8;
+        let need = keys.distinct.saturating_mul(first).saturating_add(keys.duplicates.saturating_mul(REPEATED));
+        let need = need.saturating_sub(plan.memory);
+        room(&self.scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)
     }
 
     /// Where the result goes, if this party learns it; opened again if an attempt before this one failed.
@@ -61,7 +75,8 @@ impl Local {
         }
     }
 
-    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls.
+    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls. Units
+    /// that are given away make room for the output, on the disk too.
     ///
     /// # Errors
     /// Those of opening it, of joining and of writing.
@@ -69,6 +84,7 @@ impl Local {
         &mut self,
         plan: &Plan,
         keys: &Keys,
+        units: impl Borrow<Units>,
         found: &Found<'_>,
         absent: u64,
     ) -> Result<Option<Staged>, JobError> {
@@ -78,24 +94,37 @@ impl Local {
             return groups::stage(plan, &self.io, found.groups.unwrap_or_default());
         }
         let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
-        let picks = join::rows(plan, keys, found, absent, &self.scratch)?;
+        let picks = join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?;
+        drop(units);
         self.write(plan, picks, keys.rows, sink).map(Some)
     }
 
     /// Writes the rows that `picks` names.
     ///
     /// # Errors
+    /// As [`Local::write_of`].
+    pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, sink: Box<dyn Sink>) -> Result<Staged, JobError> {
+        match &plan.columns {
+            None => self.write_of(&*self.io.table, plan, picks, rows, sink),
+            Some(names) => self.write_of(&View::new(&*self.io.table, names)?, plan, picks, rows, sink),
+        }
+    }
+
+    /// Writes the rows of `table` that `picks` names: of this party's, or of what was made of it.
+    ///
+    /// # Errors
     /// [`JobError::Space`] before, and those of [`vesica_table::gather`].
-    pub fn write(&self, plan: &Plan, picks: Picks, rows: u64, mut sink: Box<dyn Sink>) -> Result<Staged, JobError> {
+    pub fn write_of(
+        &self,
+        table: &dyn Table,
+        plan: &Plan,
+        picks: Picks,
+        rows: u64,
+        mut sink: Box<dyn Sink>,
+    ) -> Result<Staged, JobError> {
         self.room_for(picks.len(), rows)?;
         let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
-        match &plan.columns {
-            None => vesica_table::gather(&*self.io.table, picks, memory, workers, &self.scratch, &mut *sink)?,
-            Some(names) => {
-                let view = View::new(&*self.io.table, names)?;
-                vesica_table::gather(&view, picks, memory, workers, &self.scratch, &mut *sink)?
-            }
-        };
+        vesica_table::gather(table, picks, memory, workers, &self.scratch, &mut *sink)?;
         Ok(sink.finish()?)
     }
 
@@ -117,18 +146,16 @@ impl Local {
     }
 }
 
-/// Bytes that a row takes on disk while keys are sorted, where memory does not hold them: its record twice, and once more
-/// while a part that is too large is parted again.
-const SPILLED: u64 = 120;
+/// Bytes that a row takes on disk at most, where memory does not hold it: its record in a unit, and the ends of blocks.
+const SPILLED: u64 = 22;
+
+/// Bytes that a row takes on disk at most that is not the first of its key: its record, sorted in a copy where its key has very many
+/// rows, and its mark.
+const REPEATED: u64 = 2 * SPILLED + 6;
 
 /// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {
     let rows = table.rows().map_or_else(|| rows_about(table, plan), Ok)?;
-    let room = |folder: &Path, setting, what, need| match vesica_table::free_bytes(folder) {
-        Ok(free) if free < need => Err(JobError::Space { folder: folder.to_owned(), what, need, free }),
-        Err(error) => Err(JobError::File { what: setting, path: folder.into(), error }),
-        Ok(_) => Ok(()),
-    };
     let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
     room(scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)?;
     let Some(resume) = &plan.resume else { return Ok(()) };
@@ -137,6 +164,15 @@ fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), J
     let has = kept::path(resume, &plan.me).metadata().map_or(0, |file| file.len());
     let need = rows.saturating_mul(kept::ROW).saturating_sub(has);
     room(there, "cannot use the folder of mine.resume,", "what mine.resume keeps", need)
+}
+
+/// Fails if `folder`, which `setting` names, has no room for so many bytes of `what`.
+fn room(folder: &Path, setting: &'static str, what: &'static str, need: u64) -> Result<(), JobError> {
+    match vesica_table::free_bytes(folder) {
+        Ok(free) if free < need => Err(JobError::Space { folder: folder.to_owned(), what, need, free }),
+        Err(error) => Err(JobError::File { what: setting, path: folder.into(), error }),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Rows of a table, going by how many stand in its first part.

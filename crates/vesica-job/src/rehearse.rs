@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use vesica_net::{SystemClock, Time};
 use vesica_spec::{Plan, Share};
-use vesica_suite::Sizes;
+use vesica_suite::ResultKind;
 use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Stored, Table, View, on_threads};
 use vesica_types::{Coins, RowId, UnitId};
 
@@ -53,7 +53,7 @@ impl Took {
 pub struct Tables {
     /// Reading the keys of this party's table, cutting them into units, and reading those.
     pub read: Took,
-    /// Joining and writing half of its rows, if this party gets rows at all.
+    /// Joining and writing half of its rows, or all of them if each gets an id; nothing if this party gets no rows.
     pub write: Took,
 }
 
@@ -64,10 +64,13 @@ pub struct Tables {
 pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobError> {
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let beginning = Beginning { table, rows: ROWS };
-    let read = || -> Result<(Keys, Matched), JobError> {
-        let keys = Keys::extract(&beginning, plan, &scratch, &Control::new(()))?;
+    // Beside ids all rows are written.
+    let every = if plan.shared.result == ResultKind::Ids { 1 } else { 2 };
+    let read = || -> Result<(Keys, Units, Matched), JobError> {
+        let ctl = Control::new(());
+        let keys = Keys::count(&beginning, plan, &scratch, &ctl)?;
         let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
-        let units = Units::partition(&keys, &[0; 32], sizes, plan.me.place(), plan.workers, plan.memory, &scratch)?;
+        let units = Units::cut(&beginning, plan, &keys, None, &[0; 32], sizes, plan.me.place(), &scratch, &ctl)?;
         // Units are read and sorted by the threads that match them.
         let ids = Mutex::new((0..units.sizes.units).map(UnitId));
         let matched = Mutex::new(Vec::new());
@@ -76,29 +79,26 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
                 let next = ids.lock().expect("no worker panics").next();
                 let Some(id) = next else { return Ok(()) };
                 let (_, rows) = units.unit(id)?;
-                let common = rows.iter().step_by(2).map(|&(key, rows)| Match { key, rows, times: 1 });
+                let common = rows.iter().step_by(every).map(|&(key, rows)| Match { key, rows, times: 1 });
                 matched.lock().expect("no worker panics").push((id, common.collect()));
             }
         })?;
-        Ok((keys, Matched { sizes: units.sizes, units: matched.into_inner().expect("no worker panics") }))
+        Ok((keys, units, matched.into_inner().expect("no worker panics")))
     };
-    let ((keys, matched), read) = Took::by(read)?;
+    let ((keys, units, matched), read) = Took::by(read)?;
     if keys.rows == 0 {
         return Ok(Tables::default());
     }
     let factor = rows as f64 / keys.rows as f64;
     let write = match &plan.output {
         None => Took::default(),
-        Some(output) => Took::by(|| written(plan, output, &beginning, &keys, matched, &scratch))?.1,
+        Some(output) => Took::by(|| written(plan, output, &beginning, &keys, &units, matched, &scratch))?.1,
     };
     Ok(Tables { read: read.times(factor), write: write.times(factor) })
 }
 
-/// Every other key of each unit, as if it were common.
-struct Matched {
-    sizes: Sizes,
-    units: Vec<(UnitId, Vec<Match>)>,
-}
+/// Every other key of each unit, or every key, as if it were common.
+type Matched = Vec<(UnitId, Vec<Match>)>;
 
 /// Joins what `matched` with the rows of `keys`, and writes these to a file that is gone afterwards. It stands in the output's
 /// folder, where such rows are to be readable: those in `scratch` are not. Where that folder is still to be made, nothing is tried.
@@ -107,6 +107,7 @@ fn written(
     output: &Output,
     table: &dyn Table,
     keys: &Keys,
+    units: &Units,
     matched: Matched,
     scratch: &Path,
 ) -> Result<(), JobError> {
@@ -114,11 +115,11 @@ fn written(
         return Ok(());
     }
     let mut ledger = Ledger::new(plan.memory, scratch);
-    ledger.start(Start { salt: [0; 32], coins: Coins::new([0; 32]), sizes: matched.sizes })?;
-    for (id, matches) in matched.units {
+    ledger.start(Start { salt: [0; 32], coins: Coins::new([0; 32]), sizes: units.sizes.clone() })?;
+    for (id, matches) in matched {
         ledger.commit(id, &[0; 32], &matches)?;
     }
-    let picks = join::rows(plan, keys, &ledger.found()?, 0, scratch)?;
+    let picks = join::rows(plan, keys, units, &ledger.found()?, 0, scratch)?;
     let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
     let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
     let table = view.as_ref().map_or(table, |view| view);

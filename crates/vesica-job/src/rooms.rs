@@ -1,10 +1,12 @@
 //! What the other program, the service, shares with a run: how keys are read, files are sealed and written, and costs are counted.
 
 pub use crate::check::tried;
-pub use crate::input::keys::{KeyId, Keys, PARTS, Reading, digests};
+pub use crate::input::keys::digests;
 pub use crate::meet::peers::{Listening, identity, road, trust};
 pub use crate::output::part::{probe, replace, replace_privately, save};
+pub use crate::seal::disk;
 pub use crate::seal::key;
 pub use crate::tell::clock::{Clock, Times};
 pub use crate::threads::cores;
+pub use crate::world::scope;
 pub use vesica_spec::Share;

@@ -1,10 +1,10 @@
 //! A job from start to end: one record's journey, a call a stage.
 
 use crate::error::JobError;
-use crate::input::groups::ByGroup;
 use crate::input::hash;
 use crate::input::keys::Keys;
-use crate::input::values::{Brought, ByKey};
+use crate::input::repeats::{Repeats, RowsByKey};
+use crate::input::values::{Brought, Rows};
 use crate::io::Io;
 use crate::lanes;
 use crate::local::{self, Local};
@@ -18,9 +18,11 @@ use crate::output::part;
 use crate::output::shares::{self, Left};
 use crate::seal::kept::Kept;
 use crate::seal::ledger::Ledger;
+use crate::seal::record::Start;
 use crate::session::Session;
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
+use crate::tell::metrics::Metrics;
 use crate::tell::page::ReportFile;
 use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use crate::tell::trace::Trace;
@@ -35,7 +37,7 @@ use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Fault, Lines, SessionRng};
 use vesica_spec::Plan;
 use vesica_suite::{Cut, ResultKind, Sizes};
-use vesica_table::{Staged, Table};
+use vesica_table::Staged;
 use vesica_types::Party;
 
 /// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
@@ -49,6 +51,13 @@ pub(crate) const STAY: Duration = Duration::from_secs(30);
 /// Whatever ends the run without a result; nothing is left of the output then, and a peer that was there is told whose
 /// fault it was. Beyond that, a report or trace that cannot be written, and a ledger that cannot be removed.
 pub fn run(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
+    let Some(address) = &plan.metrics else { return traced(plan, io, ctl) };
+    let (metrics, at) = Metrics::open(address, plan, ctl)?;
+    ctl.note(vesica_net::status::opened_in_words(at));
+    traced(plan, io, &ctl.also(metrics))
+}
+
+fn traced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, io, ctl) };
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, io, &ctl.also(trace.clone()));
@@ -66,7 +75,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
-        (met, Stage::Ended(_, report)) => {
+        (met, Stage::Ended(cutting, report)) => {
             if let Err(error) = met {
                 let others = match plan.peers.as_slice() {
                     [one] => format!("{} is", one.party),
@@ -76,9 +85,14 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
                     "this side is done; if {others} not, run the same command again on every side: {error}"
                 ));
             }
-            side.write_apart(&mut ledger, *report, &mut clock)
+            side.stage = Stage::Cut(cutting);
+            side.write_apart(&mut ledger, *report, &mut clock, ctl)
         }
-        (Err(error), _) if ledger.is_whole() && error.is_of_a_lost_peer() => {
+        // Whoever meets this side in a peer's place, and is another, has not brought that peer back.
+        (Err(error), stage)
+            if ledger.is_whole() && (error.is_of_a_lost_peer() || matches!(error, JobError::Net(_))) =>
+        {
+            side.stage = stage;
             side.without_the_peers(&mut ledger, error, &mut clock, ctl)
         }
         (Err(error), _) => Err(error),
@@ -177,11 +191,13 @@ impl Stage {
 struct Side<'a> {
     plan: &'a Plan,
     local: Local,
-    /// Which rows have which key.
+    /// How many rows and keys the table has.
     keys: Keys,
-    /// What is added up, if this party has values or groups.
+    /// Which rows repeat a key, until units are joined.
+    repeats: Option<Repeats>,
+    /// What is added up, if this party has values or groups and its keys are cut.
     values: Option<Brought>,
-    /// The shares of the attempt, where these are the result.
+    /// What the units of the attempt left, where that is the result.
     left: Option<Left>,
     stage: Stage,
 }
@@ -197,19 +213,34 @@ impl<'a> Side<'a> {
     ) -> Result<Self, JobError> {
         let table = &*local.io.table;
         if let Some(kept) = ledger.kept().filter(Kept::exists) {
-            let load = || hash::beside(table, ctl, || kept.load(plan.me.place(), ctl));
+            let load = || {
+                hash::beside(table, ctl, || kept.load(plan.me.place(), &plan.into(), table.path(), &local.scratch, ctl))
+            };
             let (loaded, input) = clock.phase("resume", "", None, load)?;
             ledger.identify(&input)?;
             if let Some((keys, units)) = loaded {
+                let values = values(plan, &local, &keys, |each| units.all(ctl, each), clock, ctl)?;
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
-                let values = values(plan, &local, &keys, clock, ctl)?;
-                return Ok(Self { plan, local, keys, values, left: None, stage });
+                return Ok(Self { plan, local, keys, repeats: None, values, left: None, stage });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
-        let keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
-        let values = values(plan, &local, &keys, clock, ctl)?;
-        Ok(Self { plan, local, keys, values, left: None, stage: Stage::Read })
+        let mut keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
+        let (mut summed, mut repeats) = (None, None);
+        if keys.duplicates > 0 || plan.adds_up() {
+            local.room_for_repeats(plan, &keys)?;
+            let (how, scratch) = (plan.into(), &local.scratch);
+            let groups =
+                clock.phase("group", "rows", Some(keys.rows), || RowsByKey::of(table, &how, &keys, scratch, ctl))?;
+            if keys.duplicates > 0 {
+                let found = Repeats::of(&groups, &how, &keys, scratch, ctl)?;
+                // Whole digests were compared here.
+                (keys.distinct, keys.duplicates) = (keys.rows - keys.empty - found.rows, found.rows);
+                repeats = Some(found);
+            }
+            summed = values(plan, &local, &keys, groups.rows(plan.shared.duplicates, ctl), clock, ctl)?;
+        }
+        Ok(Self { plan, local, keys, repeats, values: summed, left: None, stage: Stage::Read })
     }
 
     /// Meets the peers, as often as a connection breaks or one of them only checks the job, until each knows that the others are done.
@@ -285,13 +316,24 @@ impl<'a> Side<'a> {
         ledger: &mut Ledger,
         mut report: Report,
         clock: &mut Clock<'_>,
+        ctl: &Control,
     ) -> Result<Report, JobError> {
         if !self.plan.writes_apart() {
             return Ok(report);
         }
-        let Self { plan, local, keys, .. } = self;
+        let Cutting { units, .. } = match (std::mem::replace(&mut self.stage, Stage::Read), ledger.started().cloned()) {
+            (Stage::Cut(cutting) | Stage::Ended(cutting, _), _) => cutting,
+            // A ledger was there, and what was kept beside it was not.
+            (Stage::Read, Some(Start { salt, sizes, .. })) => {
+                let rows = self.keys.rows;
+                clock.phase("partition", "rows", Some(rows), || self.cutting(salt, sizes, ctl))?
+            }
+            (Stage::Read, None) => return Err(vesica_session::Error::Bug("keys were not cut".into()).into()),
+        };
+        let Self { plan, local, keys, repeats, .. } = self;
+        *repeats = None;
         let found = ledger.found()?;
-        let staged = clock.phase("write", "rows", None, || local.stage(plan, keys, &found, 0))?;
+        let staged = clock.phase("write", "rows", None, || local.stage(plan, keys, units, &found, 0))?;
         report.outcome.output = staged.map(Staged::commit).transpose()?.map(written);
         let (cost, times) = clock.close();
         report.cost.extend(cost);
@@ -326,7 +368,7 @@ impl<'a> Side<'a> {
         let met = Met::nobody(plan, &start.sizes);
         let outcome = outcome(plan, &self.keys, ledger, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
-        self.write_apart(ledger, report, clock)
+        self.write_apart(ledger, report, clock, ctl)
     }
 
     /// What happens when the parties have agreed.
@@ -343,7 +385,7 @@ impl<'a> Side<'a> {
         let world = self.local.io.world.clone();
         let mut rng = world.rng()?;
         self.cut(agreed, ledger, peers, clock, ctl)?;
-        let Self { local, keys, values, left, stage, .. } = self;
+        let Self { local, keys, repeats, values, left, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
@@ -384,19 +426,23 @@ impl<'a> Side<'a> {
             let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
         }
-        let settle = || settle::settle(plan, keys.kept(), common, &agreed.sizes, &mut session.control);
+        let alone = keys.kept(plan.shared.duplicates).checked_sub(common.rows);
+        let alone = if plan.half().mine { alone.ok_or_else(|| units.changed())? } else { 0 };
+        let settle = || settle::settle(plan, alone, common, &agreed.sizes, &mut session.control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
         let staged = if all && !stage.has_ended() {
+            // Units are joined in the memory that this took.
+            *repeats = None;
             let found = ledger.found()?;
             clock.follow(peers, "write", "rows", None, || match left {
                 Some(left) => {
                     // What was opened to see that there is a place.
                     drop(local.sink.take());
-                    shares::stage(plan, &local.io, keys, left)
+                    shares::stage(plan, local, keys, units, left)
                 }
-                None => local.stage(plan, keys, &found, absent),
+                None => local.stage(plan, keys, units, &found, absent),
             })?
         } else {
             None
@@ -405,7 +451,8 @@ impl<'a> Side<'a> {
         if !stage.has_ended() {
             let output = staged.map(Staged::commit).transpose()?;
             let met = Met::of(peers, agreed, of_lanes);
-            let outcome = outcome(plan, keys, ledger, output);
+            let attempt = left.as_ref().map(Left::attempt);
+            let outcome = Outcome { attempt, ..outcome(plan, keys, ledger, output) };
             stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
@@ -421,23 +468,28 @@ impl<'a> Side<'a> {
         clock: &mut Clock<'_>,
         ctl: &Control,
     ) -> Result<(), JobError> {
-        let Self { plan, local, keys, stage, .. } = self;
-        if stage.cutting().is_some_and(|cutting| cutting.salt == agreed.salt) {
+        if self.stage.cutting().is_some_and(|cutting| cutting.salt == agreed.salt) {
             return Ok(());
         }
-        if !keys.are_whole() {
-            // The peers have forgotten the run, so that it begins anew.
-            *keys = clock.follow(peers, "read", "rows", local.io.table.rows(), || local.keys(plan, ledger, ctl))?;
+        if let Stage::Cut(_) = self.stage {
+            // The peers have forgotten that run.
+            self.stage = Stage::Read;
         }
-        let units = clock.follow(peers, "partition", "units", None, || {
-            let (sizes, place) = (agreed.sizes.clone(), plan.me.place());
-            Units::partition(keys, &agreed.salt, sizes, place, plan.workers, plan.memory, &local.scratch)
-        })?;
+        let rows = self.keys.rows;
+        let cut = || self.cutting(agreed.salt, agreed.sizes.clone(), ctl);
+        let cutting = clock.follow(peers, "partition", "rows", Some(rows), cut)?;
         if let Some(kept) = ledger.kept() {
-            clock.follow(peers, "keep", "", None, || kept.save(keys, &units, ctl))?;
+            clock.follow(peers, "keep", "", None, || kept.save(&self.keys, &cutting.units, ctl))?;
         }
-        stage.recut(Cutting { units, salt: agreed.salt });
+        self.stage.recut(cutting);
         Ok(())
+    }
+
+    /// Cuts the keys into units by this salt.
+    fn cutting(&mut self, salt: [u8; 32], sizes: Sizes, ctl: &Control) -> Result<Cutting, JobError> {
+        let Self { plan, local: Local { io, scratch, .. }, keys, repeats, .. } = self;
+        let units = Units::cut(&*io.table, *plan, keys, repeats.as_ref(), &salt, sizes, plan.me.place(), scratch, ctl)?;
+        Ok(Cutting { units, salt })
     }
 }
 
@@ -446,34 +498,15 @@ fn values(
     plan: &Plan,
     local: &Local,
     keys: &Keys,
+    by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
     clock: &mut Clock<'_>,
     ctl: &Control,
 ) -> Result<Option<Brought>, JobError> {
-    if plan.value.is_none() && plan.grouped.is_none() {
+    if !plan.adds_up() {
         return Ok(None);
     }
-    let rng = &mut local.io.world.rng()?;
-    clock.phase("values", "rows", Some(keys.rows), || brought(plan, &*local.io.table, keys, rng, ctl))
-}
-
-/// What the keys of `table` bring to a total.
-///
-/// # Errors
-/// Those of [`ByKey::values`] and [`ByGroup::read`].
-pub(crate) fn brought(
-    plan: &Plan,
-    table: &dyn Table,
-    keys: &Keys,
-    rng: &mut SessionRng,
-    ctl: &Control,
-) -> Result<Option<Brought>, JobError> {
-    Ok(match (&plan.value, &plan.grouped) {
-        (Some(column), _) => {
-            Some(Brought::ByKey(ByKey::values(column, plan.largest(), table, keys, plan.memory, ctl)?))
-        }
-        (None, Some(grouped)) => Some(Brought::ByGroup(ByGroup::read(grouped, table, keys, plan.memory, rng, ctl)?)),
-        (None, None) => None,
-    })
+    let (table, rng) = (&*local.io.table, &mut local.io.world.rng()?);
+    clock.phase("values", "rows", Some(keys.rows), || Brought::read(plan, table, keys, by_key, rng, ctl))
 }
 
 /// What came out, with the output as far as it is written.
@@ -488,13 +521,14 @@ fn outcome(plan: &Plan, keys: &Keys, ledger: &Ledger, output: Option<vesica_tabl
         keys: keys.distinct,
         empty: keys.empty,
         duplicates: keys.duplicates,
-        ruled: (keys.are_whole() && plan.rules.iter().any(|rules| !rules.is_empty())).then(|| keys.ruled.into()),
+        ruled: keys.ruled.filter(|_| plan.rules.iter().any(|rules| !rules.is_empty())).map(Into::into),
         matched: counted.then_some(common.keys),
         // The ledger has it modulo 2^64.
         sum: sum.then_some(common.keys as i64),
         groups: ledger.told().map(|totals| report::Groups::new(&plan.shared, totals)),
         matched_rows: rows.then_some(common.rows),
         output: output.map(written),
+        attempt: None,
         left_out: Vec::new(),
     }
 }
@@ -558,6 +592,7 @@ pub(crate) fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, c
     Report {
         job: JobId {
             id: plan.shared.id.clone(),
+            run: clock.run(),
             shared_hash: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().to_owned(),
             parties: names(&plan.parties),

@@ -6,8 +6,9 @@
 use crate::error::JobError;
 use crate::seal::disk::{Disk, Files};
 use std::fmt::Debug;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Thread};
 use vesica_net::{Connector, Sockets, SystemClock, Time};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
@@ -106,7 +107,7 @@ impl Turns for AtWill {
 }
 
 /// Starts threads that talk to peers; see [`scope`].
-pub(crate) struct Threads<'scope, 'env: 'scope> {
+pub struct Threads<'scope, 'env: 'scope> {
     inner: &'scope thread::Scope<'scope, 'env>,
     turns: &'env dyn Turns,
     started: Arc<Mutex<Vec<u64>>>,
@@ -114,19 +115,31 @@ pub(crate) struct Threads<'scope, 'env: 'scope> {
 
 impl<'scope> Threads<'scope, '_> {
     /// Starts a thread.
+    ///
+    /// # Panics
+    /// If the system has none to give.
     pub fn spawn(&self, body: impl FnOnce() + Send + 'scope) {
+        self.start("peer", body).expect("the system has threads to give");
+    }
+
+    /// Starts a thread of this name.
+    ///
+    /// # Errors
+    /// If the system has none to give.
+    pub fn start(&self, name: &str, body: impl FnOnce() + Send + 'scope) -> io::Result<Thread> {
         let (turns, number) = (self.turns, self.turns.fork());
-        self.started.lock().unwrap_or_else(PoisonError::into_inner).push(number);
-        self.inner.spawn(move || {
+        let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(self.inner, move || {
             let _end = AtEnd(|| turns.end(number));
             turns.begin(number);
             body();
-        });
+        })?;
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        Ok(started.thread().clone())
     }
 }
 
 /// [`std::thread::scope`] for threads that talk to peers: all that `f` starts have ended when this returns.
-pub(crate) fn scope<'env, T>(turns: &'env dyn Turns, f: impl for<'scope> FnOnce(&Threads<'scope, 'env>) -> T) -> T {
+pub fn scope<'env, T>(turns: &'env dyn Turns, f: impl for<'scope> FnOnce(&Threads<'scope, 'env>) -> T) -> T {
     thread::scope(|inner| {
         let started = Arc::new(Mutex::new(Vec::new()));
         // Also if `f` panics: the scope waits for its threads then too.

@@ -1,10 +1,10 @@
 //! How peers are met, as an argument: over sockets, or over a network that a test makes.
 //!
-//! A run sees a [`PeerLink`] to each peer and, where it has lanes, a [`LaneDoor`]. Sockets, TLS, frames, heartbeats and the threads of a
+//! A run sees a [`PeerLink`] to each peer and, where it has lanes, a [`LaneDoor`]; a service has a [`ClientDoor`]. Sockets, TLS, frames, heartbeats and the threads of a
 //! link are behind them.
 
 use crate::{
-    Connection, Control, Door, Endpoint, Link, PeerProgress, Result, Secured, Traffic, Trust,
+    Client, Connection, Control, Door, Endpoint, Identity, Limits, Link, PeerProgress, Result, Secured, Traffic, Trust,
     connect as connect_sockets,
 };
 use std::fmt::Debug;
@@ -18,6 +18,9 @@ use vesica_types::Party;
 pub trait PeerLink: Send + Sync {
     /// Who is at the other end.
     fn peer(&self) -> &Party;
+
+    /// Where the peer is connected from, if that has an address.
+    fn address(&self) -> Option<SocketAddr>;
 
     /// The job that the peer came for, if it came in through a door: which lane.
     fn job(&self) -> Option<[u8; 32]>;
@@ -61,6 +64,14 @@ pub trait PeerLink: Send + Sync {
     /// What ended the link before both sides had said goodbye; [`Error::Net`] if that does not happen in time.
     fn parted(&self, limit: Option<Duration>) -> std::result::Result<(), Error>;
 
+    /// Says goodbye, and waits for the peer's as long as the peer lives.
+    ///
+    /// # Errors
+    /// As [`PeerLink::parted`].
+    fn close(&self) -> std::result::Result<(), Error> {
+        self.parted(None)
+    }
+
     /// Ends the run and tells the peer whose fault it is and why.
     fn abort(&self, fault: Fault, why: &str) {
         self.stop(fault, why);
@@ -81,6 +92,24 @@ pub trait LaneDoor: Send + Sync {
 
     /// Lets nobody in any more. Lanes that are in go on.
     fn shut(&self);
+}
+
+/// Where the clients of a service come in: as [`Door`] does it.
+pub trait ClientDoor: LaneDoor {
+    /// From now on these are the clients, and nobody else.
+    ///
+    /// # Errors
+    /// What is wrong with the list. Then the old one holds.
+    fn set_clients(&self, clients: Vec<Client>) -> Result<()>;
+
+    /// From the next client on, this is who the service is.
+    ///
+    /// # Errors
+    /// What is wrong with the identity. Then the old one is shown.
+    fn set_identity(&self, identity: &Identity) -> Result<()>;
+
+    /// How many places are taken.
+    fn links(&self) -> usize;
 }
 
 /// Makes connections.
@@ -109,6 +138,18 @@ pub trait Connector: Debug + Send + Sync {
         seats: usize,
         control: Arc<dyn Control>,
     ) -> Result<Box<dyn LaneDoor>>;
+
+    /// Opens the door of a service, as [`Endpoint::door`] does.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::door`].
+    fn door(
+        &self,
+        endpoint: Endpoint,
+        clients: Vec<Client>,
+        limits: Limits,
+        control: Arc<dyn Control>,
+    ) -> Result<Box<dyn ClientDoor>>;
 }
 
 /// Connections over TCP.
@@ -133,6 +174,16 @@ impl Connector for Sockets {
         control: Arc<dyn Control>,
     ) -> Result<Box<dyn LaneDoor>> {
         Ok(Box::new(endpoint.lane_door(peer, known, seats, control)?))
+    }
+
+    fn door(
+        &self,
+        endpoint: Endpoint,
+        clients: Vec<Client>,
+        limits: Limits,
+        control: Arc<dyn Control>,
+    ) -> Result<Box<dyn ClientDoor>> {
+        Ok(Box::new(endpoint.door(clients, limits, control)?))
     }
 }
 
@@ -170,9 +221,27 @@ impl LaneDoor for Door {
     }
 }
 
+impl ClientDoor for Door {
+    fn set_clients(&self, clients: Vec<Client>) -> Result<()> {
+        Door::set_clients(self, clients)
+    }
+
+    fn set_identity(&self, identity: &Identity) -> Result<()> {
+        Door::set_identity(self, identity)
+    }
+
+    fn links(&self) -> usize {
+        Door::links(self)
+    }
+}
+
 impl PeerLink for Link {
     fn peer(&self) -> &Party {
         Link::peer(self)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Link::address(self)
     }
 
     fn job(&self) -> Option<[u8; 32]> {

@@ -14,7 +14,7 @@ use crate::port::Port;
 use crate::spawn::spawn;
 use crate::version::WIRE_VERSION;
 use crate::{Bound, Control, Endpoint, Error, Event, Link, Result, tls};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -27,6 +27,9 @@ const REMIND: Duration = Duration::from_secs(5);
 
 /// How many strangers are told of one by one; after that, every hundredth.
 const STRANGERS: u64 = 50;
+
+/// How many of those who were refused for a certificate are named when nobody came.
+const STRANGERS_NAMED: usize = 4;
 
 /// Connects to every peer, and waits for those that are late.
 ///
@@ -180,10 +183,37 @@ struct Seat {
     why: Option<String>,
     /// That was the peer itself, which asked to be tried again later.
     there: bool,
-    /// Who was refused last for its certificate, and why: most likely the peer, and one of both jobs has a wrong fingerprint.
-    stranger: Option<String>,
+    /// That the peer itself, known by its certificate, was turned away last, and why.
+    turned_away: Option<String>,
+    /// Who was refused for a certificate, and why: most likely the peer was among them, and one of both jobs has a wrong fingerprint.
+    strangers: Strangers,
     /// What was told of it last, and when.
     told: Option<(Instant, Option<String>)>,
+}
+
+/// Who was refused for a certificate: the first ones stay, for a scanner may come at any time, with any certificate.
+#[derive(Default)]
+struct Strangers {
+    /// From where the first ones came, and what they were refused for.
+    first: Vec<String>,
+    /// Whether there were more.
+    more: bool,
+}
+
+impl Strangers {
+    fn add(&mut self, from: IpAddr, why: &str) {
+        let words = format!("{from}, {why}");
+        if self.first.contains(&words) {
+            return;
+        }
+        if self.first.len() < STRANGERS_NAMED { self.first.push(words) } else { self.more = true }
+    }
+
+    /// Who it was, as the end of a sentence; none if it was nobody.
+    fn in_words(&self) -> Option<String> {
+        let more = if self.more { "; and others" } else { "" };
+        (!self.first.is_empty()).then(|| format!("refused: {}{more}", self.first.join("; ")))
+    }
 }
 
 /// The caller's side of connecting.
@@ -197,7 +227,15 @@ struct Meeting<'a> {
 
 impl<'a> Meeting<'a> {
     fn new(room: &'a Arc<Room>, dialled: Vec<Option<tls::Client>>) -> Self {
-        let seat = |address: String| Seat { link: None, address, why: None, there: false, stranger: None, told: None };
+        let seat = |address: String| Seat {
+            link: None,
+            address,
+            why: None,
+            there: false,
+            turned_away: None,
+            strangers: Strangers::default(),
+            told: None,
+        };
         let seats = room.endpoint.peers.iter().map(|peer| seat(peer.connect.clone().unwrap_or_default())).collect();
         Self { room, dialled, seats, strangers: 0, began: Instant::now() }
     }
@@ -293,13 +331,16 @@ impl<'a> Meeting<'a> {
             }
             Outcome::Never(error) => return Err(error),
             Outcome::Stranger(from, hitch, place) => {
-                let (why, is_by_certificate) = (hitch.words(), matches!(hitch, Hitch::Rejected(_)));
+                let (why, is_by_certificate) =
+                    (hitch.words(), matches!(hitch, Hitch::Rejected(_) | Hitch::RejectedUs(_)));
                 for (at, seat) in self.seats.iter_mut().enumerate() {
                     let awaited = self.room.endpoint.peers.get(at).is_some_and(|peer| peer.connect.is_none());
                     if awaited && place.is_none_or(|place| place == at) {
                         seat.why = Some(format!("last refused: {from}, {why}"));
-                        if is_by_certificate {
-                            seat.stranger.clone_from(&seat.why);
+                        match place {
+                            Some(_) => seat.turned_away.clone_from(&seat.why),
+                            None if is_by_certificate => seat.strangers.add(from.ip(), &why),
+                            None => {}
                         }
                     }
                 }
@@ -347,14 +388,17 @@ impl<'a> Meeting<'a> {
                     true => {
                         format!("check that {peer} has started and that this is its address, or raise mine.patience")
                     }
-                    false if seat.stranger.is_some() => format!(
+                    false if seat.turned_away.is_some() => {
+                        format!("that was {peer}: mend what it was refused for, and start {peer} again")
+                    }
+                    false if !seat.strangers.first.is_empty() => format!(
                         "if that was {peer}, one of the two jobs has a wrong certificate: compare the fingerprints with {peer} over a way that \
                          you trust, and correct mine.tls; if not, check that {peer} has started and dials this address"
                     ),
                     false => format!("check that {peer} has started and dials this address, or raise mine.patience"),
                 };
                 // A scanner that came later says less.
-                seat.why = seat.stranger.take().or_else(|| seat.why.take());
+                seat.why = seat.turned_away.take().or_else(|| seat.strangers.in_words()).or_else(|| seat.why.take());
                 let (address, why) = match dialled {
                     true => {
                         (seat.address.clone(), seat.why.take().unwrap_or_else(|| "no attempt came to an end".into()))

@@ -5,7 +5,7 @@ use crate::lock::lock;
 use crate::{Error, Fingerprint, Result};
 use rustls::CertificateError;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, TrustAnchor, UnixTime};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -77,15 +77,30 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// The certificate authorities that may vouch for a peer.
+/// The certificate authorities that may vouch for a peer, and what they have revoked.
 #[derive(Clone)]
-pub struct Roots(Arc<[TrustAnchor<'static>]>);
+pub struct Roots(Arc<Authorities>);
+
+struct Authorities {
+    anchors: Vec<TrustAnchor<'static>>,
+    /// Lists of revoked certificates (RFC 5280, section 5), and the same as they stand in the file.
+    revoked: Vec<webpki::CertRevocationList<'static>>,
+    lists: Vec<CertificateRevocationListDer<'static>>,
+}
+
+impl PartialEq for Roots {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |a: &Authorities, b: &Authorities| a.anchors == b.anchors && a.lists == b.lists;
+        Arc::ptr_eq(&self.0, &other.0) || same(&self.0, &other.0)
+    }
+}
 
 impl Roots {
-    /// Reads the authorities' certificates from a PEM file.
+    /// Reads the authorities' certificates from a PEM file, and the lists of revoked certificates (CRLs) that stand there too. An authority
+    /// without a list has revoked nothing; one whose list is out of date vouches for nobody.
     ///
     /// # Errors
-    /// If there is none in it, or one cannot be used.
+    /// If there is no certificate in it, or something in it cannot be used.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bad = |why: String| Error::Identity {
@@ -99,7 +114,14 @@ impl Roots {
         if certs.is_empty() {
             return Err(bad("no certificate in it".into()));
         }
-        Self::of(&certs).map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))
+        let anchors = anchors(&certs).map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))?;
+        let lists: Vec<CertificateRevocationListDer<'static>> = CertificateRevocationListDer::pem_file_iter(path)
+            .and_then(|lists| lists.collect())
+            .map_err(|e| bad(format!("cannot be read ({e})")))?;
+        let revoked = lists.iter().map(|list| webpki::OwnedCertRevocationList::from_der(list).map(Into::into));
+        let revoked = revoked.collect::<std::result::Result<_, _>>();
+        let revoked = revoked.map_err(|e| bad(format!("a list of revoked certificates in it cannot be used ({e})")))?;
+        Ok(Self(Arc::new(Authorities { anchors, revoked, lists })))
     }
 
     /// The certificate `leaf`, if one of the authorities vouches for it at `now`; in words if not.
@@ -109,13 +131,23 @@ impl Roots {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> std::result::Result<webpki::EndEntityCert<'a>, String> {
-        let cert = webpki::EndEntityCert::try_from(leaf).map_err(|e| format!("it cannot be understood: {e}"))?;
+        let cert =
+            webpki::EndEntityCert::try_from(leaf).map_err(|e| format!("it cannot be understood: {}", cut(&e)))?;
         // The dialling side is a TLS client and the listening side a server, but who dials is a matter of firewalls, not
         // of rights; so a certificate for either use will do.
+        let lists: Vec<_> = self.0.revoked.iter().collect();
+        let revocation = webpki::RevocationOptionsBuilder::new(&lists).ok().map(|lists| {
+            lists
+                .with_status_policy(webpki::UnknownStatusPolicy::Allow)
+                .with_expiration_policy(webpki::ExpirationPolicy::Enforce)
+                .build()
+        });
         let mut why = None;
         for usage in [webpki::KeyUsage::server_auth(), webpki::KeyUsage::client_auth()] {
             let algorithms = webpki::ALL_VERIFICATION_ALGS;
-            let verified = cert.verify_for_usage(algorithms, &self.0, intermediates, now, usage, None, None).map(drop);
+            let verified = cert
+                .verify_for_usage(algorithms, &self.0.anchors, intermediates, now, usage, revocation, None)
+                .map(drop);
             match verified {
                 Ok(()) => return Ok(cert),
                 Err(e) => {
@@ -128,17 +160,30 @@ impl Roots {
             Some(webpki::Error::CertExpired { not_after, .. }) => {
                 format!("it expired on {}", crate::text::date(not_after.as_secs()))
             }
-            Some(e) => format!("the certificate authority's chain does not hold: {e}"),
+            Some(webpki::Error::CertRevoked) => "its certificate authority has revoked it".into(),
+            Some(webpki::Error::CrlExpired { next_update, .. }) => format!(
+                "the list of certificates that its authority has revoked was to be renewed on {}: put the new one into the file of the authorities",
+                crate::text::date(next_update.as_secs())
+            ),
+            Some(e) => format!("the certificate authority's chain does not hold: {}", cut(&e)),
             None => "it is for no use that fits".into(),
         })
     }
 
-    /// The authorities with these certificates.
+    /// The authorities with these certificates, who have revoked nothing.
     pub(crate) fn of(certs: &[CertificateDer<'_>]) -> std::result::Result<Self, webpki::Error> {
-        let anchors: std::result::Result<Vec<_>, _> =
-            certs.iter().map(|cert| webpki::anchor_from_trusted_cert(cert).map(|anchor| anchor.to_owned())).collect();
-        Ok(Self(anchors?.into()))
+        let (revoked, lists) = (Vec::new(), Vec::new());
+        Ok(Self(Arc::new(Authorities { anchors: anchors(certs)?, revoked, lists })))
     }
+}
+
+/// What webpki says about a certificate, which repeats lists that somebody unknown has written into it, however long.
+fn cut(error: &webpki::Error) -> String {
+    crate::text::printable(&error.to_string(), 200)
+}
+
+fn anchors(certs: &[CertificateDer<'_>]) -> std::result::Result<Vec<TrustAnchor<'static>>, webpki::Error> {
+    certs.iter().map(|cert| webpki::anchor_from_trusted_cert(cert).map(|anchor| anchor.to_owned())).collect()
 }
 
 /// The name in `DnsName("robert")`, which is how webpki shows a name.
@@ -160,13 +205,13 @@ fn names(cert: &webpki::EndEntityCert<'_>, name: &str) -> std::result::Result<()
         webpki::Error::CertNotValidForName(_) => {
             format!("the certificate names nobody (no subject alternative name), not {name}")
         }
-        e => format!("it is not valid for {name}: {e}"),
+        e => format!("it is not valid for {name}: {}", cut(&e)),
     })
 }
 
 impl fmt::Debug for Roots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Roots({})", self.0.len())
+        write!(f, "Roots({})", self.0.anchors.len())
     }
 }
 
@@ -214,12 +259,10 @@ impl Guests {
                 Some(Trust::Pinned(pins)) => {
                     pins.iter().for_each(|pin| guests.pinned.entry(*pin).or_default().push(place));
                 }
-                Some(Trust::Ca { roots, .. }) => {
-                    match guests.vouched.iter_mut().find(|(known, _)| known.0 == roots.0) {
-                        Some((_, places)) => places.push(place),
-                        None => guests.vouched.push((roots.clone(), vec![place])),
-                    }
-                }
+                Some(Trust::Ca { roots, .. }) => match guests.vouched.iter_mut().find(|(known, _)| known == roots) {
+                    Some((_, places)) => places.push(place),
+                    None => guests.vouched.push((roots.clone(), vec![place])),
+                },
             }
         }
         Self { all, ..guests }
@@ -316,5 +359,25 @@ impl Register {
     /// From now on it is these.
     pub fn set(&self, guests: Guests) {
         *lock(&self.0) = Arc::new(guests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn what_a_stranger_wrote_into_a_certificate_is_told_in_few_words() {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["robert".to_owned()]).unwrap();
+        params.extended_key_usages = (0..5_000).map(|i| ExtendedKeyUsagePurpose::Other(vec![1, 2, i])).collect();
+        let stranger = params.self_signed(&key).unwrap();
+        let authority = CertificateParams::new(vec![]).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let roots = Roots::of(&[authority.der().clone()]).unwrap();
+        let why = roots.vouch(stranger.der(), &[], UnixTime::now()).map(drop).unwrap_err();
+        assert!(why.len() < 300, "{} bytes: {why}", why.len());
+        assert!(why.starts_with("the certificate authority's chain does not hold: "), "{why}");
     }
 }

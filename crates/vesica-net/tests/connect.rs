@@ -283,10 +283,35 @@ fn a_wrong_pin_names_both_fingerprints_where_it_is_wrong() {
     assert!(text.contains("it did not accept our certificate"), "{text}");
     assert!(text.contains(&format!("ours is {}: check what alice's job says of bob", bob.pin())), "{text}");
     log.hears(&format!("its certificate {} is not accepted: for bob, pinned is {}", bob.pin(), other.pin()));
+    // A scanner that comes later, with whatever certificate, does not take bob's place.
+    let scan = |address| {
+        let mallory = Person::new(1, "bob");
+        let mut there = mallory.endpoint();
+        there.peers.push(alice.at(address));
+        vesica_net::connect(there, Log::new()).unwrap_err();
+        mallory
+    };
+    let mallory = scan(address);
+    log.hears(&mallory.pin().to_string());
     let text = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(text.find(&bob.pin().to_string()) < text.find(&mallory.pin().to_string()), "{text}");
     assert!(text.contains("bob did not come within 4 s") && text.contains(&bob.pin().to_string()), "{text}");
     assert!(text.contains(&format!("pinned is {}; if that was bob", other.pin())), "{text}");
     assert!(text.contains("compare the fingerprints with bob") && !text.contains("raise mine.patience"), "{text}");
+
+    // Bob himself comes for another job.
+    let log = Log::new();
+    let mut here = alice.endpoint();
+    here.peers.push(bob.awaited());
+    here.patience = Duration::from_secs(4);
+    let (address, waiting) = listen(here, &log);
+    let mut there = Endpoint { job: [9; 32], ..bob.endpoint() };
+    there.peers.push(alice.at(address));
+    vesica_net::connect(there, Log::new()).unwrap_err();
+    scan(address);
+    let text = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(text.contains("job") && text.contains("that was bob: mend what it was refused for"), "{text}");
+    assert!(!text.contains("compare the fingerprints"), "{text}");
 }
 
 fn named(name: &str) -> rcgen::CertificateParams {
@@ -331,6 +356,65 @@ fn a_certificate_authority_vouches_for_names() {
     // A name that the authority does vouch for, but another's.
     let (_, log) = meet(&Person::certified(1, "bob", named("mallory.example"), Some(&ours)), "alice.example");
     assert!(log.contains("mallory.example") && log.contains("not for bob.example"), "{log}");
+}
+
+#[test]
+fn a_certificate_that_its_authority_has_revoked_is_refused() {
+    let ours = authority("ours");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ca.pem");
+    let alice = Person::certified(0, "alice", named("alice.example"), Some(&ours));
+    let bob = |serial: u64| {
+        let mut params = named("bob.example");
+        params.serial_number = Some(serial.into());
+        Person::certified(1, "bob", params, Some(&ours))
+    };
+    let (kept, revoked) = (bob(7), bob(8));
+    let list = |until: i32| {
+        let params = rcgen::CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2001, 1, 1),
+            next_update: rcgen::date_time_ymd(until, 1, 1),
+            crl_number: 1u64.into(),
+            issuing_distribution_point: None,
+            revoked_certs: vec![rcgen::RevokedCertParams {
+                serial_number: 8u64.into(),
+                revocation_time: rcgen::date_time_ymd(2000, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: rcgen::KeyIdMethod::Sha256,
+        };
+        params.signed_by(&ours.issuer).unwrap().pem().unwrap()
+    };
+    let meet = |who: &Person, until: Option<i32>| {
+        std::fs::write(&path, ours.cert.pem() + &until.map(list).unwrap_or_default()).unwrap();
+        let roots = Roots::load(&path).unwrap();
+        let ca = |name: &str| Some(Trust::Ca { roots: roots.clone(), name: name.into() });
+        let log = Log::new();
+        let mut here = alice.endpoint();
+        here.peers.push(PeerSpec { trust: ca("bob.example"), ..who.awaited() });
+        let (address, waiting) = listen(here, &log);
+        let mut there = who.endpoint();
+        there.peers.push(PeerSpec { trust: ca("alice.example"), ..alice.at(address) });
+        let met = vesica_net::connect(there, Log::new()).is_ok();
+        if !met {
+            log.hears("refused a connection");
+            log.cancel.store(true, Ordering::Relaxed);
+        }
+        let _ = waiting.join().unwrap();
+        (met, log.text())
+    };
+    assert!(meet(&revoked, None).0, "without a list nothing is revoked");
+    assert!(meet(&kept, Some(2200)).0);
+    let (met, log) = meet(&revoked, Some(2200));
+    assert!(!met && log.contains("its certificate authority has revoked it"), "{log}");
+    // A list that is out of date does not say who is revoked today.
+    for who in [&kept, &revoked] {
+        assert!(!meet(who, Some(2002)).0);
+    }
+    std::fs::write(&path, ours.cert.pem() + "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
+    let error = Roots::load(&path).unwrap_err().to_string();
+    assert!(error.contains("a list of revoked certificates in it cannot be used"), "{error}");
 }
 
 #[test]
@@ -441,11 +525,12 @@ fn a_handshake_that_was_damaged_on_the_way_is_tried_again() {
 
 #[test]
 fn another_version_is_named_on_both_sides() {
-    let (met, _, answer) = with_bobs_certificate(&hello(7, JOB, "bob", "alice"));
+    let another = WIRE_VERSION + 1;
+    let (met, _, answer) = with_bobs_certificate(&hello(another, JOB, "bob", "alice"));
     let error = met.unwrap_err();
     let words = format!(
-        "bob speaks version 7 of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica on \
-         both sides"
+        "bob speaks version {another} of the wire format, this program speaks {WIRE_VERSION}; install the same version of Vesica \
+         on both sides"
     );
     assert_eq!(error.to_string(), words);
     assert_eq!(error.fault(), Fault::Peer);

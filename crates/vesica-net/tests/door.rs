@@ -484,11 +484,12 @@ fn another_service_and_another_version_are_told_apart() {
     let error = vesica_net::connect(there, Log::new()).unwrap_err();
     assert!(error.to_string().contains("runs another job"), "{error}");
     let mut tls = raw_tls(service.door.address(), Some(&service.alice)).unwrap();
-    tls.write_all(&hello(7, JOB, "alice", "bob")).unwrap();
+    let another = WIRE_VERSION + 1;
+    tls.write_all(&hello(another, JOB, "alice", "bob")).unwrap();
     let mut answer = Vec::new();
     let _ = tls.read_to_end(&mut answer);
     assert_eq!(answer[..12], hello(WIRE_VERSION, JOB, "", "")[..12]);
-    service.log.hears("alice: it speaks version 7 of the wire format");
+    service.log.hears(&format!("alice: it speaks version {another} of the wire format"));
     let (a, b) = service.dial(&service.alice);
     say(&a, &b, "x");
 }

@@ -610,6 +610,32 @@ mod tests {
         assert!(why(1 << 40, 1, 1 << 18, 1).contains("rows"));
     }
 
+    /// From how many queries of an epoch on a hint costs less than masks, each in the shape that is best for so many, with bytes that are scanned
+    /// as messages that travel in their time; and by messages alone. The page has the numbers.
+    #[test]
+    fn a_hint_pays_from_some_queries_on() {
+        let page = std::fs::read_to_string("../../docs/src/protocols/packed-pir.md").expect("the page");
+        for (records, table) in [(1 << 16, "64 MiB"), (1 << 18, "256 MiB"), (1 << 20, "1 GiB"), (1 << 22, "4 GiB")] {
+            let pays = |weight: u64| {
+                let all = (10..=18).flat_map(|columns| (0..=6).map(move |chunks| (1 << columns, 1 << chunks)));
+                let hinted: Vec<Shape> =
+                    all.filter_map(|(columns, chunks)| Shape::new(records, 1024, columns, chunks).ok()).collect();
+                let masked: Vec<Shape> =
+                    (11..=18).filter_map(|columns| Shape::packed(records, 1024, 1 << columns).ok()).collect();
+                let cost = |shape: &Shape, queries: u64| {
+                    let scanned = shape.bytes() * u64::from(shape.chunks) * weight / SCANNED;
+                    let messages = (shape.query_bytes() + shape.answer_bytes()) as u64;
+                    shape.hint_bytes() as u64 + queries * (messages + scanned)
+                };
+                let least = |shapes: &[Shape], queries| shapes.iter().map(|shape| cost(shape, queries)).min();
+                (1..1_000_000).find(|&queries| least(&hinted, queries) < least(&masked, queries))
+            };
+            let shown = |number: Option<u64>| number.map_or("never".to_owned(), |number| number.to_string());
+            let row = format!("| {table} | {} | {} |", shown(pays(1)), shown(pays(0)));
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+
     #[test]
     fn the_cheapest_shape_grows_wide_for_few_queries_and_tall_for_many() {
         let few = Shape::cheapest(1 << 20, 1024, 10).expect("a shape");

@@ -2,6 +2,7 @@
 
 use crate::bucket::Buckets;
 use crate::keyword::{Filter, TAG};
+use crate::packed::{self, PackedPir};
 use crate::piano::{Builder, Intent, Piano, Window};
 use crate::rlwe::{self, Preset, Scheme};
 use crate::simple::{SimplePir, Store};
@@ -65,6 +66,53 @@ pub fn simple(bytes: &[u8]) {
                 assert!((0..scheme.shape.rows()).all(|row| hint.row(row) == untouched.row(row)));
                 assert!(hint.epoch == untouched.epoch);
             }
+        }
+    }
+}
+
+/// A table of 16 records of 4 bytes without a hint, and its masks.
+fn masked() -> &'static (PackedPir, packed::Store, Vec<u8>) {
+    static MASKED: OnceLock<(PackedPir, packed::Store, Vec<u8>)> = OnceLock::new();
+    MASKED.get_or_init(|| {
+        let scheme = PackedPir::new(Shape::packed(16, 4, 2048).expect("a shape"), PublicSeed([2; 32]));
+        let store = scheme.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
+        let masks = scheme.hint(&store).expect("masks");
+        (scheme, store, masks)
+    })
+}
+
+/// SimplePIR without a hint: a query with its key, masks, an answer, a patch, and what is kept beside the records.
+///
+/// # Panics
+/// If an answer has not its length, a patch that is refused changes what the client has, or columns of other records are taken.
+pub fn packed(bytes: &[u8]) {
+    let Some((&how, rest)) = bytes.split_first() else { return };
+    let (scheme, store, masks) = masked();
+    let (sizes, head) = (scheme.sizes(), store.epoch().to_bytes());
+    let read = || scheme.take_hint(masks.clone()).expect("they are ours");
+    match how % 5 {
+        0 => {
+            if let Ok(answers) = scheme.answer(store, &[&message(how, &head, rest, sizes.query)]) {
+                assert_eq!(answers[0].len(), sizes.answer);
+            }
+        }
+        1 => drop(scheme.take_hint(message(how, &head, rest, sizes.hint as usize))),
+        2 => {
+            let hint = read();
+            let (secret, _) = scheme.query(&hint, 3, &mut rng()).expect("a query");
+            if let Ok(record) = scheme.decode(&hint, secret, &message(how, &head, rest, sizes.answer)) {
+                assert_eq!(record.len(), 4);
+            }
+        }
+        3 => {
+            let (mut hint, untouched) = (read(), read());
+            if scheme.patch(&mut hint, &message(how, &head, rest, head.len() + rest.len())).is_err() {
+                assert!(hint == untouched);
+            }
+        }
+        _ => {
+            let kept = message(how, &head, rest, scheme.beside_bytes() as usize);
+            assert!(scheme.restore(&Flat::new(&[8; 64], 4).expect("records"), &kept, &[]).is_err());
         }
     }
 }
@@ -164,6 +212,12 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let answer = scheme.answer(store, &[&query]).expect("an answer").remove(0);
     let mut changed = scheme.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
     let patch = scheme.change(&mut changed, &[(3, b"four")]).expect("a patch");
+    let (masked, of_masked, masks) = masked();
+    let read = masked.take_hint(masks.clone()).expect("they are ours");
+    let (_, with_key) = masked.query(&read, 3, &mut rng()).expect("a query");
+    let unpacked = masked.answer(of_masked, &[&with_key]).expect("an answer").remove(0);
+    let mut other = masked.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
+    let cells = masked.change(1, &mut other, &[(3, b"four")]).expect("a patch");
     let piano = Piano::new(100, 4).expect("a shape");
     let mut builder = Builder::new(piano, &mut rng());
     builder.push(&[5; 400]).expect("records");
@@ -174,6 +228,14 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("simple", [&[3], &patch[..]].concat()),
         ("simple", vec![128, 1, 2, 3]),
         ("simple", vec![129, 1, 2, 3]),
+        ("packed", [&[0], &with_key[..]].concat()),
+        ("packed", [&[2], &unpacked[..]].concat()),
+        ("packed", [&[3], &cells[..]].concat()),
+        ("packed", vec![130, 1, 2, 3]),
+        ("packed", vec![131, 1, 2, 3]),
+        ("packed", vec![132, 1, 2, 3]),
+        ("packed", vec![133, 1, 0, 0, 0, 0, 7]),
+        ("packed", vec![134, 1, 2, 3]),
         ("filter", [&[0, 1, 2, 3], &[7; TAG + 4][..]].concat()),
         ("piano", [&[0], intent.query()].concat()),
         ("piano", [&[1], &intent.encode()[..], &[1, 2, 3, 4]].concat()),
@@ -194,6 +256,7 @@ mod tests {
         for (name, bytes) in seeds() {
             let target = match name {
                 "simple" => simple,
+                "packed" => packed,
                 "filter" => filter,
                 "piano" => piano,
                 "rlwe" => rlwe,

@@ -40,6 +40,9 @@ use vesica_ring::matrix::{BATCH, Line, Matrix};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
+/// Bytes before the columns that are kept beside a table: their epoch, and a hash of them and the records.
+const HEAD: usize = Epoch::BYTES + 32;
+
 const CELL: u8 = 0;
 const MASK: u8 = 1;
 
@@ -69,12 +72,6 @@ impl Store {
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
-
-    /// Says that the records have the changes of a patch already: for a server that starts again with the changed records, and restores the
-    /// columns that it kept. Columns that were prepared from the changed records belong to a first epoch, and not to this one.
-    pub fn follow(&mut self, patch: &[u8]) {
-        self.epoch = self.epoch.after(patch);
-    }
 }
 
 /// What the client keeps: all masks, the differences since they were made, and A.
@@ -90,6 +87,13 @@ impl Hint {
     /// The epoch that it is of.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+}
+
+/// A is the same where the epoch is.
+impl PartialEq for Hint {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.masks, &self.differences, self.epoch) == (&other.masks, &other.differences, other.epoch)
     }
 }
 
@@ -122,9 +126,9 @@ impl PackedPir {
         Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened(), set.id.as_bytes()].concat())
     }
 
-    /// Bytes of the columns beside the table ([`PackedPir::beside`]).
+    /// Bytes of what is kept beside the table ([`PackedPir::beside`]).
     pub fn beside_bytes(&self) -> u64 {
-        (self.shape.rows() * self.shape.extra_columns()) as u64
+        (HEAD + self.shape.rows() * self.shape.extra_columns()) as u64
     }
 
     /// Bytes of the secret of a query, which the client keeps until it decodes the answer.
@@ -138,7 +142,8 @@ impl PackedPir {
     }
 
     /// The table, with nothing beside it yet.
-    fn laid_out(&self, records: &dyn Records) -> Result<Matrix, PirError> {
+    /// `each` is shown every record.
+    fn laid_out(&self, records: &dyn Records, mut each: impl FnMut(&[u8])) -> Result<Matrix, PirError> {
         check_records(&self.shape, records)?;
         let (rows, columns) = (self.shape.rows(), self.shape.columns as usize + self.shape.extra_columns());
         let memory = large::filled([Line::ZERO; 4], Matrix::groups(rows, columns));
@@ -146,6 +151,7 @@ impl PackedPir {
         let mut record = vec![0; self.shape.width as usize];
         for index in 0..self.shape.records {
             records.read(index, &mut record);
+            each(&record);
             put(&self.shape, &mut matrix, index, &record);
         }
         Ok(matrix)
@@ -156,7 +162,7 @@ impl PackedPir {
     /// # Errors
     /// As [`Pir::store`].
     pub fn prepare(&self, workers: usize, records: &dyn Records) -> Result<Store, PirError> {
-        let mut matrix = self.laid_out(records)?;
+        let mut matrix = self.laid_out(records, |_| ())?;
         let blocks: Vec<usize> = (0..self.shape.hint_rows()).collect();
         let mut masks = vec![Vec::new(); blocks.len()];
         for (block, mask) in self.pack(workers, &mut matrix, &blocks)? {
@@ -192,7 +198,35 @@ impl PackedPir {
                 masks.push((block, self.write(matrix, block, &packed)));
             }
         }
+        self.prove(workers, matrix, &masks)?;
         Ok(masks)
+    }
+
+    /// Fails if a client would not read the table's bytes by these masks: one query is made, answered and decoded, and every row of their blocks is
+    /// compared. P meets a key that it was not made for, so this finds what the norms do not: a machine or a kernel that computes wrongly.
+    fn prove(&self, workers: usize, matrix: &Matrix, masks: &[(usize, Vec<u8>)]) -> Result<(), PirError> {
+        if masks.is_empty() {
+            return Ok(());
+        }
+        // Nobody else's secret is drawn so, and this one hides nothing.
+        let mut rng =
+            SessionRng::from_seed(Zeroizing::new(blake3::derive_key("vesica 2026 proof of masks", &self.seed.0)));
+        let client = ClientMatrix::new(&PACKED, &self.seed, self.shape.columns as usize);
+        let (secret, query) = self.words(&client, &[0], &mut rng);
+        let answer = multiplied_on(workers, matrix, &[self.vector(&query)], &self.shape).remove(0);
+        let (y, mut is) = (self.read_answer(&answer), vec![0; self.shape.rows()]);
+        matrix.read(0, 0, &mut is);
+        for (block, mask) in masks {
+            let product = client.times(&secret, &unpacked(&PACKED, mask));
+            let rows = block * ROWS..((block + 1) * ROWS).min(is.len());
+            if rows.zip(product.iter()).any(|(row, product)| byte(y[row].wrapping_sub(*product)) != is[row]) {
+                return Err(PirError::Shape(format!(
+                    "block {block} of the table was packed wrongly, which this machine found when it asked for it; prepare the table again, and \
+                     if that fails too, check the machine's memory"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Writes the columns of a block, and gives its mask as it travels.
@@ -207,30 +241,55 @@ impl PackedPir {
         mask
     }
 
-    /// The columns beside the table, for a server that starts again: the bytes of each column from the first row on.
+    /// What is kept beside the table, for a server that starts again: the epoch, a hash of the records and the columns, and the bytes of each
+    /// column from the first row on.
     pub fn beside(&self, store: &Store) -> Vec<u8> {
         let (rows, first) = (self.shape.rows(), self.shape.columns as usize);
         let mut bytes = vec![0; self.beside_bytes() as usize];
-        for (column, out) in bytes.chunks_exact_mut(rows).enumerate() {
+        for (column, out) in bytes[HEAD..].chunks_exact_mut(rows).enumerate() {
             store.matrix.read(0, first + column, out);
         }
+        let (mut hash, mut record) = (blake3::Hasher::new(), vec![0; self.shape.width as usize]);
+        for index in 0..self.shape.records {
+            let (row, column) = place(&self.shape, index);
+            store.matrix.read(row, column, &mut record);
+            hash.update(&record);
+        }
+        hash.update(&bytes[HEAD..]);
+        bytes[..Epoch::BYTES].copy_from_slice(&store.epoch.to_bytes());
+        bytes[Epoch::BYTES..HEAD].copy_from_slice(hash.finalize().as_bytes());
         bytes
     }
 
-    /// The store of records whose columns were prepared before ([`PackedPir::beside`]).
+    /// The store of records whose columns were prepared before ([`PackedPir::beside`]), to which these patches led.
     ///
     /// # Errors
-    /// If the records have another shape, or there are more or fewer bytes.
-    pub fn restore(&self, records: &dyn Records, beside: &[u8]) -> Result<Store, PirError> {
+    /// If the records have another shape; if what was kept is not of these records and patches, or is damaged.
+    pub fn restore(&self, records: &dyn Records, beside: &[u8], patches: &[&[u8]]) -> Result<Store, PirError> {
+        let wrong = |why: String| Err(PirError::Shape(format!("{why}; prepare the table again")));
         if beside.len() as u64 != self.beside_bytes() {
             let (is, due) = (beside.len(), self.beside_bytes());
-            return Err(PirError::Shape(format!("{is} bytes beside the records, where {due} are due")));
+            return wrong(format!("{is} bytes beside the records, where {due} are due"));
         }
-        let mut matrix = self.laid_out(records)?;
-        for (column, bytes) in beside.chunks_exact(self.shape.rows()).enumerate() {
+        let epoch = patches.iter().fold(self.first_epoch(), |epoch, patch| epoch.after(patch));
+        let (head, columns) = beside.split_at(HEAD);
+        if head[..Epoch::BYTES] != epoch.to_bytes() {
+            return wrong(format!(
+                "the columns beside the records are of another epoch than their {} changes",
+                epoch.changes
+            ));
+        }
+        let mut hash = blake3::Hasher::new();
+        let mut matrix = self.laid_out(records, |record| {
+            hash.update(record);
+        })?;
+        if head[Epoch::BYTES..] != *hash.update(columns).finalize().as_bytes() {
+            return wrong("the columns beside the records are not of these records, or damaged".into());
+        }
+        for (column, bytes) in columns.chunks_exact(self.shape.rows()).enumerate() {
             matrix.write(0, self.shape.columns as usize + column, bytes);
         }
-        Ok(Store { matrix, masks: Vec::new(), epoch: self.first_epoch() })
+        Ok(Store { matrix, masks: Vec::new(), epoch })
     }
 
     /// How many low bits of a query's word are dropped.
@@ -244,14 +303,26 @@ impl PackedPir {
     /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
     pub fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
         let (row, places) = crate::simple::places(&self.shape, indices)?;
-        let (secret, mut words) = hint.matrix.hide_zeros(rng);
+        let (secret, words) = self.words(&hint.matrix, &places, rng);
+        let query = [&hint.epoch.to_bytes()[..], &words].concat();
+        Ok((Secret { secret, row, epoch: hint.epoch }, query))
+    }
+
+    /// A query for the sum of these columns, without its epoch.
+    fn words(&self, matrix: &ClientMatrix, columns: &[usize], rng: &mut SessionRng) -> (LweSecret, Vec<u8>) {
+        let (secret, mut words) = matrix.hide_zeros(rng);
         let (b, key) = words.split_at_mut(self.shape.columns as usize);
-        places.into_iter().for_each(|column| select(b, column));
-        let mut out = Vec::with_capacity(self.sizes().query);
-        out.extend(hint.epoch.to_bytes());
+        columns.iter().for_each(|&column| select(b, column));
+        let mut out = Vec::with_capacity(self.shape.query_bytes());
         bits::pack(b.iter().map(|&word| round(word, self.lost())), 32 - self.lost(), &mut out);
         key.iter().for_each(|word| out.extend(word.to_le_bytes()));
-        Ok((Secret { secret, row, epoch: hint.epoch }, out))
+        (secret, out)
+    }
+
+    /// The words of an answer, without its epoch.
+    fn read_answer(&self, packed: &[u8]) -> Vec<u32> {
+        let bits = self.shape.answer_bits();
+        bits::unpack(packed, bits, self.shape.rows()).map(|word| (word as u32) << (32 - bits)).collect()
     }
 
     /// Fails if a query is none of this epoch.
@@ -433,6 +504,11 @@ impl PackedPir {
     }
 }
 
+/// v / 2^24, rounded.
+fn byte(v: u32) -> u8 {
+    (v.wrapping_add(1 << 23) >> 24) as u8
+}
+
 impl Pir for PackedPir {
     type Store = Store;
     type Hint = Hint;
@@ -475,9 +551,7 @@ impl Pir for PackedPir {
         let (epoch, packed) = message("an answer", answer, self.sizes().answer)?;
         secret.epoch.expect(&epoch)?;
         hint.epoch.expect(&epoch)?;
-        let bits = self.shape.answer_bits();
-        let y: Vec<u32> =
-            bits::unpack(packed, bits, self.shape.rows()).map(|word| (word as u32) << (32 - bits)).collect();
+        let y = self.read_answer(packed);
         let differences = self.differences(hint, &secret);
         // 3. (y - mask·s) / 2^24, rounded
         let mut record = Vec::with_capacity(differences.len());
@@ -486,7 +560,7 @@ impl Pir for PackedPir {
             let rows = secret.row.max(block * ROWS)..(secret.row + differences.len()).min((block + 1) * ROWS);
             for row in rows {
                 let v = y[row].wrapping_sub(product[row % ROWS]).wrapping_sub(differences[row - secret.row]);
-                record.push((v.wrapping_add(1 << 23) >> 24) as u8);
+                record.push(byte(v));
             }
         }
         Ok(record)

@@ -29,6 +29,7 @@
 use crate::gmw::{Base, NEGATIVE, Needs, Numbers};
 use crate::groups;
 pub use crate::groups::Groups;
+use crate::same::of_one_attempt;
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -137,7 +138,7 @@ impl<B: Field> Shared for Circuit<B> {
             common: flags[b / 64] >> (b % 64) & 1 == 1,
             value: values_of_bins.get(b).copied().unwrap_or(0),
         });
-        Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect() })
+        Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect(), ids: Vec::new() })
     }
 
     fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
@@ -145,12 +146,7 @@ impl<B: Field> Shared for Circuit<B> {
         let ch = lines.peer()?;
         // 5. The attempt;  totals
         ch.step("open");
-        let mut names = blake3::Hasher::new_derive_key("vesica 2026 shares of one attempt");
-        shares.iter().for_each(|one| _ = names.update(&one.unit.0.to_le_bytes()).update(&one.attempt));
-        let names = names.finalize();
-        if ch.swap_exact(names.as_bytes(), 32)? != names.as_bytes() {
-            return Err(ch.accuse(Misbehaviour::Contradiction("its shares are of another attempt than this side's")));
-        }
+        of_one_attempt(shares, ch)?;
         let mut totals = vec![0u64; params.columns(&Values::default(), 0)?.len()];
         for shares in shares {
             totals.iter_mut().zip(&shares.sums).for_each(|(total, sum)| *total = total.wrapping_add(*sum));

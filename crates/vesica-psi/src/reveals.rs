@@ -51,6 +51,13 @@ pub const INTERSECTION_SUM_NOISY: Reveal = Reveal {
            among, and not which these are",
 };
 
+/// What ids are made for.
+pub const IDS_TOGETHER: Reveal = Reveal {
+    name: "ids_together",
+    to: Learner::Together(0, 1),
+    what: "if {both} put their files together, or show them to somebody: which rows of one have the key of which rows of the other",
+};
+
 /// The output of a differentially private job.
 pub const INTERSECTION_NOISY: Reveal = Reveal {
     name: "intersection_noisy",

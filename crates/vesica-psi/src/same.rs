@@ -6,7 +6,7 @@
 
 use crate::ecdh::{Ecdh, Params};
 use vesica_curve::Ristretto255;
-use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
+use vesica_session::{Channel, Lines, Misbehaviour, Protocol, Result, SessionRng, Shares, Unit};
 use vesica_types::{Digest, TagLen, UnitId};
 
 /// Whether the peer holds this digest too. Both call it, with the same `session`, which names the run, the two parties and what they
@@ -23,6 +23,24 @@ pub fn same(digest: &[u8; 32], session: [u8; 32], place: u8, lines: &mut Lines, 
     let places = 1 + usize::from(place.max(lines.peer()?.peer().place()));
     let unit = Unit { id: UnitId(0), keys: vec![Digest(key)], place, capacities: vec![1; places] };
     Ok(!protocol.unit(&unit, lines, rng)?.is_empty())
+}
+
+/// Sees that what the units left is of one attempt, on this side and on the peer's.
+///
+/// # Errors
+/// The peer's, if its shares are of another attempt.
+pub(crate) fn of_one_attempt(shares: &[Shares], ch: &mut dyn Channel) -> Result<()> {
+    let mut names = blake3::Hasher::new_derive_key("vesica 2026 shares of one attempt");
+    for shares in shares {
+        names.update(&shares.unit.0.to_le_bytes()).update(&shares.attempt);
+    }
+    let names = names.finalize();
+    match ch.swap_exact(names.as_bytes(), 32)? == names.as_bytes() {
+        true => Ok(()),
+        false => Err(ch.accuse(Misbehaviour::Contradiction(
+            "what it keeps of the units is of another attempt than what this side keeps, or a message was changed on its way",
+        ))),
+    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,12 @@ impl Told for Vec<u32> {
     }
 }
 
+impl Told for Vec<[u8; 16]> {
+    fn told(self) -> String {
+        self.iter().map(|id| format!("{:032x}", u128::from_be_bytes(*id))).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl Told for Option<u64> {
     fn told(self) -> String {
         self.map_or(String::new(), |count| format!("{count} keys"))
@@ -169,6 +175,25 @@ fn circuit_sends_these_messages() {
     let case = transcript(sides::circuit::<Block>(xs, (n, m), asks), sides::circuit::<Block>(ys, (m, n), asks.other()));
     cases.insert("count, 128 bits, both learn".to_owned(), case);
     check("circuit", cases);
+}
+
+#[test]
+fn ids() {
+    let [(xs, n), (ys, m)] = keys();
+    let mut cases = Map::new();
+    let case = transcript(
+        sides::ids::<u64, _>(xs.clone(), (n, m), sides::paxos),
+        sides::ids::<u64, _>(ys.clone(), (m, n), sides::paxos),
+    );
+    cases.insert("fast, 64 bits".to_owned(), case);
+    let case =
+        transcript(sides::ids::<Block, _>(xs, (n, m), sides::band), sides::ids::<Block, _>(ys, (m, n), sides::band));
+    cases.insert("low-comm, 128 bits".to_owned(), case);
+    let [(xs, n), (ys, m)] = many_keys();
+    let case =
+        transcript(sides::ids::<u64, _>(xs, (n, m), sides::paxos), sides::ids::<u64, _>(ys, (m, n), sides::paxos));
+    cases.insert("fast, 64 bits, by trees".to_owned(), case);
+    check("ids", cases);
 }
 
 #[test]

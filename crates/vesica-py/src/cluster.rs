@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use vesica::{Control, Fault};
+use vesica::{Control, Fault, RunId};
 use vesica_job::{JobError, cluster};
 
 /// What goes wrong with a lane. A link that broke, or that the other side stopped, is the network's fault: the lane comes again. If the other
@@ -275,6 +275,7 @@ impl Meeting {
             Some(_) => Control::new(Tell(Mutex::new(over.clone()))),
             None => Control::new(()),
         };
+        let ctl = RunId::drawn().into_iter().fold(ctl, Control::called);
         let meeting = piece(py, &ctl, || {
             let spec = document::job(&document, is_json, true, None)?.spec;
             let storage: Result<[u8; 32], _> = storage.try_into();

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::path::Path;
 use vesica_spec::service::{ClientSpec, ServerSpec};
-use vesica_spec::{Document, Input, Output, ResultKind, Spec};
+use vesica_spec::{Document, Input, Output, Spec};
 
 /// Where rows go that are kept in memory: the engine asks for a path, and never writes there.
 const MEMORY: &str = "rows that are kept in memory";
@@ -38,8 +38,7 @@ pub fn job(document: &str, is_json: bool, given: bool, files: Option<&str>) -> R
     if let Some(files) = files {
         spec.mine.input.origin = input(files)?.origin;
     }
-    let rows = matches!(spec.shared.result, ResultKind::Rows | ResultKind::Groups);
-    let learns = spec.shared.learns.contains(&spec.mine.name) && rows;
+    let learns = spec.shared.learns.contains(&spec.mine.name) && spec.shared.result.has_rows();
     let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
     if keep && learns && spec.mine.output.is_none() {
         let output = json!({ "path": MEMORY });

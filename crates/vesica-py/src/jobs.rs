@@ -100,7 +100,7 @@ pub fn page(py: Python<'_>, report: &str) -> PyResult<String> {
     page.map(|page| page.html()).map_err(|error| Failure::input(error).raised(py))
 }
 
-/// Looks at everything that a run needs; gives what was looked at and what it is like.
+/// Looks at everything that a run needs; gives what was looked at, what it is like, and whether that is as it should be.
 #[pyfunction]
 #[pyo3(signature = (document, is_json, table=None, files=None, peer=false))]
 pub fn check(
@@ -110,7 +110,7 @@ pub fn check(
     table: Option<Bound<'_, PyAny>>,
     files: Option<String>,
     peer: bool,
-) -> PyResult<Vec<(String, String)>> {
+) -> PyResult<Vec<(String, String, bool)>> {
     let table = table.map(|table| backend::import(&table)).transpose()?;
     work(py, None, None, move |ctl| {
         let meant = document::job(&document, is_json, table.is_some(), files.as_deref())?;
@@ -126,7 +126,7 @@ pub fn check(
             }
         };
         let checked = vesica_job::check(&plan, io, ctl, peer)?;
-        Ok(checked.findings.into_iter().map(|finding| (finding.what.to_owned(), finding.found)).collect())
+        Ok(checked.findings.into_iter().map(|finding| (finding.what.to_owned(), finding.found, finding.good)).collect())
     })
 }
 

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::work::{Stop, work};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use vesica_job::{Control, Io, Report};
+use vesica_job::{Control, Io, Report, World};
 use vesica_secretflow::{Client, Kind, Server, Trust, What};
 use vesica_service::{Change, Offer};
 
@@ -50,10 +50,10 @@ fn serve(server: &Server, ctl: &Control) -> Result<u64, Failure> {
     if server.prepares {
         // As with SecretFlow, a new cache has a new key unless the configuration names one.
         let change = Change { rotate: plan.seed.is_none(), ..Change::default() };
-        rows = vesica_service::prepare(&plan, &change, ctl)?.rows;
+        rows = vesica_service::prepare(&plan, &change, &World::default(), ctl)?.rows;
     }
     if server.serves {
-        vesica_service::serve(&plan, &|| None, ctl)?;
+        vesica_service::serve(&plan, &World::default(), &|| None, ctl)?;
         ctl.check().map_err(vesica::Error::from)?;
     }
     Ok(rows)
@@ -63,7 +63,7 @@ fn serve(server: &Server, ctl: &Control) -> Result<u64, Failure> {
 fn ask(client: &Client, ctl: &Control) -> Result<Option<Report>, Failure> {
     let mut plan = client.plan()?;
     if !client.asks {
-        vesica_service::fetch(&plan, ctl)?;
+        vesica_service::fetch(&plan, &World::default(), ctl)?;
         return Ok(None);
     }
     if !client.fetches {

@@ -27,7 +27,7 @@ pub fn prepare(
 ) -> PyResult<String> {
     work(py, watch, None, move |ctl| {
         let plan = plan_serve(&document::server(&document, is_json)?)?;
-        let prepared = vesica_service::prepare(&plan, &Change { rotate, append, remove }, ctl)?;
+        let prepared = vesica_service::prepare(&plan, &Change { rotate, append, remove }, &World::default(), ctl)?;
         let mut made = match &prepared.product {
             Product::Store(built) => json!({
                 "keys": built.manifest.entries(),
@@ -72,7 +72,7 @@ pub fn serve(
 ) -> PyResult<()> {
     work(py, watch, Some(stop.get()), move |ctl| {
         let plan = plan_serve(&document::server(&document, is_json)?)?;
-        Ok(vesica_service::serve(&plan, &|| None, ctl)?)
+        Ok(vesica_service::serve(&plan, &World::default(), &|| None, ctl)?)
     })
 }
 
@@ -89,7 +89,7 @@ pub fn fetch(
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
         // What is asked for later may come from memory: it is not looked at here.
         let (spec, _) = document::client(&document, is_json, true)?;
-        Ok(vesica_service::fetch(&plan_ask(&spec)?, ctl)?.rows)
+        Ok(vesica_service::fetch(&plan_ask(&spec)?, &World::default(), ctl)?.rows)
     })
 }
 

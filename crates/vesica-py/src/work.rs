@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use vesica::{Control, Event, Watch};
+use vesica::{Control, Event, RunId, Watch};
 
 /// How often the caller's thread looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,6 +75,7 @@ pub fn work<T: Send>(
         Some(_) => Control::new(Tell(Mutex::new(sender.clone()))),
         None => Control::new(()),
     };
+    let ctl = RunId::drawn().into_iter().fold(ctl, Control::called);
     wait(py, &ctl, (sender, &Mutex::new(told)), watch.as_ref(), stop, || work(&ctl))
 }
 

@@ -133,9 +133,11 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         lanes: None,
         report: None,
         trace: None,
+        metrics: None,
         resume: None,
         resume_key: None,
         patience: link.patience(notes),
+        folder: std::path::PathBuf::new(),
     };
     link.tell_what_has_no_meaning(trust, notes);
     Ok(Spec { shared, mine })

@@ -81,9 +81,11 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         lanes: None,
         report: None,
         trace: Some(&psi.debug_options.trace_path).filter(|path| !path.is_empty()).map(PathBuf::from),
+        metrics: None,
         resume: resume(psi)?,
         resume_key: None,
         patience: link.patience(notes),
+        folder: PathBuf::new(),
     };
     if psi.intersection_threshold > 0 {
         return refuse(

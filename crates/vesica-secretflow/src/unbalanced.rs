@@ -187,6 +187,7 @@ fn server(
     let service = Service {
         id: ID.to_owned(),
         protocol: ServiceProtocol::EcdhOprf,
+        hint: None,
         by: By::Key,
         private: Private::Both,
         accept: Vec::new(),
@@ -256,6 +257,7 @@ fn client(
     let service = Asks {
         id: ID.to_owned(),
         protocol: ServiceProtocol::EcdhOprf,
+        hint: None,
         by: By::Key,
         curve: CurveName::FourQ,
         offer: String::new(),

@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use vesica_job::Control;
-use vesica_net::Link;
+use vesica_job::rooms::scope;
+use vesica_job::{Control, World};
+use vesica_net::PeerLink;
 use vesica_oprf::function::ServerFunction;
 use vesica_psi::unbalanced;
-use vesica_session::{Channel, Fault, Misbehaviour, SessionRng};
+use vesica_session::{Channel, Fault, Misbehaviour};
 use vesica_spec::service::GuestPlan;
 
 /// What all conversations share.
@@ -49,6 +50,7 @@ pub struct Answers {
     keys: Room,
     /// How long a client that has put a question may keep this side waiting.
     patience: Duration,
+    world: World,
 }
 
 /// The most questions of a connection but those for keys: a store has at most 1024 parts, and two questions are put for each.
@@ -70,11 +72,11 @@ impl Answers {
         budget: Budget,
         audit: Audit,
         metrics: Arc<Metrics>,
-        workers: usize,
-        memory: u64,
+        (workers, memory): (usize, u64),
+        world: &World,
     ) -> Self {
         metrics.set_store(stock.parts(), stock.rows());
-        let (states, guests) = (States::new(stock), RwLock::default());
+        let (states, guests) = (States::new(stock, world.time.clone()), RwLock::default());
         let gate = Gate { free: Mutex::new(workers.max(1)), left: Condvar::new() };
         let (at_work, goodbyes, refusals) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let (windows, keys) = (Mutex::default(), Room::new(memory));
@@ -93,6 +95,7 @@ impl Answers {
             windows,
             keys,
             patience: PATIENCE,
+            world: world.clone(),
         }
     }
 
@@ -164,31 +167,38 @@ impl Drop for Work<'_> {
 }
 
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
-pub fn converse(answers: &Answers, link: Link, ctl: &Control) {
+pub fn converse(answers: &Answers, link: impl Into<Box<dyn PeerLink>>, ctl: &Control) {
+    let link = link.into();
     let (told, stock) = answers.states.now();
     let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.has_windows()));
-    let mut talk = Talk { answers, told, link: &link, requests: 0, refusals: 0, allowed };
-    let Err(error) = talk.hold() else { return };
+    let session = ctl.session();
+    let mut talk = Talk { answers, session, told, link: &*link, requests: 0, refusals: 0, allowed };
     let who = link.peer().clone();
     let who = link.address().map_or_else(|| who.to_string(), |address| format!("{who} at {address}"));
+    tracing::info!(session, client = who, "begin");
+    let held = talk.hold();
+    tracing::info!(session, client = who, requests = talk.requests, "end");
+    let Err(error) = held else { return };
     match &error {
         // A client that goes away is no event.
         Error::Job(vesica_job::JobError::Session(
             vesica_session::Error::Net { .. }
             | vesica_session::Error::Stopped { .. }
             | vesica_session::Error::Cancelled,
-        )) => tracing::debug!("{who} is gone: {error}"),
+        )) => tracing::debug!(session, "{who} is gone: {error}"),
         error => ctl.note(format!("{who}: {error}")),
     }
-    leave(&link, &error);
+    leave(&*link, &error);
 }
 
 /// One client's conversation.
 struct Talk<'a> {
     answers: &'a Answers,
+    /// What it is called, where conversations have names.
+    session: Option<&'a str>,
     /// The state that it was told of: it fetches all parts of one.
     told: Ticket,
-    link: &'a Link,
+    link: &'a dyn PeerLink,
     requests: u64,
     refusals: u64,
     allowed: Allowance,
@@ -205,8 +215,8 @@ impl Talk<'_> {
                 return Err(ch.accuse(Misbehaviour::Flood).into());
             }
             let _work = Work::begin(&self.answers.at_work);
-            let patience = Patience::new(self.answers.patience);
-            patience.watch(self.link, || self.answer(question, &patience, &mut *ch))?;
+            let patience = Patience::new(self.answers.patience, &self.answers.world.time);
+            patience.watch(self.link, &self.answers.world, || self.answer(question, &patience, &mut *ch))?;
             if question == Question::End {
                 return Ok(());
             }
@@ -232,12 +242,21 @@ impl Talk<'_> {
         }
     }
 
+    /// How long ago a moment was.
+    fn past(&self, moment: Instant) -> Duration {
+        self.now().saturating_duration_since(moment)
+    }
+
+    fn now(&self) -> Instant {
+        self.answers.world.time.now()
+    }
+
     /// Notes what was done for the client, before it is done or when it is over.
     fn note(&self, what: What<'_>) -> Result<(), Error> {
         let fingerprint = self.link.secured().fingerprint.map(|fingerprint| fingerprint.to_string());
         let client = self.link.peer().name();
         let (fingerprint, address) = (fingerprint.as_deref(), self.link.address());
-        let noted = self.answers.audit.write(&Entry { client, fingerprint, address, what });
+        let noted = self.answers.audit.write(&Entry { session: self.session, client, fingerprint, address, what });
         // What cannot be noted is not answered, and whoever watches the service is to see that.
         noted.inspect_err(|_| self.answers.metrics.set_ready(false))
     }
@@ -247,14 +266,14 @@ impl Talk<'_> {
         let mut refusals = self.answers.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let client = self.link.peer().name();
         let more = match refusals.get_mut(client) {
-            Some((noted, more)) if noted.elapsed() < A_MINUTE => {
+            Some((noted, more)) if self.past(*noted) < A_MINUTE => {
                 *more += 1;
                 return Ok(());
             }
             Some((_, more)) => *more,
             None => 0,
         };
-        refusals.insert(client.to_owned(), (Instant::now(), 0));
+        refusals.insert(client.to_owned(), (self.now(), 0));
         drop(refusals);
         match more {
             0 => self.note(What::Refused { keys, why }),
@@ -304,7 +323,7 @@ impl Talk<'_> {
         let found = self.see_part(part, |stock, part| stock.sums(part).map(|sums| sums.len() as u64 / 32));
         let Some(found) = found else { return self.refuse_superseded(ch) };
         let Some(end) = found.filter(|end| from < *end) else { return Err(no_such(ch, "a chunk")) };
-        let start = Instant::now();
+        let start = self.now();
         messages::accept(ch)?;
         let mut bytes = 0;
         for number in from..end {
@@ -314,8 +333,8 @@ impl Talk<'_> {
             self.told.took();
             bytes += chunk.len() as u64;
         }
-        self.answers.metrics.fetched(bytes, start.elapsed());
-        self.note(What::Fetched { part, bytes, seconds: start.elapsed().as_secs_f64() })
+        self.answers.metrics.fetched(bytes, self.past(start));
+        self.note(What::Fetched { part, bytes, seconds: self.past(start).as_secs_f64() })
     }
 
     fn ask(&mut self, ch: &mut dyn Channel, keys: u64, lanes: u64, patience: &Patience) -> Result<(), Error> {
@@ -334,7 +353,7 @@ impl Talk<'_> {
             Some(_) => self.see(|stock| stock.function(root)).transpose()?,
         };
         let Some(function) = function else { return self.refuse_superseded(ch) };
-        let start = Instant::now();
+        let start = self.now();
         if let Err(why) = self.leave(ch.peer().name(), keys)? {
             return self.refuse(ch, keys, &why);
         }
@@ -351,8 +370,8 @@ impl Talk<'_> {
         if let Some(retrieval) = self.answers.offer.retrieval {
             self.allowed.0 += keys * records_a_row(self.answers.offer.protocol, retrieval.by);
         }
-        self.answers.metrics.asked(keys, start.elapsed());
-        self.note(What::Answered { keys, seconds: start.elapsed().as_secs_f64() })
+        self.answers.metrics.asked(keys, self.past(start));
+        self.note(What::Answered { keys, seconds: self.past(start).as_secs_f64() })
     }
 
     /// Refuses so many keys or records.
@@ -370,7 +389,7 @@ impl Talk<'_> {
     /// does, they are taken from what the client may ask for. A client that died may send a round again, so a round is free, once in a
     /// connection. Each question is one of the client's requests of the minute.
     fn retrieve(&mut self, ch: &mut dyn Channel, epoch: u64, queries: u64) -> Result<(), Error> {
-        let (answers, start) = (self.answers, Instant::now());
+        let (answers, start) = (self.answers, self.now());
         let found = self.see(|stock| {
             let desk = stock.clone().records()?;
             Some((desk.asks(), desk.refusal(epoch), desk.keys_bytes() as u64, desk.has_windows()))
@@ -425,8 +444,8 @@ impl Talk<'_> {
         };
         Desk::answer(desk, queries, ch, came, &in_turn)?;
         let counted = if self.answers.root.is_some() { 0 } else { keys };
-        self.answers.metrics.asked(counted, start.elapsed());
-        self.note(What::Retrieved { records: queries, seconds: start.elapsed().as_secs_f64() })
+        self.answers.metrics.asked(counted, self.past(start));
+        self.note(What::Retrieved { records: queries, seconds: self.past(start).as_secs_f64() })
     }
 
     /// A client says which window its queries are of, and which is the first of them. It is told how many queries of that window it made
@@ -460,33 +479,31 @@ impl Talk<'_> {
     ) -> Result<(), Error> {
         let lanes = lines.len() as u64;
         let (gate, link, who) = (&self.answers.gate, self.link, self.link.peer());
-        std::thread::scope(|scope| {
-            let mut working = Vec::new();
-            for (mut line, share) in lines.into_iter().zip(shares(keys, lanes)) {
-                let lane = move || -> Result<(), Error> {
+        let mut answered: Vec<Result<(), Error>> = (0..lanes).map(|_| Ok(())).collect();
+        let world = &self.answers.world;
+        scope(&*world.turns, |threads| {
+            for ((mut line, share), answered) in lines.into_iter().zip(shares(keys, lanes)).zip(&mut answered) {
+                let mut lane = move || -> Result<(), Error> {
                     let line = &mut patience.line(&mut *line);
-                    let answered = SessionRng::from_os().map_err(no_randomness).and_then(|mut rng| {
-                        Ok(unbalanced::answer(function, share.end - share.start, line, &mut rng, || gate.enter())?)
-                    });
-                    answered.inspect_err(|error| leave(link, error))
+                    let mut rng = world.rng()?;
+                    Ok(unbalanced::answer(function, share.end - share.start, line, &mut rng, || gate.enter())?)
                 };
-                let started = std::thread::Builder::new().name(format!("lane of {who}")).spawn_scoped(scope, lane);
-                working.push(started.map_err(|error| {
+                let lane = move || *answered = lane().inspect_err(|error| leave(link, error));
+                threads.start(&format!("lane of {who}"), lane).map_err(|error| {
                     let error = Error::Setup(format!("the system gives no thread: {error}"));
                     leave(link, &error);
                     error
-                })?);
+                })?;
             }
-            let answered =
-                working.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            // All lanes are waited for; of several errors the first that is no echo of another says what happened.
-            let errors: Vec<Error> = answered.filter_map(Result::err).collect();
-            let echo = |error: &Error| {
-                matches!(error, Error::Job(vesica_job::JobError::Session(vesica_session::Error::Cancelled)))
-            };
-            let at = errors.iter().position(|error| !echo(error)).unwrap_or(0);
-            errors.into_iter().nth(at).map_or(Ok(()), Err)
-        })
+            Ok::<(), Error>(())
+        })?;
+        // All lanes are waited for; of several errors the first that is no echo of another says what happened.
+        let errors: Vec<Error> = answered.into_iter().filter_map(Result::err).collect();
+        let echo = |error: &Error| {
+            matches!(error, Error::Job(vesica_job::JobError::Session(vesica_session::Error::Cancelled)))
+        };
+        let at = errors.iter().position(|error| !echo(error)).unwrap_or(0);
+        errors.into_iter().nth(at).map_or(Ok(()), Err)
     }
 
     /// Whether the client may ask for so many keys now: they are taken from what it may ask for. In words why not.
@@ -547,12 +564,8 @@ impl Windows {
     }
 }
 
-fn no_randomness(error: impl std::fmt::Display) -> Error {
-    Error::Setup(format!("the system has no randomness to give: {error}"))
-}
-
 /// Ends the connection after `error`, and tells the client no more than what is its own fault.
-fn leave(link: &Link, error: &Error) {
+fn leave(link: &dyn PeerLink, error: &Error) {
     let (fault, words) = match error.fault() {
         Fault::Peer => (Fault::Peer, error.to_string()),
         fault => (fault, "the service has a fault; its operator sees which".to_owned()),
@@ -606,7 +619,8 @@ mod tests {
     use crate::retrieve::retrieval;
     use crate::retrieve::{digest_of_index, unpad};
     use vesica_job::Event;
-    use vesica_net::{Connection, Endpoint, PeerSpec, Quiet, Security};
+    use vesica_net::{Connection, Endpoint, Link, PeerSpec, Quiet, Security};
+    use vesica_session::SessionRng;
     use vesica_spec::service::{By, ServePlan, ServiceProtocol};
     use vesica_types::{KeyDigest, Party};
 
@@ -666,9 +680,10 @@ mod tests {
 
     /// A service in `folder`, which alice, mallory and trudy may ask. A newer state of the store waits for none of them.
     fn service(folder: &std::path::Path, opened: Opened, memory: u64, patience: Duration) -> Answers {
-        let budget = Budget::open(&folder.join("budget"), &[]).unwrap();
-        let audit = Audit::open(&folder.join("audit")).unwrap();
-        let mut answers = Answers::new(opened, budget, audit, Metrics::open(None).unwrap(), 2, memory);
+        let budget = Budget::open(&folder.join("budget"), &[], &World::default()).unwrap();
+        let audit = Audit::open(&folder.join("audit"), World::default().time).unwrap();
+        let mut answers =
+            Answers::new(opened, budget, audit, Metrics::open(None).unwrap(), (2, memory), &World::default());
         (answers.patience, answers.states.limits.wait) = (patience, Duration::ZERO);
         let guest = |name: &str| GuestPlan { name: name.into(), trust: None, keys_a_day: 100, requests_a_minute: 100 };
         answers.set_guests(&["alice", "mallory", "trudy"].map(guest));
@@ -899,7 +914,7 @@ mod tests {
     /// Prepares the whole table with another value. Gives the epoch, and its table.
     fn next(plan: &ServePlan, value: &str) -> (Epoch, Vec<u8>) {
         std::fs::write(plan.input.as_ref().unwrap().origin.name(), format!("name\n{value}\n")).unwrap();
-        prepare::prepare(plan, &prepare::Change::default(), &Control::new(())).unwrap();
+        prepare::prepare(plan, &prepare::Change::default(), &World::default(), &Control::new(())).unwrap();
         kept(plan)
     }
 
@@ -935,7 +950,8 @@ mod tests {
             let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
                 let function = crate::ask::function(&offer, epoch.public())?;
                 let asked = [KeyDigest(digest_of_index(0))];
-                Ok(crate::ask::request(&*function, &asked, 1, counter, &AtomicU64::new(0), ctl)?[0])
+                Ok(crate::ask::request(&*function, &asked, 1, counter, (&AtomicU64::new(0), &World::default()), ctl)?
+                    [0])
             };
             let (mallory, trudy) = (visit("mallory"), visit("trudy"));
             let mut counter = Counter::open(&mallory).unwrap();

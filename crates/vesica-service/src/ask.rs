@@ -5,20 +5,19 @@
 
 use crate::error::Error;
 use crate::fetch::{Fetched, update};
+use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
 use crate::output::{local, room, takes, told, write};
 use crate::suite::{self, Asked, Copied};
 use crate::wants::Wants;
-use crate::{link, rng};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
-use vesica_job::rooms::{Clock, save};
-use vesica_job::{Control, Event, Io, ReportFile};
-use vesica_net::{Link, WIRE_VERSION};
+use vesica_job::rooms::{Clock, save, scope};
+use vesica_job::{Control, Event, Io, ReportFile, World};
+use vesica_net::{PeerLink, WIRE_VERSION};
 use vesica_oprf::function::ClientFunction;
 use vesica_psi::unbalanced::{self, BATCH};
-use vesica_session::Channel;
 use vesica_spec::service::{AskPlan, By};
 use vesica_spec::{Rule, Rules};
 use vesica_types::KeyDigest;
@@ -36,10 +35,10 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of.
     let (table, rules) = (&*io.table, expected_rules(plan)?);
     let wants = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &rules, ctl))?;
-    let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
-    let asked = asked(plan, &io, (rules, wants), &link, &mut clock, ctl);
+    let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
+    let asked = asked(plan, &io, (rules, wants), &*link, &mut clock, ctl);
     let Answered { offer, rules, wants, outputs, lookups, lanes, mut copied } =
-        asked.inspect_err(|error| link::leave(&link, error))?;
+        asked.inspect_err(|error| link::leave(&*link, error))?;
     // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is
     // found: the server wrote that, and would see a user who asks again, or complains.
     let (server_rows, units) = (copied.rows(), copied.units(lookups));
@@ -61,11 +60,12 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
             rows: written.output.rows,
             bytes: written.output.bytes,
         }),
+        attempt: None,
         left_out: told(written.lost, plan, server_rows, ctl),
     };
     let rules = if plan.by == By::Index { Vec::new() } else { rules };
-    let chosen = chosen(plan, &offer, &rules, &link, Work { units, lanes, server_rows });
-    report(plan, &offer, outcome, chosen, &link, clock)
+    let chosen = chosen(plan, &offer, &rules, &*link, Work { units, lanes, server_rows });
+    report(plan, &offer, outcome, chosen, &*link, clock)
 }
 
 /// How much there was to do.
@@ -79,7 +79,7 @@ struct Work {
 }
 
 /// What a report says of the protocol and the server.
-fn chosen(plan: &AskPlan, offer: &Offer, rules: &[Vec<Rule>], link: &Link, work: Work) -> Chosen {
+fn chosen(plan: &AskPlan, offer: &Offer, rules: &[Vec<Rule>], link: &dyn PeerLink, work: Work) -> Chosen {
     // Where no function protects the server's rows, there is no group.
     let has_function = offer.public().is_ok_and(|public| !public.is_empty());
     let secured = link.secured();
@@ -118,7 +118,7 @@ fn report(
     offer: &Offer,
     outcome: Outcome,
     chosen: Chosen,
-    link: &Link,
+    link: &dyn PeerLink,
     mut clock: Clock<'_>,
 ) -> Result<Report, Error> {
     let ((cost, times), traffic) = (clock.close(), link.traffic());
@@ -126,6 +126,7 @@ fn report(
     let report = Report {
         job: JobId {
             id: plan.id.clone(),
+            run: clock.run(),
             shared_hash: hex(&offer.hash()),
             party: plan.me.name().to_owned(),
             parties: names.to_vec(),
@@ -182,12 +183,12 @@ fn asked(
     plan: &AskPlan,
     io: &Io,
     (mut rules, mut wants): (Vec<Vec<Rule>>, Wants),
-    link: &Link,
+    link: &dyn PeerLink,
     clock: &mut Clock<'_>,
     ctl: &Control,
 ) -> Result<Answered, Error> {
     let mut counter = Counter::open(link)?;
-    let Fetched { offer, mut copied } = update(plan, &mut counter, ctl)?;
+    let Fetched { offer, mut copied } = update(plan, &mut counter, &io.world, ctl)?;
     copied.news().into_iter().for_each(|news| ctl.note(news));
     // Where everything is here already, the server goes before a row is looked up: it does not see how many there are.
     let is_silent = copied.is_silent();
@@ -203,18 +204,23 @@ fn asked(
             rules = now;
         }
     }
-    wants.replace_absent(copied.rows(), &mut rng()?);
+    wants.replace_absent(copied.rows(), &mut io.world.rng()?);
     let lookups = wants.padded(plan.batch);
     room(plan, io, &offer, wants.rows - wants.empty)?;
     copied.prepare(plan, lookups, clock)?;
     let (outputs, lanes) = if offer.has_function() {
         let function = function(&offer, copied.public())?;
-        let evaluate = || evaluate(plan, &*function, &wants.digests, lookups, &mut counter, ctl);
+        let evaluate = || evaluate((plan, &io.world), &*function, &wants.digests, lookups, &mut counter, ctl);
         clock.phase("ask", "keys", Some(lookups), evaluate)?
     } else {
         (wants.digests.clone(), 1)
     };
-    copied.retrieve(Asked { plan, wants: &wants, outputs: &outputs, lookups }, &mut counter, clock, ctl)?;
+    copied.retrieve(
+        Asked { plan, wants: &wants, outputs: &outputs, lookups, world: &io.world },
+        &mut counter,
+        clock,
+        ctl,
+    )?;
     if !is_silent {
         counter.end()?;
     }
@@ -233,14 +239,14 @@ pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dy
 
 /// The function at each want, and at random keys up to `lookups`; and on how many lanes it was asked for at most.
 fn evaluate(
-    plan: &AskPlan,
+    (plan, world): (&AskPlan, &World),
     function: &dyn ClientFunction,
     wants: &[[u8; 32]],
     lookups: u64,
     counter: &mut Counter<'_>,
     ctl: &Control,
 ) -> Result<(Vec<[u8; 32]>, u64), Error> {
-    let mut rng = rng()?;
+    let mut rng = world.rng()?;
     let fillers = std::iter::repeat_with(|| rng.bytes()).take(lookups as usize - wants.len());
     let mut keys = wants.iter().copied().chain(fillers).map(KeyDigest);
     let (mut outputs, mut most_lanes, done) = (Vec::with_capacity(wants.len()), 0, AtomicU64::new(0));
@@ -253,7 +259,7 @@ fn evaluate(
         }
         let lanes = (part.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
         most_lanes = lanes.max(most_lanes);
-        outputs.extend(request(function, &part, lanes, counter, &done, ctl)?);
+        outputs.extend(request(function, &part, lanes, counter, (&done, world), ctl)?);
     }
 }
 
@@ -266,15 +272,16 @@ pub fn request(
     asked: &[KeyDigest],
     lanes: u64,
     counter: &mut Counter<'_>,
-    done: &AtomicU64,
+    (done, world): (&AtomicU64, &World),
     ctl: &Control,
 ) -> Result<Vec<[u8; 32]>, Error> {
     let lines = counter.ask(asked.len() as u64, lanes)?;
-    std::thread::scope(|scope| {
-        let on_a_lane = |(mut line, share): (Box<dyn Channel>, std::ops::Range<u64>)| {
+    let mut answers: Vec<Result<Vec<[u8; 32]>, Error>> = lines.iter().map(|_| Ok(Vec::new())).collect();
+    scope(&*world.turns, |threads| {
+        for ((mut line, share), answer) in lines.into_iter().zip(shares(asked.len() as u64, lanes)).zip(&mut answers) {
             let asked = &asked[share.start as usize..share.end as usize];
-            scope.spawn(move || -> Result<Vec<[u8; 32]>, Error> {
-                let (mut rng, mut all) = (rng()?, Vec::with_capacity(asked.len()));
+            let mut on_a_lane = move || -> Result<Vec<[u8; 32]>, Error> {
+                let (mut rng, mut all) = (world.rng()?, Vec::with_capacity(asked.len()));
                 unbalanced::ask(function, asked, &mut *line, &mut rng, |_, outputs| {
                     ctl.check()?;
                     let n = outputs.len() as u64;
@@ -283,13 +290,11 @@ pub fn request(
                     Ok(())
                 })?;
                 Ok(all)
-            })
-        };
-        let working: Vec<_> = lines.into_iter().zip(shares(asked.len() as u64, lanes)).map(on_a_lane).collect();
-        let mut all = Vec::with_capacity(asked.len());
-        for lane in working {
-            all.extend(lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            };
+            threads.spawn(move || *answer = on_a_lane());
         }
-        Ok(all)
-    })
+    });
+    let mut all = Vec::with_capacity(asked.len());
+    answers.into_iter().try_for_each(|answer| answer.map(|outputs| all.extend(outputs)))?;
+    Ok(all)
 }

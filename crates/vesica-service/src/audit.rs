@@ -1,7 +1,7 @@
 //! Who asked when, and for how much: a line of JSON for each thing that was done or refused, with no key and no element.
 //!
 //! ```text
-//! {"time":"2026-11-23T10:15:02.118Z","client":"alice","fingerprint":"sha256:…","address":"192.0.2.7:51544","what":"asked","keys":500}
+//! {"time":"2026-11-23T10:15:02.118Z","session":"90c1…-7","client":"alice","fingerprint":"sha256:…","address":"192.0.2.7:51544","what":"asked","keys":500}
 //! ```
 //!
 //! The file belongs to whoever reads it: it may be renamed at any time, as logrotate does, and a new one is begun. What cannot
@@ -14,12 +14,13 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use vesica_net::Time;
 
 /// The file that lines are added to.
 pub struct Audit {
     path: PathBuf,
+    time: Arc<dyn Time>,
     open: Mutex<Open>,
 }
 
@@ -31,6 +32,8 @@ struct Open {
 
 /// What happened.
 pub struct Entry<'a> {
+    /// What its connection is called, as on the lines of the log.
+    pub session: Option<&'a str>,
     /// The client's name.
     pub client: &'a str,
     /// Its certificate; none in plaintext.
@@ -86,6 +89,8 @@ pub enum What<'a> {
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'a str>,
     client: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<&'a str>,
@@ -99,9 +104,9 @@ impl Audit {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path, time: Arc<dyn Time>) -> Result<Self, Error> {
         let open = Open::new(path).map_err(Error::file("cannot open", path))?;
-        Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
+        Ok(Self { path: path.to_owned(), time, open: Mutex::new(open) })
     }
 
     /// Adds a line.
@@ -109,9 +114,9 @@ impl Audit {
     /// # Errors
     /// If it cannot be written. The next line is tried again: a disk that was full may have room.
     pub fn write(&self, entry: &Entry<'_>) -> Result<(), Error> {
-        let &Entry { client, fingerprint, address, ref what } = entry;
-        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let line = Line { time, client, fingerprint, address, what };
+        let &Entry { session, client, fingerprint, address, ref what } = entry;
+        let time = humantime::format_rfc3339_millis(self.time.wall()).to_string();
+        let line = Line { time, session, client, fingerprint, address, what };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let written = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|line| open.add(&self.path, line));
         written.map_err(Error::file("cannot write", &self.path))
@@ -158,10 +163,15 @@ fn ends_a_line(path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use serde_json::Value;
+    use std::time::SystemTime;
+
+    fn audit_at(path: &Path) -> Result<Audit, Error> {
+        Audit::open(path, Arc::new(vesica_net::SystemClock))
+    }
 
     fn note(audit: &Audit, what: What<'_>) -> Result<(), Error> {
         let address = "192.0.2.7:51544".parse().ok();
-        audit.write(&Entry { client: "alice", fingerprint: Some("sha256:ab"), address, what })
+        audit.write(&Entry { session: Some("ab-3"), client: "alice", fingerprint: Some("sha256:ab"), address, what })
     }
 
     fn lines(path: &Path) -> Vec<Value> {
@@ -174,13 +184,18 @@ mod tests {
     fn each_thing_is_a_line_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.audit");
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         note(&audit, What::Asked { keys: 500 }).unwrap();
         note(&audit, What::Answered { keys: 500, seconds: 0.25 }).unwrap();
         note(&audit, What::Fetched { part: 2, bytes: 1 << 40, seconds: 1.5 }).unwrap();
         note(&audit, What::Refused { keys: 7, why: "a \"reason\"\nof two lines" }).unwrap();
-        let plain =
-            Entry { client: "bob", fingerprint: None, address: "[::1]:9".parse().ok(), what: What::Asked { keys: 1 } };
+        let plain = Entry {
+            session: None,
+            client: "bob",
+            fingerprint: None,
+            address: "[::1]:9".parse().ok(),
+            what: What::Asked { keys: 1 },
+        };
         audit.write(&plain).unwrap();
         let lines = lines(&path);
         assert_eq!(lines.len(), 5);
@@ -191,6 +206,7 @@ mod tests {
             assert_eq!(line["what"], what);
         }
         assert_eq!((&lines[0]["client"], &lines[0]["fingerprint"]), (&"alice".into(), &"sha256:ab".into()));
+        assert_eq!((&lines[0]["session"], lines[4].get("session")), (&"ab-3".into(), None));
         assert_eq!((&lines[0]["address"], &lines[0]["keys"]), (&"192.0.2.7:51544".into(), &500.into()));
         assert_eq!((&lines[1]["seconds"], &lines[2]["bytes"]), (&0.25.into(), &(1u64 << 40).into()));
         assert_eq!(lines[3]["why"], "a \"reason\"\nof two lines");
@@ -202,7 +218,7 @@ mod tests {
     fn a_file_that_is_renamed_is_begun_anew() {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("list.audit"), dir.path().join("list.audit.1"));
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         note(&audit, What::Asked { keys: 1 }).unwrap();
         std::fs::rename(&path, &old).unwrap();
         note(&audit, What::Asked { keys: 2 }).unwrap();
@@ -220,7 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.audit");
         std::fs::write(&path, "{\"what\":\"asked\"}\n{\"time\":\"2026-1").unwrap();
-        note(&Audit::open(&path).unwrap(), What::Asked { keys: 9 }).unwrap();
+        note(&audit_at(&path).unwrap(), What::Asked { keys: 9 }).unwrap();
         let lines = lines(&path);
         assert_eq!((lines.len(), &lines[1]["keys"]), (2, &9.into()));
     }
@@ -231,7 +247,7 @@ mod tests {
         let folder = dir.path().join("logs");
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("list.audit");
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         let error = note(&audit, What::Asked { keys: 1 }).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("list.audit"), "{error}");
@@ -240,7 +256,7 @@ mod tests {
         note(&audit, What::Asked { keys: 2 }).unwrap();
         assert_eq!(lines(&path).len(), 1);
         // A disk that is full.
-        let full = Audit::open(Path::new("/dev/full"));
+        let full = audit_at(Path::new("/dev/full"));
         if let Ok(full) = full {
             assert!(note(&full, What::Asked { keys: 1 }).is_err());
         }
@@ -250,7 +266,7 @@ mod tests {
     fn lines_of_many_threads_do_not_mix() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.audit");
-        let audit = Audit::open(&path).unwrap();
+        let audit = audit_at(&path).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| (0..100).for_each(|keys| note(&audit, What::Asked { keys }).unwrap()));

@@ -39,12 +39,14 @@
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::TryLockError;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use vesica_job::World;
+use vesica_job::rooms::disk::replace;
+use vesica_job::worlds::{Disk, DiskFile, Time};
 
 /// The front of a file, whose generation follows. Version 1 had no clock in it.
 const MAGIC: [&[u8; 16]; 2] = [b"vesica budget 2\n", b"vesica budget 1\n"];
@@ -91,14 +93,14 @@ pub struct Budget {
     /// What the operator is to hear of the clock as it was found; none if there is nothing to be said.
     pub news: Option<String>,
     /// Locked as long as this server uses the file.
-    _lock: File,
+    _lock: Box<dyn DiskFile>,
 }
 
 /// Where the time is read.
 struct Clock {
-    /// Which start of the machine this is, and the file with the time since then.
-    boot: Option<(Id, File)>,
-    started: Instant,
+    time: Arc<dyn Time>,
+    /// When this process opened the file.
+    opened: Instant,
 }
 
 /// What the clocks say at a moment.
@@ -113,32 +115,17 @@ struct Now {
 }
 
 impl Clock {
-    fn open() -> Self {
-        let boot = || {
-            let boot = id("boot", &std::fs::read("/proc/sys/kernel/random/boot_id").ok()?);
-            let uptime = File::open("/proc/uptime").ok()?;
-            read_uptime(&uptime)?;
-            Some((boot, uptime))
-        };
-        Self { boot: boot(), started: Instant::now() }
+    fn new(time: Arc<dyn Time>) -> Self {
+        Self { opened: time.now(), time }
     }
 
     fn now(&self) -> Now {
-        let up = match &self.boot {
-            // If it cannot be read, no time has passed.
-            Some((_, uptime)) => read_uptime(uptime).unwrap_or_default(),
-            None => self.started.elapsed(),
-        };
-        Now { wall: SystemTime::now(), boot: self.boot.as_ref().map(|(boot, _)| *boot), up }
+        let (wall, boot) = (self.time.wall(), self.time.boot());
+        match boot {
+            Some(boot) => Now { wall, boot: Some(id("boot", &boot.name)), up: boot.up },
+            None => Now { wall, boot: None, up: self.time.now().saturating_duration_since(self.opened) },
+        }
     }
-}
-
-/// The whole seconds since the machine was started, times of sleep included.
-fn read_uptime(uptime: &File) -> Option<Duration> {
-    let mut bytes = [0; 64];
-    let length = uptime.read_at(&mut bytes, 0).ok()?;
-    let (seconds, _) = std::str::from_utf8(&bytes[..length]).ok()?.split_once('.')?;
-    seconds.parse().ok().map(Duration::from_secs)
 }
 
 /// Where the budget's clock stood when the machine was started.
@@ -196,15 +183,15 @@ impl Budget {
     ///
     /// # Errors
     /// If another server uses the file, or it is damaged, or cannot be read or written.
-    pub fn open(path: &Path, key: &[u8]) -> Result<Self, Error> {
-        let clock = Clock::open();
-        let now = clock.now();
-        Self::open_at(path, key, clock, &now)
+    pub fn open(path: &Path, key: &[u8], world: &World) -> Result<Self, Error> {
+        let now = Clock::new(world.time.clone()).now();
+        Self::open_at(path, key, world, &now)
     }
 
-    fn open_at(path: &Path, key: &[u8], clock: Clock, now: &Now) -> Result<Self, Error> {
-        let lock = lock(path)?;
-        let (state, news) = State::open(path, now)?;
+    fn open_at(path: &Path, key: &[u8], world: &World, now: &Now) -> Result<Self, Error> {
+        let lock = lock(path, world)?;
+        let (state, news) = State::open(path, &world.disk, now)?;
+        let clock = Clock::new(world.time.clone());
         let (state, is_written, key) = (Mutex::new(state), Condvar::new(), id("key", key));
         Ok(Self { state, is_written, key, clock, news, _lock: lock })
     }
@@ -230,7 +217,7 @@ impl Budget {
         lifetime: u64,
     ) -> Result<Result<(), Exhausted>, Error> {
         let wish = Wish { client: id("client", client.as_bytes()), key: self.key, keys, a_day, a_minute, lifetime };
-        self.grant(&wish, &self.clock.now(), Instant::now())
+        self.grant(&wish, &self.clock.now(), self.clock.time.now())
     }
 
     /// Marks how far the budget's clock has come, if that was not done for ten minutes or this is the `last` time. To be called now and then.
@@ -275,7 +262,10 @@ impl Budget {
             let (file, count, bytes) = state.next_write();
             state.writing = true;
             drop(state);
-            let written = (&*file).write_all(&bytes).and_then(|()| file.sync_data());
+            let written = match file {
+                Some(mut file) => file.write_all(&bytes).and_then(|()| file.sync()).map(|()| file),
+                None => Err(io::Error::other("the file is not open")),
+            };
             state = self.state();
             state.writing = false;
             let settled = state.settle(count, written);
@@ -313,7 +303,9 @@ struct Wish {
 /// The file and what its records come to.
 struct State {
     path: PathBuf,
-    file: Arc<File>,
+    disk: Arc<dyn Disk>,
+    /// None while a thread writes to it, and when a write has failed.
+    file: Option<Box<dyn DiskFile>>,
     /// How often the file was written anew.
     generation: u64,
     /// Where the budget's clock stood when the machine was started.
@@ -343,21 +335,20 @@ struct State {
 
 impl State {
     /// The state of the file, and what the operator is to hear.
-    fn open(path: &Path, now: &Now) -> Result<(Self, Option<String>), Error> {
-        let mut bytes = Vec::new();
-        let file = match options().read(true).open(path) {
-            Ok(mut file) => {
-                file.read_to_end(&mut bytes).map_err(Error::file("cannot read", path))?;
-                file
-            }
+    fn open(path: &Path, disk: &Arc<dyn Disk>, now: &Now) -> Result<(Self, Option<String>), Error> {
+        let mut file = match disk.read(path).and_then(|_| disk.open(path)) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let started = begin(now, 0);
-                let mut state = Self::new(path, make(path, 0, started, &[])?, 0, started);
+                let file = make(&**disk, path, 0, started, &[])?;
+                let mut state = Self::new(path, disk.clone(), file, 0, started);
                 state.turn(day(state.time(now)));
                 return Ok((state, None));
             }
             Err(error) => return Err(Error::file("cannot open", path)(error)),
         };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(Error::file("cannot read", path))?;
         let damaged = |why: String| Error::Damaged {
             path: path.to_owned(),
             why: format!(
@@ -368,7 +359,7 @@ impl State {
         let front: Option<&[u8; FRONT]> = bytes.first_chunk();
         let (generation, started) =
             front.and_then(read_front).ok_or_else(|| damaged("its front cannot be read".into()))?;
-        let mut state = Self::new(path, file, generation, started);
+        let mut state = Self::new(path, disk.clone(), file, generation, started);
         let entries: Vec<&[u8]> = bytes[FRONT..].chunks(ENTRY).collect();
         let broken_at = |place: usize| damaged(format!("its entry at byte {} is broken", FRONT + place * ENTRY));
         // The first entry of which no copy is whole: those after it must be of the same write.
@@ -416,10 +407,11 @@ impl State {
         Ok((state, news))
     }
 
-    fn new(path: &Path, file: File, generation: u64, started: Started) -> Self {
+    fn new(path: &Path, disk: Arc<dyn Disk>, file: Box<dyn DiskFile>, generation: u64, started: Started) -> Self {
         Self {
             path: path.to_owned(),
-            file: Arc::new(file),
+            disk,
+            file: Some(file),
             generation,
             entries: 0,
             queue: Vec::new(),
@@ -541,7 +533,7 @@ impl State {
     }
 
     /// The next write: where to, how many grants it has, and its bytes.
-    fn next_write(&mut self) -> (Arc<File>, u64, Vec<u8>) {
+    fn next_write(&mut self) -> (Option<Box<dyn DiskFile>>, u64, Vec<u8>) {
         let count = self.queue.len().min(MOST);
         let mut bytes = Vec::with_capacity(count * ENTRY);
         for (before, record) in self.queue.drain(..count).enumerate() {
@@ -549,14 +541,17 @@ impl State {
             bytes.extend(record.entry(self.generation, self.entries));
             self.entries += 1;
         }
-        (self.file.clone(), count as u64, bytes)
+        (self.file.take(), count as u64, bytes)
     }
 
     /// A write of so many grants is over.
-    fn settle(&mut self, count: u64, written: io::Result<()>) -> Result<(), Error> {
-        if let Err(error) = written {
-            self.failed = true;
-            return Err(Error::file("cannot write", &self.path)(error));
+    fn settle(&mut self, count: u64, written: io::Result<Box<dyn DiskFile>>) -> Result<(), Error> {
+        match written {
+            Ok(file) => self.file = Some(file),
+            Err(error) => {
+                self.failed = true;
+                return Err(Error::file("cannot write", &self.path)(error));
+            }
         }
         self.durable += count;
         match self.entries > SPARE + 2 * (self.today.len() + self.ever.len()) as u64 {
@@ -576,7 +571,7 @@ impl State {
         records.push(Record::mark(self.reached));
         // Until the new file has taken the old one's place for good, the old one counts, and nothing may be added to it.
         self.failed = true;
-        self.file = Arc::new(make(&self.path, self.generation + 1, self.started, &records)?);
+        self.file = Some(make(&*self.disk, &self.path, self.generation + 1, self.started, &records)?);
         self.generation += 1;
         self.entries = records.len() as u64;
         self.queue.clear();
@@ -707,22 +702,18 @@ fn beside(path: &Path, what: &str) -> PathBuf {
     name.into()
 }
 
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.append(true).mode(0o600);
-    options
-}
-
 /// Makes sure that one server at a time uses the file. The lock is a file of its own, since the other one is replaced.
-fn lock(path: &Path) -> Result<File, Error> {
+fn lock(path: &Path, world: &World) -> Result<Box<dyn DiskFile>, Error> {
     let lock = beside(path, ".lock");
-    let file = options().create(true).open(&lock).map_err(Error::file("cannot open", &lock))?;
-    let began = Instant::now();
+    let file = world.disk.open(&lock).map_err(Error::file("cannot open", &lock))?;
+    let began = world.time.now();
     loop {
-        match file.try_lock() {
+        match file.lock() {
             Ok(()) => return Ok(file),
             // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
-            Err(TryLockError::WouldBlock) if began.elapsed() < MOMENT => std::thread::sleep(MOMENT / 50),
+            Err(TryLockError::WouldBlock) if world.time.now().saturating_duration_since(began) < MOMENT => {
+                world.time.sleep(MOMENT / 50, &|| false);
+            }
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Setup(format!(
                     "{}: another server uses this file; stop it, or give each service a store of its own",
@@ -735,26 +726,18 @@ fn lock(path: &Path) -> Result<File, Error> {
 }
 
 /// Puts a file with these records at `path`. On return it is there for good; before, an older one is.
-fn make(path: &Path, generation: u64, started: Started, records: &[Record]) -> Result<File, Error> {
-    let new = beside(path, ".new");
-    let write = || {
-        let mut bytes = front(MAGIC[0], generation, started).to_vec();
-        for (place, record) in records.iter().enumerate() {
-            bytes.extend(record.entry(generation, place as u64));
-        }
-        match std::fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = options().create_new(true).open(&new)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()?;
-        Ok(file)
-    };
-    write().map_err(Error::file("cannot write", path))
+fn make(
+    disk: &dyn Disk,
+    path: &Path,
+    generation: u64,
+    started: Started,
+    records: &[Record],
+) -> Result<Box<dyn DiskFile>, Error> {
+    let mut bytes = front(MAGIC[0], generation, started).to_vec();
+    for (place, record) in records.iter().enumerate() {
+        bytes.extend(record.entry(generation, place as u64));
+    }
+    replace(disk, &beside(path, ".new"), path, &bytes).map_err(Error::file("cannot write", path))
 }
 
 #[cfg(test)]
@@ -786,7 +769,11 @@ mod tests {
     }
 
     fn open(path: &Path, now: &Now) -> Budget {
-        Budget::open_at(path, KEY, Clock::open(), now).unwrap()
+        Budget::open_at(path, KEY, &World::default(), now).unwrap()
+    }
+
+    fn reopen(path: &Path) -> Result<Budget, Error> {
+        Budget::open(path, KEY, &World::default())
     }
 
     fn wish(client: &str, keys: u64, a_day: u64) -> Wish {
@@ -1009,11 +996,11 @@ mod tests {
     /// The machine's own clocks: time passes, and the start of the machine is the same one.
     #[test]
     fn time_passes() {
-        let clock = Clock::open();
-        let (first, other) = (clock.now(), Clock::open().now());
+        let clock = || Clock::new(World::default().time);
+        let (first, other) = (clock().now(), clock().now());
         assert!(first.boot == other.boot && (first.boot.is_none() || other.up >= first.up));
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         assert!(budget.doubt().is_none() && budget.news.is_none());
         assert_eq!(budget.state().day, day(seconds(SystemTime::now())));
     }
@@ -1068,7 +1055,7 @@ mod tests {
             let wish = Wish { lifetime: 100, key: budget.key, ..wish(client, keys, MUCH) };
             budget.grant(&wish, &at(day, 0), Instant::now()).unwrap()
         };
-        let reopen = |key: &[u8], day: u64| Budget::open_at(&path, key, Clock::open(), &at(day, 0)).unwrap();
+        let reopen = |key: &[u8], day: u64| Budget::open_at(&path, key, &World::default(), &at(day, 0)).unwrap();
         let budget = reopen(KEY, 30_000);
         take(&budget, "alice", 60, 30_000).unwrap();
         take(&budget, "bob", 30, 30_001).unwrap();
@@ -1088,7 +1075,7 @@ mod tests {
     #[test]
     fn a_minute_has_so_many_requests() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         let begin = Instant::now();
         let ask = |client: &str, after: f64| {
             let wish = Wish { a_minute: 6, ..wish(client, 1, MUCH) };
@@ -1114,7 +1101,7 @@ mod tests {
     #[test]
     fn threads_that_take_at_once_get_what_there_is_and_no_more() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         let granted: u64 = std::thread::scope(|scope| {
             let one = || (0..50).filter(|_| budget.take("alice", 3, 200, OFTEN, MUCH).unwrap().is_ok()).count() as u64;
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
@@ -1122,25 +1109,25 @@ mod tests {
         });
         assert_eq!(granted, 66);
         drop(budget);
-        assert_eq!(Budget::open(&path, KEY).unwrap().granted("alice"), (198, 198));
+        assert_eq!(reopen(&path).unwrap().granted("alice"), (198, 198));
     }
 
     #[test]
     fn two_servers_do_not_share_a_file() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
-        let error = Budget::open(&path, KEY).err().unwrap();
+        let budget = reopen(&path).unwrap();
+        let error = reopen(&path).err().unwrap();
         assert!(error.to_string().contains("another server uses this file"), "{error}");
         // Nor does a file that was written anew meanwhile.
         budget.state().renew().unwrap();
-        assert!(Budget::open(&path, KEY).is_err());
+        assert!(reopen(&path).is_err());
         drop(budget);
-        Budget::open(&path, KEY).unwrap();
+        reopen(&path).unwrap();
     }
 
     /// A file with three grants to alice today, of 1, 10 and 100 keys.
     fn three(path: &Path) -> Vec<u8> {
-        let budget = Budget::open(path, KEY).unwrap();
+        let budget = reopen(path).unwrap();
         for keys in [1, 10, 100] {
             budget.take("alice", keys, MUCH, OFTEN, MUCH).unwrap().unwrap();
         }
@@ -1155,7 +1142,7 @@ mod tests {
         assert_eq!(whole.len(), FRONT + 3 * ENTRY);
         for end in 0..=whole.len() {
             std::fs::write(&path, &whole[..end]).unwrap();
-            let opened = Budget::open(&path, KEY);
+            let opened = reopen(&path);
             if end < FRONT {
                 assert!(matches!(opened, Err(Error::Damaged { .. })), "cut at {end}");
                 continue;
@@ -1170,7 +1157,7 @@ mod tests {
             }
             budget.take("alice", 1000, MUCH, OFTEN, MUCH).unwrap().unwrap();
             drop(budget);
-            assert_eq!(Budget::open(&path, KEY).unwrap().granted("alice").0, want + 1000, "cut at {end}");
+            assert_eq!(reopen(&path).unwrap().granted("alice").0, want + 1000, "cut at {end}");
         }
     }
 
@@ -1182,7 +1169,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             std::fs::write(&path, &bytes).unwrap();
-            match Budget::open(&path, KEY) {
+            match reopen(&path) {
                 Ok(budget) => assert_eq!(budget.granted("alice"), (111, 111), "byte {at}"),
                 Err(error) => assert!(at < FRONT && matches!(error, Error::Damaged { .. }), "byte {at}: {error}"),
             }
@@ -1195,7 +1182,7 @@ mod tests {
         let whole = three(&path);
         let refused = |bytes: &[u8], byte: usize| {
             std::fs::write(&path, bytes).unwrap();
-            let error = Budget::open(&path, KEY).err().unwrap().to_string();
+            let error = reopen(&path).err().unwrap().to_string();
             assert!(error.contains(&format!("at byte {byte} is broken")) && error.contains("restore it"), "{error}");
         };
         let mut bytes = whole.clone();
@@ -1209,13 +1196,13 @@ mod tests {
         refused(&[front, a, &vec![0; (MOST + 1) * ENTRY]].concat(), FRONT + ENTRY);
         std::fs::write(&path, b"vesica budget 3\n and what not, in a format that comes after this one: much later")
             .unwrap();
-        assert!(Budget::open(&path, KEY).err().unwrap().to_string().contains("front cannot be read"));
+        assert!(reopen(&path).err().unwrap().to_string().contains("front cannot be read"));
     }
 
     #[test]
     fn a_write_of_several_grants_may_be_torn_anywhere() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
         let bytes = {
             let mut state = budget.state();
@@ -1230,7 +1217,7 @@ mod tests {
             let mut bytes = [&before, bytes.as_slice(), then].concat();
             lost.iter().for_each(|entry| bytes[FRONT + entry * ENTRY..][..ENTRY].fill(0));
             std::fs::write(&path, &bytes).unwrap();
-            Budget::open(&path, KEY).map(|budget| budget.granted("alice").0)
+            reopen(&path).map(|budget| budget.granted("alice").0)
         };
         for (lost, granted) in
             [(&[][..], 1111), (&[1], 1101), (&[2], 1011), (&[1, 2], 1001), (&[3], 111), (&[1, 2, 3], 1)]
@@ -1246,7 +1233,7 @@ mod tests {
     #[test]
     fn a_file_is_written_anew_when_most_of_it_is_over() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         // Grants without the disk: the file is the sum of what is appended.
         {
             let mut state = budget.state();
@@ -1259,7 +1246,7 @@ mod tests {
                     before: 0,
                 };
                 let bytes = record.entry(state.generation, state.entries);
-                (&*state.file).write_all(&bytes).unwrap();
+                state.file.as_mut().unwrap().write_all(&bytes).unwrap();
                 state.entries += 1;
                 state.count(&record);
             }
@@ -1270,10 +1257,10 @@ mod tests {
         assert!(before > 500_000 && after < 2000, "{before} to {after} bytes");
         assert_eq!(budget.granted("alice"), (10, SPARE + 11));
         drop(budget);
-        assert_eq!(Budget::open(&path, KEY).unwrap().granted("alice"), (10, SPARE + 11));
+        assert_eq!(reopen(&path).unwrap().granted("alice"), (10, SPARE + 11));
         // A crash before the new file took the old one's place leaves a piece of it.
         std::fs::write(beside(&path, ".new"), b"a piece").unwrap();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         budget.state().renew().unwrap();
         assert_eq!(budget.granted("alice"), (10, SPARE + 11));
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
@@ -1283,17 +1270,17 @@ mod tests {
     #[test]
     fn a_write_that_fails_grants_nothing_and_neither_do_those_after_it() {
         let (_dir, path) = folder();
-        let budget = Budget::open(&path, KEY).unwrap();
+        let budget = reopen(&path).unwrap();
         budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
-        budget.state().file = Arc::new(File::open(&path).unwrap());
+        budget.state().file = Some(Box::new(std::fs::File::open(&path).unwrap()));
         let error = budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("list.budget"), "{error}");
-        budget.state().file = Arc::new(options().open(&path).unwrap());
+        budget.state().file = Some(World::default().disk.open(&path).unwrap());
         let error = budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap_err().to_string();
         assert!(error.contains("start the server again"), "{error}");
         // What was not written is not there afterwards.
         drop(budget);
-        assert_eq!(Budget::open(&path, KEY).unwrap().granted("alice").0, 1);
+        assert_eq!(reopen(&path).unwrap().granted("alice").0, 1);
     }
 
     /// A server that is killed while it grants: what it said it granted is granted afterwards.
@@ -1301,7 +1288,7 @@ mod tests {
     fn a_server_that_is_killed_gives_nothing_back() {
         const CHILD: &str = "VESICA_TEST_BUDGET";
         if let Ok(path) = std::env::var(CHILD) {
-            let budget = Budget::open(Path::new(&path), KEY).unwrap();
+            let budget = reopen(Path::new(&path)).unwrap();
             let mut out = io::stdout();
             loop {
                 budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
@@ -1323,11 +1310,11 @@ mod tests {
             while told < before + grants {
                 told = said.next().expect("the child goes on");
             }
-            assert!(Budget::open(&path, KEY).is_err(), "it is locked");
+            assert!(reopen(&path).is_err(), "it is locked");
             child.kill().unwrap();
             told = said.last().unwrap_or(told);
             child.wait().unwrap();
-            let granted = Budget::open(&path, KEY).unwrap().granted("alice").1;
+            let granted = reopen(&path).unwrap().granted("alice").1;
             assert!(granted == told || granted == told + 1, "{granted} are granted, and it told of {told}");
         }
     }

@@ -27,6 +27,15 @@ pub enum Error {
     /// An offer that means something else than the document here.
     #[error("{field}: the server's offer says {offered}, and the document here says {mine}; write what the offer says")]
     Contradiction { field: &'static str, offered: String, mine: String },
+    /// A server that shows an older state of its table than this client has had, or another one of the same number.
+    #[error(
+        "{server} serves {found}, and {} has {kept} of the same service already: nothing was asked. Either the server was set back to an older \
+         table, or it shows its clients different ones. Ask its operator over a way that you trust, and if it is right, remove {} and run the \
+         command again",
+        .cache.display(),
+        .cache.display()
+    )]
+    Older { server: String, found: String, kept: String, cache: PathBuf },
     /// A server that does not answer, and says why.
     #[error("{server} does not answer: {why}")]
     Refused { server: String, why: String },
@@ -54,7 +63,11 @@ impl Error {
             Error::Job(error) => error.fault(),
             Error::Store(error) => error.fault(),
             Error::Damaged { .. } => Fault::Input,
-            Error::OtherOffer { .. } | Error::Refused { .. } | Error::Superseded | Error::Sent(_) => Fault::Peer,
+            Error::OtherOffer { .. }
+            | Error::Older { .. }
+            | Error::Refused { .. }
+            | Error::Superseded
+            | Error::Sent(_) => Fault::Peer,
             Error::Contradiction { .. } | Error::Missing { .. } | Error::Setup(_) => Fault::Config,
         }
     }

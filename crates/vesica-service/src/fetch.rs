@@ -5,8 +5,8 @@ use crate::link;
 use crate::messages::Counter;
 use crate::offer::{Offer, spelled};
 use crate::suite::{self, Copied};
-use vesica_job::Control;
 use vesica_job::rooms::Clock;
+use vesica_job::{Control, World};
 use vesica_spec::service::{AskPlan, By};
 
 /// What a client has after it fetched, in words that a user is told.
@@ -31,27 +31,27 @@ pub struct Fetched {
 ///
 /// # Errors
 /// Faults of the plan's files; those of connecting; a server with another offer, or one that sends what cannot be.
-pub fn fetch(plan: &AskPlan, ctl: &Control) -> Result<Brought, Error> {
+pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Error> {
     let mut clock = Clock::start(ctl);
     let endpoint = link::endpoint(plan)?;
-    let link = clock.wait("connect", || link::connect(endpoint, ctl))?;
+    let link = clock.wait("connect", || link::connect(endpoint, world, ctl))?;
     let fetched = || {
-        let mut counter = Counter::open(&link)?;
-        let Fetched { offer, copied } = update(plan, &mut counter, ctl)?;
+        let mut counter = Counter::open(&*link)?;
+        let Fetched { offer, copied } = update(plan, &mut counter, world, ctl)?;
         counter.end()?;
         Ok(Brought { rows: copied.rows(), of: suite::of(offer.protocol).counts(), new: copied.news() })
     };
-    fetched().inspect_err(|error| link::leave(&link, error))
+    fetched().inspect_err(|error| link::leave(&*link, error))
 }
 
 /// Brings the cache to the state that the server has.
 ///
 /// # Errors
 /// As [`fetch`].
-pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, ctl: &Control) -> Result<Fetched, Error> {
+pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, world: &World, ctl: &Control) -> Result<Fetched, Error> {
     let (offer, described) = counter.describe()?;
     let offer = pinned(plan, &counter.server(), &offer)?;
-    let copied = suite::of(offer.protocol).copy(plan, &offer, &described, counter, ctl)?;
+    let copied = suite::of(offer.protocol).copy(plan, &offer, &described, counter, world, ctl)?;
     Ok(Fetched { offer, copied })
 }
 

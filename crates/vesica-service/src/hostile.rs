@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use vesica_job::report::Outcome;
-use vesica_job::{Control, Event, Watch};
+use vesica_job::{Control, Event, Watch, World};
 use vesica_pir::{bucket, keyword};
 use vesica_spec::Document;
 use vesica_spec::service::{AskPlan, By, Private, ServePlan, plan_ask, plan_serve};
@@ -124,6 +124,15 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Option<(usize, usi
     all
 }
 
+/// Copies the files of a folder into another one, which has no others then.
+fn put_back(from: &Path, to: &Path) {
+    drop(std::fs::remove_dir_all(to));
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
 /// What kind of service it is.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
@@ -161,6 +170,13 @@ struct House {
 
 impl Drop for House {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl House {
+    /// The server ends.
+    fn stop(&mut self) {
         if let Some((ctl, serving)) = self.serving.take() {
             ctl.cancel();
             serving.join().unwrap();
@@ -214,7 +230,7 @@ impl House {
         .unwrap();
         let Document::Server(spec) = vesica_spec::load_any(Path::new(&file)).unwrap() else { panic!("a server") };
         let server = plan_serve(&spec).unwrap();
-        let prepared = crate::prepare(&server, &Change::default(), &Control::new(())).unwrap();
+        let prepared = crate::prepare(&server, &Change::default(), &World::default(), &Control::new(())).unwrap();
         let offer = crate::spelled(&prepared.offer.hash());
         Self { wire: Wire::before(port), dir, kind, rows, server, offer, serving: None }
     }
@@ -227,7 +243,7 @@ impl House {
     fn serve(&mut self) {
         let (plan, ctl) = (self.server.clone(), Control::new(()));
         let stopped = ctl.clone();
-        let serving = std::thread::spawn(move || crate::serve(&plan, &|| None, &ctl).unwrap());
+        let serving = std::thread::spawn(move || crate::serve(&plan, &World::default(), &|| None, &ctl).unwrap());
         self.serving = Some((stopped, serving));
     }
 
@@ -350,20 +366,35 @@ impl House {
         let mut epoch = Epoch::load(&offer, folder).unwrap();
         let [table_path, hint_path] = [table_name(1), hint_name(1)].map(|name| folder.join(name));
         let mut table = std::fs::read(&table_path).unwrap();
-        change(&mut table, &epoch, &offer);
-        std::fs::write(&table_path, &table).unwrap();
         let scheme = retrieval(offer.protocol, self.kind.by, &epoch).unwrap();
+        table.truncate(table.len() - scheme.beside() as usize);
+        change(&mut table, &epoch, &offer);
         let mut copy = table.clone();
         if scheme.has_hint() {
             let tries = std::fs::read(&hint_path).unwrap().split_off(scheme.sizes().hint as usize);
             let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
             copy = [server.hint().unwrap(), tries].concat();
             std::fs::write(hint_path, &copy).unwrap();
+            table.extend(server.beside());
         }
+        std::fs::write(&table_path, &table).unwrap();
         epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
         std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
     }
+}
+
+/// Changes the masks of a "packed-pir", whose sums then fit. `change` gets them with the epoch before them.
+fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
+    let folder = house.store();
+    let offer = Offer::load(folder).unwrap();
+    let mut epoch = Epoch::load(&offer, folder).unwrap();
+    let (path, scheme) = (folder.join(hint_name(1)), retrieval(offer.protocol, house.kind.by, &epoch).unwrap());
+    let mut copy = std::fs::read(&path).unwrap();
+    change(&mut copy[..scheme.sizes().hint as usize]);
+    std::fs::write(&path, &copy).unwrap();
+    epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
+    std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
 }
 
 /// The lines of `[service]` that both sides have.
@@ -454,6 +485,108 @@ fn a_record_that_cannot_be_read_tells_nobody_who_asked_for_it() {
     }
 }
 
+/// A server whose masks are all one constant, so that what a client decodes depends on its secret. Nothing of that gets out: no row is
+/// written, all are lost alike, whatever was asked for, and the client says what it says to an honest server, once.
+#[test]
+fn masks_that_lie_get_nothing_out_of_a_client() {
+    let lengths = |said: &[Said]| -> Vec<Vec<(String, Vec<usize>)>> {
+        let of = |(lines, _): &Said| {
+            lines.iter().map(|(name, all)| (name.clone(), all.iter().map(Vec::len).collect())).collect()
+        };
+        said.iter().map(of).collect()
+    };
+    for by in [By::Index, By::Key] {
+        for private in [Private::Client, Private::Both] {
+            let kind = Kind { protocol: "packed-pir", by, private };
+            let mut honest = House::new(kind, ROWS);
+            honest.serve();
+            let wanted = honest.ask("honest", &[3, 6, 9]);
+            assert_eq!(wanted.rows, [3, 6, 9].map(|key| honest.row(key)));
+            let mut house = House::new(kind, ROWS);
+            spoil_masks(&house, |masks| {
+                for mask in masks[24..].chunks_mut(4608) {
+                    mask.fill(0);
+                    mask[1] = 4;
+                }
+            });
+            house.serve();
+            let (one, two) = (house.ask("one", &[3, 6, 9]), house.ask("two", &[12, 15, 18]));
+            assert!(one.rows.is_empty() && two.rows.is_empty(), "{kind:?}");
+            assert!(one.said == two.said && lengths(&one.said) == lengths(&wanted.said), "{kind:?}");
+            let left = |ended: &Ended| -> Vec<(String, u64)> {
+                ended.outcome.left_out.iter().map(|left| (left.name.clone(), left.rows)).collect()
+            };
+            assert_eq!(left(&one), left(&two), "{kind:?}");
+            assert_eq!((one.outcome.matched, one.notes), (two.outcome.matched, two.notes), "{kind:?}");
+        }
+    }
+}
+
+/// Masks of another epoch than the one that the server describes are refused before a query leaves.
+#[test]
+fn masks_of_another_epoch_are_refused_before_a_query() {
+    let mut house = House::new(Kind { protocol: "packed-pir", ..PIANO }, ROWS);
+    spoil_masks(&house, |masks| masks[9] ^= 1);
+    house.serve();
+    std::fs::write(house.dir.path().join("alice.csv"), "id\n3\n").unwrap();
+    let plan = house.plan("alice");
+    let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err().to_string();
+    assert!(error.contains("masks that cannot be"), "{error}");
+    let sent = house.wire.said();
+    assert!(!sent.is_empty() && sent.iter().all(|(lines, _)| lines.values().flatten().all(|said| said.len() < 1000)));
+}
+
+/// A server that goes back to an older table, or shows another one of the same number, is told apart from one that goes on, before anything is
+/// asked or copied. Both epochs are named, and what to do.
+#[test]
+fn a_server_that_goes_back_is_refused() {
+    for protocol in ["packed-pir", "simple-pir", "piano", "download"] {
+        let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
+        let prepare = |house: &House| {
+            drop(crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap())
+        };
+        let (first, store) = (house.dir.path().join("first"), house.store().to_owned());
+        put_back(&store, &first);
+        prepare(&house);
+        house.serve();
+        assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+        house.stop();
+        let refused = |house: &House, found: &str| {
+            let (plan, cache) = (house.plan("alice"), house.dir.path().join("alice"));
+            let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(&format!("serves {found}")) && text.contains("has epoch 2 ("), "{text}");
+            assert!(text.contains(&format!("remove {}", cache.display())), "{text}");
+            assert_eq!(error.fault(), vesica_job::Fault::Peer);
+            let said = house.wire.said();
+            // It said hello and was told what there is.
+            assert!(!said.is_empty() && said.iter().all(|(lines, _)| lines.keys().all(|name| name == "service")));
+        };
+        // From a copy of its folder.
+        put_back(&first, &store);
+        house.serve();
+        refused(&house, "epoch 1 (");
+        house.stop();
+        // It goes on from there with another table.
+        let list = house.dir.path().join("list.csv");
+        let other = std::fs::read_to_string(&list).unwrap().replace("\n7,7.5", "\n7,9.5");
+        std::fs::write(&list, other).unwrap();
+        prepare(&house);
+        house.serve();
+        refused(&house, "epoch 2 (");
+        // Somebody who has nothing yet takes what there is, and so does who removed his copy.
+        for cache in ["bystander", "alice"] {
+            drop(std::fs::remove_dir_all(house.dir.path().join("alice")));
+            assert_eq!(house.ask(cache, &[3]).rows, [house.row(3)]);
+        }
+        // Whoever goes on with it is served as before.
+        house.stop();
+        prepare(&house);
+        house.serve();
+        assert_eq!(house.ask("alice", &[3, 4]).rows, [3, 4].map(|key| house.row(key)));
+    }
+}
+
 /// Values with the right tag that are no values: too many columns, none, and text that is not UTF-8.
 #[test]
 fn values_that_are_none_tell_nobody_who_asked_for_them() {
@@ -476,7 +609,11 @@ fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
         let mut house = House::new(Kind { protocol, by: By::Key, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let (body, width) = (body_bytes(offer), epoch.width as usize);
-            let (slots, tag) = if protocol == "simple-pir" { (1, keyword::TAG) } else { (bucket::SLOTS, bucket::TAG) };
+            let (slots, tag) = if ["simple-pir", "packed-pir"].contains(&protocol) {
+                (1, keyword::TAG)
+            } else {
+                (bucket::SLOTS, bucket::TAG)
+            };
             assert_eq!(width, slots * (tag + body));
             // All slots of one bucket; or every eighth slot of a filter, where a key is the sum of four.
             let records = if slots == 1 { (0..epoch.records as usize).step_by(8) } else { (11..12).step_by(1) };
@@ -492,7 +629,7 @@ fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
 /// The server decides how many rows it has, and a client whose number it has not once had no output.
 #[test]
 fn a_number_that_the_table_does_not_have_tells_nobody_who_asked_for_it() {
-    for protocol in ["download", "simple-pir", "piano", "bfv-pir"] {
+    for protocol in ["download", "simple-pir", "packed-pir", "piano", "bfv-pir"] {
         let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
         house.serve();
         house.compare(ROWS + 30, 0, &[1, 2, 3, 4, 5, 6], "no_such_row");
@@ -536,7 +673,7 @@ fn all_rows_of_what_is_lost_are_named() {
 /// been: `piano` has polluted one hint of its window and goes on with it.
 #[test]
 fn an_answer_that_is_spoilt_costs_the_row_alone() {
-    for protocol in ["simple-pir", "piano", "bfv-pir", "null"] {
+    for protocol in ["simple-pir", "packed-pir", "piano", "bfv-pir", "null"] {
         let kind = Kind { protocol, ..PIANO };
         let mut house = House::new(kind, ROWS);
         house.serve();

@@ -5,6 +5,7 @@
 //! `messages`.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod answer;
 mod ask;
@@ -20,6 +21,7 @@ mod invite;
 mod link;
 mod look;
 mod messages;
+#[allow(clippy::disallowed_methods, reason = "it talks to the operator's monitor, and to no peer")]
 mod metrics;
 mod offer;
 mod output;
@@ -50,8 +52,7 @@ pub use serve::serve;
 pub use suite::retrieving;
 pub use vesica_store::Built;
 
-/// Randomness of the system's.
+/// Randomness of the system's, for what is only measured.
 fn rng() -> Result<vesica_session::SessionRng, Error> {
-    vesica_session::SessionRng::from_os()
-        .map_err(|e| Error::Setup(format!("the system has no randomness to give: {e}")))
+    Ok(vesica_job::World::default().rng()?)
 }

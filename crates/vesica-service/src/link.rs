@@ -3,8 +3,8 @@
 use crate::error::Error;
 use std::sync::Arc;
 use vesica_job::rooms::{Listening, identity, road, trust};
-use vesica_job::{Control, Fault};
-use vesica_net::{Endpoint, Link, PeerSpec, Security};
+use vesica_job::{Control, Fault, World};
+use vesica_net::{Endpoint, PeerLink, PeerSpec, Security};
 use vesica_spec::service::AskPlan;
 
 /// What names the service on the wire: who looks for another one is turned away at the door.
@@ -51,13 +51,13 @@ pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
 ///
 /// # Errors
 /// Those of [`vesica_net::connect`].
-pub fn connect(endpoint: Endpoint, ctl: &Control) -> Result<Link, Error> {
-    let mut links = vesica_net::connect(endpoint, Arc::new(Listening(ctl.clone())))?;
+pub fn connect(endpoint: Endpoint, world: &World, ctl: &Control) -> Result<Box<dyn PeerLink>, Error> {
+    let mut links = world.connector.connect(endpoint, Arc::new(Listening(ctl.clone())))?;
     links.pop().ok_or_else(|| Error::bug("nobody to connect to"))
 }
 
 /// Ends the connection after `error`, and tells the server whose fault it was and nothing of this party's data or files.
-pub fn leave(link: &Link, error: &Error) {
+pub fn leave(link: &dyn PeerLink, error: &Error) {
     let words = match error.fault() {
         Fault::Peer => error.to_string(),
         Fault::Interrupted => "it was interrupted".to_owned(),

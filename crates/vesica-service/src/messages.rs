@@ -17,6 +17,7 @@
 
 use crate::error::Error;
 use crate::offer;
+use vesica_net::PeerLink;
 use vesica_session::{Channel, Misbehaviour, Result};
 use vesica_store::{CHUNK, MOST_MANIFEST_BYTES};
 
@@ -144,7 +145,7 @@ pub fn refuse(ch: &mut dyn Channel, why: &str) -> Result<()> {
 /// The client's end of the line.
 pub struct Counter<'a> {
     ch: Box<dyn Channel>,
-    link: &'a vesica_net::Link,
+    link: &'a dyn PeerLink,
     requests: u64,
 }
 
@@ -153,7 +154,7 @@ impl<'a> Counter<'a> {
     ///
     /// # Errors
     /// Those of the link.
-    pub fn open(link: &'a vesica_net::Link) -> Result<Self> {
+    pub fn open(link: &'a dyn PeerLink) -> Result<Self> {
         Ok(Self { ch: link.line(LINE)?, link, requests: 0 })
     }
 

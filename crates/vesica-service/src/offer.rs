@@ -165,6 +165,7 @@ pub fn sample(protocol: ServiceProtocol, by: By, private: Private) -> Service {
     Service {
         id: "list".into(),
         protocol,
+        hint: None,
         by,
         private,
         accept: Vec::new(),
@@ -212,6 +213,7 @@ mod tests {
         let service = Service {
             id: "list".into(),
             protocol: ServiceProtocol::EcdhOprf,
+            hint: None,
             by: By::Key,
             private: Private::Both,
             accept: Vec::new(),

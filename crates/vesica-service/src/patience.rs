@@ -11,10 +11,12 @@
 //! way, so a client needs 600 kbit/s. A client that sends a query each minute keeps what it holds, and pays for each from what it may ask.
 
 use crate::error::Error;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vesica_net::Link;
+use vesica_job::World;
+use vesica_job::rooms::scope;
+use vesica_net::{PeerLink, Time};
 use vesica_session::{self as session, Channel, Fault, Meter, Misbehaviour};
 use vesica_types::Party;
 
@@ -27,6 +29,7 @@ const LOOKS: u32 = 16;
 /// For how long the client of one question has kept the server waiting.
 pub struct Patience {
     limit: Duration,
+    time: Arc<dyn Time>,
     state: Mutex<State>,
 }
 
@@ -41,8 +44,9 @@ struct State {
 
 impl Patience {
     /// The clock runs until there is a line that is at work.
-    pub fn new(limit: Duration) -> Self {
-        Self { limit, state: Mutex::new(State { busy: 0, since: Instant::now(), is_over: false }) }
+    pub fn new(limit: Duration, time: &Arc<dyn Time>) -> Self {
+        let state = Mutex::new(State { busy: 0, since: time.now(), is_over: false });
+        Self { limit, time: time.clone(), state }
     }
 
     /// A line of the question: whenever it waits for the client, that counts.
@@ -56,25 +60,33 @@ impl Patience {
     ///
     /// # Errors
     /// Those of `answer`; the client's, if it took too long; a system that gives no thread.
-    pub fn watch<T>(&self, link: &Link, answer: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    pub fn watch<T>(
+        &self,
+        link: &dyn PeerLink,
+        world: &World,
+        answer: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let why =
             "it put a question, and then kept this side waiting: it neither sent what is due nor took what it was sent";
         let fault = &session::Error::Peer { peer: link.peer().clone(), fault: Misbehaviour::Contradiction(why) };
-        let (working, end) = channel::<()>();
+        let is_answered = &AtomicBool::new(false);
         let look = move || {
-            while end.recv_timeout(self.limit / LOOKS) == Err(RecvTimeoutError::Timeout) {
-                if self.ends() {
+            while !is_answered.load(Ordering::SeqCst) {
+                self.time.rest(self.limit / LOOKS, &|| is_answered.load(Ordering::SeqCst));
+                if !is_answered.load(Ordering::SeqCst) && self.ends() {
                     return link.abort(Fault::Peer, &fault.to_string());
                 }
             }
         };
-        let answered = std::thread::scope(|scope| {
-            let started = std::thread::Builder::new().name("patience".into()).spawn_scoped(scope, look);
-            started.map_err(|error| Error::Setup(format!("the system gives no thread: {error}")))?;
-            let answered = answer();
-            // Ends the thread, as a panic does too.
-            drop(working);
-            answered
+        let answered = scope(&*world.turns, |threads| {
+            let looking = threads.start("patience", look);
+            let looking = looking.map_err(|error| Error::Setup(format!("the system gives no thread: {error}")))?;
+            // Ends the thread, also if there is a panic.
+            let _end = AtEnd(|| {
+                is_answered.store(true, Ordering::SeqCst);
+                self.time.wake(&looking);
+            });
+            answer()
         });
         // What the lines met then is an echo of it.
         answered.map_err(|error| if self.lock().is_over { fault.clone().into() } else { error })
@@ -83,7 +95,7 @@ impl Patience {
     /// Whether the client's time is over.
     fn ends(&self) -> bool {
         let mut state = self.lock();
-        state.is_over |= state.busy == 0 && state.since.elapsed() > self.limit;
+        state.is_over |= state.busy == 0 && self.time.now().saturating_duration_since(state.since) > self.limit;
         state.is_over
     }
 
@@ -101,8 +113,17 @@ impl Patience {
         let mut state = self.lock();
         state.busy -= 1;
         if state.busy == 0 {
-            state.since = Instant::now();
+            state.since = self.time.now();
         }
+    }
+}
+
+/// Does something when it is dropped.
+struct AtEnd<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -178,7 +199,7 @@ mod tests {
     #[test]
     fn only_waiting_for_the_client_counts() {
         let moment = Duration::from_secs(10);
-        let patience = Patience::new(moment);
+        let patience = Patience::new(moment, &World::default().time);
         // Time goes by. Between two lines of this test it may be a second on a busy machine.
         let pass = || patience.lock().since -= 2 * moment;
         pass();

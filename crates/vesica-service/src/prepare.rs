@@ -6,7 +6,7 @@ use crate::retrieve::make::Made;
 use crate::stock::Stock;
 use crate::{secret, suite};
 use std::path::PathBuf;
-use vesica_job::Control;
+use vesica_job::{Control, World};
 use vesica_spec::service::ServePlan;
 use vesica_store::Built;
 use vesica_table::Input;
@@ -63,8 +63,8 @@ pub enum Product {
 ///
 /// # Errors
 /// Faults of the plan, its files and the table. Then the store is what it was.
-pub fn prepare(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
-    suite::of(plan.service.protocol).prepare(plan, change, ctl)
+pub fn prepare(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
+    suite::of(plan.service.protocol).prepare(plan, change, world, ctl)
 }
 
 /// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
@@ -86,7 +86,7 @@ impl<'a> Keyed<'a> {
     ///
     /// # Errors
     /// Those of the files, and of a seed that is no key.
-    pub fn take(plan: &'a ServePlan, rotate: bool, before: Option<&Offer>) -> Result<Self, Error> {
+    pub fn take(plan: &'a ServePlan, rotate: bool, before: Option<&Offer>, world: &World) -> Result<Self, Error> {
         if let Some(folder) = plan.secret.path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
         }
@@ -98,7 +98,7 @@ impl<'a> Keyed<'a> {
         };
         let given = plan.seed.as_deref().map(|path| secret::raw(path, &plan.store)).transpose()?;
         let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
-        let seed = given.or(known).map_or_else(secret::fresh, Ok)?;
+        let seed = given.or(known).map_or_else(|| world.chance.seed(), Ok)?;
         let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
         Ok(Self { root: secret::Root::new(&plan.service, seed), sealed, is_new, plan, _locked })
     }
@@ -183,6 +183,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::retrieve::digest_of_index;
     use arrow_array::{RecordBatch, StringArray};
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
     use std::sync::Arc;
     use vesica_job::rooms::digests;
@@ -232,7 +233,7 @@ clients = {{}}
         let mine = "secret = \"FOLDER/both.secret\"\ninput = { path = \"FOLDER/list.csv\", keys = [\"id\"] }";
         let services = ["here", "there"].map(|id| {
             let plan = plan(dir.path(), id, ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
-            let prepared = prepare(&plan, &Change::default(), &Control::new(())).unwrap();
+            let prepared = prepare(&plan, &Change::default(), &World::default(), &Control::new(())).unwrap();
             let opened = open(&plan).unwrap();
             assert_eq!(opened.offer, prepared.offer);
             let mut keys = Vec::new();
@@ -260,7 +261,7 @@ clients = {{}}
             std::fs::write(dir.path().join("list.csv"), format!("name\n{folder}\n")).unwrap();
             let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
             let plan = plan(dir.path(), "here", ["protocol = \"download\"\nby = \"index\"", mine]);
-            prepare(&plan, &Change::default(), &Control::new(())).unwrap();
+            prepare(&plan, &Change::default(), &World::default(), &Control::new(())).unwrap();
             asked(&plan, &open(&plan).unwrap().stock, digest_of_index(0))
         });
         assert_ne!(outputs[0], outputs[1]);
@@ -272,6 +273,10 @@ clients = {{}}
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seed");
         std::fs::write(&file, [7; 32]).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = secret::raw(&file, &dir.path().join("a")).unwrap_err().to_string();
+        assert!(refused.contains("other users may read this key") && refused.contains("chmod 600"), "{refused}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let seed = |store: &str| secret::raw(&file, &dir.path().join(store)).unwrap();
         assert!(seed("a") == seed("a") && seed("a") != seed("b") && *seed("a") != [7; 32]);
         std::fs::write(&file, [8; 32]).unwrap();
@@ -288,7 +293,7 @@ clients = {{}}
         let mine = "input = { path = \"FOLDER/list.csv\", keys = [\"id\"] }";
         let plan = plan(dir.path(), "here", ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
         let ctl = Control::new(());
-        let offer = prepare(&plan, &Change::default(), &ctl).unwrap().offer;
+        let offer = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap().offer;
         let seed = secret::load(&plan.secret).unwrap().unwrap();
         let curve = plan.service.curve;
         let before =
@@ -296,12 +301,12 @@ clients = {{}}
         let old = Offer::new(&plan.service, 1, offer.value_bytes, offer.tag_bits, before.public());
         old.save(&plan.store).unwrap();
         let append = Change { append: Some(dir.path().join("list.csv")), ..Change::default() };
-        let refused = prepare(&plan, &append, &ctl).unwrap_err().to_string();
+        let refused = prepare(&plan, &append, &World::default(), &ctl).unwrap_err().to_string();
         assert!(
             refused.contains("here.store.secret does not hold the key") && refused.contains("service.id"),
             "{refused}"
         );
-        let again = prepare(&plan, &Change::default(), &ctl).unwrap();
+        let again = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap();
         assert!(again.offer_changed && again.offer == offer);
         open(&plan).unwrap();
     }

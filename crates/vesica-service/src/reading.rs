@@ -5,9 +5,9 @@ use crate::{prepare, values};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 use std::sync::Arc;
-use std::time::Instant;
 use vesica_job::rooms::digests;
 use vesica_job::{Control, Event};
+use vesica_net::{SystemClock, Time};
 use vesica_oprf::function::ServerFunction;
 use vesica_spec::Rule;
 use vesica_spec::service::{By, ServePlan};
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         mut take: impl FnMut(Batch<T>) -> Result<(), Error>,
     ) -> Result<Read, Error> {
         ctl.event(Event::Phase { name: "evaluate", of: "rows", total: self.table.rows() });
-        let start = Instant::now();
+        let start = SystemClock.now();
         let mut next = 0;
         let batches = self.table.texts(&self.plan.keys, &self.values, self.plan.workers)?.map(move |batch| {
             let from = next;
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
             take(batch)?;
             ctl.event(Event::Done(read.rows));
         }
-        ctl.event(Event::PhaseEnd { name: "evaluate", of: "rows", wall: start.elapsed(), bytes: (0, 0) });
+        ctl.event(Event::PhaseEnd { name: "evaluate", of: "rows", wall: SystemClock.since(start), bytes: (0, 0) });
         Ok(read)
     }
 }

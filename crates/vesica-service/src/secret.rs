@@ -86,8 +86,9 @@ pub fn fresh() -> Result<Seed, Error> {
 /// apart: two stores have two functions, also if one file is named for both.
 ///
 /// # Errors
-/// If it cannot be read, or does not have 32 bytes.
+/// If it cannot be read, or does not have 32 bytes; if other users may read it.
 pub fn raw(path: &Path, store: &Path) -> Result<Seed, Error> {
+    check_mode(path)?;
     let bytes = Zeroizing::new(fs::read(path).map_err(Error::file("cannot read", path))?);
     if bytes.len() != 32 {
         let why = format!("it has {} bytes, and a key has 32; make one with `openssl rand -out FILE 32`", bytes.len());

@@ -11,10 +11,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
-use vesica_job::Control;
+use std::time::{Duration, SystemTime};
 use vesica_job::numbers::counted;
-use vesica_net::{Client, Door, Endpoint, Fingerprint, Limits};
+use vesica_job::rooms::scope;
+use vesica_job::{Control, World};
+use vesica_net::{Client, ClientDoor, Endpoint, Fingerprint, Limits, PeerLink};
 use vesica_spec::service::{GuestPlan, ServePlan};
 use vesica_spec::{SpecError, TrustPlan};
 use vesica_types::Party;
@@ -36,6 +37,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Faults of the plan, its files and the store; of the door. A client that fails ends nothing but its own connection.
 pub fn serve(
     plan: &ServePlan,
+    world: &World,
     again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
     ctl: &Control,
 ) -> Result<(), Error> {
@@ -46,9 +48,10 @@ pub fn serve(
     }
     let opened = prepare::open(plan)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
-    let budget = Budget::open(&plan.budget, &opened.offer.public().map_err(Error::Setup)?)?;
+    let budget = Budget::open(&plan.budget, &opened.offer.public().map_err(Error::Setup)?, world)?;
     budget.news.iter().for_each(|news| ctl.note(news.clone()));
-    let answers = Answers::new(opened, budget, Audit::open(&plan.audit)?, metrics, plan.workers, plan.memory);
+    let audit = Audit::open(&plan.audit, world.time.clone())?;
+    let answers = Answers::new(opened, budget, audit, metrics, (plan.workers, plan.memory), world);
     answers.set_guests(&plan.guests);
     let mut endpoint =
         Endpoint::new(plan.me.clone(), link::name(&plan.service.id), link::security(plan.identity.as_ref())?);
@@ -60,21 +63,24 @@ pub fn serve(
     endpoint.gateways = plan.gateways.clone();
     (endpoint.window, endpoint.unasked) = (link::WINDOW, Some(link::UNASKED));
     let hard = Arc::new(Stop { ctl: ctl.clone(), now: AtomicBool::new(false) });
-    let door = endpoint.door(clients(&plan.guests)?, limits(plan), hard.clone())?;
+    let door = world.connector.door(endpoint, clients(&plan.guests)?, limits(plan), hard.clone())?;
     answers.metrics.set_ready(true);
     if let Some(address) = answers.metrics.address() {
-        ctl.note(format!("health and metrics at http://{address}/metrics"));
+        ctl.note(vesica_net::status::opened_in_words(address));
     }
     let what = suite::of(answers.offer().protocol).counts();
     ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
-    let (door, answers) = (&door, &answers);
-    std::thread::scope(|scope| {
-        scope.spawn(|| watch(door, answers, plan, again, &hard, ctl));
+    let (door, answers, hard) = (&*door, &answers, &*hard);
+    scope(&*world.turns, |threads| {
+        threads.spawn(|| watch(door, answers, (plan, world), again, hard, ctl));
+        let mut session = 0;
         while let Some(link) = door.next().or_else(stopped)? {
             let who = link.peer().clone();
-            let talk = std::thread::Builder::new().name(format!("client {who}"));
+            session += 1;
+            let talked = ctl.of_session(session);
+            let talk = move || converse(answers, link, &talked);
             // A system without threads to give is no reason to stop: the client's connection is dropped, and it may come again.
-            if let Err(error) = talk.spawn_scoped(scope, move || converse(answers, link, ctl)) {
+            if let Err(error) = threads.start(&format!("client {who}"), talk) {
                 ctl.note(format!("{who} is not answered: the system gives no thread ({error})"));
             }
         }
@@ -88,7 +94,7 @@ pub fn serve(
 }
 
 /// Being stopped while nobody is there is no error.
-fn stopped(error: vesica_net::Error) -> Result<Option<vesica_net::Link>, Error> {
+fn stopped(error: vesica_net::Error) -> Result<Option<Box<dyn PeerLink>>, Error> {
     match error {
         vesica_net::Error::Session(vesica_session::Error::Cancelled) => Ok(None),
         error => Err(error.into()),
@@ -97,22 +103,21 @@ fn stopped(error: vesica_net::Error) -> Result<Option<vesica_net::Link>, Error> 
 
 /// Looks for changes until the service ends; then closes the door, and after a while ends those who are still at work.
 fn watch(
-    door: &Door,
+    door: &dyn ClientDoor,
     answers: &Answers,
-    plan: &ServePlan,
+    (plan, world): (&ServePlan, &World),
     again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
     hard: &Stop,
     ctl: &Control,
 ) {
-    let mut looked = Instant::now();
     let (mut wrong, mut doubted, mut unmarked) = (None, false, false);
     let mut known = Known::of(plan);
-    while !(ctl.is_cancelled() || plan.once && answers.goodbyes() > 0) {
-        std::thread::sleep(Duration::from_millis(50));
-        if looked.elapsed() < LOOK {
-            continue;
+    let ends = || ctl.is_cancelled() || plan.once && answers.goodbyes() > 0;
+    loop {
+        world.time.sleep(LOOK, &ends);
+        if ends() {
+            break;
         }
-        looked = Instant::now();
         answers.metrics.set_links(door.links());
         let read = again();
         let asked = read.is_some();
@@ -179,10 +184,7 @@ fn watch(
     }
     answers.metrics.set_ready(false);
     door.shut();
-    let asked = Instant::now();
-    while answers.at_work() > 0 && asked.elapsed() < GRACE {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    world.time.sleep(GRACE, &|| answers.at_work() == 0);
     hard.now.store(true, Ordering::SeqCst);
 }
 

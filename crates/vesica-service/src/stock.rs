@@ -11,6 +11,7 @@ use crate::secret::Root;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
+use vesica_net::Time;
 use vesica_oprf::function::ServerFunction;
 use vesica_store::Part;
 
@@ -103,6 +104,7 @@ const LIMITS: Limits = Limits {
 /// at work with the state before, and no longer than [`Limits::wait`]. It does not wait if it has all parts of that state.
 pub struct States {
     held: RwLock<Held>,
+    time: Arc<dyn Time>,
     pub(crate) limits: Limits,
 }
 
@@ -138,6 +140,7 @@ struct State {
 struct Told {
     /// When a client last took something of the state.
     taken: Mutex<Option<Instant>>,
+    time: Arc<dyn Time>,
     /// Clients that have a function evaluated now, and will ask the state about what comes out.
     asking: AtomicUsize,
     /// The parts of a store of tags: a newer one may have them too.
@@ -174,22 +177,22 @@ impl Drop for Asking {
 
 impl Told {
     fn took(&self) {
-        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.time.now());
     }
 
     /// When a client last was at work with the state: at this moment, if one has a function evaluated.
     fn last_work(&self) -> Option<Instant> {
         if self.asking.load(Ordering::SeqCst) > 0 {
-            return Some(Instant::now());
+            return Some(self.time.now());
         }
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn new(stock: Stock) -> Self {
+    fn new(stock: Stock, time: Arc<dyn Time>) -> Self {
         let parts = stock.named_parts();
-        Self { stock, ticket: Arc::new(Told { taken: Mutex::default(), asking: AtomicUsize::new(0), parts }) }
+        Self { stock, ticket: Arc::new(Told { taken: Mutex::default(), time, asking: AtomicUsize::new(0), parts }) }
     }
 
     /// Whether a client that was told of it is still here.
@@ -205,26 +208,33 @@ impl Before {
 
     /// How long no client has been at work with it, counted from the moment in which it was served no more, at the earliest.
     fn idle(&self) -> Duration {
-        self.state.ticket.last_work().map_or(self.since, |last| last.max(self.since)).elapsed()
+        self.past(self.state.ticket.last_work().map_or(self.since, |last| last.max(self.since)))
+    }
+
+    /// How long ago a moment was.
+    fn past(&self, moment: Instant) -> Duration {
+        self.state.ticket.time.now().saturating_duration_since(moment)
     }
 
     /// Whether it is to go, even if no newer one comes.
     fn is_over(&self, limits: &Limits) -> bool {
-        !self.state.is_wanted() || self.idle() >= limits.idle || self.since.elapsed() >= limits.longest
+        !self.state.is_wanted() || self.idle() >= limits.idle || self.past(self.since) >= limits.longest
     }
 
     /// Whether a newer one that does not follow this one is to wait, because a client is at work with this one.
     fn is_waited_for(&self, limits: &Limits) -> bool {
         let last = self.state.ticket.last_work();
-        let is_busy = Arc::strong_count(&self.state.stock) > 1 || last.is_some_and(|last| last.elapsed() < limits.busy);
-        is_busy && self.since.elapsed() < limits.wait
+        let is_busy =
+            Arc::strong_count(&self.state.stock) > 1 || last.is_some_and(|last| self.past(last) < limits.busy);
+        is_busy && self.past(self.since) < limits.wait
     }
 }
 
 impl States {
     /// This one is served.
-    pub fn new(stock: Stock) -> Self {
-        Self { held: RwLock::new(Held { now: State::new(stock), before: None }), limits: LIMITS }
+    pub fn new(stock: Stock, time: Arc<dyn Time>) -> Self {
+        let held = Held { now: State::new(stock, time.clone()), before: None };
+        Self { held: RwLock::new(held), time, limits: LIMITS }
     }
 
     /// The state that is served, and the ticket for a client that is told of it.
@@ -277,9 +287,9 @@ impl States {
         let last = self.read().now.stock.clone();
         let Some(next) = last.reload(offer, &mut make_room)? else { return Ok(None) };
         let mut held = self.write();
-        let before = std::mem::replace(&mut held.now, State::new(next.clone()));
+        let before = std::mem::replace(&mut held.now, State::new(next.clone(), self.time.clone()));
         // `last` still holds what goes here, until the lock is free.
-        held.before = before.is_wanted().then(|| Before { state: before, since: Instant::now() });
+        held.before = before.is_wanted().then(|| Before { state: before, since: self.time.now() });
         drop(held);
         Ok(Some(next))
     }
@@ -296,10 +306,12 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieve::desk::tests::{follow, house_of};
-    use crate::retrieve::{desk, epoch};
+    use crate::retrieve::desk::tests::{follow, house_of, house_with, put, value};
+    use crate::retrieve::epoch::Epoch;
+    use crate::retrieve::{desk, digest_of_index, epoch, retrieval, unpad};
     use std::path::Path;
-    use vesica_spec::service::ServiceProtocol;
+    use vesica_session::SessionRng;
+    use vesica_spec::service::{By, ServiceProtocol};
     use vesica_store::{Builder, Delta, Shape, Store};
 
     /// Tells whether a state is dropped.
@@ -318,7 +330,7 @@ mod tests {
     /// ways in which it may.
     fn goes_in_time(stock: Stock, offer: &Offer, mut next: impl FnMut()) {
         let is_gone = watched(&stock);
-        let mut states = States::new(stock);
+        let mut states = States::new(stock, Arc::new(vesica_net::SystemClock));
         // Nobody was told of it.
         next();
         assert!(states.reload(offer).unwrap().is_some() && is_gone());
@@ -383,6 +395,62 @@ mod tests {
         goes_in_time(stock, &offer, || follow(dir.path(), &mut epoch));
     }
 
+    /// The next epoch has more rows, so that what the server keeps beside them, and what clients copy, have another length. It is served; and
+    /// whoever was told of the one before copies its masks and is answered from it, until he has gone.
+    #[test]
+    fn an_epoch_of_another_shape_is_served_beside_the_one_before() {
+        let mut rng = SessionRng::from_os().unwrap();
+        let mut fetched = |offer: &Offer, stock: Stock, row: u64| {
+            let epoch = Epoch::decode(offer, &stock.describe()).unwrap();
+            let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+            let masks: Vec<u8> = (0..).map_while(|number| stock.chunk(0, number)).flatten().copied().collect();
+            let mut client = scheme.reader(masks, &mut rng).unwrap();
+            let query = client.round(&[Some(vec![row])], &mut rng).unwrap();
+            let answered = vesica_testkit::two(
+                |lines, _| {
+                    let ch = lines.peer().unwrap();
+                    ch.send(&query).unwrap();
+                    ch.recv_exact(scheme.sizes().answer).unwrap()
+                },
+                |lines, _| {
+                    let desk = || Ok(stock.clone().records().unwrap());
+                    Desk::answer(desk, 1, lines.peer().unwrap(), |_| (), &|work| work()).unwrap();
+                },
+            );
+            client.take(&answered.0).unwrap();
+            let record = client.records().unwrap().remove(0).unwrap();
+            unpad(&epoch.salt(), &digest_of_index(row), &record).map(<[u8]>::to_vec)
+        };
+        // 2000 rows of 32 bytes stand in one column of 64 rows, 90,000 in more columns and more rows.
+        let (dir, offer, _) = house_with(ServiceProtocol::PackedPir, 2000, 20);
+        let states =
+            States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()), Arc::new(vesica_net::SystemClock));
+        let (ticket, is_gone) = told(&states);
+        let before = std::fs::metadata(dir.path().join(desk::table_name(1))).unwrap().len();
+        put(dir.path(), &offer, 2, 90_000);
+        let now = std::fs::metadata(dir.path().join(desk::table_name(2))).unwrap().len();
+        assert!(now - before > 10 << 20, "{before}, {now}");
+        let next = states.reload(&offer).unwrap().expect("it is served");
+        assert_eq!(next.rows(), 90_000);
+        assert_eq!(fetched(&offer, next.clone(), 89_999), Some(value(89_999, 20)));
+        let old = states.of(&ticket).expect("a client of the epoch before is here");
+        assert_eq!(old.rows(), 2000);
+        assert_eq!(fetched(&offer, old, 1999), Some(value(1999, 20)));
+        // Back to fewer rows, which is another shape again; then the client goes.
+        put(dir.path(), &offer, 3, 2000);
+        drop(ticket);
+        assert!(states.reload(&offer).unwrap().is_some() && is_gone());
+        // A file that is cut where the columns stand is found before room is made.
+        let (ticket, _) = states.now();
+        put(dir.path(), &offer, 4, 90_000);
+        let path = dir.path().join(desk::table_name(4));
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let why = states.reload(&offer).err().expect("it is damaged").to_string();
+        assert!(why.contains("epoch-4.table is damaged"), "{why}");
+        assert!(states.of(&ticket).is_some());
+    }
+
     /// An offer of a store of tags alone.
     fn offer_of_tags() -> Offer {
         let (_, mut offer, _) = house_of(ServiceProtocol::Download, 20);
@@ -431,7 +499,7 @@ mod tests {
         let (dir, offer) = (tempfile::tempdir().unwrap(), offer_of_tags());
         prepare(dir.path(), &offer, 1);
         append(dir.path(), 2);
-        let states = States::new(Arc::new(Store::open(dir.path()).unwrap()));
+        let states = States::new(Arc::new(Store::open(dir.path()).unwrap()), Arc::new(vesica_net::SystemClock));
         let (ticket, stock) = states.now();
         let sums = [0, 1].map(|part| stock.sums(part).unwrap().to_vec());
         drop(stock);
@@ -467,7 +535,8 @@ mod tests {
     #[test]
     fn the_state_before_goes_before_another_one_is_loaded() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::Download, 20);
-        let states = States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()));
+        let states =
+            States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()), Arc::new(vesica_net::SystemClock));
         let (_ticket, is_gone) = told(&states);
         follow(dir.path(), &mut epoch);
         assert!(states.reload(&offer).unwrap().is_some() && !is_gone());

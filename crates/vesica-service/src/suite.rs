@@ -9,14 +9,14 @@ use crate::messages::Counter;
 use crate::offer::Offer;
 use crate::output::Hit;
 use crate::prepare::{Change, Prepared};
-use crate::retrieve::schemes::{download, lattice, piano, simple};
+use crate::retrieve::schemes::{download, lattice, packed, piano, simple};
 use crate::retrieve::{Records, Scheme};
 use crate::stock::Stock;
 use crate::tags::Tags;
 use crate::wants::Wants;
 use std::path::Path;
-use vesica_job::Control;
 use vesica_job::rooms::Clock;
+use vesica_job::{Control, World};
 use vesica_pir::{PirError, rlwe};
 use vesica_session::Reveal;
 use vesica_spec::service::{AskPlan, Private, ServePlan, Service, ServiceProtocol};
@@ -36,7 +36,7 @@ pub trait Suite: Sync {
     fn reveals(&self, private: Private, has_values: bool) -> Vec<Reveal>;
 
     /// Makes or changes what the plan serves.
-    fn prepare(&self, plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error>;
+    fn prepare(&self, plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error>;
 
     /// The file in a server's folder or a client's cache that says which state is there.
     fn document(&self) -> &'static str;
@@ -51,6 +51,7 @@ pub trait Suite: Sync {
         offer: &Offer,
         described: &[u8],
         counter: &mut Counter<'_>,
+        world: &World,
         ctl: &Control,
     ) -> Result<Box<dyn Copied>, Error>;
 
@@ -123,12 +124,15 @@ pub struct Asked<'a> {
     pub outputs: &'a [[u8; 32]],
     /// How many lookups the server sees.
     pub lookups: u64,
+    /// The machine around it.
+    pub world: &'a World,
 }
 
 /// The protocols of a service, those that retrieve in the order in which `vesica plan` shows them.
 pub const ALL: &[(ServiceProtocol, &dyn Suite)] = &[
     (ServiceProtocol::EcdhOprf, &Tags),
     (ServiceProtocol::SimplePir, &Records(&simple::Simple)),
+    (ServiceProtocol::PackedPir, &Records(&packed::Packed)),
     (ServiceProtocol::Piano, &Records(&piano::Windows)),
     (ServiceProtocol::Download, &Records(&download::Whole)),
     (ServiceProtocol::BfvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),

@@ -17,10 +17,10 @@ use crate::{reveals, rng, values};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 use vesica_job::numbers::{about, count, counted, seconds, size};
 use vesica_job::rooms::Clock;
-use vesica_job::{Control, Event, cpu};
+use vesica_job::{Control, Event, World, cpu};
+use vesica_net::{SystemClock, Time};
 use vesica_oprf::function::ServerFunction;
 use vesica_psi::unbalanced::BATCH;
 use vesica_session::Reveal;
@@ -45,10 +45,10 @@ impl Suite for Tags {
         reveals::of_asking(has_values)
     }
 
-    fn prepare(&self, plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+    fn prepare(&self, plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
         match change {
-            Change { rotate, append: None, remove: None } => whole(plan, *rotate, ctl),
-            Change { rotate: false, .. } => delta(plan, change, ctl),
+            Change { rotate, append: None, remove: None } => whole(plan, *rotate, world, ctl),
+            Change { rotate: false, .. } => delta(plan, change, world, ctl),
             _ => Err(Error::Setup(
                 "--rotate makes a whole new store of mine.input, and --append and --remove change the one that is there: give one or the other"
                     .into(),
@@ -76,6 +76,7 @@ impl Suite for Tags {
         offer: &Offer,
         manifest: &[u8],
         counter: &mut Counter<'_>,
+        _: &World,
         ctl: &Control,
     ) -> Result<Box<dyn Copied>, Error> {
         let manifest = Manifest::decode(manifest, Limits { bytes: plan.cache_size, ..Limits::NONE })?;
@@ -85,7 +86,7 @@ impl Suite for Tags {
         let total = missing.iter().map(|&part| manifest.parts[part].bytes).sum();
         room_for(plan, total)?;
         ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(total) });
-        let (start, mut done) = (Instant::now(), 0);
+        let (start, mut done) = (SystemClock.now(), 0);
         for &number in &missing {
             let sums = incoming.sums_bytes(number).unwrap_or_default();
             let mut part = incoming.resume(number, counter.sums(number, sums)?)?;
@@ -100,7 +101,7 @@ impl Suite for Tags {
             })?;
             part.finish()?;
         }
-        ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, done) });
+        ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: SystemClock.since(start), bytes: (0, done) });
         offer.save(&plan.cache)?;
         incoming.finish()?;
         let news = format!("fetched {}, {}", counted(missing.len() as u64, "parts"), size(done));
@@ -207,10 +208,10 @@ struct Cache {
 }
 
 /// A store of the plan's table, in the place of what is there.
-fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
+fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, prepare::table(plan)?, true)?;
     let before = Offer::load(&plan.store).ok();
-    let keyed = Keyed::take(plan, rotate, before.as_ref())?;
+    let keyed = Keyed::take(plan, rotate, before.as_ref(), world)?;
     let function = keyed.root.function()?;
     let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
     let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
@@ -224,7 +225,8 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
     let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };
     let stood = Store::open(&plan.store).ok();
     let stood = stood.map(|store| Before { keys: store.len(), changed: store.manifest().parts.len() > 1 });
-    let mut builder = Builder::new(&plan.store, shape, memory(plan), &plan.scratch)?;
+    let salt = world.rng()?.bytes();
+    let mut builder = Builder::new(&plan.store, shape, memory(plan), &plan.scratch)?.with_salt(salt);
     let entries = entries(builder.sealer(), value_bytes.is_some());
     let read = reader.each(Some(&function), entries, ctl, |batch| Ok(builder.push(&batch.made)?))?;
     let tag_bits = shape.tag_bits(builder.room());
@@ -240,7 +242,7 @@ fn whole(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Erro
 }
 
 /// A part more.
-fn delta(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+fn delta(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let offer = Offer::load(&plan.store)?;
     prepare::agrees(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
@@ -250,7 +252,7 @@ fn delta(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, E
         path.as_ref().map(|path| Reader::open(plan, &beside(path), values)).transpose()
     };
     let (append, remove) = (open(&change.append, true)?, open(&change.remove, false)?);
-    let mut delta = Delta::new(&plan.store, memory(plan), &plan.scratch)?;
+    let mut delta = Delta::new(&plan.store, memory(plan), &plan.scratch)?.with_salt(world.rng()?.bytes());
     belongs(&offer, delta.store().manifest())?;
     let entries = entries(delta.sealer(), offer.value_bytes.is_some());
     let mut read = Read::default();
@@ -363,9 +365,9 @@ fn seconds_a_key(plan: &ServePlan) -> Result<f64, Error> {
     let mut rng = rng()?;
     let keys: Vec<KeyDigest> = (0..SAMPLE).map(|_| KeyDigest(rng.bytes())).collect();
     let once = || {
-        let (start, mut outputs) = (Instant::now(), Vec::with_capacity(SAMPLE));
+        let (start, mut outputs) = (SystemClock.now(), Vec::with_capacity(SAMPLE));
         function.eval(&keys, &mut outputs);
-        start.elapsed().as_secs_f64() / SAMPLE as f64
+        SystemClock.since(start).as_secs_f64() / SAMPLE as f64
     };
     once();
     Ok((0..3).map(|_| once()).fold(f64::INFINITY, f64::min))

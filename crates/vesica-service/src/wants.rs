@@ -4,12 +4,13 @@ use crate::error::Error;
 use crate::retrieve::digest_of_index;
 use arrow_array::cast::AsArray;
 use std::collections::HashMap;
-use vesica_job::rooms::{Keys, PARTS, Reading};
-use vesica_job::{Control, JobError};
+use std::hash::{BuildHasher, RandomState};
+use vesica_job::rooms::{Share, digests};
+use vesica_job::{Control, Event, JobError};
 use vesica_session::SessionRng;
+use vesica_spec::Rule;
 use vesica_spec::service::{AskPlan, By};
-use vesica_spec::{Duplicates, Rule};
-use vesica_table::Table;
+use vesica_table::{Spill, Spilled, Table};
 
 /// Different keys or row numbers, and the rows of the client's table that each is for.
 pub struct Wants {
@@ -26,12 +27,57 @@ pub struct Wants {
     held: Held,
 }
 
+/// A row and the number that was given to its key, as they are spilled.
+const ROW: usize = 12;
+
+/// Rows that are read together.
+const BLOCK: usize = 1 << 13;
+
 /// Which rows hold which key or number.
 enum Held {
-    /// Rows by key, on the disk where they are many.
-    Keys(Box<Keys>),
+    /// Rows with the numbers of their keys, on the disk where they are many; and the place of the key of each number.
+    Keys(Spilled, Vec<u32>),
     /// Rows, ascending, and the place of the number that each has.
     Numbers(Vec<(u64, u32)>),
+}
+
+/// Digests, each of which is there once.
+#[derive(Default)]
+struct Once {
+    digests: Vec<[u8; 32]>,
+    /// The numbers of the digests by open addressing, from 1; 0 is a free slot.
+    slots: Vec<u32>,
+    /// Where a digest goes is this process's own chance: nobody can plant rows whose digests get in each other's way.
+    chance: RandomState,
+}
+
+impl Once {
+    /// The number of a digest, in the order in which they came; none if no number is left.
+    fn number(&mut self, digest: &[u8; 32]) -> Option<u32> {
+        if self.slots.len() < 2 * (self.digests.len() + 1) {
+            self.slots = vec![0; (2 * self.slots.len()).max(1 << 10)];
+            for number in 0..self.digests.len() {
+                let slot = self.slot(&self.digests[number]);
+                self.slots[slot] = number as u32 + 1;
+            }
+        }
+        let slot = self.slot(digest);
+        if self.slots[slot] == 0 {
+            self.slots[slot] = u32::try_from(self.digests.len() + 1).ok()?;
+            self.digests.push(*digest);
+        }
+        Some(self.slots[slot] - 1)
+    }
+
+    /// Where a digest stands, or the free slot for it. There are twice as many slots as digests.
+    fn slot(&self, digest: &[u8; 32]) -> usize {
+        let spread = self.chance.hash_one(digest);
+        let mut slot = ((u128::from(spread) * self.slots.len() as u128) >> 64) as usize;
+        while self.slots[slot] != 0 && self.digests[self.slots[slot] as usize - 1] != *digest {
+            slot = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
+        }
+        slot
+    }
 }
 
 impl Wants {
@@ -54,18 +100,40 @@ impl Wants {
         rules: &[Vec<Rule>],
         ctl: &Control,
     ) -> Result<Self, Error> {
-        let (memory, workers) = (plan.memory, plan.workers as u32);
-        let reading = Reading { keys, rules, duplicates: Duplicates::Join, memory, workers };
-        let keys = Keys::extract(table, reading, &plan.scratch, ctl)?;
-        let mut digests = Vec::with_capacity(keys.distinct as usize);
-        for part in 0..PARTS {
-            keys.distinct(part, |digest, _, _| {
-                digests.push(*digest);
-                Ok(())
-            })?;
+        let mut once = Once::default();
+        let mut held = Spill::new(1, ROW, Share::Output.of(plan.memory), &plan.scratch)?;
+        let (mut rows, mut empty) = (0, 0);
+        for batch in table.keys(keys, plan.workers)? {
+            let batch = batch?;
+            ctl.check()?;
+            let mut of_batch = Ok(());
+            empty += digests(rules, &batch, |digest, place| {
+                if of_batch.is_ok() {
+                    of_batch = match once.number(digest) {
+                        Some(number) => {
+                            let mut row = [0; ROW];
+                            row[..8].copy_from_slice(&(rows + place as u64).to_le_bytes());
+                            row[8..].copy_from_slice(&number.to_le_bytes());
+                            held.push(0, &row).map_err(Error::from)
+                        }
+                        None => Err(Error::Setup("more than 2^32 keys in one table: part it".into())),
+                    };
+                }
+            });
+            of_batch?;
+            rows += batch.num_rows() as u64;
+            ctl.event(Event::Done(rows));
         }
-        let (rows, empty, duplicates) = (keys.rows, keys.empty, keys.duplicates);
-        Ok(Self { digests, numbers: Vec::new(), rows, empty, duplicates, held: Held::Keys(Box::new(keys)) })
+        let held = held.finish()?;
+        let duplicates = held.total() - once.digests.len() as u64;
+        // In the order of their digests, which says nothing of the table.
+        let mut order: Vec<u32> = (0..once.digests.len() as u32).collect();
+        order.sort_unstable_by_key(|&number| &once.digests[number as usize]);
+        let mut places = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(place, &number)| places[number as usize] = place);
+        once.digests.sort_unstable();
+        let (digests, held) = (once.digests, Held::Keys(held, places));
+        Ok(Self { digests, numbers: Vec::new(), rows, empty, duplicates, held })
     }
 
     /// The numbers in the one column of the table.
@@ -125,15 +193,40 @@ impl Wants {
     pub fn each(&self, mut each: impl FnMut(u64, usize) -> Result<(), JobError>) -> Result<(), JobError> {
         match &self.held {
             Held::Numbers(rows) => rows.iter().try_for_each(|&(row, want)| each(row, want as usize)),
-            Held::Keys(keys) => {
-                let mut begun = 0;
-                (0..PARTS).try_for_each(|part| {
-                    keys.each(part, |is_first, row| {
-                        begun += usize::from(is_first);
-                        each(row, begun - 1)
-                    })
-                })
+            Held::Keys(rows, places) => {
+                for block in rows.blocks(0, BLOCK) {
+                    for record in block?.as_chunks::<ROW>().0 {
+                        let (row, number) = record.split_first_chunk().expect("a record begins with a row");
+                        let number = u32::from_le_bytes(*number.first_chunk().expect("four bytes are left"));
+                        each(u64::from_le_bytes(*row), places[number as usize] as usize)?;
+                    }
+                }
+                Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_numbered_as_they_come_and_once() {
+        let digest = |i: u32| {
+            let mut digest = [0; 32];
+            digest[..4].copy_from_slice(&(i * i % 9973).to_le_bytes());
+            digest
+        };
+        let (mut once, mut expected) = (Once::default(), Vec::new());
+        for i in 0..20_000 {
+            let digest = digest(i);
+            let place = expected.iter().position(|other| *other == digest).unwrap_or(expected.len());
+            if place == expected.len() {
+                expected.push(digest);
+            }
+            assert_eq!(once.number(&digest), Some(place as u32));
+        }
+        assert!(once.digests == expected && expected.len() == 4987);
     }
 }

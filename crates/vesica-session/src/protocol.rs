@@ -161,6 +161,8 @@ pub struct Shares {
     pub sums: Vec<u64>,
     /// Of each bin, where these are what the job asks for.
     pub bins: Vec<Share>,
+    /// The id of each of the unit's keys, where these are what the job asks for.
+    pub ids: Vec<[u8; 16]>,
 }
 
 /// A party's share of a bin, in which a key stands or none.

@@ -5,6 +5,7 @@
 
 use crate::disk::FileSystem;
 use crate::net::{Happening, Said};
+use crate::shop::Shop;
 use crate::sim::{Dice, Seen, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,10 +17,13 @@ use vesica_job::{Control, Event, Fault as Whose, Io, JobError, Watch, World};
 use vesica_spec::Plan;
 
 /// The parties.
-pub const NAMES: [&str; 2] = ["alice", "bob"];
+pub const NAMES: [&str; 3] = ["alice", "bob", "carol"];
 
 /// Keys of each party in a case of honest parties.
 const KEYS: u32 = 60;
+
+/// Keys of each of three parties.
+const FEW: u32 = 12;
 
 /// Keys of a greedy party: enough that the number of units depends on memory and workers.
 const MANY: u32 = 24_576;
@@ -50,11 +54,26 @@ pub enum Kind {
     Liar,
     /// alice learns, and bob does not. When she has finished some units he goes back to an older copy of his ledger, in which none is.
     Rollback,
+    /// alice serves, and bob and carol ask: honest parties, as in the first kind.
+    Service,
+    /// Three honest parties.
+    Three,
 }
 
 impl Kind {
     /// All.
-    pub const ALL: [Self; 5] = [Self::Honest, Self::Greedy, Self::Power, Self::Liar, Self::Rollback];
+    pub const ALL: [Self; 7] =
+        [Self::Honest, Self::Greedy, Self::Power, Self::Liar, Self::Rollback, Self::Service, Self::Three];
+
+    /// Whether all parties follow the program, and the case lasts until they are done.
+    fn is_honest(self) -> bool {
+        matches!(self, Self::Honest | Self::Three)
+    }
+
+    /// How many parties there are.
+    fn parties(self) -> usize {
+        if matches!(self, Self::Service | Self::Three) { 3 } else { 2 }
+    }
 
     /// Whether bob follows the program.
     fn bob_is_honest(self) -> bool {
@@ -112,6 +131,8 @@ enum Fault {
     Full(usize),
     /// A party's disk fails at a sync.
     Failing(usize),
+    /// The operator of a service prepares another table.
+    Prepare,
 }
 
 /// How a process ended.
@@ -120,7 +141,7 @@ pub enum Outcome {
     /// With the result.
     Done,
     /// With an error.
-    Failed(JobError),
+    Failed(vesica_service::Error),
     /// It was killed.
     Killed,
     /// It panicked.
@@ -154,6 +175,8 @@ pub struct Case {
     dir: TempDir,
     answers: u32,
     sides: Vec<Side>,
+    /// The service that is played in the place of a run.
+    pub shop: Option<Shop>,
     faults: Vec<(u64, Fault)>,
     /// Calls so far.
     pub steps: u64,
@@ -200,10 +223,15 @@ impl Case {
     /// The case of a seed. With `overlap` the parties have half of their keys in common, and else none.
     pub fn new(kind: Kind, dice: &mut Dice, overlap: bool) -> Self {
         let dir = tempfile::tempdir().expect("there is a temporary folder");
+        if kind == Kind::Service {
+            let shop = Shop::new(dir.path(), dice, overlap);
+            return Self { shop: Some(shop), ..Self::of(kind, dir, dice) };
+        }
         let learns: &[&str] = match (kind, dice.below(3)) {
             (Kind::Honest, 0) => &["alice"],
             (Kind::Honest, 1) => &["alice", "bob"],
-            (Kind::Rollback, _) => &["alice"],
+            (Kind::Rollback, _) | (Kind::Three, 0) => &["alice"],
+            (Kind::Three, 1) => &NAMES,
             _ => &["bob"],
         };
         let lanes = match kind {
@@ -215,51 +243,69 @@ impl Case {
         let protocol = match kind {
             // Its sender says two things in a unit, so that it can be answered and not finished.
             Kind::Liar => "protocol = \"ecdh\"",
+            Kind::Three => "protocol = \"rr22\"\nduplicates = \"error\"",
             _ => "protocol = \"hash\"\naccept = [\"guessable_keys\"]",
         };
         let (keys, unit, answers) = match kind {
-            Kind::Honest => ([KEYS, KEYS], "unit = 10\n", 8),
+            Kind::Honest | Kind::Service => ([KEYS, KEYS], "unit = 10\n", 8),
             Kind::Greedy => ([KEYS, MANY], "", 2 + dice.below(3) as u32),
             Kind::Power => ([KEYS, KEYS], "unit = 10\n", 2 + dice.below(3) as u32),
             Kind::Liar => {
                 ([KEYS, KEYS], ["unit = 10\n", "unit = 5\n"][dice.below(2) as usize], 1 + dice.below(3) as u32)
             }
             Kind::Rollback => ([KEYS, KEYS], "unit = 10\n", 8),
+            Kind::Three => ([FEW, FEW], "unit = 6\n", 8),
         };
         let workers = if kind == Kind::Liar { 8 } else { 1 + dice.below(3) };
-        let firsts = [0, if overlap { keys[0] / 2 } else { 1_000_000 }];
-        let sides = (0..2).map(|party| {
+        // Of two parties each has half of the other's keys, and of three all have a third of each one's.
+        let parties = kind.parties();
+        let step = if overlap { keys[0] / parties as u32 } else { 1_000_000 };
+        let keys_of = |party: usize| {
+            let first = step * party as u32;
+            first..first + keys[party.min(1)]
+        };
+        let names = &NAMES[..parties];
+        let sides: Vec<Side> = (0..parties).map(|party| {
             let (name, path) = (NAMES[party], dir.path().join(format!("{}.csv", NAMES[party])));
-            let text = table(&path, firsts[party], keys[party]);
-            let other = firsts[1 - party]..firsts[1 - party] + keys[1 - party];
+            let text = table(&path, keys_of(party).start, keys[party.min(1)]);
             let common = |line: &&str| {
                 let key = line.split(',').next().and_then(|key| key.parse::<u32>().ok());
-                key.is_none_or(|key| other.contains(&key))
+                key.is_none_or(|key| (0..parties).all(|party| keys_of(party).contains(&key)))
             };
             let wanted = learns.contains(&name).then(|| text.lines().filter(common).map(|line| format!("{line}\n")).collect());
-            let reach = if party == 0 { "listen = \"h:1\"" } else { "connect.alice = \"h:1\"" };
+            let connect = |peer: usize| format!("connect.{} = \"h:{}\"\n", NAMES[peer], peer + 1);
+            let connects: String = (0..party).map(connect).collect();
+            let listens = if party + 1 < parties { format!("listen = \"h:{}\"\n", party + 1) } else { String::new() };
+            let reach = connects + &listens;
             let output = if wanted.is_some() {
                 format!("output = {{ path = \"{}\" }}\n", dir.path().join(format!("{name}.out.csv")).display())
             } else {
                 String::new()
             };
             let keeps = match kind {
-                Kind::Honest => dice.percent(70),
+                Kind::Honest | Kind::Three => dice.percent(70),
                 Kind::Rollback => true,
                 // A greedy party keeps nothing anyway.
                 _ => party == 0,
             };
             let resume = if keeps { format!("resume = \"/{name}\"\n") } else { String::new() };
             let lanes = if lanes > 0 { format!("lanes = {lanes}\n") } else { String::new() };
+            // Three parties take no "rr22" without TLS, of which the network here has none.
+            let (insecure, tls) = match kind {
+                Kind::Three => ("", "tls = { identity = \"none\", ca = \"none\" }\n"),
+                _ => ("insecure = true\n", ""),
+            };
             let text = format!(
-                "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\n{protocol}\n\
-                 learns = {learns:?}\n{unit}limits.answers = {answers}\ninsecure = true\n[mine]\nname = \"{name}\"\n{reach}\n\
+                "[shared]\nid = \"j\"\nparties = {names:?}\n{protocol}\n\
+                 learns = {learns:?}\n{unit}limits.answers = {answers}\n{insecure}[mine]\nname = \"{name}\"\n{reach}\
                  workers = {workers}\nmemory = \"256MB\"\npatience = \"60s\"\ninput = {{ path = \"{}\", keys = [\"id\"] }}\n\
-                 {output}{resume}{lanes}",
+                 {output}{resume}{lanes}{tls}",
                 path.display()
             );
             let spec = vesica_spec::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-            let plan = vesica_spec::plan(&spec).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let mut plan = vesica_spec::plan(&spec).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            plan.identity = None;
+            plan.peers.iter_mut().for_each(|peer| peer.trust = None);
             Side {
                 plan,
                 wanted,
@@ -271,25 +317,35 @@ impl Case {
                 units: 1,
                 links: 0,
             }
-        });
-        let sides = sides.collect();
+        })
+        .collect();
+        Self { answers, sides, ..Self::of(kind, dir, dice) }
+    }
+
+    /// A case without parties: what goes wrong in it.
+    fn of(kind: Kind, dir: TempDir, dice: &mut Dice) -> Self {
         let mut faults = Vec::new();
         let count = match kind {
-            Kind::Honest => 1 + dice.below(6),
+            Kind::Honest | Kind::Service | Kind::Three => 1 + dice.below(6),
             Kind::Liar | Kind::Rollback => 0,
             Kind::Greedy | Kind::Power => dice.below(3),
         };
         for _ in 0..count {
-            // A run that nothing disturbs has one to three hundred steps.
+            // A run that nothing disturbs has one to three hundred steps, and so has a service with its clients.
             let step = dice.below(300);
-            let who = dice.below(2) as usize;
+            let who = dice.below(kind.parties() as u64) as usize;
             let fault = match (kind, dice.below(12)) {
-                (Kind::Honest, 0..3) => Fault::Kill(who),
-                (Kind::Honest, 3..5) => Fault::Power(who),
-                (Kind::Honest, 5) => Fault::Full(who),
-                (Kind::Honest, 6) => Fault::Failing(who),
+                (Kind::Honest | Kind::Three, 0..3) => Fault::Kill(who),
+                (Kind::Honest | Kind::Three, 3..5) => Fault::Power(who),
+                (Kind::Honest | Kind::Three, 5) => Fault::Full(who),
+                (Kind::Honest | Kind::Three, 6) => Fault::Failing(who),
                 (_, 7) => Fault::Jump(who, dice.below(2_000_000) as i64 - 1_000_000),
                 (_, 8) => Fault::Stop(who, dice.millis(40_000)),
+                (Kind::Service, 0..2) => Fault::Kill(who),
+                (Kind::Service, 2..4) => Fault::Power(who),
+                (Kind::Service, 4) => Fault::Full(who),
+                (Kind::Service, 5) => Fault::Failing(who),
+                (Kind::Service, 6) => Fault::Prepare,
                 _ => Fault::Cut,
             };
             faults.push((step, fault));
@@ -301,8 +357,9 @@ impl Case {
         Self {
             kind,
             dir,
-            answers,
-            sides,
+            answers: 0,
+            sides: Vec::new(),
+            shop: None,
             faults,
             steps: 0,
             rounds: 0,
@@ -321,11 +378,34 @@ impl Case {
 
     /// How many parties there are.
     pub fn parties(&self) -> usize {
-        self.sides.len()
+        self.shop.as_ref().map_or(self.sides.len(), |shop| shop.processes.len())
     }
 
-    /// How often what a party answered would be its whole table, by party.
+    /// The process of a party.
+    pub fn process(&self, party: usize) -> Option<usize> {
+        self.shop.as_ref().map_or_else(|| self.sides[party].process, |shop| shop.processes[party])
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Words without the name of the folder, which is another one each time.
+    pub fn plain(&self, words: &str) -> String {
+        words.replace(&*self.dir.path().to_string_lossy(), "")
+    }
+
+    /// Whether nothing is to go wrong any more.
+    pub fn faults_are_over(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// How often what a party answered would be its whole table, by party; of a service, how many keys each client was answered.
     pub fn answered(&self) -> Vec<f64> {
+        if let Some(shop) = &self.shop {
+            return shop.answered();
+        }
         self.sides.iter().map(|side| side.answered).collect()
     }
 
@@ -392,6 +472,19 @@ impl Case {
     }
 }
 
+impl Seen {
+    /// The world as the process has it.
+    pub fn world(&self) -> World {
+        World {
+            time: Arc::new(self.clone()),
+            connector: Arc::new(self.clone()),
+            disk: Arc::new(self.clone()),
+            chance: Arc::new(self.clone()),
+            turns: Arc::new(self.clone()),
+        }
+    }
+}
+
 /// Hears what a run says.
 struct Hears(Seen);
 
@@ -422,7 +515,13 @@ impl State {
 
     /// A party's process begins.
     pub fn begin_party(&mut self, party: usize) {
-        if self.case.over || self.case.sides[party].process.is_some() {
+        if self.case.over {
+            return;
+        }
+        if self.case.shop.is_some() {
+            return self.begin_in_shop(party);
+        }
+        if self.case.sides[party].process.is_some() {
             return;
         }
         let mut plan = self.case.sides[party].plan.clone();
@@ -445,15 +544,9 @@ impl State {
         });
         let process = self.start(party, move |sim, process| {
             let seen = Seen { sim: sim.clone(), process };
-            let world = World {
-                time: Arc::new(seen.clone()),
-                connector: Arc::new(seen.clone()),
-                disk: Arc::new(seen.clone()),
-                chance: Arc::new(seen.clone()),
-                turns: Arc::new(seen.clone()),
-            };
-            let io = Io { world, ..Io::files(&plan)? };
-            vesica_job::run(&plan, io, &Control::new(Hears(seen))).map(drop)
+            let io = Io { world: seen.world(), ..Io::files(&plan)? };
+            vesica_job::run(&plan, io, &Control::new(Hears(seen)))?;
+            Ok(())
         });
         self.case.sides[party].process = Some(process);
     }
@@ -461,6 +554,9 @@ impl State {
     /// A party's process is at its end.
     pub fn exited(&mut self, process: usize, outcome: Outcome) {
         let party = self.processes[process].party;
+        if self.case.shop.is_some() {
+            return self.exited_in_shop(party, &outcome);
+        }
         self.case.sides[party].process = None;
         self.case.sides[party].done = matches!(outcome, Outcome::Done);
         let now = self.now;
@@ -474,7 +570,8 @@ impl State {
         // changes, parts are rounded up.
         let (links, answers) = (self.case.sides[party].links, self.case.answers);
         let least = if self.case.kind == Kind::Greedy { answers } else { answers + 1 };
-        if links < least && matches!(outcome, Outcome::Failed(JobError::Answers { .. })) {
+        let ran_out = matches!(outcome, Outcome::Failed(vesica_service::Error::Job(JobError::Answers { .. })));
+        if links < least && ran_out {
             let name = NAMES[party];
             self.case.fail(format!("{name} refuses after {links} links, and {answers} answers are allowed"));
         }
@@ -487,12 +584,16 @@ impl State {
             Outcome::Failed(error) => {
                 // A liar's own program sees a partner that takes him at his word.
                 let lies = !self.case.kind.bob_is_honest() && party == 1;
-                if !lies && !self.case.is_allowed(error, &self.disks[party]) {
+                let is_allowed = match error {
+                    vesica_service::Error::Job(error) => self.case.is_allowed(error, &self.disks[party]),
+                    _ => false,
+                };
+                if !lies && !is_allowed {
                     self.case.fail(format!("{}: {error}", NAMES[party]));
                 }
                 // Of a partner who does not follow the program it is alice's word that ends the case.
-                let counts = party == 0 || self.case.kind == Kind::Honest;
-                self.case.refused |= counts && matches!(error, JobError::Answers { .. });
+                let counts = party == 0 || self.case.kind.is_honest();
+                self.case.refused |= counts && ran_out;
             }
             Outcome::Done if self.case.sides[party].wanted.is_some() && !self.case.has_output(party) => {
                 self.case.fail(format!("{} is done and has no output", NAMES[party]));
@@ -508,7 +609,7 @@ impl State {
         }
         let all_down = self.case.sides.iter().all(|side| side.process.is_none());
         let ends = match self.case.kind {
-            Kind::Honest => self.case.refused && all_down,
+            Kind::Honest | Kind::Service | Kind::Three => self.case.refused && all_down,
             Kind::Greedy => {
                 let side = &self.case.sides[1];
                 (self.case.refused && party == 0) || side.starts >= GREEDY_STARTS
@@ -530,7 +631,7 @@ impl State {
     /// No party runs any more: are they done, or is the same command given again everywhere?
     fn round(&mut self) {
         let done = self.case.sides.iter().all(|side| side.done);
-        if self.case.kind == Kind::Honest && done {
+        if self.case.kind.is_honest() && done {
             if !self.case.all_have_what_they_learn() {
                 self.case.fail("all are done, and an output is missing".to_owned());
             }
@@ -545,7 +646,7 @@ impl State {
         if self.case.rounds > 2 {
             self.case.faults.clear();
         }
-        if self.case.kind == Kind::Honest && self.case.rounds > 2 + ROUNDS {
+        if self.case.kind.is_honest() && self.case.rounds > 2 + ROUNDS {
             self.case.fail("it does not end".to_owned());
             self.end_case();
             return;
@@ -553,7 +654,8 @@ impl State {
         self.begin_case();
     }
 
-    fn end_case(&mut self) {
+    /// Whoever still runs is killed.
+    pub fn end_case(&mut self) {
         self.case.over = true;
         self.end_all();
     }
@@ -569,7 +671,8 @@ impl State {
             return;
         }
         let (now, party) = (self.now, self.processes[process].party);
-        self.trace.tell(now, || format!("{}: {what} {}", NAMES[party], path.display()));
+        let Self { case, trace, .. } = self;
+        trace.tell(now, || format!("{}: {what} {}", NAMES[party], case.plain(&path.to_string_lossy())));
         self.step();
     }
 
@@ -589,30 +692,45 @@ impl State {
         match fault {
             Fault::Cut => _ = self.cut_one(),
             Fault::Kill(party) => {
-                if let Some(process) = self.case.sides[party].process {
+                if let Some(process) = self.case.process(party) {
                     self.kill(process);
                     self.disks[party].released(process);
                 }
             }
             Fault::Power(party) => self.power_fails(party),
             Fault::Stop(party, span) => {
-                if let Some(process) = self.case.sides[party].process {
+                if let Some(process) = self.case.process(party) {
                     self.processes[process].stopped = now + span;
                     self.silent(process, span);
                 }
             }
-            Fault::Jump(party, seconds) => self.dates[party] += seconds,
+            Fault::Jump(party, seconds) => {
+                self.dates[party] += seconds;
+                if let Some(shop) = self.case.shop.as_mut().filter(|_| party == 0) {
+                    shop.moved();
+                }
+            }
+            Fault::Prepare => {
+                if let Some(shop) = &mut self.case.shop {
+                    shop.change();
+                }
+            }
             Fault::Full(party) => self.disks[party].full += 1,
             Fault::Failing(party) => self.disks[party].failing += 1,
         }
     }
 
-    fn power_fails(&mut self, party: usize) {
-        if let Some(process) = self.case.sides[party].process {
+    /// A party loses its power.
+    pub fn power_fails(&mut self, party: usize) {
+        if let Some(process) = self.case.process(party) {
             self.kill(process);
         }
         let Self { disks, dice, .. } = self;
         disks[party].crash(dice);
+        self.boots[party] = (self.boots[party].0 + 1, self.now);
+        if let Some(shop) = self.case.shop.as_mut().filter(|_| party == 0) {
+            shop.rebooted();
+        }
     }
 
     /// A process says something on a line of a link, which is that of a lane or of a meeting. Gives what becomes of it.
@@ -624,6 +742,9 @@ impl State {
         msg: &[u8],
         times: u32,
     ) -> Said {
+        if self.case.shop.is_some() {
+            return self.said_in_shop(process, link, line, msg);
+        }
         let party = self.processes[process].party;
         let lies = self.case.lies;
         if self.case.kind == Kind::Liar && party == 1 && line == "lane" {
@@ -653,7 +774,9 @@ impl State {
                 return Said::Nothing;
             }
         }
-        if line.starts_with("unit ") && self.case.sides[party].said.insert((link, line.to_owned())) {
+        // Of three parties each answers two, and how often each of them is not counted here.
+        let counts = line.starts_with("unit ") && self.case.kind != Kind::Three;
+        if counts && self.case.sides[party].said.insert((link, line.to_owned())) {
             let side = &mut self.case.sides[party];
             let part = 1.0 / side.units.max(1) as f64;
             side.answered += part;
@@ -699,7 +822,7 @@ impl State {
 
     /// Two parties have a link.
     pub fn case_linked(&mut self, processes: [usize; 2]) {
-        for process in processes {
+        for process in processes.into_iter().filter(|_| self.case.shop.is_none()) {
             self.case.sides[self.processes[process].party].links += 1;
         }
     }
@@ -711,7 +834,7 @@ impl State {
             return;
         }
         match self.case.kind {
-            Kind::Honest | Kind::Liar | Kind::Rollback => {}
+            Kind::Honest | Kind::Liar | Kind::Rollback | Kind::Service | Kind::Three => {}
             Kind::Greedy => {
                 if let Some(process) = self.case.sides[1].process {
                     let now = self.now;

@@ -17,6 +17,8 @@ struct Body {
     synced: Vec<u8>,
     /// Whether it has a name for good.
     named: bool,
+    /// The file that has its name for good, and the name that this one has for good, if that is another one.
+    instead: Option<(Option<Shared>, PathBuf)>,
     /// The process that has locked it.
     locked: Option<usize>,
 }
@@ -54,8 +56,18 @@ impl FileSystem {
     /// may be gone.
     pub fn crash(&mut self, dice: &mut Dice) {
         let files = std::mem::take(&mut self.files);
+        let mut renamed = Vec::new();
         for (path, file) in files {
             let mut now = body(&file);
+            if let Some((before, from)) = now.instead.take()
+                && dice.percent(50)
+            {
+                // It was renamed, and that is not there.
+                drop(now);
+                renamed.push((from, Some(file)));
+                renamed.push((path, before));
+                continue;
+            }
             if !now.named && dice.percent(50) {
                 continue;
             }
@@ -76,6 +88,13 @@ impl FileSystem {
             drop(now);
             self.files.insert(path, file);
         }
+        for (path, file) in renamed {
+            let Some(file) = file else { continue };
+            let mut now = body(&file);
+            (now.bytes, now.named, now.locked) = (now.synced.clone(), true, None);
+            drop(now);
+            self.files.insert(path, file);
+        }
     }
 
     /// A copy of the files as they are.
@@ -85,7 +104,8 @@ impl FileSystem {
 
     /// The files are those of a copy again, and nobody has them open.
     pub fn put_back(&mut self, copy: &[(PathBuf, Vec<u8>)]) {
-        let file = |bytes: &Vec<u8>| Body { bytes: bytes.clone(), synced: bytes.clone(), named: true, locked: None };
+        let file =
+            |bytes: &Vec<u8>| Body { bytes: bytes.clone(), synced: bytes.clone(), named: true, ..Body::default() };
         self.files = copy.iter().map(|(path, bytes)| (path.clone(), Arc::new(Mutex::new(file(bytes))))).collect();
     }
 
@@ -142,9 +162,23 @@ impl Disk for Seen {
     fn sync_name(&self, path: &Path) -> io::Result<()> {
         self.touches("sync the name of", path);
         let party = self.party();
-        if let Some(file) = self.sim.lock().disks[party].files.get(path) {
-            body(file).named = true;
+        // It is the folder that is synced, with all names in it.
+        let is_beside = |other: &Path| other.parent() == path.parent();
+        for (_, file) in self.sim.lock().disks[party].files.iter().filter(|(other, _)| is_beside(other)) {
+            let mut file = body(file);
+            (file.named, file.instead) = (true, None);
         }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.touches("rename", from);
+        let party = self.party();
+        let mut state = self.sim.lock();
+        let files = &mut state.disks[party].files;
+        let file = files.remove(from).ok_or(ErrorKind::NotFound)?;
+        let before = files.insert(to.to_owned(), file.clone());
+        body(&file).instead = Some((before, from.to_owned()));
         Ok(())
     }
 
@@ -152,6 +186,13 @@ impl Disk for Seen {
         self.touches("remove", path);
         let party = self.party();
         self.sim.lock().disks[party].files.remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        self.touches("list", folder);
+        let party = self.party();
+        let state = self.sim.lock();
+        Ok(state.disks[party].files.keys().filter(|path| path.parent() == Some(folder)).cloned().collect())
     }
 }
 

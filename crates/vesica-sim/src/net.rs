@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_job::worlds::{Connector, LaneDoor, PeerLink};
-use vesica_net::{Control, Endpoint, Error, PeerProgress, Result, Secured, Traffic, Trust};
+use vesica_job::worlds::{ClientDoor, Connector, LaneDoor, PeerLink};
+use vesica_net::{Client, Control, Endpoint, Error, Identity, Limits, PeerProgress, Result, Secured, Traffic, Trust};
 use vesica_session::{Channel, Error as Broken, Fault, Meter, Misbehaviour};
 use vesica_types::Party;
 
@@ -104,7 +104,7 @@ struct Wanted {
     meeting: bool,
 }
 
-/// A door for lanes.
+/// A door for lanes, or for the clients of a service.
 struct Door {
     number: u64,
     process: usize,
@@ -113,6 +113,8 @@ struct Door {
     job: [u8; 32],
     lanes: Vec<[u8; 32]>,
     seats: usize,
+    /// Whether all come for the same.
+    for_clients: bool,
     queue: VecDeque<usize>,
     inside: Vec<usize>,
     shut: bool,
@@ -342,13 +344,16 @@ struct Tie {
     job: [u8; 32],
     secured: Secured,
     control: Arc<dyn Control>,
+    /// How often who waits on it looks whether it is to end.
+    look: Duration,
 }
 
 impl Tie {
     fn new(of: &Seen, state: &State, link: usize, end: usize, control: Arc<dyn Control>) -> Self {
         let of_link = &state.net.links[link];
         let (peer, job) = (of_link.ends[1 - end].me.clone(), of_link.job);
-        Self { of: of.clone(), link, end, peer, job, secured: Secured::plain(), control }
+        let look = if state.case.shop.is_some() { crate::shop::LOOK } else { LOOK };
+        Self { of: of.clone(), link, end, peer, job, secured: Secured::plain(), control, look }
     }
 
     fn sim(&self) -> &Sim {
@@ -364,6 +369,7 @@ impl Tie {
             job: self.job,
             secured: self.secured.clone(),
             control: self.control.clone(),
+            look: self.look,
         }
     }
 
@@ -385,7 +391,7 @@ impl Tie {
         loop {
             let now = self.sim().lock().now;
             // Lanes are told to end by a flag, which somebody has to look at.
-            let look = (self.job != [0; 32]).then_some(now + LOOK);
+            let look = (self.job != [0; 32]).then_some(now + self.look);
             let until = [look, end].into_iter().flatten().min();
             let made = self.sim().wait(number, until, &mut ready);
             if made.is_some() || self.sim().lock().processes[self.of.process].dead {
@@ -409,6 +415,10 @@ struct Line {
 impl PeerLink for Tie {
     fn peer(&self) -> &Party {
         &self.peer
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        None
     }
 
     fn job(&self) -> Option<[u8; 32]> {
@@ -523,6 +533,7 @@ macro_rules! held {
 
 held! {
     peer(&self) -> &Party;
+    address(&self) -> Option<SocketAddr>;
     job(&self) -> Option<[u8; 32]>;
     line(&self, name: &str) -> std::result::Result<Box<dyn Channel>, Broken>;
     secured(&self) -> &Secured;
@@ -707,9 +718,25 @@ impl Connector for Seen {
         let mut state = self.sim.lock();
         let number = state.number();
         let (me, process, job, lanes) = (endpoint.me.clone(), self.process, endpoint.job, endpoint.lanes.clone());
-        let (queue, inside) = (VecDeque::new(), Vec::new());
-        state.net.doors.push(Door { number, process, me, job, lanes, seats, queue, inside, shut: false });
-        Ok(Box::new(Entry { of: self.clone(), number, control }))
+        let (queue, inside, for_clients) = (VecDeque::new(), Vec::new(), false);
+        state.net.doors.push(Door { number, process, me, job, lanes, seats, for_clients, queue, inside, shut: false });
+        Ok(Box::new(Entry { of: self.clone(), number, control, look: LOOK }))
+    }
+
+    fn door(
+        &self,
+        endpoint: Endpoint,
+        _: Vec<Client>,
+        Limits { links, .. }: Limits,
+        control: Arc<dyn Control>,
+    ) -> Result<Box<dyn ClientDoor>> {
+        self.sim.pause();
+        let mut state = self.sim.lock();
+        let number = state.number();
+        let (me, process, job, lanes) = (endpoint.me.clone(), self.process, endpoint.job, vec![endpoint.job]);
+        let (queue, inside, for_clients, seats) = (VecDeque::new(), Vec::new(), true, links);
+        state.net.doors.push(Door { number, process, me, job, lanes, seats, for_clients, queue, inside, shut: false });
+        Ok(Box::new(Entry { of: self.clone(), number, control, look: crate::shop::LOOK }))
     }
 }
 
@@ -762,7 +789,7 @@ impl Seen {
             let inside = &state.net.doors[at].inside;
             let full = inside.len() >= state.net.doors[at].seats;
             let same = inside.iter().any(|&link| state.net.links[link].job == job);
-            if full || same || state.net.doors[at].shut {
+            if full || same && !state.net.doors[at].for_clients || state.net.doors[at].shut {
                 continue;
             }
             let there = (state.net.doors[at].process, state.net.doors[at].me.clone());
@@ -782,6 +809,22 @@ struct Entry {
     of: Seen,
     number: u64,
     control: Arc<dyn Control>,
+    look: Duration,
+}
+
+impl ClientDoor for Entry {
+    fn set_clients(&self, _: Vec<Client>) -> Result<()> {
+        Ok(())
+    }
+
+    fn set_identity(&self, _: &Identity) -> Result<()> {
+        Ok(())
+    }
+
+    fn links(&self) -> usize {
+        let state = self.of.sim.lock();
+        state.net.doors.iter().find(|door| door.number == self.number).map_or(0, |door| door.inside.len())
+    }
 }
 
 impl LaneDoor for Entry {
@@ -790,7 +833,7 @@ impl LaneDoor for Entry {
             if self.control.cancelled() {
                 return Err(Broken::Cancelled.into());
             }
-            let look = self.of.sim.lock().now + LOOK;
+            let look = self.of.sim.lock().now + self.look;
             let came = self.of.sim.wait(self.number, Some(look), |state| {
                 let door = state.net.doors.iter_mut().find(|door| door.number == self.number)?;
                 match door.queue.pop_front() {

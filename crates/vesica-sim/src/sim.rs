@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use vesica_job::JobError;
-use vesica_job::worlds::{Chance, Time, Turns};
+use vesica_job::worlds::{Boot, Chance, Time, Turns};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
@@ -44,6 +44,11 @@ impl Dice {
     /// The dice of `seed` for `what`.
     pub fn new(seed: u64, what: &str) -> Self {
         let seed = blake3::derive_key(&format!("vesica 2026 simulator {what}"), &seed.to_le_bytes());
+        Self(SessionRng::from_seed(Zeroizing::new(seed)))
+    }
+
+    /// Dice of a seed that other dice gave.
+    pub fn of(seed: [u8; 32]) -> Self {
         Self(SessionRng::from_seed(Zeroizing::new(seed)))
     }
 
@@ -104,6 +109,8 @@ pub struct State {
     pub now: Duration,
     /// How far each party's date is off, in seconds.
     pub dates: Vec<i64>,
+    /// How often each party's machine was started again, and when last.
+    pub boots: Vec<(u64, Duration)>,
     /// What decides who goes on, delays and damage.
     pub dice: Dice,
     tasks: Vec<Task>,
@@ -143,6 +150,7 @@ impl Sim {
             state: Mutex::new(State {
                 now: Duration::ZERO,
                 dates: vec![0; parties],
+                boots: vec![(0, Duration::ZERO); parties],
                 dice,
                 tasks: Vec::new(),
                 running: None,
@@ -316,7 +324,7 @@ impl State {
     pub fn start(
         &mut self,
         party: usize,
-        body: impl FnOnce(&Arc<Sim>, usize) -> Result<(), JobError> + Send + 'static,
+        body: impl FnOnce(&Arc<Sim>, usize) -> Result<(), vesica_service::Error> + Send + 'static,
     ) -> usize {
         let process = self.processes.len();
         let chance = Dice(SessionRng::from_seed(Zeroizing::new(self.dice.seed())));
@@ -435,6 +443,9 @@ impl Sim {
     }
 }
 
+/// What is waited for by who rests.
+const RESTS: u64 = u64::MAX - 1;
+
 /// What is waited for by who waits for the end of threads.
 const ENDS: u64 = 0;
 
@@ -466,7 +477,10 @@ impl Time for Seen {
     }
 
     fn sleep(&self, span: Duration, stop: &dyn Fn() -> bool) {
-        let end = self.sim.lock().now + span;
+        let (end, look) = {
+            let state = self.sim.lock();
+            (state.now + span, if state.case.shop.is_some() { crate::shop::LOOK } else { LOOK })
+        };
         // Others go on at a sleep, however short it is.
         self.sim.pause();
         loop {
@@ -475,8 +489,25 @@ impl Time for Seen {
                 return;
             }
             let number = u64::MAX;
-            self.sim.wait(number, Some(end.min(now + LOOK)), |_| None::<()>);
+            self.sim.wait(number, Some(end.min(now + look)), |_| None::<()>);
         }
+    }
+
+    fn boot(&self) -> Option<Boot> {
+        let state = self.sim.lock();
+        let party = state.processes[self.process].party;
+        let (number, since) = state.boots[party];
+        let up = Duration::from_secs((state.now - since).as_secs());
+        Some(Boot { name: format!("start {number} of party {party}").into_bytes().into(), up })
+    }
+
+    fn rest(&self, span: Duration, stop: &dyn Fn() -> bool) {
+        let end = self.sim.lock().now + span;
+        self.sim.wait(RESTS, Some(end), |_| stop().then_some(()));
+    }
+
+    fn wake(&self, _: &std::thread::Thread) {
+        self.sim.lock().wake(RESTS);
     }
 }
 

@@ -36,11 +36,21 @@ fn seeds_that_failed_once_hold() {
 /// Nobody sees from what is said, when, and how long it is, which keys are common.
 #[test]
 fn what_is_shown_does_not_depend_on_what_is_common() {
-    for seed in (0..60).filter(|seed| kind(*seed) == Kind::Honest) {
+    for seed in (0..60).filter(|seed| matches!(kind(*seed), Kind::Honest | Kind::Service | Kind::Three)) {
         let (half, none) = (play(seed, true, true), play(seed, false, true));
         assert_eq!(half.failures, none.failures, "seed {seed}");
         assert_eq!(half.trace.shown(), none.trace.shown(), "seed {seed}");
     }
+}
+
+/// Services do serve, and refuse whom they are to refuse: with what is left of a day, and of the life of a key.
+#[test]
+fn services_serve_and_refuse() {
+    let played: Vec<_> = (0..30).map(|seed| play_as(Kind::Service, seed, true, false)).collect();
+    assert!(played.iter().all(|played| played.failures.is_empty()));
+    let (served, refused): (u64, usize) =
+        (played.iter().map(|played| played.served).sum(), played.iter().filter(|played| played.refused).count());
+    assert!(served >= 60 && refused >= 3, "{served} outputs, {refused} of 30 refused");
 }
 
 /// The faults are there: runs with them take more than runs without, and parties that are too greedy are refused.

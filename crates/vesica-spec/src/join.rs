@@ -98,8 +98,9 @@ pub fn objection(join: Join, result: ResultKind, parties: &[Party], learners: &[
     let name = join.name();
     if result != ResultKind::Rows {
         return (join != Join::Inner).then(|| {
+            let gives = if result == ResultKind::Ids { "each party all of its own" } else { "none" };
             let result = result.name();
-            format!("\"{name}\" is about rows, and shared.result = \"{result}\" gives none: remove shared.join")
+            format!("\"{name}\" is about rows, and shared.result = \"{result}\" gives {gives}: remove shared.join")
         });
     }
     let [left, right] = parties else {

@@ -3,17 +3,17 @@
 /// What takes a share.
 #[derive(Clone, Copy, Debug)]
 pub enum Share {
-    /// Keys with the numbers of their rows.
+    /// What keys are counted by, before there are units.
     Keys,
-    /// The units' records.
+    /// The rows of the units.
     Units,
     /// Units under way.
     InFlight,
-    /// What has matched, by parts of this side's keys.
+    /// What has matched.
     Found,
-    /// The same by key, a part of the keys on each thread, while the output is joined.
+    /// The rows of some units, on each thread, while the output is joined.
     Joining,
-    /// The rows of the output.
+    /// The rows of the output, and before there are units which rows repeat a key.
     Picks,
     /// Rows on their way to the output.
     Output,
@@ -27,7 +27,8 @@ impl Share {
 
     fn sixteenths(self) -> u64 {
         match self {
-            Share::Keys | Share::Units | Share::InFlight | Share::Joining | Share::Output => 4,
+            Share::Keys | Share::Units => 8,
+            Share::InFlight | Share::Joining | Share::Output => 4,
             Share::Found | Share::Picks => 2,
         }
     }
@@ -39,9 +40,15 @@ mod tests {
 
     #[test]
     fn what_lives_at_once_fits() {
-        let always = [Keys, Units, Found];
-        for (stage, more) in [("match", &[InFlight][..]), ("join", &[Joining, Picks]), ("write", &[Picks, Output])] {
-            let all = always.iter().chain(more).copied();
+        for (stage, all) in [
+            ("read", &[Keys, InFlight][..]),
+            ("group", &[Keys, InFlight, Picks]),
+            ("partition", &[Units, InFlight, Picks]),
+            ("match", &[Units, Found, InFlight]),
+            ("join", &[Units, Found, Joining, Picks]),
+            ("write", &[Units, Found, Picks, Output]),
+        ] {
+            let all = all.iter().copied();
             assert!(all.map(Share::sixteenths).sum::<u64>() <= 16, "{stage}");
         }
     }

@@ -4,7 +4,7 @@ use crate::error::SpecError;
 use crate::service::{ClientSpec, ServerSpec};
 use crate::types::{Mine, Shared, Spec};
 use serde::de::DeserializeOwned;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A document of any kind.
 #[derive(Clone, PartialEq, Debug)]
@@ -180,6 +180,21 @@ impl Mine {
     /// Makes relative paths start at `folder`.
     pub fn anchor(&mut self, folder: &Path) {
         self.input.origin.anchor(folder);
+        crate::service::anchor(folder, self.paths());
+        self.folder = folder.join(&self.folder);
+    }
+
+    /// Takes back [`Mine::anchor`]: what is below the folder is named from there.
+    pub(crate) fn unanchor(&mut self) {
+        let folder = std::mem::take(&mut self.folder);
+        self.input.origin.unanchor(&folder);
+        for path in self.paths() {
+            vesica_table::unanchor(path, &folder);
+        }
+    }
+
+    /// Every path but the input's.
+    fn paths(&mut self) -> Vec<&mut PathBuf> {
         let mut paths: Vec<_> = self.output.as_mut().map(|output| &mut output.path).into_iter().collect();
         paths.extend(self.budget.as_mut().map(|budget| &mut budget.path));
         if let Some(tls) = &mut self.tls {
@@ -193,7 +208,7 @@ impl Mine {
         paths.extend(&mut self.resume);
         paths.extend(&mut self.resume_key);
         paths.extend(&mut self.proxy_credentials);
-        crate::service::anchor(folder, paths);
+        paths
     }
 }
 

@@ -78,6 +78,8 @@ pub struct Plan {
     pub report: Option<PathBuf>,
     /// Where the trace goes.
     pub trace: Option<PathBuf>,
+    /// Where the state of the run is told.
+    pub metrics: Option<String>,
     /// This party's own part of the job file, without the files of its keys: for the report.
     pub mine: String,
 }
@@ -175,6 +177,11 @@ impl Plan {
         let named = |text: String, party: &Party| text.replace(&format!("{{{}}}", party.place()), party.name());
         let told = self.suite().expects(sizes).into_iter();
         told.map(|text| self.parties.iter().fold(text, named)).collect()
+    }
+
+    /// Whether this party's rows bring values, or are in groups, for a total over keys.
+    pub fn adds_up(&self) -> bool {
+        self.value.is_some() || self.grouped.is_some()
     }
 
     /// What a key's value may be at most, in absolute value, where the job says so.
@@ -339,7 +346,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     distinct("shared.learns", &shared.learns)?;
     let i_learn = learners.contains(&me);
     let mut notes = Vec::new();
-    let rows = matches!(shared.result, ResultKind::Rows | ResultKind::Groups | ResultKind::Shares);
+    let rows = shared.result.has_rows() || shared.result.each_has_its_own();
     match (&mine.output, i_learn && rows) {
         (None, true) => {
             return Err(SpecError::field(
@@ -494,6 +501,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         patience: patience(&mine.patience)?,
         report: mine.report.clone(),
         trace: mine.trace.clone(),
+        metrics: mine.metrics.clone(),
         mine: mine.without_keys(),
         parties,
         me,

@@ -49,7 +49,7 @@ pub struct Shared {
     #[serde(default)]
     pub curve: CurveName,
     /// What the parties that learn get: their rows whose keys are common, or only how many keys are, or what their values add up to, in all or
-    /// by group, or shares of that.
+    /// by group, or shares of that; or all of their rows, with an id beside each that says nothing before both files lie side by side.
     #[serde(default)]
     pub result: ResultKind,
     /// For `result = "groups"`: whose rows are grouped, by what, and which groups are told.
@@ -231,6 +231,10 @@ pub struct Mine {
     /// Where a trace of phases and units goes, for chrome://tracing or ui.perfetto.dev.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served while the run lasts, as `host:port`, or as a port of 127.0.0.1 alone; nowhere when
+    /// absent. Whoever reaches it sees how far the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// A folder for the units and for what finished ones found. With it, a run that was killed goes on where it stopped
     /// when it is started again; the folder's files are removed at the end. Not for an input from standard input or from a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,6 +250,9 @@ pub struct Mine {
     /// How long to wait for a party that is late or was lost: a duration, such as `"10m"`.
     #[serde(default = "default_patience")]
     pub patience: String,
+    /// At which folder [`Mine::anchor`] made relative paths start. It stands in no document.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// A proxy: `http://host:port` or `socks5://host:port`, with `user:password@` before the host if it wants that; or `none`.
@@ -497,18 +504,11 @@ impl Shared {
 }
 
 impl Mine {
-    /// [`Mine::without_keys`] with its paths from the root, for a job that was read from a file in any folder: it can be saved in any other one.
-    pub fn from_anywhere(&self) -> String {
-        let mut mine = self.clone();
-        if let Ok(here) = std::env::current_dir() {
-            mine.anchor(&here);
-        }
-        mine.without_keys()
-    }
-
-    /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again.
+    /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again. Paths are as the job file has them,
+    /// so that a report, which partners show each other, does not say where on this machine the job file is.
     pub fn without_keys(&self) -> String {
         let mut mine = Mine { resume_key: None, proxy_credentials: None, ..self.clone() };
+        mine.unanchor();
         mine.proxy = mine.proxy.map(|url| url.shown());
         if let Some(tls) = &mut mine.tls {
             (tls.identity, tls.key) = (PathBuf::from("…"), None);

@@ -13,20 +13,11 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The two jobs of the README, which stand in two columns: alice's and bob's.
+/// The two jobs of the README: alice's and bob's.
 fn jobs() -> [String; 2] {
     let readme = read("README.md");
-    let (_, block) = readme.split_once("```toml\n").expect("a job in TOML");
-    let (block, _) = block.split_once("```").expect("its end");
-    let mut jobs = [String::new(), String::new()];
-    for line in block.lines() {
-        // Two spaces end the left column.
-        let (left, right) = line.split_once("  ").unwrap_or((line, ""));
-        for (job, column) in jobs.iter_mut().zip([left, right]) {
-            *job += &format!("{}\n", column.trim());
-        }
-    }
-    jobs.map(|job| whole_fingerprints(&job))
+    let mut jobs = readme.split("```toml\n").skip(1).filter_map(|text| text.split("```").next());
+    [(); 2].map(|()| whole_fingerprints(jobs.next().expect("two jobs in TOML")))
 }
 
 /// A job whose fingerprints are as long as they are, which pages shorten.

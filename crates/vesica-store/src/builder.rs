@@ -322,6 +322,13 @@ impl Builder {
         Ok(Self { gathered: Gathered::new(Folder::lock(folder)?, shape, memory, scratch)?, shape })
     }
 
+    /// The same with a salt of the caller's, who has drawn it anew. Entries that were sealed before fit no more.
+    #[must_use]
+    pub fn with_salt(mut self, salt: [u8; 32]) -> Self {
+        self.gathered.sealer.salt = salt;
+        self
+    }
+
     /// What makes entries into records.
     pub fn sealer(&self) -> Sealer {
         self.gathered.sealer.clone()
@@ -386,6 +393,13 @@ impl Delta {
     /// The store that the part is added to.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The same with a salt of the caller's, who has drawn it anew. Entries that were sealed before fit no more.
+    #[must_use]
+    pub fn with_salt(mut self, salt: [u8; 32]) -> Self {
+        self.gathered.sealer.salt = salt;
+        self
     }
 
     /// What makes entries into records.

@@ -133,12 +133,25 @@ pub enum ResultKind {
     Groups,
     /// Shares of both: a file for each party, of which one alone says nothing, for whoever computes on. With `rr22`, where both learn.
     Shares,
+    /// Each party's own rows, all of them, with an id beside each that is the same in both files exactly where the keys are. Nobody learns which
+    /// keys are common, nor how many, before both files lie side by side. With `rr22`, where both learn.
+    Ids,
 }
 
 impl ResultKind {
     /// Whether a party may bring values for it.
     pub fn has_values(self) -> bool {
         matches!(self, ResultKind::Sum | ResultKind::Shares)
+    }
+
+    /// Whether a learner gets a table: rows of its own, or a row for each group.
+    pub fn has_rows(self) -> bool {
+        matches!(self, ResultKind::Rows | ResultKind::Groups | ResultKind::Ids)
+    }
+
+    /// Whether each party writes what its own units left, and nobody is told anything of what is common.
+    pub fn each_has_its_own(self) -> bool {
+        matches!(self, ResultKind::Shares | ResultKind::Ids)
     }
 
     /// As it stands in a job.
@@ -149,6 +162,7 @@ impl ResultKind {
             ResultKind::Sum => "sum",
             ResultKind::Groups => "groups",
             ResultKind::Shares => "shares",
+            ResultKind::Ids => "ids",
         }
     }
 }

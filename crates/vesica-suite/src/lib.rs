@@ -14,6 +14,7 @@ mod ecdh3;
 mod ecdh_oprf;
 pub mod function;
 mod hash;
+mod ids;
 mod kkrt;
 mod many;
 mod mini;
@@ -259,6 +260,7 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
         ProtocolName::Rr22 if choice.parties > 2 => Box::new(many::Many::new(choice)),
+        ProtocolName::Rr22 if choice.result == ResultKind::Ids => Box::new(ids::Ids::new(choice)?),
         ProtocolName::Rr22 if choice.result != ResultKind::Rows => Box::new(circuit::Circuit::new(choice)?),
         ProtocolName::Rr22 => Box::new(rr22::Rr22::new(choice)),
         ProtocolName::Kkrt => Box::new(kkrt::Kkrt::new(choice)),
@@ -343,13 +345,14 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let totals = match choice.result {
         ResultKind::Rows => true,
         ResultKind::Count => rr22 || choice.protocol == ProtocolName::Ecdh,
-        ResultKind::Sum | ResultKind::Groups | ResultKind::Shares => rr22,
+        ResultKind::Sum | ResultKind::Groups | ResultKind::Shares | ResultKind::Ids => rr22,
     };
     if !totals {
         let (what, take) = match choice.result {
             ResultKind::Sum => ("cannot add up values", "take protocol = \"rr22\" for a sum"),
             ResultKind::Groups => ("has no totals by group", "take protocol = \"rr22\" for groups"),
             ResultKind::Shares => ("leaves no shares", "take protocol = \"rr22\" for shares"),
+            ResultKind::Ids => ("gives no ids", "take protocol = \"rr22\" for ids"),
             _ => ("cannot count them only", "take protocol = \"rr22\" or protocol = \"ecdh\" to count"),
         };
         return refusal("shared.result", format!("\"{name}\" finds which keys are common, and {what}; {take}"));
@@ -357,16 +360,21 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     if rr22 && choice.result != ResultKind::Rows {
         let result = choice.result.name();
         if malicious {
-            let why = format!(
-                "a party that deviates can change a result of {result} and learn of single keys by it; agree on security = \"semi-honest\""
-            );
+            let why = match choice.result {
+                ResultKind::Ids => "a party that deviates can give single keys of the other's ids that match nothing, and nobody would see it; agree \
+                                    on security = \"semi-honest\""
+                    .to_owned(),
+                _ => format!(
+                    "a party that deviates can change a result of {result} and learn of single keys by it; agree on security = \"semi-honest\""
+                ),
+            };
             return refusal("shared.security", why);
         }
-        if choice.result == ResultKind::Shares && !choice.all_learn() {
-            let why = "shares are for both parties, each of which gets its own: name both";
-            return refusal("shared.learns", why.to_owned());
+        if choice.result.each_has_its_own() && !choice.all_learn() {
+            let why = format!("{result} are for both parties, each of which gets its own: name both");
+            return refusal("shared.learns", why);
         }
-        if choice.mode != Mode::default() {
+        if choice.mode != Mode::default() && choice.result != ResultKind::Ids {
             let why = format!("with result = \"{result}\" there is one mode; remove it");
             return refusal("shared.mode", why);
         }
@@ -411,7 +419,8 @@ fn several(choice: &Choice) -> Result<(), Refusal> {
         return refusal("shared.security", why.to_owned());
     }
     if choice.result != ResultKind::Rows {
-        let why = "counts, sums, groups and shares are for two parties only; take result = \"rows\", or two parties";
+        let why =
+            "counts, sums, groups, shares and ids are for two parties only; take result = \"rows\", or two parties";
         return refusal("shared.result", why.to_owned());
     }
     Ok(())
@@ -459,7 +468,7 @@ mod tests {
                 ProtocolName::Ecdh | ProtocolName::Rr22 => assert!(find(&count).is_ok()),
                 _ => assert_eq!(refused(&count, "protocol = \"ecdh\""), "shared.result"),
             }
-            for result in [ResultKind::Sum, ResultKind::Shares] {
+            for result in [ResultKind::Sum, ResultKind::Shares, ResultKind::Ids] {
                 let other = Choice { result, ..choice(protocol, 2, &[0, 1]) };
                 match protocol {
                     ProtocolName::Rr22 => assert!(find(&other).is_ok()),
@@ -480,6 +489,27 @@ mod tests {
             assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
             assert_eq!(refused(&Choice { mode: Mode::LowComm, ..total }, "one mode"), "shared.mode");
         }
+    }
+
+    /// Ids have both modes of the function that they are made by, and none of what would tell something of the intersection.
+    #[test]
+    fn ids_are_for_both_and_tell_nothing_of_what_is_common() {
+        let ids = Choice { result: ResultKind::Ids, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
+        for mode in [Mode::Fast, Mode::LowComm] {
+            let suite = find(&Choice { mode, ..ids.clone() }).unwrap();
+            let told: Vec<_> = suite.reveals().iter().map(|reveal| (reveal.name, reveal.to)).collect();
+            assert_eq!(told, [("ids_together", Learner::Together(0, 1)), ("key_count", Learner::Everyone)]);
+            assert_eq!(suite.cut(), Cut::Shares);
+        }
+        assert_eq!(refused(&Choice { learners: vec![1], ..ids.clone() }, "name both"), "shared.learns");
+        let malicious = Choice { security: Security::Malicious, ..ids.clone() };
+        assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
+        let least = Choice { least: Some(10), ..ids.clone() };
+        assert_eq!(refused(&least, "remove it"), "shared.limits.min_intersection");
+        let noise = Some(Noise { epsilon: 1.0, sampling: None, largest: None });
+        assert_eq!(refused(&Choice { dp: noise, ..ids.clone() }, "remove it"), "shared.dp");
+        let three = Choice { parties: 3, learners: vec![0, 1, 2], ..ids };
+        assert_eq!(refused(&three, "two parties"), "shared.result");
     }
 
     #[test]

@@ -24,8 +24,13 @@ const TURN: u64 = 1 << 63;
 /// of the table, one after the other. Every position from 0 on must come once; a row may come any number of times, or
 /// never.
 ///
-/// They come out sorted by row, in bounded memory, however uneven they are.
+/// They come out sorted by row, in bounded memory, however uneven they are. A row that is taken once in its turn is a bit, as
+/// long as the bits of all rows fit in most of the memory; every other pick has 16 bytes.
 pub struct Picks {
+    /// Rows that are taken once in their turn.
+    once: Vec<u64>,
+    /// Rows of the table that have a bit there, once there is one.
+    room: u64,
     rows: Parted,
     absent: Spill,
     n: u64,
@@ -41,7 +46,10 @@ impl Picks {
     pub fn new(rows: u64, memory: usize, dir: &Path) -> Result<Self, Error> {
         let part = memory / 8;
         let absent = Spill::new(1, ABSENT, part, dir)?;
-        Ok(Self { rows: Parted::new(0, rows.max(1), memory - part, dir)?, absent, n: 0, turns: 0 })
+        let bits = rows.div_ceil(64).saturating_mul(8);
+        let bits = if bits <= 6 * part as u64 { bits as usize } else { 0 };
+        let parted = Parted::new(0, rows.max(1), memory - part - bits, dir)?;
+        Ok(Self { once: Vec::new(), room: 8 * bits as u64, rows: parted, absent, n: 0, turns: 0 })
     }
 
     /// The same, with the rows that are taken in their turn from `position` on, not from 0.
@@ -69,6 +77,16 @@ impl Picks {
     #[inline]
     pub fn push_turn(&mut self, row: RowId, times: u64) -> Result<(), Error> {
         self.n += times;
+        if times == 1 && row.0 < self.room {
+            if self.once.is_empty() {
+                self.once = vec![0; (self.room / 64) as usize];
+            }
+            let (word, bit) = (&mut self.once[(row.0 / 64) as usize], 1 << (row.0 % 64));
+            if *word & bit == 0 {
+                *word |= bit;
+                return Ok(());
+            }
+        }
         self.rows.push(row.0, TURN | times)
     }
 
@@ -107,7 +125,7 @@ pub fn gather(
     dir: &Path,
     sink: &mut dyn Sink,
 ) -> Result<u64, Error> {
-    let Picks { rows, absent, n, turns } = picks;
+    let Picks { once, rows, absent, n, turns, .. } = picks;
     let form = sink.form();
     let (readers, writers) = (memory / 4, memory / 4);
     sink.allow(workers, writers);
@@ -115,7 +133,7 @@ pub fn gather(
     let mut reorder = Reorder::new(sink, n, memory - readers - writers, dir)?;
     // Positions of the rows that the table has been asked for and has not given yet.
     let asked = RefCell::new(VecDeque::new());
-    let mut rows = rows.sorted(turns)?.map(|pick| {
+    let mut rows = rows.sorted(Ones::new(once), turns)?.map(|pick| {
         pick.map(|(row, position)| {
             asked.borrow_mut().push_back(position);
             RowId(row)
@@ -177,16 +195,47 @@ impl Parted {
         self.spill.push(bucket as usize, &pick)
     }
 
-    /// The picks, of which those in turn stand from `turns` on.
-    fn sorted(self, turns: u64) -> Result<Sorted, Error> {
+    /// The picks, and the rows that are taken `once` in their turn. What is taken in turn stands from `turns` on.
+    fn sorted(self, once: Ones, turns: u64) -> Result<Sorted, Error> {
         let levels = vec![Level { spilled: self.spill.finish()?, next: 0 }];
         let (now, turn) = (Vec::new().into_iter(), Turn { row: 0, times: 0, position: turns });
-        Ok(Sorted { turn, now, of_one: None, levels, bytes: Vec::new(), memory: self.memory, dir: self.dir })
+        Ok(Sorted { once, turn, now, of_one: None, levels, bytes: Vec::new(), memory: self.memory, dir: self.dir })
+    }
+}
+
+/// The places of the bits that are set, in order.
+struct Ones {
+    words: std::vec::IntoIter<u64>,
+    /// What is left of the word under way, and the place of its first bit.
+    word: u64,
+    place: u64,
+}
+
+impl Ones {
+    fn new(words: Vec<u64>) -> Self {
+        Self { words: words.into_iter(), word: 0, place: 0u64.wrapping_sub(64) }
+    }
+
+    /// The next one that is less than `end`.
+    #[inline]
+    fn next_below(&mut self, end: u64) -> Option<u64> {
+        while self.word == 0 {
+            self.word = self.words.next()?;
+            self.place = self.place.wrapping_add(64);
+        }
+        let place = self.place + u64::from(self.word.trailing_zeros());
+        if place >= end {
+            return None;
+        }
+        self.word &= self.word - 1;
+        Some(place)
     }
 }
 
 /// Picks in order of rows.
 struct Sorted {
+    /// Rows that are taken once in their turn.
+    once: Ones,
     /// The row whose turn it is.
     turn: Turn,
     /// Picks of the bucket under way.
@@ -301,19 +350,28 @@ impl Iterator for Sorted {
                 self.turn.position += 1;
                 return Some(Ok((self.turn.row, self.turn.position - 1)));
             }
-            match self.now.next() {
-                Some((row, at)) if at >= TURN => (self.turn.row, self.turn.times) = (row, at - TURN),
-                Some(pick) => return Some(Ok(pick)),
-                None => match self.turn() {
+            let Some(&(row, at)) = self.now.as_slice().first() else {
+                match self.turn() {
                     Ok(true) => {}
-                    Ok(false) => return None,
+                    Ok(false) => (self.turn.row, self.turn.times) = (self.once.next_below(u64::MAX)?, 1),
                     Err(error) => {
+                        self.once = Ones::new(Vec::new());
                         self.levels.clear();
                         self.of_one = None;
                         return Some(Err(error));
                     }
-                },
+                }
+                continue;
+            };
+            if let Some(row) = self.once.next_below(row) {
+                (self.turn.row, self.turn.times) = (row, 1);
+                continue;
             }
+            self.now.next();
+            if at < TURN {
+                return Some(Ok((row, at)));
+            }
+            (self.turn.row, self.turn.times) = (row, at - TURN);
         }
     }
 }

@@ -67,4 +67,21 @@ impl Origin {
             Origin::Command(_) => {}
         }
     }
+
+    /// Takes back [`Origin::anchor`]: what is below `folder` is named from there.
+    pub fn unanchor(&mut self, folder: &Path) {
+        match self {
+            Origin::Stdin => {}
+            Origin::Path(path) => unanchor(path, folder),
+            Origin::Paths(paths) => paths.iter_mut().for_each(|path| unanchor(path, folder)),
+            Origin::Command(program) => program.folder = program.folder.take().filter(|at| at != folder),
+        }
+    }
+}
+
+/// Names a path that is below `folder` from there.
+pub fn unanchor(path: &mut PathBuf, folder: &Path) {
+    if let Ok(below) = path.strip_prefix(folder) {
+        *path = if below.as_os_str().is_empty() { ".".into() } else { below.to_owned() };
+    }
 }

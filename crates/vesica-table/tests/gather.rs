@@ -104,6 +104,27 @@ fn an_estimate_of_the_rows_may_be_wrong() {
     }
 }
 
+/// What is taken once is a bit. A row may be taken again, and may be one that nobody counted on.
+#[test]
+fn rows_in_turn_may_come_again_and_be_more_than_were_said() {
+    let dir = dir();
+    let rows = rows(3000);
+    let table = table(&file(&dir, "in.csv", text(&rows)));
+    for guess in [0, 1, 64, 1000, 3000, 1 << 40] {
+        let mut picks = Picks::new(guess, 1 << 14, dir.path()).unwrap();
+        (0..3000).rev().filter(|row| row % 3 != 0).for_each(|row| picks.push_turn(RowId(row), 1).unwrap());
+        (0..3000).step_by(7).for_each(|row| picks.push_turn(RowId(row), 1 + row % 3).unwrap());
+        let times =
+            |row: usize| usize::from(!row.is_multiple_of(3)) + if row.is_multiple_of(7) { 1 + row % 3 } else { 0 };
+        let expected: Vec<String> = (0..3000).flat_map(|row| vec![rows[row].clone(); times(row)]).collect();
+        assert_eq!(picks.len(), expected.len() as u64);
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        gather(&*table, picks, 1 << 14, 2, dir.path(), &mut *sink).unwrap();
+        let path = sink.finish().unwrap().commit().unwrap().path;
+        assert!(std::fs::read(path).unwrap() == text(&expected).as_bytes(), "{guess}");
+    }
+}
+
 #[test]
 fn positions_that_are_no_permutation_are_a_bug_and_no_output() {
     let dir = dir();

@@ -48,7 +48,7 @@ mod side;
 pub use job::Job;
 pub use run::{Given, Ran, run};
 pub use side::{Found, Joined, Side};
-pub use vesica_job::{Connection, Control, Event, Fault, JobError as Error, Report, Watch, report};
+pub use vesica_job::{Connection, Control, Event, Fault, JobError as Error, Report, RunId, Watch, report};
 pub use vesica_spec::{
     Accept, CurveName as Curve, Duplicates, Extra, Join, Limits, Mode, Plan, ProtocolName as Protocol, ResultKind,
     Rules, Security, Shared, Tls,

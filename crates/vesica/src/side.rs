@@ -69,10 +69,12 @@ impl Side {
             lanes: None,
             report: None,
             trace: None,
+            metrics: None,
             resume: None,
             resume_key: None,
             budget: None,
             patience: vesica_spec::default_patience(),
+            folder: PathBuf::new(),
         };
         Self { spec: Spec { shared: job.shared.clone(), mine }, ctl: Control::new(()) }
     }
@@ -199,7 +201,7 @@ impl Side {
         let mut spec = self.spec.clone();
         spec.mine.input.keys = keys;
         let learns = spec.shared.learns.contains(&spec.mine.name);
-        let rows = matches!(spec.shared.result, vesica_spec::ResultKind::Rows | vesica_spec::ResultKind::Groups);
+        let rows = spec.shared.result.has_rows();
         // A plan wants a place for the rows that a party learns; `run` keeps them instead.
         spec.mine.output = (learns && rows).then(|| Output {
             path: TABLE.into(),

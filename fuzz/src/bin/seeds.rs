@@ -303,7 +303,7 @@ fn stores() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
 
 /// Honest messages of retrieval, behind the number of the function that takes them.
 fn retrieval() -> Vec<Vec<u8>> {
-    let targets = ["question", "offer", "epoch", "changes", "values", "simple", "filter", "piano", "rlwe", "buckets"];
+    let targets = ["question", "offer", "epoch", "changes", "values", "simple", "filter", "piano", "rlwe", "buckets", "packed"];
     let seeds = vesica_service::fuzzing::seeds().into_iter().chain(vesica_pir::fuzzing::seeds());
     let numbered = seeds.map(|(name, bytes)| {
         let number = targets.iter().position(|target| *target == name).expect("a target has this name");

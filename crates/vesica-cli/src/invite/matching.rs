@@ -15,7 +15,8 @@ pub fn invite(args: &Invite) -> Outcome {
     let (Some(from), Some(table), Some(address)) = (&args.from, &args.table, &args.listen) else {
         return Err(Failure::usage("give --as, --table and --listen, or --service"));
     };
-    let table = OwnTable { table: table.clone(), key: args.key.clone(), out: args.out.clone() };
+    let (key, value, out) = (args.key.clone(), args.value.clone(), args.out.clone());
+    let table = OwnTable { table: table.clone(), key, value, out };
     let to = &args.to;
     let (host, port) = reachable(address, to)?;
     let listen = listening(host, port);
@@ -118,6 +119,9 @@ fn shared(from: &str, args: &Invite) -> Result<Shared, SpecError> {
         quoted(&learns),
         quoted(&args.accept),
     );
+    if let Some(result) = &args.result {
+        text += &format!("result = {result:?}\n");
+    }
     if let Some(curve) = &args.curve {
         text += &format!("curve = {curve:?}\n");
     }
@@ -136,7 +140,7 @@ fn with_flag(error: SpecError) -> SpecError {
     let field = error.field.clone().unwrap_or_default();
     let Some(name) = field.strip_prefix("shared.") else { return error };
     let flag = match name {
-        "id" | "protocol" | "curve" | "security" => format!("with `vesica invite` this is --{name}"),
+        "id" | "protocol" | "result" | "curve" | "security" => format!("with `vesica invite` this is --{name}"),
         "accept" | "learns" => format!("with `vesica invite` this is --{name} NAME, once for each name"),
         "parties" => "with `vesica invite` these are --as and --to".to_owned(),
         _ => "`vesica invite` has no flag for this: write both jobs by hand; `vesica cert` makes the identities"

@@ -214,7 +214,7 @@ impl OwnTable {
         } else {
             std::path::absolute(&self.table).unwrap_or_else(|_| self.table.clone())
         };
-        make(vesica_spec::OwnTable { path: &path, keys: &self.key })
+        make(vesica_spec::OwnTable { path: &path, keys: &self.key, value: self.value.as_deref() })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::flags::Log;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vesica_job::{Control, Event, Watch};
+use vesica_job::{Control, Event, RunId, Watch};
 
 /// How a run is to be shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,11 @@ impl Screen {
     pub fn control(&self) -> &Control {
         &self.control
     }
+
+    /// From now on every line of a log says which job this is, and of which party.
+    pub fn of(&self, job: &str, party: &str) {
+        log::of(job, party);
+    }
 }
 
 impl Drop for Screen {
@@ -47,20 +52,24 @@ impl Drop for Screen {
 /// Makes ready to show a run.
 pub fn begin(how: How) -> Screen {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    // A system without randomness cannot run anything, and says so then.
+    let run = RunId::drawn().ok();
+    let mut bars = None;
     let control = match how {
         How::Quiet => Control::new(()),
         How::Logged(log) => {
-            log::open(log == Log::Json);
+            log::open(log == Log::Json, run);
             AS_LOG.store(log == Log::Json, Ordering::Relaxed);
             Control::new(log::Logged::default())
         }
         How::Shown if std::io::stderr().is_terminal() && !dumb => {
-            let bars = Arc::new(bars::Bars::new());
-            return Screen { control: Control::new(Shared(bars.clone())), bars: Some(bars) };
+            let shown = bars.insert(Arc::new(bars::Bars::new()));
+            Control::new(Shared(shown.clone()))
         }
         How::Shown => Control::new(lines::Lines::default()),
     };
-    Screen { control, bars: None }
+    let control = run.into_iter().fold(control, Control::called);
+    Screen { control, bars }
 }
 
 struct Shared(Arc<bars::Bars>);

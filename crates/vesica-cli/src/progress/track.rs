@@ -46,7 +46,7 @@ impl Track {
                     (done, None) => format!(" {}", count(*done)),
                     (done, Some(total)) => format!(" {} of {}", count(*done), count(*total)),
                 };
-                self.peer = format!("{name}: {phase}{amount}, heard {:.1} s ago", age.as_secs_f64());
+                self.peer = format!("{name}: {phase}{amount}, heard {} ago", seconds(age.as_secs_f64()));
             }
             _ => {}
         }
@@ -146,7 +146,7 @@ mod tests {
         });
         let line = track.line();
         assert!(line.starts_with("match      5 of 10 units, 0.5 units/s, "), "{line}");
-        assert!(line.ends_with(" left; bob: match 4 of 10, heard 0.4 s ago"), "{line}");
+        assert!(line.ends_with(" left; bob: match 4 of 10, heard 400 ms ago"), "{line}");
         assert!(!track.is_due());
         track.spoke -= PATIENCE;
         assert!(track.is_due() && !track.is_due());

@@ -278,6 +278,50 @@ fn the_noise_of_a_block_is_what_the_equation_says() {
     assert!((0.98..1.02).contains(&ratio), "{ratio}");
 }
 
+/// The errors of a query's words and of its key, each by what its secret leaves of them: the ones among four coins less two, of variance 1, and
+/// another secret and other errors for each query. 8 queries; five standard deviations, where the fourth moment is 2.5.
+#[test]
+fn every_query_has_a_secret_and_errors_of_its_own() {
+    let columns = 2 * N;
+    let client = ClientMatrix::new(&PACKED, &SEED, columns);
+    let elements: Vec<Vec<u32>> =
+        (0..2).map(|b| SEED.element(&PACKED, b)).chain((0..3).map(|t| SEED.key_element(&PACKED, t))).collect();
+    let (mut of_words, mut of_keys, mut secrets, mut before) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::<Vec<i32>>::new());
+    let mut rng = rng(30);
+    for _ in 0..8 {
+        let (secret, words) = client.hide_zeros(&mut rng);
+        let s = client.times(&secret, &(0..N).map(|i| u32::from(i == 0)).collect::<Vec<_>>());
+        let s: Vec<i32> = s.iter().map(|&x| x as i32).collect();
+        let mut key = vec![0; 3 * N];
+        add_key(&PACKED.packing.expect("a packing"), &s, &mut key);
+        let hidden: Vec<u32> = elements.iter().flat_map(|a| client.times(&secret, a).to_vec()).collect();
+        let clear = hidden[..columns]
+            .iter()
+            .copied()
+            .chain(hidden[columns..].iter().zip(&key).map(|(a, b)| a.wrapping_add(*b)));
+        let e: Vec<i32> = words.iter().zip(clear).map(|(word, clear)| word.wrapping_sub(clear) as i32).collect();
+        of_words.extend_from_slice(&e[..columns]);
+        of_keys.extend_from_slice(&e[columns..]);
+        secrets.extend_from_slice(&s);
+        before.extend([s, e]);
+    }
+    for (what, numbers) in [("words", &of_words), ("keys", &of_keys), ("secrets", &secrets)] {
+        let count = numbers.len() as f64;
+        let moment = |k: i32| numbers.iter().map(|&x| f64::from(x).powi(k)).sum::<f64>() / count;
+        assert!(numbers.iter().all(|x| x.abs() <= 2), "{what}");
+        assert!(moment(1).abs() < 5.0 / count.sqrt(), "{what}: {}", moment(1));
+        assert!((moment(2) - PACKED.variance()).abs() < 5.0 * (1.5 / count).sqrt(), "{what}: {}", moment(2));
+    }
+    // Two of them agree in 70 of 256 places, as chance has it, and not in all.
+    for (i, one) in before.iter().enumerate() {
+        for other in before[..i].iter().filter(|other| other.len() == one.len()) {
+            let same = one.iter().zip(other).filter(|(a, b)| a == b).count() as f64 / one.len() as f64;
+            assert!((same - 70.0 / 256.0).abs() < 0.06, "{same}");
+        }
+    }
+}
+
 /// The last block has fewer rows; rows may be equal, of one byte, or zero, of which nothing is packed.
 #[test]
 fn blocks_of_any_kind_are_packed() {

@@ -381,7 +381,13 @@ impl Meeting {
                 let both = Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() };
                 both.same_as_learners("job", hash.finalize().as_bytes(), plan, &session.peers, &mut self.world.rng()?)?;
             }
-            settle::settle(plan, rows, common, &agreed.sizes, &mut session.control)?;
+            let alone = rows.checked_sub(common.rows).ok_or_else(|| {
+                JobError::Setup(format!(
+                    "{} rows matched, and the table has {rows}: give the units of this table",
+                    common.rows
+                ))
+            })?;
+            settle::settle(plan, alone, common, &agreed.sizes, &mut session.control)?;
             join::bounded(times.into())
         })
     }
@@ -450,6 +456,7 @@ impl Meeting {
             groups: None,
             matched_rows: learns.then_some(common.rows),
             output: None,
+            attempt: None,
             left_out: Vec::new(),
         };
         let mut report = reported(&self.plan, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));

@@ -1,8 +1,8 @@
 //! What each key of this party's brings to the groups that its rows are in, held in memory.
 
 use crate::error::JobError;
-use crate::input::keys::{KeyId, Keys, PARTS};
-use crate::input::values::number;
+use crate::input::keys::Keys;
+use crate::input::values::{Rows, number};
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::size;
 use arrow_array::cast::AsArray;
@@ -17,36 +17,39 @@ const IN_TABLE: usize = 1 << 16;
 
 /// What keys bring to groups.
 pub struct ByGroup {
-    parts: Vec<Part>,
+    /// By row, if it is a key's first: where the key's entries begin.
+    starts: Vec<u64>,
+    /// And how many it has; none for another row.
+    counts: Vec<u32>,
+    entries: Entries,
     /// What the groups are called, by their numbers, and blanks where there is none.
     labels: Vec<Label>,
     /// Sums of a group.
     width: usize,
 }
 
-/// The keys of a part.
+/// One entry after the other: a key's in ascending order of groups.
 #[derive(Default)]
-struct Part {
-    /// Where each key's entries begin.
-    starts: Vec<u32>,
-    /// The groups of one key after the other.
+struct Entries {
     groups: Vec<u32>,
-    /// The numbers of one entry after the other.
+    /// As many of each as there are sums.
     numbers: Vec<u64>,
 }
 
 impl ByGroup {
-    /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. The groups get their numbers at random, so that a number
-    /// says nothing.
+    /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. `by_key` gives the rows that take part. The groups get
+    /// their numbers at random, so that a number says nothing.
     ///
     /// # Errors
     /// [`JobError::Value`] with the row, for what is no number, a group too many, a label that is too long, and a key that is in more groups or brings
     /// more than the job allows; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
-    /// [`JobError::Setup`] if all that does not fit into its share of `memory`; those of reading; being cancelled.
+    /// [`JobError::Setup`] if all that does not fit into its share of `memory`; [`vesica_table::Error::Changed`] if the table has other rows than
+    /// it had; those of reading and of `by_key`; being cancelled.
     pub fn read(
         plan: &GroupedPlan,
         table: &dyn Table,
         keys: &Keys,
+        by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
         memory: u64,
         rng: &mut SessionRng,
         ctl: &Control,
@@ -58,8 +61,8 @@ impl ByGroup {
             column: column.to_owned(),
             why,
         };
-        // Once by row while they are read, and once by key.
-        let need = keys.rows.saturating_mul(2 * (4 + 8 * width as u64)).saturating_add(keys.distinct.saturating_mul(4));
+        // Once by row while they are read, and once by key, with the places of keys.
+        let need = keys.rows.saturating_mul(2 * (4 + 8 * width as u64) + 12);
         if need > Share::Joining.of(memory) as u64 {
             let (rows, need) = (keys.rows, size(need.saturating_mul(4)));
             let why = format!("the groups and values of {rows} rows do not fit into mine.memory: give {need} or more");
@@ -102,51 +105,56 @@ impl ByGroup {
             }
             ctl.event(Event::Done(group_of.len() as u64));
         }
-        // By key, with the groups' numbers in the table.
-        let mut used = Vec::new();
-        let mut number_of: Vec<Option<u32>> = vec![None; in_table.len()];
+        if group_of.len() as u64 != keys.rows {
+            let what = format!("it had {} rows, and has {}", keys.rows, group_of.len());
+            return Err(vesica_table::Error::Changed { path: table.path().to_owned(), what }.into());
+        }
+        // By key, with numbers that say nothing.
+        let numbers = shuffled(plan.most, rng);
+        let (mut used, mut number_of) = (0, vec![None; in_table.len()]);
+        let mut labels = vec![[0; LABEL]; plan.most as usize];
         let mut totals = vec![0u128; width];
         let mut of_key = OfKey { plan, first_row: 0, groups: Vec::new(), numbers: Vec::new() };
-        let mut parts = Vec::with_capacity(PARTS);
-        for part in 0..PARTS {
-            let mut of_part = Part::default();
-            keys.each(part, |first, row| {
-                if first {
-                    of_key.end(&mut of_part, &wrong)?;
-                    of_key.first_row = row;
-                    of_part.starts.push(of_part.groups.len() as u32);
-                }
-                let Some(&in_table) = group_of.get(row as usize) else { return Ok(()) };
-                let group = match number_of[in_table as usize] {
-                    Some(group) => group,
-                    None if used.len() == plan.most as usize => {
+        let (mut starts, mut counts) = (vec![0; group_of.len()], vec![0; group_of.len()]);
+        let mut entries = Entries::default();
+        let mut end = |of_key: &mut OfKey<'_>| -> Result<(), JobError> {
+            if of_key.groups.is_empty() {
+                return Ok(());
+            }
+            let row = of_key.first_row as usize;
+            (starts[row], counts[row]) = (entries.groups.len() as u64, of_key.groups.len() as u32);
+            of_key.end(&mut entries, &wrong)
+        };
+        by_key(&mut |first, row| {
+            if first {
+                end(&mut of_key)?;
+                of_key.first_row = row;
+            }
+            let Some(&in_table_at) = group_of.get(row as usize) else { return Ok(()) };
+            let group = match number_of[in_table_at as usize] {
+                Some(group) => group,
+                None => {
+                    let Some(&group) = numbers.get(used) else {
                         let why = "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values";
                         return Err(wrong(row, &plan.by[0], why));
-                    }
-                    None => {
-                        used.push(in_table);
-                        number_of[in_table as usize] = Some(used.len() as u32 - 1);
-                        used.len() as u32 - 1
-                    }
-                };
-                let values = &values[row as usize * width..][..width];
-                totals.iter_mut().zip(values).for_each(|(total, value)| *total += u128::from(value.unsigned_abs()));
-                of_key.add(group, values);
-                Ok(())
-            })?;
-            of_key.end(&mut of_part, &wrong)?;
-            of_part.starts.push(of_part.groups.len() as u32);
-            parts.push(of_part);
-        }
+                    };
+                    used += 1;
+                    number_of[in_table_at as usize] = Some(group);
+                    labels[group as usize] = in_table[in_table_at as usize];
+                    group
+                }
+            };
+            let values = &values[row as usize * width..][..width];
+            totals.iter_mut().zip(values).for_each(|(total, value)| *total += u128::from(value.unsigned_abs()));
+            of_key.add(group, values);
+            Ok(())
+        })?;
+        end(&mut of_key)?;
         // Then every sum of some of them is one, whatever is common.
         if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total > i64::MAX as u128) {
             return Err(JobError::Overflow { path: table.path().to_owned(), column: column.clone() });
         }
-        let numbers = shuffled(plan.most, rng);
-        let mut labels = vec![[0; LABEL]; plan.most as usize];
-        used.iter().zip(&numbers).for_each(|(&group, &to)| labels[to as usize] = in_table[group as usize]);
-        parts.iter_mut().flat_map(|part| &mut part.groups).for_each(|group| *group = numbers[*group as usize]);
-        Ok(Self { parts, labels, width })
+        Ok(Self { starts, counts, entries, labels, width })
     }
 
     /// What the groups are called.
@@ -154,19 +162,23 @@ impl ByGroup {
         &self.labels
     }
 
-    /// What keys bring, in this order: entries of a key's place and a group, and the numbers of each.
+    /// What the keys of a unit bring whose first rows these are: entries of a key's place and a group, and the numbers of each. Nothing if
+    /// one of the rows is not a key's first.
     ///
     /// # Errors
     /// None but a bug.
-    pub fn values(&self, keys: impl Iterator<Item = KeyId>) -> Result<Values, JobError> {
+    pub fn of(&self, rows: &[u64]) -> Result<Option<Values>, JobError> {
         let (mut entries, mut numbers) = (Vec::new(), Vec::new());
-        for (place, key) in (0..).zip(keys) {
-            let part = &self.parts[key.part()];
-            let [from, to] = [0, 1].map(|next| part.starts[key.place() + next] as usize);
-            entries.extend(part.groups[from..to].iter().map(|&group| (place, group)));
-            numbers.extend_from_slice(&part.numbers[from * self.width..to * self.width]);
+        for (place, &row) in (0..).zip(rows) {
+            let count = self.counts.get(row as usize).copied().unwrap_or(0) as usize;
+            if count == 0 {
+                return Ok(None);
+            }
+            let from = self.starts[row as usize] as usize;
+            entries.extend(self.entries.groups[from..from + count].iter().map(|&group| (place, group)));
+            numbers.extend_from_slice(&self.entries.numbers[from * self.width..(from + count) * self.width]);
         }
-        Ok(Values::new(self.width, entries, numbers)?)
+        Ok(Some(Values::new(self.width, entries, numbers)?))
     }
 }
 
@@ -222,8 +234,12 @@ impl OfKey<'_> {
         }
     }
 
-    /// The key has no more rows: it goes to its part, if it keeps within the bounds.
-    fn end(&mut self, part: &mut Part, wrong: &impl Fn(u64, &str, &'static str) -> JobError) -> Result<(), JobError> {
+    /// The key has no more rows: what it brings goes to `entries`, if it keeps within the bounds.
+    fn end(
+        &mut self,
+        entries: &mut Entries,
+        wrong: &impl Fn(u64, &str, &'static str) -> JobError,
+    ) -> Result<(), JobError> {
         if self.groups.len() > self.plan.of_a_key as usize {
             let why = "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out";
             return Err(wrong(self.first_row, &self.plan.by[0], why));
@@ -237,8 +253,14 @@ impl OfKey<'_> {
                 return Err(wrong(self.first_row, column, why));
             }
         }
-        part.groups.append(&mut self.groups);
-        part.numbers.extend(self.numbers.drain(..).map(|number| number as u64));
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        order.sort_unstable_by_key(|&at| self.groups[at]);
+        for at in order {
+            entries.groups.push(self.groups[at]);
+            entries.numbers.extend(self.numbers[at * width..][..width].iter().map(|number| *number as u64));
+        }
+        self.groups.clear();
+        self.numbers.clear();
         Ok(())
     }
 }

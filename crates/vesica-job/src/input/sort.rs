@@ -1,7 +1,6 @@
 //! Sorting records that begin like random bytes.
 
 use std::ops::Range;
-use vesica_types::Digest;
 
 /// Records in a bin on average: few enough that to sort one is a matter of a few steps.
 const BIN: usize = 4;
@@ -91,29 +90,6 @@ pub fn ascending<const N: usize>(records: &[[u8; N]], skip: usize, bins: &mut Bi
     }
 }
 
-/// Puts `digests` in order, which were placed by `bins`, and what stands `beside` each along with it.
-pub fn in_bins<T: Copy>(bins: &Bins, digests: &mut [Digest], beside: &mut [T]) {
-    for bin in bins.each() {
-        let (digests, beside) = (&mut digests[bin.clone()], &mut beside[bin]);
-        if digests.len() > FEW {
-            let mut both: Vec<_> = digests.iter().copied().zip(beside.iter().copied()).collect();
-            both.sort_unstable_by_key(|(digest, _)| *digest);
-            both.into_iter().zip(digests).zip(beside).for_each(|((from, digest), own)| (*digest, *own) = from);
-            continue;
-        }
-        for i in 1..digests.len() {
-            let (digest, own) = (digests[i], beside[i]);
-            let number = |digest: Digest| u128::from_be_bytes(digest.0);
-            let mut at = i;
-            while at > 0 && number(digest) < number(digests[at - 1]) {
-                (digests[at], beside[at]) = (digests[at - 1], beside[at - 1]);
-                at -= 1;
-            }
-            (digests[at], beside[at]) = (digest, own);
-        }
-    }
-}
-
 /// Records bucket by bucket: whoever has them to himself puts them in that order, and then they are filed by few copies while
 /// others wait. The memory is used again.
 pub struct Grouped<const N: usize> {
@@ -177,26 +153,6 @@ mod tests {
             // The same memory again.
             ascending(&records[..records.len() / 2], 1, &mut bins, &mut sorted);
             proptest::prop_assert_eq!(&sorted, &records[..records.len() / 2]);
-        }
-
-        #[test]
-        fn what_stands_beside_goes_along(random: Vec<[u8; 16]>, few: Vec<[bool; 16]>) {
-            let few = few.into_iter().map(|bits| bits.map(u8::from));
-            let all: std::collections::BTreeSet<_> = random.into_iter().chain(few).map(Digest).collect();
-            let mut all: Vec<_> = all.into_iter().zip(0u32..).collect();
-            all.sort_unstable_by_key(|(_, place)| place.wrapping_mul(0x9e37_79b1));
-            let records: Vec<_> = all.iter().map(|(digest, _)| digest.0).collect();
-            let mut bins = Bins::default();
-            bins.count(&records, 0);
-            let (mut digests, mut beside) = (vec![Digest([0; 16]); all.len()], vec![0; all.len()]);
-            for (digest, place) in &all {
-                let at = bins.place(&digest.0, 0);
-                (digests[at], beside[at]) = (*digest, *place);
-            }
-            in_bins(&bins, &mut digests, &mut beside);
-            all.sort_unstable();
-            let placed: Vec<_> = digests.into_iter().zip(beside).collect();
-            proptest::prop_assert!(placed == all);
         }
     }
 

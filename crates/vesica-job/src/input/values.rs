@@ -1,14 +1,14 @@
-//! A number for each key of this party's, held in memory: the value that a sum adds up, or the first of its rows.
+//! A number for each key of this party's, held in memory: the value that a sum adds up.
 
 use crate::error::JobError;
 use crate::input::groups::ByGroup;
-use crate::input::keys::{KeyId, Keys, PARTS};
+use crate::input::keys::Keys;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::size;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use vesica_session::{Label, Values};
-use vesica_spec::Share;
+use vesica_session::{Label, SessionRng, Values};
+use vesica_spec::{Plan, Share};
 use vesica_table::Table;
 
 /// What this party's keys bring to a total.
@@ -20,126 +20,134 @@ pub enum Brought {
 }
 
 impl Brought {
-    /// What these keys of a unit bring.
+    /// What the keys of `table` bring, if the job has values or groups of this party's. `by_key` gives the rows that take part.
+    ///
+    /// # Errors
+    /// Those of [`ByKey::values`] and [`ByGroup::read`].
+    pub fn read(
+        plan: &Plan,
+        table: &dyn Table,
+        keys: &Keys,
+        by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
+        rng: &mut SessionRng,
+        ctl: &Control,
+    ) -> Result<Option<Self>, JobError> {
+        Ok(match (&plan.value, &plan.grouped) {
+            (Some(column), _) => {
+                let values = ByKey::values(column, plan.largest(), table, keys, by_key, plan.memory, ctl)?;
+                Some(Self::ByKey(values))
+            }
+            (None, Some(grouped)) => {
+                Some(Self::ByGroup(ByGroup::read(grouped, table, keys, by_key, plan.memory, rng, ctl)?))
+            }
+            (None, None) => None,
+        })
+    }
+
+    /// What the keys of a unit bring whose first rows these are; nothing if one of the rows is not a key's first.
     ///
     /// # Errors
     /// None but a bug.
-    pub fn of(&self, keys: impl Iterator<Item = KeyId>) -> Result<Values, JobError> {
+    pub fn of(&self, rows: &[u64]) -> Result<Option<Values>, JobError> {
         match self {
-            Brought::ByKey(values) => Ok(keys.map(|key| values.of(key)).collect::<Vec<_>>().into()),
-            Brought::ByGroup(groups) => groups.values(keys),
+            Self::ByKey(values) => {
+                Ok(rows.iter().map(|row| values.of(*row)).collect::<Option<Vec<_>>>().map(Into::into))
+            }
+            Self::ByGroup(groups) => groups.of(rows),
         }
     }
 
     /// What the groups are called, if there are any.
     pub fn labels(&self) -> &[Label] {
         match self {
-            Brought::ByKey(_) => &[],
-            Brought::ByGroup(groups) => groups.labels(),
+            Self::ByKey(_) => &[],
+            Self::ByGroup(groups) => groups.labels(),
         }
     }
 }
 
-/// A number for each key.
-pub struct ByKey(Vec<Vec<u64>>);
+/// A number for each key, by the number of the key's first row.
+pub struct ByKey(Vec<i64>);
+
+/// Gives rows key by key, and whether each is its key's first.
+pub type Rows<'a> = &'a mut dyn FnMut(bool, u64) -> Result<(), JobError>;
 
 impl ByKey {
     /// The value of each key of `table`, whose keys are `keys`: what the rows that have it and take part add up to in `column`, modulo 2^64.
+    /// `by_key` gives these rows.
     ///
     /// # Errors
     /// [`JobError::Value`] with the row, for what is no number, and for a key whose value is beyond ±`largest` if there is such a bound; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
-    /// [`JobError::Setup`] if they do not fit into their share of `memory`; those of reading; being cancelled.
+    /// [`JobError::Setup`] if they do not fit into their share of `memory`; [`vesica_table::Error::Changed`] if the table has other rows than
+    /// it had; those of reading and of `by_key`; being cancelled.
     pub fn values(
         column: &str,
         largest: Option<u64>,
         table: &dyn Table,
         keys: &Keys,
+        by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
         memory: u64,
         ctl: &Control,
     ) -> Result<Self, JobError> {
         let path = || table.path().to_owned();
-        // Once by row while they are read, and once by key.
-        let need = keys.rows.saturating_add(keys.distinct).saturating_mul(8);
+        let need = keys.rows.saturating_mul(8);
         if need > Share::Joining.of(memory) as u64 {
             let (rows, need) = (keys.rows, size(need.saturating_mul(4)));
             let why = format!("the values of {rows} rows do not fit into mine.memory: give {need} or more");
             return Err(JobError::Setup(why));
         }
-        let mut by_row: Vec<i64> = Vec::with_capacity(keys.rows as usize);
+        let mut values: Vec<i64> = Vec::with_capacity(keys.rows as usize);
         for batch in table.keys(&[column.to_owned()], 1)? {
             ctl.check()?;
             let batch = batch?;
             let texts = batch.column(0).as_string::<i32>();
             for place in 0..texts.len() {
-                let row = by_row.len() as u64 + 1;
+                let row = values.len() as u64 + 1;
                 let wrong = |why| JobError::Value { path: path(), row, column: column.to_owned(), why };
                 let text = if texts.is_null(place) { "" } else { texts.value(place) };
-                by_row.push(number(text).map_err(wrong)?);
+                values.push(number(text).map_err(wrong)?);
             }
-            ctl.event(Event::Done(by_row.len() as u64));
+            ctl.event(Event::Done(values.len() as u64));
         }
-        let (mut by_key, mut total) = (Vec::with_capacity(PARTS), 0u128);
-        let within = |value: Option<&u64>, row: u64| match (value, largest) {
-            (Some(&value), Some(largest)) if (value as i64).unsigned_abs() > largest => Err(JobError::Value {
+        if values.len() as u64 != keys.rows {
+            let what = format!("it had {} rows, and has {}", keys.rows, values.len());
+            return Err(vesica_table::Error::Changed { path: path(), what }.into());
+        }
+        // What the rows of a key come to stands in the place of its first row's value.
+        let (mut total, mut key) = (0u128, None);
+        let within = |value: i64, row: usize| match largest {
+            Some(largest) if value.unsigned_abs() > largest => Err(JobError::Value {
                 path: path(),
-                row: row + 1,
+                row: row as u64 + 1,
                 column: column.to_owned(),
                 why: "one of a key whose rows come to more than shared.dp.largest allows; agree on a larger number, or lower the values",
             }),
             _ => Ok(()),
         };
-        for part in 0..PARTS {
-            let (mut of_part, mut first_row): (Vec<u64>, u64) = (Vec::new(), 0);
-            keys.each(part, |first, row| {
-                let value = by_row.get(row as usize).copied().unwrap_or(0);
-                total += u128::from(value.unsigned_abs());
-                if first {
-                    within(of_part.last(), first_row)?;
-                    first_row = row;
-                    of_part.push(0);
-                }
-                if let Some(sum) = of_part.last_mut() {
-                    *sum = sum.wrapping_add(value as u64);
-                }
-                Ok(())
-            })?;
-            within(of_part.last(), first_row)?;
-            by_key.push(of_part);
-        }
+        by_key(&mut |first, row| {
+            let row = row as usize;
+            let value = values.get(row).copied().unwrap_or(0);
+            total += u128::from(value.unsigned_abs());
+            if first {
+                key.map_or(Ok(()), |key: usize| within(values.get(key).copied().unwrap_or(0), key))?;
+                key = Some(row);
+            } else if let Some(sum) = key.and_then(|key| values.get_mut(key)) {
+                *sum = sum.wrapping_add(value);
+            }
+            Ok(())
+        })?;
+        key.map_or(Ok(()), |key| within(values.get(key).copied().unwrap_or(0), key))?;
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
         let most = if largest.is_some() { i64::MAX >> 1 } else { i64::MAX };
         if total > most as u128 {
             return Err(JobError::Overflow { path: path(), column: column.to_owned() });
         }
-        Ok(Self(by_key))
+        Ok(Self(values))
     }
 
-    /// The first row of each key, from 1.
-    ///
-    /// # Errors
-    /// [`JobError::Setup`] if these do not fit into their share of `memory`; those of reading.
-    pub fn first_rows(keys: &Keys, memory: u64) -> Result<Self, JobError> {
-        let need = keys.distinct.saturating_mul(8);
-        if need > Share::Output.of(memory) as u64 {
-            let (keys, need) = (keys.distinct, size(need.saturating_mul(4)));
-            return Err(JobError::Setup(format!(
-                "the rows of {keys} keys do not fit into mine.memory: give {need} or more"
-            )));
-        }
-        let part = |part| {
-            let mut rows = Vec::new();
-            keys.each(part, |first, row| {
-                rows.extend(first.then_some(row + 1));
-                Ok(())
-            })?;
-            Ok(rows)
-        };
-        Ok(Self((0..PARTS).map(part).collect::<Result<_, JobError>>()?))
-    }
-
-    /// The number of a key.
-    pub fn of(&self, key: KeyId) -> u64 {
-        self.0[key.part()][key.place()]
+    /// The number of the key whose first row this is, if there is such a row.
+    pub fn of(&self, row: u64) -> Option<u64> {
+        self.0.get(row as usize).map(|value| *value as u64)
     }
 }
 

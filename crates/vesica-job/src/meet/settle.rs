@@ -13,12 +13,12 @@ pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
     plan.shared.limits.min_intersection.filter(|&least| known && common.keys < least)
 }
 
-/// Settles whether the result may be learned, where `kept` rows of this side take part, and how many rows of nulls the output has: the peer's rows without a partner,
+/// Settles whether the result may be learned, where `alone` rows of this side have no partner, and how many rows of nulls the output has: the peer's rows without a partner,
 /// where the job shows them.
 ///
 /// # Errors
 /// [`JobError::TooSmall`] on all sides; counts of a peer's that cannot be.
-pub fn settle(plan: &Plan, kept: u64, common: Common, sizes: &Sizes, lines: &mut Lines) -> Result<u64, JobError> {
+pub fn settle(plan: &Plan, alone: u64, common: Common, sizes: &Sizes, lines: &mut Lines) -> Result<u64, JobError> {
     lines.all().for_each(|ch| ch.step("settle"));
     if let Some(least) = plan.shared.limits.min_intersection {
         let enough = too_small(plan, common).is_none();
@@ -41,7 +41,7 @@ pub fn settle(plan: &Plan, kept: u64, common: Common, sizes: &Sizes, lines: &mut
         return Ok(0);
     }
     let ch = lines.peer()?;
-    let mine = if half.mine { kept - common.rows } else { 0 };
+    let mine = if half.mine { alone } else { 0 };
     let theirs = ch.swap_exact(&mine.to_le_bytes(), 8)?;
     let theirs = u64::from_le_bytes(theirs.try_into().expect("it has 8 bytes"));
     // Each key without a partner has a row at least.

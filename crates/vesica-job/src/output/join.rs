@@ -1,13 +1,12 @@
 //! From common keys to rows of the output.
 
 use crate::error::JobError;
-use crate::input::keys::{Keys, PARTS};
+use crate::input::keys::Keys;
 use crate::tell::numbers::count;
-use crate::threads::cores;
-use crate::units::found::{Found, Match};
+use crate::units::cut::Units;
+use crate::units::found::{Found, OfUnit};
 use std::path::Path;
 use std::sync::Mutex;
-use vesica_session::Error;
 use vesica_spec::{Order, Plan, Share};
 use vesica_table::{Picks, on_threads};
 use vesica_types::RowId;
@@ -15,7 +14,7 @@ use vesica_types::RowId;
 /// The most rows of an output; the same as the most keys a party may bring.
 const MOST: u64 = vesica_spec::MAX_KEYS;
 
-/// Matches that are read together, and rows that are placed together.
+/// Rows that are placed together.
 const BLOCK: usize = 1 << 11;
 
 /// Which row of the input stands at which place of the output: this party's half of the join.
@@ -23,22 +22,31 @@ const BLOCK: usize = 1 << 11;
 /// A key with m rows here and n there gives m·n rows on either side, and the same place holds the two halves of one joined
 /// row: the left party's rows go round slowly, the right one's fast. Behind all pairs come the left table's rows without a
 /// partner, then the right table's, in their input's order; `absent` is how many of them are the peer's, rows of nulls
-/// here. Outputs that do not line up are in the order of this party's input, rows of nulls last.
+/// here. Keys stand in the order of their units and, in each, of their digests, which is the same on both sides. Outputs that do
+/// not line up are in the order of this party's input, rows of nulls last.
 ///
 /// # Errors
 /// Those of reading and writing what is spilled; an output of an absurd size, which is also what a peer meets that lies
 /// about its rows.
-pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path) -> Result<Picks, JobError> {
+pub fn rows(
+    plan: &Plan,
+    keys: &Keys,
+    units: &Units,
+    found: &Found<'_>,
+    absent: u64,
+    dir: &Path,
+) -> Result<Picks, JobError> {
     let half = plan.half();
-    // The place of the first pair of each part's keys, and the pairs of all.
+    // The place of the first pair of each unit's keys, and the pairs of all.
     let mut pairs = 0;
-    let bases = found.pairs.iter().map(|&of_part| {
+    let bases = found.pairs.iter().map(|&of_unit| {
         let base = pairs;
-        pairs += if half.pairs { u128::from(of_part) } else { 0 };
+        pairs += if half.pairs { u128::from(of_unit) } else { 0 };
         base as u64
     });
     let bases: Vec<u64> = bases.collect();
-    let alone = if half.mine { keys.kept() - found.rows } else { 0 };
+    let alone = keys.kept(plan.shared.duplicates).checked_sub(found.rows);
+    let alone = if half.mine { alone.ok_or_else(|| units.changed())? } else { 0 };
     bounded(pairs + u128::from(alone) + u128::from(absent))?;
 
     let (aligned, pairs) = (plan.several_learn() && plan.order == Order::Aligned, pairs as u64);
@@ -48,38 +56,47 @@ pub fn rows(plan: &Plan, keys: &Keys, found: &Found<'_>, absent: u64, dir: &Path
     let theirs = if aligned && !left { pairs } else { pairs + alone };
     let picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?.turns_from(mine);
     let picks = Mutex::new(picks);
-    let parts = Mutex::new((0..PARTS).zip(bases));
-    on_threads(workers(plan, keys), || {
-        let (mut matched, mut placed) = (Vec::new(), Placed { rows: Vec::with_capacity(BLOCK), picks: &picks });
+    let missing = Mutex::new(units.largest_first().into_iter());
+    // Where somebody waits, one thread takes all units: of several, the slowest would tell whether two keys of many rows share a unit.
+    let waited = !plan.writes_apart() && units.have_others();
+    let readers = if waited { 1 } else { units.readers(plan.workers, Share::Joining.of(plan.memory)) };
+    on_threads(readers, || {
+        let (mut common, mut placed) = (OfUnit::default(), Placed { rows: Vec::with_capacity(BLOCK), picks: &picks });
         loop {
-            let next = parts.lock().expect("no worker panics").next();
-            let Some((part, mut base)) = next else { return placed.flush() };
-            read(found, part, keys.kept_in(part), &mut matched)?;
-            let mut matched = matched.iter();
-            let (mut i, [mut rows, mut times]) = (0, [0u64; 2]);
-            keys.each(part, |first, row| {
+            let next = missing.lock().expect("no worker panics").next();
+            let Some(id) = next else { return placed.flush() };
+            let mut base = bases[id.0 as usize];
+            common.read(found, id)?;
+            // Where somebody waits for the output, every unit takes its time: whether one was left out may say which key has many rows.
+            if common.is_empty() && !half.mine && plan.writes_apart() {
+                continue;
+            }
+            let (mut key, mut i, mut now) = (0, 0, None::<[u64; 2]>);
+            units.each(id, |first, row| {
                 if first {
                     // No overflow where pairs count; where they do not, nobody looks at a pair's place.
-                    base = base.wrapping_add(rows.wrapping_mul(times));
-                    (i, [rows, times]) = (0, matched.next().copied().unwrap_or_default());
-                } else {
-                    i += 1;
+                    base = base.wrapping_add(now.map_or(0, |[_, times]| times.wrapping_mul(i)));
+                    (i, now) = (0, common.times(key));
+                    key += 1;
                 }
-                match rows {
-                    0 if half.mine => placed.push(row, Place::Turn(1)),
-                    1.. if half.pairs && aligned => (0..times).try_for_each(|j| {
-                        let place = if left { i * times + j } else { j * rows + i };
+                i += 1;
+                match now {
+                    None if half.mine => placed.push(row, Place::Turn(1)),
+                    Some([rows, times]) if half.pairs && aligned => (0..times).try_for_each(|j| {
+                        let place = if left { (i - 1) * times + j } else { j * rows + i - 1 };
                         placed.push(row, Place::At(base + place))
                     }),
-                    1.. if half.pairs => placed.push(row, Place::Turn(times)),
+                    Some([_, times]) if half.pairs => placed.push(row, Place::Turn(times)),
                     _ => Ok(()),
                 }
             })?;
+            common.are_below(key)?;
         }
     })?;
+    units.rest();
     let mut picks = picks.into_inner().expect("no worker panics");
     if half.mine {
-        keys.each_empty(|row| Ok(picks.push_turn(RowId(row), 1)?))?;
+        units.each_empty(|row| Ok(picks.push_turn(RowId(row), 1)?))?;
     }
     for place in theirs..theirs + absent {
         picks.push_absent(place)?;
@@ -100,32 +117,6 @@ pub fn bounded(total: u128) -> Result<(), JobError> {
          duplicate keys on one side",
         count(MOST)
     )))
-}
-
-/// Threads that join parts of the keys: as many as may work, and have memory for what has matched of a part.
-fn workers(plan: &Plan, keys: &Keys) -> usize {
-    // Keys stand in parts by chance, evenly; and a list that grows takes up to twice what it holds.
-    let most = keys.distinct as usize / PARTS * 2 * size_of::<[u64; 2]>();
-    cores(plan.workers).min(Share::Joining.of(plan.memory) / most.max(1)).max(1)
-}
-
-/// Reads the matches of `part` of the keys: for each of its first keys, of at most `keys`, the rows on this side and on the
-/// other, none if it is not common. The keys behind them are not.
-fn read(found: &Found<'_>, part: usize, keys: usize, matched: &mut Vec<[u64; 2]>) -> Result<(), JobError> {
-    matched.clear();
-    for block in found.matches.blocks(part, BLOCK) {
-        for m in block?.as_chunks().0.iter().map(Match::from_bytes) {
-            let place = m.key.place();
-            if place >= keys {
-                return Err(Error::Bug("a common key is none of this side's".into()).into());
-            }
-            if place >= matched.len() {
-                matched.resize(place + 1, [0; 2]);
-            }
-            matched[place] = [m.rows, m.times];
-        }
-    }
-    Ok(())
 }
 
 /// Where a row stands in the output.
@@ -161,18 +152,24 @@ impl Placed<'_> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::input::keys::{FIRST, KeyId};
+    use crate::input::keys::KeyId;
     use crate::local::{self, Local};
     use crate::seal::ledger::Ledger;
     use crate::seal::record::Start;
     use crate::tell::control::Control;
-    use crate::units::cut::Units;
+    use crate::units::cut::Records;
+    use crate::units::found::Match;
     use proptest::prelude::*;
     use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
     use std::process::Command;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+    use vesica_session::Error;
     use vesica_spec::{Duplicates, Join};
     use vesica_suite::Sizes;
-    use vesica_table::Spill;
+    use vesica_table::{Spill, Spilled, Table};
     use vesica_types::{Coins, Party, TagLen, UnitId};
 
     /// The memory that the job promises to keep to.
@@ -196,6 +193,43 @@ mod tests {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
+    /// Looks now and again at what files without a name take on the disk.
+    struct Scratch {
+        peak: Arc<AtomicU64>,
+        looking: std::thread::JoinHandle<()>,
+    }
+
+    impl Scratch {
+        /// Those in `dir` that this process has open.
+        fn watch(dir: &Path) -> Self {
+            let (dir, peak) = (dir.to_owned(), Arc::new(AtomicU64::new(0)));
+            let shared = peak.clone();
+            let bytes = move || {
+                let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter(|entry| {
+                    let name = std::fs::read_link(entry.path()).unwrap_or_default();
+                    name.starts_with(&dir) && name.to_string_lossy().ends_with("(deleted)")
+                });
+                open.filter_map(|entry| Some(512 * std::fs::metadata(entry.path()).ok()?.blocks())).sum()
+            };
+            let looking = std::thread::spawn(move || {
+                // Nobody else has it when the watch is over.
+                while Arc::strong_count(&shared) > 1 {
+                    shared.fetch_max(bytes(), Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(3));
+                }
+            });
+            Self { peak, looking }
+        }
+
+        /// The most bytes that they took.
+        fn peak(self) -> u64 {
+            let bytes = self.peak.load(Ordering::SeqCst);
+            drop(self.peak);
+            self.looking.join().unwrap();
+            bytes
+        }
+    }
+
     /// All of a run but the protocol, over as many rows as the environment says: read, cut into units, find every key
     /// common, join, write in another order.
     #[test]
@@ -209,14 +243,21 @@ mod tests {
         file.write_all(b"id,v\n").unwrap();
         (0..rows).for_each(|i| writeln!(file, "{},some more text", i * 1_000_003 % rows).unwrap());
         drop(file);
-        let plan = job(dir.path(), "memory = \"64 MiB\"");
+        let mut plan = job(dir.path(), "memory = \"64 MiB\"");
+        let aligned = std::env::var_os("ALIGNED").is_some();
+        plan.order = if aligned { Order::Aligned } else { Order::Input };
         let before = peak();
+        // The output stands in a file without a name too, until it gets one.
+        let apart = dir.path().join("scratch");
+        std::fs::create_dir(&apart).unwrap();
+        plan.scratch = Some(apart.clone());
+        let scratch = Scratch::watch(&apart);
         let mut local: Local = local::open(&plan, crate::io::Io::files(&plan).unwrap()).unwrap();
-        let keys = Keys::extract(&*local.io.table, &plan, &local.scratch, &Control::new(())).unwrap();
+        let (table, dir_of, ctl) = (&*local.io.table, &local.scratch, Control::new(()));
+        let keys = Keys::count(table, &plan, dir_of, &ctl).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
         let sizes = plan.sizes(&[rows, rows], 2, MEMORY);
-        let units =
-            Units::partition(&keys, &[1; 32], sizes.clone(), 0, plan.workers, plan.memory, &local.scratch).unwrap();
+        let units = Units::cut(table, &plan, &keys, None, &[1; 32], sizes.clone(), 0, dir_of, &ctl).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
         ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
         for id in (0..sizes.units).map(UnitId) {
@@ -224,59 +265,80 @@ mod tests {
             let found = found.into_iter().map(|(key, rows)| Match { key, rows, times: 1 });
             ledger.commit(id, &[0; 32], &found.collect::<Vec<_>>()).unwrap();
         }
-        drop(units);
         let found = ledger.found().unwrap();
-        let picks = super::rows(&plan, &keys, &found, 0, &local.scratch).unwrap();
+        let cut = scratch.peak.load(Ordering::SeqCst);
+        let picks = super::rows(&plan, &keys, &units, &found, 0, &local.scratch).unwrap();
+        drop(units);
         let sink = local.fresh_sink(&plan).unwrap().unwrap();
         let written = local.write(&plan, picks, rows, sink).unwrap().commit().unwrap();
         assert_eq!(written.rows, rows);
         let names = std::fs::read_dir(dir.path()).unwrap().count();
-        assert_eq!(names, 2, "the input and the output, and nothing that was spilled");
+        assert_eq!(names, 3, "the input, the output and a folder for what was spilled");
+        assert_eq!(std::fs::read_dir(&apart).unwrap().count(), 0);
         let grown = peak() - before;
-        writeln!(std::io::stdout(), "{rows} rows in {} MiB", grown >> 20).unwrap();
+        let [cut, all] = [cut, scratch.peak()].map(|bytes| bytes as f64 / rows as f64);
+        writeln!(
+            std::io::stdout(),
+            "{rows} rows in {} MiB; {cut:.1} bytes of scratch a row until there are units, {all:.1} until the end",
+            grown >> 20
+        )
+        .unwrap();
         assert!(grown < MEMORY + (100 << 20), "{} MiB", grown >> 20);
+        // What is to stand in another order than the input's is spilled with all its bytes.
+        assert!(cut <= 22.0 && (aligned || all <= 22.0), "{cut} and {all} bytes of scratch a row");
     }
 
-    /// A ledger with these matches, in units.
-    fn ledger(matches: &[Match], memory: u64, dir: &Path) -> Ledger {
-        let tag_len = TagLen::new(9).unwrap();
+    /// The keys of a table, cut into five units.
+    fn cut(table: &dyn Table, plan: &Plan) -> (Keys, Units) {
+        let (dir, ctl, tag_len) = (plan.scratch.as_ref().unwrap(), Control::new(()), TagLen::new(9).unwrap());
         let sizes = Sizes { units: 5, in_flight: 1, keys: vec![1000; 2], capacities: vec![1000; 2], tag_len };
+        let keys = Keys::count(table, plan, dir, &ctl).unwrap();
+        (keys, Units::cut(table, plan, &keys, None, &[1; 32], sizes, 0, dir, &ctl).unwrap())
+    }
+
+    /// A ledger with these matches, which come in no order.
+    fn ledger(matches: &[Match], sizes: &Sizes, memory: u64, dir: &Path) -> Ledger {
         let mut ledger = Ledger::new(memory, dir);
-        ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
-        for (unit, matches) in (0..).zip(matches.chunks(matches.len() / 5 + 1)) {
-            ledger.commit(UnitId(unit), &[0; 32], matches).unwrap();
+        ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
+        for id in (0..sizes.units).rev().map(UnitId) {
+            let of_unit: Vec<Match> = matches.iter().filter(|m| m.key.unit() == id).copied().collect();
+            ledger.commit(id, &[0; 32], &of_unit).unwrap();
         }
         ledger
     }
 
     /// Every key with its rows, in the order of their numbers.
-    fn groups(keys: &Keys) -> Vec<(KeyId, Vec<u64>)> {
+    fn groups(units: &Units) -> Vec<(KeyId, Vec<u64>)> {
         let mut groups: Vec<(KeyId, Vec<u64>)> = Vec::new();
-        for part in 0..PARTS {
+        for id in (0..units.sizes.units).map(UnitId) {
             let mut place = 0;
             let each = |first, row| {
                 if first {
-                    groups.push((KeyId::new(part, place), Vec::new()));
+                    groups.push((KeyId::new(id, place), Vec::new()));
                     place += 1;
                 }
                 groups.last_mut().unwrap().1.push(row);
                 Ok(())
             };
-            keys.each(part, each).unwrap();
+            units.each(id, each).unwrap();
         }
         groups
     }
 
-    /// The same keys, as they are when a killed run goes on.
-    fn again(keys: &Keys, empties: &[u64], dir: &Path) -> Keys {
-        let mut numbers = Spill::new(PARTS, 8, 1 << 20, dir).unwrap();
-        for part in 0..PARTS {
-            let mark = |first| if first { FIRST } else { 0 };
-            keys.each(part, |first, row| Ok(numbers.push(part, &(row | mark(first)).to_be_bytes())?)).unwrap();
-        }
-        let mut spill = Spill::new(1, 8, 1 << 20, dir).unwrap();
-        empties.iter().for_each(|row| spill.push(0, &row.to_be_bytes()).unwrap());
-        Keys::cut(keys.rows, keys.distinct, numbers.finish().unwrap(), spill.finish().unwrap())
+    /// The same units with their records the other way round: their order has no meaning.
+    fn turned(units: &Units, plan: &Plan, dir: &Path) -> Units {
+        let turned = |spilled: &Spilled| {
+            let record = spilled.record_bytes();
+            let mut spill = Spill::new(spilled.buckets(), record, 1 << 12, dir).unwrap();
+            for bucket in 0..spilled.buckets() {
+                spilled.read(bucket).unwrap().chunks(record).rev().for_each(|r| spill.push(bucket, r).unwrap());
+            }
+            spill.finish().unwrap()
+        };
+        let (firsts, others, empties) = units.records();
+        let others = others.map(turned);
+        let records = Records { firsts: turned(firsts), others, empties: turned(empties) };
+        Units::new(units.sizes.clone(), units.place, &plan.into(), records, Path::new("a.csv"), dir)
     }
 
     /// The output by its definition: a key's rows on this side, and how many the peer has of it, if it is common; this
@@ -338,10 +400,10 @@ mod tests {
             (output.absent, output.null) = (true, "-".into());
 
             let mut local = local::open(&plan, crate::io::Io::files(&plan).unwrap()).unwrap();
-            let keys = Keys::extract(&*local.io.table, &plan, dir.path(), &Control::new(())).unwrap();
+            let (keys, units) = cut(&*local.io.table, &plan);
             let empties: Vec<u64> = (0..).zip(&table).filter(|(_, key)| key.is_none()).map(|(row, _)| row).collect();
-            let keys = if resumed { again(&keys, &empties, dir.path()) } else { keys };
-            let groups = groups(&keys);
+            let units = if resumed { turned(&units, &plan, dir.path()) } else { units };
+            let groups = groups(&units);
             let times = |peer: u64| if plan.multiplies() { peer } else { 1 };
             let common = peers.iter().map(|&peer| (peer > 0).then(|| times(peer)));
             let sides: Vec<_> = groups.iter().map(|(_, rows)| rows.clone()).zip(common).collect();
@@ -351,8 +413,9 @@ mod tests {
             // In no order, as units are.
             let mut matches: Vec<Match> = matches.collect();
             matches.sort_by_key(|m| m.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut ledger = ledger(&matches, memory, dir.path());
-            let picks = super::rows(&plan, &keys, &ledger.found().unwrap(), absent as u64, dir.path()).unwrap();
+            let mut ledger = ledger(&matches, &units.sizes, memory, dir.path());
+            let found = ledger.found().unwrap();
+            let picks = super::rows(&plan, &keys, &units, &found, absent as u64, dir.path()).unwrap();
 
             let defined = defined(&plan, &sides, &empties, absent);
             prop_assert_eq!(picks.len(), defined.len() as u64);
@@ -371,11 +434,11 @@ mod tests {
         std::fs::write(dir.path().join("a.csv"), "id\nx\n").unwrap();
         let plan = job(dir.path(), "");
         let table = vesica_table::open(&plan.input).unwrap();
-        let keys = Keys::extract(&*table, &plan, dir.path(), &Control::new(())).unwrap();
-        let key = groups(&keys)[0].0;
+        let (keys, units) = cut(&*table, &plan);
+        let key = groups(&units)[0].0;
         let rows = |matches: &[Match]| {
-            let mut ledger = ledger(matches, plan.memory, dir.path());
-            super::rows(&plan, &keys, &ledger.found().unwrap(), 0, dir.path()).map(|picks| picks.len())
+            let mut ledger = ledger(matches, &units.sizes, plan.memory, dir.path());
+            super::rows(&plan, &keys, &units, &ledger.found().unwrap(), 0, dir.path()).map(|picks| picks.len())
         };
         let m = Match { key, rows: 1, times: 1 };
         assert_eq!(rows(&[m]).unwrap(), 1);
@@ -383,23 +446,26 @@ mod tests {
             let error = rows(&[Match { times, rows: 3, ..m }]).unwrap_err();
             assert!(error.to_string().contains("remove duplicate keys"), "{error}");
         }
-        let beyond = Match { key: KeyId::new(key.part(), 1), ..m };
+        let beyond = Match { key: KeyId::new(key.unit(), 1), ..m };
         assert!(matches!(rows(&[beyond]), Err(JobError::Session(Error::Bug(_)))));
     }
 
     #[test]
     #[ignore = "takes a minute"]
     fn the_memory_is_kept() {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "output::join::tests::child_joins_in_little_memory"])
-            .env("ROWS", "10000000")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
-        assert!(
-            child.status.success() && said.contains(" rows in "),
-            "{said}\n{}",
-            String::from_utf8_lossy(&child.stderr)
-        );
+        for aligned in [None, Some(("ALIGNED", ""))] {
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--ignored", "--exact", "--nocapture", "output::join::tests::child_joins_in_little_memory"])
+                .env("ROWS", "10000000")
+                .envs(aligned)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&child.stdout);
+            assert!(
+                child.status.success() && said.contains(" rows in "),
+                "{said}\n{}",
+                String::from_utf8_lossy(&child.stderr)
+            );
+        }
     }
 }

@@ -1,9 +1,12 @@
-//! The output of a job whose result is shares: a row a bin of every unit, empty bins included, in the same order on both sides.
+//! The output of a job in which each party writes what its own units left. Of shares that is a row a bin of every unit, empty bins included, in
+//! the same order on both sides. Of ids it is this party's rows, all of them and in their order, with an id behind each.
 
 use crate::error::JobError;
-use crate::input::keys::{KeyId, Keys};
-use crate::input::values::ByKey;
+use crate::input::keys::Keys;
 use crate::io::Io;
+use crate::local::Local;
+use crate::output::ids::{self, Ids, Unmade};
+use crate::units::cut::Units;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
@@ -11,55 +14,84 @@ use std::path::Path;
 use std::sync::Arc;
 use vesica_session::{Error, Shares};
 use vesica_spec::{Plan, Share as Part};
-use vesica_table::{Sink, Spill, Spilled, Staged};
-use vesica_types::UnitId;
+use vesica_suite::ResultKind;
+use vesica_table::{Picks, Sink, Spill, Spilled, Staged};
+use vesica_types::RowId;
 
-/// A bin as it is spilled: the key in it, the share of its value, that of whether it is common.
+/// A bin as it is spilled: the first row of the key in it, from 1, the share of its value, that of whether it is common.
 const RECORD: usize = 17;
 
-/// No key: a part that there is not.
-const EMPTY: u64 = u64::MAX;
+/// No key.
+const EMPTY: u64 = 0;
 
 /// Rows that are written together.
 const TOGETHER: usize = 1 << 16;
 
-/// Shares of an attempt under way.
-pub struct Leaving(Spill);
+/// What the units of an attempt under way left.
+pub struct Leaving {
+    kind: Kind,
+    /// Bins, or the ids of this side's keys in their order: a bucket a unit.
+    records: Spill,
+}
 
-/// The shares of a whole attempt.
+/// What the units of a whole attempt left.
 pub struct Left {
-    bins: Spilled,
+    kind: Kind,
+    records: Spilled,
     units: u32,
     /// Names the attempt: the same on both sides, and other in every attempt.
     attempt: blake3::Hash,
 }
 
+impl Left {
+    /// The name of the attempt, in hexadecimal.
+    pub fn attempt(&self) -> String {
+        self.attempt.to_string()
+    }
+}
+
+/// What units leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bins,
+    Ids,
+}
+
 impl Leaving {
-    /// Room for those of so many units.
+    /// Room for what so many units leave, if that is the result of the job.
     ///
     /// # Errors
     /// Those of spilling.
-    pub fn begin(units: u32, memory: u64, scratch: &Path) -> Result<Self, JobError> {
-        Ok(Self(Spill::new(units as usize, RECORD, Part::Picks.of(memory), scratch)?))
+    pub fn begin(plan: &Plan, units: u32, scratch: &Path) -> Result<Option<Self>, JobError> {
+        let (kind, buckets, bytes, part) = match plan.shared.result {
+            ResultKind::Shares => (Kind::Bins, units as usize, RECORD, Part::Picks),
+            // Nothing is found that would take its share of the memory.
+            ResultKind::Ids => (Kind::Ids, units as usize, ids::OF_A_KEY, Part::Found),
+            _ => return Ok(None),
+        };
+        Ok(Some(Self { kind, records: Spill::new(buckets, bytes, part.of(plan.memory), scratch)? }))
     }
 
-    /// Takes those of a unit, whose keys have these numbers.
+    /// Takes out of `shares` what a unit left, whose keys have these first rows.
     ///
     /// # Errors
     /// Those of spilling.
-    pub fn take(
-        &mut self,
-        unit: UnitId,
-        bins: &[vesica_session::Share],
-        keys: &[(KeyId, u64)],
-    ) -> Result<(), JobError> {
+    pub fn take(&mut self, shares: &mut Shares, rows: &[u64]) -> Result<(), JobError> {
+        let (bins, of_keys) = (std::mem::take(&mut shares.bins), std::mem::take(&mut shares.ids));
+        if self.kind == Kind::Ids {
+            if of_keys.len() != rows.len() {
+                let why = format!("{} ids for {} keys of unit {}", of_keys.len(), rows.len(), shares.unit);
+                return Err(Error::Bug(why).into());
+            }
+            return Ok(self.records.push_all(shares.unit.0 as usize, of_keys.as_flattened())?);
+        }
         for share in bins {
             let mut record = [0; RECORD];
-            let key = share.key.map_or(EMPTY, |place| keys[place as usize].0.0);
-            record[..8].copy_from_slice(&key.to_le_bytes());
+            let row = share.key.map_or(EMPTY, |place| rows[place as usize] + 1);
+            record[..8].copy_from_slice(&row.to_le_bytes());
             record[8..16].copy_from_slice(&share.value.to_le_bytes());
             record[16] = share.common.into();
-            self.0.push(unit.0 as usize, &record)?;
+            self.records.push(shares.unit.0 as usize, &record)?;
         }
         Ok(())
     }
@@ -71,7 +103,8 @@ impl Leaving {
     pub fn end(self, shares: &[Shares]) -> Result<Left, JobError> {
         let mut attempt = blake3::Hasher::new_derive_key("vesica 2026 name of an attempt in a file of shares");
         shares.iter().for_each(|shares| _ = attempt.update(&shares.attempt));
-        Ok(Left { bins: self.0.finish()?, units: shares.len() as u32, attempt: attempt.finalize() })
+        let (kind, records) = (self.kind, self.records.finish()?);
+        Ok(Left { kind, records, units: shares.len() as u32, attempt: attempt.finalize() })
     }
 }
 
@@ -98,31 +131,41 @@ fn schema(plan: &Plan, left: Option<&Left>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, about))
 }
 
-/// A place for shares: opened before contact to see that there is one, and again when there are shares.
+/// A place for what the units leave: opened before contact to see that there is one, and again when they have left it.
 ///
 /// # Errors
-/// Those of opening it.
+/// Those of opening it; a table with a column of the name that ids have.
 pub fn sink(plan: &Plan, io: &Io, left: Option<&Left>) -> Result<Option<Box<dyn Sink>>, JobError> {
     let Some(target) = &io.target else { return Ok(None) };
-    Ok(Some(target.shares(&*io.table, schema(plan, left))?))
+    Ok(Some(match plan.shared.result {
+        ResultKind::Ids => ids::beside(plan, io, &Unmade::default(), |wide| Ok(target.sink(wide)?))?,
+        _ => target.shares(&*io.table, schema(plan, left))?,
+    }))
 }
 
-/// Writes the shares of an attempt beside their place.
+/// Writes what the units of an attempt left beside its place.
 ///
 /// # Errors
 /// Those of opening it, of reading what was spilled and of writing.
-pub fn stage(plan: &Plan, io: &Io, keys: &Keys, left: &Left) -> Result<Option<Staged>, JobError> {
-    let Some(mut sink) = sink(plan, io, Some(left))? else { return Ok(None) };
-    let rows = ByKey::first_rows(keys, plan.memory)?;
+pub fn stage(plan: &Plan, local: &Local, keys: &Keys, units: &Units, left: &Left) -> Result<Option<Staged>, JobError> {
+    let Some(mut sink) = sink(plan, &local.io, Some(left))? else { return Ok(None) };
+    if left.kind == Kind::Ids {
+        // The ids by row and the rows that are picked share what the rows of other outputs have alone.
+        let memory = Part::Picks.of(plan.memory) / 2;
+        let ids = Ids::by_row(&left.records, units, keys.rows, memory, &local.scratch)?;
+        let mut picks = Picks::new(keys.rows, memory, &local.scratch)?;
+        (0..keys.rows).try_for_each(|row| picks.push_turn(RowId(row), 1))?;
+        return ids::beside(plan, &local.io, &ids, |wide| local.write_of(wide, plan, picks, keys.rows, sink).map(Some));
+    }
     let schema = sink.schema().clone();
     for unit in 0..left.units as usize {
-        for block in left.bins.blocks(unit, TOGETHER) {
+        for block in left.records.blocks(unit, TOGETHER) {
             let block = block?;
             let (records, _) = block.as_chunks::<RECORD>();
             let word = |record: &[u8; RECORD], at: usize| {
                 u64::from_le_bytes(*record[at..].first_chunk().expect("a record has two words"))
             };
-            let row = |record| Some(word(record, 0)).filter(|key| *key != EMPTY).map(|key| rows.of(KeyId(key)));
+            let row = |record| Some(word(record, 0)).filter(|row| *row != EMPTY);
             let columns: [ArrayRef; 3] = [
                 Arc::new(records.iter().map(row).collect::<UInt64Array>()),
                 Arc::new(records.iter().map(|record| Some(record[16] == 1)).collect::<BooleanArray>()),

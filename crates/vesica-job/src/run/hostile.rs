@@ -57,7 +57,7 @@ impl Job {
     /// Bob's keys from his file.
     fn keys(&self) -> Keys {
         let table = vesica_table::open(&self.bob.input).unwrap();
-        Keys::extract(&*table, &self.bob, self.dir.path(), &Control::new(())).unwrap()
+        Keys::count(&*table, &self.bob, self.dir.path(), &Control::new(())).unwrap()
     }
 
     fn ledger(&self) -> Ledger {
@@ -86,8 +86,9 @@ impl Job {
     /// Bob runs his side of the units that are to be done. Says what it cost.
     fn units(&self, keys: &Keys, agreed: &Agreed, ledger: &mut Ledger, link: &Peers) -> Result<String, JobError> {
         let dir: &Path = self.dir.path();
-        let units = Units::partition(keys, &agreed.salt, agreed.sizes.clone(), 1, 1, 1 << 20, dir)?;
         let (ctl, mut rng) = (Control::new(()), SessionRng::from_os().unwrap());
+        let (table, sizes) = (vesica_table::open(&self.bob.input).unwrap(), agreed.sizes.clone());
+        let units = Units::cut(&*table, &self.bob, keys, None, &agreed.salt, sizes, 1, dir, &ctl)?;
         let (done, left) = (&agreed.done, &mut None);
         let work = Work {
             units: &units,

@@ -1,10 +1,10 @@
-//! The disk as an argument: what a ledger and what is kept beside it need of it, and no more.
+//! The disk as an argument: what a ledger, a budget, a window and what is kept beside them need of it, and no more.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A disk. Nobody but the owner may read what is made on it.
 pub trait Disk: Debug + Send + Sync {
@@ -35,11 +35,56 @@ pub trait Disk: Debug + Send + Sync {
     /// Those of its folder.
     fn sync_name(&self, path: &Path) -> io::Result<()>;
 
+    /// Gives the file at `from` the name `to`, in the place of a file that has it. Which of them has it after a crash is known when
+    /// [`Disk::sync_name`] has returned.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes the file.
     ///
     /// # Errors
     /// Those of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// The files of a folder, in no order.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
+}
+
+/// Puts a file with these bytes at `path`, and gives it back, open behind them. On return it is there for good; before, an older one is,
+/// where there was one. `new` is the name that it has until it is whole.
+///
+/// # Errors
+/// Those of the system.
+pub fn replace(disk: &dyn Disk, new: &Path, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn DiskFile>> {
+    // Whoever began one and was killed left it there.
+    match disk.remove(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = disk.open(new)?;
+    file.write_all(bytes)?;
+    file.sync()?;
+    disk.rename(new, path)?;
+    disk.sync_name(path)?;
+    Ok(file)
+}
+
+/// All bytes of a file; none if there is no file.
+///
+/// # Errors
+/// Those of the system.
+pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match disk.read(path) {
+        Ok(mut file) => file.read_to_end(&mut bytes).map(|_| Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A file on a [`Disk`]. What is written and not synced may be gone after a crash, or a part of it.
@@ -99,11 +144,20 @@ impl Disk for Files {
     }
 
     fn sync_name(&self, path: &Path) -> io::Result<()> {
-        File::open(path.parent().expect("a file in a folder"))?.sync_all()
+        let folder = path.parent().expect("a file in a folder");
+        File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
     }
 }
 

@@ -5,9 +5,10 @@
 //! from the run's start. So the file is of use to that run alone, and to nobody without the secret, where there is one.
 //! The text is
 //!
-//! 1. the number of rows of the table, 8 bytes;
-//! 2. the records of the units, a bucket a unit, in which keys are digests under the run's salt;
-//! 3. the numbers of the rows that take part, a bucket a part of the keys, key by key ([`FIRST`] marks a key's first);
+//! 1. how many rows the table has, how many distinct keys, and how many rows without one, 8 bytes each;
+//! 2. the records of the units, a bucket a unit: of each key the digest under the run's salt, and the number of its first row; and
+//!    how many rows it has, where keys repeat and all their rows take part;
+//! 3. there, the records of those other rows;
 //! 4. the numbers of the rows without a key.
 //!
 //! Each of the last three is one bucket after another, behind an index as [`Spilled::placed`] has it.
@@ -16,14 +17,16 @@
 //! missed either.
 
 use crate::error::JobError;
-use crate::input::keys::{FIRST, Keys, PARTS};
+use crate::input::keys::{Keys, Reading};
+use crate::input::parted;
+use crate::input::parted::RECORD;
 use crate::seal::blocks::{BLOCK, Blocks, Writer};
 use crate::seal::disk::Disk;
 use crate::seal::file;
 use crate::seal::key::Secret;
 use crate::seal::record::Start;
 use crate::tell::control::Control;
-use crate::units::cut::{RECORD, Units};
+use crate::units::cut::{COUNTED, Records, Units, are_counted};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_spec::ResumePlan;
@@ -31,13 +34,13 @@ use vesica_table::{ReadAt, Spilled};
 use vesica_types::Party;
 
 /// The kind of the file, and the number of its format.
-const KIND: &[u8; 15] = b"vesica units 3\n";
+const KIND: &[u8; 15] = b"vesica units 4\n";
 
-/// Bytes of the file for a row, the most: a key of its own in a unit, and the row's number.
-pub const ROW: u64 = RECORD as u64 + 8;
+/// Bytes of the file for a row; a key has five more where keys repeat.
+pub const ROW: u64 = RECORD as u64;
 
-/// Bytes of the text that say how many rows the table has.
-const ROWS: usize = 8;
+/// Bytes of the text that say how many rows and keys the table has.
+const COUNTS: usize = 24;
 
 /// Where it is kept for the party `me`.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -78,20 +81,18 @@ impl Kept {
     /// Those of writing, and of reading what was spilled; being cancelled.
     pub fn save(&self, keys: &Keys, units: &Units, ctl: &Control) -> Result<(), JobError> {
         let mut out = self.writer(ctl)?;
-        out.write(&keys.rows.to_le_bytes())?;
-        let keys_of = (0..units.records().buckets()).map(|unit| units.records().len(unit));
-        index(&mut out, RECORD, keys_of)?;
-        for unit in 0..units.records().buckets() {
-            for records in units.records().blocks(unit, BLOCK / RECORD) {
-                out.write(&records?)?;
+        out.write([keys.rows, keys.distinct, keys.empty].map(u64::to_le_bytes).as_flattened())?;
+        let (firsts, others, empties) = units.records();
+        for spilled in [Some(firsts), others, Some(empties)].into_iter().flatten() {
+            let buckets = 0..spilled.buckets();
+            index(&mut out, spilled.record_bytes(), buckets.clone().map(|bucket| spilled.len(bucket)))?;
+            for bucket in buckets {
+                let (mut blocks, mut block) = (spilled.blocks(bucket, BLOCK / RECORD), Vec::new());
+                while blocks.next_into(&mut block)? {
+                    out.write(&block)?;
+                }
             }
         }
-        index(&mut out, 8, (0..PARTS).map(|part| keys.kept_in(part)))?;
-        for part in 0..PARTS {
-            keys.each(part, |first, row| out.write(&(row | if first { FIRST } else { 0 }).to_be_bytes()))?;
-        }
-        index(&mut out, 8, [keys.empty as usize])?;
-        keys.each_empty(|row| out.write(&row.to_be_bytes()))?;
         out.finish()
     }
 
@@ -103,13 +104,21 @@ impl Kept {
         Writer::create(&*self.disk, &self.path, KIND, &self.secret, &self.start.encode(), ctl)
     }
 
-    /// What the file holds, if it is whole: of the party at `place`.
+    /// What the file holds, if it is whole: of the party at `place` and its table at `input`, which reads units as `how` says and has room
+    /// in `dir`.
     ///
     /// # Errors
     /// [`vesica_session::Error::Cancelled`].
-    pub fn load(&self, place: u8, ctl: &Control) -> Result<Option<(Keys, Units)>, JobError> {
+    pub fn load(
+        &self,
+        place: u8,
+        how: &Reading<'_>,
+        input: &Path,
+        dir: &Path,
+        ctl: &Control,
+    ) -> Result<Option<(Keys, Units)>, JobError> {
         match self.blocks() {
-            Some(blocks) if blocks.are_whole(ctl)? => Ok(self.parts(blocks, place)),
+            Some(blocks) if blocks.are_whole(ctl)? => Ok(self.parts(blocks, place, how, input, dir)),
             _ => Ok(None),
         }
     }
@@ -120,19 +129,28 @@ impl Kept {
     }
 
     /// The keys and units in `blocks`; none if they do not add up.
-    fn parts(&self, blocks: Blocks, place: u8) -> Option<(Keys, Units)> {
-        let (mut rows, mut at, end) = ([0; ROWS], ROWS as u64, blocks.text_len());
-        blocks.read_exact_at(&mut rows, 0).ok()?;
+    fn parts(&self, blocks: Blocks, place: u8, how: &Reading<'_>, input: &Path, dir: &Path) -> Option<(Keys, Units)> {
+        let (mut counts, mut at, end) = ([0; COUNTS], COUNTS as u64, blocks.text_len());
+        blocks.read_exact_at(&mut counts, 0).ok()?;
+        let [rows, distinct, empty] = std::array::from_fn(|i| u64::from_le_bytes(counts.as_chunks().0[i]));
+        let duplicates = rows.checked_sub(empty)?.checked_sub(distinct)?;
+        let keys = Keys { rows, distinct, empty, duplicates, ruled: None };
+        let (units, counted) = (self.start.sizes.units as usize, are_counted(&keys, how.duplicates));
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
         let mut next = |buckets, record| {
             let spilled = Spilled::placed(file.clone(), &self.path, at, buckets, record).ok()?;
             at += 8 * (buckets as u64 + 1) + spilled.disk_bytes();
             Some(spilled)
         };
-        let (records, numbers, empties) =
-            (next(self.start.sizes.units as usize, RECORD)?, next(PARTS, 8)?, next(1, 8)?);
-        let keys = Keys::cut(u64::from_le_bytes(rows), records.total(), numbers, empties);
-        (at == end).then_some((keys, Units::new(self.start.sizes.clone(), place, records)))
+        let firsts = next(units, if counted { COUNTED } else { RECORD })?;
+        let others = if counted { Some(next(units, RECORD)?) } else { None };
+        let empties = next(1, parted::ROW)?;
+        let apart = others.as_ref().map_or(duplicates, Spilled::total);
+        if at != end || [firsts.total(), apart, empties.total()] != [distinct, duplicates, empty] {
+            return None;
+        }
+        let records = Records { firsts, others, empties };
+        Some((keys, Units::new(self.start.sizes.clone(), place, how, records, input, dir)))
     }
 
     /// The salt that the units were cut with.
@@ -192,36 +210,43 @@ mod tests {
     fn made(plan: &Plan) -> (Keys, Units, Kept) {
         let temp = std::env::temp_dir();
         let table = vesica_table::open(&plan.input).unwrap();
-        let keys = Keys::extract(&*table, plan, &temp, &Control::new(())).unwrap();
+        let ctl = Control::new(());
+        let keys = Keys::count(&*table, plan, &temp, &ctl).unwrap();
         let sizes = plan.sizes(&[keys.distinct, 100], 1, 1 << 30);
-        let units = Units::partition(&keys, &[7; 32], sizes.clone(), 0, 3, plan.memory, &temp).unwrap();
+        let units = Units::cut(&*table, plan, &keys, None, &[7; 32], sizes.clone(), 0, &temp, &ctl).unwrap();
         let mut ledger = Ledger::open(plan, &temp, &World::default().disk).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
         ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
         let kept = ledger.kept().unwrap();
-        kept.save(&keys, &units, &Control::new(())).unwrap();
+        kept.save(&keys, &units, &ctl).unwrap();
         (keys, units, kept)
     }
 
+    const HOW: Reading<'_> =
+        Reading { keys: &[], rules: &[], duplicates: vesica_spec::Duplicates::Join, memory: 1 << 30, workers: 2 };
+
     fn load(kept: &Kept) -> Option<(Keys, Units)> {
-        kept.load(0, &Control::new(())).unwrap()
+        kept.load(0, &HOW, Path::new("a.csv"), &std::env::temp_dir(), &Control::new(())).unwrap()
     }
 
-    /// The rows of each part, and whether each begins a key; and those without a key.
-    fn rows(keys: &Keys) -> (Vec<(usize, bool, u64)>, Vec<u64>) {
+    /// The rows of each unit, and whether each begins a key; and those without a key.
+    fn rows(units: &Units) -> (Vec<(UnitId, bool, u64)>, Vec<u64>) {
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        for part in 0..PARTS {
-            keys.each(part, &mut |first, row| {
-                with.push((part, first, row));
+        for id in (0..units.sizes.units).map(UnitId) {
+            units
+                .each(id, |first, row| {
+                    with.push((id, first, row));
+                    Ok(())
+                })
+                .unwrap();
+        }
+        units
+            .each_empty(|row| {
+                without.push(row);
                 Ok(())
             })
             .unwrap();
-        }
-        keys.each_empty(|row| {
-            without.push(row);
-            Ok(())
-        })
-        .unwrap();
+        without.sort_unstable();
         (with, without)
     }
 
@@ -230,17 +255,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (keys, units, kept) = made(&job(dir.path(), ""));
         let (keys_again, units_again) = load(&kept).unwrap();
-        let counts = |keys: &Keys| [keys.rows, keys.distinct, keys.empty, keys.duplicates, keys.kept()];
-        assert_eq!(counts(&keys_again), counts(&keys));
+        assert_eq!(keys_again, Keys { ruled: None, ..keys });
         assert!(keys.duplicates > 1000 && keys.empty == ROWS / 50, "there is something to keep");
-        assert_eq!(rows(&keys_again), rows(&keys));
+        assert_eq!(rows(&units_again), rows(&units));
         assert!(units.sizes.units > 4);
         for id in (0..units.sizes.units).map(UnitId) {
             let (a, b) = (units.unit(id).unwrap(), units_again.unit(id).unwrap());
             assert_eq!((a.0.keys, a.1), (b.0.keys, b.1));
         }
-        assert!(keys.are_whole() && !keys_again.are_whole());
-        assert!(keys_again.salted(0, &[8; 32], |_| Ok(())).is_err(), "the digests are gone");
         kept.remove().unwrap();
         kept.remove().unwrap();
         assert!(!kept.exists() && load(&kept).is_none());
@@ -265,7 +287,7 @@ mod tests {
             assert!(!is_used(&whole[..Front::BYTES + blocks * block]), "cut behind {blocks} blocks");
         }
         bytes.copy_from_slice(&whole);
-        bytes[..15].copy_from_slice(b"vesica units 2\n");
+        bytes[..15].copy_from_slice(b"vesica units 3\n");
         assert!(!is_used(&bytes), "another format");
         assert!(is_used(&whole));
     }
@@ -287,7 +309,10 @@ mod tests {
         let (keys, units, kept) = made(&job(dir.path(), ""));
         let ctl = Control::new(());
         ctl.cancel();
-        assert!(matches!(kept.load(0, &ctl), Err(JobError::Session(Error::Cancelled))));
+        assert!(matches!(
+            kept.load(0, &HOW, Path::new("a.csv"), dir.path(), &ctl),
+            Err(JobError::Session(Error::Cancelled))
+        ));
         assert!(matches!(kept.save(&keys, &units, &ctl), Err(JobError::Session(Error::Cancelled))));
     }
 
@@ -297,7 +322,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         crate::rooms::replace_privately(&dir.path().join("key"), &[3; 32]).unwrap();
         for mine in ["", &format!("resume_key = \"{}/key\"", dir.path().display())] {
-            let (keys, units, kept) = made(&job(dir.path(), mine));
+            let (_, units, kept) = made(&job(dir.path(), mine));
             let (unit, _) = units.unit(UnitId(0)).unwrap();
             let raw = fs::read(kept.path()).unwrap();
             let blocks = kept.blocks().unwrap();
@@ -305,14 +330,12 @@ mod tests {
             blocks.read_exact_at(&mut text, 0).unwrap();
             let holds = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
             assert!(holds(&text, &unit.keys[0].0) && !holds(&raw, &unit.keys[0].0));
-            let domain = blake3::derive_key("vesica 2026 key", &[]);
             let encoded = [&[1][..], &1u64.to_le_bytes(), b"4"].concat();
-            let digest = blake3::keyed_hash(&domain, &encoded);
             let salt = blake3::derive_key("vesica 2026 salted key", &[7; 32]);
-            let salted = blake3::keyed_hash(&salt, digest.as_bytes());
+            let salted = blake3::keyed_hash(&salt, &encoded);
             assert!(holds(&text, &salted.as_bytes()[..16]), "the digest is that of a key in the table");
-            assert!(!holds(&text, &digest.as_bytes()[..8]));
-            drop(keys);
+            let domain = blake3::derive_key("vesica 2026 key", &[]);
+            assert!(!holds(&text, &blake3::keyed_hash(&domain, &encoded).as_bytes()[..8]));
             fs::remove_dir_all(dir.path().join("resume")).unwrap();
         }
     }

@@ -9,15 +9,14 @@
 //! Beside it stands what reading and cutting made ([`Kept`]).
 
 use crate::error::JobError;
-use crate::input::keys::PARTS;
 use crate::meet::answers::{Answers, Attempt};
 use crate::output::groups::GroupTotal;
 use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
 use crate::seal::key::Given;
 use crate::seal::log::Log;
-use crate::seal::record::{Head, Record, Start};
-use crate::units::found::{Common, Found, Match};
+use crate::seal::record::{Head, PLACES, Record, Start};
+use crate::units::found::{Common, Found, Match, REPEAT, repeats};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +27,9 @@ use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
 /// too, and two totals of one table with two noises would tell more than one. Before number 9 a salt was not bound to the parties'
-/// certificates, and before number 10 an attempt did not say how many units the job was cut into.
-pub const KIND: &[u8; 15] = b"vesica ledger10";
+/// certificates, before number 10 an attempt did not say how many units the job was cut into, and before number 11 keys were
+/// hashed in two steps, and numbered by the first.
+pub const KIND: &[u8; 15] = b"vesica ledger11";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -72,18 +72,18 @@ pub struct Ledger {
     answers: Answers,
     done: BTreeMap<UnitId, Done>,
     matches: Matches,
-    /// The pairs of rows that the common keys of each part make.
+    /// The pairs of rows that the common keys of each unit make.
     pairs: Vec<u64>,
     memory: usize,
     scratch: PathBuf,
     disk: Option<OnDisk>,
 }
 
-/// The common keys of finished units, a bucket a part of the keys.
+/// The common keys of finished units, as [`Found`] has them: their places, and those whose rows do not stand in the output once.
 enum Matches {
     None,
-    Growing(Box<Spill>),
-    Whole(Spilled),
+    Growing(Box<[Spill; 2]>),
+    Whole([Spilled; 2]),
 }
 
 impl Ledger {
@@ -246,8 +246,10 @@ impl Ledger {
     }
 
     fn begin(&mut self, start: Start) -> Result<(), JobError> {
-        self.matches = Matches::Growing(Box::new(Spill::new(PARTS, Match::BYTES, self.memory, &self.scratch)?));
-        self.pairs = vec![0; PARTS];
+        let units = start.sizes.units as usize;
+        let spill = |record| Spill::new(units, record, self.memory / 2, &self.scratch);
+        self.matches = Matches::Growing(Box::new([spill(1)?, spill(REPEAT)?]));
+        self.pairs = vec![0; units];
         if !start.sizes.keys.is_empty() {
             self.keys.clone_from(&start.sizes.keys);
             self.padded.resize(start.sizes.capacities.len(), 0);
@@ -291,14 +293,33 @@ impl Ledger {
         if self.has(id) {
             return Ok(());
         }
-        let Matches::Growing(spill) = &mut self.matches else {
+        let Matches::Growing(spills) = &mut self.matches else {
             return Err(Error::Bug(format!("unit {id} was finished before or after the run")).into());
         };
+        let [of_bits, of_repeats] = &mut **spills;
+        let most = self.start.iter().flat_map(|start| &start.sizes.capacities).copied().max().unwrap_or(0);
+        let (mut bits, mut pairs) = (Vec::new(), 0u64);
         for m in matches {
-            spill.push(m.key.part(), &m.to_bytes())?;
-            let pairs = &mut self.pairs[m.key.part()];
-            *pairs = pairs.saturating_add(m.rows.saturating_mul(m.times));
+            let place = m.key.place();
+            if m.key.unit() != id || place >= most.min(PLACES) {
+                return Err(Error::Bug(format!("unit {id} has no key {place}")).into());
+            }
+            let byte = (place / 8) as usize;
+            if byte >= bits.len() {
+                bits.resize(byte + 1, 0);
+            }
+            let bit = 1 << (place % 8);
+            if bits[byte] & bit != 0 {
+                return Err(Error::Bug(format!("unit {id} has the key {place} twice")).into());
+            }
+            bits[byte] |= bit;
+            if m.times != 1 {
+                of_repeats.push(id.0 as usize, &repeats(place as u32, [m.rows, m.times]))?;
+            }
+            pairs = pairs.saturating_add(m.rows.saturating_mul(m.times));
         }
+        of_bits.push_all(id.0 as usize, &bits)?;
+        self.pairs[id.0 as usize] = pairs;
         let rows = matches.iter().fold(0, |rows: u64, m| rows.saturating_add(m.rows));
         self.done.insert(id, Done { digest, common: Common { keys: matches.len() as u64, rows } });
         Ok(())
@@ -394,10 +415,13 @@ impl Ledger {
     /// Those of writing what is spilled.
     pub fn found(&mut self) -> Result<Found<'_>, JobError> {
         self.matches = match std::mem::replace(&mut self.matches, Matches::None) {
-            Matches::Growing(spill) => Matches::Whole(spill.finish()?),
+            Matches::Growing(spills) => {
+                let [bits, repeats] = *spills;
+                Matches::Whole([bits.finish()?, repeats.finish()?])
+            }
             matches => matches,
         };
-        let Matches::Whole(matches) = &self.matches else {
+        let Matches::Whole([bits, repeats]) = &self.matches else {
             return Err(Error::Bug("a run ended that had not begun".into()).into());
         };
         let mut hash = blake3::Hasher::new();
@@ -408,7 +432,7 @@ impl Ledger {
             hash.update(&Record::Groups(groups.to_vec()).encode());
         }
         let rows = self.common().rows;
-        Ok(Found { matches, rows, pairs: &self.pairs, groups, digest: *hash.finalize().as_bytes() })
+        Ok(Found { bits, repeats, rows, pairs: &self.pairs, groups, digest: *hash.finalize().as_bytes() })
     }
 
     /// The run is over: its ledger is removed, and what was kept beside it.
@@ -429,6 +453,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::input::keys::KeyId;
+    use crate::units::found::OfUnit;
     use crate::world::World;
     use std::fs;
     use vesica_suite::Sizes;
@@ -455,13 +480,13 @@ mod tests {
     /// An attempt at all four units, two at once.
     const ATTEMPT: Attempt = Attempt { of: 4, missing: 4, at_once: 2 };
 
-    fn unit(n: u64) -> ([u8; 32], Vec<Match>) {
-        let m = |i| Match { key: KeyId::new(n as usize, i), rows: i + 2, times: i + 1 };
+    fn unit(id: u32, n: u64) -> ([u8; 32], Vec<Match>) {
+        let m = |i| Match { key: KeyId::new(UnitId(id), 3 * i), rows: i + 2, times: i + 1 };
         ([n as u8; 32], (0..n).map(m).collect())
     }
 
     fn commit(ledger: &mut Ledger, id: u32, n: u64) {
-        let (digest, matches) = unit(n);
+        let (digest, matches) = unit(id, n);
         ledger.commit(UnitId(id), &digest, &matches).unwrap();
     }
 
@@ -469,8 +494,23 @@ mod tests {
         Ledger::open(plan, &std::env::temp_dir(), &World::default().disk)
     }
 
-    fn matches(found: &Found<'_>, part: usize) -> Vec<Match> {
-        found.matches.read(part).unwrap().as_chunks().0.iter().map(Match::from_bytes).collect()
+    /// The places of a unit's common keys, and how often the rows of each stand in the output.
+    fn matches(found: &Found<'_>, id: u32) -> Vec<(u64, u64)> {
+        let mut of_unit = OfUnit::default();
+        of_unit.read(found, UnitId(id)).unwrap();
+        assert_eq!(of_unit.is_empty(), of_unit.times(0).is_none());
+        of_unit.read(found, UnitId(id)).unwrap();
+        let times = |place| {
+            let [rows, times] = of_unit.times(place)?;
+            assert!(times == 1 || rows == times + 1);
+            Some((place, times))
+        };
+        (0..100).filter_map(times).collect()
+    }
+
+    /// Those of [`unit`].
+    fn of(n: u64) -> Vec<(u64, u64)> {
+        (0..n).map(|i| (3 * i, i + 1)).collect()
     }
 
     fn path(dir: &tempfile::TempDir) -> PathBuf {
@@ -524,8 +564,8 @@ mod tests {
         assert_eq!(ledger.started(), Some(&start()));
         assert!(ledger.has(UnitId(0)) && !ledger.has(UnitId(1)));
         let found = ledger.found().unwrap();
-        assert_eq!((found.rows, matches(&found, 0), matches(&found, 5)), (20, vec![], unit(5).1));
-        assert_eq!((found.pairs[0], found.pairs[5], found.pairs.iter().sum::<u64>()), (0, 70, 70));
+        assert_eq!((found.rows, matches(&found, 0), matches(&found, 2)), (20, vec![], of(5)));
+        assert_eq!(found.pairs, [0, 0, 70, 0]);
         ledger.remove().unwrap();
         assert!(!path(&dir).exists());
     }
@@ -582,11 +622,12 @@ mod tests {
         commit(&mut ledger, 3, 4);
         commit(&mut ledger, 3, 5);
         let first = ledger.found().unwrap().digest;
-        assert_eq!(ledger.found().unwrap().matches.total(), 4);
+        assert_eq!(matches(&ledger.found().unwrap(), 3), of(4));
         commit(&mut ledger, 3, 6);
         drop(ledger);
         let mut again = open(&plan).unwrap();
-        assert_eq!((again.found().unwrap().matches.total(), again.found().unwrap().digest), (4, first));
+        let found = again.found().unwrap();
+        assert_eq!((matches(&found, 3), found.digest), (of(4), first));
     }
 
     /// What a peer was answered is not forgotten with a run, nor with a process.
@@ -650,9 +691,17 @@ mod tests {
             open(&plan)
         };
         let starts = |units| Record::Start(Start { sizes: Sizes { units, ..start().sizes }, ..start() });
-        let all = Match { key: KeyId::new(7, 0), rows: u64::MAX, times: u64::MAX };
-        let unit = |id| Record::Unit(UnitId(id), [1; 32], vec![all]);
-        for records in [&[starts(0)][..], &[starts((1 << 16) + 1)], &[starts(4), unit(4)], &[unit(0)]] {
+        let all = |id, place| Match { key: KeyId::new(UnitId(id), place), rows: u64::MAX, times: u64::MAX };
+        let unit = |id| Record::Unit(UnitId(id), [1; 32], vec![all(id, 0)]);
+        let another = |id, place| Record::Unit(UnitId(3), [1; 32], vec![all(id, place)]);
+        for records in [
+            &[starts(0)][..],
+            &[starts((1 << 16) + 1)],
+            &[starts(4), unit(4)],
+            &[unit(0)],
+            &[starts(4), another(2, 0)],
+            &[starts(4), another(3, 20)],
+        ] {
             assert!(ledger(records).err().unwrap().to_string().contains("it is damaged"));
         }
         let mut ledger = ledger(&[starts(1 << 16), unit(0), unit((1 << 16) - 1)]).unwrap();

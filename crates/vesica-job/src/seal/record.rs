@@ -22,6 +22,9 @@ pub struct Head {
     pub input: Option<String>,
 }
 
+/// The most keys of a unit, whatever a ledger says that somebody else wrote.
+pub const PLACES: u64 = 1 << 29;
+
 /// What the parties agreed on when the run began.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Start {
@@ -160,11 +163,8 @@ impl Record {
                     capacities: capacities.to_vec(),
                     tag_len: TagLen::new((*tag).try_into().ok()?)?,
                 };
-                (keys.len() == capacities.len()).then_some(Record::Start(Start {
-                    salt: *salt,
-                    coins: Coins::new(*coins),
-                    sizes,
-                }))
+                let possible = keys.len() == capacities.len() && capacities.iter().all(|keys| *keys <= PLACES);
+                possible.then_some(Record::Start(Start { salt: *salt, coins: Coins::new(*coins), sizes }))
             }
             2 => {
                 let (id, rest) = rest.split_first_chunk()?;

@@ -61,6 +61,11 @@ impl<'a> Clock<'a> {
         Self { ctl, start: SystemClock.now(), waited: Duration::ZERO, costs: Costs::default() }
     }
 
+    /// What the run is called, as a report has it.
+    pub fn run(&self) -> Option<String> {
+        self.ctl.run().map(|run| run.to_string())
+    }
+
     /// Runs a phase that no peer takes part in.
     pub fn phase<T, E>(
         &mut self,

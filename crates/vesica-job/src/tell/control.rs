@@ -1,5 +1,7 @@
 //! How a run is watched and stopped from outside.
 
+use crate::error::JobError;
+use crate::seal::key;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,27 +79,72 @@ impl Watch for () {
     fn event(&self, _: Event) {}
 }
 
+/// What a run of a program is called, on every line of its log and in its report: 16 hexadecimal digits. They are drawn at random when the
+/// program starts, so they say nothing of tables, keys, secrets or results, and may be shown to a partner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunId([u8; 8]);
+
+impl RunId {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn drawn() -> Result<Self, JobError> {
+        let random = key::random()?;
+        Ok(Self(*random.first_chunk().expect("it has 32 bytes")))
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// The handle on a run: a watcher, and a way to stop it. Clones are the same handle.
 #[derive(Clone)]
 pub struct Control {
     watch: Arc<dyn Watch>,
     cancelled: Arc<AtomicBool>,
+    run: Option<RunId>,
+    session: Option<Arc<str>>,
 }
 
 impl Control {
     /// A handle whose events go to `watch`.
     pub fn new(watch: impl Watch + 'static) -> Self {
-        Self { watch: Arc::new(watch), cancelled: Arc::default() }
+        Self { watch: Arc::new(watch), cancelled: Arc::default(), run: None, session: None }
+    }
+
+    /// The same handle, on a run that is called this.
+    pub fn called(self, run: RunId) -> Self {
+        Self { run: Some(run), ..self }
+    }
+
+    /// What the run is called, if somebody gave it a name.
+    pub fn run(&self) -> Option<RunId> {
+        self.run
+    }
+
+    /// A handle on the same service whose notes are of the session with this number, of one client's connection. It is called `RUN-NUMBER`.
+    pub fn of_session(&self, number: u64) -> Self {
+        let run = self.run.map(|run| format!("{run}-")).unwrap_or_default();
+        Self { session: Some(format!("{run}{number}").into()), ..self.clone() }
+    }
+
+    /// What the session is called that notes are of.
+    pub fn session(&self) -> Option<&str> {
+        self.session.as_deref()
     }
 
     /// A handle on the same run whose events go to `watch` too.
     pub(crate) fn also(&self, watch: Arc<dyn Watch>) -> Self {
-        Self { watch: Arc::new([self.watch.clone(), watch]), cancelled: self.cancelled.clone() }
+        Self { watch: Arc::new([self.watch.clone(), watch]), ..self.clone() }
     }
 
     /// A handle on the same run that tells nothing: for the second of two parties in one process.
     pub fn unwatched(&self) -> Self {
-        Self { watch: Arc::new(()), cancelled: self.cancelled.clone() }
+        Self { watch: Arc::new(()), ..self.clone() }
     }
 
     /// Stops the run: what is in progress ends with an error within a moment, and the peers are told.
@@ -117,7 +164,10 @@ impl Control {
 
     /// Tells the watcher and the log of something that does not end the run.
     pub fn note(&self, what: String) {
-        tracing::info!("{what}");
+        match self.session() {
+            Some(session) => tracing::info!(session, "{what}"),
+            None => tracing::info!("{what}"),
+        }
         self.event(Event::Note(what));
     }
 
@@ -133,5 +183,22 @@ impl Control {
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Control(cancelled: {})", self.is_cancelled())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_called_by_16_digits_that_are_drawn() {
+        let [one, other] = [RunId::drawn().unwrap(), RunId::drawn().unwrap()];
+        assert_ne!(one, other);
+        let shown = one.to_string();
+        assert!(shown.len() == 16 && shown.bytes().all(|b| b.is_ascii_hexdigit()), "{shown}");
+        let ctl = Control::new(()).called(one);
+        assert_eq!(ctl.also(Arc::new(())).run(), Some(one));
+        assert_eq!(ctl.of_session(7).unwatched().session(), Some(format!("{shown}-7").as_str()));
+        assert_eq!(Control::new(()).of_session(7).session(), Some("7"));
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod control;
+pub mod metrics;
 pub mod numbers;
 pub mod page;
 pub mod report;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
+use vesica_psi::reveals;
 use vesica_session::{Learner, Meter, Reveal};
 use vesica_spec::Plan;
 use vesica_suite::Cut;
@@ -37,6 +38,9 @@ pub struct Report {
 pub struct JobId {
     /// `shared.id`.
     pub id: String,
+    /// What this run of the program is called, as on each line of its log: drawn at random when it began. Absent where nobody gave it a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The hash of the shared document, in hexadecimal; the same on every side.
     pub shared_hash: String,
     /// The party that this report is of.
@@ -46,7 +50,7 @@ pub struct JobId {
     /// The shared document, with every default, as it stands in a job file. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shared: String,
-    /// This party's own part of the job file, without the files of its keys. Empty for a service.
+    /// This party's own part of the job file, without the files of its keys; its paths are as they stand there. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mine: String,
 }
@@ -77,6 +81,10 @@ pub struct Outcome {
     pub matched_rows: Option<u64>,
     /// The file that was written; null for a party that does not learn, and where the result is a count.
     pub output: Option<Written>,
+    /// Names the attempt that the file's shares or ids are of: the files of two parties go together only if it is the same in both of their
+    /// reports. Absent where the result is neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<String>,
     /// Rows that were asked of a service and count as not found, although nothing says that they are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -176,7 +184,7 @@ impl From<Ruled> for RuledRows {
 /// A file that was written.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Written {
-    /// Where it is.
+    /// Where it is. A report that is written to a file has no path from the root here: it is for partners too.
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
@@ -428,6 +436,17 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
     }
 
+    /// The report as partners show it to each other: of an output whose path starts at the root it has the file's name alone.
+    pub(crate) fn to_show(&self) -> Self {
+        let mut shown = self.clone();
+        if let Some(output) = shown.outcome.output.as_mut().filter(|output| output.path.is_absolute())
+            && let Some(name) = output.path.file_name().map(PathBuf::from)
+        {
+            output.path = name;
+        }
+        shown
+    }
+
     /// What came out, in a sentence.
     pub fn headline(&self) -> String {
         let o = &self.outcome;
@@ -450,6 +469,11 @@ impl Report {
                     if groups == 1 { "it" } else { "each" }
                 )
             }
+            (None, None) if self.revealed.iter().any(|r| r.name == reveals::IDS_TOGETHER.name) => format!(
+                "Each of your {} has an id in the output, if it has a key. It is the id that {held} has for the same key; which keys are common, \
+                 nobody learned.",
+                counted(o.rows, "rows")
+            ),
             (None, None) if o.output.is_some() => format!(
                 "The output holds your shares of which keys are common; together with those of {held} they say it, and alone nothing."
             ),
@@ -506,6 +530,10 @@ impl Report {
                 size(output.bytes)
             );
         }
+        if let Some(attempt) = &o.attempt {
+            let begins: String = attempt.chars().take(16).collect();
+            let _ = writeln!(text, "It is of the attempt {begins}: take it together with no file of another one.");
+        }
         if o.empty > 0 {
             let words = ("row has an empty key; it matches nothing", "rows have an empty key; they match nothing");
             let _ = writeln!(text, "{}.", worded(o.empty, words.0, words.1));
@@ -554,6 +582,9 @@ impl Report {
             if c.tag_bytes == 0 { String::new() } else { format!(", tags of {} bytes", c.tag_bytes) },
             c.tls
         );
+        if let Some(run) = &self.job.run {
+            let _ = writeln!(text, "Run: {run}.");
+        }
         text
     }
 }

@@ -8,7 +8,6 @@ use crate::units::each;
 use crate::units::work::Work;
 use vesica_session::{Error, Found, Meter, SessionRng, Shared, Shares};
 use vesica_spec::Plan;
-use vesica_suite::ResultKind;
 use vesica_types::UnitId;
 
 /// Runs all units, `in_flight` at a time, and opens what they left, or keeps it where it is the result. Nothing is kept before all units
@@ -20,27 +19,22 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     let Work { units, values, left, ledger, peers, scratch, world, ctl, .. } = work;
     let total = units.sizes.units;
     *left = None;
-    let mut leaving = match plan.shared.result {
-        ResultKind::Shares => Some(Leaving::begin(total, plan.memory, scratch)?),
-        _ => None,
-    };
+    let mut leaving = Leaving::begin(plan, total, scratch)?;
     let mut shares: Vec<Shares> = Vec::with_capacity(total as usize);
     let chance = &*rng;
     let one = |id, lines: &mut _| {
-        let (unit, rows) = units.unit(id)?;
-        let values = values.map(|values| values.of(rows.iter().map(|(key, _)| *key))).transpose()?;
+        let (unit, rows) = units.unit_and_rows(id)?;
+        let values = values.map(|values| values.of(&rows)?.ok_or_else(|| units.changed())).transpose()?;
         let shares = protocol.unit(&unit, &values.unwrap_or_default(), lines, &mut chance.unit(id)?)?;
         Ok((shares, rows))
     };
     let all = (0..total).map(UnitId).collect();
-    let mut meter =
-        each::all(all, units.sizes.in_flight, peers, &*world.turns, ctl, one, |id, (mut of_unit, rows)| {
-            let bins = std::mem::take(&mut of_unit.bins);
-            leaving.as_mut().map_or(Ok(()), |leaving| leaving.take(id, &bins, &rows))?;
-            shares.push(of_unit);
-            peers.set_progress("match", shares.len() as u64, Some(total.into()));
-            Ok(shares.len() as u64)
-        })?;
+    let mut meter = each::all(all, units.sizes.in_flight, peers, &*world.turns, ctl, one, |_, (mut of_unit, rows)| {
+        leaving.as_mut().map_or(Ok(()), |leaving| leaving.take(&mut of_unit, &rows))?;
+        shares.push(of_unit);
+        peers.set_progress("match", shares.len() as u64, Some(total.into()));
+        Ok(shares.len() as u64)
+    })?;
     shares.sort_by_key(|shares| shares.unit);
     let mut lines = peers.line("open")?;
     let labels = values.map_or(&[][..], Brought::labels);

@@ -20,7 +20,7 @@ pub struct Work<'a> {
     pub both: Option<Both>,
     /// What is added up, if this party has values or groups.
     pub values: Option<&'a Brought>,
-    /// Where shares go that are the result.
+    /// Where goes what the units leave, if that is the result.
     pub left: &'a mut Option<Left>,
     /// Where finished units go.
     pub ledger: &'a mut Ledger,

@@ -67,7 +67,7 @@ pub struct Person {
 
 pub struct Authority {
     pub cert: rcgen::Certificate,
-    issuer: Issuer<'static, KeyPair>,
+    pub issuer: Issuer<'static, KeyPair>,
 }
 
 pub fn authority(name: &str) -> Authority {

@@ -54,6 +54,7 @@ fn records_come_back_before_and_after_changes() {
     let record: Vec<u8> = (0..width as usize).map(|i| [0x80, 0x7f, 0][i % 3]).collect();
     let few: Vec<u64> = vec![0, 3 * 4096 + 17, 6 * 4096];
     let many: Vec<u64> = (3 * 4096..4 * 4096).collect();
+    let mut patches = Vec::new();
     // Other bytes each time, so that differences add up; the last change takes some of them back.
     for (changed, kind, by) in [(&few, CELL, 0), (&few, CELL, 77), (&many, MASK, 3), (&few, CELL, 1), (&few, CELL, 0)] {
         let record: Vec<u8> = record.iter().map(|&byte| byte ^ by).collect();
@@ -66,15 +67,57 @@ fn records_come_back_before_and_after_changes() {
         scheme.patch(&mut hint, &patch).expect("it is one");
         compare(&scheme, &store, &hint, &table, &asked);
         assert!(kind == CELL || patch.len() as u64 <= scheme.patch_bytes(1));
+        patches.push(patch);
     }
     // A server that starts again, with the columns that it kept.
+    let patches: Vec<&[u8]> = patches.iter().map(Vec::as_slice).collect();
     let kept = scheme.beside(&store);
-    let mut again = scheme.restore(&Flat::new(&table, width as usize).expect("records"), &kept).expect("a store");
-    again.epoch = store.epoch;
-    assert!(again.matrix.lines() == store.matrix.lines());
+    let flat = Flat::new(&table, width as usize).expect("records");
+    let again = scheme.restore(&flat, &kept, &patches).expect("a store");
+    assert!(again.matrix.lines() == store.matrix.lines() && again.epoch == store.epoch);
     compare(&scheme, &again, &hint, &table, &asked);
     assert!(scheme.hint(&again).is_err());
-    assert!(scheme.restore(&Flat::new(&table, width as usize).expect("records"), &kept[1..]).is_err());
+    // What was kept is damaged, or of other records, other patches, or another number of them.
+    let refused = |records: &dyn Records, kept: &[u8], patches: &[&[u8]], why: &str| {
+        let error = scheme.restore(records, kept, patches).err().expect("it is refused").to_string();
+        assert!(error.contains(why) && error.contains("prepare"), "{error}");
+    };
+    refused(&flat, &kept[1..], &patches, "bytes beside");
+    for at in [HEAD - 1, HEAD, kept.len() - 1] {
+        let mut other = kept.clone();
+        other[at] ^= 1;
+        refused(&flat, &other, &patches, "not of these records");
+    }
+    refused(&flat, &kept, &patches[1..], "another epoch");
+    refused(&flat, &kept, &[], "another epoch");
+    let mut other = table.clone();
+    other[70_000] ^= 1;
+    refused(&Flat::new(&other, width as usize).expect("records"), &kept, &patches, "not of these records");
+}
+
+/// A mask or a column that was computed wrongly is found when the table is prepared, and not by clients. Masks of a block and its columns belong
+/// together: those of another secret's key would not.
+#[test]
+fn what_was_packed_wrongly_is_found() {
+    let scheme = scheme(2048 * 3, 500, 2048);
+    let table = bytes(7, 2048 * 3 * 500);
+    let mut store = scheme.prepare(2, &Flat::new(&table, 500).expect("records")).expect("a store");
+    let of = |store: &Store, block: usize| (block, store.masks[block * 4608..][..4608].to_vec());
+    let masks = [0, 1].map(|block| of(&store, block));
+    scheme.prove(1, &store.matrix, &masks).expect("they are right");
+    // The top bit of a word of 18, and a mask of another block.
+    let mut flipped = of(&store, 1);
+    flipped.1[2] ^= 2;
+    for wrong in [flipped, (1, of(&store, 0).1)] {
+        let error = scheme.prove(1, &store.matrix, &[of(&store, 0), wrong]).expect_err("it is wrong").to_string();
+        assert!(error.contains("block 1") && error.contains("prepare"), "{error}");
+    }
+    // A high byte of P in one row.
+    let mut high = [0];
+    store.matrix.read(1030, 2048 + 2048 + 9, &mut high);
+    store.matrix.write(1030, 2048 + 2048 + 9, &[high[0] ^ 0x40]);
+    assert!(scheme.prove(1, &store.matrix, &masks).is_err());
+    scheme.prove(1, &store.matrix, &masks[..1]).expect("that block is right");
 }
 
 /// One query for a key, with one key of the client's.

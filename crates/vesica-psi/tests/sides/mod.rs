@@ -13,7 +13,7 @@ use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::mini::{self, Mini};
 use vesica_oprf::ot::{self, Ot};
 use vesica_oprf::rfc9497::Suite;
-use vesica_oprf::vole::{Field, Params, Shape, Vole};
+use vesica_oprf::vole::{Field, Params, Shape, Vole, VoleReceiver, VoleSender};
 use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
@@ -24,6 +24,7 @@ use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
+use vesica_psi::ids::{self, Ids};
 use vesica_psi::oprf::{self, Role};
 use vesica_psi::{kmprt17, many, nty21};
 use vesica_session::memory::Memories;
@@ -543,6 +544,43 @@ fn group(group: &vesica_session::Group) -> String {
     let whole = (0..group.label.len()).all(|byte| group.label[byte] == (called as usize * 7 + byte) as u8);
     let called = if whole { called.to_string() } else { "no label".to_owned() };
     format!("{} ({called}): {} keys, {:?}", group.number, group.keys, group.sums)
+}
+
+/// A party's side of ids by RR22, of the run that `session` names.
+pub type IdsSide<B, S> = Ids<VoleSender<B, S>, VoleReceiver<B, S>>;
+
+/// The same, opened, for keys padded to this size and the peer's padded to the other.
+pub fn open_ids<B: Field + 'static, S: Shape + 'static>(
+    session: [u8; 32],
+    (mine, theirs): (usize, usize),
+    shape: fn(u64) -> S,
+    lines: &mut Lines,
+    rng: &mut SessionRng,
+) -> Result<IdsSide<B, S>> {
+    let ch = lines.peer()?;
+    let place = 1 - ch.peer().place();
+    let held_by = |holder: u8, keys: usize| {
+        let (session, shape) = (ids::of_holder(&session, holder), shape(keys as u64));
+        Vole::<B, S>::new(Params { session, shape, code: &lpn::SETS[0], security: Security::SemiHonest })
+    };
+    // The store of a function has the keys of the party that asks.
+    let (mine, theirs) = (held_by(place, theirs), held_by(1 - place, mine));
+    Ids::open(ids::Params { session, place }, [&mine, &theirs], ch, rng)
+}
+
+/// A party's side of a job of one unit: the ids of its keys.
+pub fn ids<B: Field + 'static, S: Shape + 'static>(
+    keys: Vec<Digest>,
+    capacities: (usize, usize),
+    shape: fn(u64) -> S,
+) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<Vec<[u8; 16]>> {
+    move |lines, rng| {
+        let side = open_ids::<B, S>(SESSION, capacities, shape, lines, rng)?;
+        let unit = unit(keys, capacities, lines);
+        let shares = side.unit(&unit, &Values::default(), lines, rng)?;
+        assert_eq!(told(side.open(std::slice::from_ref(&shares), &[], lines, rng)?), "");
+        Ok(shares.ids)
+    }
 }
 
 /// What was found, in words.

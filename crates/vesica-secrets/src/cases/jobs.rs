@@ -42,6 +42,11 @@ pub fn cases() -> Vec<Case> {
             let groups = Groups { most: 5, sums: 1, least: 3, labels: true };
             circuit::<u64>(watch, Total::Groups(groups));
         }),
+        Case::new("jobs/ids", |watch| {
+            let [(xs, n), (ys, m)] = keys(40);
+            let bob = sides::ids::<u64, _>(ys, (m, n), sides::paxos);
+            run(watch, sides::ids::<u64, _>(xs, (n, m), sides::paxos), bob);
+        }),
         Case::new("jobs/count", |watch| {
             let [(xs, _), (ys, _)] = keys(40);
             let (n, m) = (xs.len(), ys.len());
@@ -90,7 +95,7 @@ fn circuit<B: Field>(watch: &mut Watch, total: Total) {
     let least = (total == Total::Sum).then_some(5);
     let both = matches!(total, Total::Shares | Total::Groups(_));
     let asks = sides::Asks { total, puts: true, learns: (true, both), least, noise: None };
-    let side = |keys, capacities, asks| {
+    let side = |keys: Vec<Digest>, capacities, asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| {
             let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;
             let shares = match total {

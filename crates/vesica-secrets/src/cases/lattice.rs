@@ -7,18 +7,20 @@ use std::hint::black_box;
 use vesica_he::lwe::{ClientMatrix, PublicSeed};
 use vesica_he::rlwe::{Ciphertext, Rlwe};
 use vesica_he::sample::PublicStream;
-use vesica_params::lwe::SIMPLE;
+use vesica_params::lwe::{LweSet, PACKED, SIMPLE};
 use vesica_params::rlwe::RLWE_4096;
 use vesica_pir::piano::{Builder, Piano};
 use vesica_pir::rlwe::{Preset, Scheme};
-use vesica_pir::{Flat, Pir, RlwePir, Shape, SimplePir};
+use vesica_pir::{Flat, PackedPir, Pir, RlwePir, Shape, SimplePir};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::timed("lattice/lwe", lwe),
+        Case::timed("lattice/lwe", |watch| lwe(watch, &SIMPLE)),
+        Case::timed("lattice/lwe-packed", |watch| lwe(watch, &PACKED)),
         Case::timed("lattice/rlwe", rlwe),
         Case::timed("lattice/rlwe-keys", rlwe_keys),
         Case::new("retrieval/simple", simple),
+        Case::new("retrieval/packed", packed),
         Case::new("retrieval/bfv", |watch| by_rlwe(watch, Scheme::Bfv, Preset::Fast)),
         Case::new("retrieval/bgv", |watch| by_rlwe(watch, Scheme::Bgv, Preset::Fast)),
         Case::new("retrieval/ckks", |watch| by_rlwe(watch, Scheme::Ckks, Preset::Seed)),
@@ -26,15 +28,20 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-fn lwe(watch: &mut Watch) {
-    let matrix = ClientMatrix::new(&SIMPLE, &PublicSeed([2; 32]), SIMPLE.degree as usize);
+/// A query's words with the key behind them, if there is one; and what decodes, a row of the hint or a mask.
+fn lwe(watch: &mut Watch, set: &'static LweSet) {
+    let matrix = ClientMatrix::new(set, &PublicSeed([2; 32]), set.degree as usize);
     let mut rng = watch.rng();
-    let row: Vec<u32> = (0..SIMPLE.degree).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+    let row: Vec<u32> = (0..set.degree).map(|i| i.wrapping_mul(2_654_435_761)).collect();
     let (product, words) = watch.measure(|| {
         let (secret, words) = matrix.hide_zeros(&mut rng);
-        (secret.times(&row), words)
+        let product = match set.packing {
+            None => vec![secret.times(&row)],
+            Some(_) => matrix.times(&secret, &row).to_vec(),
+        };
+        (product, words)
     });
-    watch.result(&[product]);
+    watch.result(&product);
     watch.result(&words);
 }
 
@@ -97,6 +104,25 @@ fn simple(watch: &mut Watch) {
     let record = scheme.decode(&hint, secret, &answer).expect("a record");
     watch.result(&record);
     assert!(record == bytes[4321 * 8..][..8], "the record");
+}
+
+/// A patch comes between masks and query, so that differences are added under the secret too.
+fn packed(watch: &mut Watch) {
+    let (records, width) = (4321, 8);
+    let scheme = PackedPir::new(Shape::packed(records, width, 2048).expect("a shape"), PublicSeed([2; 32]));
+    let mut bytes = table(records as usize, width as usize);
+    let mut store = scheme.store(&Flat::new(&bytes, width as usize).expect("records")).expect("a store");
+    let mut hint = scheme.take_hint(scheme.hint(&store).expect("masks")).expect("masks");
+    let patch = scheme.change(1, &mut store, &[(4097, b"changed!")]).expect("a patch");
+    bytes[4097 * 8..][..8].copy_from_slice(b"changed!");
+    scheme.patch(&mut hint, &patch).expect("a patch");
+    let (secret, query) = scheme.query(&hint, number(4111), &mut watch.rng()).expect("a query");
+    watch.result(&query[40..]);
+    reveal(&query);
+    let answer = scheme.answer(&store, &[&query]).expect("an answer").remove(0);
+    let record = scheme.decode(&hint, secret, &answer).expect("a record");
+    watch.result(&record);
+    assert!(record == bytes[4111 * 8..][..8], "the record");
 }
 
 fn by_rlwe(watch: &mut Watch, scheme: Scheme, preset: Preset) {

@@ -8,9 +8,9 @@ use crate::offer::{Offer, sample};
 use crate::{rng, suite};
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Instant;
 use vesica_job::Control;
 use vesica_job::rooms::Clock;
+use vesica_net::{SystemClock, Time};
 use vesica_pir::keyword::{Filter, TAG};
 use vesica_pir::rlwe::{LARGEST_REAL, OFF};
 use vesica_pir::{Flat, Shape};
@@ -68,7 +68,7 @@ pub struct Choice {
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
     pub preset: Preset,
-    /// What records are asked for by. By key there is "simple-pir" alone, and what is prepared has the filter in it: with the other protocols
+    /// What records are asked for by. By key there is "simple-pir" alone, with a hint or without, and what is prepared has the filter in it: with the other protocols
     /// a key is two records, or none.
     pub by: By,
 }
@@ -94,7 +94,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     if suite.has_reals() {
         values.chunks_exact_mut(8).for_each(real);
     }
-    let start = Instant::now();
+    let start = SystemClock.now();
     let shape = shape.filter(|_| by == By::Key).map(|shape| shape(rows, (TAG + bytes as usize) as u32, expected));
     let keyed =
         shape.transpose()?.map(|shape| Keyed::new(&shape, &values, bytes as usize, &mut rng, ctl)).transpose()?;
@@ -117,15 +117,15 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     let table_bytes = table.len() as u64;
     let [mut query_ms, mut answer_ms, mut of_four_ms, mut decode_ms] = <[Vec<f64>; 4]>::default();
     // What is prepared before anybody asks: by key, the filter and the layout are part of it.
-    let before = if by == By::Key { start } else { Instant::now() };
+    let before = if by == By::Key { start } else { SystemClock.now() };
     let server = scheme.server(table, &[], 1)?;
-    let before = if scheme.has_hint() && by == By::Index { Instant::now() } else { before };
+    let before = if scheme.has_hint() && scheme.beside() == 0 && by == By::Index { SystemClock.now() } else { before };
     let hint = server.hint()?;
     let (hinted_s, copy) =
-        (before.elapsed().as_secs_f64(), if hint.is_empty() { server.table().to_vec() } else { hint });
-    let start = Instant::now();
+        (SystemClock.since(before).as_secs_f64(), if hint.is_empty() { server.table().to_vec() } else { hint });
+    let start = SystemClock.now();
     let mut client = scheme.reader(copy, &mut rng)?;
-    let read_s = if scheme.has_windows() { start.elapsed().as_secs_f64() } else { 0.0 };
+    let read_s = if scheme.has_windows() { SystemClock.since(start).as_secs_f64() } else { 0.0 };
     let keys = client.begin(&mut rng);
     let now = |work: &mut dyn FnMut()| work();
     for turn in 0..QUERIES {
@@ -225,9 +225,9 @@ fn compare(are_reals: bool, table: Flat<'_>, index: u64, record: &[u8]) -> Resul
 
 /// Does some work, and adds the milliseconds that it took.
 fn timed<T>(times: &mut Vec<f64>, work: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
+    let start = SystemClock.now();
     let done = work();
-    times.push(start.elapsed().as_secs_f64() * 1e3);
+    times.push(SystemClock.since(start).as_secs_f64() * 1e3);
     done
 }
 
@@ -242,19 +242,22 @@ mod tests {
 
     #[test]
     fn every_scheme_is_measured_and_compared_with_its_table() {
-        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, Piano, SimplePir};
+        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, PackedPir, Piano, SimplePir};
         let choice = Choice { expected: 10, preset: Preset::Fast, by: By::Index };
-        for protocol in [Download, Piano, SimplePir, BfvPir, BgvPir, CkksPir] {
+        for protocol in [Download, Piano, SimplePir, PackedPir, BfvPir, BgvPir, CkksPir] {
             let cell = pir(protocol, 1000, 16, choice, &Control::new(())).unwrap();
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
             assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
-            // The lattice schemes hold polynomials, which are longer than the table.
-            assert_eq!(cell.store_bytes > 16_000, matches!(protocol, BfvPir | BgvPir | CkksPir), "{protocol:?}");
+            // The lattice schemes hold polynomials, which are longer than the table, or columns beside it.
+            let is_longer = matches!(protocol, PackedPir | BfvPir | BgvPir | CkksPir);
+            assert_eq!(cell.store_bytes > 16_000, is_longer, "{protocol:?}");
         }
         let by_key = Choice { by: By::Key, ..choice };
-        let cell = pir(SimplePir, 1000, 16, by_key, &Control::new(())).unwrap();
-        assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));
+        for protocol in [SimplePir, PackedPir] {
+            let cell = pir(protocol, 1000, 16, by_key, &Control::new(())).unwrap();
+            assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));
+        }
         assert!(pir(ServiceProtocol::EcdhOprf, 10, 1, choice, &Control::new(())).is_err());
         assert!(pir(Piano, 0, 1, choice, &Control::new(())).is_err());
         assert!(pir(Piano, 10, 1, by_key, &Control::new(())).is_err());

@@ -23,11 +23,11 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{Change, Prepared, Product, agrees};
 use crate::reading::{Read, Reader};
 use crate::secret::{self, Root};
-use crate::{rng, suite};
+use crate::suite;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, World};
 use vesica_pir::keyword::Filter;
 use vesica_session::SessionRng;
 use vesica_spec::service::{By, Private, ServePlan, Service};
@@ -81,6 +81,10 @@ struct Before {
     epoch: Epoch,
     scheme: Box<dyn Retrieval>,
     table: Arc<Vec<u8>>,
+    /// What is kept beside the records.
+    beside: Vec<u8>,
+    /// Threads that compute.
+    workers: usize,
     /// What clients copy: the hint of the base, and behind it how many seeds failed for each group of keys.
     copy: Vec<u8>,
     log: Vec<u8>,
@@ -92,7 +96,7 @@ impl Before {
             let path = plan.store.join(name);
             std::fs::read(&path).map_err(Error::file("cannot read", &path))
         };
-        let table = read(desk::table_name(epoch.number))?;
+        let mut table = read(desk::table_name(epoch.number))?;
         let copy = read(desk::hint_name(epoch.base))?;
         let log = if epoch.log > 0 { read(desk::log_name(epoch.number))? } else { Vec::new() };
         // What follows from damaged files would have sums of its own, or be of no use to anybody.
@@ -107,12 +111,14 @@ impl Before {
             return Err(Error::Damaged { path: plan.store.join(name), why });
         }
         let scheme = retrieval(offer.protocol, plan.service.by, &epoch)?;
-        Ok(Self { offer, epoch, scheme, table: Arc::new(table), copy, log })
+        // The sum was right, so it is as long as it was written.
+        let beside = table.split_off(table.len().saturating_sub(scheme.beside() as usize));
+        Ok(Self { offer, epoch, scheme, table: Arc::new(table), beside, workers: plan.workers, copy, log })
     }
 
     /// What the server answers from.
     fn server(&self) -> Result<Box<dyn Server>, Error> {
-        Ok(self.scheme.server(self.table.clone(), &self.log, 1)?)
+        Ok(self.scheme.resume(self.table.clone(), &self.beside, &self.log, self.workers)?)
     }
 
     fn entries(&self, plan: &ServePlan) -> Result<Vec<Entry<'_>>, Error> {
@@ -177,13 +183,15 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
         return Ok(None);
     }
     // A row of the hint that is rounded badly takes another matrix.
-    let Ok(patch) = before.server()?.change(&changed) else { return Ok(None) };
+    let mut server = before.server()?;
+    let Ok(patch) = server.change(&changed) else { return Ok(None) };
+    let table = [bodies, &server.beside()].concat();
     let count = changed.len() as u64;
     let entry = Entry { salt: [0; 32], drawn: Vec::new(), patch: &patch };
-    let Some((epoch, log)) = before.followed(before.epoch.rows, bodies, &entry) else { return Ok(None) };
+    let Some((epoch, log)) = before.followed(before.epoch.rows, &table, &entry) else { return Ok(None) };
     let patch = Some(before.follows(&epoch));
     let changed = Changed { rows: count, replaced: count, patch, ..Changed::default() };
-    Ok(Some(State { epoch, table: Arc::new(bodies.to_vec()), copy: None, log, keys: None, changed: Some(changed) }))
+    Ok(Some(State { epoch, table: Arc::new(table), copy: None, log, keys: None, changed: Some(changed) }))
 }
 
 /// Adds the rows of one table to the service's, or takes the keys of another one out of it.
@@ -191,7 +199,7 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
 /// # Errors
 /// Faults of the plan, its files and the tables. Then the service's files are what they were. A service whose rows cannot be changed so is
 /// refused by name.
-pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let service = &plan.service;
     let refused = match (suite::scheme(service.protocol)?.cannot_follow(), service.by) {
         (None, By::Key) => None,
@@ -226,7 +234,7 @@ pub fn change(plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepar
     let lock = root.as_ref().map(Root::lock);
     let path = plan.store.join(keys_name(before.epoch.number));
     let mut changing = Changing::new(plan, &before, unlock_keys(&path, lock, &before.epoch)?)?;
-    let mut rng = rng()?;
+    let mut rng = world.rng()?;
     let salt = rng.bytes();
     let maker = Maker::new(plan, function, &before.offer, before.epoch.salt(), salt);
     let open = |path: &PathBuf, values| Reader::open(plan, &Input { format: None, ..Input::new(path) }, values);
@@ -363,7 +371,9 @@ impl<'a> Changing<'a> {
         let slots = self.touched.iter().flat_map(|&group| (group * filter.slots()..).take(filter.slots()));
         let changes: Vec<(u64, &[u8])> = slots.map(|slot| (slot as u64, &table[slot * width..][..width])).collect();
         // A row of the hint that is rounded badly takes another matrix.
-        let Ok(patch) = self.before.server()?.change(&changes) else { return Ok(None) };
+        let mut server = self.before.server()?;
+        let Ok(patch) = server.change(&changes) else { return Ok(None) };
+        table.extend(server.beside());
         let entry = Entry { salt, drawn, patch: &patch };
         let Some((epoch, log)) = self.before.followed(self.keys.len() as u64, &table, &entry) else { return Ok(None) };
         let keys: Vec<[u8; 32]> = self.keys.keys().copied().collect();
@@ -389,7 +399,8 @@ impl<'a> Changing<'a> {
         }
         let (offer, salt) = (&self.before.offer, self.before.epoch.salt());
         let public = self.before.epoch.public().map_err(Error::Setup)?;
-        let whole = Whole { offer, number: number + 1, salt, public, sealed, expected, preset };
+        let whole =
+            Whole { offer, number: number + 1, salt, public, sealed, expected, preset, workers: self.before.workers };
         let state = whole.state(&keys, &bodies, lock, rng, ctl)?;
         Ok(State { changed: Some(self.changed), ..state })
     }

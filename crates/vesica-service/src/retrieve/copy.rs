@@ -9,11 +9,11 @@ use crate::messages::{Counter, MOST_KEYS};
 use crate::offer::Offer;
 use crate::output::{Hit, Lost, Texts, Value};
 use crate::suite::{Asked, Copied};
+use crate::values;
 use crate::wants::Wants;
-use crate::{rng, values};
 use std::fs::File;
 use vesica_job::rooms::Clock;
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, World};
 use vesica_session::SessionRng;
 use vesica_spec::service::AskPlan;
 
@@ -40,12 +40,20 @@ pub fn copy(
     offer: &Offer,
     described: &[u8],
     counter: &mut Counter<'_>,
+    world: &World,
     ctl: &Control,
 ) -> Result<Box<dyn Copied>, Error> {
     let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
     let retrieval = scheme.retrieval(offer.by(), &epoch)?;
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = copying::lock(&plan.cache)?;
+    // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
+    if let Ok(kept) = Epoch::load(offer, &plan.cache)
+        && (kept.number > epoch.number || kept.number == epoch.number && kept != epoch)
+    {
+        let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
+        return Err(Error::Older { server: counter.server(), found, kept, cache });
+    }
     let needed = retrieval.kept(epoch.copy + epoch.log);
     if needed > plan.cache_size {
         return Err(Error::Setup(format!(
@@ -53,7 +61,7 @@ pub fn copy(
             plan.cache_size
         )));
     }
-    let kept = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, ctl })?;
+    let kept = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, world, ctl })?;
     // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
     if Offer::load(&plan.cache).ok().as_ref() != Some(offer) {
         offer.save(&plan.cache)?;
@@ -94,10 +102,10 @@ impl Copied for Cache {
         clock: &mut Clock<'_>,
         ctl: &Control,
     ) -> Result<(), Error> {
-        let mut rng = rng()?;
+        let mut rng = asked.world.rng()?;
         let places = self.places.of(&self.epoch, asked.wants, asked.outputs, asked.lookups, &mut rng)?;
         let total = Some(places.len() as u64);
-        clock.phase("retrieve", "records", total, || self.fetch(asked.plan, &places, counter, &mut rng, ctl))
+        clock.phase("retrieve", "records", total, || self.fetch(asked, &places, counter, &mut rng, ctl))
     }
 
     fn find<'a>(&'a mut self, wants: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Hit<'a>>, Error> {
@@ -118,7 +126,7 @@ impl Cache {
     /// Fetches records, one for each place.
     fn fetch(
         &mut self,
-        plan: &AskPlan,
+        Asked { plan, world, .. }: Asked<'_>,
         places: &[Place],
         counter: &mut Counter<'_>,
         rng: &mut SessionRng,
@@ -140,7 +148,7 @@ impl Cache {
                 if left.is_empty() {
                     return Ok(());
                 }
-                client.renew(&mut Copying { plan, offer, epoch, counter, ctl })?;
+                client.renew(&mut Copying { plan, offer, epoch, counter, world, ctl })?;
                 continue;
             }
             let begin = client.begin(rng);

@@ -10,7 +10,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, World};
+use vesica_net::{SystemClock, Time};
 use vesica_pir::keyword::Filter;
 use vesica_spec::service::AskPlan;
 
@@ -34,6 +35,8 @@ pub struct Copying<'a, 'c> {
     pub epoch: &'a Epoch,
     /// The line to the server.
     pub counter: &'a mut Counter<'c>,
+    /// The machine around it.
+    pub world: &'a World,
     /// What is told of the progress.
     pub ctl: &'a Control,
 }
@@ -76,7 +79,7 @@ impl Copying<'_, '_> {
         let Self { epoch, counter, ctl, .. } = self;
         let sums = sums(counter, &Part::copy(epoch))?;
         ctl.event(Event::Phase { name: "stream", of: "bytes", total: Some(epoch.copy) });
-        let start = std::time::Instant::now();
+        let start = SystemClock.now();
         let (mut next, mut done) = (0, 0);
         counter.chunks(0, 0, sums.len() as u64 / 32, |chunk| {
             ctl.check()?;
@@ -87,7 +90,7 @@ impl Copying<'_, '_> {
             ctl.event(Event::Done(done));
             Ok(())
         })?;
-        ctl.event(Event::PhaseEnd { name: "stream", of: "bytes", wall: start.elapsed(), bytes: (0, done) });
+        ctl.event(Event::PhaseEnd { name: "stream", of: "bytes", wall: SystemClock.since(start), bytes: (0, done) });
         Ok(())
     }
 
@@ -194,7 +197,7 @@ fn part(
     let before = bytes.len() as u64;
     room_for(plan, wanted.bytes - before)?;
     ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(wanted.bytes) });
-    let start = std::time::Instant::now();
+    let start = SystemClock.now();
     file.set_len(before).map_err(failed("cannot write"))?;
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
     let mut next = from as usize;
@@ -209,7 +212,12 @@ fn part(
     })?;
     file.sync_all().map_err(failed("cannot write"))?;
     std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
-    ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: start.elapsed(), bytes: (0, wanted.bytes - before) });
+    ctl.event(Event::PhaseEnd {
+        name: "fetch",
+        of: "bytes",
+        wall: SystemClock.since(start),
+        bytes: (0, wanted.bytes - before),
+    });
     let copied = bytes.len() as u64 - before;
     Ok((bytes, Some(copied)))
 }

@@ -42,16 +42,16 @@ impl Desk {
             Ok(bytes) => Ok(bytes),
             Err(error) => Err(Error::file("cannot read", path)(error)),
         };
+        let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
+        let scheme = retrieval(offer.protocol, offer.by(), &epoch).map_err(shape)?;
         let mut path = folder.join(table_name(epoch.number));
-        let table = read(&path)?;
-        if table.len() as u64 != epoch.records * u64::from(epoch.width) {
+        let mut table = read(&path)?;
+        if table.len() as u64 != epoch.records * u64::from(epoch.width) + scheme.beside() {
             return Err(damaged(path, "it has not the length of its table"));
         }
         if epoch::table_sum(&table) != epoch.table {
             return Err(damaged(path, "its sum is not that of its epoch"));
         }
-        let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
-        let scheme = retrieval(offer.protocol, offer.by(), &epoch).map_err(shape)?;
         let (mut copy, mut log) = (Vec::new(), Vec::new());
         if scheme.has_hint() {
             path = folder.join(hint_name(epoch.base));
@@ -72,15 +72,19 @@ impl Desk {
         if changes::entries(&log).is_none() {
             return Err(damaged(path, "it is no log of changes"));
         }
-        let server = scheme.server(Arc::new(table), &log, workers).map_err(shape)?;
+        let beside = table.split_off(table.len() - scheme.beside() as usize);
+        let server = scheme.resume(Arc::new(table), &beside, &log, workers).map_err(shape)?;
         let (folder, name) = (folder.to_owned(), epoch.name());
         Ok(Self { folder, name, epoch, scheme, server, copy, log, sums: [sums, log_sums], workers })
     }
 
     /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
-    fn is_there(&self, epoch: &Epoch) -> Result<(), Error> {
-        let mut files = vec![(table_name(epoch.number), epoch.records * u64::from(epoch.width))];
-        if self.scheme.has_hint() {
+    fn is_there(&self, offer: &Offer, epoch: &Epoch) -> Result<(), Error> {
+        // Another number of rows is another shape, and what is kept beside them has another length.
+        let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
+        let table = epoch.records * u64::from(epoch.width) + scheme.beside();
+        let mut files = vec![(table_name(epoch.number), table)];
+        if scheme.has_hint() {
             files.push((hint_name(epoch.base), epoch.copy));
         }
         if epoch.log > 0 {
@@ -176,7 +180,7 @@ impl Served for Desk {
                 return Ok(None);
             }
             // What cannot be loaded is to take nobody's room.
-            self.is_there(&epoch)?;
+            self.is_there(offer, &epoch)?;
             make_room();
             Self::open(&self.folder, offer, self.workers).map(Some)
         };
@@ -223,7 +227,7 @@ impl Served for Desk {
     }
 }
 
-/// The file with the records of an epoch.
+/// The file with the records of an epoch, and behind them what is kept beside them.
 pub fn table_name(number: u64) -> String {
     format!("epoch-{number}.table")
 }
@@ -275,7 +279,14 @@ pub(crate) mod tests {
     /// The same with so many rows.
     pub(crate) fn house_with(protocol: ServiceProtocol, rows: u64, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
         let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol, length));
-        let (width, mut table) = (body_bytes(&offer), Vec::new());
+        let epoch = put(dir.path(), &offer, 1, rows);
+        (dir, offer, epoch)
+    }
+
+    /// Makes the epoch of this number of so many rows, in a folder of a service of this offer.
+    pub(crate) fn put(folder: &Path, offer: &Offer, number: u64, rows: u64) -> Epoch {
+        let (protocol, length) = (offer.protocol, offer.value_bytes.unwrap());
+        let (width, mut table) = (body_bytes(offer), Vec::new());
         for row in 0..rows {
             assert!(pad(&[2; 32], &digest_of_index(row), &value(row, length), length as usize, &mut table));
         }
@@ -289,17 +300,19 @@ pub(crate) mod tests {
             expected: 10,
             preset: Default::default(),
         };
-        let mut epoch = Epoch::new(&offer, 1, shape);
+        let mut epoch = Epoch::new(offer, number, shape);
         let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
         epoch.copy = scheme.copied();
-        let hint = scheme.server(Arc::new(table.clone()), &[], 1).unwrap().hint().unwrap();
+        let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+        let hint = server.hint().unwrap();
+        table.extend(server.beside());
         let copy = if hint.is_empty() { &table } else { &hint };
         epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
-        std::fs::write(dir.path().join(table_name(1)), &table).unwrap();
-        std::fs::write(dir.path().join(hint_name(1)), &hint).unwrap();
-        std::fs::write(dir.path().join(epoch::NAME), epoch.encode()).unwrap();
-        (dir, offer, epoch)
+        std::fs::write(folder.join(table_name(number)), &table).unwrap();
+        std::fs::write(folder.join(hint_name(number)), &hint).unwrap();
+        std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
+        epoch
     }
 
     /// Puts the epoch behind `epoch` into its folder, with the same rows.
@@ -386,13 +399,15 @@ pub(crate) mod tests {
         let mut rng = SessionRng::from_os().unwrap();
         for (protocol, length) in [
             (ServiceProtocol::SimplePir, VALUE),
+            (ServiceProtocol::PackedPir, VALUE),
             (ServiceProtocol::BfvPir, VALUE),
             (ServiceProtocol::BgvPir, VALUE),
             (ServiceProtocol::BfvPir, LONG),
         ] {
             let (dir, offer, epoch) = house_of(protocol, length);
             let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
-            let (width, table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
+            let (width, mut table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
+            table.truncate(ROWS as usize * width);
             let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
             // The rows of another epoch, and the same rows in other places.
             let mut other = Vec::new();
@@ -418,7 +433,7 @@ pub(crate) mod tests {
             assert_eq!(ask(&other, None), None, "{protocol:?}");
             assert_eq!(ask(&moved, None), None, "{protocol:?}");
             // In an answer by polynomials the uniform half stands last, and every coefficient of it counts.
-            if protocol != ServiceProtocol::SimplePir {
+            if !matches!(protocol, ServiceProtocol::SimplePir | ServiceProtocol::PackedPir) {
                 assert_eq!(ask(&table, Some(scheme.sizes().answer - 9)), None, "{protocol:?}");
             }
         }

@@ -1,15 +1,15 @@
 //! What a retrieval will cost, before anything is prepared: every scheme side by side.
 
 use super::epoch::{Epoch, Layout};
-use super::{Retrieval, body_bytes, has_reals, records_a_row};
+use super::{Retrieval, Scheme, body_bytes, has_reals, records_a_row};
 use crate::error::Error;
 use crate::offer::Offer;
 use crate::suite::{self, Asking};
 use std::fmt::Write;
-use std::time::Instant;
 use vesica_job::numbers::{self, count, counted, size};
+use vesica_net::{SystemClock, Time};
 use vesica_pir::bucket::{SLOTS, TAG};
-use vesica_pir::keyword;
+use vesica_pir::{PirError, keyword};
 use vesica_spec::service::{By, ServePlan, ServiceProtocol};
 
 /// What a client and a server spend by one scheme.
@@ -50,6 +50,25 @@ pub fn in_words(
     let offer = Offer::new(service, plan.keys.len(), value_bytes, 0, &[]);
     let body = body_bytes(&offer);
     let speed = reading_speed();
+    // What a scheme costs whose shape is that of so many expected queries.
+    let costs_of = |protocol: ServiceProtocol, scheme: &dyn Scheme, expected: u32| {
+        let (records, width) = match (service.by, scheme.filter()) {
+            (By::Index, _) => (rows, body),
+            (By::Key, Some(shape)) => {
+                let width = keyword::TAG + body;
+                (shape(rows, width as u32, expected)?.records, width)
+            }
+            // As full as a table of buckets is built.
+            (By::Key, None) => ((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body)),
+        };
+        let (seed, salt, sealed) = ([0; 32], [0; 32], [0; 32]);
+        let epoch = Epoch::new(
+            &offer,
+            1,
+            Layout { rows, records, width, seed, salt, sealed, expected, preset: service.preset },
+        );
+        Ok(costs(protocol, service.by, &*scheme.retrieval(service.by, &epoch)?, &epoch, speed))
+    };
     let mut all = Vec::new();
     for (protocol, scheme) in suite::ALL.iter().filter_map(|(protocol, suite)| Some((*protocol, suite.scheme()?))) {
         // Rows of real numbers are another table, and approximate: they are compared only where the document asks for them. What looks
@@ -58,38 +77,20 @@ pub fn in_words(
         if protocol != service.protocol && (is_other || !protocol.takes(service.by, service.private)) {
             continue;
         }
-        let laid_out = match (service.by, scheme.filter()) {
-            (By::Index, _) => Ok((rows, body)),
-            (By::Key, Some(shape)) => {
-                let width = keyword::TAG + body;
-                shape(rows, width as u32, expected).map(|shape| (shape.records, width))
-            }
-            // As full as a table of buckets is built.
-            (By::Key, None) => Ok(((rows * 20).div_ceil(SLOTS as u64 * 19).max(1), SLOTS * (TAG + body))),
-        };
-        let scheme = laid_out.and_then(|(records, width)| {
-            let (seed, salt, sealed) = ([0; 32], [0; 32], [0; 32]);
-            let epoch = Epoch::new(
-                &offer,
-                1,
-                Layout { rows, records, width, seed, salt, sealed, expected, preset: service.preset },
-            );
-            Ok((scheme.retrieval(service.by, &epoch)?, epoch))
-        });
-        let (scheme, epoch) = match scheme {
-            Err(error) if protocol == service.protocol => return Err(error.into()),
-            Err(_) => continue,
-            Ok(made) => made,
-        };
-        all.push(costs(protocol, service.by, &*scheme, &epoch, speed));
+        match costs_of(protocol, scheme, expected) {
+            Err(error) if protocol == service.protocol => return Err(PirError::into(error)),
+            Err(_) => {}
+            Ok(costs) => all.push(costs),
+        }
     }
     // Seconds of one client: what it copies, and its queries, over the network and at the server.
-    let seconds = |costs: &Costs| {
+    let seconds_of = |costs: &Costs, queries: u64| {
         let windows = costs.window.map_or(1, |window| (queries * costs.each).div_ceil(window)).max(1);
         let network =
             (costs.once * windows + queries * (costs.up + costs.down)) as f64 * 8.0 / (mbit.unwrap_or(100.0) * 1e6);
         network + queries as f64 * costs.seconds
     };
+    let seconds = |costs: &Costs| seconds_of(costs, queries);
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -127,6 +128,28 @@ pub fn in_words(
     if let Some((window, each)) = all.iter().find_map(|costs| Some((costs.window?, costs.each))) {
         let _ = writeln!(text, "With \"piano\" a client copies the table again after {} rows.", count(window / each));
     }
+    let has = |protocol| all.iter().any(|costs| costs.protocol == protocol);
+    if has(ServiceProtocol::SimplePir) && has(ServiceProtocol::PackedPir) {
+        // Each in the shape that is best for so many lookups.
+        let pays = |queries: u32| {
+            let of = |protocol| {
+                let costs = costs_of(protocol, suite::scheme(protocol).ok()?, queries).ok()?;
+                Some(seconds_of(&costs, queries.into()))
+            };
+            Some(of(ServiceProtocol::SimplePir)? < of(ServiceProtocol::PackedPir)?)
+        };
+        let _ = match first(1 << 24, |queries| pays(queries).unwrap_or(false)) {
+            Some(least) => writeln!(
+                text,
+                "\"packed-pir\" is \"simple-pir\" without a hint. The hint takes less time for a client that looks up {} rows of an epoch or more.",
+                count(least.into())
+            ),
+            None => writeln!(
+                text,
+                "\"packed-pir\" is \"simple-pir\" without a hint, which takes less time here however often a client asks."
+            ),
+        };
+    }
     if let Some(best) = all.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))) {
         let took = if best.protocol == service.protocol { ", as the document does" } else { "" };
         if best.is_shaped && expected != service.expected_queries {
@@ -136,6 +159,19 @@ pub fn in_words(
         let _ = writeln!(text, "Take \"{}\"{took}: the least time for such a client.", best.protocol.name());
     }
     Ok(text)
+}
+
+/// The first number from 1 to `most` for which something holds that goes on to hold, by halves.
+fn first(most: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut below, mut from) = (0, most);
+    if !holds(most) {
+        return None;
+    }
+    while from - below > 1 {
+        let middle = below + (from - below) / 2;
+        if holds(middle) { from = middle } else { below = middle }
+    }
+    Some(from)
 }
 
 fn costs(protocol: ServiceProtocol, by: By, scheme: &dyn Retrieval, epoch: &Epoch, speed: f64) -> Costs {
@@ -159,10 +195,10 @@ fn short(s: f64) -> String {
 fn reading_speed() -> f64 {
     let words = vec![1u64; 8 << 20];
     let once = || {
-        let start = Instant::now();
+        let start = SystemClock.now();
         let sum = words.iter().fold(0u64, |sum, word| sum ^ word);
         std::hint::black_box(sum);
-        (words.len() * 8) as f64 / start.elapsed().as_secs_f64()
+        (words.len() * 8) as f64 / SystemClock.since(start).as_secs_f64()
     };
     (0..3).map(|_| once()).fold(1.0, f64::max)
 }

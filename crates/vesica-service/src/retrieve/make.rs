@@ -7,11 +7,11 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{Before, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::secret::Root;
-use crate::{rng, suite, values};
+use crate::{suite, values};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use vesica_job::{Control, Event};
+use vesica_job::{Control, Event, World};
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::{Filter, TAG};
@@ -51,14 +51,14 @@ pub struct Changed {
 ///
 /// # Errors
 /// Faults of the plan, its files and the table. Then the service's files are what they were.
-pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, Error> {
+pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, crate::prepare::table(plan)?, true)?;
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
-        Private::Both => Some(Keyed::take(plan, rotate, before.as_ref())?),
+        Private::Both => Some(Keyed::take(plan, rotate, before.as_ref(), world)?),
         Private::Client if rotate => {
             let why = "--rotate: with private = \"client\" there is no key to change; leave it out";
             return Err(Error::Setup(why.into()));
@@ -86,7 +86,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
     let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
     let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
     let stood = last.as_ref().map(|epoch| Before { keys: epoch.rows, changed: epoch.log > 0 });
-    let mut rng = rng()?;
+    let mut rng = world.rng()?;
     // Tags follow from the salt: rows that did not change have the same bytes under the same one. Where a function protects rows there is
     // always a new one, and with it a new function.
     let same = last.as_ref().filter(|_| before.as_ref() == Some(&offer) && change::follows(&plan.service));
@@ -100,6 +100,7 @@ pub fn make(plan: &ServePlan, rotate: bool, ctl: &Control) -> Result<Prepared, E
         sealed: rng.bytes(),
         expected: plan.service.expected_queries,
         preset: plan.service.preset,
+        workers: plan.workers,
     };
     let read = Maker::new(plan, function, &offer, whole.salt, whole.sealed).read(plan, &reader, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
@@ -138,6 +139,8 @@ pub struct Whole<'a> {
     pub expected: u32,
     /// Which rings are used.
     pub preset: Preset,
+    /// Threads that compute.
+    pub workers: usize,
 }
 
 impl Whole<'_> {
@@ -150,7 +153,7 @@ impl Whole<'_> {
         rng: &mut SessionRng,
         ctl: &Control,
     ) -> Result<State, Error> {
-        let Self { offer, number, salt, public, sealed, expected, preset } = self;
+        let Self { offer, number, salt, public, sealed, expected, preset, workers } = self;
         let (rows, body) = (keys.len() as u64, body_bytes(offer));
         if rows == 0 {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
@@ -187,8 +190,9 @@ impl Whole<'_> {
         epoch.public = hex(&public);
         ctl.event(Event::Phase { name: "hint", of: "", total: None });
         let table = Arc::new(table);
-        let mut copy = hint(offer, &mut epoch, &table)?;
+        let (mut copy, beside) = hint(offer, &mut epoch, &table, workers)?;
         copy.extend_from_slice(&tries);
+        let table = beside.map_or(table.clone(), |beside| Arc::new([&table[..], &beside].concat()));
         epoch.sums = hex(blake3::hash(&epoch::sums(if copy.is_empty() { &table } else { &copy })).as_bytes());
         epoch.table = epoch::table_sum(&table);
         let keys = filter.is_some().then(|| change::lock_keys(lock, &epoch.table, keys, rng)).transpose()?;
@@ -229,7 +233,7 @@ pub fn filtered(
 pub struct State {
     /// What clients are told.
     pub epoch: Epoch,
-    /// The records.
+    /// The records, and behind them what is kept beside them.
     pub table: Arc<Vec<u8>>,
     /// What clients copy, if it is not the table and was made for this epoch.
     pub copy: Option<Vec<u8>>,
@@ -264,17 +268,26 @@ impl State {
 /// Matrices that are drawn before it is given up. One is drawn badly with a probability far below one half.
 const DRAWS: u32 = 8;
 
-/// The hint of the epoch's table, empty if there is none; sets what the epoch says of it.
-fn hint(offer: &Offer, epoch: &mut Epoch, table: &Arc<Vec<u8>>) -> Result<Vec<u8>, Error> {
+/// The hint of the epoch's table, empty if there is none, and what is to be kept beside the records, if anything is; sets what the epoch says
+/// of it.
+fn hint(
+    offer: &Offer,
+    epoch: &mut Epoch,
+    table: &Arc<Vec<u8>>,
+    workers: usize,
+) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
     loop {
         let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
         epoch.copy = scheme.copied();
         if !scheme.has_hint() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
-        match scheme.server(table.clone(), &[], 1).and_then(|server| server.hint()) {
+        let made = scheme
+            .server(table.clone(), &[], workers)
+            .and_then(|server| Ok((server.hint()?, (scheme.beside() > 0).then(|| server.beside()))));
+        match made {
             Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,
-            hint => return Ok(hint?),
+            made => return Ok(made?),
         }
     }
 }

@@ -43,8 +43,8 @@ use epoch::Epoch;
 use places::Place;
 use std::path::Path;
 use std::sync::Arc;
-use vesica_job::Control;
 use vesica_job::numbers::count;
+use vesica_job::{Control, World};
 use vesica_pir::{PirError, Shape, Sizes};
 use vesica_session::{Reveal, SessionRng};
 use vesica_spec::service::{AskPlan, By, Private, ServePlan, ServiceProtocol};
@@ -102,6 +102,11 @@ pub trait Retrieval: Send + Sync {
         false
     }
 
+    /// Bytes that a server keeps beside its records, from when they were prepared: they stand behind them in their file.
+    fn beside(&self) -> u64 {
+        0
+    }
+
     /// Whether a client has a window that is used up query by query. It says which one it has, and where it stands in it.
     fn has_windows(&self) -> bool {
         false
@@ -130,8 +135,20 @@ pub trait Retrieval: Send + Sync {
     /// What it costs with a table of so many bytes, where `speed` bytes are read in a second.
     fn costs(&self, table: u64, speed: f64) -> Costs;
 
-    /// The server's side. `log` has the changes since the epoch's base, which are in the table already.
+    /// The server's side. `log` has the changes since the epoch's base, which are in the table already. Where something is kept beside the
+    /// records, that is made now.
     fn server(&self, table: Arc<Vec<u8>>, log: &[u8], workers: usize) -> Result<Box<dyn Server>, PirError>;
+
+    /// The same with what was kept beside the records.
+    fn resume(
+        &self,
+        table: Arc<Vec<u8>>,
+        _beside: &[u8],
+        log: &[u8],
+        workers: usize,
+    ) -> Result<Box<dyn Server>, PirError> {
+        self.server(table, log, workers)
+    }
 
     /// The client's side with what [`Retrieval::copied`] says, held in memory alone.
     fn reader(&self, copy: Vec<u8>, rng: &mut SessionRng) -> Result<Box<dyn Client>, Error>;
@@ -145,12 +162,12 @@ pub trait Retrieval: Send + Sync {
     fn client(&self, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
         if self.copied() == 0 {
             let news = copying.is_new().then(|| "nothing is to be copied".to_owned());
-            return Ok(Ready { client: self.reader(Vec::new(), &mut crate::rng()?)?, filter: None, news });
+            return Ok(Ready { client: self.reader(Vec::new(), &mut copying.world.rng()?)?, filter: None, news });
         }
         let (copy, bytes) = copying.copy()?;
         copying.remove_others()?;
         let news = bytes.map(|bytes| format!("the table, {}", vesica_job::numbers::size(bytes)));
-        Ok(Ready { client: self.reader(copy, &mut crate::rng()?)?, filter: None, news })
+        Ok(Ready { client: self.reader(copy, &mut copying.world.rng()?)?, filter: None, news })
     }
 }
 
@@ -181,6 +198,11 @@ pub trait Server: Send + Sync {
     /// The hint; empty if the scheme has none.
     fn hint(&self) -> Result<Vec<u8>, PirError> {
         Ok(Vec::new())
+    }
+
+    /// What is to be kept beside the records: as long as [`Retrieval::beside`] says.
+    fn beside(&self) -> Vec<u8> {
+        Vec::new()
     }
 
     /// Changes records, and gives the patch by which clients follow.
@@ -264,10 +286,10 @@ impl Suite for Records {
         reveals::of_retrieving(private, self.0.asks())
     }
 
-    fn prepare(&self, plan: &ServePlan, change: &Change, ctl: &Control) -> Result<Prepared, Error> {
+    fn prepare(&self, plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
         match change {
-            Change { rotate, append: None, remove: None } => make::make(plan, *rotate, ctl),
-            _ => change::change(plan, change, ctl),
+            Change { rotate, append: None, remove: None } => make::make(plan, *rotate, world, ctl),
+            _ => change::change(plan, change, world, ctl),
         }
     }
 
@@ -285,9 +307,10 @@ impl Suite for Records {
         offer: &Offer,
         described: &[u8],
         counter: &mut Counter<'_>,
+        world: &World,
         ctl: &Control,
     ) -> Result<Box<dyn Copied>, Error> {
-        copy::copy(self.0, plan, offer, described, counter, ctl)
+        copy::copy(self.0, plan, offer, described, counter, world, ctl)
     }
 
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error> {

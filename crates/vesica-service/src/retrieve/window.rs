@@ -19,15 +19,16 @@
 
 use super::misused;
 use crate::error::Error;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vesica_job::rooms::disk::{read, replace};
+use vesica_job::worlds::{Disk, DiskFile};
 use vesica_pir::Piano;
 use vesica_pir::piano::{Intent, Window};
 use vesica_session::SessionRng;
 
 const NAME: &str = "window";
+const NEW: &str = "window.new";
 const SUM: usize = 8;
 
 /// A window, and what of it is on the disk.
@@ -41,7 +42,8 @@ pub struct Kept {
 
 /// The files of a window.
 struct Files {
-    log: File,
+    disk: Arc<dyn Disk>,
+    log: Box<dyn DiskFile>,
     log_path: PathBuf,
     path: PathBuf,
 }
@@ -51,18 +53,26 @@ impl Kept {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn create(folder: &Path, epoch: u64, window: Window, rng: &mut SessionRng) -> Result<Self, Error> {
+    pub fn create(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        epoch: u64,
+        window: Window,
+        rng: &mut SessionRng,
+    ) -> Result<Self, Error> {
         let (id, path) = (rng.bytes(), folder.join(NAME));
         let log_path = log_path(folder, &id);
         // The new window has its log before it takes the old one's place: a window without a log is used no more.
-        let log = open_log(&log_path, true)?;
-        log.sync_all().map_err(Error::file("cannot write", &log_path))?;
+        let log = disk.open(&log_path).and_then(|log| log.sync().map(|()| log));
+        let log = log.map_err(Error::file("cannot write", &log_path))?;
         let mut bytes = [&epoch.to_le_bytes()[..], &id, &window.encode()].concat();
         let sum = *blake3::hash(&bytes).as_bytes();
         bytes.extend_from_slice(&sum);
-        vesica_job::rooms::replace_privately(&path, &bytes)?;
-        remove_logs(folder, Some(&log_path))?;
-        Ok(Self { window, waiting: Vec::new(), files: Some(Files { log, log_path, path }), id })
+        // This brings the name of the log to the disk too: it is in the same folder.
+        replace(&**disk, &folder.join(NEW), &path, &bytes).map_err(Error::file("cannot write", &path))?;
+        remove_logs(&**disk, folder, Some(&log_path))?;
+        let files = Some(Files { disk: disk.clone(), log, log_path, path });
+        Ok(Self { window, waiting: Vec::new(), files, id })
     }
 
     /// A window without files, for one process that keeps it to its end: whoever measures what a query takes.
@@ -75,13 +85,10 @@ impl Kept {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn open(folder: &Path, epoch: u64, shape: Piano) -> Result<Option<Self>, Error> {
+    pub fn open(disk: &Arc<dyn Disk>, folder: &Path, epoch: u64, shape: Piano) -> Result<Option<Self>, Error> {
         let path = folder.join(NAME);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => zeroize::Zeroizing::new(bytes),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::file("cannot read", &path)(error)),
-        };
+        let Some(bytes) = read(&**disk, &path).map_err(Error::file("cannot read", &path))? else { return Ok(None) };
+        let bytes = zeroize::Zeroizing::new(bytes);
         let whole = bytes.split_last_chunk::<32>().filter(|(front, sum)| blake3::hash(front).as_bytes() == *sum);
         let Some((of, rest)) = whole.and_then(|(front, _)| front.split_first_chunk::<8>()) else { return Ok(None) };
         let Some((id, rest)) = rest.split_first_chunk::<16>() else { return Ok(None) };
@@ -90,12 +97,12 @@ impl Kept {
         }
         let Ok(window) = Window::decode(shape, rest) else { return Ok(None) };
         let log_path = log_path(folder, id);
-        let Ok(entries) = std::fs::read(&log_path) else { return Ok(None) };
-        let log = open_log(&log_path, false)?;
+        let Ok(Some(entries)) = read(&**disk, &log_path) else { return Ok(None) };
+        let mut log = disk.open(&log_path).map_err(Error::file("cannot write", &log_path))?;
         let mut kept = Self { window, waiting: Vec::new(), files: None, id: *id };
         let Some(good) = kept.replay(&entries, shape.answer_bytes()) else { return Ok(None) };
-        log.set_len(good as u64).map_err(Error::file("cannot write", &log_path))?;
-        kept.files = Some(Files { log, log_path, path });
+        log.cut(good as u64).map_err(Error::file("cannot write", &log_path))?;
+        kept.files = Some(Files { disk: disk.clone(), log, log_path, path });
         if kept.window.is_over() && kept.waiting.is_empty() {
             return Ok(None);
         }
@@ -192,7 +199,7 @@ impl Kept {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(Files { log, log_path, .. }) = &mut self.files else { return Ok(()) };
-        log.write_all(bytes).and_then(|()| log.sync_data()).map_err(Error::file("cannot write", log_path))
+        log.write_all(bytes).and_then(|()| log.sync()).map_err(Error::file("cannot write", log_path))
     }
 
     /// Ends the window: it is never used again.
@@ -200,11 +207,9 @@ impl Kept {
     /// # Errors
     /// Those of removing.
     pub fn end(&self) -> Result<(), Error> {
+        let Some(Files { disk, log_path, path, .. }) = &self.files else { return Ok(()) };
         // The log goes first: a window without a log is used no more.
-        for path in self.files.iter().flat_map(|files| [&files.log_path, &files.path]) {
-            std::fs::remove_file(path).map_err(Error::file("cannot remove", path))?;
-        }
-        Ok(())
+        [log_path, path].into_iter().try_for_each(|path| disk.remove(path).map_err(Error::file("cannot remove", path)))
     }
 }
 
@@ -220,18 +225,12 @@ fn log_path(folder: &Path, id: &[u8; 16]) -> PathBuf {
     folder.join(format!("{NAME}-{}.log", crate::offer::hex(id)))
 }
 
-fn open_log(path: &Path, new: bool) -> Result<File, Error> {
-    let opened = OpenOptions::new().append(true).create_new(new).mode(0o600).open(path);
-    opened.map_err(Error::file("cannot write", path))
-}
-
 /// Removes the logs of other windows.
-fn remove_logs(folder: &Path, but: Option<&Path>) -> Result<(), Error> {
-    for entry in std::fs::read_dir(folder).map_err(Error::file("cannot read", folder))? {
-        let path = entry.map_err(Error::file("cannot read", folder))?.path();
+fn remove_logs(disk: &dyn Disk, folder: &Path, but: Option<&Path>) -> Result<(), Error> {
+    for path in disk.list(folder).map_err(Error::file("cannot read", folder))? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("window-") && name.ends_with(".log") && Some(&*path) != but {
-            std::fs::remove_file(&path).map_err(Error::file("cannot remove", &path))?;
+            disk.remove(&path).map_err(Error::file("cannot remove", &path))?;
         }
     }
     Ok(())
@@ -240,6 +239,7 @@ fn remove_logs(folder: &Path, but: Option<&Path>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vesica_job::World;
     use vesica_pir::Flat;
     use vesica_pir::piano::Builder;
 
@@ -270,11 +270,11 @@ mod tests {
         fn make(&mut self) -> Kept {
             let mut builder = Builder::new(self.shape, &mut self.rng);
             builder.push(&self.table).unwrap();
-            Kept::create(self.dir.path(), 7, builder.finish().unwrap(), &mut self.rng).unwrap()
+            Kept::create(&World::default().disk, self.dir.path(), 7, builder.finish().unwrap(), &mut self.rng).unwrap()
         }
 
         fn open(&self) -> Option<Kept> {
-            Kept::open(self.dir.path(), 7, self.shape).unwrap()
+            Kept::open(&World::default().disk, self.dir.path(), 7, self.shape).unwrap()
         }
 
         fn answers(&self, intents: &[Intent]) -> Vec<u8> {
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(kept.window().known(5), Some(house.record(5)));
         assert_eq!(kept.take_waiting(usize::MAX), more);
         // Of another epoch there is none.
-        assert!(Kept::open(house.dir.path(), 8, house.shape).unwrap().is_none());
+        assert!(Kept::open(&World::default().disk, house.dir.path(), 8, house.shape).unwrap().is_none());
     }
 
     /// The log is cut at every byte, as a death in the middle of a write leaves it. Whatever was on the disk before a query was sent is

@@ -103,6 +103,7 @@ pub(super) fn client(head: &Head, service: &Service, terms: &Terms, kept: &str, 
     let asks = Asks {
         id: service.id.clone(),
         protocol: service.protocol,
+        hint: service.hint,
         by: service.by,
         curve: service.curve,
         offer: terms.offer.clone(),

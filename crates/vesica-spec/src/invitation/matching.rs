@@ -71,14 +71,16 @@ pub(super) fn invited_job(head: &Head, shared: &Shared, kept: &str, table: OwnTa
 }
 
 fn job(me: &str, other: &str, shared: &Shared, kept: &str, contact: &str, table: OwnTable<'_>) -> String {
-    let file = match shared.result {
-        ResultKind::Rows => Some("matched"),
-        ResultKind::Groups => Some("groups"),
-        _ => None,
+    let ending = match shared.result {
+        ResultKind::Rows => Some("matched.csv"),
+        ResultKind::Groups => Some("groups.csv"),
+        ResultKind::Ids => Some("ids.csv"),
+        ResultKind::Shares => Some("shares.parquet"),
+        ResultKind::Count | ResultKind::Sum => None,
     };
-    let file = file.filter(|_| shared.learns.iter().any(|name| name == me));
-    let output = file.map(|file| format!("output = {{ path = {} }}\n", quoted(&format!("{me}.{file}.csv"))));
-    let output = output.unwrap_or_default();
+    let ending = ending.filter(|_| shared.learns.iter().any(|name| name == me));
+    let output =
+        ending.map_or(String::new(), |end| format!("output = {{ path = {} }}\n", quoted(&format!("{me}.{end}"))));
     format!(
         "# {me}'s side of a match with {other}. Run it while {other} runs theirs: vesica run {me}.toml\n{kept}\n\
          # The same for both, and compared before any data moves.\n{shared}\n\

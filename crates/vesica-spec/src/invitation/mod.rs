@@ -84,6 +84,8 @@ pub struct OwnTable<'a> {
     pub path: &'a Path,
     /// Its key columns.
     pub keys: &'a [String],
+    /// Its column of values, if the match is to add some up and this table has them.
+    pub value: Option<&'a str>,
 }
 
 /// The digits of a check, at the end of a reply.
@@ -301,7 +303,8 @@ fn trust(name: &str, fingerprint: &str) -> String {
 /// The line of a document with the party's own table.
 fn input(table: OwnTable<'_>) -> String {
     let keys: Vec<String> = table.keys.iter().map(|key| quoted(key)).collect();
-    format!("input = {{ path = {}, keys = [{}] }}", quoted(&table.path.to_string_lossy()), keys.join(", "))
+    let value = table.value.map_or(String::new(), |column| format!(", value = {}", quoted(column)));
+    format!("input = {{ path = {}, keys = [{}]{value} }}", quoted(&table.path.to_string_lossy()), keys.join(", "))
 }
 
 fn quoted(text: &str) -> String {
@@ -367,7 +370,7 @@ mod tests {
     #[test]
     fn both_jobs_agree_and_trust_each_other() {
         let (invitation, keys) = (invitation(), keys());
-        let table = OwnTable { path: Path::new("my \"table\".csv"), keys: &keys };
+        let table = OwnTable { path: Path::new("my \"table\".csv"), keys: &keys, value: None };
         let alice = invitation.inviting_job("0.0.0.0:5300", table).unwrap();
         assert!(plan(&parse(&alice).unwrap()).is_err(), "whom to trust is not known yet");
         let alice = parse(&invitation.confirmed(&alice, &reply()).unwrap()).unwrap();
@@ -387,7 +390,7 @@ mod tests {
     #[test]
     fn a_job_that_was_confirmed_by_one_reply_takes_no_other() {
         let (invitation, keys) = (invitation(), keys());
-        let table = OwnTable { path: Path::new("t.csv"), keys: &keys };
+        let table = OwnTable { path: Path::new("t.csv"), keys: &keys, value: None };
         let job = invitation.inviting_job("0.0.0.0:5300", table).unwrap();
         let job = invitation.confirmed(&job, &reply()).unwrap();
         assert_eq!(invitation.confirmed(&job, &reply()).as_ref(), Ok(&job), "again is the same");
@@ -515,7 +518,7 @@ mod tests {
     #[test]
     fn a_client_gets_its_document_and_the_server_its_client() {
         let (invitation, keys) = (service(), vec!["id".to_owned()]);
-        let table = OwnTable { path: Path::new("mine.csv"), keys: &keys };
+        let table = OwnTable { path: Path::new("mine.csv"), keys: &keys, value: None };
         let text = invitation.invited_document(&reply(), table);
         let Document::Client(spec) = document(&text, false).unwrap() else { panic!("{text}") };
         let plan = crate::service::plan_ask(&spec).unwrap();

@@ -146,7 +146,9 @@ const MOST_VALUE: u32 = 1 << 16;
 /// # Errors
 /// If a field contradicts another or means nothing; names the field, its value and the remedy.
 pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
-    let (service, mine) = (&spec.service, &spec.mine);
+    // What a document says of the hint names the protocol.
+    let protocol = spec.service.protocol.with(spec.service.hint)?;
+    let (service, mine) = (&Service { protocol, hint: None, ..spec.service.clone() }, &spec.mine);
     check_name("service.id", &service.id)?;
     check_name("mine.name", &mine.name)?;
     distinct("service.values", &service.values)?;
@@ -302,7 +304,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     }
     Ok(AskPlan {
         id: service.id.clone(),
-        protocol: service.protocol,
+        protocol: service.protocol.with(service.hint)?,
         by: service.by,
         batch: mine.batch.unwrap_or(1).into(),
         curve: service.curve,

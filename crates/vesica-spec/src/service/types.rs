@@ -1,6 +1,7 @@
 //! The documents of a service as they are written. Nothing is checked here but the form.
 
 use crate::connect::Connect;
+use crate::error::SpecError;
 use crate::pins::Pins;
 use crate::rules::Rules;
 use crate::types::{Input, Output, ProxyUrl, Tls, default_memory, default_patience};
@@ -29,6 +30,9 @@ pub struct Service {
     pub id: String,
     /// The protocol.
     pub protocol: ServiceProtocol,
+    /// For `simple-pir`: whether clients copy a hint before they ask. Without one, the protocol is called `packed-pir` in plans and reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
     /// What a client looks a row up by. `ecdh-oprf` is by key.
     #[serde(default, skip_serializing_if = "By::is_key")]
     pub by: By,
@@ -78,6 +82,9 @@ pub enum ServiceProtocol {
     EcdhOprf,
     /// Retrieval: a client copies a short hint once, and then a query costs the server one pass over the table.
     SimplePir,
+    /// `simple-pir` with `hint = "none"`. Retrieval: nothing but a few kilobytes of masks is copied, and then a query costs the server one
+    /// pass over the table. A query holds a key, which is safe under one assumption more.
+    PackedPir,
     /// Retrieval: a client copies the whole table and reads its rows at home. For tables so small that nothing else pays.
     Download,
     /// Retrieval: a client reads the whole table once as it streams by, and then a query costs the server √N records.
@@ -99,6 +106,7 @@ impl ServiceProtocol {
     pub const ALL: &[Self] = &[
         ServiceProtocol::EcdhOprf,
         ServiceProtocol::SimplePir,
+        ServiceProtocol::PackedPir,
         ServiceProtocol::Download,
         ServiceProtocol::Piano,
         ServiceProtocol::BfvPir,
@@ -108,11 +116,30 @@ impl ServiceProtocol {
         ServiceProtocol::Null,
     ];
 
+    /// The protocol that a document means that says this of the hint.
+    ///
+    /// # Errors
+    /// If there is no such choice.
+    pub(crate) fn with(self, hint: Option<Hint>) -> Result<Self, SpecError> {
+        match (self, hint) {
+            (_, None) => Ok(self),
+            (ServiceProtocol::SimplePir, Some(Hint::Copied)) => Ok(self),
+            (ServiceProtocol::SimplePir | ServiceProtocol::PackedPir, Some(Hint::None)) => {
+                Ok(ServiceProtocol::PackedPir)
+            }
+            _ => {
+                let why = format!("is for \"simple-pir\", and the protocol is \"{}\"; leave it out", self.name());
+                Err(SpecError::field("service.hint", why))
+            }
+        }
+    }
+
     /// As it stands in a document.
     pub fn name(self) -> &'static str {
         match self {
             ServiceProtocol::EcdhOprf => "ecdh-oprf",
             ServiceProtocol::SimplePir => "simple-pir",
+            ServiceProtocol::PackedPir => "packed-pir",
             ServiceProtocol::Download => "download",
             ServiceProtocol::Piano => "piano",
             ServiceProtocol::BfvPir => "bfv-pir",
@@ -127,7 +154,7 @@ impl ServiceProtocol {
     pub fn takes(self, by: By, private: Private) -> bool {
         match self {
             ServiceProtocol::EcdhOprf => (by, private) == (By::Key, Private::Both),
-            ServiceProtocol::SimplePir | ServiceProtocol::Piano => true,
+            ServiceProtocol::SimplePir | ServiceProtocol::PackedPir | ServiceProtocol::Piano => true,
             // What is sealed and looked up by key is a store of tags.
             ServiceProtocol::Download => (by, private) != (By::Key, Private::Both),
             ServiceProtocol::BfvPir | ServiceProtocol::BgvPir => by == By::Index,
@@ -137,6 +164,17 @@ impl ServiceProtocol {
             ServiceProtocol::CkksPir => (by, private) == (By::Index, Private::Client),
         }
     }
+}
+
+/// Whether clients of `simple-pir` copy a hint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hint {
+    /// They copy a hint of some 2 to 10 % of the table, once an epoch. For clients that ask very often, or who do not want to assume that a key
+    /// may encrypt a function of itself.
+    Copied,
+    /// They copy a few kilobytes, and each query holds a key.
+    None,
 }
 
 /// What a client looks a row up by.
@@ -273,7 +311,7 @@ pub struct ServerMine {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<PathBuf>,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served, as `host:port`; nowhere when absent.
+    /// Where `/healthz`, `/readyz` and `/metrics` are served, as `host:port`, or as a port of 127.0.0.1 alone; nowhere when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
     /// Memory that `vesica prepare` may take, besides some 100 MiB. What is more is spilled to disk. With `bfv-pir`, `bgv-pir` and
@@ -346,6 +384,9 @@ pub struct Asks {
     pub id: String,
     /// Its protocol.
     pub protocol: ServiceProtocol,
+    /// For `simple-pir`: whether the service has a hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
     /// What rows are looked up by.
     #[serde(default, skip_serializing_if = "By::is_key")]
     pub by: By,

@@ -61,12 +61,4 @@ impl Memory {
         let used = 0..size.div_ceil(self.block);
         self.blocks[bucket][used].iter().enumerate().skip(from / self.block).map(bytes)
     }
-
-    /// Each bucket's blocks, to be filled anew.
-    pub(super) fn buckets_mut(&mut self) -> Vec<Vec<&mut [u8]>> {
-        let mut all: Vec<_> =
-            self.slabs.iter_mut().flat_map(|slab| slab.chunks_exact_mut(self.block)).map(Some).collect();
-        let mut own = |&block: &usize| all[block].take().expect("a block has one owner");
-        self.blocks.iter().map(|blocks| blocks.iter().map(&mut own).collect()).collect()
-    }
 }

@@ -13,17 +13,16 @@
 
 mod log;
 mod memory;
-mod rewrite;
 mod runs;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use log::Log;
-pub use rewrite::Refill;
 pub(crate) use runs::Runs;
 
 use crate::Error;
 use crate::disk::ReadAt;
+use crate::sealed::{PAGE, READ};
 use memory::Memory;
 use runs::Stream;
 use std::io::Read;
@@ -201,6 +200,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// The same, but no more than about so many bytes are read ahead: many buckets that are read side by side take as often as much.
+    #[must_use]
+    pub fn ahead(mut self, bytes: usize) -> Self {
+        self.stream.most = bytes.clamp(PAGE, READ);
+        self
+    }
+
     /// The next block in the place of what is in `block`, if there is one: whoever reads block after block needs memory once.
     ///
     /// # Errors

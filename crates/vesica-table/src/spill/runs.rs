@@ -68,7 +68,7 @@ impl Runs {
     }
 
     pub(crate) fn stream(self: &Arc<Self>, bucket: usize) -> Stream {
-        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, ahead: Vec::new(), used: 0, at: 0 }
+        Stream { runs: self.clone(), bucket, run: 0, piece: 0..0, ahead: Vec::new(), most: READ, used: 0, at: 0 }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -86,6 +86,8 @@ pub(crate) struct Stream {
     /// What was read of that piece beforehand, where a read of a few bytes costs as much as one of many; and how much of it
     /// is used.
     ahead: Vec<u8>,
+    /// Bytes of that, the most.
+    pub(super) most: usize,
     used: usize,
     /// What was read of what is in memory.
     pub(super) at: usize,
@@ -103,9 +105,9 @@ impl Read for Stream {
             self.run += 1;
         }
         if !self.piece.is_empty() {
-            if self.runs.file.as_ref().is_some_and(|file| file.unit() > 1) && buf.len() < READ {
+            if self.runs.file.as_ref().is_some_and(|file| file.unit() > 1) && buf.len() < self.most {
                 // Up to the end of a page: none is read twice.
-                let end = self.piece.end.min((self.piece.start + READ as u64) / PAGE as u64 * PAGE as u64);
+                let end = self.piece.end.min((self.piece.start + self.most as u64) / PAGE as u64 * PAGE as u64);
                 self.ahead.resize((end - self.piece.start) as usize, 0);
                 self.used = self.ahead.len();
                 self.runs.file()?.read_exact_at(&mut self.ahead, self.piece.start)?;

@@ -108,7 +108,6 @@ fn the_last_slab_is_as_large_as_the_budget_allows() {
         assert_eq!(memory.take(i % 2), (i / (SLAB / BLOCK), i % (SLAB / BLOCK) * BLOCK));
     }
     assert_eq!(memory.slabs.iter().map(Vec::len).collect::<Vec<_>>(), [SLAB, 3 * BLOCK]);
-    assert_eq!(memory.buckets_mut().iter().map(Vec::len).sum::<usize>(), SLAB / BLOCK + 3);
 }
 
 /// A file that is somebody else's.
@@ -140,49 +139,6 @@ fn records_that_stand_in_a_file_are_read_where_they_stand() {
     assert!(placed([33, 35, 35, 33 + (1 << 50)], b"aabbccdd").is_err(), "it is far too short");
     assert!(placed([33, 35, 34, 41], b"aabbccdd").is_err(), "a bucket ends before it begins");
     assert!(placed([33, 34, 35, 41], b"aabbccdd").is_err(), "half a record");
-}
-
-fn filled(memory: usize) -> Spilled {
-    let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();
-    (0..2000u128).for_each(|i| spill.push((i * i % 7) as usize, &i.to_be_bytes()).unwrap());
-    spill.finish().unwrap()
-}
-
-#[test]
-fn buckets_are_rewritten_in_memory() {
-    for workers in [1, 3] {
-        // Every other record, the last one first.
-        let change = |old: &[u8], kept: &mut Refill<'_>| {
-            old.chunks_exact(16).rev().step_by(2).try_for_each(|record| kept.push(record))
-        };
-        let expected = |bucket| {
-            let all: Vec<u128> = (0..2000).filter(|i| i * i % 7 == bucket).collect();
-            all.into_iter().rev().step_by(2).flat_map(u128::to_be_bytes).collect::<Vec<_>>()
-        };
-        let spilled = filled(1 << 20).rewrite(workers, change).unwrap();
-        let mut bytes = vec![1, 2, 3];
-        for bucket in 0..7 {
-            spilled.read_into(bucket, &mut bytes).unwrap();
-            assert_eq!(bytes, expected(bucket as u128));
-            assert_eq!(spilled.len(bucket) * 16, bytes.len());
-            assert_eq!(spilled.blocks(bucket, 5).map(Result::unwrap).collect::<Vec<_>>().concat(), bytes);
-        }
-    }
-}
-
-#[test]
-fn an_error_more_records_or_a_file_end_a_rewriting() {
-    for workers in [1, 3] {
-        let failed = filled(1 << 20).rewrite(workers, |_, _| Err(Error::Bug("so".into())));
-        assert!(failed.err().unwrap().to_string().contains("so"));
-        let twice = |old: &[u8], kept: &mut Refill<'_>| {
-            kept.push(old)?;
-            kept.push(&old[..old.len().min(8)])
-        };
-        let error = filled(1 << 20).rewrite::<Error>(workers, twice).err().unwrap();
-        assert!(error.to_string().contains("records were added"), "{error}");
-        assert!(matches!(filled(1 << 12).rewrite::<Error>(workers, |_, _| Ok(())), Err(Error::Bug(_))));
-    }
 }
 
 #[test]

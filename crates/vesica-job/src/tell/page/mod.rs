@@ -54,7 +54,7 @@ impl ReportFile {
     /// `report` as it stands in such a file.
     pub fn text(self, report: &Report) -> String {
         match self {
-            Self::Json => report.to_json(),
+            Self::Json => report.to_show().to_json(),
             Self::Html => Page::own(report).html(),
             Self::Markdown => Page::own(report).markdown(),
         }
@@ -266,6 +266,7 @@ fn security(report: &Report, audience: Audience<'_>) -> Section {
         }
     }
     if audience == Audience::Own {
+        rows.extend(report.job.run.iter().map(|run| row("Run", format!("{run}, as on each line of its log"))));
         rows.push(row("Arithmetic", format!("{}, {} cores, {}", c.cpu, report.host.cores, report.host.os)));
     }
     rows.push(row("Program", format!("Vesica {}, wire format {}", report.host.version, c.wire_version)));
@@ -313,7 +314,7 @@ fn again(report: &Report, audience: Audience<'_>) -> Option<Section> {
     }
     let own = audience == Audience::Own;
     let told = if own {
-        "Save this as a job file, put the file of your identity in the place of …, and run it while the other side does: vesica run FILE."
+        "Save this as a job file in the folder of the first one, put the file of your identity in the place of …, and run it while the other side does: vesica run FILE."
     } else {
         "This is what both sides agreed on; [mine] is each party's own."
     };

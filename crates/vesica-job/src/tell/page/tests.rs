@@ -17,6 +17,7 @@ fn report(party: &str) -> Report {
     Report {
         job: JobId {
             id: "campaign".into(),
+            run: Some("0123456789abcdef".into()),
             shared_hash: "abcdabcdabcdabcdabcd".into(),
             party: party.into(),
             parties: vec!["alice".into(), "bob".into()],
@@ -34,6 +35,7 @@ fn report(party: &str) -> Report {
             groups: None,
             matched_rows: Some(567),
             output: Some(Written { path: "alice.matched.csv".into(), rows: 567, bytes: 8_192 }),
+            attempt: None,
             left_out: Vec::new(),
         },
         revealed: vec![

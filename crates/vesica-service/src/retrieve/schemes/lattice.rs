@@ -6,7 +6,7 @@ use super::super::{Client, Costs, Retrieval, Scheme, Server, Turn, in_turn};
 use super::linear::{Linear, Messages, first};
 use crate::error::Error;
 use std::sync::Arc;
-use std::time::Instant;
+use vesica_net::{SystemClock, Time};
 use vesica_pir::{Flat, PirError, RlwePir, Sizes, rlwe};
 use vesica_session::SessionRng;
 use vesica_spec::service::{By, Preset};
@@ -61,9 +61,9 @@ impl Retrieval for Polynomials {
     }
 
     fn costs(&self, _: u64, speed: f64) -> Costs {
-        let start = Instant::now();
+        let start = SystemClock.now();
         (0..SAMPLE).for_each(|_| self.scheme.transform());
-        let transform = start.elapsed().as_secs_f64() / f64::from(SAMPLE);
+        let transform = SystemClock.since(start).as_secs_f64() / f64::from(SAMPLE);
         let memory = self.scheme.store_bytes() as u64;
         let seconds = self.scheme.transforms() as f64 * transform + memory as f64 / speed;
         Costs { kept: 0, seconds, memory, reads_all: true, window: None }

@@ -72,7 +72,7 @@ impl Retrieval for Piano {
     }
 
     fn client(&self, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
-        let (kept, news) = match Kept::open(&copying.plan.cache, copying.epoch.name(), *self)? {
+        let (kept, news) = match Kept::open(&copying.world.disk, &copying.plan.cache, copying.epoch.name(), *self)? {
             Some(kept) => (kept, None),
             None => {
                 let news = format!("a window, for which the table streamed by, {}", size(copying.epoch.copy));
@@ -85,12 +85,12 @@ impl Retrieval for Piano {
 
 /// A window, made while the table streams by. It begins anew if it is cut: what was read is in no file.
 fn window(scheme: Piano, copying: &mut Copying<'_, '_>) -> Result<Kept, Error> {
-    let mut rng = crate::rng()?;
+    let mut rng = copying.world.rng()?;
     // The server chose how large a window is. Whether the disk has room for it is asked before it takes memory.
     copying.room(scheme.window_bytes())?;
     let mut builder = Builder::new(scheme, &mut rng);
     copying.stream(|chunk| Ok(builder.push(chunk)?))?;
-    Kept::create(&copying.plan.cache, copying.epoch.name(), builder.finish()?, &mut rng)
+    Kept::create(&copying.world.disk, &copying.plan.cache, copying.epoch.name(), builder.finish()?, &mut rng)
 }
 
 /// The table as it is.
@@ -209,6 +209,7 @@ impl Client for Asking {
 mod tests {
     use super::*;
     use std::path::Path;
+    use vesica_job::World;
 
     const RECORDS: u64 = 300;
     const WIDTH: usize = 6;
@@ -239,7 +240,7 @@ mod tests {
 
         /// The client of the next run.
         fn open(&self) -> Asking {
-            Asking::with(Kept::open(self.dir.path(), 7, self.scheme).unwrap().unwrap())
+            Asking::with(Kept::open(&World::default().disk, self.dir.path(), 7, self.scheme).unwrap().unwrap())
         }
 
         fn answers(&self, wire: &[u8]) -> Vec<u8> {
@@ -251,7 +252,7 @@ mod tests {
     fn fresh(folder: &Path, scheme: Piano, table: &[u8], rng: &mut SessionRng) -> Asking {
         let mut builder = Builder::new(scheme, rng);
         builder.push(table).unwrap();
-        Asking::with(Kept::create(folder, 7, builder.finish().unwrap(), rng).unwrap())
+        Asking::with(Kept::create(&World::default().disk, folder, 7, builder.finish().unwrap(), rng).unwrap())
     }
 
     /// It is killed twice: before any answer, and behind half of them. What it owes goes out as it did before, and what is new behind it.
@@ -290,11 +291,11 @@ mod tests {
         assert_eq!(again, house.sent);
         let why = asking.take(&house.answers(&again)).unwrap_err().to_string();
         assert!(why.contains("restored from a copy"), "{why}");
-        assert!(Kept::open(house.dir.path(), 7, house.scheme).unwrap().is_none());
+        assert!(Kept::open(&World::default().disk, house.dir.path(), 7, house.scheme).unwrap().is_none());
         // Where nothing is owed, nothing goes.
         let mut asking = fresh(house.dir.path(), house.scheme, &house.table, &mut house.rng);
         let why = asking.reply(&1u64.to_le_bytes()).unwrap_err().to_string();
         assert!(why.contains("restored from a copy"), "{why}");
-        assert!(Kept::open(house.dir.path(), 7, house.scheme).unwrap().is_none());
+        assert!(Kept::open(&World::default().disk, house.dir.path(), 7, house.scheme).unwrap().is_none());
     }
 }

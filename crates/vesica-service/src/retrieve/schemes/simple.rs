@@ -47,7 +47,7 @@ fn shape_of_keys(rows: u64, width: u32, expected: u32) -> Result<Shape, PirError
     laid_out(Filter::shape(rows, width, expected.into()), rows, width)
 }
 
-fn laid_out(shape: Option<Shape>, rows: u64, width: u32) -> Result<Shape, PirError> {
+pub(super) fn laid_out(shape: Option<Shape>, rows: u64, width: u32) -> Result<Shape, PirError> {
     shape.ok_or_else(|| {
         PirError::Shape(format!(
             "{rows} records of {width} bytes are too large a table for \"simple-pir\"; cut it in two services"
@@ -124,17 +124,17 @@ impl Retrieval for Hinted {
         changes.iter().try_for_each(|entry| self.scheme.patch(&mut hint, entry.patch)).map_err(wrong)?;
         let filter = || copying.epoch.filter(copying.offer, self.scheme.shape(), &tries, &changes);
         let filter = (self.by == By::Key).then(filter).transpose().map_err(wrong)?;
-        Ok(Ready { client: self.read(hint), filter, news: in_words(copied, patches, copying.epoch.copy) })
+        Ok(Ready { client: self.read(hint), filter, news: in_words("hint", copied, patches, copying.epoch.copy) })
     }
 }
 
-/// What was copied of a hint and of the patches since then, if anything was. `whole` is the length of the hint.
-fn in_words(hint: Option<u64>, patches: Option<u64>, whole: u64) -> Option<String> {
+/// What was copied of a hint, or of what else `what` is, and of the patches since then, if anything was. `whole` is the length of the hint.
+pub(super) fn in_words(what: &str, hint: Option<u64>, patches: Option<u64>, whole: u64) -> Option<String> {
     Some(match (hint, patches) {
         (None, None) => return None,
-        (Some(hint), None) => format!("the hint, {}", size(hint)),
-        (Some(hint), Some(patches)) => format!("the hint, {}, and patches, {}", size(hint), size(patches)),
-        (None, Some(patches)) => format!("patches of {}, in place of the hint of {}", size(patches), size(whole)),
+        (Some(hint), None) => format!("the {what}, {}", size(hint)),
+        (Some(hint), Some(patches)) => format!("the {what}, {}, and patches, {}", size(hint), size(patches)),
+        (None, Some(patches)) => format!("patches of {}, in place of the {what} of {}", size(patches), size(whole)),
     })
 }
 

@@ -63,7 +63,11 @@ fn job(least: usize) -> Two {
             "protocol = \"rr22\"\nresult = \"groups\"\nunit = 25\n\
              groups = {{ of = \"alice\", by = [\"region\", \"age\"], most = 12, of_a_key = 3, least = {least} }}\n\
              sums = [{{ name = \"spend\", of = \"alice\", largest = 1000000 }}]{}",
-            if least < 5 { "\naccept = [\"small_groups\"]" } else { "" }
+            if least < 5 {
+                "\naccept = [\"chosen_groups\", \"small_groups\"]"
+            } else {
+                "\naccept = [\"chosen_groups\"]"
+            }
         ),
     );
     two.alice.change("keys = [\"id\"]", "keys = [\"id\"], values = { spend = \"cents\" }");
@@ -213,7 +217,12 @@ fn what_groups_are_not_for_is_refused() {
         ("most = 12", "most = 513", &["shared.groups.most", "512"]),
         ("of_a_key = 3", "of_a_key = 13", &["shared.groups.of_a_key", "12"]),
         ("least = 5", "least = 4", &["shared.accept", "small_groups"]),
-        ("least = 5", "least = 4 }\naccept = \"all\"\nlimits = { ", &["shared.accept", "small_groups"]),
+        (
+            "accept = [\"chosen_groups\"]",
+            "accept = \"all\"",
+            &["shared.accept", "chosen_groups", "makes its groups up"],
+        ),
+        ("accept = [\"chosen_groups\"]", "accept = [\"small_groups\"]", &["shared.accept", "chosen_groups"]),
         (
             "name = \"spend\", of = \"alice\"",
             "name = \"spend\", of = \"bob\"",
@@ -242,9 +251,11 @@ fn what_groups_are_not_for_is_refused() {
 fn a_plan_a_check_and_a_page_know_groups() {
     let mut two = job(5);
     two.only("bob");
+    // Whoever has no groups can choose none.
+    two.change("accept = [\"chosen_groups\"]", "accept = []");
     let file = two.alice.file();
     let text = two::run(&["plan", file.to_str().unwrap(), "--rows", "20000"]).good().stdout;
-    assert!(text.contains("in which enough keys are common"), "{text}");
+    assert!(text.contains("common keys as shared.groups.least or more"), "{text}");
     let text = two::run(&["plan", file.to_str().unwrap(), "--rows", "20000", "--compare"]).good().stdout;
     assert!(text.contains("rr22"), "{text}");
     let text = two::run(&["check", file.to_str().unwrap()]).good().stdout;

@@ -17,6 +17,7 @@ use crate::units::found::Found;
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
+use vesica_session::Error;
 use vesica_spec::{Plan, Share, SpecError};
 use vesica_suite::ResultKind;
 use vesica_table::{Picks, Sink, Staged, Table, View};
@@ -91,7 +92,11 @@ impl Local {
         if plan.shared.result == ResultKind::Groups {
             // What was opened to see that there is a place.
             drop(self.sink.take());
-            return groups::stage(plan, &self.io, found.groups.unwrap_or_default());
+            if !plan.i_learn() {
+                return Ok(None);
+            }
+            let told = found.groups.ok_or_else(|| Error::Bug("a party that learns was told no groups".into()))?;
+            return groups::stage(plan, &self.io, told);
         }
         let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
         let picks = join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?;

@@ -128,7 +128,7 @@ impl<B: Field> Shared for Circuit<B> {
         let numbers: Option<Numbers<'_>> = if params.puts { Some(&numbers) } else { None };
         made.times(&flags, columns.len(), bins, numbers, ch, |column, shares| {
             sums.push(shares.iter().fold(0u64, |sum, &share| sum.wrapping_add(share)));
-            if kept && column == 0 {
+            if kept && params.values && column == 0 {
                 values_of_bins = shares;
             }
         })?;

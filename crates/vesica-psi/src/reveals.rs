@@ -25,9 +25,16 @@ pub const INTERSECTION_SUM: Reveal = Reveal {
 pub const GROUP_TOTALS: Reveal = Reveal {
     name: "group_totals",
     to: Learner::Learners,
-    what: "for each group of one party's rows in which enough keys are common: what it is called, how many keys these are and what their values add \
-           up to, and not which they are",
+    what: "for each group of one party's rows with as many common keys as shared.groups.least or more: what it is called, how many keys these are \
+           and what their values add up to, and not which they are",
 };
+
+/// What no least number hides from a learner that has the groups: it chooses which keys are in them, and with which values.
+pub fn chosen_groups(place: u8) -> Reveal {
+    let what = "which of many keys of its choice the other party holds, if it makes its groups up: it can fill each of them with common keys up to \
+                the least number and add one key more, or give keys values whose sum names those that are common";
+    Reveal { name: "chosen_groups", to: Learner::Place(place), what }
+}
 
 /// What a least number below five does not hide.
 pub const SMALL_GROUPS: Reveal = Reveal {

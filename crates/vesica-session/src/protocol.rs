@@ -124,10 +124,10 @@ impl Values {
     /// Entries of a key's place in the unit's keys and a group's number, with `width` numbers each: `numbers` has those of all entries.
     ///
     /// # Errors
-    /// [`crate::Error::Bug`] if an entry does not come after the one before it, or if there are not as many numbers.
+    /// [`crate::Error::Bug`] if an entry does not come after the one before it, by its key and then by its group, or if there are not as many numbers.
     pub fn new(width: usize, entries: Vec<(u32, u32)>, numbers: Vec<u64>) -> Result<Self> {
-        if !entries.is_sorted_by_key(|(key, _)| key) || numbers.len() != entries.len() * width {
-            return Err(crate::Error::Bug("values are not in the order of their keys".into()));
+        if !entries.is_sorted_by(|one, next| one < next) || numbers.len() != entries.len() * width {
+            return Err(crate::Error::Bug("values are not in the order of their keys and groups, each once".into()));
         }
         Ok(Self { entries, width, numbers })
     }

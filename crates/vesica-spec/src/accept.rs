@@ -47,6 +47,9 @@ pub enum Extra {
     /// The totals of groups with fewer than five common keys, told to whoever learns: what `result = "groups"` with a lower
     /// `shared.groups.least` does not hide. Must be accepted by its name.
     SmallGroups,
+    /// Which of many keys of its choice the other party holds, told to the party with the groups if it learns and makes them up: what
+    /// `result = "groups"` does not hide where `learns` names `shared.groups.of`. Must be accepted by its name.
+    ChosenGroups,
 }
 
 impl Extra {
@@ -59,6 +62,7 @@ impl Extra {
         Extra::CountSampled,
         Extra::LeaderAndPivot,
         Extra::SmallGroups,
+        Extra::ChosenGroups,
     ];
 
     /// Whether it must be accepted by its name: whoever accepts whatever a join tells has not accepted what a protocol does not hide.
@@ -76,6 +80,7 @@ impl Extra {
             Extra::CountSampled => "count_sampled",
             Extra::LeaderAndPivot => "leader_and_pivot",
             Extra::SmallGroups => "small_groups",
+            Extra::ChosenGroups => "chosen_groups",
         }
     }
 }

@@ -461,7 +461,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     if columns.as_ref().is_some_and(Vec::is_empty) {
         return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
     }
-    if columns.is_some() && shared.result != ResultKind::Rows {
+    if columns.is_some() && matches!(shared.result, ResultKind::Shares | ResultKind::Groups) {
         let result = shared.result.name();
         let why = format!("a result of {result} has columns of its own; leave it out");
         return Err(SpecError::field("mine.output.columns", why));
@@ -967,7 +967,12 @@ output = { path = "out.csv" }
                 "sums = [{{ name = \"spend\", of = \"{owner}\" }}, {{ name = \"n\", of = \"{owner}\", largest = 7 }}]"
             );
             let text = job()
-                .replace("protocol = \"ecdh\"", &format!("protocol = \"rr22\"\nresult = \"groups\"\n{groups}\n{sums}"))
+                .replace(
+                    "protocol = \"ecdh\"",
+                    &format!(
+                        "protocol = \"rr22\"\nresult = \"groups\"\naccept = [\"chosen_groups\"]\n{groups}\n{sums}"
+                    ),
+                )
                 .replace("keys = [\"id\"]", &format!("keys = [\"id\"]{input}"));
             plan(&parse(&text).unwrap())
         };
@@ -1002,6 +1007,7 @@ output = { path = "out.csv" }
                 reveals::count_sampled(0),
                 reveals::leader_and_pivot(0, 1),
                 reveals::SMALL_GROUPS,
+                reveals::chosen_groups(0),
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));
         }

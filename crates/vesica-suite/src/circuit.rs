@@ -124,7 +124,9 @@ impl Suite for Circuit {
             (ResultKind::Groups, _) => {
                 let small = self.choice.groups.is_some_and(|groups| groups.least < Grouping::SMALL);
                 let small = small.then_some(reveals::SMALL_GROUPS);
-                [reveals::GROUP_TOTALS].into_iter().chain(small).chain([reveals::KEY_COUNT]).collect()
+                let owner = self.choice.groups.map(|groups| groups.of);
+                let chosen = owner.filter(|owner| self.choice.learners.contains(owner)).map(reveals::chosen_groups);
+                [reveals::GROUP_TOTALS].into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
             }
             (ResultKind::Shares, _) => vec![reveals::KEY_COUNT],
             (_, None) => vec![reveals::INTERSECTION_SIZE, reveals::KEY_COUNT],

@@ -546,6 +546,13 @@ mod tests {
             reveals.iter().any(|reveal| reveal.name == "small_groups")
         };
         assert!(small(1) && small(4) && !small(5) && !small(50));
+        // Whoever has the groups and learns can choose them so that they say of many keys whether these are common.
+        for (learners, chosen) in [(&[0, 1][..], true), (&[1], true), (&[0], false)] {
+            let choice = Choice { learners: learners.to_vec(), ..with(grouping) };
+            let reveals = find(&choice).unwrap().reveals();
+            let told: Vec<Learner> = reveals.iter().filter(|r| r.name == "chosen_groups").map(|r| r.to).collect();
+            assert_eq!(told, if chosen { vec![Learner::Place(1)] } else { vec![] });
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
+use vesica_net::printable;
 use vesica_psi::reveals;
-use vesica_session::{Learner, Meter, Reveal};
+use vesica_session::{LABEL, Learner, Meter, Reveal};
 use vesica_spec::Plan;
 use vesica_suite::Cut;
 
@@ -121,7 +122,7 @@ impl Groups {
         let mut text = String::new();
         for group in self.groups.iter().take(LINES) {
             let sums = self.sums.iter().zip(&group.sums).map(|(name, sum)| format!(", {name} {sum}"));
-            let by: Vec<String> = group.by.iter().map(|text| printable(text)).collect();
+            let by: Vec<String> = group.by.iter().map(|text| printable(text, LABEL)).collect();
             let _ = writeln!(text, "  {}: {}{}", by.join(", "), counted(group.keys, "keys"), sums.collect::<String>());
         }
         match self.groups.len().saturating_sub(LINES) {
@@ -130,14 +131,6 @@ impl Groups {
         }
         text
     }
-}
-
-/// A text of a partner's without what moves a terminal's cursor or turns the direction of its line.
-fn printable(text: &str) -> String {
-    let moves = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if moves(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Rows that count as not found for one reason.

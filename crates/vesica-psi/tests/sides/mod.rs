@@ -467,11 +467,16 @@ pub const TARGET: u32 = 57;
 
 /// A party's side of the circuit, opened, for keys padded to this size and the peer's padded to the other.
 pub fn open_circuit<B: Field>(
-    (mine, theirs): (usize, usize),
+    capacities: (usize, usize),
     asks: Asks,
     lines: &mut Lines,
     rng: &mut SessionRng,
 ) -> Result<Circuit<B>> {
+    Circuit::open(circuit_params(capacities, asks), lines.peer()?, rng)
+}
+
+/// Its parameters.
+pub fn circuit_params((mine, theirs): (usize, usize), asks: Asks) -> circuit::Params {
     let (n, m) = if asks.puts { (mine, theirs) } else { (theirs, mine) };
     let opprf = vesica_oprf::opprf::Params {
         session: SESSION,
@@ -480,7 +485,7 @@ pub fn open_circuit<B: Field>(
         bits: TARGET,
         code: &lpn::SETS[0],
     };
-    let params = circuit::Params {
+    circuit::Params {
         opprf,
         puts: asks.puts,
         values: asks.total != Total::Count,
@@ -491,8 +496,7 @@ pub fn open_circuit<B: Field>(
         // The keys of all units.
         fewer: 1000,
         noise: asks.noise.map(|[mine, _]| mine),
-    };
-    Circuit::open(params, lines.peer()?, rng)
+    }
 }
 
 /// A party's shares of unit number `id` of these keys.

@@ -17,6 +17,8 @@ use crate::tell::report::{Groups, PeerId, Report};
 use bars::Bars;
 use overlap::Overlap;
 use std::path::Path;
+use vesica_net::printable;
+use vesica_session::LABEL;
 
 /// Who a page is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,6 +194,11 @@ fn overlap_of(report: &Report, audience: Audience<'_>) -> Section {
     Section { title: "What is common", blocks }
 }
 
+/// What a group is called, fit to print: the other party may have said so.
+fn called(group: &GroupTotal) -> Vec<String> {
+    group.by.iter().map(|text| printable(text, LABEL)).collect()
+}
+
 /// The totals of each group, and how many keys each has as bars.
 fn by_group(groups: &Groups) -> Vec<Block> {
     let told = match groups.least {
@@ -203,12 +210,12 @@ fn by_group(groups: &Groups) -> Vec<Block> {
     let cells = |group: &GroupTotal| {
         let sums = group.sums.iter().zip(group.means());
         let sums = sums.flat_map(|(sum, mean)| [sum.to_string(), format!("{mean:.2}")]);
-        group.by.iter().cloned().chain([count(group.keys)]).chain(sums).collect()
+        called(group).into_iter().chain([count(group.keys)]).chain(sums).collect()
     };
     let mut blocks = vec![Block::Text(told), Block::Table { head, rows: groups.groups.iter().map(cells).collect() }];
     // One group alone is no picture.
     if groups.groups.len() > 1 {
-        let line = |group: &GroupTotal| (group.by.join(", "), vec![group.keys as f64]);
+        let line = |group: &GroupTotal| (called(group).join(", "), vec![group.keys as f64]);
         let lines = groups.groups.iter().map(line).collect();
         blocks.push(Block::Bars(Bars::stacked(["common keys"], lines, |keys| count(keys as u64))));
     }

@@ -3,16 +3,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex};
 use vesica_session::{
-    Channel, Error, Fault, Found, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, memory,
+    Channel, Error, Fault, Found, LABEL, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, Values, memory,
 };
-use vesica_suite::{Choice, CurveName, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Terms};
+use vesica_suite::{Choice, CurveName, Grouping, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Terms};
 use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
+
+/// Alice's groups, where a job has some.
+const GROUPING: Grouping = Grouping { of: 0, most: 5, sums: 1, least: 2 };
 
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Ids];
+    let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Groups, ResultKind::Ids];
     let mut add = |parties: usize, learners: &[u8], pivot, result, dp, least| {
         for &curve in CurveName::ALL {
             let of_these = vesica_suite::choices(&Choice {
@@ -21,6 +24,7 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
                 mode: Mode::default(),
                 security: Security::default(),
                 curve,
+                groups: (result == ResultKind::Groups).then_some(GROUPING),
                 dp,
                 least,
                 learners: learners.to_vec(),
@@ -122,9 +126,17 @@ impl Case {
                 assert!(found.windows(2).all(|two| two[0] != two[1]), "{found:?}");
             }
             Opened::Shares(side) => {
-                let values = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
+                let values: Vec<u64> = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
+                let (values, labels) = match choice.groups.filter(|groups| groups.of == place) {
+                    Some(groups) => {
+                        let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % groups.most)).collect();
+                        let numbers: Vec<u64> = (0..here as u64).collect();
+                        (Values::new(1, entries, numbers)?, vec![[7; LABEL]; groups.most as usize])
+                    }
+                    None => (values.into(), Vec::new()),
+                };
                 let shares = side.unit(&unit(keys), &values, lines, rng)?;
-                side.open(&[shares], lines, rng)?;
+                side.open(&[shares], &labels, lines, rng)?;
             }
             Opened::Whole(side) => {
                 let list = List {
@@ -137,7 +149,7 @@ impl Case {
                 match side.whole(&list, lines, rng)? {
                     Found::Places(places) => assert!(seat.learns && places.records() <= here as u64),
                     Found::Count(count) => assert!(seat.learns && count <= here as u64, "{count}"),
-                    Found::Nothing | Found::Sum(_) | Found::TooFew => {}
+                    Found::Nothing | Found::Sum(_) | Found::Groups(_) | Found::TooFew => {}
                 }
             }
         }

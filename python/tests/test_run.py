@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +35,36 @@ def test_both_learn_and_line_up(port: int) -> None:
 def test_a_count_is_in_the_report(port: int) -> None:
     alice, bob = both(port, A, B, protocol="ecdh", result="count")
     assert (alice.table, alice.outcome.matched, bob.outcome.matched) == (None, 2, None)
+
+
+def test_totals_by_group_are_a_table(port: int) -> None:
+    n = 400
+    sales = pa.table({"id": [f"c{i // 2}" for i in range(n)], "region": ["north", "south", "west", "south"] * (n // 4), "cents": list(range(n))})
+    campaign = pa.table({"id": [f"c{i}" for i in range(50, 300)]})
+    shared = {
+        "groups": {"of": "alice", "by": ["region"], "most": 8, "least": 80},
+        "sums": [{"name": "spend", "of": "alice"}],
+    }
+    alice, bob = jobs(port, protocol="rr22", result="groups", learns=["bob"], **shared)
+    alice["mine"]["input"]["values"] = {"spend": "cents"}
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(vesica.run, bob, input=campaign)
+        assert vesica.run(alice, input=sales).outcome.groups is None
+        report = other.result()
+    # What a database says of the same tables.
+    want: dict[str, tuple[set[str], int]] = {}
+    seen = set(campaign["id"].to_pylist())
+    for row in sales.to_pylist():
+        if row["id"] in seen:
+            keys, spend = want.setdefault(row["region"], (set(), 0))
+            want[row["region"]] = (keys | {row["id"]}, spend + row["cents"])
+    told = [
+        {"region": region, "keys": len(keys), "spend": spend, "spend_mean": spend / len(keys)}
+        for region, (keys, spend) in sorted(want.items())
+        if len(keys) >= 80
+    ]
+    assert len(told) == 1 and report.table.to_arrow().to_pylist() == told
+    assert [(g.by, g.keys, g.sums) for g in report.outcome.groups.groups] == [([t["region"]], t["keys"], [t["spend"]]) for t in told]
 
 
 def test_ids_join_both_tables_and_tell_neither_side_what_is_common(port: int) -> None:

@@ -65,6 +65,25 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class GroupTotal:
+    """What the common keys come to in one group."""
+
+    by: list[str]
+    keys: int
+    sums: list[int]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Totals by group: `groups` has those with `least` common keys or more, `by` and `sums` name their columns."""
+
+    by: list[str]
+    sums: list[str]
+    least: int
+    groups: list[GroupTotal]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came out. `matched` and `matched_rows` are None for a party that does not learn."""
 
@@ -74,6 +93,10 @@ class Outcome:
     duplicates: int
     matched: int | None = None
     matched_rows: int | None = None
+    #: The sum of the values of common keys, where that is the result.
+    sum: int | None = None
+    #: The totals of each group, where these are the result.
+    groups: Groups | None = None
     output: Written | None = None
     attempt: str | None = None
     left_out: list[LeftOut] = field(default_factory=list)
@@ -194,6 +217,10 @@ class Report:
         outcome = dict(read["outcome"])
         if outcome.get("output"):
             outcome["output"] = _of(Written, outcome["output"])
+        if outcome.get("groups"):
+            groups = dict(outcome["groups"])
+            groups["groups"] = [_of(GroupTotal, one) for one in groups["groups"]]
+            outcome["groups"] = _of(Groups, groups)
         outcome["left_out"] = [_of(LeftOut, one) for one in outcome.get("left_out", [])]
         chosen = dict(read["chosen"])
         chosen["peers"] = [_of(Peer, peer) for peer in chosen["peers"]]

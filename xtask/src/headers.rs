@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 const ROOM: &str = "crates/vesica-psi/src";
 
 /// Files of the room that are not protocols.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     "answer.rs",
     "entries.rs",
     "gmw.rs",
+    "groups.rs",
     "heard.rs",
     "ideal.rs",
     "lib.rs",

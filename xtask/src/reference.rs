@@ -21,7 +21,7 @@ a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, w
 | `protocol = \"rr22\"`, three to sixteen parties and a `pivot` | `nty21` |
 | `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
 | `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"`, `\"ot\"`, `\"mini-psi\"` or `\"bc22\"` | `oprf` |
-| `protocol = \"rr22\"`, `result = \"count\"`, `\"sum\"` or `\"shares\"` | `circuit` |
+| `protocol = \"rr22\"`, `result = \"count\"`, `\"sum\"`, `\"groups\"` or `\"shares\"` | `circuit` |
 | `protocol = \"rr22\"`, `result = \"ids\"` | `ids` |
 | `protocol = \"dp\"` | `dp` |
 | `protocol = \"hash\"` | `hash` |

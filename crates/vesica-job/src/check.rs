@@ -3,8 +3,8 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::input::keys::Keys;
-use crate::input::repeats::Groups;
-use crate::input::values::ByKey;
+use crate::input::repeats::RowsByKey;
+use crate::input::values::Brought;
 use crate::io::Io;
 use crate::local;
 use crate::meet::agree::{self, Counted, Purpose};
@@ -120,18 +120,19 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
             worded(keys.duplicates, "row that repeats a key", "rows that repeat a key")
         ),
     );
-    if let Some(column) = &plan.value {
-        let groups = Groups::of(table, &plan.into(), &keys, &local.scratch, ctl)?;
-        ByKey::values(
-            column,
-            plan.largest(),
-            table,
-            &keys,
-            groups.rows(plan.shared.duplicates, ctl),
-            plan.memory,
-            ctl,
-        )?;
+    if plan.adds_up() {
+        let gathered = RowsByKey::of(table, &plan.into(), &keys, &local.scratch, ctl)?;
+        let by_key = gathered.rows(plan.shared.duplicates, ctl);
+        Brought::read(plan, table, &keys, by_key, &mut local.io.world.rng()?, ctl)?;
+    }
+    let sums = plan.grouped.iter().flat_map(|grouped| grouped.sums.iter().map(|(column, _)| column));
+    for column in plan.value.iter().chain(sums) {
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
+    }
+    if let Some(grouped) = &plan.grouped {
+        let by = grouped.by.join(" and ");
+        checked
+            .add("groups", format!("by {by}: no more than {}, each with a label that is short enough", grouped.most));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
         let ruled = keys.ruled.unwrap_or_default();

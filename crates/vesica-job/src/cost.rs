@@ -7,7 +7,7 @@ use crate::threads::cores;
 use crate::units::compare::Both;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-use vesica_session::{Error, Lines, List, SessionRng, Unit, memory};
+use vesica_session::{Error, Lines, List, SessionRng, Unit, Values, memory};
 use vesica_spec::Plan;
 use vesica_suite::{Cut, Judge, Opened, ResultKind, Seat, Sizes, Suite, Terms};
 use vesica_types::{Coins, Digest, UnitId};
@@ -175,7 +175,15 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
         }
         Opened::Shares(protocol) => {
             let capacities = sizes.capacities.iter().map(|&keys| keys as usize).collect();
-            let values = vec![1; keys.len()];
+            let values = match plan.choice.groups {
+                // As many entries as there are keys, in one group after the other.
+                Some(groups) => {
+                    let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % groups.most)).collect();
+                    let numbers = vec![1; entries.len() * groups.sums as usize];
+                    Values::new(groups.sums as usize, entries, numbers)?
+                }
+                None => vec![1; keys.len()].into(),
+            };
             let unit = Unit { id: UnitId(0), keys, place: seat.place, capacities };
             protocol.unit(&unit, &values, &mut lines, &mut rng)?;
             0

@@ -2,13 +2,14 @@
 //! embeds this may bring others.
 
 use crate::error::JobError;
-use crate::output::shares;
+use crate::output::{groups, shares};
 use crate::tell::control::Control;
 use crate::world::World;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use vesica_net::Connection;
 use vesica_spec::Plan;
+use vesica_suite::ResultKind;
 use vesica_table::{Collect, Error, Output, Sink, Table, View};
 
 /// A table, where the result goes, and how the peers are met.
@@ -84,6 +85,9 @@ impl Io {
     pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
         if plan.shared.result.each_has_its_own() {
             return shares::sink(plan, self, None);
+        }
+        if plan.shared.result == ResultKind::Groups {
+            return groups::sink(plan, self, &[]);
         }
         let Some(target) = &self.target else { return Ok(None) };
         Ok(Some(match &plan.columns {

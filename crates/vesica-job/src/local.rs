@@ -1,11 +1,12 @@
 //! What a run needs of this machine, found good before any peer is contacted.
 
 use crate::error::JobError;
+use crate::input::groups::columns;
 use crate::input::hash;
 use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::meet::peers;
-use crate::output::{join, part};
+use crate::output::{groups, join, part};
 use crate::seal::kept;
 use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
@@ -16,7 +17,9 @@ use crate::units::found::Found;
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
+use vesica_session::Error;
 use vesica_spec::{Plan, Share, SpecError};
+use vesica_suite::ResultKind;
 use vesica_table::{Picks, Sink, Staged, Table, View};
 
 /// This party's side of a run, opened.
@@ -86,6 +89,15 @@ impl Local {
         found: &Found<'_>,
         absent: u64,
     ) -> Result<Option<Staged>, JobError> {
+        if plan.shared.result == ResultKind::Groups {
+            // What was opened to see that there is a place.
+            drop(self.sink.take());
+            if !plan.i_learn() {
+                return Ok(None);
+            }
+            let told = found.groups.ok_or_else(|| Error::Bug("a party that learns was told no groups".into()))?;
+            return groups::stage(plan, &self.io, told);
+        }
         let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
         let picks = join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?;
         drop(units);
@@ -213,6 +225,9 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     drop(io.table.keys(&plan.keys, 1)?);
     if let Some(column) = &plan.value {
         drop(io.table.keys(std::slice::from_ref(column), 1)?);
+    }
+    if let Some(grouped) = &plan.grouped {
+        drop(io.table.keys(&columns(grouped), 1)?);
     }
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*io.table, &scratch)?;

@@ -3,8 +3,8 @@
 use crate::error::JobError;
 use crate::input::hash;
 use crate::input::keys::Keys;
-use crate::input::repeats::{Groups, Repeats};
-use crate::input::values::{ByKey, Rows};
+use crate::input::repeats::{Repeats, RowsByKey};
+use crate::input::values::{Brought, Rows};
 use crate::io::Io;
 use crate::lanes;
 use crate::local::{self, Local};
@@ -28,7 +28,6 @@ use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, To
 use crate::tell::trace::Trace;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
-use crate::units::found::Common;
 use crate::units::open_and_run;
 use crate::units::work::Work;
 use std::cell::RefCell;
@@ -196,8 +195,8 @@ struct Side<'a> {
     keys: Keys,
     /// Which rows repeat a key, until units are joined.
     repeats: Option<Repeats>,
-    /// What is added up, if this party has values and its keys are cut.
-    values: Option<ByKey>,
+    /// What is added up, if this party has values or groups and its keys are cut.
+    values: Option<Brought>,
     /// What the units of the attempt left, where that is the result.
     left: Option<Left>,
     stage: Stage,
@@ -228,11 +227,11 @@ impl<'a> Side<'a> {
         }
         let mut keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
         let (mut summed, mut repeats) = (None, None);
-        if keys.duplicates > 0 || plan.value.is_some() {
+        if keys.duplicates > 0 || plan.adds_up() {
             local.room_for_repeats(plan, &keys)?;
             let (how, scratch) = (plan.into(), &local.scratch);
             let groups =
-                clock.phase("group", "rows", Some(keys.rows), || Groups::of(table, &how, &keys, scratch, ctl))?;
+                clock.phase("group", "rows", Some(keys.rows), || RowsByKey::of(table, &how, &keys, scratch, ctl))?;
             if keys.duplicates > 0 {
                 let found = Repeats::of(&groups, &how, &keys, scratch, ctl)?;
                 // Whole digests were compared here.
@@ -367,7 +366,7 @@ impl<'a> Side<'a> {
             "every unit is finished, so the result is written without the others, who may not know that: {error}"
         ));
         let met = Met::nobody(plan, &start.sizes);
-        let outcome = outcome(plan, &self.keys, common, None);
+        let outcome = outcome(plan, &self.keys, ledger, None);
         let report = reported(plan, &start.sizes, met, outcome, clock);
         self.write_apart(ledger, report, clock, ctl)
     }
@@ -456,7 +455,7 @@ impl<'a> Side<'a> {
             let output = staged.map(Staged::commit).transpose()?;
             let met = Met::of(peers, agreed, of_lanes);
             let attempt = left.as_ref().map(Left::attempt);
-            let outcome = Outcome { attempt, ..outcome(plan, keys, common, output) };
+            let outcome = Outcome { attempt, ..outcome(plan, keys, ledger, output) };
             stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
@@ -497,7 +496,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What is added up, if this party has values.
+/// What is added up, if this party has values or groups.
 fn values(
     plan: &Plan,
     local: &Local,
@@ -505,18 +504,17 @@ fn values(
     by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
     clock: &mut Clock<'_>,
     ctl: &Control,
-) -> Result<Option<ByKey>, JobError> {
-    let Some(column) = &plan.value else { return Ok(None) };
-    let table = &*local.io.table;
-    clock
-        .phase("values", "rows", Some(keys.rows), || {
-            ByKey::values(column, plan.largest(), table, keys, by_key, plan.memory, ctl)
-        })
-        .map(Some)
+) -> Result<Option<Brought>, JobError> {
+    if !plan.adds_up() {
+        return Ok(None);
+    }
+    let (table, rng) = (&*local.io.table, &mut local.io.world.rng()?);
+    clock.phase("values", "rows", Some(keys.rows), || Brought::read(plan, table, keys, by_key, rng, ctl))
 }
 
 /// What came out, with the output as far as it is written.
-fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table::Written>) -> Outcome {
+fn outcome(plan: &Plan, keys: &Keys, ledger: &Ledger, output: Option<vesica_table::Written>) -> Outcome {
+    let common = ledger.common();
     let i_learn = plan.i_learn();
     let rows = i_learn && plan.shared.result == ResultKind::Rows;
     let sum = i_learn && plan.shared.result == ResultKind::Sum;
@@ -530,6 +528,7 @@ fn outcome(plan: &Plan, keys: &Keys, common: Common, output: Option<vesica_table
         matched: counted.then_some(common.keys),
         // The ledger has it modulo 2^64.
         sum: sum.then_some(common.keys as i64),
+        groups: ledger.told().map(|totals| report::Groups::new(&plan.shared, totals)),
         matched_rows: rows.then_some(common.rows),
         output: output.map(written),
         attempt: None,

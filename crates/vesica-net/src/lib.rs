@@ -74,6 +74,7 @@ pub use meeting::connect;
 pub use proxy::{Network, Proxy};
 pub use road::{Proxies, Road, Station, Unreached};
 pub use secured::Secured;
+pub use text::printable;
 pub use time::{Boot, SystemClock, Time};
 pub use trust::{Roots, Trust};
 pub use version::WIRE_VERSION;

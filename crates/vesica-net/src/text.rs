@@ -2,7 +2,7 @@
 
 /// At most `max` characters of `text` on one line: whatever could move the cursor, reorder the line or pretend to be
 /// something else (control and format characters) becomes `?`.
-pub(crate) fn printable(text: &str, max: usize) -> String {
+pub fn printable(text: &str, max: usize) -> String {
     let plain = |c: char| if c.is_alphanumeric() || c.is_ascii_graphic() || c == ' ' { c } else { '?' };
     let mut out: String = text.trim().chars().take(max).map(plain).collect();
     if text.trim().chars().nth(max).is_some() {

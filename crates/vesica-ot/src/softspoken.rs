@@ -215,7 +215,7 @@ impl Sender {
     }
 
     /// A permutation for the hashes of call `id`, for the use named.
-    pub(crate) fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
+    pub fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
         self.shared.permutation(id, name)
     }
 
@@ -308,7 +308,7 @@ impl Receiver {
     }
 
     /// A permutation for the hashes of call `id`, for the use named.
-    pub(crate) fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
+    pub fn permutation(&self, id: u64, name: &[u8]) -> Permutation {
         self.shared.permutation(id, name)
     }
 

@@ -72,7 +72,7 @@ impl Job {
             Found::Nothing => 0,
             Found::Count(n) => n,
             Found::Places(places) => places.records(),
-            Found::Sum(_) | Found::TooFew => unreachable!("nothing is added up here"),
+            Found::Sum(_) | Found::Groups(_) | Found::TooFew => unreachable!("nothing is added up here"),
         })
     }
 

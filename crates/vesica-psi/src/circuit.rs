@@ -1,5 +1,5 @@
-//! Whether keys are common, in shares that neither party can read; and what these add up to over the whole job: a number of keys, or a
-//! sum of values.
+//! Whether keys are common, in shares that neither party can read; and what these add up to over the whole job: a number of keys, a sum of
+//! values, or both in groups of R's.
 //!
 //! [PSTY19] Pinkas, Schneider, Tkachenko, Yanai, "Efficient circuit-based PSI with linear communication", EUROCRYPT 2019, eprint 2019/241,
 //! Figure 7; [RR22] Raghuraman, Rindal, eprint 2022/320, section 6, for its function and transfers; [RRKCGRS20] Rathee et al., "CrypTFlow2", CCS
@@ -18,20 +18,24 @@
 //! 5. Each adds its shares over all bins, and over all units when these are done, and its noise if the job asks for any. Both compare names
 //!    of the attempt.
 //! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
-//! 7. Each sends its share of the total to whoever learns.
+//! 7. Each sends its share of the total to whoever learns.   Totals by group have a column for each number, and other steps 6 and 7 (`groups`).
 //!
 //! Reveals: key_count to everyone, the total to the learners.   Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 2 at the end.
-//! Bytes: |B| + l·(log l)/8 + 8 for each sum, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
+//! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
 //! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.
 
-use crate::gmw::{Base, NEGATIVE, Needs};
+use crate::gmw::{Base, NEGATIVE, Needs, Numbers};
+use crate::groups;
+pub use crate::groups::Groups;
 use crate::same::of_one_attempt;
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
-use vesica_session::{Channel, Found, Lines, Misbehaviour, Result, SessionRng, Share, Shared, Shares, Unit};
+use vesica_session::{
+    Channel, Found, Label, Lines, Misbehaviour, Result, SessionRng, Share, Shared, Shares, Unit, Values,
+};
 use vesica_types::{Digest, UnitId};
 
 /// One party's side of a job, over the base field `B`.
@@ -48,6 +52,8 @@ pub enum Total {
     Count,
     /// The sum of their values.
     Sum,
+    /// Both in each group of R's.
+    Groups(Groups),
     /// No total: each party keeps its shares of every bin.
     Shares,
 }
@@ -87,25 +93,17 @@ impl<B: Field> Circuit<B> {
         let base = Base::open(params.puts, params.opprf.session, ch, rng)?;
         Ok(Self { params, base, field: PhantomData })
     }
-
-    /// How many numbers a bin has: its key's value, and 1 if keys are counted.
-    fn columns(&self) -> usize {
-        usize::from(self.params.values) + usize::from(self.counts())
-    }
-
-    fn counts(&self) -> bool {
-        self.params.total == Total::Count || self.params.least.is_some()
-    }
 }
 
 impl<B: Field> Shared for Circuit<B> {
-    fn unit(&self, unit: &Unit, values: &[u64], lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
+    fn unit(&self, unit: &Unit, values: &Values, lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
         let Self { params, base, .. } = self;
         let ch = lines.peer()?;
         let bins = params.opprf.bins as usize;
+        let columns = params.columns(values, unit.keys.len())?;
         // 1. Triples, pads and r
         ch.step("transfers");
-        let pads = if self.columns() > 0 { bins } else { 0 };
+        let pads = if columns.len() > 0 { bins } else { 0 };
         let mut made = base.make(unit.id, Needs::of_targets(bins, params.opprf.bits as usize, pads), ch, rng)?;
         // 2. z
         let (table, z) = if params.puts {
@@ -122,43 +120,46 @@ impl<B: Field> Shared for Circuit<B> {
         // 4. f·v
         ch.step("values");
         let key = |b: usize| table.get(b).copied().flatten().map(|entry| entry.key());
-        let mut numbers: Vec<Vec<u64>> = Vec::new();
-        if params.puts && params.values {
-            numbers.push((0..bins).map(|b| key(b).map_or(0, |key| values[key])).collect());
-        }
-        if params.puts && self.counts() {
-            numbers.push((0..bins).map(|b| u64::from(key(b).is_some())).collect());
-        }
-        let shares = made.times(&flags, &numbers, self.columns(), bins, ch)?;
+        let in_bins = columns.in_bins((0..bins).map(key));
+        let numbers = |column| in_bins.numbers(column);
         // 5. Their sums
-        let sum = |column: &Vec<u64>| column.iter().fold(0u64, |sum, &share| sum.wrapping_add(share));
-        let sums = [
-            if params.values { sum(&shares[0]) } else { 0 },
-            if self.counts() { sum(&shares[shares.len() - 1]) } else { 0 },
-        ];
-        let kept = if params.total == Total::Shares { 0..bins } else { 0..0 };
-        let bins = kept.map(|b| Share {
+        let kept = params.total == Total::Shares;
+        let (mut sums, mut values_of_bins) = (Vec::with_capacity(columns.len()), Vec::new());
+        let numbers: Option<Numbers<'_>> = if params.puts { Some(&numbers) } else { None };
+        made.times(&flags, columns.len(), bins, numbers, ch, |column, shares| {
+            sums.push(shares.iter().fold(0u64, |sum, &share| sum.wrapping_add(share)));
+            if kept && params.values && column == 0 {
+                values_of_bins = shares;
+            }
+        })?;
+        let bins = if kept { 0..bins } else { 0..0 };
+        let bins = bins.map(|b| Share {
             key: key(b).map(|key| key as u32),
             common: flags[b / 64] >> (b % 64) & 1 == 1,
-            value: if params.values { shares[0][b] } else { 0 },
+            value: values_of_bins.get(b).copied().unwrap_or(0),
         });
         Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect(), ids: Vec::new() })
     }
 
-    fn open(&self, shares: &[Shares], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+    fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
         let params = &self.params;
         let ch = lines.peer()?;
         // 5. The attempt;  totals
         ch.step("open");
         of_one_attempt(shares, ch)?;
-        let add = |all: [u64; 2], shares: &Shares| [0, 1].map(|i| all[i].wrapping_add(shares.sums[i]));
-        let [sum, count] = shares.iter().fold(params.noise.unwrap_or_default(), add);
+        let mut totals = vec![0u64; params.columns(&Values::default(), 0)?.len()];
+        for shares in shares {
+            totals.iter_mut().zip(&shares.sums).for_each(|(total, sum)| *total = total.wrapping_add(*sum));
+        }
+        let [of_sum, of_count] = params.noise.unwrap_or_default();
+        let count = totals.pop_if(|_| params.counts()).map_or(0, |count| count.wrapping_add(of_count));
         // 6. Whether the count is less than the least
-        if let Some(least) = params.least {
-            let mut made = self.base.make(END, Needs { words: NEGATIVE, ..Needs::default() }, ch, rng)?;
-            // No job has 2^62 keys, so that a larger limit means the same and the difference is a number with a sign.
-            let number = if params.puts { count.wrapping_sub(least.min(1 << 62)) } else { count };
-            let mine = made.negative(number, ch)?;
+        let of_groups = params.groups().map_or(0, |groups| groups.most as usize);
+        let words = NEGATIVE * (usize::from(params.least.is_some()) + of_groups);
+        let needs = Needs { words, pads: of_groups, back: of_groups, ..Needs::default() };
+        let mut made = if words > 0 { Some(self.base.make(END, needs, ch, rng)?) } else { None };
+        if let (Some(least), Some(made)) = (params.least, &mut made) {
+            let mine = made.negative(&[params.above(count, least)], ch)?[0];
             let theirs = ch.swap_exact(&[mine.into()], 1)?;
             if theirs[0] > 1 {
                 return Err(ch.accuse(Misbehaviour::Malformed("share of a bit")));
@@ -167,11 +168,14 @@ impl<B: Field> Shared for Circuit<B> {
                 return Ok(Found::TooFew);
             }
         }
+        if let (Some(of), Some(made)) = (params.groups(), made) {
+            return groups::open(params, of, made, &totals, labels, ch, rng);
+        }
         // 7. -> and <- shares of the total
         let mine = match params.total {
-            Total::Count => count,
-            Total::Sum => sum,
+            Total::Sum => totals[0].wrapping_add(of_sum),
             Total::Shares => return Ok(Found::Nothing),
+            _ => count,
         };
         if params.peer_learns {
             ch.send(&mine.to_le_bytes())?;

@@ -9,14 +9,16 @@
 //! An addition takes no message. A product x·y takes a triple, and a bit for each of x + a and y + b, which are opened; every triple is
 //! used once, so what is opened is uniform.
 //!
-//! Bits stand in words of 64, and a word is one operation. Beside the triples a unit gets *pads*: transfers of random blocks in one
-//! direction, from which a bit is multiplied by a number.
+//! Bits stand in words of 64, and a word is one operation. Beside the triples a unit gets *pads*: transfers of random blocks, from which a
+//! bit is multiplied by numbers of the party that sends them. Up to two numbers take the halves of the block. For more of them it is
+//! stretched by a hash ([GKWY20] eprint 2019/074, section 7), of which a pair of columns is the tweak.
 //!
 //! Whether two numbers of l bits are the same takes l - 1 products, of two transfers each. One transfer a bit is enough to add up in how many
 //! bits they differ, modulo a power of two above l, and then it is asked whether that number of 6 or 7 bits is zero ([Couteau18] Couteau, ACNS
 //! 2018, eprint 2016/544, section 4.1). Differs from the paper: one of the two numbers is random, so its owner takes the choices of its
 //! transfers for it, and need not say how they differ.
 
+use vesica_block::hash::Permutation;
 use vesica_block::{Block, transpose::transpose};
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
 use vesica_ot::{Security, cot};
@@ -47,12 +49,14 @@ pub struct Needs {
     pub bits: usize,
     /// Pads.
     pub pads: usize,
+    /// Pads in the other direction: sent by the party that receives the others.
+    pub back: usize,
 }
 
 impl Needs {
     /// What it takes to compare so many targets, and so many pads.
     pub fn of_targets(targets: usize, bits: usize, pads: usize) -> Self {
-        Self { words: (width(bits) - 1) * words(targets), targets, bits, pads }
+        Self { words: (width(bits) - 1) * words(targets), targets, bits, pads, back: 0 }
     }
 }
 
@@ -75,9 +79,11 @@ pub struct Made {
     targets: Zeroizing<Vec<u64>>,
     /// What was opened: the same on both sides, and other in each attempt.
     opened: blake3::Hasher,
-    /// Of the party that sends pads: both keys of each.
-    pub both: Zeroizing<Vec<[Block; 2]>>,
-    /// Of the other one: the keys that it has.
+    /// Stretches the pads that this party sends, and those that it receives.
+    stretch: [Permutation; 2],
+    /// Of the pads that this party sends: their keys for a choice of 0, and those for 1.
+    pub both: [Zeroizing<Vec<Block>>; 2],
+    /// Of the pads that it receives: the keys that it has.
     pub one: Zeroizing<Vec<Block>>,
     /// And its choices, in words.
     pub choices: Zeroizing<Vec<u64>>,
@@ -119,17 +125,21 @@ impl Base {
             steps: Zeroizing::new(vec![0; steps]),
             targets: Zeroizing::new(vec![0; targets]),
             opened: blake3::Hasher::new_derive_key("vesica 2026 what a circuit opened"),
-            both: Zeroizing::default(),
+            stretch: [
+                self.sends.permutation(unit.0.into(), b"columns"),
+                self.receives.permutation(unit.0.into(), b"columns"),
+            ],
+            both: Default::default(),
             one: Zeroizing::default(),
             choices: Zeroizing::default(),
         };
-        // Triples take as many transfers each way. Bits of targets and pads take transfers in one direction only.
+        // Triples take as many transfers each way. Bits of targets take transfers in one direction only, and pads as many in each as it needs.
         if self.first {
-            self.send(&mut made, unit, 64 * planes + needs.pads, ch, rng)?;
-            self.receive(&mut made, unit, 0, ch)?;
+            self.send(&mut made, unit, 64 * planes, needs.pads, ch, rng)?;
+            self.receive(&mut made, unit, 0, needs.back, ch)?;
         } else {
-            self.receive(&mut made, unit, 64 * planes + needs.pads, ch)?;
-            self.send(&mut made, unit, 0, ch, rng)?;
+            self.receive(&mut made, unit, 64 * planes, needs.pads, ch)?;
+            self.send(&mut made, unit, 0, needs.back, ch, rng)?;
         }
         for ((c, a), b) in made.c.iter_mut().zip(&*made.a).zip(&*made.b) {
             *c ^= a & b;
@@ -137,19 +147,20 @@ impl Base {
         Ok(made)
     }
 
-    /// Sends the transfers for the triples, and `more`.
+    /// Sends the transfers for the triples, for so many bits of targets, and for pads.
     fn send(
         &self,
         made: &mut Made,
         unit: UnitId,
-        more: usize,
+        bits: usize,
+        pads: usize,
         ch: &mut dyn Channel,
         rng: &mut SessionRng,
     ) -> Result<()> {
-        let Made { a, c, both, sums, steps, needs, .. } = made;
-        both.reserve_exact(if more > 0 { needs.pads } else { 0 });
+        let Made { a, c, both, sums, steps, .. } = made;
+        both.iter_mut().for_each(|both| both.reserve_exact(pads));
         let (row, steps) = (sums.len(), &mut **steps);
-        cot::send(&self.sends, &self.session, unit, 64 * a.len() + more, ch, rng, |start, [zero, one]| {
+        cot::send(&self.sends, &self.session, unit, 64 * a.len() + bits + pads, ch, rng, |start, [zero, one]| {
             for (word, (zero, one)) in (start / 64..).zip(zero.chunks(64).zip(one.chunks(64))) {
                 let Some(place) = word.checked_sub(a.len()).map(|word| 64 * word) else {
                     let m0 = lowest(zero);
@@ -158,7 +169,7 @@ impl Base {
                     continue;
                 };
                 let Some(steps) = steps.get_mut(place..place + 64) else {
-                    both.extend(zero.iter().zip(one).map(|(&zero, &one)| [zero, one]));
+                    both.iter_mut().zip([zero, one]).for_each(|(both, keys)| both.extend_from_slice(keys));
                     continue;
                 };
                 let sums = &mut sums[place % row..][..64];
@@ -170,14 +181,13 @@ impl Base {
         })
     }
 
-    /// Receives the transfers for the triples, and `more`.
-    fn receive(&self, made: &mut Made, unit: UnitId, more: usize, ch: &mut dyn Channel) -> Result<()> {
-        let Made { b, c, one, choices, sums, targets, needs, .. } = made;
-        let pads = if more > 0 { needs.pads } else { 0 };
+    /// Receives the transfers for the triples, for so many bits of targets, and for pads.
+    fn receive(&self, made: &mut Made, unit: UnitId, bits: usize, pads: usize, ch: &mut dyn Channel) -> Result<()> {
+        let Made { b, c, one, choices, sums, targets, .. } = made;
         one.reserve_exact(pads);
         choices.reserve_exact(pads.div_ceil(64));
         let (row, targets) = (sums.len(), &mut **targets);
-        cot::receive(&self.receives, &self.session, unit, 64 * b.len() + more, ch, |start, chosen, keys| {
+        cot::receive(&self.receives, &self.session, unit, 64 * b.len() + bits + pads, ch, |start, chosen, keys| {
             for (word, (&chosen, keys)) in (start / 64..).zip(chosen.iter().zip(keys.chunks(64))) {
                 let Some(place) = word.checked_sub(b.len()) else {
                     b[word] = chosen;
@@ -321,47 +331,52 @@ impl Made {
         self.equal(&shares, width, ch)
     }
 
-    /// Shares modulo 2^64 of f·v for each of `n` shared bits f and some columns of numbers v, which the party has that sends pads. Step 4 of
-    /// [`crate::circuit`].
+    /// Shares modulo 2^64 of f·v for each of `n` shared bits f and some columns of numbers v, which one of the parties has. Step 4 of
+    /// [`crate::circuit`]. Who has the numbers gives them: it is asked for each column once, in turn. `each` gets a column's number and its
+    /// shares. It uses up the pads that whoever has the numbers sends.
     ///
     /// # Errors
     /// As [`Made::and`].
     pub fn times(
-        &self,
+        &mut self,
         flags: &[u64],
-        numbers: &[Vec<u64>],
         columns: usize,
         n: usize,
+        numbers: Option<Numbers<'_>>,
         ch: &mut dyn Channel,
-    ) -> Result<Vec<Vec<u64>>> {
-        let flag = |j: usize| flags[j / 64] >> (j % 64) & 1;
-        // One pad serves two columns.
-        let part = |key: Block, column: usize| if column == 0 { key.low() } else { key.high() };
+        mut each: impl FnMut(usize, Vec<u64>),
+    ) -> Result<()> {
         if columns == 0 {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        if self.first {
+        let flag = |j: usize| flags[j / 64] >> (j % 64) & 1;
+        // A pad serves two columns. Of more than two, each pair has blocks of its own, and the keys that these are made from are pads of none:
+        // who can guess two numbers of a bin would else have its key, and all its other numbers.
+        let [to_send, to_receive] = &self.stretch;
+        let pairs = (0..columns).step_by(2).map(|first| first..columns.min(first + 2));
+        if let Some(numbers) = numbers {
             // <- e;  -> d
             let e = ch.recv_exact(n.div_ceil(8))?;
-            let mut shares = Vec::new();
-            let mut wire = Vec::with_capacity(8 * n * columns);
-            for (column, numbers) in numbers.iter().enumerate() {
-                shares.push(
-                    (0..n)
-                        .map(|j| {
-                            let [m0, m1] = self.both[j].map(|key| part(key, column));
-                            let swap = u64::from(e[j / 8] >> (j % 8) & 1).wrapping_neg() & (m0 ^ m1);
-                            let (s, other, v, f) = (m0 ^ swap, m1 ^ swap, numbers[j], flag(j));
-                            // v, or -v if this side's share of the bit is 1
-                            let signed = (v ^ f.wrapping_neg()).wrapping_add(f);
-                            wire.extend(s.wrapping_sub(other).wrapping_add(signed).to_le_bytes());
-                            (f.wrapping_neg() & v).wrapping_sub(s)
-                        })
-                        .collect(),
-                );
+            let pads = std::mem::take(&mut self.both).map(|keys| Pads::new(to_send, columns, keys));
+            for pair in pairs {
+                let pads = pads.each_ref().map(|pads| pads.of(pair.start / 2));
+                let mut wire = Vec::with_capacity(8 * n * pair.len());
+                for column in pair {
+                    let numbers = numbers(column);
+                    let share = |j: usize| {
+                        let [m0, m1] = [&pads[0], &pads[1]].map(|pads| half(pads[j], column));
+                        let swap = u64::from(e[j / 8] >> (j % 8) & 1).wrapping_neg() & (m0 ^ m1);
+                        let (s, other, v, f) = (m0 ^ swap, m1 ^ swap, numbers[j], flag(j));
+                        // v, or -v if this side's share of the bit is 1
+                        let signed = (v ^ f.wrapping_neg()).wrapping_add(f);
+                        wire.extend(s.wrapping_sub(other).wrapping_add(signed).to_le_bytes());
+                        (f.wrapping_neg() & v).wrapping_sub(s)
+                    };
+                    each(column, (0..n).map(share).collect());
+                }
+                ch.send(&wire)?;
             }
-            ch.send(&wire)?;
-            return Ok(shares);
+            return Ok(());
         }
         // -> e;  <- d
         let e = flags.iter().zip(&*self.choices).flat_map(|(f, x)| (f ^ x).to_le_bytes());
@@ -370,38 +385,76 @@ impl Made {
         let last = e.len() - 1;
         e[last] &= u8::MAX >> (8 * e.len() - n);
         ch.send(&e)?;
-        let wire = ch.recv_exact(8 * n * columns)?;
-        let share = |column: usize, j: usize, d: &[u8; 8]| {
-            let taken = u64::from_le_bytes(*d) & flag(j).wrapping_neg();
-            part(self.one[j], column).wrapping_add(taken)
-        };
-        let column = |(column, d): (usize, &[u8])| {
-            d.as_chunks().0.iter().enumerate().map(|(j, d)| share(column, j, d)).collect()
-        };
-        Ok(wire.chunks_exact(8 * n).enumerate().map(column).collect())
+        let pads = Pads::new(to_receive, columns, std::mem::take(&mut self.one));
+        for pair in pairs {
+            let pads = pads.of(pair.start / 2);
+            let wire = ch.recv_exact(8 * n * pair.len())?;
+            for (column, d) in pair.zip(wire.chunks_exact(8 * n)) {
+                let share = |(j, d): (usize, &[u8; 8])| {
+                    let taken = u64::from_le_bytes(*d) & flag(j).wrapping_neg();
+                    half(pads[j], column).wrapping_add(taken)
+                };
+                each(column, d.as_chunks().0.iter().enumerate().map(share).collect());
+            }
+        }
+        Ok(())
     }
 
-    /// Whether the sum modulo 2^64 of this party's number and the peer's is negative, as a shared bit; it takes [`NEGATIVE`] words.
-    /// The carries are a prefix sum (Kogge, Stone 1973).
+    /// Whether the sums modulo 2^64 of this party's numbers and the peer's are negative, as shared bits; it takes [`NEGATIVE`] words for each
+    /// of them. The carries are a prefix sum (Kogge, Stone 1973).
     ///
     /// # Errors
     /// As [`Made::and`].
-    pub fn negative(&mut self, number: u64, ch: &mut dyn Channel) -> Result<bool> {
-        // The peer's share of this number is zero, and this side's of the peer's.
-        let (x, y) = if self.first { (number, 0) } else { (0, number) };
-        let mut carry = self.and(&[x], &[y], ch)?[0];
-        let mut both = number;
+    pub fn negative(&mut self, numbers: &[u64], ch: &mut dyn Channel) -> Result<Vec<bool>> {
+        // The peer's shares of these numbers are zero, and this side's of the peer's.
+        let zeros = vec![0; numbers.len()];
+        let (x, y) = if self.first { (numbers, &zeros[..]) } else { (&zeros[..], numbers) };
+        let (mut carries, mut all) = (self.and(x, y, ch)?, numbers.to_vec());
         for shift in [1, 2, 4, 8, 16, 32] {
-            let made = self.and(&[both, both], &[carry << shift, both << shift], ch)?;
-            carry ^= made[0];
-            both = made[1];
+            let shifted = carries.iter().chain(&all).map(|word| word << shift).collect::<Vec<u64>>();
+            let made = self.and(&[&all[..], &all].concat(), &shifted, ch)?;
+            let (carried, both) = made.split_at(numbers.len());
+            carries.iter_mut().zip(carried).for_each(|(carry, more)| *carry ^= more);
+            all.copy_from_slice(both);
         }
-        Ok((number >> 63 ^ carry >> 62) & 1 == 1)
+        Ok(numbers.iter().zip(carries).map(|(number, carry)| (number >> 63 ^ carry >> 62) & 1 == 1).collect())
     }
 
     /// Names the attempt: a hash of all that was opened.
     pub fn attempt(&self) -> [u8; 32] {
         *self.opened.finalize().as_bytes()
+    }
+}
+
+/// The numbers of each column.
+pub type Numbers<'a> = &'a dyn Fn(usize) -> Vec<u64>;
+
+/// A column's half of a block.
+fn half(block: Block, column: usize) -> u64 {
+    if column.is_multiple_of(2) { block.low() } else { block.high() }
+}
+
+/// Pads of one transfer each, stretched to as many blocks as there are pairs of columns.
+struct Pads<'a> {
+    blocks: Zeroizing<Vec<Block>>,
+    stretch: Option<&'a Permutation>,
+}
+
+impl<'a> Pads<'a> {
+    fn new(stretch: &'a Permutation, columns: usize, keys: Zeroizing<Vec<Block>>) -> Self {
+        let (stretch, mut blocks) = ((columns > 2).then_some(stretch), keys);
+        if let Some(stretch) = stretch {
+            stretch.images(&mut blocks);
+        }
+        Self { blocks, stretch }
+    }
+
+    /// Those of a pair of columns.
+    fn of(&self, pair: usize) -> Zeroizing<Vec<Block>> {
+        match self.stretch {
+            None => self.blocks.clone(),
+            Some(stretch) => Zeroizing::new(stretch.tccr_of(Block(pair as u128), &self.blocks)),
+        }
     }
 }
 
@@ -538,12 +591,13 @@ mod tests {
     #[test]
     fn pads_are_one_of_two() {
         for (words, pads) in [(0, 5), (8, 0), (3, 130), (60, 700)] {
-            let [sent, got] =
-                both(words, pads, |made, _| Ok((made.both.to_vec(), made.one.to_vec(), made.choices.to_vec())));
-            assert_eq!([sent.0.len(), got.1.len()], [pads; 2]);
-            assert!(sent.1.is_empty() && got.0.is_empty() && got.2.len() == pads.div_ceil(64));
-            for (j, (pair, key)) in sent.0.iter().zip(&got.1).enumerate() {
-                assert_eq!(pair[(got.2[j / 64] >> (j % 64) & 1) as usize], *key);
+            let [sent, got] = both(words, pads, |made, _| {
+                Ok((made.both.each_ref().map(|keys| keys.to_vec()), made.one.to_vec(), made.choices.to_vec()))
+            });
+            assert_eq!([sent.0[0].len(), sent.0[1].len(), got.1.len()], [pads; 3]);
+            assert!(sent.1.is_empty() && got.0[0].is_empty() && got.2.len() == pads.div_ceil(64));
+            for (j, key) in got.1.iter().enumerate() {
+                assert_eq!(sent.0[(got.2[j / 64] >> (j % 64) & 1) as usize][j], *key);
             }
         }
     }
@@ -579,33 +633,73 @@ mod tests {
         let [x, y] = both(pairs.len() * NEGATIVE, 0, |made, ch| {
             let one = |&(x, y): &(i64, i64)| if made.first { x } else { y } as u64;
             let numbers: Vec<u64> = pairs.iter().map(one).collect();
-            numbers.into_iter().map(|number| made.negative(number, ch)).collect::<Result<Vec<_>>>()
+            // One alone, and the others together.
+            let (first, others) = numbers.split_at(1);
+            Ok([made.negative(first, ch)?, made.negative(others, ch)?].concat())
         });
         for ((mine, theirs), (x, y)) in pairs.into_iter().zip(x.into_iter().zip(y)) {
             assert_eq!(x ^ y, mine.wrapping_add(theirs) < 0, "{mine} {theirs}");
         }
     }
 
-    /// A number where the bits differ and zero where not, for both columns, whatever the numbers.
+    /// A number where the bits differ and zero where not, in every column, whatever the numbers, and whoever has them.
     #[test]
-    fn a_bit_times_a_number_is_shared() {
-        let n = 203;
-        let values = |j: usize| [(j as u64).wrapping_mul(0xd134_2543_de82_ef95), u64::MAX - j as u64];
-        let bits = |first: bool| {
-            (0..words(n)).map(move |i| if first { 0x1234_5678_9abc_def0 << (i % 3) } else { 0x0ff0_3cc3 << i })
-        };
-        let [x, y] = both(0, n, |made, ch| {
-            let numbers: Vec<Vec<u64>> = [0, 1].map(|c| (0..n).map(|j| values(j)[c]).collect()).into();
-            let flags: Vec<u64> = bits(made.first).collect();
-            made.times(&flags, &numbers, 2, n, ch)
-        });
-        let flags: Vec<u64> = bits(true).zip(bits(false)).map(|(x, y)| x ^ y).collect();
-        for column in 0..2 {
-            for j in 0..n {
-                let want = if flags[j / 64] >> (j % 64) & 1 == 1 { values(j)[column] } else { 0 };
-                assert_eq!(x[column][j].wrapping_add(y[column][j]), want, "{column} {j}");
+    fn a_bit_times_numbers_is_shared() {
+        for (n, columns) in [(203, 2), (203, 1), (64, 3), (1, 4), (130, 7)] {
+            let value = |column: usize, j: usize| match column {
+                1 => u64::MAX - j as u64,
+                _ => (j as u64 + 7 * column as u64).wrapping_mul(0xd134_2543_de82_ef95),
+            };
+            let bits = |first: bool| {
+                (0..words(n)).map(move |i| if first { 0x1234_5678_9abc_def0 << (i % 3) } else { 0x0ff0_3cc3 << i })
+            };
+            let side = |first: bool| {
+                move |lines: &mut Lines, rng: &mut SessionRng| {
+                    let ch = lines.peer().unwrap();
+                    let base = Base::open(first, SESSION, ch, rng).unwrap();
+                    let needs = Needs { pads: n, back: n, ..Needs::default() };
+                    let mut made = base.make(UnitId(0), needs, ch, rng).unwrap();
+                    let flags: Vec<u64> = bits(first).collect();
+                    [true, false].map(|of_first| {
+                        let numbers = |column| (0..n).map(|j| value(column, j)).collect();
+                        let numbers: Option<Numbers<'_>> = if of_first == first { Some(&numbers) } else { None };
+                        let mut all = Vec::new();
+                        made.times(&flags, columns, n, numbers, ch, |column, shares| {
+                            assert_eq!(column, all.len());
+                            all.push(shares);
+                        })
+                        .unwrap();
+                        all
+                    })
+                }
+            };
+            let (x, y) = two(side(true), side(false));
+            let flags: Vec<u64> = bits(true).zip(bits(false)).map(|(x, y)| x ^ y).collect();
+            for (x, y) in x.iter().zip(&y) {
+                assert_eq!([x.len(), y.len()], [columns; 2]);
+                for column in 0..columns {
+                    for j in 0..n {
+                        let want = if flags[j / 64] >> (j % 64) & 1 == 1 { value(column, j) } else { 0 };
+                        assert_eq!(x[column][j].wrapping_add(y[column][j]), want, "{column} {j}");
+                    }
+                }
             }
         }
+    }
+
+    /// With more than two columns, no pad is the key that the others are made from, and no two pads are the same: who has the pads of some
+    /// columns has none of another one.
+    #[test]
+    fn pads_of_many_columns_are_made_from_a_key_that_is_none_of_them() {
+        let key = Block(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+        let stretch = Permutation::new(Block(9));
+        let pads = Pads::new(&stretch, 9, Zeroizing::new(vec![key]));
+        let mut seen = std::collections::BTreeSet::from([key.low(), key.high()]);
+        for column in 0..9 {
+            assert!(seen.insert(half(pads.of(column / 2)[0], column)), "{column}");
+        }
+        let two = Pads::new(&stretch, 2, Zeroizing::new(vec![key]));
+        assert_eq!([0, 1].map(|column| half(two.of(0)[0], column)), [key.low(), key.high()]);
     }
 
     #[test]
@@ -650,7 +744,7 @@ mod tests {
                             Block((u128::from_le_bytes(*bytes) ^ other) & mask)
                         };
                         let blocks: Vec<Block> = targets.as_chunks().0.iter().enumerate().map(block).collect();
-                        (blocks.clone(), made.meets(&blocks, ch).unwrap(), made.both.len())
+                        (blocks.clone(), made.meets(&blocks, ch).unwrap(), made.both[0].len())
                     } else {
                         let targets = made.targets().to_vec();
                         assert!(targets.iter().all(|target| target.0 & !mask == 0));

@@ -28,7 +28,7 @@ use crate::oprf::{EVALUATED, padded};
 use crate::same::of_one_attempt;
 use vesica_block::blake;
 use vesica_oprf::{Oprf, Prf, Receiver, Sender};
-use vesica_session::{Channel, Found, Lines, Result, SessionRng, Shared, Shares, Unit};
+use vesica_session::{Channel, Found, Label, Lines, Result, SessionRng, Shared, Shares, Unit, Values};
 
 /// One party's side of a job.
 pub struct Ids<S, R> {
@@ -80,7 +80,7 @@ impl<S: Sender, R: Receiver> Ids<S, R> {
 }
 
 impl<S: Sender, R: Receiver> Shared for Ids<S, R> {
-    fn unit(&self, unit: &Unit, _: &[u64], lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
+    fn unit(&self, unit: &Unit, _: &Values, lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
         let Self { params: Params { session, place }, mine, theirs, opened } = self;
         let ch = &mut Heard::new(lines.peer()?);
         let xs = padded(unit, rng);
@@ -111,10 +111,10 @@ impl<S: Sender, R: Receiver> Shared for Ids<S, R> {
         blake::keyed_rows(context.as_bytes(), &pairs, PAIR, &mut hashes);
         let ids = hashes[..unit.keys.len()].iter().map(|hash| *hash.first_chunk().expect("16 bytes of 32"));
         let attempt = *blake3::keyed_hash(opened, &said(*place, ch)).as_bytes();
-        Ok(Shares { unit: unit.id, attempt, sums: [0; 2], bins: Vec::new(), ids: ids.collect() })
+        Ok(Shares { unit: unit.id, attempt, sums: Vec::new(), bins: Vec::new(), ids: ids.collect() })
     }
 
-    fn open(&self, shares: &[Shares], lines: &mut Lines, _: &mut SessionRng) -> Result<Found> {
+    fn open(&self, shares: &[Shares], _: &[Label], lines: &mut Lines, _: &mut SessionRng) -> Result<Found> {
         // 4. The attempt
         let ch = lines.peer()?;
         ch.step("open");

@@ -10,6 +10,7 @@ pub mod ecdh;
 pub mod ecdh3;
 mod entries;
 mod gmw;
+mod groups;
 pub mod hash;
 mod heard;
 pub mod ideal;

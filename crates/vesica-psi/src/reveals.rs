@@ -21,6 +21,28 @@ pub const INTERSECTION_SUM: Reveal = Reveal {
     what: "the sum of the values of the rows of one party whose keys the other holds, and not which these are",
 };
 
+/// The output, where numbers are asked for in each group of one party's rows.
+pub const GROUP_TOTALS: Reveal = Reveal {
+    name: "group_totals",
+    to: Learner::Learners,
+    what: "for each group of one party's rows with as many common keys as shared.groups.least or more: what it is called, how many keys these are \
+           and what their values add up to, and not which they are",
+};
+
+/// What no least number hides from a learner that has the groups: it chooses which keys are in them, and with which values.
+pub fn chosen_groups(place: u8) -> Reveal {
+    let what = "which of many keys of its choice the other party holds, if it makes its groups up: it can fill each of them with common keys up to \
+                the least number and add one key more, or give keys values whose sum names those that are common";
+    Reveal { name: "chosen_groups", to: Learner::Place(place), what }
+}
+
+/// What a least number below five does not hide.
+pub const SMALL_GROUPS: Reveal = Reveal {
+    name: "small_groups",
+    to: Learner::Learners,
+    what: "the totals of groups with fewer than five common keys too, which say much of each of them",
+};
+
 /// The output, where noise is added to a number.
 pub const INTERSECTION_SIZE_NOISY: Reveal = Reveal {
     name: "intersection_size_noisy",
@@ -141,7 +163,7 @@ mod tests {
     #[test]
     fn the_page_to_sign_says_it_in_these_words() {
         let page = include_str!("../../../docs/src/security/data-protection.md");
-        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, INTERSECTION_SIZE_NOISY];
+        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, GROUP_TOTALS, INTERSECTION_SIZE_NOISY];
         for reveal in told.into_iter().chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC]) {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

@@ -5,9 +5,9 @@ mod sides;
 use sides::{Asks, value};
 use vesica_block::Block;
 use vesica_oprf::vole::Field;
-use vesica_psi::circuit::Total;
+use vesica_psi::circuit::{self, Total};
 use vesica_psi::ideal;
-use vesica_session::{Fault, Lines, Result, SessionRng, Shared, Shares};
+use vesica_session::{Fault, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
@@ -103,7 +103,7 @@ fn units(
         for _ in 0..=u32::from(mixed.is_some()) {
             let side = sides::open_circuit::<u64>((30, 30), asks, lines, rng)?;
             let shares: Result<Vec<Shares>> =
-                (0..3).map(|id| sides::share(&side, id, keys(id), (30, 30), lines, rng)).collect();
+                (0..3).map(|id| sides::share(&side, id, keys(id), (30, 30), asks.total, lines, rng)).collect();
             attempts.push((side, shares?));
         }
         let (side, mut shares) = attempts.pop().expect("there is one");
@@ -111,7 +111,7 @@ fn units(
         if let (Some(id), true) = (mixed, asks.puts) {
             shares[id as usize] = attempts[0].1[id as usize].clone();
         }
-        Ok(sides::told(side.open(&shares, lines, rng)?))
+        Ok(sides::told(sides::open(&side, asks, &shares, lines, rng)?))
     }
 }
 
@@ -139,38 +139,49 @@ fn shares_of_another_attempt_are_refused() {
     assert_eq!(a.unwrap(), "60 keys");
 }
 
-/// What both keep of every bin adds up to what is common, and alone looks random.
+/// What both keep of every bin adds up to what is common, and alone looks random. Without values it has zeros for them, whether or not keys are
+/// counted besides.
 #[test]
 fn shares_add_up_to_what_is_common_bin_by_bin() {
     let (xs, ys) = (digests(0, 900), digests(400, 1000));
-    let side = |keys: Vec<Digest>, capacities, asks: Asks| {
-        move |lines: &mut Lines, rng: &mut SessionRng| {
-            let side = sides::open_circuit::<u64>(capacities, asks, lines, rng).unwrap();
-            let shares = sides::share(&side, 0, keys, capacities, lines, rng).unwrap();
-            assert_eq!(sides::told(side.open(std::slice::from_ref(&shares), lines, rng).unwrap()), "");
-            shares
+    for (least, values) in [(None, true), (Some(500), true), (None, false), (Some(500), false)] {
+        let side = |keys: Vec<Digest>, capacities, asks: Asks| {
+            move |lines: &mut Lines, rng: &mut SessionRng| {
+                let params = circuit::Params { values, ..sides::circuit_params(capacities, asks) };
+                let side = circuit::Circuit::<u64>::open(params, lines.peer().unwrap(), rng).unwrap();
+                let shares = match values {
+                    true => sides::share(&side, 0, keys, capacities, asks.total, lines, rng),
+                    false => side.unit(&sides::unit(keys, capacities, lines), &Values::default(), lines, rng),
+                };
+                let shares = shares.unwrap();
+                assert_eq!(sides::told(side.open(std::slice::from_ref(&shares), &[], lines, rng).unwrap()), "");
+                shares
+            }
+        };
+        let asks = Asks { least, ..SHARES };
+        let (a, b) = two(side(xs.clone(), (910, 620), asks), side(ys.clone(), (620, 910), asks.other()));
+        assert_eq!(a.bins.len(), b.bins.len());
+        assert!(b.bins.iter().all(|share| share.key.is_none()) && a.bins.len() > 910);
+        let mut seen = 0;
+        for (mine, theirs) in a.bins.iter().zip(&b.bins) {
+            let key = mine.key.map(|place| xs[place as usize]);
+            let common = key.filter(|key| ys.binary_search(key).is_ok());
+            assert_eq!(mine.common ^ theirs.common, common.is_some());
+            let of_key = common.filter(|_| values).map_or(0, |key| value(&key) as u64);
+            assert_eq!(mine.value.wrapping_add(theirs.value), of_key);
+            assert!(values || (mine.value, theirs.value) == (0, 0));
+            seen += usize::from(common.is_some());
         }
-    };
-    let (a, b) = two(side(xs.clone(), (910, 620), SHARES), side(ys.clone(), (620, 910), SHARES.other()));
-    assert_eq!(a.bins.len(), b.bins.len());
-    assert!(b.bins.iter().all(|share| share.key.is_none()) && a.bins.len() > 910);
-    let mut seen = 0;
-    for (mine, theirs) in a.bins.iter().zip(&b.bins) {
-        let key = mine.key.map(|place| xs[place as usize]);
-        let common = key.filter(|key| ys.binary_search(key).is_ok());
-        assert_eq!(mine.common ^ theirs.common, common.is_some());
-        assert_eq!(mine.value.wrapping_add(theirs.value), common.map_or(0, |key| value(&key) as u64));
-        seen += usize::from(common.is_some());
-    }
-    assert_eq!((seen, a.bins.iter().filter(|share| share.key.is_some()).count()), (500, 900));
-    for side in [&a.bins, &b.bins] {
-        let n = side.len() as f64;
-        for bit in 0..64 {
-            let ones = side.iter().filter(|share| share.value >> bit & 1 == 1).count() as f64;
-            assert!((ones - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "{bit}: {ones} of {n}");
+        assert_eq!((seen, a.bins.iter().filter(|share| share.key.is_some()).count()), (500, 900));
+        for side in [&a.bins, &b.bins] {
+            let n = side.len() as f64;
+            for bit in (0..64).filter(|_| values) {
+                let ones = side.iter().filter(|share| share.value >> bit & 1 == 1).count() as f64;
+                assert!((ones - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "{bit}: {ones} of {n}");
+            }
+            let flags = side.iter().filter(|share| share.common).count() as f64;
+            assert!((flags - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "{flags} of {n}");
         }
-        let flags = side.iter().filter(|share| share.common).count() as f64;
-        assert!((flags - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "{flags} of {n}");
     }
 }
 

@@ -34,12 +34,12 @@ fn sum(rows: usize, units: u32, pad: usize) -> (i64, u64) {
             for id in 0..units {
                 let first = (id as usize * 2 * keys + if puts { 0 } else { keys / 2 }) as u64;
                 let keys = digests(first, first + keys as u64);
-                let values = vec![3; if puts { keys.len() } else { 0 }];
+                let values = vec![3; if puts { keys.len() } else { 0 }].into();
                 let unit =
                     Unit { id: UnitId(id), keys, place: u8::from(!puts), capacities: vec![capacity as usize; 2] };
                 shares.push(circuit.unit(&unit, &values, lines, &mut rng.unit(unit.id)?)?);
             }
-            let found = circuit.open(&shares, lines, rng)?;
+            let found = circuit.open(&shares, &[], lines, rng)?;
             let (sent, received) = lines.peer()?.meter().bytes();
             Ok((found, sent + received))
         }

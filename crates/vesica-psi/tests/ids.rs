@@ -8,7 +8,7 @@ use vesica_block::Block;
 use vesica_oprf::vole::{Field, Shape};
 use vesica_oprf::{Oprf, Prf, Receiver, Sender};
 use vesica_psi::ideal;
-use vesica_session::{Fault, Lines, Result, SessionRng, Shared, Shares, Unit};
+use vesica_session::{Fault, Lines, Result, SessionRng, Shared, Shares, Unit, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, fixed_rng, recorded, set_pairs, two, two_with};
 use vesica_types::{Digest, UnitId};
 
@@ -100,7 +100,7 @@ fn units(
             let shares: Result<Vec<Shares>> = (0..3)
                 .map(|id| {
                     let unit = Unit { id: UnitId(id), ..sides::unit(keys(id), (30, 30), lines) };
-                    side.unit(&unit, &[], lines, rng)
+                    side.unit(&unit, &Values::default(), lines, rng)
                 })
                 .collect();
             attempts.push((side, shares?));
@@ -110,7 +110,7 @@ fn units(
         if let Some(id) = mixed.filter(|_| lines.peer().unwrap().peer().place() == 0) {
             shares[id as usize] = attempts[0].1[id as usize].clone();
         }
-        side.open(&shares, lines, rng)?;
+        side.open(&shares, &[], lines, rng)?;
         Ok(shares.into_iter().map(|shares| shares.ids).collect())
     }
 }

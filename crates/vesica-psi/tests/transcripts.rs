@@ -11,7 +11,7 @@ use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp2
 use vesica_oprf::Oprf;
 use vesica_oprf::rfc9497::{self, Suite};
 use vesica_ot::Security;
-use vesica_psi::circuit::Total;
+use vesica_psi::circuit::{Groups, Total};
 use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_psi::unbalanced;
@@ -156,6 +156,17 @@ fn circuit_sends_these_messages() {
         ("shares", Total::Shares, None),
     ] {
         let asks = sides::Asks { total, puts: true, learns: (true, total == Total::Shares), least, noise: None };
+        let (xs, ys) = (xs.clone(), ys.clone());
+        let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
+        cases.insert(name.to_owned(), case);
+    }
+    let of = |labels| Total::Groups(Groups { most: 5, sums: 1, least: 3, labels });
+    for (name, learns, least) in [
+        ("groups, both learn", (true, true), None),
+        ("groups, their owner learns, 10 at least", (true, false), Some(10)),
+        ("groups, the other learns", (false, true), None),
+    ] {
+        let asks = sides::Asks { total: of(learns.1), puts: true, learns, least, noise: None };
         let (xs, ys) = (xs.clone(), ys.clone());
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);

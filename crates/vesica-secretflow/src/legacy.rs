@@ -13,6 +13,7 @@ use super::launch::{Curve, LaunchConfig, LegacyConfig, OutputParams, PsiType};
 use super::link::{Link, Trust};
 use super::said::{Note, Result, refuse};
 use super::translate::{curve, keys, path};
+use std::collections::BTreeMap;
 use vesica_spec::{
     Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Origin, Output, ProtocolName,
     ResultKind, Rules, Security, Shared, Spec, default_memory,
@@ -95,6 +96,8 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             given => curve("legacy_psi_config.curve_type", given)?,
         },
         result: ResultKind::Rows,
+        groups: None,
+        sums: Vec::new(),
         mode: Mode::default(),
         security: Security::SemiHonest,
         join: Join::Inner,
@@ -119,6 +122,8 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             origin: Origin::Path(path("legacy_psi_config.input_params.path", &psi.input_params.path)?),
             keys: keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?,
             value: None,
+            groups: Vec::new(),
+            values: BTreeMap::new(),
             format: Some(Format::Csv),
         },
         output,

@@ -10,6 +10,7 @@ use super::launch::{
 };
 use super::link::{Link, Trust};
 use super::said::{Note, Result, refuse};
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vesica_spec::{
@@ -43,6 +44,8 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
             _ => CurveName::default(),
         },
         result: ResultKind::Rows,
+        groups: None,
+        sums: Vec::new(),
         mode: mode(psi),
         security: Security::SemiHonest,
         join: join(psi)?,
@@ -67,6 +70,8 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
             origin: Origin::Path(csv("psi_config.input_config", &psi.input_config)?),
             keys: keys("psi_config.keys", &psi.keys)?,
             value: None,
+            groups: Vec::new(),
+            values: BTreeMap::new(),
             format: Some(Format::Csv),
         },
         output: i_learn.then(|| output(psi, told)).transpose()?,

@@ -286,6 +286,8 @@ fn input(psi: &UbPsiConfig) -> Result<Input> {
         origin: Origin::Path(csv("ub_psi_config.input_config", &psi.input_config)?),
         keys: keys("ub_psi_config.keys", &psi.keys)?,
         value: None,
+        groups: Vec::new(),
+        values: BTreeMap::new(),
         format: Some(Format::Csv),
     })
 }

@@ -53,6 +53,7 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
         ruled: None,
         matched: Some(hits.iter().filter(|hit| hit.came.is_ok()).count() as u64),
         sum: None,
+        groups: None,
         matched_rows: Some(written.matched),
         output: Some(report::Written {
             path: written.output.path,

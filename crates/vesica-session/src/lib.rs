@@ -19,6 +19,7 @@ pub use error::{Error, Fault, Misbehaviour, Result};
 pub use lines::Lines;
 pub use meter::{Meter, StepMeter};
 pub use protocol::{
-    Found, Keys, LISTS, Learner, List, Protocol, Reveal, Room, Share, Shared, Shares, Sorted, Sorter, Unit, Whole,
+    Found, Group, Keys, LABEL, LISTS, Label, Learner, List, Protocol, Reveal, Room, Share, Shared, Shares, Sorted,
+    Sorter, Unit, Values, Whole,
 };
 pub use rng::SessionRng;

@@ -91,18 +91,63 @@ pub trait Whole: Send {
 /// One party's side of a protocol whose units leave shares of what they found: units are run as those of [`Protocol`] are, and
 /// nothing of the result is told before the shares of all of them are opened together.
 pub trait Shared: Send + Sync {
-    /// One unit, start to finish. `values` has a number, modulo 2^64, for each of the unit's keys, and is empty if this party has none.
+    /// One unit, start to finish. `values` are this party's numbers for the unit's keys, and none if it has none.
     ///
     /// # Errors
-    /// As [`Protocol::unit`].
-    fn unit(&self, unit: &Unit, values: &[u64], lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares>;
+    /// As [`Protocol::unit`]; a bug if values are of keys that the unit has not.
+    fn unit(&self, unit: &Unit, values: &Values, lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares>;
 
     /// What the shares of all units, in the units' order, come to, for whoever learns it. They are of one attempt: an attempt that was
-    /// broken off leaves nothing that may be added to another's.
+    /// broken off leaves nothing that may be added to another's. `labels` has one of [`LABEL`] bytes for each group, if this party has the
+    /// groups.
     ///
     /// # Errors
     /// As [`Protocol::unit`]; the peer's if its shares are of another attempt.
-    fn open(&self, shares: &[Shares], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
+    fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
+}
+
+/// Bytes of a group's label, with its padding: whoever sees it sealed sees no length.
+pub const LABEL: usize = 256;
+
+/// What a group is called, padded.
+pub type Label = [u8; LABEL];
+
+/// A party's numbers for the keys of a unit, modulo 2^64: each entry has as many, for a key and a group.
+#[derive(Clone, Default, Debug)]
+pub struct Values {
+    entries: Vec<(u32, u32)>,
+    width: usize,
+    numbers: Vec<u64>,
+}
+
+impl Values {
+    /// Entries of a key's place in the unit's keys and a group's number, with `width` numbers each: `numbers` has those of all entries.
+    ///
+    /// # Errors
+    /// [`crate::Error::Bug`] if an entry does not come after the one before it, by its key and then by its group, or if there are not as many numbers.
+    pub fn new(width: usize, entries: Vec<(u32, u32)>, numbers: Vec<u64>) -> Result<Self> {
+        if !entries.is_sorted_by(|one, next| one < next) || numbers.len() != entries.len() * width {
+            return Err(crate::Error::Bug("values are not in the order of their keys and groups, each once".into()));
+        }
+        Ok(Self { entries, width, numbers })
+    }
+
+    /// The key and the group of each entry, in ascending order of keys.
+    pub fn entries(&self) -> &[(u32, u32)] {
+        &self.entries
+    }
+
+    /// The numbers of the entry at this place.
+    pub fn numbers(&self, entry: usize) -> &[u64] {
+        &self.numbers[entry * self.width..][..self.width]
+    }
+}
+
+/// One number for each key, in one group.
+impl From<Vec<u64>> for Values {
+    fn from(numbers: Vec<u64>) -> Self {
+        Self { entries: (0..numbers.len() as u32).map(|key| (key, 0)).collect(), width: 1, numbers }
+    }
 }
 
 /// A party's shares of a unit. Without the peer's they say nothing.
@@ -112,8 +157,8 @@ pub struct Shares {
     pub unit: UnitId,
     /// Names the attempt that they are of: the same on both sides, and other in every attempt.
     pub attempt: [u8; 32],
-    /// Of the sum of the values of common keys and of their number, modulo 2^64; zero where the job does not ask for it.
-    pub sums: [u64; 2],
+    /// Of each total that the protocol opens, modulo 2^64, in an order of its own.
+    pub sums: Vec<u64>,
     /// Of each bin, where these are what the job asks for.
     pub bins: Vec<Share>,
     /// The id of each of the unit's keys, where these are what the job asks for.
@@ -141,8 +186,23 @@ pub enum Found {
     Count(u64),
     /// The sum of the values of the keys that match, and not which these are.
     Sum(i64),
+    /// What the keys that match come to in each group that has enough of them, in the order of the groups' numbers.
+    Groups(Vec<Group>),
     /// That fewer keys match than the job asks for, and no more than that.
     TooFew,
+}
+
+/// A group that is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Its number.
+    pub number: u32,
+    /// What it is called.
+    pub label: Label,
+    /// Its keys that match.
+    pub keys: u64,
+    /// What their numbers add up to.
+    pub sums: Vec<i64>,
 }
 
 /// A party's keys of the whole job, and what it takes to work on more of them than fit in memory.

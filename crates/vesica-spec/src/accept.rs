@@ -44,6 +44,12 @@ pub enum Extra {
     /// Which of their guesses at keys each other party holds, told to the leader and the pivot of a job with `shared.pivot` if these two
     /// put together what they saw. Must be accepted by its name.
     LeaderAndPivot,
+    /// The totals of groups with fewer than five common keys, told to whoever learns: what `result = "groups"` with a lower
+    /// `shared.groups.least` does not hide. Must be accepted by its name.
+    SmallGroups,
+    /// Which of many keys of its choice the other party holds, told to the party with the groups if it learns and makes them up: what
+    /// `result = "groups"` does not hide where `learns` names `shared.groups.of`. Must be accepted by its name.
+    ChosenGroups,
 }
 
 impl Extra {
@@ -55,6 +61,8 @@ impl Extra {
         Extra::PairCount,
         Extra::CountSampled,
         Extra::LeaderAndPivot,
+        Extra::SmallGroups,
+        Extra::ChosenGroups,
     ];
 
     /// Whether it must be accepted by its name: whoever accepts whatever a join tells has not accepted what a protocol does not hide.
@@ -71,6 +79,8 @@ impl Extra {
             Extra::PairCount => "pair_count",
             Extra::CountSampled => "count_sampled",
             Extra::LeaderAndPivot => "leader_and_pivot",
+            Extra::SmallGroups => "small_groups",
+            Extra::ChosenGroups => "chosen_groups",
         }
     }
 }
@@ -127,7 +137,8 @@ mod tests {
         let accept = |value: &str| {
             parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
         };
-        let by_name = [Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled, Extra::LeaderAndPivot];
+        let by_name =
+            [Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled, Extra::LeaderAndPivot, Extra::SmallGroups];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));
         let one = accept("[\"left_unmatched\"]").unwrap();
         assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));

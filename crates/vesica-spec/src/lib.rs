@@ -31,11 +31,11 @@ pub use join::{Half, Join, Shape};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json, parse_shared};
 pub use pins::Pins;
-pub use plan::{MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
+pub use plan::{GroupedPlan, LABEL_BYTES, MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
-    Budget, Duplicates, Format, Input, Limits, Mine, Order, Output, ProxyUrl, Shared, Spec, Tls, USUAL_MEMORY,
-    default_memory, default_patience,
+    Budget, Duplicates, Format, Groups, Input, Limits, Mine, Order, Output, ProxyUrl, Shared, Spec, Sum, Tls,
+    USUAL_MEMORY, default_memory, default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 pub use vesica_table::{Origin, Program};

@@ -16,7 +16,7 @@ use vesica_net::{Network, Proxy};
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, Cut, ProtocolName, ResultKind, Seat, Sizes, Suite};
+use vesica_suite::{Choice, Cut, Grouping, ProtocolName, ResultKind, Seat, Sizes, Suite};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -48,6 +48,8 @@ pub struct Plan {
     pub keys: Vec<String>,
     /// The column with values that are added up, if this party has them.
     pub value: Option<String>,
+    /// What is grouped and added up, if this party has the groups.
+    pub grouped: Option<GroupedPlan>,
     /// What is done to each of the key columns.
     pub rules: Vec<Vec<Rule>>,
     /// Where the result goes; present exactly if this party learns it.
@@ -80,6 +82,19 @@ pub struct Plan {
     pub metrics: Option<String>,
     /// This party's own part of the job file, without the files of its keys: for the report.
     pub mine: String,
+}
+
+/// Which columns are grouped by and added up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupedPlan {
+    /// The columns that rows are grouped by.
+    pub by: Vec<String>,
+    /// For each sum the column that it adds up, and the most that one key may add to it or take from it.
+    pub sums: Vec<(String, Option<u64>)>,
+    /// Groups at most.
+    pub most: u32,
+    /// Groups of a key at most.
+    pub of_a_key: u32,
 }
 
 /// Where finished units are kept.
@@ -162,6 +177,11 @@ impl Plan {
         let named = |text: String, party: &Party| text.replace(&format!("{{{}}}", party.place()), party.name());
         let told = self.suite().expects(sizes).into_iter();
         told.map(|text| self.parties.iter().fold(text, named)).collect()
+    }
+
+    /// Whether this party's rows bring values, or are in groups, for a total over keys.
+    pub fn adds_up(&self) -> bool {
+        self.value.is_some() || self.grouped.is_some()
     }
 
     /// What a key's value may be at most, in absolute value, where the job says so.
@@ -363,9 +383,11 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         ));
     }
 
+    let owner = shared.groups.as_ref().map(|groups| find("shared.groups.of", &groups.of)).transpose()?;
     let choice = Choice {
         protocol: shared.protocol,
         result: shared.result,
+        groups: grouping(shared, owner.as_ref())?,
         mode: shared.mode,
         security: shared.security,
         curve: shared.curve,
@@ -436,12 +458,15 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         return Err(SpecError::field("mine.input.value", why));
     }
 
+    let grouped = grouped(shared, mine, owner.as_ref() == Some(&me))?;
+
     let columns = output.and_then(|o| o.columns.clone());
     if columns.as_ref().is_some_and(Vec::is_empty) {
         return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
     }
-    if columns.is_some() && shared.result == ResultKind::Shares {
-        let why = "shares have columns of their own; leave it out";
+    if columns.is_some() && matches!(shared.result, ResultKind::Shares | ResultKind::Groups) {
+        let result = shared.result.name();
+        let why = format!("a result of {result} has columns of its own; leave it out");
         return Err(SpecError::field("mine.output.columns", why));
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
@@ -460,6 +485,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         input: mine.input.table(mine.scratch.as_deref()),
         keys: mine.input.keys.clone(),
         value: mine.input.value.clone(),
+        grouped,
         rules: rules("shared.rules", &shared.rules, mine.input.keys.len())?,
         output: output.map(|o| vesica_table::Output {
             path: o.path.clone(),
@@ -487,6 +513,114 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     plan.accepted()?;
     lanes(mine.lanes, &plan)?;
     Ok(plan)
+}
+
+/// The most bytes that what a group is called may take, in all of its columns, so that a label says nothing by its length.
+pub const LABEL_BYTES: usize = vesica_session::LABEL;
+
+/// The most columns that rows are grouped by.
+const MOST_BY: usize = 16;
+
+/// The groups that the parties agree on. `owner` has them.
+fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, SpecError> {
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    let (Some(groups), Some(owner)) = (&shared.groups, owner) else {
+        return match shared.sums.is_empty() {
+            true => Ok(None),
+            false => {
+                refuse("shared.sums", "is of use only with result = \"groups\" and shared.groups; remove it".to_owned())
+            }
+        };
+    };
+    if groups.by.is_empty() || groups.by.len() > MOST_BY {
+        let why = format!(
+            "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"region\"]",
+            groups.by.len()
+        );
+        return refuse("shared.groups.by", why);
+    }
+    if groups.of_a_key.is_some_and(|most| !(1..=groups.most.max(1)).contains(&most)) {
+        let (of_a_key, most) = (groups.of_a_key.unwrap_or_default(), groups.most.max(1));
+        let why = format!(
+            "a key may be in {of_a_key} groups; give 1 to {most}, which is shared.groups.most, or leave it out"
+        );
+        return refuse("shared.groups.of_a_key", why);
+    }
+    for sum in &shared.sums {
+        if !shared.parties.contains(&sum.of) {
+            return refuse(
+                "shared.sums.of",
+                format!("{:?} is not one of shared.parties ({})", sum.of, shared.parties.join(", ")),
+            );
+        }
+        if sum.of != owner.name() {
+            let why = format!(
+                "the sum \"{}\" is of values of {}, and the groups are of {owner}: only values of the party with the groups are added up by group",
+                sum.name, sum.of
+            );
+            return refuse("shared.sums.of", why);
+        }
+        if sum.largest == Some(0) {
+            return refuse(
+                "shared.sums.largest",
+                format!("0 leaves nothing to add up in \"{}\"; give more, or leave it out", sum.name),
+            );
+        }
+    }
+    // The columns of the output.
+    let means = shared.sums.iter().map(|sum| format!("{}_mean", sum.name));
+    let names = shared.sums.iter().map(|sum| sum.name.clone()).chain(means);
+    let names: Vec<String> = groups.by.iter().cloned().chain(["keys".to_owned()]).chain(names).collect();
+    if names.iter().any(|name| name.is_empty() || name.len() > 200) {
+        return refuse(
+            "shared.groups",
+            "a column of the output has no name, or one of more than 200 bytes; give each of by and sums a short name"
+                .to_owned(),
+        );
+    }
+    distinct("shared.groups", &names).map_err(|_| {
+        SpecError::field(
+            "shared.groups",
+            format!("the output would have two columns of one name, of these: {}; give them others in by and in shared.sums", names.join(", ")),
+        )
+    })?;
+    let sums = u32::try_from(shared.sums.len()).unwrap_or(u32::MAX);
+    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, least: groups.least }))
+}
+
+/// The columns that are grouped by and added up, if this party `has` the groups.
+fn grouped(shared: &Shared, mine: &Mine, has: bool) -> Result<Option<GroupedPlan>, SpecError> {
+    let input = &mine.input;
+    let Some(groups) = shared.groups.as_ref().filter(|_| has) else {
+        let given = [("mine.input.groups", input.groups.is_empty()), ("mine.input.values", input.values.is_empty())];
+        return match given.iter().find(|(_, absent)| !absent) {
+            None => Ok(None),
+            Some((field, _)) => Err(SpecError::field(
+                field,
+                "is for the party of shared.groups.of alone, which this one is not; remove it",
+            )),
+        };
+    };
+    let by = if input.groups.is_empty() { &groups.by } else { &input.groups };
+    if by.len() != groups.by.len() {
+        let why = format!(
+            "names {} columns, and shared.groups.by {}: name a column for each of {}",
+            by.len(),
+            groups.by.len(),
+            groups.by.join(", ")
+        );
+        return Err(SpecError::field("mine.input.groups", why));
+    }
+    let names: Vec<&str> = shared.sums.iter().map(|sum| sum.name.as_str()).collect();
+    if let Some(name) = input.values.keys().find(|name| !names.contains(&name.as_str())) {
+        let near = nearest(name, &names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        let why = format!("\"{name}\" is not the name of one of shared.sums{near}");
+        return Err(SpecError::field("mine.input.values", why));
+    }
+    let column = |name: &String| input.values.get(name).unwrap_or(name).clone();
+    let sums = shared.sums.iter().map(|sum| (column(&sum.name), sum.largest)).collect();
+    let of_a_key = groups.of_a_key.unwrap_or(groups.most);
+    Ok(Some(GroupedPlan { by: by.clone(), sums, most: groups.most, of_a_key }))
 }
 
 /// Refuses lanes where a job has no use for them.
@@ -827,6 +961,44 @@ output = { path = "out.csv" }
         }
     }
 
+    /// The party with the groups has columns for them, called as they are agreed on where it says nothing else; the other has none.
+    #[test]
+    fn groups_are_columns_of_one_party() {
+        let with = |owner: &str, input: &str| {
+            let groups = format!("groups = {{ of = \"{owner}\", by = [\"region\", \"age\"], most = 9 }}");
+            let sums = format!(
+                "sums = [{{ name = \"spend\", of = \"{owner}\" }}, {{ name = \"n\", of = \"{owner}\", largest = 7 }}]"
+            );
+            let text = job()
+                .replace(
+                    "protocol = \"ecdh\"",
+                    &format!(
+                        "protocol = \"rr22\"\nresult = \"groups\"\naccept = [\"chosen_groups\"]\n{groups}\n{sums}"
+                    ),
+                )
+                .replace("keys = [\"id\"]", &format!("keys = [\"id\"]{input}"));
+            plan(&parse(&text).unwrap())
+        };
+        let plan = with("alice", ", values = { spend = \"cents\" }").unwrap();
+        let sums = vec![("cents".to_owned(), None), ("n".to_owned(), Some(7))];
+        let by = vec!["region".to_owned(), "age".to_owned()];
+        assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
+        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, least: 50 }));
+        assert!(plan.output.is_some());
+        let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
+        assert_eq!(plan.grouped.unwrap().by, ["r", "a"]);
+        assert_eq!(with("bob", "").unwrap().grouped, None);
+        for (owner, input, field) in [
+            ("bob", ", groups = [\"r\", \"a\"]", "mine.input.groups"),
+            ("bob", ", values = { spend = \"cents\" }", "mine.input.values"),
+            ("alice", ", groups = [\"r\"]", "mine.input.groups"),
+            ("alice", ", values = { spent = \"cents\" }", "mine.input.values"),
+            ("carol", "", "shared.groups.of"),
+        ] {
+            assert_eq!(with(owner, input).unwrap_err().field.as_deref(), Some(field), "{owner} {input}");
+        }
+    }
+
     #[test]
     fn every_extra_is_a_reveal() {
         for extra in Extra::ALL {
@@ -837,6 +1009,8 @@ output = { path = "out.csv" }
                 reveals::pair_count(0),
                 reveals::count_sampled(0),
                 reveals::leader_and_pivot(0, 1),
+                reveals::SMALL_GROUPS,
+                reveals::chosen_groups(0),
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));
         }

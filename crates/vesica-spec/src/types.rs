@@ -48,10 +48,16 @@ pub struct Shared {
     /// The group that `ecdh`, `ecdh-oprf` and `dp` work in.
     #[serde(default)]
     pub curve: CurveName,
-    /// What the parties that learn get: their rows whose keys are common, or only how many keys are, or what their values add up to, or
-    /// shares of that; or all of their rows, with an id beside each that says nothing before both files lie side by side.
+    /// What the parties that learn get: their rows whose keys are common, or only how many keys are, or what their values add up to, in all or
+    /// by group, or shares of that; or all of their rows, with an id beside each that says nothing before both files lie side by side.
     #[serde(default)]
     pub result: ResultKind,
+    /// For `result = "groups"`: whose rows are grouped, by what, and which groups are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Groups>,
+    /// For `result = "groups"`: the sums that each group has, besides the number of its keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sums: Vec<Sum>,
     /// How much noise the result of `dp` has, or a count or a sum by `rr22`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dp: Option<Noise>,
@@ -84,6 +90,46 @@ pub struct Shared {
     /// Whether the parties talk without TLS: readable and forgeable by anyone between them. For tests only.
     #[serde(default)]
     pub insecure: bool,
+}
+
+/// Whose rows are grouped, by what, and which groups are told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Groups {
+    /// The party whose rows are grouped.
+    pub of: String,
+    /// What they are grouped by, as it is called in the output: rows are in one group if they are the same in all of these columns
+    /// (`mine.input.groups`).
+    pub by: Vec<String>,
+    /// How many groups there are at most, among the rows that have a key. What is sent grows with this number, and does not say how many there
+    /// are. With the sums of each, there may be 1024 numbers in all.
+    pub most: u32,
+    /// How many groups a key may be in, by its rows. A table with a key in more of them is refused. When absent, a key may be in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_a_key: Option<u32>,
+    /// A group with fewer common keys than this is not told, and nobody can tell it from a group without any. A number below 5 must be
+    /// accepted as `small_groups`.
+    #[serde(default = "least_of_a_group")]
+    pub least: u64,
+}
+
+/// The default of `groups.least`.
+fn least_of_a_group() -> u64 {
+    50
+}
+
+/// What is added up in each group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sum {
+    /// What the sum is called in the output.
+    pub name: String,
+    /// The party whose values are added up: that of `groups.of`.
+    pub of: String,
+    /// The most that one key may add to its groups together, or take from them. A table in which the rows of a key come to more is refused.
+    /// When absent, there is no bound but that of all values together, 2^63 - 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest: Option<u64>,
 }
 
 /// What is done with a key that stands in several rows of one table.
@@ -286,6 +332,10 @@ pub struct Input {
     pub keys: Vec<String>,
     /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares.
     pub value: Option<String>,
+    /// The columns that `shared.result = "groups"` groups rows by; those that are called as `shared.groups.by` where there are none.
+    pub groups: Vec<String>,
+    /// The columns that each of `shared.sums` adds up, where they are called otherwise.
+    pub values: BTreeMap<String, String>,
     /// What its files are, where their names do not say so.
     pub format: Option<Format>,
 }
@@ -310,6 +360,14 @@ struct Written {
     /// party has such a column. An empty field adds nothing; where rows have the same key, all that take part count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<String>,
+    /// For the party of `shared.groups.of`: the columns that rows are grouped by, in the order of `shared.groups.by`. When absent, they are
+    /// called as it is there. An empty field is a group of its own, as in SQL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<String>,
+    /// For the party of `shared.groups.of`: the columns with the values that `shared.sums` add up, `{ spend = "cents" }`, where a sum and
+    /// its column are not called the same. Values are whole numbers of 64 bits with a sign. An empty field adds nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, String>,
     /// What the files are, where their names do not say so, or what the program prints, where its first bytes do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
@@ -327,7 +385,7 @@ impl TryFrom<Written> for Input {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { path, command, keys, value, format } = written;
+        let Written { path, command, keys, value, groups, values, format } = written;
         let origin = match (path, command) {
             (Some(Paths::One(path)), None) => Origin::of(path),
             (Some(Paths::Several(paths)), None) if paths.iter().any(|path| path.as_os_str() == "-") => {
@@ -346,20 +404,20 @@ impl TryFrom<Written> for Input {
             }
             (Some(_), Some(_)) => return Err("input has both `path` and `command`: give one of them"),
         };
-        Ok(Self { origin, keys, value, format })
+        Ok(Self { origin, keys, value, groups, values, format })
     }
 }
 
 impl From<Input> for Written {
     fn from(input: Input) -> Self {
-        let Input { origin, keys, value, format } = input;
+        let Input { origin, keys, value, groups, values, format } = input;
         let (path, command) = match origin {
             Origin::Stdin => (Some(Paths::One("-".into())), None),
             Origin::Path(path) => (Some(Paths::One(path)), None),
             Origin::Paths(paths) => (Some(Paths::Several(paths)), None),
             Origin::Command(program) => (None, Some(program.args)),
         };
-        Self { path, command, keys, value, format }
+        Self { path, command, keys, value, groups, values, format }
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Choice {
     pub security: Security,
     /// The group, where it works in one.
     pub curve: CurveName,
+    /// Whose groups a result by group has, and how many.
+    pub groups: Option<Grouping>,
     /// How much noise the result has, where it has noise.
     pub dp: Option<Noise>,
     /// The least number of common keys that anything is told of.
@@ -34,6 +36,51 @@ impl Choice {
     /// Whether every party gets the result.
     pub fn all_learn(&self) -> bool {
         self.learners.len() == self.parties
+    }
+}
+
+/// The groups of a job whose result is totals by group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grouping {
+    /// The place of the party that has them, and the numbers that are added up.
+    pub of: u8,
+    /// How many groups there are at most.
+    pub most: u32,
+    /// Sums of each.
+    pub sums: u32,
+    /// The number of common keys below which nothing is told of a group.
+    pub least: u64,
+}
+
+impl Grouping {
+    /// The most numbers that a job may have, over all groups: a count and the sums of each.
+    pub const NUMBERS: u32 = 1024;
+
+    /// The least number below which a job must accept that it tells of so few keys.
+    pub const SMALL: u64 = 5;
+
+    /// Whether there are groups like that.
+    ///
+    /// # Errors
+    /// A refusal of the field of `shared.groups`.
+    pub(crate) fn check(&self) -> Result<(), crate::Refusal> {
+        let refusal = |field, why: String| Err(crate::Refusal { field, why });
+        let numbers = u64::from(self.most) * (u64::from(self.sums) + 1);
+        if self.most == 0 || numbers > Self::NUMBERS.into() {
+            let most = Self::NUMBERS / self.sums.saturating_add(1).min(Self::NUMBERS);
+            let why = format!(
+                "{} groups with {} sums are {numbers} numbers, and there may be from 1 to {}: give 1 to {most} groups, or fewer sums",
+                self.most,
+                self.sums,
+                Self::NUMBERS
+            );
+            return refusal("shared.groups.most", why);
+        }
+        if self.least == 0 {
+            let why = "0 keys leave no group out; the least is 1, which tells every group with a common key";
+            return refusal("shared.groups.least", why.to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -81,6 +128,9 @@ pub enum ResultKind {
     Count,
     /// The sum of the values (`mine.input.value`, of one party) of the rows whose keys both hold, and not which. With `rr22`.
     Sum,
+    /// How many keys both hold in each group of one party's rows, and what their values add up to there (`shared.groups`, `shared.sums`); groups
+    /// with few such keys are left out. With `rr22`.
+    Groups,
     /// Shares of both: a file for each party, of which one alone says nothing, for whoever computes on. With `rr22`, where both learn.
     Shares,
     /// Each party's own rows, all of them, with an id beside each that is the same in both files exactly where the keys are. Nobody learns which
@@ -94,9 +144,9 @@ impl ResultKind {
         matches!(self, ResultKind::Sum | ResultKind::Shares)
     }
 
-    /// Whether a learner gets rows of its own table.
+    /// Whether a learner gets a table: rows of its own, or a row for each group.
     pub fn has_rows(self) -> bool {
-        matches!(self, ResultKind::Rows | ResultKind::Ids)
+        matches!(self, ResultKind::Rows | ResultKind::Groups | ResultKind::Ids)
     }
 
     /// Whether each party writes what its own units left, and nobody is told anything of what is common.
@@ -110,6 +160,7 @@ impl ResultKind {
             ResultKind::Rows => "rows",
             ResultKind::Count => "count",
             ResultKind::Sum => "sum",
+            ResultKind::Groups => "groups",
             ResultKind::Shares => "shares",
             ResultKind::Ids => "ids",
         }

@@ -1,8 +1,8 @@
-//! `protocol = "rr22"` with `result = "count"`, `"sum"` or `"shares"`: what is common, in shares that are opened once for the whole
+//! `protocol = "rr22"` with `result = "count"`, `"sum"`, `"groups"` or `"shares"`: what is common, in shares that are opened once for the whole
 //! job, or written.
 
 use crate::dp::KEYS_ARE_NOT_PEOPLE;
-use crate::{Choice, Cut, Error, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms};
+use crate::{Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms};
 use vesica_block::Block;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -121,6 +121,13 @@ impl Suite for Circuit {
         match (self.choice.result, self.choice.dp) {
             (ResultKind::Sum, None) => vec![reveals::INTERSECTION_SUM, reveals::KEY_COUNT],
             (ResultKind::Sum, Some(_)) => vec![reveals::INTERSECTION_SUM_NOISY, reveals::KEY_COUNT],
+            (ResultKind::Groups, _) => {
+                let small = self.choice.groups.is_some_and(|groups| groups.least < Grouping::SMALL);
+                let small = small.then_some(reveals::SMALL_GROUPS);
+                let owner = self.choice.groups.map(|groups| groups.of);
+                let chosen = owner.filter(|owner| self.choice.learners.contains(owner)).map(reveals::chosen_groups);
+                [reveals::GROUP_TOTALS].into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
+            }
             (ResultKind::Shares, _) => vec![reveals::KEY_COUNT],
             (_, None) => vec![reveals::INTERSECTION_SIZE, reveals::KEY_COUNT],
             (_, Some(_)) => vec![reveals::INTERSECTION_SIZE_NOISY, reveals::KEY_COUNT],
@@ -187,13 +194,17 @@ impl Suite for Circuit {
     }
 
     fn memory(&self) -> u64 {
-        700 // the hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys
+        // The hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys. Groups: stretched
+        // pads, and the numbers of a key in some of them. Their columns come one after the other.
+        700 + self.choice.groups.map_or(0, |groups| 100 + 32 * u64::from(groups.sums))
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
         let sizes = &terms.sizes;
         // Whoever has values puts its keys into bins; where nobody has any, the party with fewer keys, for bins cost most.
-        let puts = terms.values.unwrap_or(u8::from(sizes.capacity(1) < sizes.capacity(0)));
+        let groups = self.choice.groups;
+        let puts =
+            groups.map(|groups| groups.of).or(terms.values).unwrap_or(u8::from(sizes.capacity(1) < sizes.capacity(0)));
         let pairs = sizes.capacity(1 - puts).saturating_mul(3);
         let too_large = || Error::TooLarge { keys: sizes.capacity(puts).max(pairs / 3), protocol: "rr22" };
         let opprf = opprf::Params {
@@ -206,6 +217,11 @@ impl Suite for Circuit {
         let (total, values) = match self.choice.result {
             ResultKind::Sum => (Total::Sum, true),
             ResultKind::Shares => (Total::Shares, terms.values.is_some()),
+            ResultKind::Groups => {
+                let Grouping { of, most, sums, least } = groups.expect("a job for groups has some");
+                let labels = self.choice.learners.iter().any(|&learner| learner != of);
+                (Total::Groups(circuit::Groups { most, sums, least, labels }), true)
+            }
             _ => (Total::Count, false),
         };
         let params = circuit::Params {
@@ -240,6 +256,7 @@ mod tests {
             security: Security::default(),
             curve: CurveName::default(),
             least,
+            groups: None,
             dp: Some(Noise { epsilon: 0.02, sampling: None, largest }),
             learners: learners.to_vec(),
             parties: 2,

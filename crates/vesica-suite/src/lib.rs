@@ -22,7 +22,7 @@ mod oprf;
 mod ot;
 mod rr22;
 
-pub use choice::{Choice, CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
+pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security};
 pub use vesica_ot::Judge;
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
 use vesica_types::{Coins, TagLen};
@@ -323,6 +323,18 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         );
         return refusal("shared.dp", why);
     }
+    match (choice.result == ResultKind::Groups, choice.groups) {
+        (true, None) => {
+            let why = "is missing: say whose groups they are, what they are called by and how many there are at most, such as groups = { of = \"alice\", \
+                       by = [\"region\"], most = 16 }";
+            return refusal("shared.groups", why.to_owned());
+        }
+        (false, Some(_)) => {
+            let why = "is of use only with result = \"groups\"; remove it";
+            return refusal("shared.groups", why.to_owned());
+        }
+        _ => {}
+    }
     if choice.pivot.is_some() && !(rr22 && choice.parties > 2) {
         let why = "is of use only with protocol = \"rr22\" and three or more parties; remove it";
         return refusal("shared.pivot", why.to_owned());
@@ -333,11 +345,12 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let totals = match choice.result {
         ResultKind::Rows => true,
         ResultKind::Count => rr22 || choice.protocol == ProtocolName::Ecdh,
-        ResultKind::Sum | ResultKind::Shares | ResultKind::Ids => rr22,
+        ResultKind::Sum | ResultKind::Groups | ResultKind::Shares | ResultKind::Ids => rr22,
     };
     if !totals {
         let (what, take) = match choice.result {
             ResultKind::Sum => ("cannot add up values", "take protocol = \"rr22\" for a sum"),
+            ResultKind::Groups => ("has no totals by group", "take protocol = \"rr22\" for groups"),
             ResultKind::Shares => ("leaves no shares", "take protocol = \"rr22\" for shares"),
             ResultKind::Ids => ("gives no ids", "take protocol = \"rr22\" for ids"),
             _ => ("cannot count them only", "take protocol = \"rr22\" or protocol = \"ecdh\" to count"),
@@ -353,7 +366,7 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
                                     partner that you do not trust to have followed the program"
                     .to_owned(),
                 _ => format!(
-                    "a party that deviates can change a {result} and learn of single keys by it; agree on security = \"semi-honest\""
+                    "a party that deviates can change a result of {result} and learn of single keys by it; agree on security = \"semi-honest\""
                 ),
             };
             return refusal("shared.security", why);
@@ -366,6 +379,7 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
             let why = format!("with result = \"{result}\" there is one mode; remove it");
             return refusal("shared.mode", why);
         }
+        choice.groups.map_or(Ok(()), |groups| groups.check())?;
     }
     if choice.protocol == ProtocolName::MiniPsi && choice.learners.len() > 1 {
         let why = "with \"mini-psi\" only one can learn; name one, or take protocol = \"ecdh\"";
@@ -406,7 +420,8 @@ fn several(choice: &Choice) -> Result<(), Refusal> {
         return refusal("shared.security", why.to_owned());
     }
     if choice.result != ResultKind::Rows {
-        let why = "counts, sums, shares and ids are for two parties only; take result = \"rows\", or two parties";
+        let why =
+            "counts, sums, groups, shares and ids are for two parties only; take result = \"rows\", or two parties";
         return refusal("shared.result", why.to_owned());
     }
     Ok(())
@@ -430,6 +445,7 @@ mod tests {
             security: Security::default(),
             curve: CurveName::default(),
             least: None,
+            groups: None,
             dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None, largest: None }),
             learners: learners.to_vec(),
             parties,
@@ -495,6 +511,49 @@ mod tests {
         assert_eq!(refused(&Choice { dp: noise, ..ids.clone() }, "remove it"), "shared.dp");
         let three = Choice { parties: 3, learners: vec![0, 1, 2], ..ids };
         assert_eq!(refused(&three, "two parties"), "shared.result");
+    }
+
+    #[test]
+    fn groups_are_of_rr22_and_bounded() {
+        let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
+        let grouping = Grouping { of: 1, most: 64, sums: 1, least: 50 };
+        let with = |grouping| of(Some(grouping));
+        assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
+        assert_eq!(refused(&of(None), "by = "), "shared.groups");
+        let sum = Choice { result: ResultKind::Sum, ..with(grouping) };
+        assert_eq!(refused(&sum, "remove it"), "shared.groups");
+        for &protocol in ProtocolName::ALL.iter().filter(|&&protocol| protocol != ProtocolName::Rr22) {
+            let other = Choice { groups: Some(grouping), result: ResultKind::Groups, ..choice(protocol, 2, &[0, 1]) };
+            assert_eq!(refused(&other, "protocol = \"rr22\""), "shared.result");
+        }
+        for (most, sums) in [(0, 1), (513, 1), (1025, 0), (1, 1024), (u32::MAX, u32::MAX)] {
+            let refusal = refused(&with(Grouping { most, sums, ..grouping }), "from 1 to 1024");
+            assert_eq!(refusal, "shared.groups.most", "{most} {sums}");
+        }
+        for (most, sums) in [(1, 0), (512, 1), (1024, 0), (1, 1023)] {
+            assert!(find(&with(Grouping { most, sums, ..grouping })).is_ok());
+        }
+        assert_eq!(refused(&with(Grouping { least: 0, ..grouping }), "the least is 1"), "shared.groups.least");
+        let noisy = Choice { dp: Some(Noise { epsilon: 1.0, sampling: None, largest: None }), ..with(grouping) };
+        assert_eq!(refused(&noisy, "remove it"), "shared.dp");
+        let malicious = Choice { security: Security::Malicious, ..with(grouping) };
+        assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
+        let three =
+            Choice { groups: Some(grouping), result: ResultKind::Groups, ..choice(ProtocolName::Rr22, 3, &[0]) };
+        assert_eq!(refused(&three, "two parties"), "shared.result");
+        // Few keys say much of each of them, which must be agreed to by name.
+        let small = |least| {
+            let reveals = find(&with(Grouping { least, ..grouping })).unwrap().reveals();
+            reveals.iter().any(|reveal| reveal.name == "small_groups")
+        };
+        assert!(small(1) && small(4) && !small(5) && !small(50));
+        // Whoever has the groups and learns can choose them so that they say of many keys whether these are common.
+        for (learners, chosen) in [(&[0, 1][..], true), (&[1], true), (&[0], false)] {
+            let choice = Choice { learners: learners.to_vec(), ..with(grouping) };
+            let reveals = find(&choice).unwrap().reveals();
+            let told: Vec<Learner> = reveals.iter().filter(|r| r.name == "chosen_groups").map(|r| r.to).collect();
+            assert_eq!(told, if chosen { vec![Learner::Place(1)] } else { vec![] });
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ impl Job {
                 protocol,
                 curve: CurveName::default(),
                 result: ResultKind::default(),
+                groups: None,
+                sums: Vec::new(),
                 dp: None,
                 pivot: None,
                 mode: Mode::default(),

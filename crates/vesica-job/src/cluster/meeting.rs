@@ -453,6 +453,7 @@ impl Meeting {
             ruled: None,
             matched: learns.then_some(common.keys),
             sum: None,
+            groups: None,
             matched_rows: learns.then_some(common.rows),
             output: None,
             attempt: None,

@@ -2,6 +2,7 @@
 
 pub mod count;
 pub mod feed;
+pub mod groups;
 pub mod hash;
 pub mod keys;
 pub mod ordered;

@@ -2,7 +2,7 @@
 //!
 //! A partner sees how long each unit takes, and knows the salt by which keys are cut into units. If a unit took longer
 //! because one of its keys has very many rows, some runs with other salts would name that key. So rows are brought together by
-//! key under a random key of this process ([`Groups`]), and what comes of it is a mark for each row ([`Repeats`]): how many rows
+//! key under a random key of this process ([`RowsByKey`]), and what comes of it is a mark for each row ([`Repeats`]): how many rows
 //! its key has, if it is the first of them, and nothing if it is not. Cutting then puts one record for each key into a unit,
 //! and other rows elsewhere.
 
@@ -41,11 +41,11 @@ const WORKER: usize = 1 << 20;
 const TOGETHER: usize = 1 << 13;
 
 /// The rows of a table, key by key, in an order that nobody else can know.
-pub struct Groups {
+pub struct RowsByKey {
     rows: Ordered<RECORD>,
 }
 
-impl Groups {
+impl RowsByKey {
     /// Reads the key columns of `table` once more, of which `keys` is known.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Repeats {
     /// Sees which rows of `table` repeat a key.
     ///
     /// # Errors
-    /// Those of [`Groups::of`] and [`Repeats::of`].
+    /// Those of [`RowsByKey::of`] and [`Repeats::of`].
     pub fn find(
         table: &dyn Table,
         how: &Reading<'_>,
@@ -132,14 +132,14 @@ impl Repeats {
         dir: &Path,
         ctl: &Control,
     ) -> Result<Self, JobError> {
-        Self::of(&Groups::of(table, how, keys, dir, ctl)?, how, keys, dir, ctl)
+        Self::of(&RowsByKey::of(table, how, keys, dir, ctl)?, how, keys, dir, ctl)
     }
 
     /// The marks of the rows in `groups`, which are those of a table of which `keys` is known.
     ///
     /// # Errors
     /// Those of spilling; being cancelled.
-    pub fn of(groups: &Groups, how: &Reading<'_>, keys: &Keys, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
+    pub fn of(groups: &RowsByKey, how: &Reading<'_>, keys: &Keys, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
         let memory = Share::Picks.of(how.memory) / 2;
         let most = (memory / LEAST).clamp(1, 1 << 12) as u64;
         let range = keys.rows.div_ceil(most).max(1 << 14).next_power_of_two().trailing_zeros().min(RANGE);
@@ -349,7 +349,7 @@ mod tests {
                 rows[1..].iter().for_each(|&row| expected[row] = 0);
                 expected[rows[0]] = rows.len() as u64;
             }
-            let groups = Groups { rows: Ordered::new(spill.finish().unwrap(), 1 << 12, &dir) };
+            let groups = RowsByKey { rows: Ordered::new(spill.finish().unwrap(), 1 << 12, &dir) };
             let duplicates = expected.iter().filter(|rows| **rows == 0).count() as u64;
             let all = Keys { rows: keys.len() as u64, distinct: model.len() as u64, empty: 0, duplicates, ruled: None };
             let how = Reading { keys: &[], rules: &[], duplicates: Duplicates::Join, memory, workers: 2 };

@@ -1,13 +1,70 @@
 //! A number for each key of this party's, held in memory: the value that a sum adds up.
 
 use crate::error::JobError;
+use crate::input::groups::ByGroup;
 use crate::input::keys::Keys;
 use crate::tell::control::{Control, Event};
 use crate::tell::numbers::size;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use vesica_spec::Share;
+use vesica_session::{Label, SessionRng, Values};
+use vesica_spec::{Plan, Share};
 use vesica_table::Table;
+
+/// What this party's keys bring to a total.
+pub enum Brought {
+    /// A number each.
+    ByKey(ByKey),
+    /// Numbers in each of some groups.
+    ByGroup(ByGroup),
+}
+
+impl Brought {
+    /// What the keys of `table` bring, if the job has values or groups of this party's. `by_key` gives the rows that take part.
+    ///
+    /// # Errors
+    /// Those of [`ByKey::values`] and [`ByGroup::read`].
+    pub fn read(
+        plan: &Plan,
+        table: &dyn Table,
+        keys: &Keys,
+        by_key: impl FnOnce(Rows<'_>) -> Result<(), JobError>,
+        rng: &mut SessionRng,
+        ctl: &Control,
+    ) -> Result<Option<Self>, JobError> {
+        Ok(match (&plan.value, &plan.grouped) {
+            (Some(column), _) => {
+                let values = ByKey::values(column, plan.largest(), table, keys, by_key, plan.memory, ctl)?;
+                Some(Self::ByKey(values))
+            }
+            (None, Some(grouped)) => {
+                Some(Self::ByGroup(ByGroup::read(grouped, table, keys, by_key, plan.memory, rng, ctl)?))
+            }
+            (None, None) => None,
+        })
+    }
+
+    /// What the keys of a unit bring whose first rows these are; nothing if one of the rows is not a key's first.
+    ///
+    /// # Errors
+    /// None but a bug.
+    pub fn of(&self, rows: &[u64]) -> Result<Option<Values>, JobError> {
+        match self {
+            Self::ByKey(values) => {
+                Ok(rows.iter().map(|row| values.of(*row)).collect::<Option<Vec<_>>>().map(Into::into))
+            }
+            Self::ByGroup(groups) => groups.of(rows),
+        }
+    }
+
+    /// What the groups are called, if there are any.
+    pub fn labels(&self) -> &[Label] {
+        match self {
+            Self::ByKey(_) => &[],
+            Self::ByGroup(groups) => groups.labels(),
+        }
+    }
+}
 
 /// A number for each key, by the number of the key's first row.
 pub struct ByKey(Vec<i64>);
@@ -95,7 +152,10 @@ impl ByKey {
 }
 
 /// The number that a field holds; an empty one holds none and adds nothing.
-fn number(text: &str) -> Result<i64, &'static str> {
+///
+/// # Errors
+/// What it is instead, and what to do.
+pub fn number(text: &str) -> Result<i64, &'static str> {
     match text {
         "" => Ok(0),
         text => text.parse().map_err(|_| {

@@ -1,5 +1,6 @@
 //! From what was found to files.
 
+pub mod groups;
 pub mod ids;
 pub mod join;
 pub mod part;

@@ -10,6 +10,7 @@
 
 use crate::error::JobError;
 use crate::meet::answers::{Answers, Attempt};
+use crate::output::groups::GroupTotal;
 use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
 use crate::seal::key::Given;
@@ -61,6 +62,8 @@ pub struct Ledger {
     padded: Vec<u64>,
     /// How many keys are common, where that is all that is learned; or what their values add up to, modulo 2^64.
     total: Option<u64>,
+    /// What the common keys come to by group, where that is what is learned.
+    groups: Option<Vec<GroupTotal>>,
     /// A hash of what a peer was answered to with the run's noise.
     asked: Option<[u8; 32]>,
     over: bool,
@@ -91,6 +94,7 @@ impl Ledger {
             keys: Vec::new(),
             padded: Vec::new(),
             total: None,
+            groups: None,
             asked: None,
             over: false,
             finished: false,
@@ -133,6 +137,10 @@ impl Ledger {
                 }
                 (1.., Record::Count(keys)) if ledger.start.is_some() => {
                     ledger.total = Some(keys);
+                    Ok(())
+                }
+                (1.., Record::Groups(groups)) if ledger.start.is_some() => {
+                    ledger.groups = Some(groups);
                     Ok(())
                 }
                 (1.., Record::Asked(hash)) if ledger.start.is_some() => {
@@ -259,6 +267,7 @@ impl Ledger {
         self.answers.start();
         self.finished = false;
         self.total = None;
+        self.groups = None;
         self.asked = None;
         self.done.clear();
         Ok(())
@@ -335,6 +344,23 @@ impl Ledger {
         Ok(())
     }
 
+    /// This is what the common keys come to by group. It is said, and stands, as [`Ledger::total`] does.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn groups(&mut self, groups: Vec<GroupTotal>) -> Result<(), JobError> {
+        if self.groups.is_none() {
+            self.append(&Record::Groups(groups.clone()))?;
+            self.groups = Some(groups);
+        }
+        Ok(())
+    }
+
+    /// What the common keys come to by group, where that was learned.
+    pub fn told(&self) -> Option<&[GroupTotal]> {
+        self.groups.as_deref()
+    }
+
     /// A peer asks for an answer with the run's noise, to what this is a hash of: whether it never asked about anything else in this run.
     /// On return the hash is kept for good.
     ///
@@ -407,8 +433,12 @@ impl Ledger {
         let mut hash = blake3::Hasher::new();
         self.done.values().for_each(|done| _ = hash.update(&done.digest));
         hash.update(&self.total.unwrap_or_default().to_le_bytes());
+        let groups = self.groups.as_deref();
+        if let Some(groups) = groups {
+            hash.update(&Record::Groups(groups.to_vec()).encode());
+        }
         let rows = self.common().rows;
-        Ok(Found { bits, repeats, rows, pairs: &self.pairs, digest: *hash.finalize().as_bytes() })
+        Ok(Found { bits, repeats, rows, pairs: &self.pairs, groups, digest: *hash.finalize().as_bytes() })
     }
 
     /// The run is over: its ledger is removed, and what was kept beside it.
@@ -506,6 +536,29 @@ mod tests {
         ledger.start(start()).unwrap();
         commit(&mut ledger, 2, 5);
         commit(&mut ledger, 0, 0);
+    }
+
+    /// The first totals by group stand, are there again after a restart, are part of what both learners compare, and are forgotten with the run.
+    #[test]
+    fn totals_by_group_are_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = job(dir.path(), "");
+        let of = |keys| vec![GroupTotal { by: vec!["north".into(), String::new()], keys, sums: vec![-4, 7] }];
+        let mut ledger = open(&plan).unwrap();
+        ledger.identify(&hash(&plan)).unwrap();
+        ledger.attempt(ATTEMPT).unwrap();
+        ledger.start(start()).unwrap();
+        ledger.groups(of(60)).unwrap();
+        ledger.groups(of(61)).unwrap();
+        let digest = ledger.found().unwrap().digest;
+        drop(ledger);
+        let mut ledger = open(&plan).unwrap();
+        assert_eq!(ledger.told(), Some(&of(60)[..]));
+        assert_eq!(ledger.found().unwrap().digest, digest);
+        ledger.attempt(ATTEMPT).unwrap();
+        ledger.start(start()).unwrap();
+        assert_eq!(ledger.told(), None);
+        assert_ne!(ledger.found().unwrap().digest, digest);
     }
 
     #[test]

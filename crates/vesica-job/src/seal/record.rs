@@ -1,6 +1,7 @@
 //! The records of a ledger, and how they are encoded.
 
 use crate::meet::answers::Attempt;
+use crate::output::groups::GroupTotal;
 use crate::units::found::Match;
 use serde::{Deserialize, Serialize};
 use vesica_spec::{PeerPlan, Plan};
@@ -96,6 +97,8 @@ pub enum Record {
     Unit(UnitId, [u8; 32], Vec<Match>),
     /// How many keys are common, or what their values add up to.
     Count(u64),
+    /// What the common keys come to by group.
+    Groups(Vec<GroupTotal>),
     /// A hash of what a peer was answered to with the run's noise.
     Asked([u8; 32]),
     /// So many units a cluster has begun in the run; none if it cannot tell.
@@ -123,6 +126,11 @@ impl Record {
                 [&[6], begun.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>().as_slice()].concat()
             }
             Record::Finished => vec![7],
+            Record::Groups(groups) => {
+                let mut out = vec![8];
+                out.extend(serde_json::to_vec(groups).expect("groups are plain data"));
+                out
+            }
             Record::Unit(id, digest, matches) => {
                 let mut out = vec![2];
                 out.extend(id.0.to_le_bytes());
@@ -174,6 +182,7 @@ impl Record {
             6 if rest.is_empty() => Some(Record::Begun(None)),
             6 => numbers(rest)?.try_into().ok().map(|[begun]: [u64; 1]| Record::Begun(Some(begun))),
             7 => rest.is_empty().then_some(Record::Finished),
+            8 => serde_json::from_slice(rest).ok().map(Record::Groups),
             _ => None,
         }
     }
@@ -188,6 +197,14 @@ mod tests {
         #[test]
         fn no_bytes_make_the_decoder_panic(bytes: Vec<u8>) {
             let _ = Record::decode(&bytes);
+        }
+
+        #[test]
+        fn groups_survive_their_encoding(groups: Vec<(Vec<String>, u64, Vec<i64>)>) {
+            let groups: Vec<GroupTotal> =
+                groups.into_iter().map(|(by, keys, sums)| GroupTotal { by, keys, sums }).collect();
+            let decoded = Record::decode(&Record::Groups(groups.clone()).encode());
+            proptest::prop_assert!(matches!(decoded, Some(Record::Groups(g)) if g == groups));
         }
 
         #[test]

@@ -1,14 +1,16 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
 use crate::input::keys::Ruled;
+use crate::output::groups::GroupTotal;
 use crate::seal::ledger::Ledger;
 use crate::tell::numbers::{count, counted, seconds, size, worded};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
+use vesica_net::printable;
 use vesica_psi::reveals;
-use vesica_session::{Learner, Meter, Reveal};
+use vesica_session::{LABEL, Learner, Meter, Reveal};
 use vesica_spec::Plan;
 use vesica_suite::Cut;
 
@@ -73,6 +75,9 @@ pub struct Outcome {
     /// The sum of the values of the rows whose keys the other party has; absent where the result is none, and for a party that does not learn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<i64>,
+    /// What the keys that the other party has come to by group; absent where the result is none, and for a party that does not learn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Groups>,
     /// Rows of the input whose key matched; null for a party that does not learn, and where the result is a count of keys.
     pub matched_rows: Option<u64>,
     /// The file that was written; null for a party that does not learn, and where the result is a count.
@@ -84,6 +89,48 @@ pub struct Outcome {
     /// Rows that were asked of a service and count as not found, although nothing says that they are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+}
+
+/// Totals by group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Groups {
+    /// The columns that rows are grouped by.
+    pub by: Vec<String>,
+    /// The names of the sums.
+    pub sums: Vec<String>,
+    /// The least number of common keys of a group that is told.
+    pub least: u64,
+    /// The groups that are told, in the order of what they are called.
+    pub groups: Vec<GroupTotal>,
+}
+
+impl Groups {
+    /// These groups of a job.
+    pub fn new(shared: &vesica_spec::Shared, groups: &[GroupTotal]) -> Self {
+        let of = shared.groups.as_ref();
+        Self {
+            by: of.map(|of| of.by.clone()).unwrap_or_default(),
+            sums: shared.sums.iter().map(|sum| sum.name.clone()).collect(),
+            least: of.map_or(1, |of| of.least),
+            groups: groups.to_vec(),
+        }
+    }
+
+    /// The first of them, a line each.
+    fn in_words(&self) -> String {
+        const LINES: usize = 20;
+        let mut text = String::new();
+        for group in self.groups.iter().take(LINES) {
+            let sums = self.sums.iter().zip(&group.sums).map(|(name, sum)| format!(", {name} {sum}"));
+            let by: Vec<String> = group.by.iter().map(|text| printable(text, LABEL)).collect();
+            let _ = writeln!(text, "  {}: {}{}", by.join(", "), counted(group.keys, "keys"), sums.collect::<String>());
+        }
+        match self.groups.len().saturating_sub(LINES) {
+            0 => {}
+            more => _ = writeln!(text, "  and {} more.", counted(more as u64, "groups")),
+        }
+        text
+    }
 }
 
 /// Rows that count as not found for one reason.
@@ -404,6 +451,17 @@ impl Report {
                 if self.chosen.expects.is_empty() { "" } else { "about " },
                 o.sum.unwrap_or_default()
             ),
+            _ if o.groups.is_some() => {
+                let groups = o.groups.as_ref().map_or(0, |groups| groups.groups.len() as u64);
+                let least = o.groups.as_ref().map_or(1, |groups| groups.least);
+                format!(
+                    "{} {} {} or more that both you and {held} hold; the totals of {} are in the output, and which keys these are, nobody learned.",
+                    counted(groups, "groups"),
+                    if groups == 1 { "has" } else { "have" },
+                    counted(least, "keys"),
+                    if groups == 1 { "it" } else { "each" }
+                )
+            }
             (None, None) if self.revealed.iter().any(|r| r.name == reveals::IDS_TOGETHER.name) => format!(
                 "Each of your {} has an id in the output, but those without a key and those that the job leaves out. It is the id that {held} has \
                  for the same key; which keys are common, nobody learned.",
@@ -437,7 +495,8 @@ impl Report {
                 if keys == 1 { "is" } else { "are" }
             ),
             _ => {
-                let result = self.revealed.iter().find(|r| r.name.starts_with("intersection"));
+                let result =
+                    self.revealed.iter().find(|r| r.name.starts_with("intersection") || r.name == "group_totals");
                 let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
                 format!(
                     "Done. You did not ask to learn the result: your {} matched for {learners}.",
@@ -452,6 +511,9 @@ impl Report {
         let (o, t) = (&self.outcome, &self.total);
         let peers: Vec<&str> = self.chosen.peers.iter().map(|p| p.name.as_str()).collect();
         let mut text = self.headline() + "\n";
+        if let Some(groups) = &o.groups {
+            text += &groups.in_words();
+        }
         if let Some(output) = &o.output {
             let _ = writeln!(
                 text,

@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::input::keys::KeyId;
+use crate::output::groups::GroupTotal;
 use vesica_session::Error;
 use vesica_table::Spilled;
 use vesica_types::UnitId;
@@ -54,6 +55,8 @@ pub struct Found<'a> {
     pub rows: u64,
     /// The pairs of rows of both sides that those of each unit make; no more than fit in 64 bits, whatever a peer claims.
     pub pairs: &'a [u64],
+    /// What they come to by group, where that is what is learned.
+    pub groups: Option<&'a [GroupTotal]>,
     /// A hash of the common keys' digests and numbers of rows: the same on both sides, if both learned.
     pub digest: [u8; 32],
 }

@@ -1,6 +1,8 @@
 //! The loop over units that leave shares, and the one opening at the end.
 
 use crate::error::JobError;
+use crate::input::values::Brought;
+use crate::output::groups;
 use crate::output::shares::Leaving;
 use crate::units::each;
 use crate::units::work::Work;
@@ -22,8 +24,7 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     let chance = &*rng;
     let one = |id, lines: &mut _| {
         let (unit, rows) = units.unit_and_rows(id)?;
-        let values = values.map(|values| rows.iter().map(|row| values.of(*row)).collect::<Option<Vec<_>>>());
-        let values = values.map(|values| values.ok_or_else(|| units.changed())).transpose()?;
+        let values = values.map(|values| values.of(&rows)?.ok_or_else(|| units.changed())).transpose()?;
         let shares = protocol.unit(&unit, &values.unwrap_or_default(), lines, &mut chance.unit(id)?)?;
         Ok((shares, rows))
     };
@@ -36,15 +37,20 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     })?;
     shares.sort_by_key(|shares| shares.unit);
     let mut lines = peers.line("open")?;
-    let found = protocol.open(&shares, &mut lines, rng)?;
-    lines.all().for_each(|ch| meter.merge(&ch.meter()));
+    let labels = values.map_or(&[][..], Brought::labels);
+    let found = protocol.open(&shares, labels, &mut lines, rng)?;
     match found {
         Found::Nothing => {}
         Found::Count(keys) => ledger.total(keys)?,
         Found::Sum(sum) => ledger.total(sum as u64)?,
+        Found::Groups(groups) => {
+            let ch = lines.peer()?;
+            ledger.groups(groups::named(&groups, plan, ch)?)?;
+        }
         Found::TooFew => return Err(JobError::TooSmall(plan.shared.limits.min_intersection.unwrap_or_default())),
         Found::Places(_) => return Err(Error::Bug("shares named keys".into()).into()),
     }
+    lines.all().for_each(|ch| meter.merge(&ch.meter()));
     match leaving {
         // They are written with this attempt or not at all, so the ledger is not to say that the units are done.
         Some(leaving) => {

@@ -49,7 +49,7 @@ pub fn run(
             ledger.total(keys)?;
             all.clone().try_for_each(|id| ledger.commit(id, &[0; 32], &[]))?;
         }
-        Found::Sum(_) | Found::TooFew => {
+        Found::Sum(_) | Found::Groups(_) | Found::TooFew => {
             return Err(Error::Bug("what takes all keys at once adds nothing up".into()).into());
         }
         Found::Places(places) => {

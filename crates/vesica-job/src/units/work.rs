@@ -1,6 +1,6 @@
 //! What running a job's protocol takes.
 
-use crate::input::values::ByKey;
+use crate::input::values::Brought;
 use crate::meet::peers::Peers;
 use crate::output::shares::Left;
 use crate::seal::ledger::Ledger;
@@ -18,8 +18,8 @@ pub struct Work<'a> {
     pub done: &'a [bool],
     /// How results are compared, where all parties learn.
     pub both: Option<Both>,
-    /// What is added up, if this party has values.
-    pub values: Option<&'a ByKey>,
+    /// What is added up, if this party has values or groups.
+    pub values: Option<&'a Brought>,
     /// Where goes what the units leave, if that is the result.
     pub left: &'a mut Option<Left>,
     /// Where finished units go.

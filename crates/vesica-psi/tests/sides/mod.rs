@@ -18,7 +18,7 @@ use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, bins, cuckoo, lpn, okvs};
-use vesica_psi::circuit::{self, Circuit, Total};
+use vesica_psi::circuit::{self, Circuit, Groups, Total};
 use vesica_psi::count::{self, Count};
 use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
@@ -29,7 +29,8 @@ use vesica_psi::oprf::{self, Role};
 use vesica_psi::{kmprt17, many, nty21};
 use vesica_session::memory::Memories;
 use vesica_session::{
-    Found, LISTS, Lines, List, Protocol, Result, Room, SessionRng, Shared, Shares, Sorted, Sorter, Unit, Whole,
+    Found, LISTS, Label, Lines, List, Protocol, Result, Room, SessionRng, Shared, Shares, Sorted, Sorter, Unit, Values,
+    Whole,
 };
 use vesica_types::{Digest, TagLen, UnitId};
 
@@ -304,7 +305,7 @@ fn places(found: Found) -> Option<Vec<u64>> {
             Some(bytes.chunks(8).map(|place| u64::from_be_bytes(place.try_into().unwrap())).collect())
         }
         Found::Nothing => None,
-        Found::Count(_) | Found::Sum(_) | Found::TooFew => panic!("it finds which keys are common"),
+        Found::Count(_) | Found::Sum(_) | Found::Groups(_) | Found::TooFew => panic!("it finds which keys are common"),
     }
 }
 
@@ -427,16 +428,55 @@ pub fn value(key: &Digest) -> i64 {
     i64::from_le_bytes(*key.0.first_chunk().unwrap()) >> (8 + key.0[9] % 50)
 }
 
+/// The groups that a key is in, and its numbers there: one to three groups, and sometimes none.
+pub fn groups(key: &Digest, groups: Groups) -> Vec<(u32, Vec<i64>)> {
+    let (many, first) = (u32::from(key.0[10] % 4).min(groups.most), u32::from(key.0[11]));
+    let number = |group: u32, which: u32| value(key).rotate_left(3 * group + which) >> (20 + which);
+    let of = |i| {
+        let group = (first + 5 * i) % groups.most;
+        (group, (0..groups.sums).map(|which| number(group, which)).collect())
+    };
+    let mut all: Vec<(u32, Vec<i64>)> = (0..many).map(of).collect();
+    all.sort();
+    all.dedup_by_key(|(group, _)| *group);
+    all
+}
+
+/// What the groups are called.
+pub fn labels(groups: Groups) -> Vec<Label> {
+    (0..groups.most).map(|group| std::array::from_fn(|byte| (group as usize * 7 + byte) as u8)).collect()
+}
+
+/// What these keys bring to a total.
+pub fn values(keys: &[Digest], total: Total) -> Values {
+    let Total::Groups(of) = total else {
+        return keys.iter().map(|key| value(key) as u64).collect::<Vec<_>>().into();
+    };
+    let (mut entries, mut numbers) = (Vec::new(), Vec::new());
+    for (place, key) in (0..).zip(keys) {
+        for (group, of_key) in groups(key, of) {
+            entries.push((place, group));
+            numbers.extend(of_key.into_iter().map(|number| number as u64));
+        }
+    }
+    Values::new(of.sums as usize, entries, numbers).expect("they are in order")
+}
+
 /// Bits of a target in these tests.
 pub const TARGET: u32 = 57;
 
 /// A party's side of the circuit, opened, for keys padded to this size and the peer's padded to the other.
 pub fn open_circuit<B: Field>(
-    (mine, theirs): (usize, usize),
+    capacities: (usize, usize),
     asks: Asks,
     lines: &mut Lines,
     rng: &mut SessionRng,
 ) -> Result<Circuit<B>> {
+    Circuit::open(circuit_params(capacities, asks), lines.peer()?, rng)
+}
+
+/// Its parameters.
+pub fn circuit_params((mine, theirs): (usize, usize), asks: Asks) -> circuit::Params {
     let (n, m) = if asks.puts { (mine, theirs) } else { (theirs, mine) };
     let opprf = vesica_oprf::opprf::Params {
         session: SESSION,
@@ -445,7 +485,7 @@ pub fn open_circuit<B: Field>(
         bits: TARGET,
         code: &lpn::SETS[0],
     };
-    let params = circuit::Params {
+    circuit::Params {
         opprf,
         puts: asks.puts,
         values: asks.total != Total::Count,
@@ -456,8 +496,7 @@ pub fn open_circuit<B: Field>(
         // The keys of all units.
         fewer: 1000,
         noise: asks.noise.map(|[mine, _]| mine),
-    };
-    Circuit::open(params, lines.peer()?, rng)
+    }
 }
 
 /// A party's shares of unit number `id` of these keys.
@@ -466,12 +505,28 @@ pub fn share<B: Field>(
     id: u32,
     keys: Vec<Digest>,
     capacities: (usize, usize),
+    total: Total,
     lines: &mut Lines,
     rng: &mut SessionRng,
 ) -> Result<Shares> {
     let unit = Unit { id: UnitId(id), ..unit(keys, capacities, lines) };
-    let values: Vec<u64> = unit.keys.iter().map(|key| value(key) as u64).collect();
+    let values = values(&unit.keys, total);
     side.unit(&unit, &values, lines, rng)
+}
+
+/// What the shares of all units come to.
+pub fn open<B: Field>(
+    side: &Circuit<B>,
+    asks: Asks,
+    shares: &[Shares],
+    lines: &mut Lines,
+    rng: &mut SessionRng,
+) -> Result<Found> {
+    let labels = match asks.total {
+        Total::Groups(groups) if asks.puts => labels(groups),
+        _ => Vec::new(),
+    };
+    side.open(shares, &labels, lines, rng)
 }
 
 /// A party's side of a job of one unit: what it finds, in words.
@@ -482,9 +537,17 @@ pub fn circuit<B: Field>(
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<String> {
     move |lines, rng| {
         let side = open_circuit::<B>(capacities, asks, lines, rng)?;
-        let shares = share(&side, 0, keys, capacities, lines, rng)?;
-        Ok(told(side.open(&[shares], lines, rng)?))
+        let shares = share(&side, 0, keys, capacities, asks.total, lines, rng)?;
+        Ok(told(open(&side, asks, &[shares], lines, rng)?))
     }
+}
+
+/// A group, in words: which it is by its number, and by its label.
+fn group(group: &vesica_session::Group) -> String {
+    let called = group.label[0] / 7;
+    let whole = (0..group.label.len()).all(|byte| group.label[byte] == (called as usize * 7 + byte) as u8);
+    let called = if whole { called.to_string() } else { "no label".to_owned() };
+    format!("{} ({called}): {} keys, {:?}", group.number, group.keys, group.sums)
 }
 
 /// A party's side of ids by RR22, of the run that `session` names.
@@ -518,8 +581,8 @@ pub fn ids<B: Field + 'static, S: Shape + 'static>(
     move |lines, rng| {
         let side = open_ids::<B, S>(SESSION, capacities, shape, lines, rng)?;
         let unit = unit(keys, capacities, lines);
-        let shares = side.unit(&unit, &[], lines, rng)?;
-        assert_eq!(told(side.open(std::slice::from_ref(&shares), lines, rng)?), "");
+        let shares = side.unit(&unit, &Values::default(), lines, rng)?;
+        assert_eq!(told(side.open(std::slice::from_ref(&shares), &[], lines, rng)?), "");
         Ok(shares.ids)
     }
 }
@@ -531,6 +594,7 @@ pub fn told(found: Found) -> String {
         Found::Count(keys) => format!("{keys} keys"),
         Found::Sum(sum) => format!("a sum of {sum}"),
         Found::TooFew => "too few".to_owned(),
+        Found::Groups(groups) => groups.iter().map(group).collect::<Vec<_>>().join("; "),
         Found::Places(_) => panic!("a circuit names no keys"),
     }
 }

@@ -9,10 +9,10 @@ use vesica_curve::Curve25519;
 use vesica_oprf::Oprf;
 use vesica_oprf::vole::Field;
 use vesica_ot::Security::{self, Malicious, SemiHonest};
-use vesica_psi::circuit::Total;
+use vesica_psi::circuit::{Groups, Total};
 use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
-use vesica_session::{Lines, Result, SessionRng, Shared};
+use vesica_session::{Lines, Result, SessionRng, Shared, Values};
 use vesica_testkit::digests;
 use vesica_types::Digest;
 
@@ -38,6 +38,10 @@ pub fn cases() -> Vec<Case> {
         Case::new("jobs/circuit-count", |watch| circuit::<Block>(watch, Total::Count)),
         Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
         Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
+        Case::new("jobs/circuit-groups", |watch| {
+            let groups = Groups { most: 5, sums: 1, least: 3, labels: true };
+            circuit::<u64>(watch, Total::Groups(groups));
+        }),
         Case::new("jobs/ids", |watch| {
             let [(xs, n), (ys, m)] = keys(40);
             let bob = sides::ids::<u64, _>(ys, (m, n), sides::paxos);
@@ -89,12 +93,22 @@ fn dp(watch: &mut Watch, hide: Hide) {
 fn circuit<B: Field>(watch: &mut Watch, total: Total) {
     let [(xs, n), (ys, m)] = keys(40);
     let least = (total == Total::Sum).then_some(5);
-    let asks = sides::Asks { total, puts: true, learns: (true, total == Total::Shares), least, noise: None };
-    let side = |keys, capacities, asks| {
+    let both = matches!(total, Total::Shares | Total::Groups(_));
+    let asks = sides::Asks { total, puts: true, learns: (true, both), least, noise: None };
+    let side = |keys: Vec<Digest>, capacities, asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| {
             let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;
-            let shares = sides::share(&side, 0, keys, capacities, lines, rng)?;
-            side.open(&[shares], lines, rng)
+            let shares = match total {
+                // In which group a key is decides what is done in the table, and not in the circuit.
+                Total::Groups(groups) => {
+                    let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % groups.most)).collect();
+                    let numbers = keys.iter().map(|key| sides::value(key) as u64).collect();
+                    let values = Values::new(1, entries, numbers)?;
+                    side.unit(&sides::unit(keys, capacities, lines), &values, lines, rng)?
+                }
+                _ => sides::share(&side, 0, keys, capacities, total, lines, rng)?,
+            };
+            sides::open(&side, asks, &[shares], lines, rng)
         }
     };
     run(watch, side(xs, (n, m), asks), side(ys, (m, n), asks.other()));

@@ -73,6 +73,7 @@ pub(super) fn invited_job(head: &Head, shared: &Shared, kept: &str, table: OwnTa
 fn job(me: &str, other: &str, shared: &Shared, kept: &str, contact: &str, table: OwnTable<'_>) -> String {
     let ending = match shared.result {
         ResultKind::Rows => Some("matched.csv"),
+        ResultKind::Groups => Some("groups.csv"),
         ResultKind::Ids => Some("ids.csv"),
         ResultKind::Shares => Some("shares.parquet"),
         ResultKind::Count | ResultKind::Sum => None,

@@ -38,7 +38,11 @@ impl Span {
 
 impl Bars {
     /// Lines of values that stand one behind the other; `say` writes a sum.
-    pub fn stacked(parts: [&str; 2], rows: Vec<(String, Vec<f64>)>, say: impl Fn(f64) -> String) -> Self {
+    pub fn stacked<const N: usize>(
+        parts: [&str; N],
+        rows: Vec<(String, Vec<f64>)>,
+        say: impl Fn(f64) -> String,
+    ) -> Self {
         let most = rows.iter().map(|(_, values)| values.iter().sum::<f64>()).fold(f64::MIN_POSITIVE, f64::max);
         let line = |(name, values): (String, Vec<f64>)| {
             let mut at = 0.0;

@@ -11,11 +11,14 @@ mod scale;
 mod timeline;
 mod traffic;
 
+use crate::output::groups::GroupTotal;
 use crate::tell::numbers::{count, counted, size};
-use crate::tell::report::{PeerId, Report};
+use crate::tell::report::{Groups, PeerId, Report};
 use bars::Bars;
 use overlap::Overlap;
 use std::path::Path;
+use vesica_net::printable;
+use vesica_session::LABEL;
 
 /// Who a page is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,7 +153,7 @@ impl Page {
 fn may_see_result(report: &Report, audience: Audience<'_>) -> bool {
     let Audience::Peer(name) = audience else { return true };
     let told = |one: &crate::tell::report::Revealed| {
-        one.name.starts_with("intersection") && one.to.iter().any(|to| to == name)
+        (one.name.starts_with("intersection") || one.name == "group_totals") && one.to.iter().any(|to| to == name)
     };
     // Where the result has noise, each party has another one.
     report.chosen.expects.is_empty() && report.revealed.iter().any(told)
@@ -185,7 +188,38 @@ fn overlap_of(report: &Report, audience: Audience<'_>) -> Section {
         blocks.push(Block::Text("The result has noise, so that no key can be told from it for certain:".to_owned()));
         blocks.push(Block::List(report.chosen.expects.clone()));
     }
+    if let Some(groups) = report.outcome.groups.as_ref().filter(|_| may_see_result(report, audience)) {
+        blocks.extend(by_group(groups));
+    }
     Section { title: "What is common", blocks }
+}
+
+/// What a group is called, fit to print: the other party may have said so.
+fn called(group: &GroupTotal) -> Vec<String> {
+    group.by.iter().map(|text| printable(text, LABEL)).collect()
+}
+
+/// The totals of each group, and how many keys each has as bars.
+fn by_group(groups: &Groups) -> Vec<Block> {
+    let told = match groups.least {
+        1 => "By group:".to_owned(),
+        least => format!("By group. Groups with fewer than {} are left out:", counted(least, "common keys")),
+    };
+    let means = groups.sums.iter().flat_map(|sum| [sum.clone(), format!("{sum}, mean")]);
+    let head = groups.by.iter().cloned().chain(["keys".to_owned()]).chain(means).collect();
+    let cells = |group: &GroupTotal| {
+        let sums = group.sums.iter().zip(group.means());
+        let sums = sums.flat_map(|(sum, mean)| [sum.to_string(), format!("{mean:.2}")]);
+        called(group).into_iter().chain([count(group.keys)]).chain(sums).collect()
+    };
+    let mut blocks = vec![Block::Text(told), Block::Table { head, rows: groups.groups.iter().map(cells).collect() }];
+    // One group alone is no picture.
+    if groups.groups.len() > 1 {
+        let line = |group: &GroupTotal| (called(group).join(", "), vec![group.keys as f64]);
+        let lines = groups.groups.iter().map(line).collect();
+        blocks.push(Block::Bars(Bars::stacked(["common keys"], lines, |keys| count(keys as u64))));
+    }
+    blocks
 }
 
 fn learned(report: &Report) -> Section {

@@ -32,6 +32,7 @@ fn report(party: &str) -> Report {
             ruled: Some(RuledRows { changed: 444, emptied: 12 }),
             matched: Some(505),
             sum: None,
+            groups: None,
             matched_rows: Some(567),
             output: Some(Written { path: "alice.matched.csv".into(), rows: 567, bytes: 8_192 }),
             attempt: None,

@@ -1,0 +1,287 @@
+//! Jobs of `rr22` whose result is totals by group: CSV to CSV, for either learner and for both.
+
+mod two;
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use two::{LONG, Proxy, Two};
+
+/// Alice has sales: 60 customers in up to three groups each by their rows, some of which have no customer, no region or no amount. Bob has 70
+/// customers; 40 are common.
+fn tables() -> (String, String) {
+    let region = |i: i64| ["north", "south, \"old\"", "Zürich", ""][(i % 4) as usize];
+    let rows = (0..60).map(|i| format!("k{i},{},{},{}\n", quoted(region(i)), 20 + i % 2 * 10, (i - 20) * (i * i + 7)));
+    let again = (0..60).step_by(3).map(|i| format!("k{i},{},{},{}\n", quoted(region(i)), 20 + i % 2 * 10, -i));
+    let other = (0..60).step_by(5).map(|i| format!("k{i},{},40,{i}\n", quoted(region(i + 1))));
+    let loose = [",north,20,5\n".to_owned(), "k5,north,20,\n".to_owned(), ",elsewhere,99,1\n".to_owned()];
+    let alice = rows.chain(again).chain(other).chain(loose).collect::<String>();
+    let bob = (20..90).map(|i| format!("k{i},x\n")).collect::<String>();
+    (format!("id,region,age,cents\n{alice}"), format!("id,v\n{bob}"))
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// The fields of a row.
+fn fields(row: &str) -> Vec<String> {
+    let (mut all, mut quoted) = (vec![String::new()], false);
+    let mut chars = row.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => all.last_mut().unwrap().push(chars.next().unwrap()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => all.push(String::new()),
+            c => all.last_mut().unwrap().push(c),
+        }
+    }
+    all
+}
+
+/// What a database says: SELECT region, age, COUNT(DISTINCT id), SUM(cents) FROM alice WHERE id IN (SELECT id FROM bob) GROUP BY region, age
+/// HAVING COUNT(DISTINCT id) >= least.
+fn plain(least: usize) -> Vec<(Vec<String>, usize, i64)> {
+    let (alice, bob) = tables();
+    let theirs: BTreeSet<String> = bob.lines().skip(1).map(|row| fields(row)[0].clone()).collect();
+    let mut groups: BTreeMap<Vec<String>, (BTreeSet<String>, i64)> = BTreeMap::new();
+    for row in alice.lines().skip(1).map(fields).filter(|row| theirs.contains(&row[0])) {
+        let (keys, sum) = groups.entry(row[1..3].to_vec()).or_default();
+        keys.insert(row[0].clone());
+        *sum += row[3].parse::<i64>().unwrap_or(0);
+    }
+    let told = groups.into_iter().map(|(by, (keys, sum))| (by, keys.len(), sum));
+    told.filter(|(_, keys, _)| *keys >= least).collect()
+}
+
+/// Both learn the groups of alice's table.
+fn job(least: usize) -> Two {
+    let (alice, bob) = tables();
+    let mut two = Two::with(&alice, &bob);
+    two.change(
+        "protocol = \"ecdh\"\ncurve = \"curve25519\"",
+        &format!(
+            "protocol = \"rr22\"\nresult = \"groups\"\nunit = 25\n\
+             groups = {{ of = \"alice\", by = [\"region\", \"age\"], most = 12, of_a_key = 3, least = {least} }}\n\
+             sums = [{{ name = \"spend\", of = \"alice\", largest = 1000000 }}]{}",
+            if least < 5 {
+                "\naccept = [\"chosen_groups\", \"small_groups\"]"
+            } else {
+                "\naccept = [\"chosen_groups\"]"
+            }
+        ),
+    );
+    two.alice.change("keys = [\"id\"]", "keys = [\"id\"], values = { spend = \"cents\" }");
+    for job in [&mut two.alice, &mut two.bob] {
+        let output = format!("output = {{ path = \"{}.out.csv\" }}", job.name);
+        job.change(&output, &format!("{output}\nreport = \"{}.report.json\"", job.name));
+    }
+    two
+}
+
+/// The groups of an output, and what its report says.
+fn told(two: &Two, name: &str) -> Vec<(Vec<String>, usize, i64)> {
+    let text = two.read(&format!("{name}.out.csv"));
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("region,age,keys,spend,spend_mean"));
+    let groups: Vec<(Vec<String>, usize, i64)> = lines
+        .map(fields)
+        .map(|row| {
+            let (keys, sum): (usize, i64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
+            let mean: f64 = row[4].parse().unwrap();
+            assert!((mean - sum as f64 / keys as f64).abs() < 1e-9, "{row:?}");
+            (row[..2].to_vec(), keys, sum)
+        })
+        .collect();
+    let reported = outcome(two, name)["groups"]["groups"].clone();
+    let reported: Vec<(Vec<String>, usize, i64)> = reported
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| {
+            let by = group["by"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned());
+            (by.collect(), group["keys"].as_u64().unwrap() as usize, group["sums"][0].as_i64().unwrap())
+        })
+        .collect();
+    assert_eq!(groups, reported);
+    groups
+}
+
+fn outcome(two: &Two, name: &str) -> Value {
+    let report: Value = serde_json::from_str(&two.read(&format!("{name}.report.json"))).unwrap();
+    report["outcome"].clone()
+}
+
+#[test]
+fn those_that_learn_are_told_each_group_and_no_more() {
+    for (least, groups, learners) in
+        [(1, 8, &["alice", "bob"][..]), (5, 4, &["bob"]), (10, 4, &["alice"]), (11, 0, &["alice", "bob"])]
+    {
+        let want = plain(least);
+        assert_eq!(want.len(), groups);
+        let mut two = job(least);
+        if let [only] = learners {
+            two.only(only);
+        }
+        for (name, ended) in ["alice", "bob"].into_iter().zip(two.run_well()) {
+            let learns = learners.contains(&name);
+            assert_eq!(two.path(&format!("{name}.out.csv")).exists(), learns);
+            let outcome = outcome(&two, name);
+            assert_eq!([&outcome["matched"], &outcome["sum"], &outcome["matched_rows"]], [&Value::Null; 3]);
+            if learns {
+                assert_eq!(told(&two, name), want, "{name}, {least}");
+                assert!(ended.stdout.contains("which keys these are, nobody learned"), "{}", ended.stdout);
+            } else {
+                assert_eq!(outcome["groups"], Value::Null);
+                assert!(ended.stdout.contains("You did not ask to learn the result"), "{}", ended.stdout);
+            }
+        }
+    }
+}
+
+/// A connection that breaks in the middle: the run begins anew, and its totals are those of one attempt.
+#[test]
+fn a_broken_connection_does_not_mix_attempts() {
+    let mut two = job(1);
+    let relay = Proxy::before(two.port);
+    two.bob.change(&two.port.to_string(), &relay.port.to_string());
+    // In the base transfers, and in some of the units.
+    for cut in [30_000, 300_000] {
+        relay.cut_after(cut);
+        let (alice, bob) = (two.alice.start(), two.bob.start());
+        let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+        assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
+        assert_eq!([told(&two, "alice"), told(&two, "bob")], [plain(1), plain(1)]);
+    }
+}
+
+/// The least number of all common keys is told to both and to nobody more.
+#[test]
+fn too_few_common_keys_are_told_to_nobody() {
+    let mut two = job(5);
+    two.change("unit = 25", "unit = 25\nlimits.min_intersection = 41");
+    for ended in two.run() {
+        ended.bad(3, &["fewer keys are common", "41"]);
+    }
+    assert!(!two.path("alice.out.csv").exists() && !two.path("bob.out.csv").exists());
+    two.change("min_intersection = 41", "min_intersection = 40");
+    two.run_well();
+    assert_eq!(told(&two, "bob"), plain(5));
+}
+
+#[test]
+fn groups_of_nothing() {
+    let header = "id,region,age,cents\n";
+    for (alice, bob) in [("", "id\nk1\n"), ("k1,a,1,7\n", "id\n"), (",a,1,1\n", "id\nk\n"), ("k1,a,1,7\n", "id\nk2\n")]
+    {
+        let two = job(1);
+        two.write("alice.csv", format!("{header}{alice}"));
+        two.write("bob.csv", bob);
+        two.run_well();
+        assert_eq!([told(&two, "alice"), told(&two, "bob")], [vec![], vec![]], "{alice:?} {bob:?}");
+    }
+}
+
+#[test]
+fn what_does_not_keep_to_the_agreement_is_named_before_contact() {
+    for (from, to, code, words) in [
+        ("of_a_key = 3", "of_a_key = 1", 3, &["row", "region", "shared.groups.of_a_key"][..]),
+        ("most = 12", "most = 7", 3, &["row", "region", "shared.groups.most"]),
+        ("largest = 1000000", "largest = 100000", 3, &["row", "cents", "shared.sums"]),
+        ("spend = \"cents\"", "spend = \"region\"", 3, &["row 1", "region", "no whole number"]),
+        ("spend = \"cents\"", "spend = \"cent\"", 2, &["cent", "cents"]),
+        ("spend = \"cents\"", "spent = \"cents\"", 2, &["mine.input.values", "spend"]),
+        ("keys = [\"id\"]", "keys = [\"id\"], groups = [\"region\"]", 2, &["mine.input.groups", "age"]),
+    ] {
+        let mut two = job(5);
+        two.alice.change(from, to);
+        two.alice.start().wait(LONG).bad(code, words);
+    }
+    let two = job(5);
+    two.write("alice.csv", format!("id,region,age,cents\nk,{},1,1\n", "x".repeat(260)));
+    two.alice.start().wait(LONG).bad(3, &["row 1", "region", "256 bytes"]);
+    two.write("alice.csv", "id,region,age,cents\nk,a,1,9223372036854775807\nl,a,1,1\n");
+    let mut two = two;
+    two.alice.change(", largest = 1000000", "");
+    two.alice.start().wait(LONG).bad(3, &["cents", "2^63 - 1"]);
+}
+
+#[test]
+fn what_groups_are_not_for_is_refused() {
+    for (from, to, words) in [
+        ("groups = { of = \"alice\"", "# groups = { of = \"alice\"", &["shared."][..]),
+        ("result = \"groups\"", "result = \"sum\"", &["shared.groups", "remove it"]),
+        ("of = \"alice\", by", "of = \"eve\", by", &["shared.groups.of", "eve"]),
+        ("by = [\"region\", \"age\"]", "by = []", &["shared.groups.by"]),
+        ("by = [\"region\", \"age\"]", "by = [\"region\", \"keys\"]", &["shared.groups", "two columns"]),
+        ("most = 12", "most = 0", &["shared.groups.most", "1 to"]),
+        ("most = 12", "most = 513", &["shared.groups.most", "512"]),
+        ("of_a_key = 3", "of_a_key = 13", &["shared.groups.of_a_key", "12"]),
+        ("least = 5", "least = 4", &["shared.accept", "small_groups"]),
+        (
+            "accept = [\"chosen_groups\"]",
+            "accept = \"all\"",
+            &["shared.accept", "chosen_groups", "makes its groups up"],
+        ),
+        ("accept = [\"chosen_groups\"]", "accept = [\"small_groups\"]", &["shared.accept", "chosen_groups"]),
+        (
+            "name = \"spend\", of = \"alice\"",
+            "name = \"spend\", of = \"bob\"",
+            &["shared.sums.of", "party with the groups"],
+        ),
+        ("unit = 25", "unit = 25\ndp = { epsilon = 1.0 }", &["shared.dp", "remove it"]),
+        ("unit = 25", "unit = 25\nsecurity = \"malicious\"", &["shared.security"]),
+        ("unit = 25", "unit = 25\njoin = \"left\"", &["shared.join"]),
+        ("protocol = \"rr22\"", "protocol = \"kkrt\"", &["shared.result", "rr22"]),
+        ("keys = [\"id\"]", "keys = [\"id\"], value = \"cents\"", &["mine.input.value"]),
+        ("alice.out.csv\"", "alice.out.csv\", columns = [\"region\"]", &["mine.output.columns"]),
+    ] {
+        let mut two = job(5);
+        two.alice.change(from, to);
+        two.alice.start().wait(LONG).bad(2, words);
+    }
+    let mut two = job(5);
+    two.bob.change("keys = [\"id\"]", "keys = [\"id\"], values = { spend = \"v\" }");
+    two.bob.start().wait(LONG).bad(2, &["mine.input.values", "shared.groups.of"]);
+    let mut two = job(5);
+    two.alice.change("alice.out.csv", "alice.csv");
+    two.alice.start().wait(LONG).bad(2, &["alice.csv"]);
+}
+
+#[test]
+fn a_plan_a_check_and_a_page_know_groups() {
+    let mut two = job(5);
+    two.only("bob");
+    // Whoever has no groups can choose none.
+    two.change("accept = [\"chosen_groups\"]", "accept = []");
+    let file = two.alice.file();
+    let text = two::run(&["plan", file.to_str().unwrap(), "--rows", "20000"]).good().stdout;
+    assert!(text.contains("common keys as shared.groups.least or more"), "{text}");
+    let text = two::run(&["plan", file.to_str().unwrap(), "--rows", "20000", "--compare"]).good().stdout;
+    assert!(text.contains("rr22"), "{text}");
+    let text = two::run(&["check", file.to_str().unwrap()]).good().stdout;
+    assert!(text.contains("by region and age: no more than 12"), "{text}");
+    two.run_well();
+    let report = two.path("bob.report.json");
+    let page = two::run(&["report", report.to_str().unwrap(), "--html"]).good().stdout;
+    assert!(page.contains("Zürich") && page.contains("spend, mean"), "{page}");
+    // bob alone was told.
+    let page = two::run(&["report", report.to_str().unwrap(), "--html", "--for-peer", "alice"]).good().stdout;
+    assert!(!page.contains("Zürich") && !page.contains("spend, mean"), "{page}");
+}
+
+/// A result goes to Parquet as to CSV, with the types that it has.
+#[test]
+fn groups_go_to_parquet() {
+    let mut two = job(5);
+    for name in ["alice", "bob"] {
+        let job = if name == "alice" { &mut two.alice } else { &mut two.bob };
+        job.change(&format!("{name}.out.csv"), &format!("{name}.out.parquet"));
+    }
+    two.run_well();
+    let file = std::fs::File::open(two.path("bob.out.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let types: Vec<String> = reader.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+    assert_eq!(types, ["Utf8", "Utf8", "UInt64", "Int64", "Float64"]);
+    let rows: usize = reader.build().unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+    assert_eq!(rows, plain(5).len());
+}

@@ -1,0 +1,249 @@
+//! Totals by group: the columns of numbers that R brings for its bins, and the end of a job, where a group with too few common keys is told to
+//! nobody. Part of `circuit`, whose letters these are.
+//!
+//! A bin has v_b = 1 for each group that its key is in, and the key's numbers in that group: step 4 is done for all of these
+//! columns at once, whatever groups a key is in. Then, for all groups at once:
+//!
+//! 6'. h := 1 - [count < least], in shares, as in step 6 but not opened.  Shares of h·count and of each h·sum: both have a share of the number,
+//!     so each multiplies its own as in step 4, in its own direction.  If S learns, R draws a key of two words for each group, and S is to get
+//!     h·key.
+//! 7'. Each sends these shares to whoever learns.  R -> S, if S learns: the label of each group, sealed under the group's key.
+//!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
+
+use crate::circuit::{Params, Total};
+use crate::gmw::{Made, Numbers};
+use vesica_session::{Channel, Error, Found, Group, LABEL, Label, Misbehaviour, Result, SessionRng, Values};
+use zeroize::Zeroizing;
+
+/// In which groups keys are counted and numbers are added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Groups {
+    /// How many there are, with those that no key is in.
+    pub most: u32,
+    /// Sums of each.
+    pub sums: u32,
+    /// The number of common keys below which nothing is told of a group.
+    pub least: u64,
+    /// Whether S learns, who does not know what the groups are called.
+    pub labels: bool,
+}
+
+/// What a column of numbers is.
+#[derive(Clone, Copy)]
+enum Column {
+    /// 1 for each key.
+    Keys,
+    /// 1 for each key of a group.
+    KeysOf(u32),
+    /// A number of each key of a group.
+    Numbers(u32, u32),
+}
+
+/// The numbers of this party's for the bins of a unit.
+pub struct Columns<'a> {
+    columns: Vec<Column>,
+    values: &'a Values,
+    keys: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// The columns of these groups, or of values in all if there are any, and of keys that are `counted`. `values` are of so many keys.
+    ///
+    /// # Errors
+    /// A bug if values are of a key or of a group that is not there.
+    pub fn new(groups: Option<Groups>, sum: bool, counted: bool, values: &'a Values, keys: usize) -> Result<Self> {
+        let most = groups.map_or(1, |groups| groups.most);
+        if values.entries().iter().any(|&(key, group)| key as usize >= keys || group >= most) {
+            return Err(Error::Bug("values of a key or a group that is not there".into()));
+        }
+        let of_group = |group, sums| {
+            std::iter::once(Column::KeysOf(group)).chain((0..sums).map(move |number| Column::Numbers(group, number)))
+        };
+        let mut columns: Vec<Column> = match groups {
+            Some(Groups { most, sums, .. }) => (0..most).flat_map(|group| of_group(group, sums)).collect(),
+            None if sum => vec![Column::Numbers(0, 0)],
+            None => Vec::new(),
+        };
+        columns.extend(counted.then_some(Column::Keys));
+        Ok(Self { columns, values, keys })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The same where `bins` has the place of each bin's key: entries in the order of bins, so that a column is written from its beginning to its
+    /// end.
+    pub fn in_bins(&self, bins: impl Iterator<Item = Option<usize>>) -> InBins<'_> {
+        let entries = self.values.entries();
+        let mut starts = vec![0; self.keys + 1];
+        entries.iter().for_each(|&(key, _)| starts[key as usize + 1] += 1);
+        (0..self.keys).for_each(|key| starts[key + 1] += starts[key]);
+        let (mut sorted, mut full) = (Vec::with_capacity(entries.len()), Vec::new());
+        for (bin, key) in (0..).zip(bins) {
+            let of_key = key.map_or(0..0, |key| starts[key]..starts[key + 1]);
+            sorted.extend(of_key.map(|entry| InBin { bin, group: entries[entry].1, entry: entry as u32 }));
+            full.push(u64::from(key.is_some()));
+        }
+        InBins { columns: self, entries: sorted, full }
+    }
+}
+
+/// Columns whose bins are known.
+pub struct InBins<'a> {
+    columns: &'a Columns<'a>,
+    entries: Vec<InBin>,
+    /// 1 where a bin has a key.
+    full: Vec<u64>,
+}
+
+/// An entry of a party's values, and the bin that its key is in.
+struct InBin {
+    bin: u32,
+    group: u32,
+    entry: u32,
+}
+
+impl InBins<'_> {
+    /// The numbers of a column, by bins. It is the same work for each, however many keys are in its group.
+    pub fn numbers(&self, column: usize) -> Vec<u64> {
+        let of_group = |wanted: u32, number: &dyn Fn(usize) -> u64| {
+            let mut numbers = vec![0; self.full.len()];
+            for &InBin { bin, group, entry } in &self.entries {
+                numbers[bin as usize] |= number(entry as usize) & u64::from(group == wanted).wrapping_neg();
+            }
+            numbers
+        };
+        match self.columns.columns[column] {
+            Column::Keys => self.full.clone(),
+            Column::KeysOf(group) => of_group(group, &|_| 1),
+            Column::Numbers(group, which) => {
+                of_group(group, &|entry| self.columns.values.numbers(entry)[which as usize])
+            }
+        }
+    }
+}
+
+impl Params {
+    /// The numbers that a bin has.
+    pub(crate) fn columns<'a>(&self, values: &'a Values, keys: usize) -> Result<Columns<'a>> {
+        Columns::new(self.groups(), self.values, self.counts(), values, keys)
+    }
+
+    /// Whether all keys are counted.
+    pub(crate) fn counts(&self) -> bool {
+        self.total == Total::Count || self.least.is_some()
+    }
+
+    /// The groups, if the job has some.
+    pub(crate) fn groups(&self) -> Option<Groups> {
+        if let Total::Groups(groups) = self.total { Some(groups) } else { None }
+    }
+
+    /// This party's share of by how much a count exceeds `least`, of its share of the count.
+    pub(crate) fn above(&self, count: u64, least: u64) -> u64 {
+        // No job has 2^62 keys, so that a larger limit means the same and the difference is a number with a sign.
+        if self.puts { count.wrapping_sub(least.min(1 << 62)) } else { count }
+    }
+
+    /// A label under a key that is used once, or what it is without.
+    fn seal(&self, key: [u64; 2], label: &Label) -> Label {
+        let mut stream = blake3::Hasher::new_derive_key("vesica 2026 label of a group");
+        stream.update(&self.opprf.session).update(&bytes(&key));
+        let mut sealed = [0; LABEL];
+        stream.finalize_xof().fill(&mut sealed);
+        sealed.iter_mut().zip(label).for_each(|(sealed, byte)| *sealed ^= byte);
+        sealed
+    }
+}
+
+/// Steps 6' and 7'. `totals` are this party's shares of the number of keys and of the sums of one group, then of the next one.
+///
+/// # Errors
+/// Those of the channel; the peer's if it breaks the protocol, or its shares give what no group has.
+pub fn open(
+    params: &Params,
+    groups: Groups,
+    made: Made,
+    totals: &[u64],
+    labels: &[Label],
+    ch: &mut dyn Channel,
+    rng: &mut SessionRng,
+) -> Result<Found> {
+    let mut made = made;
+    let (most, width) = (groups.most as usize, groups.sums as usize + 1);
+    if params.puts && labels.len() != most {
+        return Err(Error::Bug("there is not a label for each group".into()));
+    }
+    // 6'. h
+    let above: Vec<u64> = totals.chunks_exact(width).map(|group| params.above(group[0], groups.least)).collect();
+    let mut told = vec![0u64; most.div_ceil(64)];
+    for (group, less) in made.negative(&above, ch)?.into_iter().enumerate() {
+        told[group / 64] |= u64::from(less ^ params.puts) << (group % 64);
+    }
+    // h times R's share of each number, and its keys;  h times S's
+    let mut keys = Zeroizing::new(vec![0u64; if params.puts && groups.labels { 2 * most } else { 0 }]);
+    keys.iter_mut().for_each(|word| *word = u64::from_le_bytes(rng.bytes()));
+    let own = |column: usize| match column.checked_sub(width) {
+        None => (0..most).map(|group| totals[group * width + column]).collect(),
+        Some(word) => (0..most).map(|group| keys[2 * group + word]).collect::<Vec<u64>>(),
+    };
+    let own: Numbers<'_> = &own;
+    let (mut mine, mut mine_of_keys) = (vec![0u64; most * width], Zeroizing::new(vec![0u64; 2 * most]));
+    for of_r in [true, false] {
+        let columns = if of_r && groups.labels { width + 2 } else { width };
+        let numbers = (of_r == params.puts).then_some(own);
+        made.times(&told, columns, most, numbers, ch, |column, shares| {
+            for (group, share) in shares.into_iter().enumerate() {
+                let sum = match column.checked_sub(width) {
+                    None => &mut mine[group * width + column],
+                    Some(word) => &mut mine_of_keys[2 * group + word],
+                };
+                *sum = sum.wrapping_add(share);
+            }
+        })?;
+    }
+    // 7'. -> and <- shares;  -> or <- labels
+    if params.peer_learns {
+        let of_keys = if params.puts { &mine_of_keys[..] } else { &[] };
+        ch.send(&bytes(mine.iter().chain(of_keys)))?;
+        if params.puts {
+            let sealed = labels.iter().zip(keys.as_chunks().0).map(|(label, key)| params.seal(*key, label));
+            ch.send(sealed.collect::<Vec<_>>().as_flattened())?;
+        }
+    }
+    if !params.i_learn {
+        return Ok(Found::Nothing);
+    }
+    let words = if params.puts { most * width } else { most * (width + 2) };
+    let theirs = ch.recv_exact(8 * words)?;
+    let mut all = theirs.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    mine.iter_mut().zip(&mut all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
+    mine_of_keys.iter_mut().zip(all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
+    let mut called = labels.to_vec();
+    if !params.puts {
+        let sealed = ch.recv_exact(most * LABEL)?;
+        let sealed = sealed.as_chunks().0.iter().zip(mine_of_keys.as_chunks().0);
+        called = sealed.map(|(label, key)| params.seal(*key, label)).collect();
+    }
+    let mut found = Vec::new();
+    for (number, (group, label)) in mine.chunks_exact(width).zip(called).enumerate() {
+        let (keys, sums) = (group[0], &group[1..]);
+        if keys == 0 && sums.iter().all(|sum| *sum == 0) {
+            continue;
+        }
+        if keys < groups.least || keys > params.fewer {
+            let why = "by its shares, a group has a number of common keys that none can have";
+            return Err(ch.accuse(Misbehaviour::Contradiction(why)));
+        }
+        let sums = sums.iter().map(|sum| *sum as i64).collect();
+        found.push(Group { number: number as u32, label, keys, sums });
+    }
+    Ok(Found::Groups(found))
+}
+
+/// The bytes of words.
+fn bytes<'a>(words: impl IntoIterator<Item = &'a u64>) -> Vec<u8> {
+    words.into_iter().flat_map(|word| word.to_le_bytes()).collect()
+}

@@ -1,0 +1,305 @@
+//! Totals by group against a plain join that is grouped, against hostile peers, and what they do not tell.
+
+mod sides;
+
+use sides::Asks;
+use std::collections::BTreeMap;
+use vesica_block::Block;
+use vesica_oprf::vole::Field;
+use vesica_psi::circuit::{Groups, Total};
+use vesica_psi::ideal;
+use vesica_session::{Error, Fault, Lines, Result, SessionRng, Shared, Shares, Values};
+use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
+use vesica_types::Digest;
+
+const GROUPS: Groups = Groups { most: 6, sums: 2, least: 3, labels: true };
+
+/// Both learn, and the first one has the groups.
+const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
+
+/// The same with other groups.
+fn asks(groups: Groups, learns: (bool, bool)) -> Asks {
+    Asks { total: Total::Groups(Groups { labels: learns.1, ..groups }), learns, ..BOTH }
+}
+
+/// What both sides find, padded by some keys. Alice has the groups.
+fn found<B: Field>(xs: &[Digest], ys: &[Digest], asks: Asks) -> [String; 2] {
+    let (n, m) = (xs.len() + 2, ys.len() + 3);
+    let (a, b) =
+        two(sides::circuit::<B>(xs.to_vec(), (n, m), asks), sides::circuit::<B>(ys.to_vec(), (m, n), asks.other()));
+    [a.unwrap(), b.unwrap()]
+}
+
+/// What a learner is to be told of these sets, whose groups are `xs`': a row for each key and group of it, joined, grouped, and without the
+/// groups that have too few.
+fn grouped(xs: &[Digest], ys: &[Digest], groups: Groups) -> String {
+    let mut all: BTreeMap<u32, (u64, Vec<i64>)> = BTreeMap::new();
+    for place in ideal::intersection(xs, ys) {
+        for (group, numbers) in sides::groups(&xs[place as usize], groups) {
+            let (keys, sums) = all.entry(group).or_insert((0, vec![0; groups.sums as usize]));
+            *keys += 1;
+            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.wrapping_add(number));
+        }
+    }
+    let told = all.into_iter().filter(|(_, (keys, _))| *keys >= groups.least);
+    let told = told.map(|(group, (keys, sums))| format!("{group} ({group}): {keys} keys, {sums:?}"));
+    told.collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn who_learns_is_told_what_a_plain_grouped_join_gives() {
+    let (mut told_some, mut left_out) = (false, false);
+    for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
+        for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
+            let groups = Groups { most, sums, least, labels: true };
+            let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
+            let want = grouped(&xs, &ys, groups);
+            told_some |= !want.is_empty();
+            left_out |= want != grouped(&xs, &ys, Groups { least: 1, ..groups });
+            let of = asks(groups, learns);
+            let got = if i % 2 == 0 { found::<u64>(&xs, &ys, of) } else { found::<Block>(&xs, &ys, of) };
+            let told = |learns: bool| if learns { want.clone() } else { String::new() };
+            assert_eq!(got, [told(learns.0), told(learns.1)], "{name}, {groups:?}");
+        }
+    }
+    assert!(told_some && left_out);
+}
+
+/// A group with one key less than the least number is left out, one with as many is told, whatever the other groups have.
+#[test]
+fn small_groups_are_left_out() {
+    let (xs, ys) = (digests(0, 60), digests(20, 90));
+    let groups = Groups { most: 4, sums: 1, least: 1, labels: true };
+    let all = grouped(&xs, &ys, groups);
+    let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
+    assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
+    for size in sizes {
+        for least in [size - 1, size, size + 1, 1, u64::MAX] {
+            let groups = Groups { least, ..groups };
+            let want = grouped(&xs, &ys, groups);
+            assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want], "{least}");
+        }
+    }
+}
+
+/// A job may also set a least number for all keys together; what is below is told to both, and nothing else.
+#[test]
+fn nothing_is_told_below_the_least_number_of_all() {
+    let (xs, ys) = (digests(0, 20), digests(13, 40));
+    for least in [6, 7, 8] {
+        let want = if least > 7 { "too few".to_owned() } else { grouped(&xs, &ys, GROUPS) };
+        let got = found::<u64>(&xs, &ys, Asks { least: Some(least), ..BOTH });
+        assert_eq!(got, [want.clone(), want], "{least}");
+    }
+}
+
+/// A side of a job of three units, whose keys have these numbers in the only group or in one of three.
+fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<String> {
+    move |lines, rng| {
+        let asks = Asks { total, puts, learns: (true, true), least: None, noise: None };
+        let side = sides::open_circuit::<u64>((30, 30), asks, lines, rng)?;
+        let shares: Result<Vec<Shares>> = (0..3u32)
+            .map(|id| {
+                let keys = digests(100 * u64::from(id) + from, 100 * u64::from(id) + from + 20);
+                let numbers: Vec<u64> = keys.iter().map(|key| sides::value(key) as u64).collect();
+                let group = |place: usize| if matches!(total, Total::Groups(_)) { keys[place].0[3] % 3 } else { 0 };
+                let entries: Vec<(u32, u32)> = (0..keys.len()).map(|key| (key as u32, group(key).into())).collect();
+                let unit = vesica_session::Unit {
+                    id: vesica_types::UnitId(id),
+                    keys,
+                    place: u8::from(!puts),
+                    capacities: vec![30, 30],
+                };
+                side.unit(&unit, &Values::new(1, entries, numbers)?, lines, rng)
+            })
+            .collect();
+        Ok(sides::told(sides::open(&side, asks, &shares?, lines, rng)?))
+    }
+}
+
+/// With a least number of 1 nothing is left out, so that groups in which each key is once add up to the plain sum of all units.
+#[test]
+fn groups_add_up_to_the_sum() {
+    let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
+    let groups = Total::Groups(Groups { most: 3, sums: 1, least: 1, labels: true });
+    let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    assert_eq!(a, b);
+    let numbers = |text: &str| -> (u64, i64) {
+        let group = text.split_once("): ").unwrap().1;
+        let (keys, sum) = group.split_once(" keys, [").unwrap();
+        (keys.parse().unwrap(), sum.trim_end_matches(']').parse().unwrap())
+    };
+    let all: Vec<(u64, i64)> = a.split("; ").map(numbers).collect();
+    assert_eq!(all.len(), 3);
+    assert_eq!(all.iter().map(|(keys, _)| keys).sum::<u64>(), 36);
+    assert_eq!(sum.unwrap(), format!("a sum of {}", all.iter().map(|(_, sum)| sum).sum::<i64>()));
+}
+
+/// A side of a job of two units, and of which unit's shares another attempt's are put in place.
+fn mixed(from: u64, asks: Asks, mixed: u32) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<String> {
+    move |lines, rng| {
+        let mut attempts = Vec::new();
+        for _ in 0..2 {
+            let side = sides::open_circuit::<u64>((30, 30), asks, lines, rng)?;
+            let keys = |id| digests(100 * u64::from(id) + from, 100 * u64::from(id) + from + 20);
+            let shares: Result<Vec<Shares>> =
+                (0..2).map(|id| sides::share(&side, id, keys(id), (30, 30), asks.total, lines, rng)).collect();
+            attempts.push((side, shares?));
+        }
+        let (side, mut shares) = attempts.pop().expect("there are two");
+        if asks.puts {
+            shares[mixed as usize] = attempts[0].1[mixed as usize].clone();
+        }
+        Ok(sides::told(sides::open(&side, asks, &shares, lines, rng)?))
+    }
+}
+
+#[test]
+fn shares_of_another_attempt_are_refused() {
+    for id in [0, 1] {
+        let (a, b) = two(mixed(0, BOTH, id), mixed(15, BOTH.other(), id));
+        for error in [a.unwrap_err(), b.unwrap_err()] {
+            assert!(matches!(error.fault(), Fault::Peer | Fault::Network), "{error}");
+        }
+    }
+}
+
+/// Every message of either party is spoiled in every way. One of another length is the peer's fault. A bit that is flipped or a message that is
+/// sent again may give other totals, which no semi-honest protocol can tell.
+#[test]
+fn a_hostile_peer_gets_an_error_that_names_it() {
+    let (xs, ys) = (digests(0, 40), digests(20, 60));
+    for asks in [BOTH, BOTH.other()] {
+        let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
+        let sides = || {
+            let alice = sides::circuit::<u64>(mine.clone(), (40, 40), asks);
+            (alice, sides::circuit::<u64>(theirs.clone(), (40, 40), asks.other()))
+        };
+        let messages = {
+            let (alice, bob) = sides();
+            let (_, (_, messages)) = recorded(alice, bob);
+            messages.iter().filter(|message| message.sent).count()
+        };
+        // The first are of base transfers, whose own tests spoil them.
+        for at in 3..messages {
+            let lengths = [Attack::Cut, Attack::Grow, Attack::Empty];
+            let contents = [Attack::Flip(0), Attack::Flip(usize::MAX), Attack::Replay, Attack::Flip(77)];
+            for attack in [lengths[at % 3], contents[at % 4]] {
+                let (alice, bob) = sides();
+                let (a, _) = two_with(alice, bob, |channel| Box::new(Hostile::new(channel, attack, at)));
+                match a {
+                    Err(error) => {
+                        assert_eq!(error.fault(), Fault::Peer, "message {at}, {attack:?}: {error}");
+                        assert!(error.to_string().contains("bob"), "{error}");
+                    }
+                    Ok(_) => assert!(
+                        matches!(attack, Attack::Flip(_) | Attack::Replay),
+                        "message {at} of {messages}, {attack:?}"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+/// Directions and lengths of a party's messages.
+fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
+    messages.iter().map(|message| (message.sent, message.bytes.len())).collect()
+}
+
+/// What a party receives is as long whatever is common, however the keys fall into groups, and however many groups there are and are told; and
+/// what it receives in units and at the end looks random, labels and numbers of small groups included.
+#[test]
+fn what_is_received_is_random_and_as_long_whatever_the_groups() {
+    for learns in [(true, true), (false, true), (true, false)] {
+        let groups = Groups { most: 16, sums: 2, least: 40, labels: learns.1 };
+        let mut shapes = Vec::new();
+        for (common, keys, least) in [(0, 500, 40), (1, 1, 40), (500, 500, 40), (500, 500, u64::MAX), (0, 0, 40)] {
+            let of = asks(Groups { least, ..groups }, learns);
+            let (a, b) = recorded(
+                sides::circuit::<u64>(digests(0, 500), (500, 500), of),
+                sides::circuit::<u64>(digests(500 - common, 500 - common + keys), (500, 500), of.other()),
+            );
+            let told = if learns.0 { a.0.unwrap() } else { b.0.unwrap() };
+            assert_eq!(told.is_empty(), common < 500 || least > 500, "{told}");
+            for messages in [&a.1, &b.1] {
+                // The hint has slots of 57 bits; the rest is checked by the tests of totals.
+                let received = messages.iter().filter(|message| !message.sent).skip(3);
+                for bytes in received.map(|message| &message.bytes[..]).filter(|bytes| bytes.len() >= 1024) {
+                    if bytes.chunks(8).all(|slot| slot.len() == 8 && slot[7] >> (sides::TARGET - 56) == 0) {
+                        continue;
+                    }
+                    let expected = bytes.len() as f64 / 256.0;
+                    let mut counted = [0f64; 256];
+                    bytes.iter().for_each(|&byte| counted[usize::from(byte)] += 1.0);
+                    let chi: f64 = counted.iter().map(|c| (c - expected).powi(2) / expected).sum();
+                    assert!((150.0..385.0).contains(&chi), "{chi} in a message of {}", bytes.len());
+                }
+            }
+            shapes.push((shape(&a.1), shape(&b.1)));
+        }
+        assert!(shapes[0].0.len() > 20 && shapes.iter().all(|shape| *shape == shapes[0]), "{shapes:?}");
+    }
+}
+
+/// A caller's faults are no panics.
+#[test]
+fn values_of_no_key_and_labels_of_no_group_are_bugs() {
+    let keys = digests(0, 20);
+    for wrong in [Some((20, 0)), Some((0, GROUPS.most)), None] {
+        let side = |asks: Asks| {
+            let keys = keys.clone();
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+                let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+                let unit = vesica_session::Unit {
+                    id: vesica_types::UnitId(0),
+                    keys,
+                    place: u8::from(!asks.puts),
+                    capacities: vec![20, 20],
+                };
+                let values = match wrong.filter(|_| asks.puts) {
+                    Some(entry) => Values::new(2, vec![entry], vec![1, 2])?,
+                    None => Values::default(),
+                };
+                let shares = side.unit(&unit, &values, lines, rng)?;
+                side.open(&[shares], &[], lines, rng).map(drop)
+            }
+        };
+        let (a, _) = two(side(BOTH), side(BOTH.other()));
+        assert!(matches!(a, Err(Error::Bug(_))), "{a:?}");
+    }
+    assert!(
+        Values::new(1, vec![(1, 0), (0, 0)], vec![1, 2]).is_err() && Values::new(2, vec![(0, 0)], vec![1]).is_err()
+    );
+}
+
+/// Bytes of a unit of 2000 keys and of the end of its job, both ways.
+fn cost(total: Total) -> [u64; 2] {
+    let side = |puts: bool| {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<[u64; 2]> {
+            let asks = Asks { total, puts, learns: (!puts, puts), least: None, noise: None };
+            let side = sides::open_circuit::<u64>((2000, 2000), asks, lines, rng)?;
+            let shares = sides::share(&side, 0, digests(0, 2000), (2000, 2000), total, lines, rng)?;
+            let bytes = |lines: &mut Lines| lines.peer().map(|ch| ch.meter().bytes()).map(|(sent, got)| sent + got);
+            let unit = bytes(lines)?;
+            sides::open(&side, asks, &[shares], lines, rng)?;
+            Ok([unit, bytes(lines)? - unit])
+        }
+    };
+    let (mine, _) = two(side(true), side(false));
+    mine.unwrap()
+}
+
+/// A number of a group costs eight bytes a bin, and the end of a job what its page says.
+#[test]
+fn groups_cost_as_many_bytes_as_stated() {
+    let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
+    let [of_sum, end_of_sum] = cost(Total::Sum);
+    for most in [8, 64] {
+        let [unit, end] = cost(Total::Groups(Groups { most, sums: 1, least: 50, labels: true }));
+        assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
+        println!("{most}: {end}, and of a sum {end_of_sum}");
+        assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}");
+    }
+}

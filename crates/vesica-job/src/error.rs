@@ -261,6 +261,11 @@ impl JobError {
         gave_up || self.is_over() || self.fault() == Fault::Network
     }
 
+    /// Whether somebody met this side who is not the peer, or not for this job.
+    pub(crate) fn is_of_another_in_its_place(&self) -> bool {
+        matches!(self, JobError::Net(_)) && self.fault() == Fault::Peer
+    }
+
     /// Whether the peer has forgotten a run that is over here.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self, JobError::Over { .. })

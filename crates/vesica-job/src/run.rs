@@ -90,7 +90,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
         }
         // Whoever meets this side in a peer's place, and is another, has not brought that peer back.
         (Err(error), stage)
-            if ledger.is_whole() && (error.is_of_a_lost_peer() || matches!(error, JobError::Net(_))) =>
+            if ledger.is_whole() && (error.is_of_a_lost_peer() || error.is_of_another_in_its_place()) =>
         {
             side.stage = stage;
             side.without_the_peers(&mut ledger, error, &mut clock, ctl)
@@ -228,7 +228,9 @@ impl<'a> Side<'a> {
         let mut keys = clock.phase("read", "rows", table.rows(), || local.keys(plan, ledger, ctl))?;
         let (mut summed, mut repeats) = (None, None);
         if keys.duplicates > 0 || plan.adds_up() {
-            local.room_for_repeats(plan, &keys)?;
+            if keys.duplicates > 0 {
+                local.room_for_repeats(plan, &keys)?;
+            }
             let (how, scratch) = (plan.into(), &local.scratch);
             let groups =
                 clock.phase("group", "rows", Some(keys.rows), || RowsByKey::of(table, &how, &keys, scratch, ctl))?;

@@ -415,6 +415,9 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
     std::fs::write(&path, ours.cert.pem() + "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
     let error = Roots::load(&path).unwrap_err().to_string();
     assert!(error.contains("a list of revoked certificates in it cannot be used"), "{error}");
+    std::fs::write(&path, ours.cert.pem() + &list(2200) + &list(2201)).unwrap();
+    let error = Roots::load(&path).unwrap_err().to_string();
+    assert!(error.contains("two lists of revoked certificates of one authority"), "{error}");
 }
 
 #[test]

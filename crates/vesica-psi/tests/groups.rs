@@ -299,7 +299,6 @@ fn groups_cost_as_many_bytes_as_stated() {
     for most in [8, 64] {
         let [unit, end] = cost(Total::Groups(Groups { most, sums: 1, least: 50, labels: true }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
-        println!("{most}: {end}, and of a sum {end_of_sum}");
-        assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}");
+        assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }
 }

@@ -83,6 +83,8 @@ def test_pandas() -> None:
     )
     got = vesica.intersect(frame, pd.DataFrame({"zip": ["94105", "00501", "501"]}), on="zip").left.to_pandas()
     want = frame[frame["zip"].isin(["94105", "00501"])]
+    # Rows that line up come in an order of the run's, and categories in that of the rows.
+    got["c"] = got["c"].cat.reorder_categories(["u", "v"])
     pd.testing.assert_frame_equal(got.sort_values("zip")[list(frame)], want.sort_values("zip"), check_index_type=False)
 
 

@@ -137,8 +137,14 @@ mod tests {
         let accept = |value: &str| {
             parse(&JOB.replace("learns =", &format!("accept = {value}\nlearns ="))).map(|s| s.shared.accept)
         };
-        let by_name =
-            [Extra::GuessableKeys, Extra::PairCount, Extra::CountSampled, Extra::LeaderAndPivot, Extra::SmallGroups];
+        let by_name = [
+            Extra::GuessableKeys,
+            Extra::PairCount,
+            Extra::CountSampled,
+            Extra::LeaderAndPivot,
+            Extra::SmallGroups,
+            Extra::ChosenGroups,
+        ];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));
         let one = accept("[\"left_unmatched\"]").unwrap();
         assert!(one.covers(Extra::LeftUnmatched) && !one.covers(Extra::RightUnmatched));

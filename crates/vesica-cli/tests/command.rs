@@ -232,7 +232,7 @@ fn a_check_leaves_a_run_that_waits_waiting() {
         }
         assert_eq!(two.rows("alice.out.csv"), ["2"]);
         for name in ["alice", "bob"] {
-            let report: serde_json::Value = serde_json::from_str(&two.read(&format!("{name}.report.json"))).unwrap();
+            let report = two.report(name);
             assert_eq!(report["chosen"]["peers"][0]["attempts"], 1, "{report}");
         }
     }

@@ -26,8 +26,7 @@ fn counting(mut two: Two) -> Two {
 }
 
 fn outcome(two: &Two, name: &str) -> Value {
-    let report: Value = serde_json::from_str(&two.read(&format!("{name}.report.json"))).unwrap();
-    report["outcome"].clone()
+    two.report(name)["outcome"].clone()
 }
 
 /// There is no row of anybody in any file that a run made.

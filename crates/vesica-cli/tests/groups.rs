@@ -107,8 +107,7 @@ fn told(two: &Two, name: &str) -> Vec<(Vec<String>, usize, i64)> {
 }
 
 fn outcome(two: &Two, name: &str) -> Value {
-    let report: Value = serde_json::from_str(&two.read(&format!("{name}.report.json"))).unwrap();
-    report["outcome"].clone()
+    two.report(name)["outcome"].clone()
 }
 
 #[test]

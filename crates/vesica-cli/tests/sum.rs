@@ -54,8 +54,7 @@ fn asking(mut two: Two, result: &str) -> Two {
 }
 
 fn outcome(two: &Two, name: &str) -> Value {
-    let report: Value = serde_json::from_str(&two.read(&format!("{name}.report.json"))).unwrap();
-    report["outcome"].clone()
+    two.report(name)["outcome"].clone()
 }
 
 #[test]

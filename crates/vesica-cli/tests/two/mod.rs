@@ -105,6 +105,11 @@ impl Two {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
+    /// The report of the party of this name, whose file is named after it.
+    pub fn report(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(&format!("{name}.report.json"))).unwrap()
+    }
+
     /// The lines of a file after the first, sorted.
     pub fn rows(&self, name: &str) -> Vec<String> {
         let mut rows: Vec<String> = self.read(name).lines().skip(1).map(str::to_owned).collect();

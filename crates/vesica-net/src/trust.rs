@@ -121,11 +121,8 @@ impl Roots {
         let revoked = lists.iter().map(|list| webpki::OwnedCertRevocationList::from_der(list).map(Into::into));
         let revoked = revoked.collect::<std::result::Result<Vec<webpki::CertRevocationList<'static>>, _>>();
         let revoked = revoked.map_err(|e| bad(format!("a list of revoked certificates in it cannot be used ({e})")))?;
-        // Of two lists that speak for the same certificates, only the first would be looked at.
-        let alike = |a: &webpki::CertRevocationList<'_>, b: &webpki::CertRevocationList<'_>| {
-            let (of_a, of_b) = (a.issuing_distribution_point(), b.issuing_distribution_point());
-            a.issuer() == b.issuer() && (of_a.is_none() || of_b.is_none() || of_a == of_b)
-        };
+        // Of two lists that may speak for one certificate, only the first would be looked at.
+        let alike = |a: &webpki::CertRevocationList<'_>, b: &webpki::CertRevocationList<'_>| a.issuer() == b.issuer();
         if revoked.iter().enumerate().any(|(at, list)| revoked.iter().take(at).any(|before| alike(before, list))) {
             let why = "two lists of revoked certificates of one authority in it, of which one alone can count: keep the newest";
             return Err(bad(why.into()));

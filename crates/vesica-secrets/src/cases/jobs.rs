@@ -99,9 +99,10 @@ fn circuit<B: Field>(watch: &mut Watch, total: Total) {
         move |lines: &mut Lines, rng: &mut SessionRng| {
             let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;
             let shares = match total {
-                // In which group a key is decides what is done in the table, and not in the circuit.
                 Total::Groups(groups) => {
-                    let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % groups.most)).collect();
+                    let mut of: Vec<u32> = (0..keys.len() as u32).map(|key| key % groups.most).collect();
+                    hide(&mut of);
+                    let entries = (0..).zip(of).collect();
                     let numbers = keys.iter().map(|key| sides::value(key) as u64).collect();
                     let values = Values::new(1, entries, numbers)?;
                     side.unit(&sides::unit(keys, capacities, lines), &values, lines, rng)?

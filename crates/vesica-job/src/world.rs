@@ -65,11 +65,18 @@ struct SystemChance;
 
 impl Chance for SystemChance {
     fn seed(&self) -> Result<Zeroizing<[u8; 32]>, JobError> {
-        let mut seed = Zeroizing::new([0; 32]);
-        let filled = getrandom::fill(seed.as_mut());
-        filled.map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
-        Ok(seed)
+        random().map(Zeroizing::new)
     }
+}
+
+/// Fresh random bytes of the system's, for what needs no world: keys of files and of tables in memory, names.
+///
+/// # Errors
+/// [`JobError::Setup`] if it has none to give.
+pub fn random() -> Result<[u8; 32], JobError> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+    Ok(random)
 }
 
 /// Who may run, of the threads that talk to peers. Threads that only compute are not asked.

@@ -5,7 +5,7 @@ use crate::in_turn::{Emit, in_turn};
 use crate::listing::{self, Listed, Listing};
 use crate::open::of_source;
 use crate::table::Stored;
-use crate::{Batches, Column, Error, Form, Format, Header, InOrder, Source, Table, table, text};
+use crate::{Batches, Column, Error, Facts, Form, Format, Header, InOrder, Source, Table, table, text};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const SMALL_ROWS: u64 = 1 << 18;
 pub(crate) struct Dataset {
     inner: Arc<Inner>,
     header: Option<Header>,
-    stored: Stored,
+    stored: Option<Stored>,
 }
 
 struct Inner {
@@ -98,9 +98,9 @@ impl Dataset {
             fields.push(Field::new(key, DataType::Utf8, nullable));
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, first.schema().metadata().clone()));
-        let (name, stored) = (name.to_owned(), first.stored());
+        let (name, stored) = (name.to_owned(), first.facts().stored.cloned());
         // With columns of the folders, rows cannot be written byte for byte.
-        let header = first.header().filter(|_| keys.is_empty()).cloned();
+        let header = first.facts().header.filter(|_| keys.is_empty()).cloned();
         let source = Source::many(&name, listing.clone());
         let inner = Inner { name, source, listing, format, columns, schema, own, parts };
         Ok(Self { inner: Arc::new(inner), header, stored })
@@ -314,41 +314,18 @@ impl Pass {
 }
 
 impl Table for Dataset {
-    fn path(&self) -> &Path {
-        &self.inner.name
-    }
-
-    fn source(&self) -> Option<&Source> {
-        Some(&self.inner.source)
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.inner.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.inner.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        self.inner.format
-    }
-
-    fn stored(&self) -> Stored {
-        self.stored.clone()
-    }
-
-    fn rows(&self) -> Option<u64> {
+    fn facts(&self) -> Facts<'_> {
         let rows = (0..self.inner.parts.len()).map(|file| self.inner.rows(file));
-        rows.map(|(rows, whole)| whole.then_some(rows)).sum()
-    }
-
-    fn header(&self) -> Option<&Header> {
-        self.header.as_ref()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.inner.listing.bytes_of_files())
+        Facts {
+            path: &self.inner.name,
+            source: Some(&self.inner.source),
+            columns: &self.inner.columns,
+            schema: &self.inner.schema,
+            format: self.inner.format,
+            rows: rows.map(|(rows, whole)| whole.then_some(rows)).sum(),
+            header: self.header.as_ref(),
+            stored: self.stored.as_ref(),
+        }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {

@@ -2,7 +2,8 @@
 //!
 //! Example: `cargo test -p vesica-psi` compiles `digest` without the feature that the workspace's other tests ask for, and with it
 //! `vesica-curve`, `vesica-ot` and all that rests on them, a second time. So the check of the whole repository builds all tests together,
-//! once, and runs from what that made.
+//! once, and runs tests and simulator from what that made. What is generated and the benchmarks take the command as it is shipped, without
+//! the features that are for tests.
 
 use crate::machines;
 use std::path::PathBuf;
@@ -38,13 +39,14 @@ fn built(message: &str) -> Option<Built> {
     Some(Built { package, name, is_test: message["profile"]["test"] == true, path })
 }
 
-/// The program `name` of a package.
-pub fn program(package: &str, name: &str) -> Result<PathBuf, String> {
+/// The simulator.
+pub fn simulator() -> Result<PathBuf, String> {
+    const NAME: &str = "vesica-sim";
     let Some(all) = ALL.get() else {
-        return machines::built(&["build", "--quiet", "--package", package, "--bin", name], &[]);
+        return machines::built(&["build", "--quiet", "--package", NAME], &[]);
     };
-    let program = all.iter().find(|built| (&*built.package, &*built.name, built.is_test) == (package, name, false));
-    program.map(|program| program.path.clone()).ok_or_else(|| format!("cargo built no program {name} of {package}"))
+    let program = all.iter().find(|built| built.name == NAME && !built.is_test);
+    program.map(|program| program.path.clone()).ok_or_else(|| format!("cargo built no program {NAME}"))
 }
 
 /// The tests of a package, as programs.

@@ -3,7 +3,8 @@
 //! Example: `seal/key.rs` names `seal/ledger.rs` for a path, and `seal/ledger.rs` names `seal/key.rs` for a secret. Neither can be read
 //! without the other. A file may name those that stand above it: `schemes/piano.rs` has its trait from `retrieve/mod.rs`. A name that a
 //! file only passes on (`pub use`) counts as the file where it is made. Tests may name what they like, and so may a registry: the one file
-//! that knows all of a kind by name.
+//! that knows all of a kind by name. Not seen are methods, whose file follows from a type, and paths that a macro makes or that stand in one
+//! which takes no list of expressions.
 
 use crate::Chore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ pub fn check(root: &Path) -> Chore {
     let registries = paths(list.get("registries"));
     let entries = list.get("circles").and_then(toml::Value::as_array).into_iter().flatten();
     let listed: BTreeSet<Vec<String>> = entries.map(|entry| paths(entry.get("files"))).collect();
-    let mut found = BTreeSet::new();
+    let (mut found, mut wrong) = (BTreeSet::new(), Vec::new());
     let crates = std::fs::read_dir(root.join("crates")).map_err(|e| format!("crates: {e}"))?;
     for folder in crates.flatten().map(|entry| entry.path().join("src")).filter(|folder| folder.is_dir()) {
         let mut sources = BTreeMap::new();
@@ -31,12 +32,14 @@ pub fn check(root: &Path) -> Chore {
         for registry in sources.values_mut().filter(|file| registries.contains(&file.path)) {
             registry.named.clear();
         }
+        let globs = sources.values().filter(|file| file.passes_all);
+        wrong.extend(globs.map(|file| format!("{}: `pub use …::*` hides where names are made; name them", file.path)));
         found.extend(circles(&sources));
     }
     let new = found.difference(&listed).map(|circle| format!("these files name each other: {}", circle.join(", ")));
     let gone =
         listed.difference(&found).map(|circle| format!("{LIST} lists what is no circle now: {}", circle.join(", ")));
-    let wrong: Vec<String> = new.chain(gone).collect();
+    wrong.extend(new.chain(gone));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
@@ -56,6 +59,8 @@ struct File {
     brought: BTreeMap<String, Vec<String>>,
     /// Every path in it that has more than one name.
     named: Vec<Vec<String>>,
+    /// Whether it passes on what it does not name (`pub use x::*`), so that nobody can say where that is made.
+    passes_all: bool,
     /// The module of this file that is read at the moment.
     within: Module,
 }
@@ -90,6 +95,16 @@ fn parse(path: &str, text: &str) -> Result<(Module, File), String> {
     let mut file = File { path: path.to_owned(), within: module.clone(), ..File::default() };
     file.visit_file(&parsed);
     Ok((module, file))
+}
+
+/// Whether it stands for names that it does not say.
+fn has_glob(tree: &syn::UseTree) -> bool {
+    match tree {
+        syn::UseTree::Path(path) => has_glob(&path.tree),
+        syn::UseTree::Group(group) => group.items.iter().any(has_glob),
+        syn::UseTree::Glob(_) => true,
+        syn::UseTree::Name(_) | syn::UseTree::Rename(_) => false,
+    }
 }
 
 /// Whether this is for tests alone.
@@ -151,7 +166,10 @@ impl<'a> Visit<'a> for File {
         };
         match item {
             _ if is_for_tests(attributes) => {}
-            Use(item) => self.bring(&item.tree, &[]),
+            Use(item) => {
+                self.passes_all |= !matches!(item.vis, syn::Visibility::Inherited) && has_glob(&item.tree);
+                self.bring(&item.tree, &[]);
+            }
             Mod(item) => {
                 self.within.push(item.ident.to_string());
                 visit::visit_item_mod(self, item);

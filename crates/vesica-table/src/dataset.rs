@@ -9,7 +9,8 @@ use crate::{Batches, Column, Error, Facts, Form, Format, Header, InOrder, Source
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use vesica_types::RowId;
 
@@ -37,6 +38,9 @@ struct Inner {
     /// How many columns are the files' own.
     own: usize,
     parts: Vec<Part>,
+    /// Files whose rows are not all counted yet, and the rows of the others: a table of very many files is asked for its rows often.
+    uncounted: AtomicUsize,
+    total: AtomicU64,
 }
 
 /// A file of a dataset.
@@ -102,7 +106,10 @@ impl Dataset {
         // With columns of the folders, rows cannot be written byte for byte.
         let header = first.facts().header.filter(|_| keys.is_empty()).cloned();
         let source = Source::many(&name, listing.clone());
-        let inner = Inner { name, source, listing, format, columns, schema, own, parts };
+        let whole = || parts.iter().filter(|part| part.whole.load(Relaxed));
+        let (uncounted, total) = (parts.len() - whole().count(), whole().map(|part| part.rows.load(Relaxed)).sum());
+        let (uncounted, total) = (AtomicUsize::new(uncounted), AtomicU64::new(total));
+        let inner = Inner { name, source, listing, format, columns, schema, own, parts, uncounted, total };
         Ok(Self { inner: Arc::new(inner), header, stored })
     }
 }
@@ -232,7 +239,10 @@ impl Inner {
             return Err(Error::Changed { path: self.listing.files[place].path.clone(), what });
         }
         part.rows.store(rows, Relaxed);
-        part.whole.store(true, Relaxed);
+        if !part.whole.swap(true, AcqRel) {
+            self.total.fetch_add(rows, Relaxed);
+            self.uncounted.fetch_sub(1, Release);
+        }
         Ok(())
     }
 }
@@ -315,14 +325,14 @@ impl Pass {
 
 impl Table for Dataset {
     fn facts(&self) -> Facts<'_> {
-        let rows = (0..self.inner.parts.len()).map(|file| self.inner.rows(file));
+        let inner = &*self.inner;
         Facts {
-            path: &self.inner.name,
-            source: Some(&self.inner.source),
-            columns: &self.inner.columns,
-            schema: &self.inner.schema,
-            format: self.inner.format,
-            rows: rows.map(|(rows, whole)| whole.then_some(rows)).sum(),
+            path: &inner.name,
+            source: Some(&inner.source),
+            columns: &inner.columns,
+            schema: &inner.schema,
+            format: inner.format,
+            rows: (inner.uncounted.load(Acquire) == 0).then(|| inner.total.load(Relaxed)),
             header: self.header.as_ref(),
             stored: self.stored.as_ref(),
         }

@@ -7,8 +7,8 @@
 
 Needs Python 3.10 or later with `venv`, Rust and a C compiler. What else it needs it installs into `target/python`.
 
-With `--test` the native half is the one that `cargo test` has built anyway: nothing is compiled twice. The wheel that is published is
-built with all optimisation, by maturin; `--release --test` tests that one.
+With `--test` the native half is built as tests are, with little optimisation. The wheel that is published is built with all of it;
+`--release --test` tests that one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ def build(release: bool, offline: bool, target: str | None) -> Path:
     there = ["--zig", "--compatibility", "manylinux_2_28", "--target", target] if target else []
     for old in WHEELS.glob("vesica-*.whl"):
         old.unlink()
-    # The same environment variables as `cargo test` has them, so that cargo finds what it built.
     profile = ["--release"] if release else ["--profile", "dev"]
     # Maturin looks for Zig as a module of the Python that comes first.
     path = os.pathsep.join([str(tools), os.environ.get("PATH", "")])

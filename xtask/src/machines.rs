@@ -185,6 +185,11 @@ pub fn everything_for_arm() -> Chore {
 
 /// Builds a program with cargo, and gives the file that cargo says it is.
 pub fn built(args: &[&str], env: &[(String, String)]) -> Result<PathBuf, String> {
+    executable(&messages(args, env)?)
+}
+
+/// Runs cargo, and gives what it says of each thing that it built.
+pub fn messages(args: &[&str], env: &[(String, String)]) -> Result<String, String> {
     say(&format!("> cargo {}", args.join(" ")));
     let mut cargo = Command::new("cargo");
     cargo.args(args).arg("--message-format=json-render-diagnostics").envs(env.iter().map(|(k, v)| (k, v)));
@@ -192,7 +197,7 @@ pub fn built(args: &[&str], env: &[(String, String)]) -> Result<PathBuf, String>
     if !out.status.success() {
         return Err(format!("cargo {}: {}", args.join(" "), out.status));
     }
-    executable(&String::from_utf8_lossy(&out.stdout))
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 /// The program that cargo's messages name last: where it stands is cargo's to say, for the folder may be another one than `target`.

@@ -1,6 +1,8 @@
 //! Every chore of the repository: `cargo xtask CHORE`.
 
 mod book;
+mod built;
+mod circles;
 mod claims;
 mod deny;
 mod dist;
@@ -23,6 +25,7 @@ cargo xtask CHORE
   ci [--long]    all checks and all tests; --long adds the ones that take minutes
   test           all tests, on every instruction set that this CPU has
   layers         the crates' dependencies against xtask/layers.toml, and where `unsafe` stands
+  circles        the files of each crate: none leads back to itself through those that it names, but those in xtask/circles.toml
   deny           the crates that we depend on against deny.toml: licences, bans, sources
   headers        the headers of the protocol files
   claims         the tables of SECURITY.md: every claim names tests, and they are there
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         ["ci", "--long"] => ci(true),
         ["test"] => test(false),
         ["layers"] => layers::check(&root()),
+        ["circles"] => circles::check(&root()),
         ["deny"] => deny::check(&root()),
         ["headers"] => headers::check(&root()),
         ["claims"] => claims::check(&root()),
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
 fn ci(long: bool) -> Chore {
     run("cargo", &["fmt", "--all", "--check"], &[])?;
     layers::check(&root())?;
+    circles::check(&root())?;
     deny::check(&root())?;
     headers::check(&root())?;
     claims::check(&root())?;
@@ -107,6 +112,7 @@ fn ci(long: bool) -> Chore {
     book::check(&root())?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
     reference::generate(&root(), true)?;
+    built::all()?;
     test(long)?;
     simulate(&["0", SEEDS])?;
     bench()?;
@@ -132,11 +138,11 @@ const SEEDS: &str = "450";
 
 /// Plays seeds of the simulator.
 fn simulate(asked: &[&str]) -> Chore {
-    let program = ["run", "--quiet", "--package", "vesica-sim", "--"];
-    run("cargo", &[&program[..], asked].concat(), &[])
+    let program = built::simulator()?;
+    run(&program.display().to_string(), asked, &[])
 }
 
-/// Needs Python 3.11 or later, and the command that `cargo test` has built.
+/// Needs Python 3.11 or later, and the command as it is shipped.
 fn bench() -> Chore {
     run("cargo", &["build", "--quiet", "--package", "vesica-cli"], &[])?;
     run("python3", &["-m", "unittest", "--quiet", "bench.tests"], &[])
@@ -149,8 +155,10 @@ fn test(long: bool) -> Chore {
         if supports(cpu) {
             // The curves' own tests go through every instruction set by themselves. What is lost of many keys, and how often
             // an answer is untrue, depends on sizes and coins, which every set shares: once is enough for these.
-            let set = ["test", "-p", "vesica-psi", "--", "--skip", "half_a_million", "--skip", "untrue_as_often"];
-            run("cargo", &set, &[("VESICA_CPU", cpu)])?;
+            for test in built::tests("vesica-psi")? {
+                let less = ["--skip", "half_a_million", "--skip", "untrue_as_often"];
+                run(&test.display().to_string(), &less, &[("VESICA_CPU", cpu)])?;
+            }
         }
     }
     if long {

@@ -1,7 +1,7 @@
 //! What is generated and checked in: the schemas, the references of commands, errors and Python, the protocol
 //! table, the notebook.
 
-use crate::{Chore, errors, headers, output};
+use crate::{Chore, errors, headers, machines, output};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -37,12 +37,15 @@ for the rounds and the bytes of the oblivious function. A message from one party
 /// Writes every generated file, or fails with those that are stale.
 pub fn generate(root: &Path, check: bool) -> Chore {
     let mut stale = Vec::new();
+    // As it is shipped: what tests are built with has the protocols that are for tests alone.
+    let program = machines::built(&["build", "--quiet", "--package", "vesica-cli", "--bin", "vesica"], &[])?;
+    let program = program.display().to_string();
     for (name, text) in [
-        ("schema/job.schema.json", vesica(&["schema", "job"])?),
-        ("schema/service.schema.json", vesica(&["schema", "service"])?),
-        ("schema/client.schema.json", vesica(&["schema", "client"])?),
-        ("schema/report.schema.json", vesica(&["schema", "report"])?),
-        ("docs/src/reference/cli.md", command()?),
+        ("schema/job.schema.json", output(&program, &["schema", "job"])?),
+        ("schema/service.schema.json", output(&program, &["schema", "service"])?),
+        ("schema/client.schema.json", output(&program, &["schema", "client"])?),
+        ("schema/report.schema.json", output(&program, &["schema", "report"])?),
+        ("docs/src/reference/cli.md", command(&program)?),
         ("docs/src/reference/protocols.md", protocols(root)?),
         ("docs/src/reference/errors.md", errors::page(root)?),
         ("docs/src/reference/python.md", output("python3", &["python/reference.py"])?),
@@ -60,21 +63,15 @@ pub fn generate(root: &Path, check: bool) -> Chore {
     if stale.is_empty() { Ok(()) } else { Err(format!("stale, run `cargo xtask gen`: {}", stale.join(", "))) }
 }
 
-fn vesica(args: &[&str]) -> Result<String, String> {
-    let mut all = vec!["run", "--quiet", "--package", "vesica-cli", "--"];
-    all.extend(args);
-    output("cargo", &all)
-}
-
-fn command() -> Result<String, String> {
-    let top = vesica(&["--help"])?;
+fn command(program: &str) -> Result<String, String> {
+    let top = output(program, &["--help"])?;
     let commands = top.lines().skip_while(|l| *l != "Commands:").skip(1).map_while(|l| {
         let name = l.strip_prefix("  ")?.split_whitespace().next()?;
         Some(name.to_owned())
     });
     let mut text = format!("# The command line\n\nGenerated from the program's own help.\n\n```text\n{top}```\n");
     for name in commands.filter(|name| name != "help") {
-        let help = vesica(&[&name, "--help"])?;
+        let help = output(program, &[&name, "--help"])?;
         let _ = write!(text, "\n## vesica {name}\n\n```text\n{help}```\n");
     }
     Ok(text)

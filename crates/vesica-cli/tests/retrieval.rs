@@ -153,7 +153,13 @@ fn the_server_sees_a_multiple_of_the_batch() {
 
 #[test]
 fn a_new_epoch_is_fetched_and_old_hints_are_not_used() {
-    for &kind in KINDS {
+    // Epochs are a matter of the scheme: each is asked by row number, and where it can by key, where values are protected too. Two that have
+    // no keys or no filter have protected values by row number.
+    let is_one = |kind: &&Kind| {
+        let without_filter = ["download", "bfv-pir"].contains(&kind.protocol) && kind.private == "both";
+        (kind.by == "key") == (kind.private == "both") || without_filter
+    };
+    for &kind in KINDS.iter().filter(is_one) {
         let house = house(kind);
         let offer = house.prepare(&[]);
         let server = house.serve();

@@ -4,7 +4,7 @@ use crate::cost;
 use crate::error::JobError;
 use crate::local;
 use crate::rehearse;
-use crate::seal::key::Given;
+use crate::seal::ledger;
 use crate::tell::numbers::{about, count, seconds, size};
 use crate::tell::report::{self, Revealed};
 use serde::Serialize;
@@ -96,7 +96,7 @@ const KEY: u64 = 72;
 /// # Errors
 /// Those of opening what the run needs.
 pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Result<Forecast, JobError> {
-    Given::for_noise(plan)?;
+    ledger::refuses_noise(plan)?;
     // What comes through a pipe can be read once, and a plan is no run: no program is started for it.
     let table = plan.input.origin.lasts().then(|| vesica_table::open(&plan.input));
     let (mine, tables) = match (rows, table) {
@@ -291,5 +291,5 @@ impl Forecast {
 
 /// Bytes free where `path` is to be written.
 pub(crate) fn free(path: &std::path::Path) -> Option<u64> {
-    vesica_table::free_bytes(&local::folder(path)).ok()
+    vesica_table::free_bytes(&vesica_table::folder(path)).ok()
 }

@@ -1,8 +1,8 @@
 //! What somebody who is invited to a job is told before they accept, and what is tried out for them.
 
 use crate::error::JobError;
-use crate::seal::key;
 use crate::tell::report::{self, Revealed};
+use crate::world::random;
 use vesica_spec::Plan;
 
 /// Fails if the table of `plan` cannot be opened or lacks a key column. No row is read.
@@ -31,6 +31,6 @@ pub(crate) fn reveals(plan: &Plan) -> Vec<Revealed> {
 /// # Errors
 /// [`JobError::Setup`] if the system has no randomness.
 pub fn fresh_number() -> Result<u128, JobError> {
-    let random = key::random()?;
+    let random = random()?;
     Ok(u128::from_le_bytes(*random.first_chunk().expect("32 bytes")))
 }

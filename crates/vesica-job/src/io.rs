@@ -2,15 +2,13 @@
 //! embeds this may bring others.
 
 use crate::error::JobError;
-use crate::output::{groups, shares};
 use crate::tell::control::Control;
 use crate::world::World;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use vesica_net::Connection;
 use vesica_spec::Plan;
-use vesica_suite::ResultKind;
-use vesica_table::{Collect, Error, Output, Sink, Table, View};
+use vesica_table::{Collect, Error, Facts, Output, Sink, Table};
 
 /// A table, where the result goes, and how the peers are met.
 pub struct Io {
@@ -32,29 +30,29 @@ pub trait Target: Send + Sync {
     ///
     /// # Errors
     /// All that can be known before writing.
-    fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error>;
+    fn sink(&self, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error>;
 
     /// A sink for shares, which have columns of their own.
     ///
     /// # Errors
     /// As [`Target::sink`]. A place that takes rows of tables only has none.
-    fn shares(&self, _like: &dyn Table, _schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
+    fn shares(&self, _like: &Facts<'_>, _schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
         Err(Error::Beside("the result goes to a place that takes rows only, and shares need a file".to_owned()))
     }
 }
 
 impl Target for Output {
-    fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
+    fn sink(&self, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error> {
         vesica_table::create(self, like)
     }
 
-    fn shares(&self, like: &dyn Table, schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
+    fn shares(&self, like: &Facts<'_>, schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
         vesica_table::create_as(self, like, schema)
     }
 }
 
 impl Target for Arc<Collect> {
-    fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
+    fn sink(&self, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error> {
         Collect::sink(self, like)
     }
 }
@@ -76,23 +74,5 @@ impl Io {
     /// Those of opening the table.
     pub fn files(plan: &Plan) -> Result<Self, JobError> {
         Self::open(plan, &Control::new(()))
-    }
-
-    /// A sink for the columns that the job asks for, if this party gets rows.
-    ///
-    /// # Errors
-    /// Those of [`Target::sink`]; a column that is not there.
-    pub fn sink(&self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
-        if plan.shared.result.each_has_its_own() {
-            return shares::sink(plan, self, None);
-        }
-        if plan.shared.result == ResultKind::Groups {
-            return groups::sink(plan, self, &[]);
-        }
-        let Some(target) = &self.target else { return Ok(None) };
-        Ok(Some(match &plan.columns {
-            None => target.sink(&*self.table)?,
-            Some(names) => target.sink(&View::new(&*self.table, names)?)?,
-        }))
     }
 }

@@ -6,10 +6,9 @@ use crate::input::hash;
 use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::meet::peers;
-use crate::output::{groups, join, part};
+use crate::output::{self, groups, join, part};
 use crate::seal::kept;
-use crate::seal::key::Given;
-use crate::seal::ledger::Ledger;
+use crate::seal::ledger::{self, Ledger};
 use crate::tell::control::Control;
 use crate::threads::cores;
 use crate::units::cut::{COUNTED, Units};
@@ -20,7 +19,7 @@ use vesica_net::{Endpoint, Identity};
 use vesica_session::Error;
 use vesica_spec::{Plan, Share, SpecError};
 use vesica_suite::ResultKind;
-use vesica_table::{Picks, Sink, Staged, Table, View};
+use vesica_table::{Picks, Sink, Staged, Table, View, folder};
 
 /// This party's side of a run, opened.
 pub struct Local {
@@ -71,7 +70,7 @@ impl Local {
     /// Those of opening it.
     pub fn fresh_sink(&mut self, plan: &Plan) -> Result<Option<Box<dyn Sink>>, JobError> {
         match self.sink.take() {
-            None => self.io.sink(plan),
+            None => output::sink(plan, &self.io),
             sink => Ok(sink),
         }
     }
@@ -196,21 +195,13 @@ pub fn rows_about(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
     Ok(rows)
 }
 
-/// The folder that a file named `path` is in.
-pub fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
 /// Opens all that a run needs: cheap checks, and a look at the first rows.
 ///
 /// # Errors
 /// Whatever would end the run later for a reason that can be seen now.
 pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
-    Given::for_noise(plan)?;
+    ledger::refuses_noise(plan)?;
     let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
     let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty(), &*io.world.connector)?;
     if plan.resume.is_some() && io.table.source().is_none() {
@@ -231,7 +222,7 @@ pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
     }
     let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
     room_to_spill(plan, &*io.table, &scratch)?;
-    let sink = io.sink(plan)?;
+    let sink = output::sink(plan, &io)?;
     for (field, path) in [("mine.report", &plan.report), ("mine.trace", &plan.trace)] {
         path.as_deref().map_or(Ok(()), |path| part::probe(field, path))?;
     }

@@ -2,7 +2,6 @@
 
 use crate::error::JobError;
 use crate::input::keys::Keys;
-use crate::local;
 use crate::output::join;
 use crate::seal::ledger::Ledger;
 use crate::seal::record::Start;
@@ -10,7 +9,6 @@ use crate::tell::control::Control;
 use crate::threads::cores;
 use crate::units::cut::Units;
 use crate::units::found::Match;
-use arrow_schema::SchemaRef;
 use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Mutex;
@@ -18,7 +16,7 @@ use std::time::Duration;
 use vesica_net::{SystemClock, Time};
 use vesica_spec::{Plan, Share};
 use vesica_suite::ResultKind;
-use vesica_table::{Batches, Column, Error, Form, Format, Header, Output, Source, Stored, Table, View, on_threads};
+use vesica_table::{Batches, Error, Facts, Form, Output, Table, View, on_threads};
 use vesica_types::{Coins, RowId, UnitId};
 
 /// Rows that are tried: enough that a thread's start does not count.
@@ -113,7 +111,7 @@ fn written(
     matched: Matched,
     scratch: &Path,
 ) -> Result<(), JobError> {
-    if !local::folder(&output.path).is_dir() {
+    if !vesica_table::folder(&output.path).is_dir() {
         return Ok(());
     }
     let mut ledger = Ledger::new(plan.memory, scratch);
@@ -126,7 +124,7 @@ fn written(
     let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
     let table = view.as_ref().map_or(table, |view| view);
     // What is not committed never gets its name: an output that is there already stays.
-    let mut sink = vesica_table::create(output, table)?;
+    let mut sink = vesica_table::create(output, &table.facts())?;
     vesica_table::gather(table, picks, memory, workers, scratch, &mut *sink)?;
     sink.finish()?;
     Ok(())
@@ -139,36 +137,9 @@ struct Beginning<'a> {
 }
 
 impl Table for Beginning<'_> {
-    fn path(&self) -> &Path {
-        self.table.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        self.table.source()
-    }
-
-    fn columns(&self) -> &[Column] {
-        self.table.columns()
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.table.schema()
-    }
-
-    fn format(&self) -> Format {
-        self.table.format()
-    }
-
-    fn stored(&self) -> Stored {
-        self.table.stored()
-    }
-
-    fn rows(&self) -> Option<u64> {
-        self.table.rows().map(|rows| rows.min(self.rows))
-    }
-
-    fn header(&self) -> Option<&Header> {
-        self.table.header()
+    fn facts(&self) -> Facts<'_> {
+        let facts = self.table.facts();
+        Facts { rows: facts.rows.map(|rows| rows.min(self.rows)), ..facts }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {

@@ -8,5 +8,5 @@ pub use crate::seal::disk;
 pub use crate::seal::key;
 pub use crate::tell::clock::{Clock, Times};
 pub use crate::threads::cores;
-pub use crate::world::scope;
+pub use crate::world::{fill, random, scope};
 pub use vesica_spec::Share;

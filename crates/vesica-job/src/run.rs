@@ -19,7 +19,7 @@ use crate::output::shares::{self, Left};
 use crate::seal::kept::Kept;
 use crate::seal::ledger::Ledger;
 use crate::seal::record::Start;
-use crate::session::Session;
+use crate::session::{STAY, Session};
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
 use crate::tell::metrics::Metrics;
@@ -37,12 +37,8 @@ use vesica_net::{Endpoint, Traffic};
 use vesica_session::{Fault, Lines, SessionRng};
 use vesica_spec::Plan;
 use vesica_suite::{Cut, ResultKind, Sizes};
-use vesica_table::Staged;
+use vesica_table::{Staged, Table};
 use vesica_types::Party;
-
-/// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
-/// that the connection broke, and then dials or listens at once.
-pub(crate) const STAY: Duration = Duration::from_secs(30);
 
 /// Runs a job: finds local faults before contact, matches with the peer, writes the output. A connection that breaks is
 /// made again, and only the units that were under way are redone.
@@ -392,8 +388,7 @@ impl<'a> Side<'a> {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
         let all = plan.all_learn();
-        let several = plan.i_learn() && plan.several_learn();
-        let both = several.then(|| Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() });
+        let both = Both::of(plan, agreed.salt);
         let (of, total) = match plan.suite().cut() {
             Cut::Units | Cut::Shares => ("units", Some(u64::from(agreed.sizes.units))),
             Cut::Whole => ("elements", None),
@@ -442,7 +437,8 @@ impl<'a> Side<'a> {
                 Some(left) => {
                     // What was opened to see that there is a place.
                     drop(local.sink.take());
-                    shares::stage(plan, local, keys, units, left)
+                    let write = |wide: &dyn Table, picks, sink| local.write_of(wide, plan, picks, keys.rows, sink);
+                    shares::stage(plan, &local.io, &local.scratch, keys, units, left, write)
                 }
                 None if plan.shared.result.each_has_its_own() => {
                     Err(vesica_session::Error::Bug("the units left nothing that could be written".into()).into())

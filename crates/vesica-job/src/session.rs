@@ -17,12 +17,17 @@ use crate::meet::wait::Waiting;
 use crate::seal::ledger::Ledger;
 use crate::tell::control::Control;
 use std::sync::Arc;
+use std::time::Duration;
 use vesica_net::{Endpoint, Identity};
 use vesica_session::{Lines, Misbehaviour};
 use vesica_spec::Plan;
 
 /// What the side that dials says when both sides have finished every lane.
 pub const LANES_DONE: &[u8; 18] = b"all lanes are done";
+
+/// How long a side that is done stays within reach of a peer that may not be, at most. The peer notices within ten seconds
+/// that the connection broke, and then dials or listens at once.
+pub const STAY: Duration = Duration::from_secs(30);
 
 /// A party's last word.
 pub const DONE: [u8; 32] = *b"this side has done what it is to";

@@ -65,11 +65,29 @@ struct SystemChance;
 
 impl Chance for SystemChance {
     fn seed(&self) -> Result<Zeroizing<[u8; 32]>, JobError> {
+        // Where it stays: a seed that is moved leaves a copy that nobody wipes.
         let mut seed = Zeroizing::new([0; 32]);
-        let filled = getrandom::fill(seed.as_mut());
-        filled.map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
+        fill(&mut seed[..])?;
         Ok(seed)
     }
+}
+
+/// Fills a place with random bytes of the system's.
+///
+/// # Errors
+/// [`JobError::Setup`] if it has none to give.
+pub fn fill(place: &mut [u8]) -> Result<(), JobError> {
+    getrandom::fill(place).map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))
+}
+
+/// Fresh random bytes of the system's that are no secret, or one of a hash table: names, salts, what its front says of a file.
+///
+/// # Errors
+/// [`JobError::Setup`] if it has none to give.
+pub fn random() -> Result<[u8; 32], JobError> {
+    let mut random = [0; 32];
+    fill(&mut random)?;
+    Ok(random)
 }
 
 /// Who may run, of the threads that talk to peers. Threads that only compute are not asked.

@@ -129,8 +129,8 @@ pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
     // Asks for the columns, and reads nothing yet.
     drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
     match &plan.columns {
-        None => drop(target(io)?.sink(table)?),
-        Some(names) => drop(target(io)?.sink(&View::new(table, names)?)?),
+        None => drop(target(io)?.sink(&table.facts())?),
+        Some(names) => drop(target(io)?.sink(&View::new(table, names)?.facts())?),
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     Ok(())
@@ -253,7 +253,7 @@ const NUMBER: u64 = 16;
 /// What is wrong with the output.
 pub fn takes(plan: &AskPlan, io: &Io, values: &[String]) -> Result<(), Error> {
     widened(plan, &*io.table, &Nothing(values), |wide| {
-        drop::<Box<dyn Sink>>(target(io)?.sink(wide)?);
+        drop::<Box<dyn Sink>>(target(io)?.sink(&wide.facts())?);
         Ok(())
     })
 }
@@ -302,7 +302,7 @@ pub fn write(plan: &AskPlan, io: &Io, columns: &[String], wants: &Wants, hits: &
     };
     let looked = Looked { names: columns, rows, texts: &texts };
     let output = widened(plan, &*io.table, &looked, |wide| {
-        let mut sink = target(io)?.sink(wide)?;
+        let mut sink = target(io)?.sink(&wide.facts())?;
         gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
         Ok(sink.finish()?.commit()?)
     })?;

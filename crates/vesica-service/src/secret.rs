@@ -11,8 +11,9 @@ use crate::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic, random};
+use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic};
 use vesica_job::rooms::replace_privately;
+use vesica_job::rooms::{fill, random};
 use vesica_oprf::function::ServerFunction;
 use vesica_spec::CurveName;
 use vesica_spec::service::{Secret as Place, ServePlan, Service};
@@ -79,7 +80,9 @@ impl Root {
 /// # Errors
 /// If the system has no randomness.
 pub fn fresh() -> Result<Seed, Error> {
-    Ok(Zeroizing::new(random()?))
+    let mut seed = Seed::default();
+    fill(&mut seed[..])?;
+    Ok(seed)
 }
 
 /// The seed that a file with 32 bytes gives the store in `store`. Services of this kind have one id, so the place of the store tells them

@@ -83,7 +83,7 @@ fn passes(c: &mut Criterion) {
                 // 499,979 is prime to half the rows, so this is a permutation.
                 let half = ROWS / 2;
                 (0..half).for_each(|i| picks.push(RowId(2 * i), i * 499_979 % half).unwrap());
-                (picks, create(&Output::new(dir.path().join("out.csv")), &**table).unwrap())
+                (picks, create(&Output::new(dir.path().join("out.csv")), &table.facts()).unwrap())
             };
             let run = |(picks, mut sink): (Picks, Box<dyn vesica_table::Sink>)| {
                 gather(&**table, picks, memory, 2, dir.path(), &mut *sink).unwrap();
@@ -96,7 +96,7 @@ fn passes(c: &mut Criterion) {
     let parquet = dir.path().join("plain.parquet");
     let mut picks = Picks::new(ROWS, 256 << 20, dir.path()).unwrap();
     (0..ROWS).for_each(|i| picks.push(RowId(i), i).unwrap());
-    let mut sink = create(&Output::new(&parquet), &**table).unwrap();
+    let mut sink = create(&Output::new(&parquet), &table.facts()).unwrap();
     gather(&**table, picks, 256 << 20, 2, dir.path(), &mut *sink).unwrap();
     let parquet = open(&Input::new(sink.finish().unwrap().commit().unwrap().path)).unwrap();
     let mut group = c.benchmark_group("parquet");

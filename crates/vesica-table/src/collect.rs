@@ -1,6 +1,6 @@
 //! Rows that are to be no file: kept in memory, or beside it, until somebody takes them.
 
-use crate::{Error, Form, Sink, Staged, Table, Written};
+use crate::{Error, Facts, Form, Sink, Staged, Written};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
@@ -36,8 +36,8 @@ impl Collect {
     ///
     /// # Errors
     /// Those of making the file, if there is one.
-    pub fn sink(&self, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
-        let schema = like.schema();
+    pub fn sink(&self, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error> {
+        let schema = like.schema.clone();
         let nullable = || schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let schema = match self.absent {
             false => schema,

@@ -5,11 +5,12 @@ use crate::in_turn::{Emit, in_turn};
 use crate::listing::{self, Listed, Listing};
 use crate::open::of_source;
 use crate::table::Stored;
-use crate::{Batches, Column, Error, Form, Format, Header, InOrder, Source, Table, table, text};
+use crate::{Batches, Column, Error, Facts, Form, Format, Header, InOrder, Source, Table, table, text};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use vesica_types::RowId;
 
@@ -24,7 +25,7 @@ const SMALL_ROWS: u64 = 1 << 18;
 pub(crate) struct Dataset {
     inner: Arc<Inner>,
     header: Option<Header>,
-    stored: Stored,
+    stored: Option<Stored>,
 }
 
 struct Inner {
@@ -37,6 +38,9 @@ struct Inner {
     /// How many columns are the files' own.
     own: usize,
     parts: Vec<Part>,
+    /// Files whose rows are not all counted yet, and the rows of the others: a table of very many files is asked for its rows often.
+    uncounted: AtomicUsize,
+    total: AtomicU64,
 }
 
 /// A file of a dataset.
@@ -98,11 +102,14 @@ impl Dataset {
             fields.push(Field::new(key, DataType::Utf8, nullable));
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, first.schema().metadata().clone()));
-        let (name, stored) = (name.to_owned(), first.stored());
+        let (name, stored) = (name.to_owned(), first.facts().stored.cloned());
         // With columns of the folders, rows cannot be written byte for byte.
-        let header = first.header().filter(|_| keys.is_empty()).cloned();
+        let header = first.facts().header.filter(|_| keys.is_empty()).cloned();
         let source = Source::many(&name, listing.clone());
-        let inner = Inner { name, source, listing, format, columns, schema, own, parts };
+        let whole = || parts.iter().filter(|part| part.whole.load(Relaxed));
+        let (uncounted, total) = (parts.len() - whole().count(), whole().map(|part| part.rows.load(Relaxed)).sum());
+        let (uncounted, total) = (AtomicUsize::new(uncounted), AtomicU64::new(total));
+        let inner = Inner { name, source, listing, format, columns, schema, own, parts, uncounted, total };
         Ok(Self { inner: Arc::new(inner), header, stored })
     }
 }
@@ -232,7 +239,10 @@ impl Inner {
             return Err(Error::Changed { path: self.listing.files[place].path.clone(), what });
         }
         part.rows.store(rows, Relaxed);
-        part.whole.store(true, Relaxed);
+        if !part.whole.swap(true, AcqRel) {
+            self.total.fetch_add(rows, Relaxed);
+            self.uncounted.fetch_sub(1, Release);
+        }
         Ok(())
     }
 }
@@ -314,41 +324,18 @@ impl Pass {
 }
 
 impl Table for Dataset {
-    fn path(&self) -> &Path {
-        &self.inner.name
-    }
-
-    fn source(&self) -> Option<&Source> {
-        Some(&self.inner.source)
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.inner.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.inner.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        self.inner.format
-    }
-
-    fn stored(&self) -> Stored {
-        self.stored.clone()
-    }
-
-    fn rows(&self) -> Option<u64> {
-        let rows = (0..self.inner.parts.len()).map(|file| self.inner.rows(file));
-        rows.map(|(rows, whole)| whole.then_some(rows)).sum()
-    }
-
-    fn header(&self) -> Option<&Header> {
-        self.header.as_ref()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.inner.listing.bytes_of_files())
+    fn facts(&self) -> Facts<'_> {
+        let inner = &*self.inner;
+        Facts {
+            path: &inner.name,
+            source: Some(&inner.source),
+            columns: &inner.columns,
+            schema: &inner.schema,
+            format: inner.format,
+            rows: (inner.uncounted.load(Acquire) == 0).then(|| inner.total.load(Relaxed)),
+            header: self.header.as_ref(),
+            stored: self.stored.as_ref(),
+        }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {

@@ -200,7 +200,7 @@ impl Error {
 }
 
 /// The folder that `path` stands in.
-pub(crate) fn folder(path: &Path) -> PathBuf {
+pub fn folder(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

@@ -1,13 +1,12 @@
 use crate::ipc_sizes::{Blocks, Message};
 use crate::parquet::{arrow, columns, corrupt, guarded};
 use crate::source::Cursor;
-use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
+use crate::{Batches, Column, Error, Facts, Form, Format, Source, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 use std::io::BufReader;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use vesica_types::RowId;
@@ -119,28 +118,17 @@ fn sliced(
 }
 
 impl Table for IpcTable {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        Some(&self.source)
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        Format::Ipc
-    }
-
-    fn rows(&self) -> Option<u64> {
-        Some(self.rows.load(Relaxed)).filter(|&n| n != UNKNOWN)
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            path: self.source.path(),
+            source: Some(&self.source),
+            columns: &self.columns,
+            schema: &self.schema,
+            format: Format::Ipc,
+            rows: Some(self.rows.load(Relaxed)).filter(|&n| n != UNKNOWN),
+            header: None,
+            stored: None,
+        }
     }
 
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {

@@ -13,7 +13,7 @@
 //! for (row, position) in found {
 //!     picks.push(row, position)?;
 //! }
-//! let mut sink = create(&Output::new("matched.csv"), &*table)?;
+//! let mut sink = create(&Output::new("matched.csv"), &table.facts())?;
 //! gather(&*table, picks, memory / 2, workers, dir, &mut *sink)?;
 //! let written = sink.finish()?.commit()?;
 //! # Ok(()) }
@@ -62,7 +62,7 @@ mod widened;
 
 pub use collect::{Collect, Rows};
 pub use disk::{ReadAt, free_bytes};
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, folder};
 pub use format::Format;
 pub use gather::{Picks, gather};
 pub use in_order::InOrder;
@@ -75,7 +75,7 @@ pub use source::{Input, Source};
 pub use spill::{Blocks, MAX_BUCKETS, Spill, Spilled};
 pub use spool::spool;
 pub use stage::{Staged, Written};
-pub use table::{Batches, Column, Form, Header, Piece, Pieces, Stored, Table};
+pub use table::{Batches, Column, Facts, Form, Header, Piece, Pieces, Stored, Table};
 pub use threads::on_threads;
 pub use view::View;
 pub use widened::{Beside, Widened};

@@ -1,11 +1,11 @@
 //! A table in memory: batches that the caller has, none of which is copied.
 
 use crate::parquet::columns;
-use crate::{Batches, Column, Error, Form, Format, Source, Table, table, text};
+use crate::{Batches, Column, Error, Facts, Form, Format, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::take::take_record_batch;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vesica_types::RowId;
 
 /// Batches may be of any size; they are taken in slices of so many rows.
@@ -53,28 +53,17 @@ impl Memory {
 }
 
 impl Table for Memory {
-    fn path(&self) -> &Path {
-        &self.name
-    }
-
-    fn source(&self) -> Option<&Source> {
-        None
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        Format::Ipc
-    }
-
-    fn rows(&self) -> Option<u64> {
-        Some(self.rows)
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            path: &self.name,
+            source: None,
+            columns: &self.columns,
+            schema: &self.schema,
+            format: Format::Ipc,
+            rows: Some(self.rows),
+            header: None,
+            stored: None,
+        }
     }
 
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {
@@ -174,7 +163,7 @@ mod tests {
         let picked = [(19_999, 0), (8_999, 1), (9_000, 2), (0, 3), (8_192, 4), (0, 5)];
         for spool in [None, Some(dir.path().to_owned())] {
             let kept = Collect::new(false, spool);
-            let mut sink = kept.sink(&table).unwrap();
+            let mut sink = kept.sink(&table.facts()).unwrap();
             let mut picks = Picks::new(20_000, 1 << 20, dir.path()).unwrap();
             picked.iter().for_each(|&(row, at)| picks.push(RowId(row), at).unwrap());
             gather(&table, picks, 8 << 20, 2, dir.path(), &mut *sink).unwrap();

@@ -1,7 +1,7 @@
 use crate::in_turn::{Emit, in_turn};
 use crate::parquet_sizes::{Ended, Pages, Pass, footer};
 use crate::table::{Stored, StoredColumn};
-use crate::{Batches, Column, Error, Form, Format, Piece, Pieces, Source, Table, table, text};
+use crate::{Batches, Column, Error, Facts, Form, Format, Piece, Pieces, Source, Table, table, text};
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::{ArrowError, SchemaRef};
@@ -19,7 +19,6 @@ use parquet::schema::types::ColumnDescPtr;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -44,6 +43,7 @@ pub(crate) struct ParquetTable {
     source: Arc<Source>,
     metadata: ArrowReaderMetadata,
     columns: Vec<Column>,
+    stored: Stored,
 }
 
 /// Some row groups as the parquet crate reads them: their pages are checked.
@@ -249,7 +249,8 @@ impl ParquetTable {
             return Err(corrupt(&source, &why));
         }
         let columns = columns(metadata.schema());
-        Ok(Self { source, metadata, columns })
+        let stored = stored(metadata.metadata());
+        Ok(Self { source, metadata, columns, stored })
     }
 
     /// The columns at `places`, in the file's order, and a pass over them.
@@ -327,42 +328,30 @@ impl FirstPass {
     }
 }
 
+/// How the leaf columns of a file are stored.
+fn stored(metadata: &ParquetMetaData) -> Stored {
+    let leaves = metadata.file_metadata().schema_descr().columns().iter().enumerate();
+    let column = |(i, leaf): (usize, &ColumnDescPtr)| {
+        let mut chunks = metadata.row_groups().iter().map(|group| group.column(i)).peekable();
+        let codec = chunks.peek()?.compression();
+        let (all, plain) = chunks.fold((0, 0), |(all, plain), chunk| (all + 1, plain + usize::from(is_plain(chunk))));
+        Some(StoredColumn { path: leaf.path().clone(), codec, plain: 2 * plain >= all })
+    };
+    Stored(leaves.filter_map(column).collect())
+}
+
 impl Table for ParquetTable {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        Some(&self.source)
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.metadata.schema().clone()
-    }
-
-    fn format(&self) -> Format {
-        Format::Parquet
-    }
-
-    fn rows(&self) -> Option<u64> {
-        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).ok()
-    }
-
-    fn stored(&self) -> Stored {
-        let metadata = self.metadata.metadata();
-        let leaves = metadata.file_metadata().schema_descr().columns().iter().enumerate();
-        let column = |(i, leaf): (usize, &ColumnDescPtr)| {
-            let mut chunks = metadata.row_groups().iter().map(|group| group.column(i)).peekable();
-            let codec = chunks.peek()?.compression();
-            let (all, plain) =
-                chunks.fold((0, 0), |(all, plain), chunk| (all + 1, plain + usize::from(is_plain(chunk))));
-            Some(StoredColumn { path: leaf.path().clone(), codec, plain: 2 * plain >= all })
-        };
-        Stored(leaves.filter_map(column).collect())
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            path: self.source.path(),
+            source: Some(&self.source),
+            columns: &self.columns,
+            schema: self.metadata.schema(),
+            format: Format::Parquet,
+            rows: u64::try_from(self.metadata.metadata().file_metadata().num_rows()).ok(),
+            header: None,
+            stored: Some(&self.stored),
+        }
     }
 
     fn texts(&self, keys: &[String], values: &[String], _workers: usize) -> Result<Batches, Error> {

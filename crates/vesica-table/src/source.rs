@@ -156,6 +156,14 @@ impl Source {
         }
     }
 
+    /// The size of what has rows: of several files, that of all together.
+    pub(crate) fn bytes_of_rows(&self) -> u64 {
+        match &self.files {
+            Files::One(_, stamp) => stamp.bytes,
+            Files::Many(listing) => listing.bytes_of_files(),
+        }
+    }
+
     /// Whether `other` describes the same file, or one of the files, whatever the name.
     pub fn is(&self, other: &Metadata) -> bool {
         let is = |stamp: &Stamp| stamp.identity() == (other.dev(), other.ino());

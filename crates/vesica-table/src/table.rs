@@ -36,7 +36,7 @@ pub enum Form {
 }
 
 /// How the columns of a Parquet file are stored; of another table nothing is said.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub struct Stored(pub(crate) Vec<StoredColumn>);
 
 /// How a leaf column of a Parquet file is stored.
@@ -46,6 +46,28 @@ pub(crate) struct StoredColumn {
     pub(crate) codec: Compression,
     /// Whether most of its chunks have values that stand in no dictionary.
     pub(crate) plain: bool,
+}
+
+/// What is known of a table without reading a row. A table that is made of another one says what differs:
+/// `Facts { rows: Some(7), ..table.facts() }`.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// What messages call it: the file's path, or words for a table in memory.
+    pub path: &'a Path,
+    /// The file behind it; none behind a table in memory.
+    pub source: Option<&'a Source>,
+    /// Its columns, in order.
+    pub columns: &'a [Column],
+    /// The schema of [`Form::Arrow`]. A CSV's columns are all `Utf8`.
+    pub schema: &'a SchemaRef,
+    /// What it is stored as.
+    pub format: Format,
+    /// The number of rows, where the file says so without being read (Parquet), or after a whole pass.
+    pub rows: Option<u64>,
+    /// The header of a CSV.
+    pub header: Option<&'a Header>,
+    /// How its columns are stored, where it is Parquet: rows like these are written in the same way.
+    pub stored: Option<&'a Stored>,
 }
 
 /// An iterator over the batches of a pass. An error ends it.
@@ -67,37 +89,42 @@ pub type Pieces = Box<dyn Iterator<Item = Piece> + Send>;
 /// Every pass sees the file as it was when the table was opened: the file stays open, so replacing it by another of the
 /// same name changes nothing, and writing into it is noticed and is [`Error::Changed`].
 pub trait Table: Send + Sync {
-    /// What messages call it: the file's path, or words for a table in memory.
-    fn path(&self) -> &Path;
+    /// All that is known of it without reading a row.
+    fn facts(&self) -> Facts<'_>;
 
-    /// The file behind it; none behind a table in memory.
-    fn source(&self) -> Option<&Source>;
-
-    /// Its columns, in order.
-    fn columns(&self) -> &[Column];
-
-    /// The schema of [`Form::Arrow`]. A CSV's columns are all `Utf8`.
-    fn schema(&self) -> SchemaRef;
-
-    /// What it is stored as.
-    fn format(&self) -> Format;
-
-    /// How its columns are stored, where it is Parquet: rows like these are written in the same way.
-    fn stored(&self) -> Stored {
-        Stored::default()
+    /// See [`Facts::path`].
+    fn path(&self) -> &Path {
+        self.facts().path
     }
 
-    /// The number of rows, where the file says so without being read (Parquet), or after a whole pass.
-    fn rows(&self) -> Option<u64>;
+    /// See [`Facts::source`].
+    fn source(&self) -> Option<&Source> {
+        self.facts().source
+    }
 
-    /// The header of a CSV.
-    fn header(&self) -> Option<&Header> {
-        None
+    /// See [`Facts::columns`].
+    fn columns(&self) -> &[Column] {
+        self.facts().columns
+    }
+
+    /// See [`Facts::schema`].
+    fn schema(&self) -> SchemaRef {
+        self.facts().schema.clone()
+    }
+
+    /// See [`Facts::format`].
+    fn format(&self) -> Format {
+        self.facts().format
+    }
+
+    /// See [`Facts::rows`].
+    fn rows(&self) -> Option<u64> {
+        self.facts().rows
     }
 
     /// Size on disk, in bytes; of a spooled standard input, the bytes that came. None for a table in memory.
     fn bytes(&self) -> Option<u64> {
-        self.source().map(Source::bytes)
+        self.source().map(Source::bytes_of_rows)
     }
 
     /// Bytes of the file that the latest pass has read so far, for progress.

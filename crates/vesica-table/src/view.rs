@@ -1,7 +1,6 @@
-use crate::{Batches, Column, Error, Form, Format, Pieces, Source, Stored, Table, table};
+use crate::{Batches, Column, Error, Facts, Form, Pieces, Table, table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -28,32 +27,9 @@ impl<'a> View<'a> {
 }
 
 impl Table for View<'_> {
-    fn path(&self) -> &Path {
-        self.table.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        self.table.source()
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        self.table.format()
-    }
-
-    fn stored(&self) -> Stored {
-        self.table.stored()
-    }
-
-    fn rows(&self) -> Option<u64> {
-        self.table.rows()
+    fn facts(&self) -> Facts<'_> {
+        // Rows of some columns are not written byte for byte.
+        Facts { columns: &self.columns, schema: &self.schema, header: None, ..self.table.facts() }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {

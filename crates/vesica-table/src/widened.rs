@@ -2,14 +2,13 @@
 
 use crate::csv::VERBATIM;
 use crate::sink::field;
-use crate::{Batches, Column, Error, Form, Format, Header, Pieces, Source, Stored, Table};
+use crate::{Batches, Column, Error, Facts, Form, Header, Pieces, Table};
 use arrow_array::builder::{LargeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -58,7 +57,7 @@ impl<'a> Widened<'a> {
         let behind = beside.names().iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true)));
         let fields: Vec<_> = like.fields().iter().cloned().chain(behind).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, like.metadata().clone()));
-        let header = table.header().map(|header| {
+        let header = table.facts().header.map(|header| {
             let mut bytes = unended(&header.bytes).to_vec();
             beside.names().iter().for_each(|name| field(&mut bytes, name, true, false));
             bytes.extend_from_slice(&header.newline);
@@ -138,36 +137,9 @@ fn made(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, Error>
 }
 
 impl Table for Widened<'_> {
-    fn path(&self) -> &Path {
-        self.table.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        self.table.source()
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        self.table.format()
-    }
-
-    fn stored(&self) -> Stored {
-        self.table.stored()
-    }
-
-    fn rows(&self) -> Option<u64> {
-        self.table.rows()
-    }
-
-    fn header(&self) -> Option<&Header> {
-        self.header.as_ref()
+    fn facts(&self) -> Facts<'_> {
+        let Self { table, columns, schema, header, .. } = self;
+        Facts { columns, schema, header: header.as_ref(), ..table.facts() }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {

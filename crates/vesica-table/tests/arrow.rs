@@ -294,7 +294,7 @@ fn dictionaries_of_many_batches_become_one() {
     assert_eq!(key(&*table, "d"), all);
     let out = dir.path().join("out.arrow");
     // In the order of the file, batches pass as they are.
-    let mut sink = vesica_table::create(&Output::new(&out), &*table).unwrap();
+    let mut sink = vesica_table::create(&Output::new(&out), &table.facts()).unwrap();
     let mut rows = (0..8).map(|r| Ok(RowId(r)));
     let columns: Vec<usize> = (0..table.columns().len()).collect();
     table.select(&mut rows, sink.form(), &columns, 2, &mut |batch| sink.write(&batch)).unwrap();

@@ -173,7 +173,9 @@ fn folders_with_values_are_columns() {
     let columns: Vec<_> = table.columns().iter().map(|column| column.name.as_str()).collect();
     assert_eq!(columns, ["id", "v", "year", "zone"]);
     assert!(
-        table.header().is_none() && table.schema().field(3).is_nullable() && !table.schema().field(2).is_nullable()
+        table.facts().header.is_none()
+            && table.schema().field(3).is_nullable()
+            && !table.schema().field(2).is_nullable()
     );
     assert_eq!(keys(&*table, &["zone", "id", "year"]), [["a/b", "0", "2025"], ["", "1", "2026"], ["c", "2", "2026"]]);
     assert_eq!(all(&*table, "out.csv"), b"id,v,year,zone\n0,q,2025,a/b\n1,q,2026,\n2,q,2026,c\n");
@@ -370,14 +372,15 @@ fn an_output_is_none_of_the_files_and_does_not_become_one() {
     let dir = dir();
     files(dir.path(), &["in/1.csv", "in/sub/2.csv"], |i| format!("id\n{i}\n"));
     let inputs = |path: &str| open(&Input::new(dir.path().join(path))).unwrap();
-    let refused = |table: &dyn Table, path: &str| create(&Output::new(dir.path().join(path)), table).err().unwrap();
+    let refused =
+        |table: &dyn Table, path: &str| create(&Output::new(dir.path().join(path)), &table.facts()).err().unwrap();
     assert!(matches!(refused(&*inputs("in"), "in/1.csv"), Error::Overwrite { .. }));
     assert!(matches!(refused(&*inputs("in"), "in/new.csv"), Error::Within { .. }));
     assert!(matches!(refused(&*inputs("in"), "in/sub/../new.csv"), Error::Within { .. }));
     assert!(matches!(refused(&*inputs("in/**/*.csv"), "in/sub/new.csv"), Error::Within { .. }));
-    assert!(create(&Output::new(dir.path().join("in/sub/new.csv")), &*inputs("in/*.csv")).is_ok());
-    assert!(create(&Output::new(dir.path().join("in/_new.csv")), &*inputs("in")).is_ok());
-    assert!(create(&Output::new(dir.path().join("new.csv")), &*inputs("in")).is_ok());
+    assert!(create(&Output::new(dir.path().join("in/sub/new.csv")), &inputs("in/*.csv").facts()).is_ok());
+    assert!(create(&Output::new(dir.path().join("in/_new.csv")), &inputs("in").facts()).is_ok());
+    assert!(create(&Output::new(dir.path().join("new.csv")), &inputs("in").facts()).is_ok());
     let folder = refused(&*inputs("in"), "out/");
     assert!(matches!(folder, Error::Folder { fault: Fault::Config, .. }), "{folder}");
 }

@@ -67,7 +67,7 @@ proptest! {
         }
         let all = if in_front { [placed, turns].concat() } else { [turns, placed].concat() };
         prop_assert_eq!(picks.len(), all.len() as u64);
-        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &table.facts()).unwrap();
         gather(&*table, picks, memory, 1, dir.path(), &mut *sink).unwrap();
         let out = std::fs::read(sink.finish().unwrap().commit().unwrap().path).unwrap();
         let all: Vec<String> = all.into_iter().map(|row| rows[row].clone()).collect();
@@ -96,7 +96,7 @@ fn an_estimate_of_the_rows_may_be_wrong() {
         let mut picks = Picks::new(guess, 1 << 14, dir.path()).unwrap();
         (0..20_000).for_each(|i| picks.push(RowId(i), 19_999 - i).unwrap());
         assert_eq!(picks.len(), 20_000);
-        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &table.facts()).unwrap();
         gather(&*table, picks, 1 << 14, 2, dir.path(), &mut *sink).unwrap();
         let path = sink.finish().unwrap().commit().unwrap().path;
         let expected: Vec<String> = rows.iter().rev().cloned().collect();
@@ -118,7 +118,7 @@ fn rows_in_turn_may_come_again_and_be_more_than_were_said() {
             |row: usize| usize::from(!row.is_multiple_of(3)) + if row.is_multiple_of(7) { 1 + row % 3 } else { 0 };
         let expected: Vec<String> = (0..3000).flat_map(|row| vec![rows[row].clone(); times(row)]).collect();
         assert_eq!(picks.len(), expected.len() as u64);
-        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &table.facts()).unwrap();
         gather(&*table, picks, 1 << 14, 2, dir.path(), &mut *sink).unwrap();
         let path = sink.finish().unwrap().commit().unwrap().path;
         assert!(std::fs::read(path).unwrap() == text(&expected).as_bytes(), "{guess}");
@@ -132,7 +132,7 @@ fn positions_that_are_no_permutation_are_a_bug_and_no_output() {
     for positions in [[0, 0, 1], [0, 1, 3], [2, 1, 1], [1, 2, 3]] {
         let mut picks = Picks::new(3, 1 << 20, dir.path()).unwrap();
         (0..3).for_each(|i| picks.push(RowId(i), positions[i as usize]).unwrap());
-        let mut sink = create(&Output::new(dir.path().join("out.csv")), &*table).unwrap();
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &table.facts()).unwrap();
         let error = gather(&*table, picks, 1 << 20, 2, dir.path(), &mut *sink).unwrap_err();
         assert_eq!(error.fault(), Fault::Bug, "{positions:?}: {error}");
     }
@@ -196,7 +196,7 @@ fn child_gathers_in_little_memory() {
     let memory = 16 << 20;
     assert_eq!(table.keys(&strings(&["id"]), 2).unwrap().map(|b| b.unwrap().num_rows() as u64).sum::<u64>(), N);
     for name in ["out.csv", "out.parquet"] {
-        let mut sink = create(&Output::new(dir.path().join(name)), &*table).unwrap();
+        let mut sink = create(&Output::new(dir.path().join(name)), &table.facts()).unwrap();
         let mut picks = Picks::new(N, memory, dir.path()).unwrap();
         (0..N).for_each(|i| picks.push(RowId(i * 1_000_003 % N), i).unwrap());
         gather(&*table, picks, memory, 2, dir.path(), &mut *sink).unwrap();
@@ -209,7 +209,7 @@ fn child_gathers_in_little_memory() {
     // Row groups that several threads read and write at once take what they are given, and no more.
     let table = kit::table(&dir.path().join("out.parquet"));
     for memory in [64 << 20, 256 << 20] {
-        let mut sink = create(&Output::new(dir.path().join("again.parquet")), &*table).unwrap();
+        let mut sink = create(&Output::new(dir.path().join("again.parquet")), &table.facts()).unwrap();
         let mut picks = Picks::new(N, memory, dir.path()).unwrap();
         (0..N).for_each(|i| picks.push_turn(RowId(i), 1).unwrap());
         gather(&*table, picks, memory, 4, dir.path(), &mut *sink).unwrap();

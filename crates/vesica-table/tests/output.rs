@@ -17,7 +17,7 @@ fn input(dir: &TempDir) -> Box<dyn Table> {
 }
 
 fn refused(path: impl AsRef<Path>, table: &dyn Table) -> Error {
-    create(&Output::new(path.as_ref()), table).err().expect("refused")
+    create(&Output::new(path.as_ref()), &table.facts()).err().expect("refused")
 }
 
 fn names(dir: &TempDir) -> Vec<String> {
@@ -33,15 +33,15 @@ fn nothing_stands_there_before_commit_and_nothing_is_left_without() {
     let table = input(&dir);
     let output = Output::new(dir.path().join("out.csv"));
     // Dropped before it is finished.
-    drop(create(&output, &*table).unwrap());
+    drop(create(&output, &table.facts()).unwrap());
     assert_eq!(names(&dir), ["in.csv"]);
     // Dropped before it is committed.
-    let staged = create(&output, &*table).unwrap().finish().unwrap();
+    let staged = create(&output, &table.facts()).unwrap().finish().unwrap();
     assert!(!output.path.exists());
     drop(staged);
     assert_eq!(names(&dir), ["in.csv"]);
     // Committed.
-    let written = create(&output, &*table).unwrap().finish().unwrap().commit().unwrap();
+    let written = create(&output, &table.facts()).unwrap().finish().unwrap().commit().unwrap();
     assert_eq!(names(&dir), ["in.csv", "out.csv"]);
     assert_eq!((written.rows, written.bytes), (0, 5));
     assert_eq!(fs::read_to_string(&output.path).unwrap(), "id,v\n");
@@ -108,9 +108,9 @@ fn what_cannot_be_an_output_is_refused_at_once() {
     assert!(matches!(refused(dir.path(), &*table), Error::Folder { fault: Fault::Config, .. }));
     fs::create_dir(dir.path().join("folder.csv")).unwrap();
     assert!(matches!(refused(dir.path().join("folder.csv"), &*table), Error::Folder { fault: Fault::Config, .. }));
-    let null = create(&Output { format: Some(Format::Csv), ..Output::new("/dev/null") }, &*table).err().unwrap();
+    let null = create(&Output { format: Some(Format::Csv), ..Output::new("/dev/null") }, &table.facts()).err().unwrap();
     assert!(null.to_string().contains("a device, a pipe or a socket"), "{null}");
-    let stdout = create(&Output { format: Some(Format::Parquet), ..Output::new("-") }, &*table).err().unwrap();
+    let stdout = create(&Output { format: Some(Format::Parquet), ..Output::new("-") }, &table.facts()).err().unwrap();
     assert!(matches!(stdout, Error::Stdout { format: "parquet" }));
     assert!(matches!(refused(dir.path().join("out.xlsx"), &*table), Error::Unnamed { .. }));
 }
@@ -123,7 +123,7 @@ fn a_folder_that_may_not_be_written_is_told_as_such() {
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
     // The superuser may write it all the same.
-    if let Err(error) = create(&Output::new(closed.join("out.csv")), &*table) {
+    if let Err(error) = create(&Output::new(closed.join("out.csv")), &table.facts()) {
         assert!(matches!(error, Error::Denied { verb: "write", fault: Fault::Config, .. }), "{error}");
     }
 }
@@ -190,7 +190,7 @@ fn a_view_has_some_columns_in_its_own_order() {
 fn child_writes_to_standard_output() {
     let dir = dir();
     let table = input(&dir);
-    let mut sink = create(&Output::new("-"), &*table).unwrap();
+    let mut sink = create(&Output::new("-"), &table.facts()).unwrap();
     let mut rows = [0, 2].map(|r| Ok(vesica_types::RowId(r))).into_iter();
     let columns: Vec<usize> = (0..table.columns().len()).collect();
     table.select(&mut rows, sink.form(), &columns, 2, &mut |batch| sink.write(&batch)).unwrap();

@@ -64,7 +64,7 @@ fn written(table: &dyn Table, path: &Path, rows: &[Option<u64>], memory: usize, 
         }
     }
     let output = Output { absent: rows.contains(&None), ..Output::new(path) };
-    let mut sink = create(&output, table).unwrap();
+    let mut sink = create(&output, &table.facts()).unwrap();
     gather(table, picks, memory, workers, temp.path(), &mut *sink).unwrap();
     assert_eq!(sink.finish().unwrap().commit().unwrap().rows, rows.len() as u64);
     std::fs::read(path).unwrap()

@@ -40,7 +40,7 @@ fn written(text: &str, ending: &str, columns: Option<&[String]>) -> Vec<u8> {
     for (position, row) in [4, 0, 1, 4].into_iter().enumerate() {
         picks.push(RowId(row), position as u64).unwrap();
     }
-    let mut sink = create(&Output::new(&to), &wide).unwrap();
+    let mut sink = create(&Output::new(&to), &wide.facts()).unwrap();
     gather(&wide, picks, 1 << 20, 2, dir.path(), &mut *sink).unwrap();
     sink.finish().unwrap().commit().unwrap();
     std::fs::read(to).unwrap()

@@ -53,4 +53,4 @@ pub use vesica_spec::{
     Accept, CurveName as Curve, Duplicates, Extra, Join, Limits, Mode, Plan, ProtocolName as Protocol, ResultKind,
     Rules, Security, Shared, Tls,
 };
-pub use vesica_table::{Memory, Rows, Table};
+pub use vesica_table::{Facts, Memory, Rows, Table};

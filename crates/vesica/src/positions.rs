@@ -5,9 +5,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use std::path::Path;
 use std::sync::Arc;
-use vesica_table::{Batches, Column, Error as TableError, Form, Format, Memory, Rows, Source, Table};
+use vesica_table::{Batches, Column, Error as TableError, Facts, Form, Memory, Rows, Table};
 use vesica_types::RowId;
 
 /// Keys that are made into one batch.
@@ -17,6 +16,7 @@ const BATCH: usize = 8 << 10;
 pub struct Positions {
     keys: Memory,
     columns: [Column; 1],
+    schema: SchemaRef,
 }
 
 impl Positions {
@@ -31,7 +31,9 @@ impl Positions {
         let batches = batches.map(|batch| batch.and_then(|batch| batch.with_schema(schema.clone())));
         let batches = batches.collect::<Result<_, _>>().map_err(|error| TableError::Bug(error.to_string()))?;
         let keys = Memory::new(name, schema, batches)?;
-        Ok(Self { keys, columns: [Column { name: "position".into(), kind: DataType::UInt64.to_string() }] })
+        let columns = [Column { name: "position".into(), kind: DataType::UInt64.to_string() }];
+        let schema = Arc::new(Schema::new(vec![Field::new("position", DataType::UInt64, false)]));
+        Ok(Self { keys, columns, schema })
     }
 
     /// The places in `rows`.
@@ -46,28 +48,8 @@ impl Positions {
 }
 
 impl Table for Positions {
-    fn path(&self) -> &Path {
-        self.keys.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        None
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Arc::new(Schema::new(vec![Field::new("position", DataType::UInt64, false)]))
-    }
-
-    fn format(&self) -> Format {
-        Format::Ipc
-    }
-
-    fn rows(&self) -> Option<u64> {
-        self.keys.rows()
+    fn facts(&self) -> Facts<'_> {
+        Facts { columns: &self.columns, schema: &self.schema, ..self.keys.facts() }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, TableError> {
@@ -85,7 +67,7 @@ impl Table for Positions {
         let mut rows = rows.map(|row| row.map(|row| row.0)).peekable();
         while rows.peek().is_some() {
             let places = UInt64Array::from(rows.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?);
-            let batch = RecordBatch::try_new(self.schema(), vec![Arc::new(places)]);
+            let batch = RecordBatch::try_new(self.schema.clone(), vec![Arc::new(places)]);
             emit(batch.map_err(|error| TableError::Bug(error.to_string()))?)?;
         }
         Ok(())

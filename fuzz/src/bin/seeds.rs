@@ -210,7 +210,7 @@ fn written(name: &str) -> Result<Vec<u8>, Box<dyn Error>> {
     let path = scratch().join(name);
     let mut picks = Picks::new(4, 1 << 20, scratch())?;
     (0..4).try_for_each(|row| picks.push(RowId(row), row))?;
-    let mut sink = create(&Output::new(&path), &*table)?;
+    let mut sink = create(&Output::new(&path), &table.facts())?;
     gather(&*table, picks, 1 << 20, 1, scratch(), &mut *sink)?;
     sink.finish()?.commit()?;
     Ok(fs::read(path)?)

@@ -179,8 +179,7 @@ impl Lane {
             capacities: sizes.capacities.iter().map(|&keys| keys as usize).collect(),
         };
         let counted = (0..).zip(&keys).map(|(place, (_, rows))| (KeyId(place), rows.len() as u64)).collect();
-        let several = plan.i_learn() && plan.several_learn();
-        let both = several.then(|| Both { salt: *salt, place: plan.me.place(), multiply: plan.multiplies() });
+        let both = Both::of(plan, *salt);
         let mut lines = self.peers.line(&format!("unit {}", UnitId(unit)))?;
         let (mut matches, digest) = each::matched(&**protocol, (of_unit, counted), both, &mut lines, rng)?;
         self.add(&lines.peer()?.meter());

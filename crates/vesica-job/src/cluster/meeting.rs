@@ -12,17 +12,17 @@ use crate::meet::peers;
 use crate::meet::settle;
 use crate::meet::wait::Waiting;
 use crate::output::join;
-use crate::run::{self, STAY, reported};
-use crate::seal::key::{Given, random};
+use crate::run::{self, reported};
+use crate::seal::key::Given;
 use crate::seal::ledger::Ledger;
 use crate::seal::record;
-use crate::session::{Places, Session};
+use crate::session::{Places, STAY, Session};
 use crate::tell::clock::Clock;
 use crate::tell::control::Control;
 use crate::tell::report::{Outcome, Report};
 use crate::units::compare::Both;
 use crate::units::found::Common;
-use crate::world::World;
+use crate::world::{World, fill};
 use std::collections::BTreeSet;
 use std::time::Instant;
 use vesica_net::{Endpoint, Traffic};
@@ -104,7 +104,11 @@ fn refused(plan: &Plan) -> Result<(), SpecError> {
 /// What the secrets of a party's runs are made of: `mine.resume_key` or a passphrase if runs are to survive this process, and else what
 /// ends with it.
 fn given(plan: &Plan) -> Result<Given, JobError> {
-    let Some(resume) = &plan.resume else { return Ok(Given::Key(Zeroizing::new(random()?.to_vec()))) };
+    let Some(resume) = &plan.resume else {
+        let mut key = Zeroizing::new(vec![0; 32]);
+        fill(&mut key)?;
+        return Ok(Given::Key(key));
+    };
     match Given::of(resume)? {
         Given::Nothing => {
             let why = "is missing: what a cluster keeps is sealed, so going on after a restart needs a key that outlives the driver; name a \
@@ -377,8 +381,7 @@ impl Meeting {
             if !every {
                 return Err(if dials { missing() } else { session.too_early() });
             }
-            if plan.i_learn() && plan.several_learn() {
-                let both = Both { salt: agreed.salt, place: plan.me.place(), multiply: plan.multiplies() };
+            if let Some(both) = Both::of(plan, agreed.salt) {
                 both.same_as_learners("job", hash.finalize().as_bytes(), plan, &session.peers, &mut self.world.rng()?)?;
             }
             let alone = rows.checked_sub(common.rows).ok_or_else(|| {

@@ -10,9 +10,8 @@ use crate::lanes::{given_up, hello, is_a_break, is_refused, open, share};
 use crate::meet::agree::{Agreed, NOTHING, begin};
 use crate::meet::breaks::Breaks;
 use crate::meet::peers::Peers;
-use crate::run::STAY;
 use crate::seal::ledger::Ledger;
-use crate::session::{Places, Session};
+use crate::session::{Places, STAY, Session};
 use crate::tell::control::Control;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
@@ -26,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, LaneDoor, Security, Traffic};
-use vesica_session::{Fault, Lines, Meter};
+use vesica_session::{Lines, Meter};
 use vesica_spec::Plan;
 use vesica_suite::Terms;
 use vesica_types::UnitId;
@@ -152,9 +151,7 @@ impl<'a> Lanes<'a> {
     /// Ends the run: all lanes, and the first link, so that nobody waits for anything.
     fn fail(&self, error: JobError) {
         let mut state = self.state();
-        // What the peer did wrong is not forgotten because a connection broke at the same moment.
-        let worse = |before: &JobError| before.fault() == Fault::Network && error.fault() == Fault::Peer;
-        if state.failure.as_ref().is_none_or(worse) {
+        if state.failure.as_ref().is_none_or(|before| error.outweighs(before)) {
             self.watcher.over.store(true, Ordering::SeqCst);
             self.peers.abort(&error);
             state.failure = Some(error);

@@ -6,7 +6,6 @@
 //! on after a break has the salt that it began with, sends the same noise again, and is counted once.
 
 use crate::error::JobError;
-use crate::local::folder;
 use crate::output::part;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -61,7 +60,7 @@ pub fn spend(plan: &Plan, salt: &[u8; 32]) -> Result<(), JobError> {
         file.write_all(lines.as_bytes())?;
         file.sync_all()?;
         // A new file needs its name on the disk too.
-        File::open(folder(&budget.path))?.sync_all()
+        File::open(vesica_table::folder(&budget.path))?.sync_all()
     };
     write().map_err(|error| failed(budget, error))
 }

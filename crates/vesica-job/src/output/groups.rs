@@ -3,34 +3,14 @@
 use crate::error::JobError;
 use crate::input::groups::decode;
 use crate::io::Io;
+use crate::units::found::GroupTotal;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::path::Path;
+use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 use vesica_session::{Channel, Error, Group, Misbehaviour};
 use vesica_spec::{Plan, Shared};
-use vesica_table::{Batches, Column, Form, Format, Memory, Sink, Source, Staged, Table};
+use vesica_table::{Facts, Memory, Sink, Staged, Table};
 use vesica_types::RowId;
-
-/// What the common keys come to in one group.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct GroupTotal {
-    /// What the group is called, in each of the columns of `shared.groups.by`.
-    pub by: Vec<String>,
-    /// Its distinct keys that the other party has too.
-    pub keys: u64,
-    /// What their values add up to, for each of `shared.sums`.
-    pub sums: Vec<i64>,
-}
-
-impl GroupTotal {
-    /// The sum by key, for each of them.
-    pub fn means(&self) -> impl Iterator<Item = f64> {
-        self.sums.iter().map(|&sum| sum as f64 / self.keys as f64)
-    }
-}
 
 /// The groups that were told, in the order of what they are called, whatever their numbers.
 ///
@@ -92,7 +72,9 @@ fn table(plan: &Plan, groups: &[GroupTotal]) -> Result<Memory, JobError> {
 /// Those of opening it.
 pub fn sink(plan: &Plan, io: &Io, groups: &[GroupTotal]) -> Result<Option<Box<dyn Sink>>, JobError> {
     let Some(target) = &io.target else { return Ok(None) };
-    Ok(Some(target.sink(&Beside { rows: table(plan, groups)?, input: &*io.table })?))
+    // Rows of another kind than the input's, whose place must not be the input's.
+    let (rows, input) = (table(plan, groups)?, io.table.facts());
+    Ok(Some(target.sink(&Facts { path: input.path, source: input.source, ..rows.facts() })?))
 }
 
 /// Writes the groups beside their place.
@@ -106,51 +88,4 @@ pub fn stage(plan: &Plan, io: &Io, groups: &[GroupTotal]) -> Result<Option<Stage
     let columns: Vec<usize> = (0..rows.columns().len()).collect();
     rows.select(&mut all, sink.form(), &columns, 1, &mut |batch| sink.write(&batch))?;
     Ok(Some(sink.finish()?))
-}
-
-/// Rows of another kind than the input's, whose place must not be the input's.
-struct Beside<'a> {
-    rows: Memory,
-    input: &'a dyn Table,
-}
-
-impl Table for Beside<'_> {
-    fn path(&self) -> &Path {
-        self.input.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        self.input.source()
-    }
-
-    fn columns(&self) -> &[Column] {
-        self.rows.columns()
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.rows.schema()
-    }
-
-    fn format(&self) -> Format {
-        self.rows.format()
-    }
-
-    fn rows(&self) -> Option<u64> {
-        self.rows.rows()
-    }
-
-    fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, vesica_table::Error> {
-        self.rows.texts(keys, values, workers)
-    }
-
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, vesica_table::Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), vesica_table::Error>,
-    ) -> Result<(), vesica_table::Error> {
-        self.rows.select(rows, form, columns, workers, emit)
-    }
 }

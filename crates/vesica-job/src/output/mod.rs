@@ -5,3 +5,27 @@ pub mod ids;
 pub mod join;
 pub mod part;
 pub mod shares;
+
+use crate::error::JobError;
+use crate::io::Io;
+use vesica_spec::Plan;
+use vesica_suite::ResultKind;
+use vesica_table::{Sink, Table, View};
+
+/// A sink for what the job's result is, if this party gets any: for rows, those of the columns that it asks for.
+///
+/// # Errors
+/// Those of opening it; a column that is not there.
+pub fn sink(plan: &Plan, io: &Io) -> Result<Option<Box<dyn Sink>>, JobError> {
+    if plan.shared.result.each_has_its_own() {
+        return shares::sink(plan, io, None);
+    }
+    if plan.shared.result == ResultKind::Groups {
+        return groups::sink(plan, io, &[]);
+    }
+    let Some(target) = &io.target else { return Ok(None) };
+    Ok(Some(match &plan.columns {
+        None => target.sink(&io.table.facts())?,
+        Some(names) => target.sink(&View::new(&*io.table, names)?.facts())?,
+    }))
+}

@@ -13,7 +13,7 @@ use vesica_spec::SpecError;
 /// # Errors
 /// If the folder cannot be written to.
 pub fn beside(path: &Path) -> Result<NamedTempFile, JobError> {
-    let folder = crate::local::folder(path);
+    let folder = vesica_table::folder(path);
     temporary(&folder).map_err(|error| JobError::File { what: "cannot write to", path: folder, error })
 }
 
@@ -27,7 +27,7 @@ fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
 /// # Errors
 /// If `path` is a folder, or is in none that can be written to.
 pub fn probe(field: &str, path: &Path) -> Result<(), SpecError> {
-    let folder = crate::local::folder(path);
+    let folder = vesica_table::folder(path);
     let why = if path.is_dir() {
         "is a folder".to_owned()
     } else if !folder.is_dir() {
@@ -62,7 +62,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
 /// # Errors
 /// [`JobError::File`].
 pub fn replace_privately(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
-    let folder = crate::local::folder(path);
+    let folder = vesica_table::folder(path);
     let failed = |error| JobError::File { what: "cannot write to", path: folder.clone(), error };
     // Files that are made so are their owner's alone.
     let file = tempfile::Builder::new().prefix(".vesica-").tempfile_in(&folder).map_err(failed)?;
@@ -71,6 +71,6 @@ pub fn replace_privately(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
 
 fn put(mut file: NamedTempFile, path: &Path, what: &'static str, bytes: &[u8]) -> Result<(), JobError> {
     let written = file.write_all(bytes).and_then(|()| file.as_file().sync_all()).and_then(|()| Ok(file.persist(path)?));
-    let named = written.and_then(|_| std::fs::File::open(crate::local::folder(path))?.sync_all());
+    let named = written.and_then(|_| std::fs::File::open(vesica_table::folder(path))?.sync_all());
     named.map_err(|error| JobError::File { what, path: path.to_owned(), error })
 }

@@ -4,7 +4,6 @@
 use crate::error::JobError;
 use crate::input::keys::Keys;
 use crate::io::Io;
-use crate::local::Local;
 use crate::output::ids::{self, Ids, Unmade};
 use crate::units::cut::Units;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
@@ -140,26 +139,34 @@ pub fn sink(plan: &Plan, io: &Io, left: Option<&Left>) -> Result<Option<Box<dyn 
     Ok(Some(match plan.shared.result {
         ResultKind::Ids => {
             let attempt = left.map(Left::attempt);
-            ids::beside(plan, io, &Unmade::default(), attempt.as_deref(), |wide| Ok(target.sink(wide)?))?
+            ids::beside(plan, io, &Unmade::default(), attempt.as_deref(), |wide| Ok(target.sink(&wide.facts())?))?
         }
-        _ => target.shares(&*io.table, schema(plan, left))?,
+        _ => target.shares(&io.table.facts(), schema(plan, left))?,
     }))
 }
 
-/// Writes what the units of an attempt left beside its place.
+/// Writes what the units of an attempt left beside its place; rows with ids by `write`.
 ///
 /// # Errors
 /// Those of opening it, of reading what was spilled and of writing.
-pub fn stage(plan: &Plan, local: &Local, keys: &Keys, units: &Units, left: &Left) -> Result<Option<Staged>, JobError> {
-    let Some(mut sink) = sink(plan, &local.io, Some(left))? else { return Ok(None) };
+pub fn stage(
+    plan: &Plan,
+    io: &Io,
+    scratch: &Path,
+    keys: &Keys,
+    units: &Units,
+    left: &Left,
+    write: impl FnOnce(&dyn Table, Picks, Box<dyn Sink>) -> Result<Staged, JobError>,
+) -> Result<Option<Staged>, JobError> {
+    let Some(mut sink) = sink(plan, io, Some(left))? else { return Ok(None) };
     if left.kind == Kind::Ids {
         // The ids by row and the rows that are picked share what the rows of other outputs have alone.
         let memory = Part::Picks.of(plan.memory) / 2;
-        let ids = Ids::by_row(&left.records, units, keys.rows, memory, &local.scratch)?;
-        let mut picks = Picks::new(keys.rows, memory, &local.scratch)?;
+        let ids = Ids::by_row(&left.records, units, keys.rows, memory, scratch)?;
+        let mut picks = Picks::new(keys.rows, memory, scratch)?;
         (0..keys.rows).try_for_each(|row| picks.push_turn(RowId(row), 1))?;
-        let write = |wide: &dyn Table| local.write_of(wide, plan, picks, keys.rows, sink).map(Some);
-        return ids::beside(plan, &local.io, &ids, Some(&left.attempt()), write);
+        let write = |wide: &dyn Table| write(wide, picks, sink).map(Some);
+        return ids::beside(plan, io, &ids, Some(&left.attempt()), write);
     }
     let schema = sink.schema().clone();
     for unit in 0..left.units as usize {

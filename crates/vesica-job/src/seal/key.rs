@@ -17,20 +17,20 @@
 //! another piece with the same number; it does so with a sealer, and hence a key, of its own.
 
 use crate::error::JobError;
-use crate::seal::ledger;
+use crate::world::random;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use std::fs;
 use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
-use vesica_spec::{Plan, ResumePlan, SpecError};
+use vesica_spec::ResumePlan;
 use zeroize::Zeroizing;
 
 /// Bytes that sealing adds to a piece.
 pub const TAG: usize = MAX_TAG_LEN;
 
 /// Where a passphrase is looked for.
-const PASSPHRASE: &str = "VESICA_RESUME_PASSPHRASE";
+pub const PASSPHRASE: &str = "VESICA_RESUME_PASSPHRASE";
 
 /// Rounds of PBKDF2-HMAC-SHA256 over a passphrase (OWASP Password Storage Cheat Sheet, 2023).
 const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("not zero");
@@ -73,26 +73,9 @@ pub fn magic(kind: &[u8; 15], is_secret: bool) -> [u8; 16] {
 /// What is said of a ledger without a key, of a job whose result is hidden by noise.
 pub const HOLDS_COINS: &str = "holds the coins of its run's noise for everybody who can read it: remove it";
 
-/// Whether a file of this program's stands at `path` that takes no secret to read.
-fn is_unsealed(path: &Path) -> bool {
-    let mut magic = [0; 16];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic.starts_with(b"vesica ") && !needs_secret(&magic)
-}
-
 /// Whether it takes a secret to read a file with these first bytes.
 pub fn needs_secret(magic: &[u8; 16]) -> bool {
     magic[15] == b's'
-}
-
-/// Fresh random bytes.
-///
-/// # Errors
-/// [`JobError::Setup`] if the system has none.
-pub fn random() -> Result<[u8; 32], JobError> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|e| JobError::Setup(format!("the system has no randomness to give: {e}")))?;
-    Ok(random)
 }
 
 /// What the user gave for files to be sealed with.
@@ -130,28 +113,6 @@ impl Given {
         }
     }
 
-    /// Fails where noise hides the result of a job and `mine.resume` would keep its coins unsealed: all noise follows from them, so that
-    /// whoever reads them takes it off. The key itself is not read.
-    ///
-    /// # Errors
-    /// One that names `mine.resume_key`.
-    pub fn for_noise(plan: &Plan) -> Result<(), SpecError> {
-        let noisy = plan.resume.as_ref().filter(|_| plan.shared.dp.is_some());
-        if noisy.is_none_or(|resume| resume.key.is_some() || passphrase(PASSPHRASE).is_some()) {
-            return Ok(());
-        }
-        let mut why = format!(
-            "is missing: mine.resume keeps the coins of which the noise of shared.dp is made, and whoever reads them unsealed can take the \
-             noise off; name a file of at least 16 random bytes, set a passphrase in {PASSPHRASE}, or remove mine.resume"
-        );
-        // A program of before this rule kept them so.
-        let left = noisy.map(|resume| ledger::path(resume, &plan.me)).filter(|path| is_unsealed(path));
-        if let Some(left) = left {
-            why += &format!(". {} is not sealed and {HOLDS_COINS}", left.display());
-        }
-        Err(SpecError::field("mine.resume_key", why))
-    }
-
     /// Whether it is anybody's secret.
     pub fn is_secret(&self) -> bool {
         !matches!(self, Given::Nothing)
@@ -175,7 +136,7 @@ impl Given {
 }
 
 /// The passphrase in this environment variable, if there is one.
-fn passphrase(variable: &str) -> Option<Zeroizing<String>> {
+pub fn passphrase(variable: &str) -> Option<Zeroizing<String>> {
     std::env::var(variable).ok().filter(|words| !words.is_empty()).map(Zeroizing::new)
 }
 

@@ -10,18 +10,19 @@
 
 use crate::error::JobError;
 use crate::meet::answers::{Answers, Attempt};
-use crate::output::groups::GroupTotal;
 use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
-use crate::seal::key::Given;
+use crate::seal::key::{Given, HOLDS_COINS, PASSPHRASE, needs_secret, passphrase};
 use crate::seal::log::Log;
 use crate::seal::record::{Head, PLACES, Record, Start};
-use crate::units::found::{Common, Found, Match, REPEAT, repeats};
+use crate::units::found::{Common, Found, GroupTotal, Match, REPEAT, repeats};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_session::Error;
-use vesica_spec::{Plan, ResumePlan, Share};
+use vesica_spec::{Plan, ResumePlan, Share, SpecError};
 use vesica_table::{Spill, Spilled};
 use vesica_types::{Party, UnitId};
 
@@ -34,6 +35,35 @@ pub const KIND: &[u8; 15] = b"vesica ledger11";
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
     resume.dir.join(format!("{me}.ledger"))
+}
+
+/// Fails where noise hides the result of a job and `mine.resume` would keep its coins unsealed: all noise follows from them, so that
+/// whoever reads them takes it off. The key itself is not read.
+///
+/// # Errors
+/// One that names `mine.resume_key`.
+pub fn refuses_noise(plan: &Plan) -> Result<(), SpecError> {
+    let noisy = plan.resume.as_ref().filter(|_| plan.shared.dp.is_some());
+    if noisy.is_none_or(|resume| resume.key.is_some() || passphrase(PASSPHRASE).is_some()) {
+        return Ok(());
+    }
+    let mut why = format!(
+        "is missing: mine.resume keeps the coins of which the noise of shared.dp is made, and whoever reads them unsealed can take the \
+         noise off; name a file of at least 16 random bytes, set a passphrase in {PASSPHRASE}, or remove mine.resume"
+    );
+    // A program of before this rule kept them so.
+    let left = noisy.map(|resume| path(resume, &plan.me)).filter(|path| is_unsealed(path));
+    if let Some(left) = left {
+        why += &format!(". {} is not sealed and {HOLDS_COINS}", left.display());
+    }
+    Err(SpecError::field("mine.resume_key", why))
+}
+
+/// Whether a file of this program's stands at `path` that takes no secret to read.
+fn is_unsealed(path: &Path) -> bool {
+    let mut magic = [0; 16];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic.starts_with(b"vesica ") && !needs_secret(&magic)
 }
 
 /// A finished unit.

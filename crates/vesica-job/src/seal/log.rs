@@ -20,7 +20,8 @@
 use crate::error::JobError;
 use crate::seal::disk::{Disk, DiskFile};
 use crate::seal::file::{failed, remove};
-use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret, random};
+use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret};
+use crate::world::random;
 use std::fs::TryLockError;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,7 @@
 //! The records of a ledger, and how they are encoded.
 
 use crate::meet::answers::Attempt;
-use crate::output::groups::GroupTotal;
-use crate::units::found::Match;
+use crate::units::found::{GroupTotal, Match};
 use serde::{Deserialize, Serialize};
 use vesica_spec::{PeerPlan, Plan};
 use vesica_suite::Sizes;

@@ -1,7 +1,7 @@
 //! How a run is watched and stopped from outside.
 
 use crate::error::JobError;
-use crate::seal::key;
+use crate::world::random;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +90,7 @@ impl RunId {
     /// # Errors
     /// If the system has no randomness.
     pub fn drawn() -> Result<Self, JobError> {
-        let random = key::random()?;
+        let random = random()?;
         Ok(Self(*random.first_chunk().expect("it has 32 bytes")))
     }
 }

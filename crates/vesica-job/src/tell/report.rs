@@ -1,9 +1,9 @@
 //! What happened, as one document: read by people, programs and the benchmarks.
 
 use crate::input::keys::Ruled;
-use crate::output::groups::GroupTotal;
 use crate::seal::ledger::Ledger;
 use crate::tell::numbers::{count, counted, seconds, size, worded};
+use crate::units::found::GroupTotal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;

@@ -22,6 +22,12 @@ pub struct Both {
 }
 
 impl Both {
+    /// How results are compared in the run with this salt, if this party learns and so does another.
+    pub fn of(plan: &Plan, salt: [u8; 32]) -> Option<Self> {
+        let several = plan.i_learn() && plan.several_learn();
+        several.then(|| Self { salt, place: plan.me.place(), multiply: plan.multiplies() })
+    }
+
     /// The matches of a unit, with the peer's row counts, and a digest of them that is the same on both sides. Row counts are told
     /// of keys that both found: that is seen first.
     pub fn compare(

@@ -9,7 +9,7 @@ use crate::units::found::{Match, matches};
 use crate::units::work::Work;
 use crate::world::{Turns, scope};
 use std::sync::Mutex;
-use vesica_session::{Fault, Lines, Meter, Protocol, SessionRng, Unit};
+use vesica_session::{Lines, Meter, Protocol, SessionRng, Unit};
 use vesica_types::UnitId;
 
 /// Runs the units, `in_flight` at a time, each on a line of its own. Returns what they cost.
@@ -99,9 +99,7 @@ pub fn all<T>(
                     if failure.is_none() {
                         peers.abort(&error);
                     }
-                    // What the peer did wrong is not forgotten because a connection broke at the same moment.
-                    let worse = |before: &JobError| before.fault() == Fault::Network && error.fault() == Fault::Peer;
-                    if failure.as_ref().is_none_or(worse) {
+                    if failure.as_ref().is_none_or(|before| error.outweighs(before)) {
                         *failure = Some(error);
                     }
                 }

@@ -2,7 +2,8 @@
 
 use crate::error::JobError;
 use crate::input::keys::KeyId;
-use crate::output::groups::GroupTotal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use vesica_session::Error;
 use vesica_table::Spilled;
 use vesica_types::UnitId;
@@ -43,6 +44,24 @@ pub struct Common {
     pub keys: u64,
     /// Rows of this side that have one of them.
     pub rows: u64,
+}
+
+/// What the common keys come to in one group.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GroupTotal {
+    /// What the group is called, in each of the columns of `shared.groups.by`.
+    pub by: Vec<String>,
+    /// Its distinct keys that the other party has too.
+    pub keys: u64,
+    /// What their values add up to, for each of `shared.sums`.
+    pub sums: Vec<i64>,
+}
+
+impl GroupTotal {
+    /// The sum by key, for each of them.
+    pub fn means(&self) -> impl Iterator<Item = f64> {
+        self.sums.iter().map(|&sum| sum as f64 / self.keys as f64)
+    }
 }
 
 /// What the units found.

@@ -15,12 +15,11 @@ use crate::format::{Magic, Packing};
 use crate::scan::{Fields, Mark, Scanner, Want};
 use crate::source::Cursor;
 use crate::table::Header;
-use crate::{Batches, Column, Error, Form, Format, Source, Table};
+use crate::{Batches, Column, Error, Facts, Form, Format, Source, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use first_pass::STRETCH;
 use std::io::{BufReader, Read};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use vesica_types::RowId;
@@ -111,32 +110,17 @@ fn scanner(source: &Arc<Source>, packing: Packing) -> Result<Scanner, Error> {
 }
 
 impl Table for CsvTable {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn source(&self) -> Option<&Source> {
-        Some(&self.source)
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn format(&self) -> Format {
-        Format::Csv
-    }
-
-    fn rows(&self) -> Option<u64> {
-        Some(self.rows.load(Relaxed)).filter(|&n| n != UNKNOWN)
-    }
-
-    fn header(&self) -> Option<&Header> {
-        Some(&self.header)
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            path: self.source.path(),
+            source: Some(&self.source),
+            columns: &self.columns,
+            schema: &self.schema,
+            format: Format::Csv,
+            rows: Some(self.rows.load(Relaxed)).filter(|&n| n != UNKNOWN),
+            header: Some(&self.header),
+            stored: None,
+        }
     }
 
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {

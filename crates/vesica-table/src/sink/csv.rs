@@ -4,7 +4,7 @@ use super::{BUFFER, Output, Sink};
 use crate::csv::VERBATIM;
 use crate::format::Packing;
 use crate::stage::{Out, Stage};
-use crate::{Error, Form, Format, Staged, Table, text};
+use crate::{Error, Facts, Form, Format, Staged, text};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -57,14 +57,14 @@ struct Null {
 }
 
 impl Null {
-    fn new(text: &str, possible: bool, like: &dyn Table) -> Self {
-        let columns = like.columns().len();
+    fn new(text: &str, possible: bool, like: &Facts<'_>) -> Self {
+        let columns = like.columns.len();
         let mut row = Vec::new();
         for i in 0..columns {
             // A lone empty field would be a blank line, which other readers skip.
             field(&mut row, text, i > 0, columns == 1 && text.is_empty());
         }
-        row.extend_from_slice(like.header().map_or(b"\n", |h| &h.newline));
+        row.extend_from_slice(like.header.map_or(b"\n", |h| &h.newline));
         Self { text: text.to_owned(), possible, row }
     }
 }
@@ -101,27 +101,27 @@ impl CsvSink {
     pub(super) fn open(
         output: &Output,
         schema: SchemaRef,
-        like: &dyn Table,
+        like: &Facts<'_>,
         stage: Stage,
         out: Out,
     ) -> Result<Self, Error> {
         let packing = Packing::of(&output.path);
         let writer = Pack::new(packing, out).map_err(|e| stage.failed(e))?;
-        let nulls = output.absent || like.format() != Format::Csv;
+        let nulls = output.absent || like.format != Format::Csv;
         let null = Null::new(&output.null, nulls, like);
         let mut sink = CsvSink { null, schema, writer, stage };
         sink.header(like)?;
         Ok(sink)
     }
 
-    fn header(&mut self, like: &dyn Table) -> Result<(), Error> {
+    fn header(&mut self, like: &Facts<'_>) -> Result<(), Error> {
         let mut line = Vec::new();
         let bytes = if self.form() == Form::Verbatim
-            && let Some(header) = like.header()
+            && let Some(header) = like.header
         {
             &header.bytes
         } else {
-            let columns = like.columns();
+            let columns = like.columns;
             for (i, column) in columns.iter().enumerate() {
                 field(&mut line, &column.name, i > 0, columns.len() == 1 && column.name.is_empty());
             }

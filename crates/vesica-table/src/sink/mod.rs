@@ -8,7 +8,7 @@ mod parquet;
 use crate::csv::VERBATIM;
 use crate::error::folder;
 use crate::stage::Stage;
-use crate::{Error, Form, Format, Staged, Stored, Table, dictionary, text};
+use crate::{Error, Facts, Form, Format, Staged, dictionary, text};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
@@ -71,7 +71,7 @@ pub trait Sink: Send {
 /// # Errors
 /// All that can be known before writing: no folder, no permission, the input itself under whatever name, a type that
 /// the format cannot hold.
-pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error> {
+pub fn create(output: &Output, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error> {
     let stdout = output.path == Path::new("-");
     let format = match output.format.or_else(|| Format::of(&output.path)) {
         Some(format) => format,
@@ -90,7 +90,7 @@ pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error>
     let out = stage.out()?;
     match format {
         Format::Csv => Ok(Box::new(CsvSink::open(output, schema, like, stage, out)?)),
-        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, &like.stored(), stage, out)?)),
+        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, like.stored, stage, out)?)),
         Format::Ipc => Ok(Box::new(IpcSink::open(schema, stage, out)?)),
     }
 }
@@ -99,7 +99,7 @@ pub fn create(output: &Output, like: &dyn Table) -> Result<Box<dyn Sink>, Error>
 ///
 /// # Errors
 /// As [`create`]; [`Error::Shares`] for CSV.
-pub fn create_as(output: &Output, like: &dyn Table, schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
+pub fn create_as(output: &Output, like: &Facts<'_>, schema: SchemaRef) -> Result<Box<dyn Sink>, Error> {
     let format = output.format.or_else(|| Format::of(&output.path));
     let Some(format @ (Format::Parquet | Format::Ipc)) = format else {
         return Err(Error::Shares { path: output.path.clone() });
@@ -107,7 +107,7 @@ pub fn create_as(output: &Output, like: &dyn Table, schema: SchemaRef) -> Result
     let stage = Stage::new(Some(resolve(&output.path, like)?))?;
     let out = stage.out()?;
     match format {
-        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, &Stored::default(), stage, out)?)),
+        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, None, stage, out)?)),
         _ => Ok(Box::new(IpcSink::open(schema, stage, out)?)),
     }
 }
@@ -116,15 +116,15 @@ pub fn create_as(output: &Output, like: &dyn Table, schema: SchemaRef) -> Result
 const BUFFER: usize = 256 << 10;
 
 /// The file that `path` means, if an output may stand there.
-fn resolve(path: &Path, like: &dyn Table) -> Result<PathBuf, Error> {
+fn resolve(path: &Path, like: &Facts<'_>) -> Result<PathBuf, Error> {
     let writing = |e| Error::writing(path, e);
     let resolved = match fs::symlink_metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let folder = folder(path);
             if !folder.is_dir() {
                 return Err(Error::NoFolder { path: path.to_owned(), folder });
-            } else if like.source().is_some_and(|source| source.would_hold(path)) {
-                return Err(Error::Within { input: like.path().to_owned(), output: path.to_owned() });
+            } else if like.source.is_some_and(|source| source.would_hold(path)) {
+                return Err(Error::Within { input: like.path.to_owned(), output: path.to_owned() });
             }
             return Ok(path.to_owned());
         }
@@ -138,8 +138,8 @@ fn resolve(path: &Path, like: &dyn Table) -> Result<PathBuf, Error> {
         Ok(_) => path.to_owned(),
     };
     let meta = fs::metadata(&resolved).map_err(writing)?;
-    if like.source().is_some_and(|source| source.is(&meta)) {
-        return Err(Error::Overwrite { input: like.path().to_owned(), output: path.to_owned() });
+    if like.source.is_some_and(|source| source.is(&meta)) {
+        return Err(Error::Overwrite { input: like.path.to_owned(), output: path.to_owned() });
     } else if meta.is_dir() {
         return Err(Error::Folder { path: path.to_owned(), fault: crate::Fault::Config });
     } else if !meta.is_file() {
@@ -149,11 +149,11 @@ fn resolve(path: &Path, like: &dyn Table) -> Result<PathBuf, Error> {
 }
 
 /// The schema of the sink, if `format` can hold it.
-fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef, Error> {
-    if format == Format::Csv && like.header().is_some() {
+fn schema(output: &Output, format: Format, like: &Facts<'_>) -> Result<SchemaRef, Error> {
+    if format == Format::Csv && like.header.is_some() {
         return Ok(VERBATIM.clone());
     }
-    let schema = like.schema();
+    let schema = like.schema.clone();
     let refuse = |field: &arrow_schema::Field| Error::OutputType {
         path: output.path.clone(),
         column: field.name().clone(),
@@ -179,9 +179,9 @@ fn schema(output: &Output, format: Format, like: &dyn Table) -> Result<SchemaRef
         }
         // A CSV may have two columns of one name, but no reader of the other formats would tell them apart.
         let same = |j: &usize| schema.field(*j).name() == field.name();
-        if like.format() == Format::Csv && (0..i).any(|j| same(&j)) {
+        if like.format == Format::Csv && (0..i).any(|j| same(&j)) {
             return Err(Error::Ambiguous {
-                path: like.path().to_owned(),
+                path: like.path.to_owned(),
                 name: field.name().clone(),
                 places: (0..schema.fields().len()).filter(same).map(|j| j + 1).collect(),
             });

@@ -53,14 +53,14 @@ pub(super) struct ParquetSink {
 
 impl ParquetSink {
     /// Begins the file. Columns are stored as `like` says.
-    pub(super) fn open(schema: SchemaRef, like: &Stored, stage: Stage, out: Out) -> Result<Self, Error> {
+    pub(super) fn open(schema: SchemaRef, like: Option<&Stored>, stage: Stage, out: Out) -> Result<Self, Error> {
         let metadata = schema.metadata().iter().map(|(k, v)| KeyValue::new(k.clone(), v.clone()));
         let mut metadata: Vec<_> = metadata.filter(|kv| kv.key != ARROW_SCHEMA_META_KEY).collect();
         metadata.sort_by(|a, b| a.key.cmp(&b.key));
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_key_value_metadata(Some(metadata));
-        for column in &like.0 {
+        for column in like.iter().flat_map(|like| &like.0) {
             properties = properties
                 .set_column_compression(column.path.clone(), written(column.codec))
                 .set_column_dictionary_enabled(column.path.clone(), !column.plain);

@@ -63,7 +63,7 @@ pub fn write(table: &dyn Table, output: &Output, rows: &[Option<u64>], memory: u
             None => picks.push_absent(position as u64)?,
         }
     }
-    let mut sink = create(output, table)?;
+    let mut sink = create(output, &table.facts())?;
     assert_eq!(gather(table, picks, memory, 2, temp.path(), &mut *sink)?, rows.len() as u64);
     let written = sink.finish()?.commit()?;
     assert_eq!(written.rows, rows.len() as u64);

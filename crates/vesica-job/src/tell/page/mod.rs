@@ -11,9 +11,9 @@ mod scale;
 mod timeline;
 mod traffic;
 
-use crate::output::groups::GroupTotal;
 use crate::tell::numbers::{count, counted, size};
 use crate::tell::report::{Groups, PeerId, Report};
+use crate::units::found::GroupTotal;
 use bars::Bars;
 use overlap::Overlap;
 use std::path::Path;

@@ -372,7 +372,7 @@ impl House {
         let mut copy = table.clone();
         if scheme.has_hint() {
             let tries = std::fs::read(&hint_path).unwrap().split_off(scheme.sizes().hint as usize);
-            let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+            let server = scheme.server(Arc::new(table.clone()), 1).unwrap();
             copy = [server.hint().unwrap(), tries].concat();
             std::fs::write(hint_path, &copy).unwrap();
             table.extend(server.beside());

@@ -9,7 +9,7 @@ use crate::messages::Counter;
 use crate::offer::Offer;
 use crate::output::Hit;
 use crate::prepare::{Change, Prepared};
-use crate::retrieve::schemes::{download, lattice, packed, piano, simple};
+use crate::retrieve::schemes::{download, lattice, piano, simple};
 use crate::retrieve::{Records, Scheme};
 use crate::stock::Stock;
 use crate::tags::Tags;
@@ -17,7 +17,7 @@ use crate::wants::Wants;
 use std::path::Path;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, World};
-use vesica_pir::{PirError, rlwe};
+use vesica_pir::{PackedPir, PirError, SimplePir, rlwe};
 use vesica_session::Reveal;
 use vesica_spec::service::{AskPlan, Private, ServePlan, Service, ServiceProtocol};
 
@@ -131,8 +131,8 @@ pub struct Asked<'a> {
 /// The protocols of a service, those that retrieve in the order in which `vesica plan` shows them.
 pub const ALL: &[(ServiceProtocol, &dyn Suite)] = &[
     (ServiceProtocol::EcdhOprf, &Tags),
-    (ServiceProtocol::SimplePir, &Records(&simple::Simple)),
-    (ServiceProtocol::PackedPir, &Records(&packed::Packed)),
+    (ServiceProtocol::SimplePir, &Records(&simple::Simple::<SimplePir>::NEW)),
+    (ServiceProtocol::PackedPir, &Records(&simple::Simple::<PackedPir>::NEW)),
     (ServiceProtocol::Piano, &Records(&piano::Windows)),
     (ServiceProtocol::Download, &Records(&download::Whole)),
     (ServiceProtocol::BfvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),

@@ -118,7 +118,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     let [mut query_ms, mut answer_ms, mut of_four_ms, mut decode_ms] = <[Vec<f64>; 4]>::default();
     // What is prepared before anybody asks: by key, the filter and the layout are part of it.
     let before = if by == By::Key { start } else { SystemClock.now() };
-    let server = scheme.server(table, &[], 1)?;
+    let server = scheme.server(table, 1)?;
     let before = if scheme.has_hint() && scheme.beside() == 0 && by == By::Index { SystemClock.now() } else { before };
     let hint = server.hint()?;
     let (hinted_s, copy) =

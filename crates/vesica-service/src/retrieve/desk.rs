@@ -303,7 +303,7 @@ pub(crate) mod tests {
         let mut epoch = Epoch::new(offer, number, shape);
         let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
         epoch.copy = scheme.copied();
-        let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+        let server = scheme.server(Arc::new(table.clone()), 1).unwrap();
         let hint = server.hint().unwrap();
         table.extend(server.beside());
         let copy = if hint.is_empty() { &table } else { &hint };
@@ -419,7 +419,7 @@ pub(crate) mod tests {
                 let mut reads = scheme.reader(hint.clone(), &mut rng).unwrap();
                 let keys = reads.begin(&mut rng);
                 let query = reads.round(&[Some(vec![7])], &mut rng).unwrap();
-                let server = scheme.server(Arc::new(table.to_vec()), &[], 1).unwrap();
+                let server = scheme.server(Arc::new(table.to_vec()), 1).unwrap();
                 let mut answer = server.answer(&keys, &[&query], &|work| work()).unwrap().remove(0);
                 if let Some(at) = flip {
                     // All of a coefficient's high bits are in some of these bytes.

@@ -296,7 +296,7 @@ fn hint(
             )));
         }
         let made = scheme
-            .server(table.clone(), &[], workers)
+            .server(table.clone(), workers)
             .and_then(|server| Ok((server.hint()?, (scheme.beside() > 0).then(|| server.beside()))));
         match made {
             Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,

@@ -135,19 +135,18 @@ pub trait Retrieval: Send + Sync {
     /// What it costs with a table of so many bytes, where `speed` bytes are read in a second.
     fn costs(&self, table: u64, speed: f64) -> Costs;
 
-    /// The server's side. `log` has the changes since the epoch's base, which are in the table already. Where something is kept beside the
-    /// records, that is made now.
-    fn server(&self, table: Arc<Vec<u8>>, log: &[u8], workers: usize) -> Result<Box<dyn Server>, PirError>;
+    /// The server's side of a table that was made as a whole. Where something is kept beside the records, that is made now.
+    fn server(&self, table: Arc<Vec<u8>>, workers: usize) -> Result<Box<dyn Server>, PirError>;
 
-    /// The same with what was kept beside the records.
+    /// The same with what was kept beside the records. `log` has the changes since the epoch's base, which are in the table already.
     fn resume(
         &self,
         table: Arc<Vec<u8>>,
         _beside: &[u8],
-        log: &[u8],
+        _log: &[u8],
         workers: usize,
     ) -> Result<Box<dyn Server>, PirError> {
-        self.server(table, log, workers)
+        self.server(table, workers)
     }
 
     /// The client's side with what [`Retrieval::copied`] says, held in memory alone.

@@ -241,4 +241,25 @@ mod tests {
             target(&bytes[..bytes.len() / 2]);
         }
     }
+
+    /// The bytes that travel are those of the two schemes before they were written as one.
+    #[test]
+    fn messages_are_what_they_were() {
+        let before = [
+            ("simple", 0, "4cac32ef2dbcb22f"),
+            ("simple", 2, "cfdd5a0e1513437a"),
+            ("simple", 3, "7f0fb50e4e6d8c1d"),
+            ("packed", 0, "201f39e332c2fe7d"),
+            ("packed", 2, "27f8221824d2efcd"),
+            ("packed", 3, "89f57d08dc64c184"),
+        ];
+        let hash = |bytes: &[u8]| blake3::hash(bytes).to_string()[..16].to_owned();
+        for (name, how, wanted) in before {
+            let (_, bytes) =
+                seeds().into_iter().find(|(of, bytes)| *of == name && bytes[0] == how).expect("it is there");
+            assert_eq!(hash(&bytes), wanted, "{name}, {how}");
+        }
+        assert_eq!((&*hash(&hinted().copy), &*hash(&masked().copy)), ("c57b14074f95a951", "3686ab47e4859f83"));
+        assert_eq!(hash(&masked().scheme.beside(&masked().store)), "ff84bc3882f1a0bc");
+    }
 }

@@ -577,12 +577,22 @@ pub struct BenchPsi {
     pub both: bool,
 }
 
+/// The protocols that retrieve, each once.
+fn schemes() -> Vec<&'static str> {
+    let mut names: Vec<_> = vesica_service::retrieving().map(|kind| kind.protocol.name()).collect();
+    names.dedup();
+    names
+}
+
 /// Retrieval of random records.
 #[derive(Args, Debug)]
 pub struct BenchPir {
     /// The scheme
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(vesica_service::retrieving().map(|protocol| protocol.name())))]
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(schemes()))]
     pub protocol: String,
+    /// For `simple-pir`: whether clients copy a hint; `none` by default
+    #[arg(long, value_parser = ["none", "copied"])]
+    pub hint: Option<String>,
     /// Ask by row number or by key; with a key, `prepare_s` has the filter in it
     #[arg(long, value_parser = ["index", "key"], default_value = "index")]
     pub by: String,

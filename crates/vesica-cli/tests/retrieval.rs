@@ -12,6 +12,9 @@ use vesica_job::numbers::size;
 /// Rows of the server's table.
 const ROWS: u32 = 300;
 
+/// "simple-pir" with `hint = "none"`, as these tests call it; by its name alone it has a hint.
+const NO_HINT: &str = "simple-pir, hint = \"none\"";
+
 /// What kind of service it is.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
@@ -29,10 +32,10 @@ const KINDS: &[Kind] = &[
     Kind { protocol: "simple-pir", by: "index", private: "both" },
     Kind { protocol: "simple-pir", by: "key", private: "client" },
     Kind { protocol: "simple-pir", by: "key", private: "both" },
-    Kind { protocol: "packed-pir", by: "index", private: "client" },
-    Kind { protocol: "packed-pir", by: "index", private: "both" },
-    Kind { protocol: "packed-pir", by: "key", private: "client" },
-    Kind { protocol: "packed-pir", by: "key", private: "both" },
+    Kind { protocol: NO_HINT, by: "index", private: "client" },
+    Kind { protocol: NO_HINT, by: "index", private: "both" },
+    Kind { protocol: NO_HINT, by: "key", private: "client" },
+    Kind { protocol: NO_HINT, by: "key", private: "both" },
     Kind { protocol: "piano", by: "index", private: "client" },
     Kind { protocol: "piano", by: "index", private: "both" },
     Kind { protocol: "piano", by: "key", private: "client" },
@@ -43,7 +46,7 @@ const KINDS: &[Kind] = &[
 ];
 
 /// Those that have keys in a filter.
-const FILTERS: [&str; 2] = ["simple-pir", "packed-pir"];
+const FILTERS: [&str; 2] = ["simple-pir", NO_HINT];
 
 const BOTH: Kind = Kind { protocol: "piano", by: "key", private: "both" };
 const INDEX: Kind = Kind { protocol: "piano", by: "index", private: "client" };
@@ -91,7 +94,13 @@ fn house(kind: Kind) -> House {
 /// Makes the service one of this kind.
 fn make(house: &mut House, Kind { protocol, by, private }: Kind) {
     let accept = if private == "client" { "accept = [\"all_rows\"]" } else { "" };
-    house.protocol = format!("protocol = \"{protocol}\"\nby = \"{by}\"");
+    let hint = match protocol {
+        NO_HINT => "hint = \"none\"\n",
+        "simple-pir" => "hint = \"copied\"\n",
+        _ => "",
+    };
+    let protocol = protocol.split(',').next().unwrap();
+    house.protocol = format!("protocol = \"{protocol}\"\n{hint}by = \"{by}\"");
     house.service = format!("private = \"{private}\"\n{accept}\nvalues = [\"name\", \"score\"]");
     house.keys = if by == "key" { "\"id\"".into() } else { String::new() };
 }
@@ -118,7 +127,7 @@ fn every_kind_gives_the_rows_of_the_plain_table() {
         }
         let report = house.report("alice");
         assert_eq!(report["outcome"]["matched"], 50, "{kind:?}");
-        assert_eq!(report["chosen"]["protocol"], kind.protocol);
+        assert_eq!(report["chosen"]["protocol"], kind.protocol.split(',').next().unwrap());
         // Values that are protected stand nowhere in the clear but in the output.
         let clear = two::names(&house.path("list.store")).iter().any(|file| {
             let bytes = std::fs::read(house.path("list.store").join(file)).unwrap();
@@ -434,10 +443,13 @@ fn the_plan_shows_every_scheme_that_serves_the_table() {
         two::run(&["plan", file.to_str().unwrap(), "--queries", "10", "--mbit", "100"]).good().stdout
     };
     let text = planned(&of_bfv);
-    for scheme in ["simple-pir", "packed-pir", "piano", "download", "* bfv-pir", "bgv-pir"] {
+    for scheme in ["simple-pir  none", "simple-pir  copied", "piano", "download", "* bfv-pir", "bgv-pir"] {
         assert!(text.contains(scheme), "{scheme}: {text}");
     }
-    assert!(!text.contains("ckks-pir") && text.contains("\"packed-pir\" is \"simple-pir\" without a hint"), "{text}");
+    assert!(
+        !text.contains("ckks-pir") && text.contains("hint = \"copied\" takes less time than hint = \"none\""),
+        "{text}"
+    );
     // By key there is no choice of schemes that look rows up by number.
     let text = planned(&house(BOTH));
     assert!(text.contains("* piano") && !text.contains("bfv-pir"), "{text}");
@@ -534,6 +546,50 @@ fn a_client_follows_changes_by_patches() {
     }
 }
 
+/// What a document leaves out is what the store has, and nothing where it is new. A client that leaves it out takes what the offer says, and one
+/// that says something else asks nothing.
+#[test]
+fn a_document_without_a_hint_keeps_that_of_its_store() {
+    for by in ["key", "index"] {
+        let mut house = house(Kind { protocol: NO_HINT, by, private: "both" });
+        let [none, copied] =
+            ["none", "copied"].map(|hint| format!("protocol = \"simple-pir\"\nhint = \"{hint}\"\nby = \"{by}\""));
+        let absent = format!("protocol = \"simple-pir\"\nby = \"{by}\"");
+        house.protocol = absent.clone();
+        let new = house.prepare(&[]);
+        let plan = |house: &House| {
+            let file = house.server();
+            two::run(&["plan", file.to_str().unwrap()]).good().stdout
+        };
+        assert!(plan(&house).contains("\n* simple-pir  none"), "{}", plan(&house));
+        house.protocol = none.clone();
+        assert_eq!(house.prepare(&[]), new, "it is the same offer");
+        // The store is made anew with a hint, and keeps it.
+        house.protocol = copied.clone();
+        assert!(house.prepared(&[]).contains("offer"));
+        let hinted = house.prepare(&[]);
+        assert_ne!(hinted, new);
+        house.protocol = absent.clone();
+        assert_eq!(house.prepare(&[]), hinted);
+        assert!(plan(&house).contains("\n* simple-pir  copied"), "{}", plan(&house));
+        let _server = house.serve();
+        for (says, is_taken) in [(&absent, true), (&copied, true), (&none, false)] {
+            house.protocol.clone_from(says);
+            let client = house.client("alice", &hinted, "");
+            let done = house.ask(&client).wait(LONG);
+            match is_taken {
+                true => assert!(done.good().stdout.contains("51 of your")),
+                false => done.bad(2, &["service.hint", "copied", "none"]),
+            }
+        }
+        // Where the store cannot say what it has, nothing is chosen for it.
+        house.protocol.clone_from(&absent);
+        std::fs::write(house.path("list.store/offer.json"), "{").unwrap();
+        let prepare = Running::start(vesica().arg("prepare").arg(house.server())).wait(LONG);
+        prepare.bad(2, &["service.hint", "hint = \"copied\""]);
+    }
+}
+
 /// By row number, a table that every client may see is prepared anew as a whole, and clients copy the difference all the same.
 #[test]
 fn a_table_by_number_is_patched_where_all_may_see_it() {
@@ -575,8 +631,7 @@ fn by_number(protocol: &'static str) {
 /// masks, until all four are shorter.
 #[test]
 fn masks_follow_changes_too() {
-    let mut house = house(Kind { protocol: "simple-pir", by: "key", private: "both" });
-    house.protocol += "\nhint = \"none\"";
+    let mut house = house(Kind { protocol: NO_HINT, by: "key", private: "both" });
     house.service += "\nvalue_bytes = 1970";
     house.write("list.csv", list(20_000, 1));
     let offer = house.prepare(&[]);

@@ -1,7 +1,7 @@
 //! Learning with errors: which parameters are safe, how noisy an answer may be, and which shape a table takes.
 //!
 //! Two questions are answered here for SimplePIR with structured matrices (`docs/src/protocols/simple-pir.md` has the whole
-//! scheme, and `docs/src/protocols/packed-pir.md` the one without a hint). How hard is it to read a query? [`Strength`] holds what the published estimator says of all attacks, [`Estimate`] what three
+//! scheme, and `docs/src/protocols/simple-pir-without-hint.md` the one without a hint). How hard is it to read a query? [`Strength`] holds what the published estimator says of all attacks, [`Estimate`] what three
 //! models say of one of them, and [`estimate`] computes these. How likely is it that an answer decodes to a wrong byte? [`LweSet::log2_failure`] bounds it, and [`LweSet::holds`] says
 //! whether that suffices for all queries of a client.
 
@@ -163,7 +163,7 @@ pub const PACKED: LweSet = LweSet {
         dual: 219.1,
         dual_hybrid: 210.5,
     },
-    source: "scheme: as simple-pir-rlwe-1024-cbd256-v2; packing: InsPIRe, eprint 2025/1352, section 3.3, gadget in appendix G.1, and its compiled form in ReinsPIRe, eprint 2026/1934; model of the estimate: as that set's; strength: vesica_params::strength; noise: docs/src/protocols/packed-pir.md",
+    source: "scheme: as simple-pir-rlwe-1024-cbd256-v2; packing: InsPIRe, eprint 2025/1352, section 3.3, gadget in appendix G.1, and its compiled form in ReinsPIRe, eprint 2026/1934; model of the estimate: as that set's; strength: vesica_params::strength; noise: docs/src/protocols/simple-pir-without-hint.md",
     date: "2026-11-25",
 };
 
@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(SIMPLE.query_bits((1 << 18) + 1), None);
     }
 
-    /// The tables of docs/src/protocols/packed-pir.md: z for the worst database, log2 of the failure of 2^20 records of 2^10 bytes and of 2^17,
+    /// The tables of docs/src/protocols/simple-pir-without-hint.md: z for the worst database, log2 of the failure of 2^20 records of 2^10 bytes and of 2^17,
     /// and the norms.
     #[test]
     fn noise_without_a_hint_is_as_written_down() {
@@ -614,7 +614,7 @@ mod tests {
     /// as messages that travel in their time; and by messages alone. The page has the numbers.
     #[test]
     fn a_hint_pays_from_some_queries_on() {
-        let page = std::fs::read_to_string("../../docs/src/protocols/packed-pir.md").expect("the page");
+        let page = std::fs::read_to_string("../../docs/src/protocols/simple-pir-without-hint.md").expect("the page");
         for (records, table) in [(1 << 16, "64 MiB"), (1 << 18, "256 MiB"), (1 << 20, "1 GiB"), (1 << 22, "4 GiB")] {
             let pays = |weight: u64| {
                 let all = (10..=18).flat_map(|columns| (0..=6).map(move |chunks| (1 << columns, 1 << chunks)));

@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn lattice_sets_are_as_estimated() {
-        for (set, page) in [(lwe::SIMPLE, "simple-pir"), (lwe::PACKED, "packed-pir")] {
+        for (set, page) in [(lwe::SIMPLE, "simple-pir"), (lwe::PACKED, "simple-pir-without-hint")] {
             let lwe::LweSet { id, degree, flips, strength, .. } = set;
             let coins = flips / 2;
             estimated(id, &format!("n={degree} log2(q)=32.00 secret=cbd-{coins} error=cbd-{coins}"), &strength);

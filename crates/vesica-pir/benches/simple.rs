@@ -16,7 +16,7 @@ use vesica_block::large;
 use vesica_he::lwe::{PublicSeed, ServerMatrix};
 use vesica_params::lwe::SIMPLE;
 use vesica_pir::keyword::{Filter, TAG};
-use vesica_pir::{Flat, PackedPir, Pir, Shape, SimplePir};
+use vesica_pir::{Flat, MatrixPir, PackedPir, Pir, Shape, SimplePir};
 use vesica_ring::matrix::{Line, Matrix};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;

@@ -2,11 +2,9 @@
 
 use crate::bucket::Buckets;
 use crate::keyword::{Filter, TAG};
-use crate::packed::{self, PackedPir};
 use crate::piano::{Builder, Intent, Piano, Window};
 use crate::rlwe::{self, Preset, Scheme};
-use crate::simple::{SimplePir, Store};
-use crate::{Flat, Pir, PublicSeed, RlwePir, Shape};
+use crate::{Epoch, Flat, MatrixPir, PackedPir, PublicSeed, RlwePir, Shape, SimplePir};
 use std::sync::OnceLock;
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
@@ -25,96 +23,97 @@ fn message(how: u8, head: &[u8], bytes: &[u8], due: usize) -> Vec<u8> {
     message
 }
 
-/// A table of 16 records of 4 bytes, and its hint.
-fn small() -> &'static (SimplePir, Store, Vec<u8>) {
-    static SMALL: OnceLock<(SimplePir, Store, Vec<u8>)> = OnceLock::new();
-    SMALL.get_or_init(|| {
-        let shape = Shape::new(16, 4, 1024, 1).expect("a shape");
-        let scheme = SimplePir::new(shape, PublicSeed([2; 32]));
-        let store = scheme.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
-        let hint = scheme.hint(&store).expect("a hint");
-        (scheme, store, hint)
-    })
+/// A table of 16 records of 4 bytes, and what clients copy of it.
+struct Small<P: MatrixPir> {
+    scheme: P,
+    store: P::Store,
+    copy: Vec<u8>,
 }
 
-/// SimplePIR: a query, a hint, an answer, a patch.
+impl<P: MatrixPir> Small<P> {
+    fn new(shape: Result<Shape, String>) -> Self {
+        let scheme = P::new(shape.expect("a shape"), PublicSeed([2; 32]));
+        let store = Self::store(&scheme);
+        let copy = scheme.hint(&store).expect("it was made here");
+        Self { scheme, store, copy }
+    }
+
+    fn store(scheme: &P) -> P::Store {
+        scheme.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store")
+    }
+
+    fn read(&self) -> P::Hint {
+        self.scheme.take_hint(self.copy.clone()).expect("it is ours")
+    }
+
+    /// A query with its key, what clients copy, an answer, a patch, and what is kept beside the records.
+    fn feed(&self, bytes: &[u8]) {
+        let Some((&how, rest)) = bytes.split_first() else { return };
+        let Self { scheme, store, copy } = self;
+        let (sizes, head) = (scheme.sizes(), &copy[..Epoch::BYTES]);
+        match how % 5 {
+            0 => {
+                if let Ok(answers) = scheme.answer(store, &[&message(how, head, rest, sizes.query)]) {
+                    assert_eq!(answers[0].len(), sizes.answer);
+                }
+            }
+            1 => drop(scheme.take_hint(message(how, head, rest, sizes.hint as usize))),
+            2 => {
+                let hint = self.read();
+                let (secret, _) = scheme.query(&hint, 3, &mut rng()).expect("a query");
+                if let Ok(record) = scheme.decode(&hint, secret, &message(how, head, rest, sizes.answer)) {
+                    assert_eq!(record.len(), 4);
+                }
+            }
+            3 => {
+                let mut hint = self.read();
+                if scheme.patch(&mut hint, &message(how, head, rest, head.len() + rest.len())).is_err() {
+                    assert!(hint == self.read());
+                }
+            }
+            _ => {
+                let kept = message(how, head, rest, scheme.beside_bytes() as usize);
+                let other = scheme.restore(&Flat::new(&[8; 64], 4).expect("records"), &kept, &[]);
+                assert!(other.is_err() || scheme.beside_bytes() == 0);
+            }
+        }
+    }
+
+    /// Honest messages, as [`Small::feed`] takes them.
+    fn seeds(&self, name: &'static str) -> Vec<(&'static str, Vec<u8>)> {
+        let (_, query) = self.scheme.query(&self.read(), 3, &mut rng()).expect("a query");
+        let answer = self.scheme.answer(&self.store, &[&query]).expect("an answer").remove(0);
+        let patch = self.scheme.change(1, &mut Self::store(&self.scheme), &[(3, b"four")]).expect("a patch");
+        let honest = [(0, query), (2, answer), (3, patch)].map(|(how, bytes)| [&[how], &bytes[..]].concat());
+        let headed = [&[130, 1, 2, 3][..], &[131, 1, 2, 3], &[132, 1, 2, 3], &[133, 1, 0, 0, 0, 0, 7], &[134, 1, 2, 3]];
+        honest.into_iter().chain(headed.map(<[u8]>::to_vec)).map(|bytes| (name, bytes)).collect()
+    }
+}
+
+fn hinted() -> &'static Small<SimplePir> {
+    static SMALL: OnceLock<Small<SimplePir>> = OnceLock::new();
+    SMALL.get_or_init(|| Small::new(Shape::new(16, 4, 1024, 1)))
+}
+
+fn masked() -> &'static Small<PackedPir> {
+    static SMALL: OnceLock<Small<PackedPir>> = OnceLock::new();
+    SMALL.get_or_init(|| Small::new(Shape::packed(16, 4, 2048)))
+}
+
+/// SimplePIR with a hint: a query, a hint, an answer, a patch.
 ///
 /// # Panics
 /// If an answer has not its length, or a patch that is refused changes a hint.
 pub fn simple(bytes: &[u8]) {
-    let Some((&how, rest)) = bytes.split_first() else { return };
-    let (scheme, store, hint) = small();
-    let (sizes, head) = (scheme.sizes(), store.epoch().to_bytes());
-    let read = || scheme.take_hint(hint.clone()).expect("it is one");
-    match how % 4 {
-        0 => {
-            if let Ok(answers) = scheme.answer(store, &[&message(how, &head, rest, sizes.query)]) {
-                assert_eq!(answers[0].len(), sizes.answer);
-            }
-        }
-        1 => drop(scheme.take_hint(message(how, &head, rest, sizes.hint as usize))),
-        2 => {
-            let hint = read();
-            let (secret, _) = scheme.query(&hint, 3, &mut rng()).expect("a query");
-            if let Ok(record) = scheme.decode(&hint, secret, &message(how, &head, rest, sizes.answer)) {
-                assert_eq!(record.len(), 4);
-            }
-        }
-        _ => {
-            let (mut hint, untouched) = (read(), read());
-            if scheme.patch(&mut hint, &message(how, &head, rest, head.len() + rest.len())).is_err() {
-                assert!((0..scheme.shape.rows()).all(|row| hint.row(row) == untouched.row(row)));
-                assert!(hint.epoch == untouched.epoch);
-            }
-        }
-    }
+    hinted().feed(bytes);
 }
 
-/// A table of 16 records of 4 bytes without a hint, and its masks.
-fn masked() -> &'static (PackedPir, packed::Store, Vec<u8>) {
-    static MASKED: OnceLock<(PackedPir, packed::Store, Vec<u8>)> = OnceLock::new();
-    MASKED.get_or_init(|| {
-        let scheme = PackedPir::new(Shape::packed(16, 4, 2048).expect("a shape"), PublicSeed([2; 32]));
-        let store = scheme.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
-        let masks = scheme.hint(&store).expect("masks");
-        (scheme, store, masks)
-    })
-}
-
-/// SimplePIR without a hint: a query with its key, masks, an answer, a patch, and what is kept beside the records.
+/// The same without a hint, and what is kept beside the records.
 ///
 /// # Panics
-/// If an answer has not its length, a patch that is refused changes what the client has, or columns of other records are taken.
+/// As [`simple`]; if columns of other records are taken.
 pub fn packed(bytes: &[u8]) {
-    let Some((&how, rest)) = bytes.split_first() else { return };
-    let (scheme, store, masks) = masked();
-    let (sizes, head) = (scheme.sizes(), store.epoch().to_bytes());
-    let read = || scheme.take_hint(masks.clone()).expect("they are ours");
-    match how % 5 {
-        0 => {
-            if let Ok(answers) = scheme.answer(store, &[&message(how, &head, rest, sizes.query)]) {
-                assert_eq!(answers[0].len(), sizes.answer);
-            }
-        }
-        1 => drop(scheme.take_hint(message(how, &head, rest, sizes.hint as usize))),
-        2 => {
-            let hint = read();
-            let (secret, _) = scheme.query(&hint, 3, &mut rng()).expect("a query");
-            if let Ok(record) = scheme.decode(&hint, secret, &message(how, &head, rest, sizes.answer)) {
-                assert_eq!(record.len(), 4);
-            }
-        }
-        3 => {
-            let (mut hint, untouched) = (read(), read());
-            if scheme.patch(&mut hint, &message(how, &head, rest, head.len() + rest.len())).is_err() {
-                assert!(hint == untouched);
-            }
-        }
-        _ => {
-            let kept = message(how, &head, rest, scheme.beside_bytes() as usize);
-            assert!(scheme.restore(&Flat::new(&[8; 64], 4).expect("records"), &kept, &[]).is_err());
-        }
-    }
+    masked().feed(bytes);
 }
 
 /// A filter's seeds, and a record.
@@ -206,36 +205,11 @@ pub fn buckets(bytes: &[u8]) {
 /// # Panics
 /// Never: these are honest.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let (scheme, store, hint) = small();
-    let read = scheme.take_hint(hint.clone()).expect("it is one");
-    let (_, query) = scheme.query(&read, 3, &mut rng()).expect("a query");
-    let answer = scheme.answer(store, &[&query]).expect("an answer").remove(0);
-    let mut changed = scheme.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
-    let patch = scheme.change(&mut changed, &[(3, b"four")]).expect("a patch");
-    let (masked, of_masked, masks) = masked();
-    let read = masked.take_hint(masks.clone()).expect("they are ours");
-    let (_, with_key) = masked.query(&read, 3, &mut rng()).expect("a query");
-    let unpacked = masked.answer(of_masked, &[&with_key]).expect("an answer").remove(0);
-    let mut other = masked.store(&Flat::new(&[7; 64], 4).expect("records")).expect("a store");
-    let cells = masked.change(1, &mut other, &[(3, b"four")]).expect("a patch");
     let piano = Piano::new(100, 4).expect("a shape");
     let mut builder = Builder::new(piano, &mut rng());
     builder.push(&[5; 400]).expect("records");
     let intent = builder.finish().expect("a window").intend(3, &mut rng()).expect("a query");
-    vec![
-        ("simple", [&[0], &query[..]].concat()),
-        ("simple", [&[2], &answer[..]].concat()),
-        ("simple", [&[3], &patch[..]].concat()),
-        ("simple", vec![128, 1, 2, 3]),
-        ("simple", vec![129, 1, 2, 3]),
-        ("packed", [&[0], &with_key[..]].concat()),
-        ("packed", [&[2], &unpacked[..]].concat()),
-        ("packed", [&[3], &cells[..]].concat()),
-        ("packed", vec![130, 1, 2, 3]),
-        ("packed", vec![131, 1, 2, 3]),
-        ("packed", vec![132, 1, 2, 3]),
-        ("packed", vec![133, 1, 0, 0, 0, 0, 7]),
-        ("packed", vec![134, 1, 2, 3]),
+    let others = vec![
         ("filter", [&[0, 1, 2, 3], &[7; TAG + 4][..]].concat()),
         ("piano", [&[0], intent.query()].concat()),
         ("piano", [&[1], &intent.encode()[..], &[1, 2, 3, 4]].concat()),
@@ -243,7 +217,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("rlwe", vec![129, 1, 2, 3]),
         ("rlwe", vec![130, 1, 2, 3]),
         ("buckets", vec![7; 4 * (crate::bucket::TAG + 4)]),
-    ]
+    ];
+    [hinted().seeds("simple"), masked().seeds("packed"), others].concat()
 }
 
 #[cfg(test)]
@@ -265,5 +240,26 @@ mod tests {
             target(&bytes);
             target(&bytes[..bytes.len() / 2]);
         }
+    }
+
+    /// The bytes that travel are those of the two schemes before they were written as one.
+    #[test]
+    fn messages_are_what_they_were() {
+        let before = [
+            ("simple", 0, "4cac32ef2dbcb22f"),
+            ("simple", 2, "cfdd5a0e1513437a"),
+            ("simple", 3, "7f0fb50e4e6d8c1d"),
+            ("packed", 0, "201f39e332c2fe7d"),
+            ("packed", 2, "27f8221824d2efcd"),
+            ("packed", 3, "89f57d08dc64c184"),
+        ];
+        let hash = |bytes: &[u8]| blake3::hash(bytes).to_string()[..16].to_owned();
+        for (name, how, wanted) in before {
+            let (_, bytes) =
+                seeds().into_iter().find(|(of, bytes)| *of == name && bytes[0] == how).expect("it is there");
+            assert_eq!(hash(&bytes), wanted, "{name}, {how}");
+        }
+        assert_eq!((&*hash(&hinted().copy), &*hash(&masked().copy)), ("c57b14074f95a951", "3686ab47e4859f83"));
+        assert_eq!(hash(&masked().scheme.beside(&masked().store)), "ff84bc3882f1a0bc");
     }
 }

@@ -7,9 +7,8 @@
 //! - [`piano`]: the client reads the whole table once as it streams by, keeps a small summary of it, and then a query costs the server
 //!   √N records. The summary is used up query by query, so it is no [`Pir`]: it has a life of its own.
 //!
-//! Two layers turn numbers into keys. [`keyword`] sends one query a key, over [`SimplePir`] and [`PackedPir`], which can be asked
-//! for sums of records.
-//! [`bucket`] fetches two records a key, over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
+//! Two layers turn numbers into keys. [`keyword`] sends one query a key, over the schemes of [`MatrixPir`], which can be asked for sums of
+//! records. [`bucket`] fetches two records a key, over every scheme. Everything is a pure function of bytes, so any server, blocking or not,
 //! can host it, and the files are the caller's.
 
 #![forbid(unsafe_code)]
@@ -138,6 +137,85 @@ pub trait Pir: Sync {
     /// The record, or an error. Whether it could be decoded is not to be told to the server, nor how long that took: it may depend on
     /// which records were decoded before.
     fn decode(&self, hint: &Self::Hint, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
+}
+
+/// SimplePIR with a hint ([`SimplePir`]) or without one ([`PackedPir`]): a query may ask for the sum of some records, and clients follow by
+/// patches when records change.
+pub trait MatrixPir: Pir<Hint: PartialEq> + Copy + Send {
+    /// What clients copy before they ask, in one word.
+    const COPY: &str;
+    /// The shape with the least cost for so many records, each of so many bytes, of which a client asks for so many; none if no shape holds
+    /// them.
+    const SHAPE: fn(u64, u32, u64) -> Option<Shape>;
+    /// The same for a table of so many keys ([`keyword`]).
+    const SHAPE_OF_KEYS: fn(u64, u32, u64) -> Option<Shape>;
+
+    /// The scheme of a shape and a seed, which are public. The seed is drawn anew whenever a table is prepared from the beginning: an epoch is
+    /// told apart by it.
+    fn new(shape: Shape, seed: PublicSeed) -> Self;
+    /// How the table is laid out.
+    fn shape(&self) -> &Shape;
+    /// Bytes of what a server keeps beside the table ([`MatrixPir::beside`]).
+    fn beside_bytes(&self) -> u64 {
+        0
+    }
+    /// Bytes of the secrets of a query, which the client keeps until it decodes the answer.
+    fn secret_bytes(&self) -> u64;
+    /// How many queries are answered in one pass over the database.
+    fn together(&self) -> usize;
+
+    /// [`Pir::store`] on up to so many threads.
+    ///
+    /// # Errors
+    /// As [`Pir::store`].
+    fn prepare(&self, _workers: usize, records: &dyn Records) -> Result<Self::Store, PirError> {
+        self.store(records)
+    }
+    /// What a server that starts again wants to find beside the records.
+    fn beside(&self, _: &Self::Store) -> Vec<u8> {
+        Vec::new()
+    }
+    /// The store of records to which these patches led, with what was kept beside them.
+    ///
+    /// # Errors
+    /// If the records have another shape; if what was kept is not of these records and patches, or is damaged.
+    fn restore(&self, records: &dyn Records, beside: &[u8], patches: &[&[u8]]) -> Result<Self::Store, PirError>;
+
+    /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
+    ///
+    /// # Errors
+    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
+    fn query_sum(
+        &self,
+        hint: &Self::Hint,
+        indices: &[u64],
+        rng: &mut SessionRng,
+    ) -> Result<(Self::Secret, Vec<u8>), PirError>;
+    /// Fails if a query is none of this epoch.
+    ///
+    /// # Errors
+    /// If it has another length, or is of another epoch.
+    fn check(&self, store: &Self::Store, query: &[u8]) -> Result<(), PirError>;
+    /// [`Pir::answer`] on up to so many threads, which share the rows of the database.
+    ///
+    /// # Errors
+    /// As [`Pir::answer`].
+    fn answer_on(&self, workers: usize, store: &Self::Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError>;
+
+    /// The most bytes of a patch in which so many groups of records ([`Shape::group`]) change as a whole.
+    fn patch_bytes(&self, groups: usize) -> u64;
+    /// Changes records in the database on up to so many threads, and returns the patch for those who have the hint of the epoch before. The
+    /// number of records stays what it is.
+    ///
+    /// # Errors
+    /// If a record is not in the table or has another length; nothing was changed then. If what clients copy would come out badly; then the
+    /// table must be prepared anew.
+    fn change(&self, workers: usize, store: &mut Self::Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError>;
+    /// Brings what a client copied from the epoch that a patch leads away from to the next one.
+    ///
+    /// # Errors
+    /// If the patch is of another epoch, or is none; nothing is changed then.
+    fn patch(&self, hint: &mut Self::Hint, patch: &[u8]) -> Result<(), PirError>;
 }
 
 /// Fails for a shape that no scheme serves.

@@ -21,30 +21,24 @@
 //! that grew by δ, which is exact, and the server computes nothing. Where a block's mask is shorter than its differences, the block is prepared
 //! anew and the patch holds its mask, behind which all differences before it are void.
 //!
-//! As a patch travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and the record's differences of two bytes
-//! each. A mask entry is 1, block, and the packed mask. All numbers are little-endian.
-
 use crate::epoch::{Epoch, HALF_CHANGED};
-use crate::patch::by_row;
-use crate::simple::{check_records, message, multiplied_on, place, put, read_queries, select, sizes, unpacked};
-use crate::{Pir, PirError, Records, Sizes};
+use crate::keyword::Filter;
+use crate::patch::{self, Entry, by_row};
+use crate::simple::{laid_out, message, multiplied_on, place, put, read_queries, select, sizes, unpacked};
+use crate::{MatrixPir, Pir, PirError, Records, Sizes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use vesica_block::large;
 use vesica_he::lwe::{ClientMatrix, PublicSeed, Secret as LweSecret, ServerMatrix, round};
 use vesica_he::pack::{Packed, Packer};
 use vesica_params::lwe::{PACKED, Shape};
 use vesica_ring::bits;
-use vesica_ring::matrix::{BATCH, Line, Matrix};
+use vesica_ring::matrix::{BATCH, Matrix};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
 /// Bytes before the columns that are kept beside a table: their epoch, and a hash of them and the records.
 const HEAD: usize = Epoch::BYTES + 32;
-
-const CELL: u8 = 0;
-const MASK: u8 = 1;
 
 /// n: the degree of the ring.
 const DEGREE: usize = PACKED.degree as usize;
@@ -67,13 +61,6 @@ pub struct Store {
     epoch: Epoch,
 }
 
-impl Store {
-    /// The epoch of the records that are answered from.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-}
-
 /// What the client keeps: all masks, the differences since they were made, and A.
 pub struct Hint {
     masks: Vec<Vec<u32>>,
@@ -81,13 +68,6 @@ pub struct Hint {
     differences: BTreeMap<usize, BTreeMap<usize, i32>>,
     epoch: Epoch,
     matrix: ClientMatrix,
-}
-
-impl Hint {
-    /// The epoch that it is of.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
 }
 
 /// A is the same where the epoch is.
@@ -105,70 +85,11 @@ pub struct Secret {
 }
 
 impl PackedPir {
-    /// The scheme of this shape, which is one without a hint, and seed.
-    ///
-    /// # Panics
-    /// If the shape has a hint.
-    pub fn new(shape: Shape, seed: PublicSeed) -> Self {
-        assert!(shape.set == &PACKED, "a shape of {}", shape.set.id);
-        Self { shape, seed }
-    }
-
-    /// How the table is laid out.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
     /// The epoch before any change.
-    pub fn first_epoch(&self) -> Epoch {
+    fn first_epoch(&self) -> Epoch {
         let Shape { records, width, columns, set, .. } = self.shape;
         let sizes = [records, width.into(), columns.into()].map(u64::to_le_bytes);
         Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened(), set.id.as_bytes()].concat())
-    }
-
-    /// Bytes of what is kept beside the table ([`PackedPir::beside`]).
-    pub fn beside_bytes(&self) -> u64 {
-        (HEAD + self.shape.rows() * self.shape.extra_columns()) as u64
-    }
-
-    /// Bytes of the secret of a query, which the client keeps until it decodes the answer.
-    pub fn secret_bytes(&self) -> u64 {
-        (DEGREE * size_of::<i32>()) as u64
-    }
-
-    /// How many queries are answered in one pass over the database.
-    pub fn together(&self) -> usize {
-        BATCH
-    }
-
-    /// The table, with nothing beside it yet.
-    /// `each` is shown every record.
-    fn laid_out(&self, records: &dyn Records, mut each: impl FnMut(&[u8])) -> Result<Matrix, PirError> {
-        check_records(&self.shape, records)?;
-        let (rows, columns) = (self.shape.rows(), self.shape.columns as usize + self.shape.extra_columns());
-        let memory = large::filled([Line::ZERO; 4], Matrix::groups(rows, columns));
-        let mut matrix = Matrix::new(rows, columns, memory);
-        let mut record = vec![0; self.shape.width as usize];
-        for index in 0..self.shape.records {
-            records.read(index, &mut record);
-            each(&record);
-            put(&self.shape, &mut matrix, index, &record);
-        }
-        Ok(matrix)
-    }
-
-    /// [`Pir::store`] on up to so many threads: each block is prepared by one of them.
-    ///
-    /// # Errors
-    /// As [`Pir::store`].
-    pub fn prepare(&self, workers: usize, records: &dyn Records) -> Result<Store, PirError> {
-        let mut matrix = self.laid_out(records, |_| ())?;
-        let blocks: Vec<usize> = (0..self.shape.hint_rows()).collect();
-        let mut masks = vec![Vec::new(); blocks.len()];
-        for (block, mask) in self.pack(workers, &mut matrix, &blocks)? {
-            masks[block] = mask;
-        }
-        Ok(Store { matrix, masks: masks.concat(), epoch: self.first_epoch() })
     }
 
     /// Prepares some blocks: writes their columns, and gives their packed masks.
@@ -241,71 +162,9 @@ impl PackedPir {
         mask
     }
 
-    /// What is kept beside the table, for a server that starts again: the epoch, a hash of the records and the columns, and the bytes of each
-    /// column from the first row on.
-    pub fn beside(&self, store: &Store) -> Vec<u8> {
-        let (rows, first) = (self.shape.rows(), self.shape.columns as usize);
-        let mut bytes = vec![0; self.beside_bytes() as usize];
-        for (column, out) in bytes[HEAD..].chunks_exact_mut(rows).enumerate() {
-            store.matrix.read(0, first + column, out);
-        }
-        let (mut hash, mut record) = (blake3::Hasher::new(), vec![0; self.shape.width as usize]);
-        for index in 0..self.shape.records {
-            let (row, column) = place(&self.shape, index);
-            store.matrix.read(row, column, &mut record);
-            hash.update(&record);
-        }
-        hash.update(&bytes[HEAD..]);
-        bytes[..Epoch::BYTES].copy_from_slice(&store.epoch.to_bytes());
-        bytes[Epoch::BYTES..HEAD].copy_from_slice(hash.finalize().as_bytes());
-        bytes
-    }
-
-    /// The store of records whose columns were prepared before ([`PackedPir::beside`]), to which these patches led.
-    ///
-    /// # Errors
-    /// If the records have another shape; if what was kept is not of these records and patches, or is damaged.
-    pub fn restore(&self, records: &dyn Records, beside: &[u8], patches: &[&[u8]]) -> Result<Store, PirError> {
-        let wrong = |why: String| Err(PirError::Shape(format!("{why}; prepare the table again")));
-        if beside.len() as u64 != self.beside_bytes() {
-            let (is, due) = (beside.len(), self.beside_bytes());
-            return wrong(format!("{is} bytes beside the records, where {due} are due"));
-        }
-        let epoch = patches.iter().fold(self.first_epoch(), |epoch, patch| epoch.after(patch));
-        let (head, columns) = beside.split_at(HEAD);
-        if head[..Epoch::BYTES] != epoch.to_bytes() {
-            return wrong(format!(
-                "the columns beside the records are of another epoch than their {} changes",
-                epoch.changes
-            ));
-        }
-        let mut hash = blake3::Hasher::new();
-        let mut matrix = self.laid_out(records, |record| {
-            hash.update(record);
-        })?;
-        if head[Epoch::BYTES..] != *hash.update(columns).finalize().as_bytes() {
-            return wrong("the columns beside the records are not of these records, or damaged".into());
-        }
-        for (column, bytes) in columns.chunks_exact(self.shape.rows()).enumerate() {
-            matrix.write(0, self.shape.columns as usize + column, bytes);
-        }
-        Ok(Store { matrix, masks: Vec::new(), epoch })
-    }
-
     /// How many low bits of a query's word are dropped.
     fn lost(&self) -> u32 {
         32 - PACKED.query_bits(self.shape.columns).expect("a shape has no more columns")
-    }
-
-    /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
-    ///
-    /// # Errors
-    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
-    pub fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
-        let (row, places) = crate::simple::places(&self.shape, indices)?;
-        let (secret, words) = self.words(&hint.matrix, &places, rng);
-        let query = [&hint.epoch.to_bytes()[..], &words].concat();
-        Ok((Secret { secret, row, epoch: hint.epoch }, query))
     }
 
     /// A query for the sum of these columns, without its epoch.
@@ -325,14 +184,6 @@ impl PackedPir {
         bits::unpack(packed, bits, self.shape.rows()).map(|word| (word as u32) << (32 - bits)).collect()
     }
 
-    /// Fails if a query is none of this epoch.
-    ///
-    /// # Errors
-    /// If it has another length, or is of another epoch.
-    pub fn check(&self, store: &Store, query: &[u8]) -> Result<(), PirError> {
-        read_queries(&self.shape, &store.epoch, query).map(drop)
-    }
-
     /// The vector that a query's words are for the matrix: b, and behind it for each element of the key -k and -256·k, which meet the low and
     /// the high bytes of P.
     fn vector(&self, packed: &[u8]) -> Vec<u32> {
@@ -349,79 +200,9 @@ impl PackedPir {
         vector
     }
 
-    /// [`Pir::answer`] on up to so many threads, which share the rows of the database.
-    ///
-    /// # Errors
-    /// As [`Pir::answer`].
-    pub fn answer_on(&self, workers: usize, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
-        let read = |query: &&[u8]| Ok(self.vector(read_queries(&self.shape, &store.epoch, query)?));
-        let vectors = queries.iter().map(read).collect::<Result<Vec<_>, PirError>>()?;
-        let answers = multiplied_on(workers, &store.matrix, &vectors, &self.shape);
-        Ok(answers.into_iter().map(|answer| [&store.epoch.to_bytes()[..], &answer].concat()).collect())
-    }
-
-    /// Bytes of an entry for a record that changed.
-    fn cell_bytes(&self) -> usize {
-        1 + 4 + 4 + 2 * self.shape.width as usize
-    }
-
-    /// Bytes of an entry for a block.
-    fn mask_bytes(&self) -> usize {
-        1 + 4 + self.shape.hint_row_bytes()
-    }
-
     /// The blocks that the rows of the records at `row` are in.
     fn blocks(&self, row: usize) -> std::ops::RangeInclusive<usize> {
         row / ROWS..=(row + self.shape.width as usize - 1) / ROWS
-    }
-
-    /// The most bytes of a patch in which so many groups of records change as a whole.
-    pub fn patch_bytes(&self, groups: usize) -> u64 {
-        // Rows of a group begin anywhere in a block.
-        let blocks = (self.shape.width as usize + ROWS - 2) / ROWS + 1;
-        let masks = (groups * blocks).min(self.shape.hint_rows()) * self.mask_bytes();
-        let cells = groups * self.shape.group() as usize * self.cell_bytes();
-        (Epoch::BYTES + masks.min(cells)) as u64
-    }
-
-    /// Changes records in the database, and returns the patch for those who have the masks of the epoch before. The number of records stays
-    /// what it is.
-    ///
-    /// # Errors
-    /// If a record is not in the table or has another length; nothing was changed then. If a block is packed badly; then the table must be
-    /// prepared anew.
-    pub fn change(&self, workers: usize, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
-        let by_row = by_row(&self.shape, changes)?;
-        let before = store.epoch;
-        let mut patch = before.to_bytes().to_vec();
-        // Rows that change so much that the masks of their blocks are shorter.
-        let mut anew = BTreeSet::new();
-        for (&row, records) in &by_row {
-            if records.len() * self.cell_bytes() >= self.blocks(row).count() * self.mask_bytes() {
-                anew.extend(self.blocks(row));
-            }
-        }
-        Self::half_changed(store);
-        for (row, records) in by_row {
-            let is_anew = self.blocks(row).all(|block| anew.contains(&block));
-            for (index, record) in records {
-                if !is_anew {
-                    self.cell(store, index, record, &mut patch);
-                }
-                put(&self.shape, &mut store.matrix, index, record);
-            }
-        }
-        // Behind the differences: those of rows in a block that is prepared anew are void.
-        let mut packed = self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))?;
-        // Workers end in any order, and two servers with the same changes make the same patch.
-        packed.sort_by_key(|(block, _)| *block);
-        for (block, mask) in packed {
-            patch.push(MASK);
-            patch.extend((block as u32).to_le_bytes());
-            patch.extend(&mask);
-        }
-        store.epoch = before.after(&patch);
-        Ok(patch)
     }
 
     /// A change begins. If it fails half way, no query of an epoch that somebody has is answered from what stands there then, and nobody gets
@@ -429,67 +210,6 @@ impl PackedPir {
     fn half_changed(store: &mut Store) {
         store.epoch = store.epoch.after(HALF_CHANGED);
         store.masks.clear();
-    }
-
-    /// The differences of a record as an entry.
-    fn cell(&self, store: &Store, index: u64, record: &[u8], patch: &mut Vec<u8>) {
-        let (row, column) = place(&self.shape, index);
-        let mut old = vec![0; record.len()];
-        store.matrix.read(row, column, &mut old);
-        patch.push(CELL);
-        patch.extend((row as u32).to_le_bytes());
-        patch.extend((column as u32).to_le_bytes());
-        for (&old, &new) in old.iter().zip(record) {
-            patch.extend((i16::from(new as i8) - i16::from(old as i8)).to_le_bytes());
-        }
-    }
-
-    /// Brings a client's masks from the epoch that a patch leads away from to the next one.
-    ///
-    /// # Errors
-    /// If the patch is of another epoch, or is none; nothing is changed then.
-    pub fn patch(&self, hint: &mut Hint, patch: &[u8]) -> Result<(), PirError> {
-        let broken = |what: &str| PirError::Message(format!("a patch {what}; fetch the masks anew"));
-        let (epoch, entries) = Epoch::split(patch).ok_or_else(|| broken("without an epoch"))?;
-        hint.epoch.expect(&epoch)?;
-        // The whole patch is read before anything is changed.
-        let mut checked = Vec::new();
-        let mut left = entries;
-        while let Some((&kind, _)) = left.split_first() {
-            let bytes = match kind {
-                CELL => self.cell_bytes(),
-                MASK => self.mask_bytes(),
-                _ => return Err(broken("with an unknown entry")),
-            };
-            let (entry, rest) = left.split_at_checked(bytes).ok_or_else(|| broken("that ends within an entry"))?;
-            let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| entry[at + i])) as usize;
-            let (first, column) = (number(1), if kind == CELL { number(5) } else { 0 });
-            let is_there = match kind {
-                CELL => first + self.shape.width as usize <= self.shape.rows() && column < self.shape.columns as usize,
-                _ => first < self.shape.hint_rows(),
-            };
-            if !is_there {
-                return Err(broken(&format!("of row or block {first} and column {column}, which this table has not")));
-            }
-            checked.push((kind, first, column, entry));
-            left = rest;
-        }
-        for (kind, first, column, entry) in checked {
-            if kind == MASK {
-                hint.masks[first] = unpacked(&PACKED, &entry[5..]);
-                (first * ROWS..(first + 1) * ROWS).for_each(|row| drop(hint.differences.remove(&row)));
-                continue;
-            }
-            for (difference, row) in entry[9..].as_chunks().0.iter().zip(first..) {
-                let difference = i32::from(i16::from_le_bytes(*difference));
-                if difference != 0 {
-                    let sum = hint.differences.entry(row).or_default().entry(column).or_default();
-                    *sum = sum.wrapping_add(difference);
-                }
-            }
-        }
-        hint.epoch = epoch.after(patch);
-        Ok(())
     }
 
     /// What differences since the masks were made add to each row of a record: Σ_c δ_(r,c)·(A·s)[c].
@@ -523,7 +243,7 @@ impl Pir for PackedPir {
         sizes(&self.shape)
     }
 
-    /// The table and what packs its answers. That is the work before anybody asks, so a server that starts again takes [`PackedPir::restore`].
+    /// The table and what packs its answers. That is the work before anybody asks, so a server that starts again takes [`MatrixPir::restore`].
     fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
         self.prepare(1, records)
     }
@@ -569,6 +289,171 @@ impl Pir for PackedPir {
             }
         }
         Ok(record)
+    }
+}
+
+impl MatrixPir for PackedPir {
+    const COPY: &str = "masks";
+    const SHAPE: fn(u64, u32, u64) -> Option<Shape> = Shape::cheapest_packed;
+    const SHAPE_OF_KEYS: fn(u64, u32, u64) -> Option<Shape> = Filter::packed_shape;
+
+    /// # Panics
+    /// If the shape has a hint.
+    fn new(shape: Shape, seed: PublicSeed) -> Self {
+        assert!(shape.set == &PACKED, "a shape of {}", shape.set.id);
+        Self { shape, seed }
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn beside_bytes(&self) -> u64 {
+        (HEAD + self.shape.rows() * self.shape.extra_columns()) as u64
+    }
+
+    fn secret_bytes(&self) -> u64 {
+        (DEGREE * size_of::<i32>()) as u64
+    }
+
+    fn together(&self) -> usize {
+        BATCH
+    }
+
+    /// Each block is prepared by one of the threads.
+    fn prepare(&self, workers: usize, records: &dyn Records) -> Result<Store, PirError> {
+        let mut matrix = laid_out(&self.shape, records, |_| ())?;
+        let blocks: Vec<usize> = (0..self.shape.hint_rows()).collect();
+        let mut masks = vec![Vec::new(); blocks.len()];
+        for (block, mask) in self.pack(workers, &mut matrix, &blocks)? {
+            masks[block] = mask;
+        }
+        Ok(Store { matrix, masks: masks.concat(), epoch: self.first_epoch() })
+    }
+
+    /// The epoch, a hash of the records and the columns, and the bytes of each column from the first row on.
+    fn beside(&self, store: &Store) -> Vec<u8> {
+        let (rows, first) = (self.shape.rows(), self.shape.columns as usize);
+        let mut bytes = vec![0; self.beside_bytes() as usize];
+        for (column, out) in bytes[HEAD..].chunks_exact_mut(rows).enumerate() {
+            store.matrix.read(0, first + column, out);
+        }
+        let (mut hash, mut record) = (blake3::Hasher::new(), vec![0; self.shape.width as usize]);
+        for index in 0..self.shape.records {
+            let (row, column) = place(&self.shape, index);
+            store.matrix.read(row, column, &mut record);
+            hash.update(&record);
+        }
+        hash.update(&bytes[HEAD..]);
+        bytes[..Epoch::BYTES].copy_from_slice(&store.epoch.to_bytes());
+        bytes[Epoch::BYTES..HEAD].copy_from_slice(hash.finalize().as_bytes());
+        bytes
+    }
+
+    fn restore(&self, records: &dyn Records, beside: &[u8], patches: &[&[u8]]) -> Result<Store, PirError> {
+        let wrong = |why: String| Err(PirError::Shape(format!("{why}; prepare the table again")));
+        if beside.len() as u64 != self.beside_bytes() {
+            let (is, due) = (beside.len(), self.beside_bytes());
+            return wrong(format!("{is} bytes beside the records, where {due} are due"));
+        }
+        let epoch = patches.iter().fold(self.first_epoch(), |epoch, patch| epoch.after(patch));
+        let (head, columns) = beside.split_at(HEAD);
+        if head[..Epoch::BYTES] != epoch.to_bytes() {
+            return wrong(format!(
+                "the columns beside the records are of another epoch than their {} changes",
+                epoch.changes
+            ));
+        }
+        let mut hash = blake3::Hasher::new();
+        let mut matrix = laid_out(&self.shape, records, |record| {
+            hash.update(record);
+        })?;
+        if head[Epoch::BYTES..] != *hash.update(columns).finalize().as_bytes() {
+            return wrong("the columns beside the records are not of these records, or damaged".into());
+        }
+        for (column, bytes) in columns.chunks_exact(self.shape.rows()).enumerate() {
+            matrix.write(0, self.shape.columns as usize + column, bytes);
+        }
+        Ok(Store { matrix, masks: Vec::new(), epoch })
+    }
+
+    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let (row, places) = crate::simple::places(&self.shape, indices)?;
+        let (secret, words) = self.words(&hint.matrix, &places, rng);
+        let query = [&hint.epoch.to_bytes()[..], &words].concat();
+        Ok((Secret { secret, row, epoch: hint.epoch }, query))
+    }
+
+    fn check(&self, store: &Store, query: &[u8]) -> Result<(), PirError> {
+        read_queries(&self.shape, &store.epoch, query).map(drop)
+    }
+
+    fn answer_on(&self, workers: usize, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let read = |query: &&[u8]| Ok(self.vector(read_queries(&self.shape, &store.epoch, query)?));
+        let vectors = queries.iter().map(read).collect::<Result<Vec<_>, PirError>>()?;
+        let answers = multiplied_on(workers, &store.matrix, &vectors, &self.shape);
+        Ok(answers.into_iter().map(|answer| [&store.epoch.to_bytes()[..], &answer].concat()).collect())
+    }
+
+    fn patch_bytes(&self, groups: usize) -> u64 {
+        // Rows of a group begin anywhere in a block.
+        let blocks = (self.shape.width as usize + ROWS - 2) / ROWS + 1;
+        let masks = (groups * blocks).min(self.shape.hint_rows()) * patch::copied_bytes(&self.shape);
+        let cells = groups * self.shape.group() as usize * patch::cell_bytes(&self.shape);
+        (Epoch::BYTES + masks.min(cells)) as u64
+    }
+
+    fn change(&self, workers: usize, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
+        let by_row = by_row(&self.shape, changes)?;
+        let before = store.epoch;
+        let mut patch = before.to_bytes().to_vec();
+        // Rows that change so much that the masks of their blocks are shorter.
+        let mut anew = BTreeSet::new();
+        for (&row, records) in &by_row {
+            let masks = self.blocks(row).count() * patch::copied_bytes(&self.shape);
+            if records.len() * patch::cell_bytes(&self.shape) >= masks {
+                anew.extend(self.blocks(row));
+            }
+        }
+        Self::half_changed(store);
+        for (row, records) in by_row {
+            let is_anew = self.blocks(row).all(|block| anew.contains(&block));
+            for (index, record) in records {
+                match is_anew {
+                    true => put(&self.shape, &mut store.matrix, index, record),
+                    false => patch::cells(&self.shape, &mut store.matrix, index, record, &mut patch),
+                }
+            }
+        }
+        // Behind the differences: those of rows in a block that is prepared anew are void.
+        let mut packed = self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))?;
+        // Workers end in any order, and two servers with the same changes make the same patch.
+        packed.sort_by_key(|(block, _)| *block);
+        for (block, mask) in packed {
+            patch::copied(block, &mut patch);
+            patch.extend(&mask);
+        }
+        store.epoch = before.after(&patch);
+        Ok(patch)
+    }
+
+    fn patch(&self, hint: &mut Hint, patch: &[u8]) -> Result<(), PirError> {
+        for entry in patch::entries(&self.shape, &hint.epoch, Self::COPY, patch)? {
+            match entry {
+                Entry::Copied(block, packed) => {
+                    hint.masks[block] = unpacked(&PACKED, packed);
+                    (block * ROWS..(block + 1) * ROWS).for_each(|row| drop(hint.differences.remove(&row)));
+                }
+                Entry::Cell(first, column, bytes) => {
+                    for (row, difference) in Entry::differences(first, bytes) {
+                        let sum = hint.differences.entry(row).or_default().entry(column).or_default();
+                        *sum = sum.wrapping_add(difference);
+                    }
+                }
+            }
+        }
+        hint.epoch = hint.epoch.after(patch);
+        Ok(())
     }
 }
 

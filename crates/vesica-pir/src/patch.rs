@@ -6,17 +6,19 @@
 //! stays what it was. Where so many columns of the same rows change that whole rows of H are shorter, the patch holds rows.
 //!
 //! As it travels: the epoch that it leads away from, and entries. A cell entry is 0, row, column, and a chunk of differences of two bytes
-//! each. A row entry is 1, row, and a packed row of H. All numbers are little-endian.
+//! each. A row entry is 1, row, and a packed row of H; without a hint ([`crate::packed`]) it is 1, block, and the packed mask. All numbers
+//! are little-endian.
 
-use crate::epoch::HALF_CHANGED;
-use crate::simple::{DEGREE, Hint, SimplePir, Store, place, unpacked};
+use crate::simple::place;
 use crate::{Epoch, PirError, check_index};
 use std::collections::BTreeMap;
-use vesica_he::lwe::{ServerMatrix, add_row};
-use vesica_params::lwe::{SIMPLE, Shape};
+use vesica_params::lwe::Shape;
+use vesica_ring::matrix::Matrix;
 
-const CELL: u8 = 0;
-const ROW: u8 = 1;
+/// The kind of an entry with differences.
+pub(crate) const CELL: u8 = 0;
+/// The kind of an entry with an element of what clients copy: a row of H, or a mask.
+pub(crate) const COPIED: u8 = 1;
 
 /// Records that change, each by its index.
 type Changes<'a> = Vec<(u64, &'a [u8])>;
@@ -43,133 +45,95 @@ pub(crate) fn by_row<'a>(shape: &Shape, changes: &[(u64, &'a [u8])]) -> Result<B
     Ok(by_row)
 }
 
-impl SimplePir {
-    /// Bytes of an entry for a chunk that changed.
-    fn cell_bytes(&self) -> usize {
-        1 + 4 + 4 + 2 * self.shape.chunk_bytes() as usize
-    }
+/// Bytes of an entry with the differences of a chunk.
+pub(crate) fn cell_bytes(shape: &Shape) -> usize {
+    1 + 4 + 4 + 2 * shape.chunk_bytes() as usize
+}
 
-    /// Bytes of the entries for so many records of the same rows that changed.
-    fn cells_bytes(&self, records: usize) -> usize {
-        records * self.shape.chunks as usize * self.cell_bytes()
-    }
+/// Bytes of an entry with an element of what clients copy.
+pub(crate) fn copied_bytes(shape: &Shape) -> usize {
+    1 + 4 + shape.hint_row_bytes()
+}
 
-    /// Bytes of the entries for all rows of the hint that a record takes.
-    fn rows_bytes(&self) -> usize {
-        self.shape.chunk_bytes() as usize * (5 + self.shape.hint_row_bytes())
+/// Writes a record into the database, and its differences as entries.
+pub(crate) fn cells(shape: &Shape, matrix: &mut Matrix, index: u64, record: &[u8], patch: &mut Vec<u8>) {
+    let (row, first) = place(shape, index);
+    let chunk = shape.chunk_bytes() as usize;
+    for (k, new) in record.chunks(chunk).enumerate() {
+        let column = first + k * shape.group() as usize;
+        let mut old = vec![0; chunk];
+        matrix.read(row, column, &mut old);
+        patch.push(CELL);
+        patch.extend((row as u32).to_le_bytes());
+        patch.extend((column as u32).to_le_bytes());
+        // The last chunk may be shorter: nothing changes behind it.
+        for (i, old) in old.into_iter().enumerate() {
+            let new = new.get(i).copied().unwrap_or(old);
+            patch.extend((i16::from(new as i8) - i16::from(old as i8)).to_le_bytes());
+        }
+        matrix.write(row, column, new);
     }
+}
 
-    /// Bytes of a patch in which so many groups of records ([`Shape::group`]) change as a whole.
-    pub fn patch_bytes(&self, groups: usize) -> u64 {
-        let group = self.cells_bytes(self.shape.group() as usize).min(self.rows_bytes());
-        (Epoch::BYTES + groups * group) as u64
+/// Writes the head of an entry with an element, which its packed words follow.
+pub(crate) fn copied(number: usize, patch: &mut Vec<u8>) {
+    patch.push(COPIED);
+    patch.extend((number as u32).to_le_bytes());
+}
+
+/// An entry of a patch.
+pub(crate) enum Entry<'a> {
+    /// Differences of the bytes from a row of a column on.
+    Cell(usize, usize, &'a [u8]),
+    /// An element of what clients copy: its number, and its packed words.
+    Copied(usize, &'a [u8]),
+}
+
+impl Entry<'_> {
+    /// The rows of a cell that differ, and by how much.
+    pub(crate) fn differences(first: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, i32)> {
+        let all = bytes.as_chunks().0.iter().map(|difference| i32::from(i16::from_le_bytes(*difference)));
+        (first..).zip(all).filter(|(_, difference)| *difference != 0)
     }
+}
 
-    /// Changes records in the database, and returns the patch for those who have the hint of the epoch before. The number of records
-    /// stays what it is.
-    ///
-    /// # Errors
-    /// If a record is not in the table or has another length; nothing was changed then. If a new row of the hint is rounded badly; then
-    /// the table must be prepared anew.
-    pub fn change(&self, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
-        let by_row = by_row(&self.shape, changes)?;
-        let before = store.epoch;
-        let mut patch = before.to_bytes().to_vec();
-        // If this fails half way, no query of an epoch that somebody has is answered from what stands there then.
-        store.epoch = before.after(HALF_CHANGED);
-        let chunk = self.shape.chunk_bytes() as usize;
-        for (row, records) in by_row {
-            if self.cells_bytes(records.len()) < self.rows_bytes() {
-                for (index, record) in records {
-                    self.cells(store, index, record, &mut patch);
+/// The entries of a patch that leads away from `epoch`. `what` is what its errors say is to be fetched anew.
+///
+/// # Errors
+/// If the patch is of another epoch, or is none.
+pub(crate) fn entries<'a>(
+    shape: &Shape,
+    epoch: &Epoch,
+    what: &str,
+    patch: &'a [u8],
+) -> Result<Vec<Entry<'a>>, PirError> {
+    let broken = |why: &str| PirError::Message(format!("a patch {why}; fetch the {what} anew"));
+    let (of, mut left) = Epoch::split(patch).ok_or_else(|| broken("without an epoch"))?;
+    epoch.expect(&of)?;
+    let mut entries = Vec::new();
+    while let Some((&kind, _)) = left.split_first() {
+        let bytes = match kind {
+            CELL => cell_bytes(shape),
+            COPIED => copied_bytes(shape),
+            _ => return Err(broken("with an unknown entry")),
+        };
+        let (entry, rest) = left.split_at_checked(bytes).ok_or_else(|| broken("that ends within an entry"))?;
+        let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| entry[at + i])) as usize;
+        let first = number(1);
+        entries.push(match kind {
+            CELL => {
+                let column = number(5);
+                if first + shape.chunk_bytes() as usize > shape.rows() || column >= shape.columns as usize {
+                    return Err(broken(&format!("of row {first} and column {column}, which this table has not")));
                 }
-            } else {
-                records.into_iter().for_each(|(index, record)| self.put(&mut store.matrix, index, record));
-                self.rows(store, row, row + chunk, &mut patch)?;
+                Entry::Cell(first, column, &entry[9..])
             }
-        }
-        store.epoch = before.after(&patch);
-        Ok(patch)
+            _ if first >= shape.hint_rows() => {
+                return Err(broken(&format!("of row or block {first}, which this table has not")));
+            }
+            _ => Entry::Copied(first, &entry[5..]),
+        });
+        left = rest;
     }
-
-    /// Writes a record, and its differences as entries.
-    fn cells(&self, store: &mut Store, index: u64, record: &[u8], patch: &mut Vec<u8>) {
-        let (row, first) = self.place(index);
-        let chunk = self.shape.chunk_bytes() as usize;
-        for (k, new) in record.chunks(chunk).enumerate() {
-            let column = first + k * self.shape.group() as usize;
-            let mut old = vec![0; chunk];
-            store.matrix.read(row, column, &mut old);
-            patch.push(CELL);
-            patch.extend((row as u32).to_le_bytes());
-            patch.extend((column as u32).to_le_bytes());
-            // The last chunk may be shorter: nothing changes behind it.
-            for (i, old) in old.into_iter().enumerate() {
-                let new = new.get(i).copied().unwrap_or(old);
-                patch.extend((i16::from(new as i8) - i16::from(old as i8)).to_le_bytes());
-            }
-            store.matrix.write(row, column, new);
-        }
-    }
-
-    /// New rows of the hint as entries.
-    fn rows(&self, store: &Store, from: usize, to: usize, patch: &mut Vec<u8>) -> Result<(), PirError> {
-        let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
-        for eight in (from / 8 * 8..to).step_by(8) {
-            for (row, words) in (eight..).zip(matrix.hint_rows(&store.matrix, eight)) {
-                if (from..to).contains(&row) {
-                    patch.push(ROW);
-                    patch.extend((row as u32).to_le_bytes());
-                    self.pack_hint(&[words], patch)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Brings a client's hint from the epoch that a patch leads away from to the next one.
-    ///
-    /// # Errors
-    /// If the patch is of another epoch, or is none; the hint is unchanged then.
-    pub fn patch(&self, hint: &mut Hint, patch: &[u8]) -> Result<(), PirError> {
-        let broken = |what: &str| PirError::Message(format!("a patch {what}; fetch the hint anew"));
-        let (epoch, entries) = Epoch::split(patch).ok_or_else(|| broken("without an epoch"))?;
-        hint.epoch.expect(&epoch)?;
-        // The whole patch is read before anything is changed.
-        let mut checked = Vec::new();
-        let mut left = entries;
-        while let Some((&kind, _)) = left.split_first() {
-            let bytes = match kind {
-                CELL => self.cell_bytes(),
-                ROW => 5 + self.shape.hint_row_bytes(),
-                _ => return Err(broken("with an unknown entry")),
-            };
-            let (entry, rest) = left.split_at_checked(bytes).ok_or_else(|| broken("that ends within an entry"))?;
-            let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| entry[at + i])) as usize;
-            let (row, column) = (number(1), if kind == CELL { number(5) } else { 0 });
-            let rows = if kind == CELL { self.shape.chunk_bytes() as usize } else { 1 };
-            if row + rows > self.shape.rows() || column >= self.shape.columns as usize {
-                return Err(broken(&format!("of row {row} and column {column}, which this table has not")));
-            }
-            checked.push((kind, row, column, entry));
-            left = rest;
-        }
-        for (kind, row, column, entry) in checked {
-            if kind == ROW {
-                hint.rows[row] = unpacked(&SIMPLE, &entry[5..]).into();
-                continue;
-            }
-            let a = self.seed.element(&SIMPLE, column / DEGREE);
-            for (difference, row) in entry[9..].as_chunks().0.iter().zip(row..) {
-                let difference = i16::from_le_bytes(*difference);
-                if difference != 0 {
-                    hint.row(row); // unpacks it
-                    let words = hint.rows[row].get_mut().expect("it was unpacked");
-                    add_row(&a, column % DEGREE, difference.into(), words);
-                }
-            }
-        }
-        hint.epoch = epoch.after(patch);
-        Ok(())
-    }
+    Ok(entries)
 }

@@ -21,41 +21,30 @@
 //! 127; hint, query and answer are rounded; a fresh secret for each chunk. The query is rounded with ties to even, because rounding
 //! half up is wrong by a half on average, and a row of equal bytes would add that up to a wrong byte.
 
-use crate::epoch::Epoch;
-use crate::{Pir, PirError, Records, Sizes};
+use crate::epoch::{Epoch, HALF_CHANGED};
+use crate::keyword::Filter;
+use crate::patch::{self, Entry};
+use crate::{MatrixPir, Pir, PirError, Records, Sizes};
 use std::ops::Range;
 use std::sync::OnceLock;
 use vesica_block::large;
-use vesica_he::lwe::{ClientMatrix, Element, PublicSeed, Secret as LweSecret, ServerMatrix, round};
+use vesica_he::lwe::{ClientMatrix, Element, PublicSeed, Secret as LweSecret, ServerMatrix, add_row, round};
 use vesica_params::lwe::{LweSet, Norms, SIMPLE, Shape};
 use vesica_ring::bits;
 use vesica_ring::matrix::{BATCH, Line, Matrix, PANEL};
 use vesica_session::SessionRng;
 
-/// The scheme for one shape and seed, which are public. The seed is drawn anew whenever a table is prepared from the beginning: an epoch
-/// is told apart by it.
+/// The scheme for one shape and seed, which are public.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimplePir {
-    pub(crate) shape: Shape,
-    pub(crate) seed: PublicSeed,
+    shape: Shape,
+    seed: PublicSeed,
 }
 
 /// What the server answers from.
 pub struct Store {
-    pub(crate) matrix: Matrix,
-    pub(crate) epoch: Epoch,
-}
-
-impl Store {
-    /// The epoch of the records that are answered from.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    /// Says that the records have the changes of a patch already: for a server that starts again with the changed records.
-    pub fn follow(&mut self, patch: &[u8]) {
-        self.epoch = self.epoch.after(patch);
-    }
+    matrix: Matrix,
+    epoch: Epoch,
 }
 
 /// What the client keeps: H as far as it knows it, and A.
@@ -63,23 +52,25 @@ pub struct Hint {
     /// H as it came: the epoch, and rows of packed words.
     packed: Vec<u8>,
     /// The rows that were needed so far, unpacked: a record needs few of them. A patch changes them here.
-    pub(crate) rows: Vec<OnceLock<Vec<u32>>>,
-    pub(crate) epoch: Epoch,
+    rows: Vec<OnceLock<Vec<u32>>>,
+    epoch: Epoch,
     /// Bytes of a packed row.
     row_bytes: usize,
     matrix: ClientMatrix,
 }
 
 impl Hint {
-    /// The epoch that it is of.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
     /// A row of H.
-    pub(crate) fn row(&self, row: usize) -> &[u32] {
+    fn row(&self, row: usize) -> &[u32] {
         let from = Epoch::BYTES + row * self.row_bytes;
         self.rows[row].get_or_init(|| unpacked(&SIMPLE, &self.packed[from..]))
+    }
+}
+
+/// A is the same where the epoch is.
+impl PartialEq for Hint {
+    fn eq(&self, other: &Self) -> bool {
+        self.epoch == other.epoch && (0..self.rows.len()).all(|row| self.row(row) == other.row(row))
     }
 }
 
@@ -91,36 +82,16 @@ pub struct Secret {
 }
 
 impl SimplePir {
-    /// The scheme of this shape and seed.
-    pub fn new(shape: Shape, seed: PublicSeed) -> Self {
-        Self { shape, seed }
-    }
-
-    /// How the table is laid out.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
     /// The epoch before any change.
-    pub fn first_epoch(&self) -> Epoch {
+    fn first_epoch(&self) -> Epoch {
         let Shape { records, width, columns, chunks, .. } = self.shape;
         let sizes = [records, width.into(), columns.into(), chunks.into()].map(u64::to_le_bytes);
         Epoch::first(&[self.seed.0.as_slice(), sizes.as_flattened()].concat())
     }
 
-    /// [`place`] in its shape.
-    pub(crate) fn place(&self, index: u64) -> (usize, usize) {
-        place(&self.shape, index)
-    }
-
-    /// [`put`] in its shape.
-    pub(crate) fn put(&self, matrix: &mut Matrix, index: u64, record: &[u8]) {
-        put(&self.shape, matrix, index, record);
-    }
-
     /// 0. Rows of H as they travel: the top 21 bits of each word, rounded. Fails if rounding happened to be so uneven that of 2^20 answers one
     /// might be wrong with probability above 2^-40 ([`Shape::holds`]), which takes another seed to mend.
-    pub(crate) fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
+    fn pack_hint(&self, rows: &[Element], out: &mut Vec<u8>) -> Result<(), PirError> {
         let lost = 32 - SIMPLE.hint_bits;
         for row in rows {
             let rounded: Vec<u32> = row.iter().map(|&word| round(word, lost) << lost).collect();
@@ -139,58 +110,34 @@ impl SimplePir {
         32 - SIMPLE.query_bits(self.shape.columns).expect("a shape has no more columns")
     }
 
-    /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
-    ///
-    /// # Errors
-    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
-    pub fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
-        let (row, places) = places(&self.shape, indices)?;
-        let mut out = Vec::with_capacity(self.sizes().query);
-        out.extend(hint.epoch.to_bytes());
-        let chunks = (0..self.shape.chunks as usize).map(|k| {
-            let columns: Vec<usize> = places.iter().map(|column| column + k * self.shape.group() as usize).collect();
-            self.ask(hint, &columns, rng, &mut out)
-        });
-        let chunks = chunks.collect();
-        Ok((Secret { chunks, row, epoch: hint.epoch }, out))
-    }
-
-    /// Bytes of the secrets of a query, which the client keeps until it decodes the answer.
-    pub fn secret_bytes(&self) -> u64 {
-        u64::from(self.shape.chunks) * (DEGREE * size_of::<u32>()) as u64
-    }
-
-    /// How many queries are answered in one pass over the database.
-    pub fn together(&self) -> usize {
-        (BATCH / self.shape.chunks as usize).max(1)
-    }
-
     /// The packed vectors of a query, if it is one of this epoch.
-    ///
-    /// # Errors
-    /// If it has another length, or is of another epoch.
-    pub fn vectors<'a>(&self, store: &Store, query: &'a [u8]) -> Result<impl Iterator<Item = &'a [u8]>, PirError> {
+    fn vectors<'a>(&self, store: &Store, query: &'a [u8]) -> Result<impl Iterator<Item = &'a [u8]>, PirError> {
         let packed = read_queries(&self.shape, &store.epoch, query)?;
         Ok(packed.chunks_exact(packed.len() / self.shape.chunks as usize))
     }
 
-    /// [`Pir::answer`] on up to so many threads, which share the rows of the database.
-    ///
-    /// # Errors
-    /// As [`Pir::answer`].
-    pub fn answer_on(&self, workers: usize, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
-        let columns = self.shape.columns as usize;
-        let mut vectors = Vec::with_capacity(queries.len() * self.shape.chunks as usize);
-        for query in queries {
-            for packed in self.vectors(store, query)? {
-                let words = bits::unpack(packed, 32 - self.lost(), columns);
-                vectors.push(words.map(|word| (word as u32) << self.lost()).collect::<Vec<u32>>());
+    /// Bytes of the entries for so many records of the same rows that changed.
+    fn cells_bytes(&self, records: usize) -> usize {
+        records * self.shape.chunks as usize * patch::cell_bytes(&self.shape)
+    }
+
+    /// Bytes of the entries for all rows of the hint that a record takes.
+    fn rows_bytes(&self) -> usize {
+        self.shape.chunk_bytes() as usize * patch::copied_bytes(&self.shape)
+    }
+
+    /// New rows of the hint as entries.
+    fn patch_rows(&self, store: &Store, rows: Range<usize>, out: &mut Vec<u8>) -> Result<(), PirError> {
+        let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
+        for eight in (rows.start / 8 * 8..rows.end).step_by(8) {
+            for (row, words) in (eight..).zip(matrix.hint_rows(&store.matrix, eight)) {
+                if rows.contains(&row) {
+                    patch::copied(row, out);
+                    self.pack_hint(&[words], out)?;
+                }
             }
         }
-        // 2. y = D·b
-        let answers = multiplied_on(workers, &store.matrix, &vectors, &self.shape);
-        let of_query = |answers: &[Vec<u8>]| [&store.epoch.to_bytes()[..], &answers.concat()].concat();
-        Ok(answers.chunks(self.shape.chunks as usize).map(of_query).collect())
+        Ok(())
     }
 
     /// 1. One query for the sum of some columns.
@@ -242,14 +189,22 @@ pub(crate) fn put(shape: &Shape, matrix: &mut Matrix, index: u64, record: &[u8])
     }
 }
 
-/// Fails if these are not the records of a shape.
-pub(crate) fn check_records(shape: &Shape, records: &dyn Records) -> Result<(), PirError> {
-    let Shape { records: count, width, .. } = *shape;
+/// The database of these records, with nothing in the columns beside it yet. `each` is shown every record.
+pub(crate) fn laid_out(shape: &Shape, records: &dyn Records, mut each: impl FnMut(&[u8])) -> Result<Matrix, PirError> {
+    let Shape { records: count, width, columns, .. } = *shape;
     if (records.len(), records.width()) != (count, width as usize) {
         let (is, of) = (records.len(), records.width());
         return Err(PirError::Shape(format!("{is} records of {of} bytes for a shape of {count} of {width} bytes")));
     }
-    Ok(())
+    let (rows, columns) = (shape.rows(), columns as usize + shape.extra_columns());
+    let mut matrix = Matrix::new(rows, columns, large::filled([Line::ZERO; 4], Matrix::groups(rows, columns)));
+    let mut record = vec![0; width as usize];
+    for index in 0..count {
+        records.read(index, &mut record);
+        each(&record);
+        put(shape, &mut matrix, index, &record);
+    }
+    Ok(matrix)
 }
 
 /// Adds 2^24 to the word of column `c`: in every word something is added, so that no address depends on c.
@@ -342,17 +297,7 @@ impl Pir for SimplePir {
     }
 
     fn store(&self, records: &dyn Records) -> Result<Store, PirError> {
-        check_records(&self.shape, records)?;
-        let Shape { records: count, width, columns, .. } = self.shape;
-        let (rows, columns) = (self.shape.rows(), columns as usize);
-        let memory = large::filled([Line::ZERO; 4], Matrix::groups(rows, columns));
-        let mut matrix = Matrix::new(rows, columns, memory);
-        let mut record = vec![0; width as usize];
-        for index in 0..count {
-            records.read(index, &mut record);
-            self.put(&mut matrix, index, &record);
-        }
-        Ok(Store { matrix, epoch: self.first_epoch() })
+        Ok(Store { matrix: laid_out(&self.shape, records, |_| ())?, epoch: self.first_epoch() })
     }
 
     fn hint(&self, store: &Store) -> Result<Vec<u8>, PirError> {
@@ -396,6 +341,108 @@ impl Pir for SimplePir {
         }
         record.truncate(self.shape.width as usize);
         Ok(record)
+    }
+}
+
+impl MatrixPir for SimplePir {
+    const COPY: &str = "hint";
+    const SHAPE: fn(u64, u32, u64) -> Option<Shape> = Shape::cheapest;
+    const SHAPE_OF_KEYS: fn(u64, u32, u64) -> Option<Shape> = Filter::shape;
+
+    fn new(shape: Shape, seed: PublicSeed) -> Self {
+        Self { shape, seed }
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn secret_bytes(&self) -> u64 {
+        u64::from(self.shape.chunks) * (DEGREE * size_of::<u32>()) as u64
+    }
+
+    fn together(&self) -> usize {
+        (BATCH / self.shape.chunks as usize).max(1)
+    }
+
+    fn restore(&self, records: &dyn Records, _: &[u8], patches: &[&[u8]]) -> Result<Store, PirError> {
+        let mut store = self.store(records)?;
+        store.epoch = patches.iter().fold(store.epoch, |epoch, patch| epoch.after(patch));
+        Ok(store)
+    }
+
+    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let (row, places) = places(&self.shape, indices)?;
+        let mut out = Vec::with_capacity(self.sizes().query);
+        out.extend(hint.epoch.to_bytes());
+        let chunks = (0..self.shape.chunks as usize).map(|k| {
+            let columns: Vec<usize> = places.iter().map(|column| column + k * self.shape.group() as usize).collect();
+            self.ask(hint, &columns, rng, &mut out)
+        });
+        let chunks = chunks.collect();
+        Ok((Secret { chunks, row, epoch: hint.epoch }, out))
+    }
+
+    fn check(&self, store: &Store, query: &[u8]) -> Result<(), PirError> {
+        read_queries(&self.shape, &store.epoch, query).map(drop)
+    }
+
+    fn answer_on(&self, workers: usize, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
+        let columns = self.shape.columns as usize;
+        let mut vectors = Vec::with_capacity(queries.len() * self.shape.chunks as usize);
+        for query in queries {
+            for packed in self.vectors(store, query)? {
+                let words = bits::unpack(packed, 32 - self.lost(), columns);
+                vectors.push(words.map(|word| (word as u32) << self.lost()).collect::<Vec<u32>>());
+            }
+        }
+        // 2. y = D·b
+        let answers = multiplied_on(workers, &store.matrix, &vectors, &self.shape);
+        let of_query = |answers: &[Vec<u8>]| [&store.epoch.to_bytes()[..], &answers.concat()].concat();
+        Ok(answers.chunks(self.shape.chunks as usize).map(of_query).collect())
+    }
+
+    fn patch_bytes(&self, groups: usize) -> u64 {
+        let group = self.cells_bytes(self.shape.group() as usize).min(self.rows_bytes());
+        (Epoch::BYTES + groups * group) as u64
+    }
+
+    fn change(&self, _: usize, store: &mut Store, changes: &[(u64, &[u8])]) -> Result<Vec<u8>, PirError> {
+        let by_row = patch::by_row(&self.shape, changes)?;
+        let before = store.epoch;
+        let mut patch = before.to_bytes().to_vec();
+        // If this fails half way, no query of an epoch that somebody has is answered from what stands there then.
+        store.epoch = before.after(HALF_CHANGED);
+        for (row, records) in by_row {
+            if self.cells_bytes(records.len()) < self.rows_bytes() {
+                for (index, record) in records {
+                    patch::cells(&self.shape, &mut store.matrix, index, record, &mut patch);
+                }
+            } else {
+                records.into_iter().for_each(|(index, record)| put(&self.shape, &mut store.matrix, index, record));
+                self.patch_rows(store, row..row + self.shape.chunk_bytes() as usize, &mut patch)?;
+            }
+        }
+        store.epoch = before.after(&patch);
+        Ok(patch)
+    }
+
+    fn patch(&self, hint: &mut Hint, patch: &[u8]) -> Result<(), PirError> {
+        for entry in patch::entries(&self.shape, &hint.epoch, Self::COPY, patch)? {
+            match entry {
+                Entry::Copied(row, packed) => hint.rows[row] = unpacked(&SIMPLE, packed).into(),
+                Entry::Cell(first, column, bytes) => {
+                    let a = self.seed.element(&SIMPLE, column / DEGREE);
+                    for (row, difference) in Entry::differences(first, bytes) {
+                        hint.row(row); // unpacks it
+                        let words = hint.rows[row].get_mut().expect("it was unpacked");
+                        add_row(&a, column % DEGREE, difference, words);
+                    }
+                }
+            }
+        }
+        hint.epoch = hint.epoch.after(patch);
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Retrieval by key over SimplePIR, against a map.
 
 use vesica_pir::keyword::{Drawn, Filter, TAG};
-use vesica_pir::{Flat, Pir, PirError, PublicSeed, Shape, SimplePir};
+use vesica_pir::{Flat, MatrixPir, Pir, PirError, PublicSeed, Shape, SimplePir};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
@@ -139,7 +139,7 @@ fn a_group_that_is_drawn_anew_is_another_table() {
     assert_eq!(service.table[..size], old[..size]);
     assert!(service.table[size..].chunks(width).zip(old[size..].chunks(width)).all(|(new, old)| new != old));
     let changes: Vec<(u64, &[u8])> = (group as u64 * 2048..).zip(service.table[size..].chunks(width)).collect();
-    let patch = service.scheme.change(&mut service.store, &changes).expect("a change");
+    let patch = service.scheme.change(1, &mut service.store, &changes).expect("a change");
     let (whole, part) = (service.scheme.sizes().hint as usize, patch.len());
     assert!(part < whole / 2, "{part} of {whole}");
     service.scheme.patch(&mut service.hint, &patch).expect("a patch");

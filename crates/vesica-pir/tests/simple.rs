@@ -1,6 +1,6 @@
 //! SimplePIR against the plain table, over all shapes; what a server sees; and what hostile bytes do.
 
-use vesica_pir::{Epoch, Flat, Pir, PirError, PublicSeed, Shape, SimplePir};
+use vesica_pir::{Epoch, Flat, MatrixPir, Pir, PirError, PublicSeed, Shape, SimplePir};
 use vesica_session::SessionRng;
 use zeroize::Zeroizing;
 
@@ -143,8 +143,8 @@ fn another_epoch_is_told() {
     let mut rng = rng(6);
     let (old_secret, old_query) = scheme.query(&hint, 1, &mut rng).expect("a query");
     let old_answer = scheme.answer(&store, &[&old_query]).expect("an answer").remove(0);
-    let first = scheme.change(&mut store, &[(1, b"four")]).expect("a change");
-    let second = scheme.change(&mut store, &[(1, b"five"), (99, b"last")]).expect("a change");
+    let first = scheme.change(1, &mut store, &[(1, b"four")]).expect("a change");
+    let second = scheme.change(1, &mut store, &[(1, b"five"), (99, b"last")]).expect("a change");
     let told = |result: Result<(), PirError>, here: &str| match result {
         Err(PirError::Message(why)) => assert!(why.contains(here) && why.contains("hint anew"), "{why}"),
         other => panic!("{other:?}"),
@@ -171,7 +171,7 @@ fn hostile_patches_are_refused_and_change_nothing() {
     let scheme = scheme(100, 4, 1024, 1);
     let mut store = scheme.store(&Flat::new(&bytes(400, 3), 4).expect("records")).expect("a store");
     let mut hint = scheme.take_hint(scheme.hint(&store).expect("a hint")).expect("it is one");
-    let patch = scheme.change(&mut store, &[(1, b"four"), (2, b"five")]).expect("a change");
+    let patch = scheme.change(1, &mut store, &[(1, b"four"), (2, b"five")]).expect("a change");
     let at = Epoch::BYTES;
     let with = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bad = patch.clone();
@@ -195,9 +195,9 @@ fn hostile_patches_are_refused_and_change_nothing() {
         }
     }
     scheme.patch(&mut hint, &patch).expect("the hint is what it was");
-    let err = scheme.change(&mut store, &[(100, b"four")]).expect_err("no such record");
+    let err = scheme.change(1, &mut store, &[(100, b"four")]).expect_err("no such record");
     assert!(err.to_string().contains("record 100"), "{err}");
-    let err = scheme.change(&mut store, &[(0, b"long one")]).expect_err("too long");
+    let err = scheme.change(1, &mut store, &[(0, b"long one")]).expect_err("too long");
     assert!(err.to_string().contains("8 bytes"), "{err}");
 }
 

@@ -368,7 +368,7 @@ impl Talk<'_> {
         let _asking = self.answers.offer.retrieval.map(|_| self.told.asking());
         self.evaluate(&*function, keys, lines, patience)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
-            self.allowed.0 += keys * records_a_row(self.answers.offer.protocol, retrieval.by);
+            self.allowed.0 += keys * records_a_row(self.answers.offer.kind(), retrieval.by);
         }
         self.answers.metrics.asked(keys, self.past(start));
         self.note(What::Answered { keys, seconds: self.past(start).as_secs_f64() })
@@ -410,7 +410,7 @@ impl Talk<'_> {
         let Some(_room) = answers.keys.take(keys_bytes) else {
             return self.refuse(ch, 0, "other clients' keys take all of the server's memory now; ask again later");
         };
-        let keys = queries.div_ceil(records_a_row(self.answers.offer.protocol, self.answers.offer.by()));
+        let keys = queries.div_ceil(records_a_row(self.answers.offer.kind(), self.answers.offer.by()));
         if self.answers.root.is_some() {
             if let Err(why) = self.leave(ch.peer().name(), 0)? {
                 return self.refuse(ch, keys, &why);
@@ -621,7 +621,7 @@ mod tests {
     use vesica_job::Event;
     use vesica_net::{Connection, Endpoint, Link, PeerSpec, Quiet, Security};
     use vesica_session::SessionRng;
-    use vesica_spec::service::{By, ServePlan, ServiceProtocol};
+    use vesica_spec::service::{ServePlan, ServiceProtocol};
     use vesica_types::{KeyDigest, Party};
 
     #[test]
@@ -695,7 +695,7 @@ mod tests {
     #[test]
     fn a_client_that_falls_silent_gives_its_memory_back() {
         let (dir, offer, epoch) = house_of(ServiceProtocol::BfvPir, LONG);
-        let scheme = retrieval(ServiceProtocol::BfvPir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         let stock = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let memory = 2 * scheme.keys_bytes() as u64;
         // Both silent ones are to be there when somebody else comes, also on a busy machine.
@@ -758,7 +758,7 @@ mod tests {
     #[test]
     fn a_client_that_asks_nothing_keeps_no_old_state() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::SimplePir, 20);
-        let scheme = retrieval(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
         let (first, stock, sums) = (Arc::downgrade(&desk), desk as Stock, epoch.copy.div_ceil(CHUNK as u64) * 32);
@@ -805,7 +805,7 @@ mod tests {
     #[test]
     fn a_client_that_dawdles_over_its_queries_keeps_no_old_state() {
         let (dir, offer, mut epoch) = house_of(ServiceProtocol::SimplePir, 20);
-        let scheme = retrieval(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
         let mut rng = SessionRng::from_os().unwrap();
         let query = scheme.reader(hint, &mut rng).unwrap().round(&[Some(vec![7])], &mut rng).unwrap();
@@ -995,7 +995,7 @@ mod tests {
     #[allow(clippy::print_stderr)]
     fn shared_passes_serve_many_clients() {
         let (dir, offer, epoch) = house_with(ServiceProtocol::SimplePir, 1 << 20, 244);
-        let scheme = retrieval(ServiceProtocol::SimplePir, By::Index, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
         let mut rng = SessionRng::from_os().unwrap();
         let query = scheme.reader(hint, &mut rng).unwrap().round(&[Some(vec![7])], &mut rng).unwrap();

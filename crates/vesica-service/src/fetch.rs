@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::link;
 use crate::messages::Counter;
 use crate::offer::{Offer, spelled};
-use crate::suite::{self, Copied};
+use crate::suite::Copied;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, World};
 use vesica_spec::service::{AskPlan, By};
@@ -39,7 +39,7 @@ pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Er
         let mut counter = Counter::open(&*link)?;
         let Fetched { offer, copied } = update(plan, &mut counter, world, ctl)?;
         counter.end()?;
-        Ok(Brought { rows: copied.rows(), of: suite::of(offer.protocol).counts(), new: copied.news() })
+        Ok(Brought { rows: copied.rows(), of: offer.kind().suite().counts(), new: copied.news() })
     };
     fetched().inspect_err(|error| link::leave(&*link, error))
 }
@@ -51,7 +51,7 @@ pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Er
 pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, world: &World, ctl: &Control) -> Result<Fetched, Error> {
     let (offer, described) = counter.describe()?;
     let offer = pinned(plan, &counter.server(), &offer)?;
-    let copied = suite::of(offer.protocol).copy(plan, &offer, &described, counter, world, ctl)?;
+    let copied = offer.kind().suite().copy(plan, &offer, &described, counter, world, ctl)?;
     Ok(Fetched { offer, copied })
 }
 
@@ -76,6 +76,11 @@ fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
     }
     if offer.protocol != plan.protocol {
         return differ("service.protocol", offer.protocol.name(), plan.protocol.name());
+    }
+    if let (Some(offered), Some(mine)) = (offer.kind().hint, plan.hint)
+        && offered != mine
+    {
+        return differ("service.hint", offered.name(), mine.name());
     }
     if let Some(retrieval) = offer.retrieval
         && retrieval.by != plan.by

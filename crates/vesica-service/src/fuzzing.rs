@@ -26,10 +26,10 @@ pub fn offer(bytes: &[u8]) {
 
 /// Services by their number.
 fn service(number: u8) -> Offer {
-    let protocols: Vec<_> = suite::retrieving().collect();
+    let kinds: Vec<_> = suite::retrieving().collect();
     let by = if number & 1 == 0 { By::Index } else { By::Key };
     let private = if number & 2 == 0 { Private::Client } else { Private::Both };
-    let service = sample(protocols[usize::from(number / 4) % protocols.len()], by, private);
+    let service = sample(kinds[usize::from(number / 4) % kinds.len()], by, private);
     Offer::new(&service, 1, Some(20), 0, &[])
 }
 
@@ -50,7 +50,7 @@ pub fn epoch(bytes: &[u8]) {
     let Some((&number, text)) = bytes.split_first() else { return };
     let offer = service(number);
     if let Ok(epoch) = Epoch::decode(&offer, text) {
-        let scheme = retrieval(offer.protocol, offer.by(), &epoch).expect("it was checked");
+        let scheme = retrieval(&offer, &epoch).expect("it was checked");
         assert_eq!(epoch.copy, scheme.copied());
         assert!(scheme.together() > 0);
     }
@@ -60,7 +60,7 @@ pub fn epoch(bytes: &[u8]) {
 pub fn changes(bytes: &[u8]) {
     let Some(entries) = changes::entries(bytes) else { return };
     let (offer, epoch) = honest(1);
-    let shape = suite::of(offer.protocol).scheme().and_then(|scheme| scheme.filter());
+    let shape = offer.kind().suite().scheme().and_then(|scheme| scheme.filter());
     if let Some(Ok(shape)) = shape.map(|shape| shape(epoch.planned, epoch.width, epoch.expected)) {
         let tries = vec![0; (epoch.records / shape.group()) as usize];
         drop(epoch.filter(&offer, &shape, &tries, &entries));
@@ -90,7 +90,7 @@ pub fn values(bytes: &[u8]) {
 fn honest(number: u8) -> (Offer, Epoch) {
     let (offer, rows) = (service(number), 40);
     let body = body_bytes(&offer);
-    let filter = suite::of(offer.protocol).scheme().and_then(|scheme| scheme.filter());
+    let filter = offer.kind().suite().scheme().and_then(|scheme| scheme.filter());
     let (records, width) = match (offer.by(), filter) {
         (By::Index, _) => (rows, body),
         (By::Key, Some(shape)) => {
@@ -102,7 +102,7 @@ fn honest(number: u8) -> (Offer, Epoch) {
     let (seed, salt, sealed, expected) = ([1; 32], [2; 32], [3; 32], 10);
     let mut epoch =
         Epoch::new(&offer, 1, Layout { rows, records, width, seed, salt, sealed, expected, preset: Preset::Fast });
-    if let Ok(scheme) = retrieval(offer.protocol, offer.by(), &epoch) {
+    if let Ok(scheme) = retrieval(&offer, &epoch) {
         epoch.copy = scheme.copied();
     }
     epoch.sums = "0".repeat(64);

@@ -22,7 +22,7 @@ use vesica_job::report::Outcome;
 use vesica_job::{Control, Event, Watch, World};
 use vesica_pir::{bucket, keyword};
 use vesica_spec::Document;
-use vesica_spec::service::{AskPlan, By, Private, ServePlan, plan_ask, plan_serve};
+use vesica_spec::service::{AskPlan, By, Hint, Private, ServePlan, plan_ask, plan_serve};
 use vesica_store::{CHUNK, Limits, Manifest};
 use vesica_testkit::port;
 
@@ -136,6 +136,7 @@ fn put_back(from: &Path, to: &Path) {
 /// What kind of service it is.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
+    /// As [`NO_HINT`] says it, or the protocol's name alone; then "simple-pir" has a hint.
     protocol: &'static str,
     by: By,
     private: Private,
@@ -366,13 +367,13 @@ impl House {
         let mut epoch = Epoch::load(&offer, folder).unwrap();
         let [table_path, hint_path] = [table_name(1), hint_name(1)].map(|name| folder.join(name));
         let mut table = std::fs::read(&table_path).unwrap();
-        let scheme = retrieval(offer.protocol, self.kind.by, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         table.truncate(table.len() - scheme.beside() as usize);
         change(&mut table, &epoch, &offer);
         let mut copy = table.clone();
         if scheme.has_hint() {
             let tries = std::fs::read(&hint_path).unwrap().split_off(scheme.sizes().hint as usize);
-            let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+            let server = scheme.server(Arc::new(table.clone()), 1).unwrap();
             copy = [server.hint().unwrap(), tries].concat();
             std::fs::write(hint_path, &copy).unwrap();
             table.extend(server.beside());
@@ -384,12 +385,12 @@ impl House {
     }
 }
 
-/// Changes the masks of a "packed-pir", whose sums then fit. `change` gets them with the epoch before them.
+/// Changes the masks of a service without a hint, whose sums then fit. `change` gets them with the epoch before them.
 fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
     let folder = house.store();
     let offer = Offer::load(folder).unwrap();
     let mut epoch = Epoch::load(&offer, folder).unwrap();
-    let (path, scheme) = (folder.join(hint_name(1)), retrieval(offer.protocol, house.kind.by, &epoch).unwrap());
+    let (path, scheme) = (folder.join(hint_name(1)), retrieval(&offer, &epoch).unwrap());
     let mut copy = std::fs::read(&path).unwrap();
     change(&mut copy[..scheme.sizes().hint as usize]);
     std::fs::write(&path, &copy).unwrap();
@@ -397,21 +398,29 @@ fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
     std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
 }
 
+/// "simple-pir" with `hint = "none"`, as tests call it.
+const NO_HINT: &str = "simple-pir, hint = \"none\"";
+
 /// The lines of `[service]` that both sides have.
 fn named(Kind { protocol, by, .. }: Kind) -> String {
     let by = match protocol {
         "ecdh-oprf" => String::new(),
+        NO_HINT => format!("hint = \"none\"\nby = \"{}\"\n", by.name()),
+        "simple-pir" => format!("hint = \"copied\"\nby = \"{}\"\n", by.name()),
         _ => format!("by = \"{}\"\n", by.name()),
     };
+    let protocol = protocol.split(',').next().unwrap();
     format!("id = \"list\"\nprotocol = \"{protocol}\"\ninsecure = true\n{by}")
 }
 
 /// Every scheme that looks rows up by this, and whom it protects.
 fn all_by(by: By) -> impl Iterator<Item = (&'static str, Private)> {
     let privates = [Private::Client, Private::Both];
-    let all = suite::retrieving().flat_map(move |protocol| privates.map(|private| (protocol, private)));
-    all.filter(move |(protocol, private)| protocol.takes(by, *private))
-        .map(|(protocol, private)| (protocol.name(), private))
+    let all = suite::retrieving().flat_map(move |kind| privates.map(|private| (kind, private)));
+    all.filter(move |(kind, private)| kind.protocol.takes(by, *private)).map(|(kind, private)| {
+        let name = if kind.hint == Some(Hint::None) { NO_HINT } else { kind.protocol.name() };
+        (name, private)
+    })
 }
 
 const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
@@ -472,8 +481,7 @@ fn a_record_that_cannot_be_read_tells_nobody_who_asked_for_it() {
         let mut house = House::new(Kind { protocol, by: By::Index, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let width = epoch.width as usize;
-            let at = suite::scheme(offer.protocol).unwrap().place(epoch.records, &epoch.seed(), 50).unwrap() as usize
-                * width;
+            let at = offer.kind().scheme().unwrap().place(epoch.records, &epoch.seed(), 50).unwrap() as usize * width;
             // The first number of a row of real numbers is its tag; in others anything that is changed is found.
             match protocol {
                 "ckks-pir" => table[at..at + 8].copy_from_slice(&100f64.to_le_bytes()),
@@ -497,7 +505,7 @@ fn masks_that_lie_get_nothing_out_of_a_client() {
     };
     for by in [By::Index, By::Key] {
         for private in [Private::Client, Private::Both] {
-            let kind = Kind { protocol: "packed-pir", by, private };
+            let kind = Kind { protocol: NO_HINT, by, private };
             let mut honest = House::new(kind, ROWS);
             honest.serve();
             let wanted = honest.ask("honest", &[3, 6, 9]);
@@ -525,7 +533,7 @@ fn masks_that_lie_get_nothing_out_of_a_client() {
 /// Masks of another epoch than the one that the server describes are refused before a query leaves.
 #[test]
 fn masks_of_another_epoch_are_refused_before_a_query() {
-    let mut house = House::new(Kind { protocol: "packed-pir", ..PIANO }, ROWS);
+    let mut house = House::new(Kind { protocol: NO_HINT, ..PIANO }, ROWS);
     spoil_masks(&house, |masks| masks[9] ^= 1);
     house.serve();
     std::fs::write(house.dir.path().join("alice.csv"), "id\n3\n").unwrap();
@@ -540,7 +548,7 @@ fn masks_of_another_epoch_are_refused_before_a_query() {
 /// asked or copied. Both epochs are named, and what to do.
 #[test]
 fn a_server_that_goes_back_is_refused() {
-    for protocol in ["packed-pir", "simple-pir", "piano", "download"] {
+    for protocol in [NO_HINT, "simple-pir", "piano", "download"] {
         let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
         let prepare = |house: &House| {
             drop(crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap())
@@ -598,7 +606,7 @@ fn a_server_that_goes_back_is_refused() {
 /// its own is told that it cannot see whether the server went back.
 #[test]
 fn numbers_go_on_where_the_document_of_an_epoch_is_lost() {
-    for protocol in ["packed-pir", "download"] {
+    for protocol in [NO_HINT, "download"] {
         let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
         let document = house.store().join(epoch::NAME);
         let number = |path: &Path| {
@@ -655,7 +663,7 @@ fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
         let mut house = House::new(Kind { protocol, by: By::Key, private }, ROWS);
         house.spoil_table(|table, epoch, offer| {
             let (body, width) = (body_bytes(offer), epoch.width as usize);
-            let (slots, tag) = if ["simple-pir", "packed-pir"].contains(&protocol) {
+            let (slots, tag) = if ["simple-pir", NO_HINT].contains(&protocol) {
                 (1, keyword::TAG)
             } else {
                 (bucket::SLOTS, bucket::TAG)
@@ -675,7 +683,7 @@ fn a_bucket_that_cannot_be_read_tells_nobody_whose_keys_are_in_it() {
 /// The server decides how many rows it has, and a client whose number it has not once had no output.
 #[test]
 fn a_number_that_the_table_does_not_have_tells_nobody_who_asked_for_it() {
-    for protocol in ["download", "simple-pir", "packed-pir", "piano", "bfv-pir"] {
+    for protocol in ["download", "simple-pir", NO_HINT, "piano", "bfv-pir"] {
         let mut house = House::new(Kind { protocol, ..PIANO }, ROWS);
         house.serve();
         house.compare(ROWS + 30, 0, &[1, 2, 3, 4, 5, 6], "no_such_row");
@@ -690,7 +698,7 @@ fn all_rows_of_what_is_lost_are_named() {
     };
     let mut house = House::new(PIANO, ROWS);
     house.spoil_table(|table, epoch, offer| {
-        let place = suite::scheme(offer.protocol).unwrap().place(epoch.records, &epoch.seed(), 50).unwrap();
+        let place = offer.kind().scheme().unwrap().place(epoch.records, &epoch.seed(), 50).unwrap();
         table[place as usize * epoch.width as usize] ^= 1;
     });
     house.serve();
@@ -719,12 +727,12 @@ fn all_rows_of_what_is_lost_are_named() {
 /// been: `piano` has polluted one hint of its window and goes on with it.
 #[test]
 fn an_answer_that_is_spoilt_costs_the_row_alone() {
-    for protocol in ["simple-pir", "packed-pir", "piano", "bfv-pir", "null"] {
+    for protocol in ["simple-pir", NO_HINT, "piano", "bfv-pir", "null"] {
         let kind = Kind { protocol, ..PIANO };
         let mut house = House::new(kind, ROWS);
         house.serve();
         let offer = Offer::load(house.store()).unwrap();
-        let scheme = retrieval(offer.protocol, By::Index, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
+        let scheme = retrieval(&offer, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
         // Each asks for so many rows that their answers are one message.
         let rows: Vec<u64> = (10..10 + scheme.together().min(4)).collect();
         let answers = rows.len() * scheme.sizes().answer;

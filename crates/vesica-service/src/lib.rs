@@ -49,7 +49,7 @@ pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::{Changed, Made};
 pub use serve::serve;
-pub use suite::retrieving;
+pub use suite::{Kind, retrieving};
 pub use vesica_store::Built;
 
 /// Randomness of the system's, for what is only measured.

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::offer::{Offer, spelled};
-use crate::suite::{self, Asking};
+use crate::suite::{self, Asking, Kind};
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
 use vesica_job::Checked;
@@ -35,7 +35,7 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
     } else {
         checked.add("secret", format!("{} is made by `vesica prepare`", plan.secret.path.display()));
     }
-    let suite = suite::of(plan.service.protocol);
+    let suite = prepare::kind(plan).suite();
     if plan.store.join(suite.document()).exists() {
         let opened = prepare::open(plan)?;
         let (stock, what) = (&opened.stock, suite.counts());
@@ -80,7 +80,7 @@ pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     match Offer::load(&plan.cache) {
         Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) => {
-            checked.add("cache", suite::of(offer.protocol).cached(&offer, &plan.cache)?);
+            checked.add("cache", offer.kind().suite().cached(&offer, &plan.cache)?);
         }
         Ok(_) => checked.add("cache", "of another offer: it will be fetched anew".to_owned()),
         Err(_) => checked.add("cache", "nothing is fetched yet".to_owned()),
@@ -130,9 +130,10 @@ pub fn plan_server(
     });
     let rows = rows.unwrap_or(all);
     let value = (!plan.service.values.is_empty()).then(|| plan.service.value_bytes.unwrap_or(longest as u32));
-    let (suite, asked) = (suite::of(plan.service.protocol), Asking { queries, mbit });
-    let mut text = format!("Service \"{}\" of {}: {}", plan.service.id, plan.me, plan.service.protocol.name());
-    text += &suite.forecast(plan, value, rows, asked)?;
+    let (plan, asked) = (&prepare::settled(plan)?, Asking { queries, mbit });
+    let kind = prepare::kind(plan);
+    let mut text = format!("Service \"{}\" of {}: {kind}", plan.service.id, plan.me);
+    text += &kind.suite().forecast(plan, value, rows, asked)?;
     let names = [plan.me.name().to_owned(), "each client".to_owned()];
     told(&mut text, &revealed(&suite::reveals_of(&plan.service), &names, &names[1..]));
     Ok(text)
@@ -159,7 +160,7 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
     let offer = offer.filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
     let mut text = String::new();
     let _ = writeln!(text, "Service \"{}\" of {}, at {}.", plan.id, plan.server, plan.address);
-    let suite = suite::of(plan.protocol);
+    let suite = Kind::of(plan.protocol, plan.hint).suite();
     let _ = match &offer {
         None => {
             writeln!(text, "Nothing is fetched yet: `vesica fetch` copies the store, and says then how large it is.")

@@ -1,11 +1,11 @@
 //! What a service is, in one document whose hash clients pin.
 
 use crate::error::Error;
-use crate::suite;
+use crate::suite::Kind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
-use vesica_spec::service::{By, Private, Service, ServiceProtocol};
+use vesica_spec::service::{By, Hint, Private, Service, ServiceProtocol};
 use vesica_spec::{CurveName, Rules};
 
 /// The version of the document. A client refuses another one, whose fields it might not understand.
@@ -56,18 +56,25 @@ pub struct Retrieval {
     pub by: By,
     /// Whose data is protected.
     pub private: Private,
+    /// [`Hint::None`] where clients of "simple-pir" copy no hint. It is absent otherwise, as in offers that were made before there was a
+    /// choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hint: Option<Hint>,
 }
 
 impl Offer {
     /// The offer of a service.
     pub fn new(service: &Service, key_columns: usize, value_bytes: Option<u32>, tag_bits: u32, public: &[u8]) -> Self {
+        let kind = Kind::of(service.protocol, service.hint);
         Self {
             version: VERSION,
             id: service.id.clone(),
             protocol: service.protocol,
-            retrieval: suite::of(service.protocol)
-                .scheme()
-                .map(|_| Retrieval { by: service.by, private: service.private }),
+            retrieval: kind.suite().scheme().map(|_| Retrieval {
+                by: service.by,
+                private: service.private,
+                hint: kind.hint.filter(|hint| *hint == Hint::None),
+            }),
             curve: service.curve,
             verifiable: service.verifiable,
             key_columns: key_columns as u32,
@@ -84,6 +91,12 @@ impl Offer {
     /// Whether a function protects the server's rows.
     pub fn has_function(&self) -> bool {
         self.retrieval.is_none_or(|retrieval| retrieval.private == Private::Both)
+    }
+
+    /// Its protocol, with or without a hint.
+    pub fn kind(&self) -> Kind {
+        let hint = self.retrieval.and_then(|retrieval| retrieval.hint);
+        Kind::of(self.protocol, Some(hint.unwrap_or(Hint::Copied)))
     }
 
     /// What a client looks a row up by.
@@ -115,7 +128,9 @@ impl Offer {
         if offer.encode() != bytes {
             return Err("it is not written as offers are".to_owned());
         }
-        if offer.retrieval.is_some() != suite::of(offer.protocol).scheme().is_some() {
+        let hint = offer.retrieval.and_then(|retrieval| retrieval.hint);
+        let is_hint = hint.is_none() || (offer.protocol, hint) == (ServiceProtocol::SimplePir, Some(Hint::None));
+        if offer.retrieval.is_some() != offer.kind().suite().scheme().is_some() || !is_hint {
             return Err("it is no offer of its protocol".to_owned());
         }
         if offer.rule_ids != offer.rules.ids() {
@@ -161,11 +176,11 @@ impl Offer {
 }
 
 /// A service that nobody runs: whoever measures a scheme, or feeds decoders, makes an offer of it.
-pub fn sample(protocol: ServiceProtocol, by: By, private: Private) -> Service {
+pub fn sample(Kind { protocol, hint }: Kind, by: By, private: Private) -> Service {
     Service {
         id: "list".into(),
         protocol,
-        hint: None,
+        hint,
         by,
         private,
         accept: Vec::new(),

@@ -3,11 +3,12 @@
 use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::make::Made;
+use crate::secret;
 use crate::stock::Stock;
-use crate::{secret, suite};
+use crate::suite::Kind;
 use std::path::PathBuf;
-use vesica_job::{Control, World};
-use vesica_spec::service::ServePlan;
+use vesica_job::{Control, JobError, World};
+use vesica_spec::service::{Hint, ServePlan, ServiceProtocol};
 use vesica_store::Built;
 use vesica_table::Input;
 
@@ -64,7 +65,34 @@ pub enum Product {
 /// # Errors
 /// Faults of the plan, its files and the table. Then the store is what it was.
 pub fn prepare(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
-    suite::of(plan.service.protocol).prepare(plan, change, world, ctl)
+    let plan = &settled(plan)?;
+    kind(plan).suite().prepare(plan, change, world, ctl)
+}
+
+/// The plan with what its document leaves to the store: a store keeps its hint, and a new one has none.
+///
+/// # Errors
+/// If the document says nothing of it, and the store's offer cannot be read.
+pub fn settled(plan: &ServePlan) -> Result<ServePlan, Error> {
+    let mut plan = plan.clone();
+    if plan.service.protocol == ServiceProtocol::SimplePir && plan.service.hint.is_none() {
+        let kept = match Offer::load(&plan.store) {
+            Ok(offer) => Some(offer).filter(|offer| offer.protocol == ServiceProtocol::SimplePir),
+            Err(Error::Job(JobError::File { error, .. })) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                return Err(Error::Setup(format!(
+                    "service.hint: the document leaves it to the store, and {error}. Write hint = \"none\" or hint = \"copied\""
+                )));
+            }
+        };
+        plan.service.hint = Some(kept.and_then(|offer| offer.kind().hint).unwrap_or(Hint::None));
+    }
+    Ok(plan)
+}
+
+/// The protocol of the plan's service.
+pub fn kind(plan: &ServePlan) -> Kind {
+    Kind::of(plan.service.protocol, plan.service.hint)
 }
 
 /// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
@@ -122,6 +150,7 @@ pub fn agrees(plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
     let fields = [
         ("service.id", offer.id == service.id),
         ("service.protocol", offer.protocol == service.protocol),
+        ("service.hint", service.hint.is_none() || offer.kind().hint == service.hint),
         ("service.by", offer.retrieval.is_none_or(|retrieval| retrieval.by == service.by)),
         ("service.private", offer.retrieval.is_none_or(|retrieval| retrieval.private == service.private)),
         ("service.curve", offer.curve == service.curve),
@@ -155,7 +184,7 @@ pub fn table(plan: &ServePlan) -> Result<&Input, Error> {
 pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
-    let stock = suite::of(offer.protocol).open(plan, &offer)?;
+    let stock = offer.kind().suite().open(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
     if public.is_empty() {
         return Ok(Opened { offer, stock, root: None });

@@ -6,7 +6,7 @@ use crate::budget::Budget;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::offer::spelled;
-use crate::{link, prepare, suite};
+use crate::{link, prepare};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub fn serve(
     if let Some(address) = answers.metrics.address() {
         ctl.note(vesica_net::status::opened_in_words(address));
     }
-    let what = suite::of(answers.offer().protocol).counts();
+    let what = answers.offer().kind().suite().counts();
     ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
     let (door, answers, hard) = (&*door, &answers, &*hard);
     scope(&*world.turns, |threads| {

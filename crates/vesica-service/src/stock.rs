@@ -306,12 +306,12 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieve::desk::tests::{follow, house_of, house_with, put, value};
+    use crate::retrieve::desk::tests::{NO_HINT, follow, house_of, house_with, put, value};
     use crate::retrieve::epoch::Epoch;
     use crate::retrieve::{desk, digest_of_index, epoch, retrieval, unpad};
     use std::path::Path;
     use vesica_session::SessionRng;
-    use vesica_spec::service::{By, ServiceProtocol};
+    use vesica_spec::service::ServiceProtocol;
     use vesica_store::{Builder, Delta, Shape, Store};
 
     /// Tells whether a state is dropped.
@@ -402,7 +402,7 @@ mod tests {
         let mut rng = SessionRng::from_os().unwrap();
         let mut fetched = |offer: &Offer, stock: Stock, row: u64| {
             let epoch = Epoch::decode(offer, &stock.describe()).unwrap();
-            let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+            let scheme = retrieval(offer, &epoch).unwrap();
             let masks: Vec<u8> = (0..).map_while(|number| stock.chunk(0, number)).flatten().copied().collect();
             let mut client = scheme.reader(masks, &mut rng).unwrap();
             let query = client.round(&[Some(vec![row])], &mut rng).unwrap();
@@ -422,7 +422,7 @@ mod tests {
             unpad(&epoch.salt(), &digest_of_index(row), &record).map(<[u8]>::to_vec)
         };
         // 2000 rows of 32 bytes stand in one column of 64 rows, 90,000 in more columns and more rows.
-        let (dir, offer, _) = house_with(ServiceProtocol::PackedPir, 2000, 20);
+        let (dir, offer, _) = house_with(NO_HINT, 2000, 20);
         let states =
             States::new(Arc::new(Desk::open(dir.path(), &offer, 1).unwrap()), Arc::new(vesica_net::SystemClock));
         let (ticket, is_gone) = told(&states);

@@ -9,7 +9,7 @@ use crate::messages::Counter;
 use crate::offer::Offer;
 use crate::output::Hit;
 use crate::prepare::{Change, Prepared};
-use crate::retrieve::schemes::{download, lattice, packed, piano, simple};
+use crate::retrieve::schemes::{download, lattice, piano, simple};
 use crate::retrieve::{Records, Scheme};
 use crate::stock::Stock;
 use crate::tags::Tags;
@@ -17,9 +17,9 @@ use crate::wants::Wants;
 use std::path::Path;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, World};
-use vesica_pir::{PirError, rlwe};
+use vesica_pir::{PackedPir, PirError, SimplePir, rlwe};
 use vesica_session::Reveal;
-use vesica_spec::service::{AskPlan, Private, ServePlan, Service, ServiceProtocol};
+use vesica_spec::service::{AskPlan, Hint, Private, ServePlan, Service, ServiceProtocol};
 
 /// A protocol of a service.
 ///
@@ -128,49 +128,84 @@ pub struct Asked<'a> {
     pub world: &'a World,
 }
 
+/// A protocol, and for "simple-pir" whether it has a hint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    /// The protocol.
+    pub protocol: ServiceProtocol,
+    /// Whether clients copy a hint; none for the other protocols.
+    pub hint: Option<Hint>,
+}
+
+impl Kind {
+    const fn new(protocol: ServiceProtocol) -> Self {
+        Self { protocol, hint: None }
+    }
+
+    const fn simple(hint: Hint) -> Self {
+        Self { protocol: ServiceProtocol::SimplePir, hint: Some(hint) }
+    }
+
+    /// The one that a document or an offer means.
+    pub fn of(protocol: ServiceProtocol, hint: Option<Hint>) -> Self {
+        let hint = (protocol == ServiceProtocol::SimplePir).then(|| hint.unwrap_or(Hint::None));
+        Self { protocol, hint }
+    }
+
+    /// Its suite.
+    pub fn suite(self) -> &'static dyn Suite {
+        let found = ALL.iter().find(|(known, _)| *known == self);
+        found.expect("every protocol has a line of ALL, which a test compares with the names of documents").1
+    }
+
+    /// Its scheme.
+    ///
+    /// # Errors
+    /// If it retrieves no records.
+    pub fn scheme(self) -> Result<&'static dyn Scheme, PirError> {
+        let none = || PirError::Shape(format!("\"{}\" retrieves no records", self.protocol.name()));
+        self.suite().scheme().ok_or_else(none)
+    }
+}
+
+/// As a document says it, in one line.
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.hint {
+            None => f.write_str(self.protocol.name()),
+            Some(hint) => write!(f, "{}, hint = \"{}\"", self.protocol.name(), hint.name()),
+        }
+    }
+}
+
 /// The protocols of a service, those that retrieve in the order in which `vesica plan` shows them.
-pub const ALL: &[(ServiceProtocol, &dyn Suite)] = &[
-    (ServiceProtocol::EcdhOprf, &Tags),
-    (ServiceProtocol::SimplePir, &Records(&simple::Simple)),
-    (ServiceProtocol::PackedPir, &Records(&packed::Packed)),
-    (ServiceProtocol::Piano, &Records(&piano::Windows)),
-    (ServiceProtocol::Download, &Records(&download::Whole)),
-    (ServiceProtocol::BfvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),
-    (ServiceProtocol::BgvPir, &Records(&lattice::Lattice(rlwe::Scheme::Bgv))),
-    (ServiceProtocol::CkksPir, &Records(&lattice::Lattice(rlwe::Scheme::Ckks))),
+pub const ALL: &[(Kind, &dyn Suite)] = &[
+    (Kind::new(ServiceProtocol::EcdhOprf), &Tags),
+    (Kind::simple(Hint::None), &Records(&simple::Simple::<PackedPir>::NEW)),
+    (Kind::simple(Hint::Copied), &Records(&simple::Simple::<SimplePir>::NEW)),
+    (Kind::new(ServiceProtocol::Piano), &Records(&piano::Windows)),
+    (Kind::new(ServiceProtocol::Download), &Records(&download::Whole)),
+    (Kind::new(ServiceProtocol::BfvPir), &Records(&lattice::Lattice(rlwe::Scheme::Bfv))),
+    (Kind::new(ServiceProtocol::BgvPir), &Records(&lattice::Lattice(rlwe::Scheme::Bgv))),
+    (Kind::new(ServiceProtocol::CkksPir), &Records(&lattice::Lattice(rlwe::Scheme::Ckks))),
     #[cfg(test)]
-    (ServiceProtocol::Null, &Records(&crate::retrieve::schemes::null::Null)),
+    (Kind::new(ServiceProtocol::Null), &Records(&crate::retrieve::schemes::null::Null)),
 ];
 
-/// The suite of a protocol.
-pub fn of(protocol: ServiceProtocol) -> &'static dyn Suite {
-    let found = ALL.iter().find(|(known, _)| *known == protocol);
-    found.expect("every protocol has a line of ALL, which a test compares with the names of documents").1
-}
-
-/// The protocols that retrieve records.
-pub fn retrieving() -> impl Iterator<Item = ServiceProtocol> {
-    ALL.iter().filter(|(_, suite)| suite.scheme().is_some()).map(|(protocol, _)| *protocol)
-}
-
-/// The scheme of a protocol.
-///
-/// # Errors
-/// If it retrieves no records.
-pub fn scheme(protocol: ServiceProtocol) -> Result<&'static dyn Scheme, PirError> {
-    let none = || PirError::Shape(format!("\"{}\" retrieves no records", protocol.name()));
-    of(protocol).scheme().ok_or_else(none)
+/// The kinds that retrieve records.
+pub fn retrieving() -> impl Iterator<Item = Kind> {
+    ALL.iter().filter(|(_, suite)| suite.scheme().is_some()).map(|(kind, _)| *kind)
 }
 
 /// What the service of an offer tells whom.
 pub fn reveals(offer: &Offer) -> Vec<Reveal> {
     let private = offer.retrieval.map(|retrieval| retrieval.private).unwrap_or_default();
-    of(offer.protocol).reveals(private, !offer.values.is_empty())
+    offer.kind().suite().reveals(private, !offer.values.is_empty())
 }
 
 /// The same of a service's document.
 pub fn reveals_of(service: &Service) -> Vec<Reveal> {
-    of(service.protocol).reveals(service.private, !service.values.is_empty())
+    Kind::of(service.protocol, service.hint).suite().reveals(service.private, !service.values.is_empty())
 }
 
 #[cfg(test)]
@@ -181,8 +216,11 @@ mod tests {
     #[test]
     fn every_protocol_has_a_suite() {
         for protocol in ServiceProtocol::ALL {
-            assert_eq!(of(*protocol).scheme().is_some(), *protocol != ServiceProtocol::EcdhOprf);
+            for hint in [None, Some(Hint::None), Some(Hint::Copied)] {
+                let suite = Kind::of(*protocol, hint).suite();
+                assert_eq!(suite.scheme().is_some(), *protocol != ServiceProtocol::EcdhOprf);
+            }
         }
-        assert_eq!(ALL.len(), ServiceProtocol::ALL.len());
+        assert_eq!(ALL.len(), ServiceProtocol::ALL.len() + 1);
     }
 }

@@ -151,9 +151,13 @@ fn form_error(place: Option<(usize, usize)>, message: &str) -> SpecError {
     let mut message = message.trim().to_owned();
     if message.starts_with("unknown")
         && let Some((wrong, known)) = quoted.split_first()
-        && let Some(near) = nearest(wrong, known)
     {
-        message = format!("{message}; did you mean `{near}`?");
+        // The name that it had for some days.
+        if *wrong == "packed-pir" {
+            message += "; write protocol = \"simple-pir\" and hint = \"none\"";
+        } else if let Some(near) = nearest(wrong, known) {
+            message = format!("{message}; did you mean `{near}`?");
+        }
     }
     SpecError { file: None, place, field: None, message }
 }

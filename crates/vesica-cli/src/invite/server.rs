@@ -10,7 +10,7 @@ use vesica_job::JobError;
 use vesica_job::identity::Fingerprint;
 use vesica_job::numbers::count;
 use vesica_service::spelled;
-use vesica_spec::service::ServePlan;
+use vesica_spec::service::{ServePlan, Service};
 use vesica_spec::{Head, Invitation, Proposal, Reply, SpecError, Terms, host_and_port, is_every_interface};
 
 /// The server proposes: a file for the client.
@@ -158,7 +158,9 @@ fn fingerprint(plan: &ServePlan) -> Result<Fingerprint, Failure> {
 
 fn proposal(plan: &ServePlan, keys_a_day: u64) -> Result<Proposal, Failure> {
     let offer = vesica_service::offered(plan)?;
-    Ok(Proposal::Ask(plan.service.clone(), Terms { offer: spelled(&offer.hash()), keys_a_day }))
+    // What the document leaves to the store is said: the client is told what the store's choice rests on.
+    let service = Service { hint: offer.kind().hint, ..plan.service.clone() };
+    Ok(Proposal::Ask(service, Terms { offer: spelled(&offer.hash()), keys_a_day }))
 }
 
 /// Fails if the words would be about another service than the one of the document, or about another identity.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::Flat;
-use crate::keyword::{Filter, TAG};
+use crate::keyword::TAG;
+use crate::patch::{CELL, COPIED};
 
 const SEED: PublicSeed = PublicSeed([3; 32]);
 
@@ -56,7 +57,8 @@ fn records_come_back_before_and_after_changes() {
     let many: Vec<u64> = (3 * 4096..4 * 4096).collect();
     let mut patches = Vec::new();
     // Other bytes each time, so that differences add up; the last change takes some of them back.
-    for (changed, kind, by) in [(&few, CELL, 0), (&few, CELL, 77), (&many, MASK, 3), (&few, CELL, 1), (&few, CELL, 0)] {
+    for (changed, kind, by) in [(&few, CELL, 0), (&few, CELL, 77), (&many, COPIED, 3), (&few, CELL, 1), (&few, CELL, 0)]
+    {
         let record: Vec<u8> = record.iter().map(|&byte| byte ^ by).collect();
         let changes: Vec<(u64, &[u8])> = changed.iter().map(|&index| (index, record.as_slice())).collect();
         for (index, record) in &changes {
@@ -188,7 +190,7 @@ fn what_is_no_message_is_refused() {
     unknown[Epoch::BYTES] = 2;
     let mut outside = patch.clone();
     outside[Epoch::BYTES + 1..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
-    let mask = [&patch[..Epoch::BYTES], &[MASK, 1, 0, 0, 0], &[0; 4608]].concat();
+    let mask = [&patch[..Epoch::BYTES], &[COPIED, 1, 0, 0, 0], &[0; 4608]].concat();
     for bad in [&patch[..patch.len() - 1], &patch[1..], &unknown, &outside, &mask] {
         assert!(scheme.patch(&mut hint, bad).is_err());
     }

@@ -171,7 +171,7 @@ fn a_patched_hint_equals_a_rebuilt_one() {
         let record: Vec<u8> = (0..width as usize).map(|i| [0x80, 0x7f, 0][i % 3]).collect();
         let changes: Vec<(u64, &[u8])> = changed.iter().map(|&index| (index, record.as_slice())).collect();
         for _ in 0..2 {
-            let patch = scheme.change(&mut store, &changes).expect("a change");
+            let patch = scheme.change(1, &mut store, &changes).expect("a change");
             assert_eq!(patch[Epoch::BYTES] == 0, cells);
             scheme.patch(&mut hint, &patch).expect("a patch");
             let after = error(&hint, &store);
@@ -202,7 +202,7 @@ fn a_patch_of_groups_is_as_long_as_foretold() {
         for touched in 1..=groups {
             let mut store = scheme.store(&crate::Flat::new(&bytes, width as usize).expect("records")).expect("a store");
             let changes: Vec<(u64, &[u8])> = (0..touched * group).map(|index| (index, record.as_slice())).collect();
-            let patch = scheme.change(&mut store, &changes).expect("a change").len() as u64;
+            let patch = scheme.change(1, &mut store, &changes).expect("a change").len() as u64;
             assert_eq!(patch, scheme.patch_bytes(touched as usize), "{touched} of {groups}");
             assert!(touched == groups || patch < scheme.sizes().hint, "{touched} of {groups}");
         }

@@ -11,7 +11,7 @@ use vesica_params::lwe::{LweSet, PACKED, SIMPLE};
 use vesica_params::rlwe::RLWE_4096;
 use vesica_pir::piano::{Builder, Piano};
 use vesica_pir::rlwe::{Preset, Scheme};
-use vesica_pir::{Flat, PackedPir, Pir, RlwePir, Shape, SimplePir};
+use vesica_pir::{Flat, MatrixPir, PackedPir, Pir, RlwePir, Shape, SimplePir};
 
 pub fn cases() -> Vec<Case> {
     vec![

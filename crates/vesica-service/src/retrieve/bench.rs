@@ -5,7 +5,8 @@ use super::epoch::{Epoch, Layout};
 use super::make::filtered;
 use crate::error::Error;
 use crate::offer::{Offer, sample};
-use crate::{rng, suite};
+use crate::rng;
+use crate::suite::Kind;
 use serde::Serialize;
 use std::sync::Arc;
 use vesica_job::Control;
@@ -15,13 +16,16 @@ use vesica_pir::keyword::{Filter, TAG};
 use vesica_pir::rlwe::{LARGEST_REAL, OFF};
 use vesica_pir::{Flat, Shape};
 use vesica_session::SessionRng;
-use vesica_spec::service::{By, Preset, Private, ServiceProtocol};
+use vesica_spec::service::{By, Hint, Preset, Private};
 
 /// One measurement. Times are medians of several queries, and each answer is compared with the table.
 #[derive(Serialize, Debug)]
 pub struct Cell {
     /// The scheme.
     pub protocol: &'static str,
+    /// For `simple-pir`: whether clients copy a hint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<&'static str>,
     /// What a record is asked for by.
     pub by: &'static str,
     /// Records.
@@ -68,23 +72,23 @@ pub struct Choice {
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
     pub preset: Preset,
-    /// What records are asked for by. By key there is "simple-pir" alone, with a hint or without, and what is prepared has the filter in it: with the other protocols
-    /// a key is two records, or none.
+    /// What records are asked for by. By key there is "simple-pir" alone, and what is prepared has the filter in it: with the other
+    /// protocols a key is two records, or none.
     pub by: By,
 }
 
-/// Measures `protocol` on `rows` random records of `bytes` bytes, which for `ckks-pir` are real numbers of eight bytes.
+/// Measures a scheme on `rows` random records of `bytes` bytes, which for `ckks-pir` are real numbers of eight bytes.
 ///
 /// # Errors
 /// If the scheme does not serve such a table, or gives a wrong record.
-pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> Result<Cell, Error> {
+pub fn pir(kind: Kind, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> Result<Cell, Error> {
     let Choice { expected, preset, by } = choice;
-    let suite = suite::scheme(protocol)?;
+    let suite = kind.scheme()?;
     let shape = suite.filter();
     if by == By::Key && shape.is_none() {
         return Err(Error::Setup(format!(
             "--by key: \"{}\" is not measured so, as it fetches two records for a key or none; measure it by index",
-            protocol.name()
+            kind.protocol.name()
         )));
     }
     let (mut clock, mut rng) = (Clock::start(ctl), rng()?);
@@ -108,7 +112,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
         Some(keyed) => keyed.filter.open(&keyed.keys[index as usize], &record).unwrap_or_default().to_vec(),
     };
     let epoch = Epoch::new(
-        &Offer::new(&sample(protocol, By::Index, Private::Client), 0, Some(bytes), 0, &[]),
+        &Offer::new(&sample(kind, By::Index, Private::Client), 0, Some(bytes), 0, &[]),
         1,
         Layout { rows, records, width, seed: rng.bytes(), salt: rng.bytes(), sealed: rng.bytes(), expected, preset },
     );
@@ -118,7 +122,7 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     let [mut query_ms, mut answer_ms, mut of_four_ms, mut decode_ms] = <[Vec<f64>; 4]>::default();
     // What is prepared before anybody asks: by key, the filter and the layout are part of it.
     let before = if by == By::Key { start } else { SystemClock.now() };
-    let server = scheme.server(table, &[], 1)?;
+    let server = scheme.server(table, 1)?;
     let before = if scheme.has_hint() && scheme.beside() == 0 && by == By::Index { SystemClock.now() } else { before };
     let hint = server.hint()?;
     let (hinted_s, copy) =
@@ -152,7 +156,8 @@ pub fn pir(protocol: ServiceProtocol, rows: u64, bytes: u32, choice: Choice, ctl
     }
     let answer_ms = median(answer_ms);
     Ok(Cell {
-        protocol: protocol.name(),
+        protocol: kind.protocol.name(),
+        hint: kind.hint.map(Hint::name),
         by: by.name(),
         rows,
         bytes,
@@ -239,28 +244,33 @@ fn median(mut times: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite;
+    use vesica_spec::service::ServiceProtocol;
 
     #[test]
     fn every_scheme_is_measured_and_compared_with_its_table() {
-        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, PackedPir, Piano, SimplePir};
+        use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, EcdhOprf, Piano, SimplePir};
         let choice = Choice { expected: 10, preset: Preset::Fast, by: By::Index };
-        for protocol in [Download, Piano, SimplePir, PackedPir, BfvPir, BgvPir, CkksPir] {
-            let cell = pir(protocol, 1000, 16, choice, &Control::new(())).unwrap();
+        let of = |protocol| Kind::of(protocol, None);
+        for kind in suite::retrieving().filter(|kind| kind.protocol != ServiceProtocol::Null) {
+            let protocol = kind.protocol;
+            let cell = pir(kind, 1000, 16, choice, &Control::new(())).unwrap();
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
+            assert_eq!(cell.hint, kind.hint.map(Hint::name));
             assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
             // The lattice schemes hold polynomials, which are longer than the table, or columns beside it.
-            let is_longer = matches!(protocol, PackedPir | BfvPir | BgvPir | CkksPir);
-            assert_eq!(cell.store_bytes > 16_000, is_longer, "{protocol:?}");
+            let is_longer = kind.hint == Some(Hint::None) || matches!(protocol, BfvPir | BgvPir | CkksPir);
+            assert_eq!(cell.store_bytes > 16_000, is_longer, "{kind}");
         }
         let by_key = Choice { by: By::Key, ..choice };
-        for protocol in [SimplePir, PackedPir] {
-            let cell = pir(protocol, 1000, 16, by_key, &Control::new(())).unwrap();
+        for hint in [Hint::None, Hint::Copied] {
+            let cell = pir(Kind::of(SimplePir, Some(hint)), 1000, 16, by_key, &Control::new(())).unwrap();
             assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));
         }
-        assert!(pir(ServiceProtocol::EcdhOprf, 10, 1, choice, &Control::new(())).is_err());
-        assert!(pir(Piano, 0, 1, choice, &Control::new(())).is_err());
-        assert!(pir(Piano, 10, 1, by_key, &Control::new(())).is_err());
-        assert!(pir(CkksPir, 10, 12, choice, &Control::new(())).is_err());
+        assert!(pir(of(EcdhOprf), 10, 1, choice, &Control::new(())).is_err());
+        assert!(pir(of(Piano), 0, 1, choice, &Control::new(())).is_err());
+        assert!(pir(of(Piano), 10, 1, by_key, &Control::new(())).is_err());
+        assert!(pir(of(CkksPir), 10, 12, choice, &Control::new(())).is_err());
     }
 }

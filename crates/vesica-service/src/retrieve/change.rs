@@ -20,10 +20,10 @@ use super::make::{Bodies, Changed, Made, Maker, State, Whole, remove_others};
 use super::{Retrieval, Server, body_bytes, desk, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
-use crate::prepare::{Change, Prepared, Product, agrees};
+use crate::prepare::{self, Change, Prepared, Product, agrees};
 use crate::reading::{Read, Reader};
 use crate::secret::{self, Root};
-use crate::suite;
+use crate::suite::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Before {
             let why = "its sum is not that of its epoch; run `vesica prepare` without --append and --remove".into();
             return Err(Error::Damaged { path: plan.store.join(name), why });
         }
-        let scheme = retrieval(offer.protocol, plan.service.by, &epoch)?;
+        let scheme = retrieval(&offer, &epoch)?;
         // The sum was right, so it is as long as it was written.
         let beside = table.split_off(table.len().saturating_sub(scheme.beside() as usize));
         Ok(Self {
@@ -166,7 +166,7 @@ impl Before {
 
 /// Whether [`rows`] finds what changed in a table of this service.
 pub fn follows(service: &Service) -> bool {
-    let scheme = suite::of(service.protocol).scheme();
+    let scheme = Kind::of(service.protocol, service.hint).suite().scheme();
     scheme.is_some_and(|scheme| scheme.cannot_follow().is_none())
         && (service.by, service.private) == (By::Index, Private::Client)
 }
@@ -213,7 +213,7 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
 /// refused by name.
 pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let service = &plan.service;
-    let refused = match (suite::scheme(service.protocol)?.cannot_follow(), service.by) {
+    let refused = match (prepare::kind(plan).scheme()?.cannot_follow(), service.by) {
         (None, By::Key) => None,
         (None, By::Index) => {
             Some("by = \"index\": rows are known by their numbers in the table of mine.input".to_owned())
@@ -295,7 +295,7 @@ impl<'a> Changing<'a> {
     fn new(plan: &ServePlan, before: &'a Before, keys: Vec<[u8; 32]>) -> Result<Self, Error> {
         let entries = before.entries(plan)?;
         let tries = before.copy.get(before.scheme.sizes().hint as usize..).unwrap_or_default();
-        let shape = suite::scheme(before.offer.protocol)?.filter();
+        let shape = before.offer.kind().scheme()?.filter();
         let shape = shape.ok_or_else(|| Error::bug("keys without a filter are to be changed"))?;
         let shape = shape(before.epoch.planned, before.epoch.width, before.epoch.expected)?;
         let filter = before.epoch.filter(&before.offer, &shape, tries, &entries)?;

@@ -203,7 +203,7 @@ impl Cache {
         if columns == 0 {
             return Some(Vec::new());
         }
-        if has_reals(offer.protocol) {
+        if has_reals(offer.kind()) {
             return reals::decode(&epoch.salt(), output, body, columns);
         }
         if offer.has_function() {
@@ -235,13 +235,13 @@ mod tests {
     use super::super::desk::tests::house_of;
     use super::super::retrieval;
     use super::*;
-    use vesica_spec::service::{By, ServiceProtocol};
+    use vesica_spec::service::ServiceProtocol;
 
     /// A table of 1000 rows, whose answers have some hundred bytes, and the secrets of its queries four kibibytes.
     #[test]
     fn a_client_counts_the_secrets_that_it_holds() {
         let (_dir, offer, epoch) = house_of(ServiceProtocol::SimplePir, 20);
-        let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         assert!(scheme.sizes().answer < 200);
         let memory = 1 << 30;
         room_for_answers(memory, &*scheme, epoch.width, 200_000).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     fn a_client_counts_the_records_that_it_holds() {
         for protocol in [ServiceProtocol::Download, ServiceProtocol::Piano] {
             let (_dir, offer, epoch) = house_of(protocol, 20);
-            let scheme = retrieval(offer.protocol, By::Index, &epoch).unwrap();
+            let scheme = retrieval(&offer, &epoch).unwrap();
             room_for_answers(1 << 30, &*scheme, 1 << 20, 340).unwrap();
             let why = room_for_answers(1 << 30, &*scheme, 1 << 20, 342).unwrap_err().to_string();
             assert!(why.contains("342 queries"), "{why}");

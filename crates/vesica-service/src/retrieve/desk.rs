@@ -43,7 +43,7 @@ impl Desk {
             Err(error) => Err(Error::file("cannot read", path)(error)),
         };
         let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
-        let scheme = retrieval(offer.protocol, offer.by(), &epoch).map_err(shape)?;
+        let scheme = retrieval(offer, &epoch).map_err(shape)?;
         let mut path = folder.join(table_name(epoch.number));
         let mut table = read(&path)?;
         if table.len() as u64 != epoch.records * u64::from(epoch.width) + scheme.beside() {
@@ -81,7 +81,7 @@ impl Desk {
     /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
     fn is_there(&self, offer: &Offer, epoch: &Epoch) -> Result<(), Error> {
         // Another number of rows is another shape, and what is kept beside them has another length.
-        let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
+        let scheme = retrieval(offer, epoch)?;
         let table = epoch.records * u64::from(epoch.width) + scheme.beside();
         let mut files = vec![(table_name(epoch.number), table)];
         if scheme.has_hint() {
@@ -248,22 +248,32 @@ pub(crate) mod tests {
     use super::super::{Scheme, body_bytes, digest_of_index, pad, unpad};
     use super::*;
     use crate::offer::hex;
-    use crate::suite;
+    use crate::suite::{self, Kind};
     use vesica_session::SessionRng;
-    use vesica_spec::service::{By, Private, ServiceProtocol};
+    use vesica_spec::service::{By, Hint, Private, ServiceProtocol};
     use vesica_testkit::two;
 
     const ROWS: u64 = 40;
     const VALUE: u32 = 20;
 
-    fn offer(protocol: ServiceProtocol, value: u32) -> Offer {
-        let service = crate::offer::sample(protocol, By::Index, Private::Client);
+    /// "simple-pir" without a hint.
+    pub(crate) const NO_HINT: Kind = Kind { protocol: ServiceProtocol::SimplePir, hint: Some(Hint::None) };
+
+    /// In tests "simple-pir" by its name alone has a hint.
+    impl From<ServiceProtocol> for Kind {
+        fn from(protocol: ServiceProtocol) -> Self {
+            Self::of(protocol, Some(Hint::Copied))
+        }
+    }
+
+    fn offer(kind: impl Into<Kind>, value: u32) -> Offer {
+        let service = crate::offer::sample(kind.into(), By::Index, Private::Client);
         Offer::new(&service, 0, Some(value), 0, &[])
     }
 
     /// A folder with an epoch in it.
-    fn house(protocol: ServiceProtocol) -> (tempfile::TempDir, Offer, Epoch) {
-        house_of(protocol, VALUE)
+    fn house(kind: impl Into<Kind>) -> (tempfile::TempDir, Offer, Epoch) {
+        house_of(kind, VALUE)
     }
 
     /// The value of a row.
@@ -272,20 +282,20 @@ pub(crate) mod tests {
     }
 
     /// The same with values of so many bytes.
-    pub(crate) fn house_of(protocol: ServiceProtocol, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
-        house_with(protocol, ROWS, length)
+    pub(crate) fn house_of(kind: impl Into<Kind>, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
+        house_with(kind, ROWS, length)
     }
 
     /// The same with so many rows.
-    pub(crate) fn house_with(protocol: ServiceProtocol, rows: u64, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
-        let (dir, offer) = (tempfile::tempdir().unwrap(), offer(protocol, length));
+    pub(crate) fn house_with(kind: impl Into<Kind>, rows: u64, length: u32) -> (tempfile::TempDir, Offer, Epoch) {
+        let (dir, offer) = (tempfile::tempdir().unwrap(), offer(kind, length));
         let epoch = put(dir.path(), &offer, 1, rows);
         (dir, offer, epoch)
     }
 
     /// Makes the epoch of this number of so many rows, in a folder of a service of this offer.
     pub(crate) fn put(folder: &Path, offer: &Offer, number: u64, rows: u64) -> Epoch {
-        let (protocol, length) = (offer.protocol, offer.value_bytes.unwrap());
+        let length = offer.value_bytes.unwrap();
         let (width, mut table) = (body_bytes(offer), Vec::new());
         for row in 0..rows {
             assert!(pad(&[2; 32], &digest_of_index(row), &value(row, length), length as usize, &mut table));
@@ -301,9 +311,9 @@ pub(crate) mod tests {
             preset: Default::default(),
         };
         let mut epoch = Epoch::new(offer, number, shape);
-        let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
+        let scheme = retrieval(offer, &epoch).unwrap();
         epoch.copy = scheme.copied();
-        let server = scheme.server(Arc::new(table.clone()), &[], 1).unwrap();
+        let server = scheme.server(Arc::new(table.clone()), 1).unwrap();
         let hint = server.hint().unwrap();
         table.extend(server.beside());
         let copy = if hint.is_empty() { &table } else { &hint };
@@ -326,31 +336,31 @@ pub(crate) mod tests {
     }
 
     /// Every scheme of rows of bytes whose clients ask.
-    fn asking() -> impl Iterator<Item = ServiceProtocol> {
+    fn asking() -> impl Iterator<Item = Kind> {
         let is_asked = |scheme: &dyn Scheme| scheme.asks() && !scheme.has_reals();
-        suite::retrieving().filter(move |protocol| suite::of(*protocol).scheme().is_some_and(is_asked))
+        suite::retrieving().filter(move |kind| kind.suite().scheme().is_some_and(is_asked))
     }
 
     #[test]
     fn a_query_that_is_none_is_the_clients_fault() {
-        for protocol in asking() {
-            let (dir, offer, epoch) = house(protocol);
+        for kind in asking() {
+            let (dir, offer, epoch) = house(kind);
             let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-            let query = retrieval(protocol, By::Index, &epoch).unwrap().sizes().query;
+            let query = retrieval(&offer, &epoch).unwrap().sizes().query;
             for bad in [vec![], vec![0xff; query - 1], vec![0xff; query + 1], vec![0; 3 * query]] {
                 let (_, answered) = two(
                     |lines, _| lines.peer().unwrap().send(&bad).unwrap(),
                     |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), &|work| work()),
                 );
                 let error = answered.unwrap_err();
-                assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
+                assert_eq!(error.fault(), vesica_session::Fault::Peer, "{kind:?}: {error}");
             }
             // Bits that no query has.
             let (_, answered) = two(
                 |lines, _| lines.peer().unwrap().send(&vec![0xff; query]).unwrap(),
                 |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), &|work| work()),
             );
-            if protocol != ServiceProtocol::Piano {
+            if kind.protocol != ServiceProtocol::Piano {
                 assert!(answered.unwrap_err().to_string().contains("alice"));
             }
         }
@@ -361,10 +371,10 @@ pub(crate) mod tests {
 
     #[test]
     fn keys_that_are_none_are_the_clients_fault() {
-        for protocol in [ServiceProtocol::BfvPir, ServiceProtocol::BgvPir] {
-            let (dir, offer, epoch) = house_of(protocol, LONG);
+        for kind in [ServiceProtocol::BfvPir, ServiceProtocol::BgvPir] {
+            let (dir, offer, epoch) = house_of(kind, LONG);
             let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-            let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
+            let scheme = retrieval(&offer, &epoch).unwrap();
             let (keys, query) = (scheme.keys_bytes(), scheme.sizes().query);
             assert!(keys > 0 && keys < CHUNK);
             // Too few bytes, too many, and residues that are none, in the keys or in the query.
@@ -386,8 +396,8 @@ pub(crate) mod tests {
                     |lines, _| Desk::answer(|| Ok(desk.clone()), 1, lines.peer().unwrap(), |_| (), &|work| work()),
                 );
                 let error = answered.unwrap_err();
-                assert_eq!(error.fault(), vesica_session::Fault::Peer, "{protocol:?}: {error}");
-                assert!(error.to_string().contains("alice"), "{protocol:?}: {error}");
+                assert_eq!(error.fault(), vesica_session::Fault::Peer, "{kind:?}: {error}");
+                assert!(error.to_string().contains("alice"), "{kind:?}: {error}");
             }
         }
     }
@@ -397,15 +407,15 @@ pub(crate) mod tests {
     #[test]
     fn a_wrong_answer_is_told_by_the_tag() {
         let mut rng = SessionRng::from_os().unwrap();
-        for (protocol, length) in [
-            (ServiceProtocol::SimplePir, VALUE),
-            (ServiceProtocol::PackedPir, VALUE),
-            (ServiceProtocol::BfvPir, VALUE),
-            (ServiceProtocol::BgvPir, VALUE),
-            (ServiceProtocol::BfvPir, LONG),
+        for (kind, length) in [
+            (ServiceProtocol::SimplePir.into(), VALUE),
+            (NO_HINT, VALUE),
+            (ServiceProtocol::BfvPir.into(), VALUE),
+            (ServiceProtocol::BgvPir.into(), VALUE),
+            (ServiceProtocol::BfvPir.into(), LONG),
         ] {
-            let (dir, offer, epoch) = house_of(protocol, length);
-            let scheme = retrieval(protocol, By::Index, &epoch).unwrap();
+            let (dir, offer, epoch) = house_of(kind, length);
+            let scheme = retrieval(&offer, &epoch).unwrap();
             let (width, mut table) = (body_bytes(&offer), std::fs::read(dir.path().join(table_name(1))).unwrap());
             table.truncate(ROWS as usize * width);
             let hint = std::fs::read(dir.path().join(hint_name(1))).unwrap();
@@ -419,7 +429,7 @@ pub(crate) mod tests {
                 let mut reads = scheme.reader(hint.clone(), &mut rng).unwrap();
                 let keys = reads.begin(&mut rng);
                 let query = reads.round(&[Some(vec![7])], &mut rng).unwrap();
-                let server = scheme.server(Arc::new(table.to_vec()), &[], 1).unwrap();
+                let server = scheme.server(Arc::new(table.to_vec()), 1).unwrap();
                 let mut answer = server.answer(&keys, &[&query], &|work| work()).unwrap().remove(0);
                 if let Some(at) = flip {
                     // All of a coefficient's high bits are in some of these bytes.
@@ -429,12 +439,12 @@ pub(crate) mod tests {
                 let record = reads.records().unwrap().remove(0).unwrap();
                 unpad(&epoch.salt(), &digest_of_index(7), &record).map(<[u8]>::to_vec)
             };
-            assert_eq!(ask(&table, None), Some(value(7, length)), "{protocol:?}");
-            assert_eq!(ask(&other, None), None, "{protocol:?}");
-            assert_eq!(ask(&moved, None), None, "{protocol:?}");
+            assert_eq!(ask(&table, None), Some(value(7, length)), "{kind:?}");
+            assert_eq!(ask(&other, None), None, "{kind:?}");
+            assert_eq!(ask(&moved, None), None, "{kind:?}");
             // In an answer by polynomials the uniform half stands last, and every coefficient of it counts.
-            if !matches!(protocol, ServiceProtocol::SimplePir | ServiceProtocol::PackedPir) {
-                assert_eq!(ask(&table, Some(scheme.sizes().answer - 9)), None, "{protocol:?}");
+            if kind.protocol != ServiceProtocol::SimplePir {
+                assert_eq!(ask(&table, Some(scheme.sizes().answer - 9)), None, "{kind:?}");
             }
         }
     }
@@ -444,7 +454,7 @@ pub(crate) mod tests {
     fn only_rounds_that_came_are_counted() {
         let (dir, offer, epoch) = house(ServiceProtocol::Piano);
         let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
-        let scheme = retrieval(ServiceProtocol::Piano, By::Index, &epoch).unwrap();
+        let scheme = retrieval(&offer, &epoch).unwrap();
         let (round, sizes, mut came) = (scheme.together(), scheme.sizes(), 0);
         let (_, answered) = two(
             |lines, _| {
@@ -473,14 +483,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_file_that_changed_is_not_served() {
-        for protocol in asking().chain([ServiceProtocol::Download]) {
-            let (dir, offer, _) = house(protocol);
-            let name = if protocol == ServiceProtocol::SimplePir { hint_name(1) } else { table_name(1) };
+        for kind in asking().chain([ServiceProtocol::Download.into()]) {
+            let (dir, offer, _) = house(kind);
+            let name = if kind.protocol == ServiceProtocol::SimplePir { hint_name(1) } else { table_name(1) };
             let path = dir.path().join(name);
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[7] ^= 1;
             std::fs::write(&path, &bytes).unwrap();
-            assert!(Desk::open(dir.path(), &offer, 2).err().unwrap().to_string().contains("damaged"), "{protocol:?}");
+            assert!(Desk::open(dir.path(), &offer, 2).err().unwrap().to_string().contains("damaged"), "{kind:?}");
             std::fs::remove_file(&path).unwrap();
             assert!(Desk::open(dir.path(), &offer, 2).is_err());
         }
@@ -489,8 +499,8 @@ pub(crate) mod tests {
     /// What a server says of an epoch is taken only if its numbers agree: nothing is as large as a server wants it.
     #[test]
     fn an_epoch_that_cannot_be_is_refused() {
-        for protocol in asking().chain([ServiceProtocol::Download]) {
-            let (_dir, offer, epoch) = house(protocol);
+        for kind in asking().chain([ServiceProtocol::Download.into()]) {
+            let (_dir, offer, epoch) = house(kind);
             let text = String::from_utf8(epoch.encode()).unwrap();
             assert_eq!(Epoch::decode(&offer, text.as_bytes()).unwrap(), epoch);
             for (from, to) in [
@@ -517,7 +527,7 @@ pub(crate) mod tests {
             ] {
                 let bad = text.replacen(from, to, 1);
                 assert_ne!(bad, text, "{from}");
-                assert!(Epoch::decode(&offer, bad.as_bytes()).is_err(), "{protocol:?}: {to}");
+                assert!(Epoch::decode(&offer, bad.as_bytes()).is_err(), "{kind:?}: {to}");
             }
             let other = self::offer(ServiceProtocol::EcdhOprf, VALUE);
             assert!(Epoch::decode(&other, text.as_bytes()).is_err());

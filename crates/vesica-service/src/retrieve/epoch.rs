@@ -8,7 +8,6 @@ use super::{body_bytes, has_sums};
 use crate::error::Error;
 use crate::offer::{Offer, hex, unhex};
 use crate::secret::Root;
-use crate::suite;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -184,8 +183,7 @@ impl Epoch {
         if length(epoch.public()).is_none() || length(epoch.public()) != length(offer.public()) {
             return wrong("its public key is none");
         }
-        let (Ok(scheme), Some(by)) = (suite::scheme(offer.protocol), offer.retrieval.map(|retrieval| retrieval.by))
-        else {
+        let (Ok(scheme), Some(by)) = (offer.kind().scheme(), offer.retrieval.map(|retrieval| retrieval.by)) else {
             return wrong("its offer is no retrieval");
         };
         let has_log = epoch.log > 0;
@@ -200,7 +198,7 @@ impl Epoch {
         if !(1..=MOST_RECORDS).contains(&epoch.planned) || !has_log && epoch.planned != epoch.rows {
             return wrong("it was laid out for another number of rows");
         }
-        let has_filter = has_sums(offer.protocol);
+        let has_filter = has_sums(offer.kind());
         let width = match by {
             By::Index if epoch.rows != epoch.records || epoch.planned != epoch.rows => {
                 return wrong("it has another number of rows than of records");

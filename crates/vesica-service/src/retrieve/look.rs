@@ -4,17 +4,18 @@ use super::epoch::{Epoch, Layout};
 use super::{Retrieval, Scheme, body_bytes, has_reals, records_a_row};
 use crate::error::Error;
 use crate::offer::Offer;
-use crate::suite::{self, Asking};
+use crate::prepare;
+use crate::suite::{self, Asking, Kind};
 use std::fmt::Write;
 use vesica_job::numbers::{self, count, counted, size};
 use vesica_net::{SystemClock, Time};
 use vesica_pir::bucket::{SLOTS, TAG};
 use vesica_pir::{PirError, keyword};
-use vesica_spec::service::{By, ServePlan, ServiceProtocol};
+use vesica_spec::service::{By, Hint, ServePlan};
 
 /// What a client and a server spend by one scheme.
 struct Costs {
-    protocol: ServiceProtocol,
+    kind: Kind,
     /// Records that are fetched for a row.
     each: u64,
     /// Bytes that reach a client before it asks.
@@ -44,14 +45,14 @@ pub fn in_words(
     rows: u64,
     Asking { queries, mbit }: Asking,
 ) -> Result<String, Error> {
-    let service = &plan.service;
+    let (service, own) = (&plan.service, prepare::kind(plan));
     let queries = queries.unwrap_or(service.expected_queries.into()).max(1);
     let expected = u32::try_from(queries).unwrap_or(u32::MAX);
     let offer = Offer::new(service, plan.keys.len(), value_bytes, 0, &[]);
     let body = body_bytes(&offer);
     let speed = reading_speed();
     // What a scheme costs whose shape is that of so many expected queries.
-    let costs_of = |protocol: ServiceProtocol, scheme: &dyn Scheme, expected: u32| {
+    let costs_of = |kind: Kind, scheme: &dyn Scheme, expected: u32| {
         let (records, width) = match (service.by, scheme.filter()) {
             (By::Index, _) => (rows, body),
             (By::Key, Some(shape)) => {
@@ -67,18 +68,18 @@ pub fn in_words(
             1,
             Layout { rows, records, width, seed, salt, sealed, expected, preset: service.preset },
         );
-        Ok(costs(protocol, service.by, &*scheme.retrieval(service.by, &epoch)?, &epoch, speed))
+        Ok(costs(kind, service.by, &*scheme.retrieval(service.by, &epoch)?, &epoch, speed))
     };
     let mut all = Vec::new();
-    for (protocol, scheme) in suite::ALL.iter().filter_map(|(protocol, suite)| Some((*protocol, suite.scheme()?))) {
+    for (kind, scheme) in suite::ALL.iter().filter_map(|(kind, suite)| Some((*kind, suite.scheme()?))) {
         // Rows of real numbers are another table, and approximate: they are compared only where the document asks for them. What looks
         // rows up by number alone is no choice for keys.
-        let is_other = scheme.has_reals() || has_reals(service.protocol);
-        if protocol != service.protocol && (is_other || !protocol.takes(service.by, service.private)) {
+        let is_other = scheme.has_reals() || has_reals(own);
+        if kind != own && (is_other || !kind.protocol.takes(service.by, service.private)) {
             continue;
         }
-        match costs_of(protocol, scheme, expected) {
-            Err(error) if protocol == service.protocol => return Err(PirError::into(error)),
+        match costs_of(kind, scheme, expected) {
+            Err(error) if kind == own => return Err(PirError::into(error)),
             Err(_) => {}
             Ok(costs) => all.push(costs),
         }
@@ -102,15 +103,16 @@ pub fn in_words(
     );
     let _ = writeln!(
         text,
-        "  {:<11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
-        "protocol", "once", "kept", "up a row", "down a row", "server a row", "memory", "in all"
+        "  {:<11} {:<6} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
+        "protocol", "hint", "once", "kept", "up a row", "down a row", "server a row", "memory", "in all"
     );
     for costs in &all {
-        let mark = if costs.protocol == service.protocol { '*' } else { ' ' };
+        let mark = if costs.kind == own { '*' } else { ' ' };
         let _ = writeln!(
             text,
-            "{mark} {:<11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
-            costs.protocol.name(),
+            "{mark} {:<11} {:<6} {:>11} {:>11} {:>11} {:>11} {:>12} {:>11} {:>10}",
+            costs.kind.protocol.name(),
+            costs.kind.hint.map_or("", Hint::name),
             size(costs.once),
             size(costs.kept),
             size(costs.up),
@@ -128,35 +130,32 @@ pub fn in_words(
     if let Some((window, each)) = all.iter().find_map(|costs| Some((costs.window?, costs.each))) {
         let _ = writeln!(text, "With \"piano\" a client copies the table again after {} rows.", count(window / each));
     }
-    let has = |protocol| all.iter().any(|costs| costs.protocol == protocol);
-    if has(ServiceProtocol::SimplePir) && has(ServiceProtocol::PackedPir) {
+    let of_hint = |hint| all.iter().map(|costs| costs.kind).find(|kind| kind.hint == Some(hint));
+    if let (Some(none), Some(copied)) = (of_hint(Hint::None), of_hint(Hint::Copied)) {
         // Each in the shape that is best for so many lookups.
         let pays = |queries: u32| {
-            let of = |protocol| {
-                let costs = costs_of(protocol, suite::scheme(protocol).ok()?, queries).ok()?;
-                Some(seconds_of(&costs, queries.into()))
-            };
-            Some(of(ServiceProtocol::SimplePir)? < of(ServiceProtocol::PackedPir)?)
+            let of = |kind: Kind| Some(seconds_of(&costs_of(kind, kind.scheme().ok()?, queries).ok()?, queries.into()));
+            Some(of(copied)? < of(none)?)
         };
         let _ = match first(1 << 24, |queries| pays(queries).unwrap_or(false)) {
             Some(least) => writeln!(
                 text,
-                "\"packed-pir\" is \"simple-pir\" without a hint, and assumes circular security besides. The hint takes less time for a client that looks up {} rows of an epoch or more.",
+                "With \"simple-pir\", hint = \"copied\" takes less time than hint = \"none\" for a client that looks up {} rows of an epoch or more. hint = \"none\" assumes circular security besides.",
                 count(least.into())
             ),
             None => writeln!(
                 text,
-                "\"packed-pir\" is \"simple-pir\" without a hint, which takes less time here however often a client asks, and assumes circular security besides."
+                "With \"simple-pir\", hint = \"none\" takes less time here however often a client asks. It assumes circular security besides."
             ),
         };
     }
     if let Some(best) = all.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))) {
-        let took = if best.protocol == service.protocol { ", as the document does" } else { "" };
+        let took = if best.kind == own { ", as the document does" } else { "" };
         if best.is_shaped && expected != service.expected_queries {
             let _ =
                 writeln!(text, "Its shape here is that of expected_queries = {expected}, which the document must say.");
         }
-        let _ = writeln!(text, "Take \"{}\"{took}: the least time for such a client.", best.protocol.name());
+        let _ = writeln!(text, "Take {}{took}: the least time for such a client.", best.kind);
     }
     Ok(text)
 }
@@ -174,8 +173,8 @@ fn first(most: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
     Some(from)
 }
 
-fn costs(protocol: ServiceProtocol, by: By, scheme: &dyn Retrieval, epoch: &Epoch, speed: f64) -> Costs {
-    let (sizes, each, copied) = (scheme.sizes(), records_a_row(protocol, by), scheme.copied());
+fn costs(kind: Kind, by: By, scheme: &dyn Retrieval, epoch: &Epoch, speed: f64) -> Costs {
+    let (sizes, each, copied) = (scheme.sizes(), records_a_row(kind, by), scheme.copied());
     let super::Costs { kept, seconds, memory, window, .. } =
         scheme.costs(epoch.records * u64::from(epoch.width), speed);
     let memory = memory + if scheme.has_hint() { copied } else { 0 };
@@ -183,7 +182,7 @@ fn costs(protocol: ServiceProtocol, by: By, scheme: &dyn Retrieval, epoch: &Epoc
     // A client sends its keys once, as it copies a hint once.
     let once = copied + scheme.keys_bytes() as u64;
     let (seconds, is_shaped) = (seconds * each as f64, scheme.has_hint());
-    Costs { protocol, each, once, kept, up, down, seconds, memory, window, is_shaped }
+    Costs { kind, each, once, kept, up, down, seconds, memory, window, is_shaped }
 }
 
 /// A time in a column: of small tables a row takes the server microseconds.

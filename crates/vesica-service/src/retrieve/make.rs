@@ -7,7 +7,7 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{Before, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::secret::Root;
-use crate::{suite, values};
+use crate::{prepare, values};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub struct Changed {
 /// # Errors
 /// Faults of the plan, its files and the table. Then the service's files are what they were.
 pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
-    let reader = Reader::open(plan, crate::prepare::table(plan)?, true)?;
+    let reader = Reader::open(plan, prepare::table(plan)?, true)?;
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
@@ -68,7 +68,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     };
     let root = keyed.as_ref().map(|keyed| &keyed.root);
     let public = root.map(Root::function).transpose()?.map_or(Vec::new(), |function| function.public().to_vec());
-    let are_reals = has_reals(plan.service.protocol);
+    let are_reals = has_reals(prepare::kind(plan));
     let value_bytes = match (plan.service.values.is_empty() || are_reals, plan.service.value_bytes) {
         (true, _) => None,
         (false, Some(bytes)) => Some(bytes),
@@ -163,7 +163,7 @@ impl Whole<'_> {
         if rows == 0 {
             return Err(Error::Setup("the table has no row that can be looked up; add one".into()));
         }
-        let (by, scheme) = (offer.by(), suite::scheme(offer.protocol)?);
+        let (by, scheme) = (offer.by(), offer.kind().scheme()?);
         let filter = scheme.filter().filter(|_| by == By::Key);
         if filter.is_some() && rows > epoch::MOST_KEYS {
             let (most, name) = (epoch::MOST_KEYS, offer.protocol.name());
@@ -283,7 +283,7 @@ fn hint(
     memory: u64,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
     loop {
-        let scheme = retrieval(offer.protocol, offer.by(), epoch)?;
+        let scheme = retrieval(offer, epoch)?;
         epoch.copy = scheme.copied();
         if !scheme.has_hint() {
             return Ok((Vec::new(), None));
@@ -292,11 +292,11 @@ fn hint(
         if beside > 0 && records.saturating_add(beside) > memory {
             return Err(Error::Setup(format!(
                 "mine.memory: the records have {records} bytes and what packs answers {beside} beside them, and {memory} are allowed; give it \
-                 more, or take a service with a hint"
+                 more, or take hint = \"copied\""
             )));
         }
         let made = scheme
-            .server(table.clone(), &[], workers)
+            .server(table.clone(), workers)
             .and_then(|server| Ok((server.hint()?, (scheme.beside() > 0).then(|| server.beside()))));
         match made {
             Err(_) if epoch.draws + 1 < DRAWS => epoch.draws += 1,
@@ -379,7 +379,7 @@ impl Maker {
         salt: [u8; 32],
         sealed: [u8; 32],
     ) -> Self {
-        let reals = has_reals(plan.service.protocol).then(|| plan.service.values.clone());
+        let reals = has_reals(prepare::kind(plan)).then(|| plan.service.values.clone());
         Self { function, padded: offer.value_bytes, reals, body: body_bytes(offer), salt, sealed }
     }
 

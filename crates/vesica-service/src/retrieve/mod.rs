@@ -37,7 +37,7 @@ use crate::output::Lost;
 use crate::prepare::{Change, Prepared};
 use crate::reveals;
 use crate::stock::Stock;
-use crate::suite::{self, Asking, Copied, Suite};
+use crate::suite::{Asking, Copied, Kind, Suite};
 use copying::{Copying, Ready};
 use epoch::Epoch;
 use places::Place;
@@ -47,7 +47,7 @@ use vesica_job::numbers::count;
 use vesica_job::{Control, World};
 use vesica_pir::{PirError, Shape, Sizes};
 use vesica_session::{Reveal, SessionRng};
-use vesica_spec::service::{AskPlan, By, Private, ServePlan, ServiceProtocol};
+use vesica_spec::service::{AskPlan, By, Private, ServePlan};
 
 /// A retrieval scheme, before anything is known of a table.
 ///
@@ -135,19 +135,18 @@ pub trait Retrieval: Send + Sync {
     /// What it costs with a table of so many bytes, where `speed` bytes are read in a second.
     fn costs(&self, table: u64, speed: f64) -> Costs;
 
-    /// The server's side. `log` has the changes since the epoch's base, which are in the table already. Where something is kept beside the
-    /// records, that is made now.
-    fn server(&self, table: Arc<Vec<u8>>, log: &[u8], workers: usize) -> Result<Box<dyn Server>, PirError>;
+    /// The server's side of a table that was made as a whole. Where something is kept beside the records, that is made now.
+    fn server(&self, table: Arc<Vec<u8>>, workers: usize) -> Result<Box<dyn Server>, PirError>;
 
-    /// The same with what was kept beside the records.
+    /// The same with what was kept beside the records. `log` has the changes since the epoch's base, which are in the table already.
     fn resume(
         &self,
         table: Arc<Vec<u8>>,
         _beside: &[u8],
-        log: &[u8],
+        _log: &[u8],
         workers: usize,
     ) -> Result<Box<dyn Server>, PirError> {
-        self.server(table, log, workers)
+        self.server(table, workers)
     }
 
     /// The client's side with what [`Retrieval::copied`] says, held in memory alone.
@@ -337,12 +336,12 @@ pub fn rounds_of(most: u64, Sizes { query, answer, .. }: Sizes) -> u64 {
     ((2 << 20) / query.max(answer).max(1) as u64).clamp(1, most)
 }
 
-/// The scheme of a protocol for the records of an epoch.
+/// The scheme of an offer for the records of an epoch.
 ///
 /// # Errors
 /// If the scheme does not serve so many records, or so long ones; if the protocol retrieves none.
-pub fn retrieval(protocol: ServiceProtocol, by: By, epoch: &Epoch) -> Result<Box<dyn Retrieval>, PirError> {
-    suite::scheme(protocol)?.retrieval(by, epoch)
+pub fn retrieval(offer: &Offer, epoch: &Epoch) -> Result<Box<dyn Retrieval>, PirError> {
+    offer.kind().scheme()?.retrieval(offer.by(), epoch)
 }
 
 /// What a scheme says of a client that uses it wrongly. Epoch and scheme were compared when the epoch came, so this program did that.
@@ -356,7 +355,7 @@ pub fn misused(error: PirError) -> Error {
 /// How long the body of a slot or a record is: values with their length, sealed where they are and tagged where they are not; or real
 /// numbers.
 pub fn body_bytes(offer: &Offer) -> usize {
-    if has_reals(offer.protocol) {
+    if has_reals(offer.kind()) {
         return reals::bytes(offer.values.len());
     }
     let sealed = offer.retrieval.is_some_and(|retrieval| retrieval.private == Private::Both);
@@ -368,18 +367,18 @@ pub fn body_bytes(offer: &Offer) -> usize {
 }
 
 /// Whether rows are real numbers, and not bytes.
-pub fn has_reals(protocol: ServiceProtocol) -> bool {
-    suite::of(protocol).scheme().is_some_and(Scheme::has_reals)
+pub fn has_reals(kind: Kind) -> bool {
+    kind.suite().scheme().is_some_and(Scheme::has_reals)
 }
 
 /// Whether a query can ask for the sum of some records, so that keys stand in a filter.
-pub fn has_sums(protocol: ServiceProtocol) -> bool {
-    suite::of(protocol).scheme().is_some_and(|scheme| scheme.filter().is_some())
+pub fn has_sums(kind: Kind) -> bool {
+    kind.suite().scheme().is_some_and(|scheme| scheme.filter().is_some())
 }
 
 /// How many records a client fetches for one row that it looks up.
-pub fn records_a_row(protocol: ServiceProtocol, by: By) -> u64 {
-    if by == By::Key && !has_sums(protocol) { 2 } else { 1 }
+pub fn records_a_row(kind: Kind, by: By) -> u64 {
+    if by == By::Key && !has_sums(kind) { 2 } else { 1 }
 }
 
 /// Bytes of the length that stands before values that are not sealed.

@@ -1,6 +1,6 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
-use super::types::{Beyond, By, ClientSpec, Private, ServerSpec, Service, ServiceProtocol};
+use super::types::{Beyond, By, ClientSpec, Hint, Private, ServerSpec, Service, ServiceProtocol};
 use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
@@ -85,6 +85,8 @@ pub struct AskPlan {
     pub id: String,
     /// Its protocol.
     pub protocol: ServiceProtocol,
+    /// Whether the service has a hint; what the offer says where absent.
+    pub hint: Option<Hint>,
     /// What rows are looked up by.
     pub by: By,
     /// Its group.
@@ -146,9 +148,8 @@ const MOST_VALUE: u32 = 1 << 16;
 /// # Errors
 /// If a field contradicts another or means nothing; names the field, its value and the remedy.
 pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
-    // What a document says of the hint names the protocol.
-    let protocol = spec.service.protocol.with(spec.service.hint)?;
-    let (service, mine) = (&Service { protocol, hint: None, ..spec.service.clone() }, &spec.mine);
+    let (service, mine) = (&spec.service, &spec.mine);
+    Hint::check(service.hint, service.protocol)?;
     check_name("service.id", &service.id)?;
     check_name("mine.name", &mine.name)?;
     distinct("service.values", &service.values)?;
@@ -240,6 +241,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     let (service, mine) = (&spec.service, &spec.mine);
     check_name("service.id", &service.id)?;
     check_name("mine.name", &mine.name)?;
+    Hint::check(service.hint, service.protocol)?;
     let (server, (address, road)) = match mine.connect.iter().collect::<Vec<_>>()[..] {
         [(name, connect)] => (Party::new(0, name), connect.read("mine.connect", service.insecure)?),
         _ => {
@@ -304,7 +306,8 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     }
     Ok(AskPlan {
         id: service.id.clone(),
-        protocol: service.protocol.with(service.hint)?,
+        protocol: service.protocol,
+        hint: service.hint,
         by: service.by,
         batch: mine.batch.unwrap_or(1).into(),
         curve: service.curve,
@@ -674,6 +677,21 @@ output = { path = "hits.csv" }
         assert_eq!(with("ckks-pir", "by = \"index\"").unwrap_err(), "service.private");
         assert_eq!(with("ckks-pir", &format!("{open}\nvalue_bytes = 9")).unwrap_err(), "service.value_bytes");
         assert_eq!(with("piano", &format!("{open}\npreset = \"seed\"")).unwrap_err(), "service.preset");
+    }
+
+    /// A hint is a choice of "simple-pir" alone. What the choice was called before is refused with what to write.
+    #[test]
+    fn a_hint_is_for_simple_pir() {
+        let with = |protocol: &str| server(&SERVER.replace("protocol = \"ecdh-oprf\"", protocol));
+        for hint in ["none", "copied"] {
+            let plan = with(&format!("protocol = \"simple-pir\"\nhint = \"{hint}\"")).unwrap();
+            assert_eq!(plan.service.hint.map(Hint::name), Some(hint));
+            let refused = with(&format!("protocol = \"piano\"\nhint = \"{hint}\"")).unwrap_err();
+            assert_eq!(refused.field.as_deref(), Some("service.hint"));
+        }
+        assert_eq!(with("protocol = \"simple-pir\"").unwrap().service.hint, None);
+        let before = with("protocol = \"packed-pir\"").unwrap_err().message;
+        assert!(before.ends_with("write protocol = \"simple-pir\" and hint = \"none\""), "{before}");
     }
 
     /// Who only serves needs no table, and no document says what a SecretFlow configuration may.

@@ -30,7 +30,8 @@ pub struct Service {
     pub id: String,
     /// The protocol.
     pub protocol: ServiceProtocol,
-    /// For `simple-pir`: whether clients copy a hint before they ask. Without one, the protocol is called `packed-pir` in plans and reports.
+    /// For `simple-pir`: whether clients copy a hint before they ask. When absent, the store that is there keeps the one that it has, and a
+    /// new store has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
     /// What a client looks a row up by. `ecdh-oprf` is by key.
@@ -45,7 +46,7 @@ pub struct Service {
     /// For `bfv-pir` and `bgv-pir`: which rings they use.
     #[serde(default, skip_serializing_if = "Preset::is_fast")]
     pub preset: Preset,
-    /// For `simple-pir`: how many rows a client is expected to look up in one epoch. More of them make a longer hint and shorter queries.
+    /// For `simple-pir`: how many rows a client is expected to look up in one epoch. More of them make longer copies and shorter queries.
     #[serde(default = "default_expected", skip_serializing_if = "is_default_expected")]
     pub expected_queries: u32,
     /// The group that it works in. `ristretto255` and `p256` are those of RFC 9497.
@@ -80,11 +81,9 @@ pub enum ServiceProtocol {
     /// The oblivious function of RFC 9497: a client learns the tags of its own keys, and finds them in a store that it fetched.
     #[default]
     EcdhOprf,
-    /// Retrieval: a client copies a short hint once, and then a query costs the server one pass over the table.
+    /// Retrieval: a client copies some kilobytes, or with `hint = "copied"` a hint of megabytes, and then a query costs the server one pass
+    /// over the table.
     SimplePir,
-    /// `simple-pir` with `hint = "none"`. Retrieval: nothing but a few kilobytes of masks is copied, and then a query costs the server one
-    /// pass over the table. A query holds a key, which is safe under one assumption more.
-    PackedPir,
     /// Retrieval: a client copies the whole table and reads its rows at home. For tables so small that nothing else pays.
     Download,
     /// Retrieval: a client reads the whole table once as it streams by, and then a query costs the server √N records.
@@ -106,7 +105,6 @@ impl ServiceProtocol {
     pub const ALL: &[Self] = &[
         ServiceProtocol::EcdhOprf,
         ServiceProtocol::SimplePir,
-        ServiceProtocol::PackedPir,
         ServiceProtocol::Download,
         ServiceProtocol::Piano,
         ServiceProtocol::BfvPir,
@@ -116,30 +114,11 @@ impl ServiceProtocol {
         ServiceProtocol::Null,
     ];
 
-    /// The protocol that a document means that says this of the hint.
-    ///
-    /// # Errors
-    /// If there is no such choice.
-    pub(crate) fn with(self, hint: Option<Hint>) -> Result<Self, SpecError> {
-        match (self, hint) {
-            (_, None) => Ok(self),
-            (ServiceProtocol::SimplePir, Some(Hint::Copied)) => Ok(self),
-            (ServiceProtocol::SimplePir | ServiceProtocol::PackedPir, Some(Hint::None)) => {
-                Ok(ServiceProtocol::PackedPir)
-            }
-            _ => {
-                let why = format!("is for \"simple-pir\", and the protocol is \"{}\"; leave it out", self.name());
-                Err(SpecError::field("service.hint", why))
-            }
-        }
-    }
-
     /// As it stands in a document.
     pub fn name(self) -> &'static str {
         match self {
             ServiceProtocol::EcdhOprf => "ecdh-oprf",
             ServiceProtocol::SimplePir => "simple-pir",
-            ServiceProtocol::PackedPir => "packed-pir",
             ServiceProtocol::Download => "download",
             ServiceProtocol::Piano => "piano",
             ServiceProtocol::BfvPir => "bfv-pir",
@@ -154,7 +133,7 @@ impl ServiceProtocol {
     pub fn takes(self, by: By, private: Private) -> bool {
         match self {
             ServiceProtocol::EcdhOprf => (by, private) == (By::Key, Private::Both),
-            ServiceProtocol::SimplePir | ServiceProtocol::PackedPir | ServiceProtocol::Piano => true,
+            ServiceProtocol::SimplePir | ServiceProtocol::Piano => true,
             // What is sealed and looked up by key is a store of tags.
             ServiceProtocol::Download => (by, private) != (By::Key, Private::Both),
             ServiceProtocol::BfvPir | ServiceProtocol::BgvPir => by == By::Index,
@@ -175,6 +154,28 @@ pub enum Hint {
     Copied,
     /// They copy a few kilobytes, and each query holds a key.
     None,
+}
+
+impl Hint {
+    /// As it stands in a document.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hint::Copied => "copied",
+            Hint::None => "none",
+        }
+    }
+
+    /// Fails if a document speaks of a hint whose protocol has none.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn check(hint: Option<Self>, protocol: ServiceProtocol) -> Result<(), SpecError> {
+        if hint.is_none() || protocol == ServiceProtocol::SimplePir {
+            return Ok(());
+        }
+        let why = format!("is for \"simple-pir\", and the protocol is \"{}\"; leave it out", protocol.name());
+        Err(SpecError::field("service.hint", why))
+    }
 }
 
 /// What a client looks a row up by.
@@ -384,7 +385,7 @@ pub struct Asks {
     pub id: String,
     /// Its protocol.
     pub protocol: ServiceProtocol,
-    /// For `simple-pir`: whether the service has a hint.
+    /// For `simple-pir`: whether the service has a hint. When absent, what the offer says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
     /// What rows are looked up by.

@@ -39,7 +39,7 @@ impl Retrieval for Download {
         Costs { kept: table, seconds: 0.0, memory: table, reads_all: false, window: None }
     }
 
-    fn server(&self, table: Arc<Vec<u8>>, _: &[u8], _: usize) -> Result<Box<dyn Server>, PirError> {
+    fn server(&self, table: Arc<Vec<u8>>, _: usize) -> Result<Box<dyn Server>, PirError> {
         Ok(Box::new(Table(table)))
     }
 

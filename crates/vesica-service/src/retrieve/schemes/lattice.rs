@@ -69,7 +69,7 @@ impl Retrieval for Polynomials {
         Costs { kept: 0, seconds, memory, reads_all: true, window: None }
     }
 
-    fn server(&self, table: Arc<Vec<u8>>, _: &[u8], _: usize) -> Result<Box<dyn Server>, PirError> {
+    fn server(&self, table: Arc<Vec<u8>>, _: usize) -> Result<Box<dyn Server>, PirError> {
         let store = self.scheme.store(&Flat::new(&table, self.width)?)?;
         Ok(Box::new(Plaintexts { scheme: self.scheme.clone(), store }))
     }

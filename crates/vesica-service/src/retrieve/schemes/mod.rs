@@ -5,6 +5,5 @@ pub mod lattice;
 pub mod linear;
 #[cfg(test)]
 pub mod null;
-pub mod packed;
 pub mod piano;
 pub mod simple;

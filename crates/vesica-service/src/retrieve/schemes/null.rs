@@ -43,7 +43,7 @@ impl Retrieval for Sent {
         Costs { kept: 0, seconds: table as f64 / speed, memory: table, reads_all: true, window: None }
     }
 
-    fn server(&self, table: Arc<Vec<u8>>, _: &[u8], _: usize) -> Result<Box<dyn Server>, PirError> {
+    fn server(&self, table: Arc<Vec<u8>>, _: usize) -> Result<Box<dyn Server>, PirError> {
         Ok(Box::new(Table(table)))
     }
 

@@ -61,7 +61,7 @@ impl Retrieval for Piano {
         self.window_bytes()
     }
 
-    fn server(&self, table: Arc<Vec<u8>>, _: &[u8], _: usize) -> Result<Box<dyn Server>, PirError> {
+    fn server(&self, table: Arc<Vec<u8>>, _: usize) -> Result<Box<dyn Server>, PirError> {
         Ok(Box::new(Table { scheme: *self, table }))
     }
 
@@ -231,7 +231,7 @@ mod tests {
             let mut table = vec![0; RECORDS as usize * WIDTH];
             rng.fill(&mut table);
             let (dir, scheme) = (tempfile::tempdir().unwrap(), Piano::new(RECORDS, WIDTH).unwrap());
-            let server = Retrieval::server(&scheme, Arc::new(table.clone()), &[], 1).unwrap();
+            let server = Retrieval::server(&scheme, Arc::new(table.clone()), 1).unwrap();
             let mut asking = fresh(dir.path(), scheme, &table, &mut rng);
             let places: Vec<Place> = (3..7).map(|index| Some(vec![index])).collect();
             let sent = asking.round(&places, &mut rng).unwrap();

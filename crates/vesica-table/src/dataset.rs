@@ -5,7 +5,7 @@ use crate::in_turn::{Emit, in_turn};
 use crate::listing::{self, Listed, Listing};
 use crate::open::of_source;
 use crate::table::Stored;
-use crate::{Batches, Column, Error, Form, Format, Header, InOrder, Source, Table, table, text};
+use crate::{Batches, Column, Error, Form, Format, Header, InOrder, Source, Table, format, table, text};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
@@ -345,6 +345,19 @@ impl Table for Dataset {
 
     fn header(&self) -> Option<&Header> {
         self.header.as_ref()
+    }
+
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        Some(self.inner.listing.files.iter().map(|file| format::stem(&file.path)).collect())
+    }
+
+    fn file_ends(&self, workers: usize) -> Result<Vec<u64>, Error> {
+        let mut end = 0;
+        let ends = (0..self.inner.parts.len()).map(|file| {
+            end += self.inner.counted(file, workers)?;
+            Ok(end)
+        });
+        ends.collect()
     }
 
     fn bytes(&self) -> Option<u64> {

@@ -1,11 +1,11 @@
 use crate::Error;
-use crate::format::Format;
+use crate::format::{self, Format};
 use crate::source::Source;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::basic::Compression;
 use parquet::schema::types::ColumnPath;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vesica_types::RowId;
 
 /// A column of a table, for people.
@@ -93,6 +93,19 @@ pub trait Table: Send + Sync {
     /// The header of a CSV.
     fn header(&self) -> Option<&Header> {
         None
+    }
+
+    /// The names of the files that it is made of, in order, without their endings. None if it is in memory.
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        self.source().map(|_| vec![format::stem(self.path())])
+    }
+
+    /// Of each of them, the number of the first row behind it. The last one may be any number that is large enough.
+    ///
+    /// # Errors
+    /// Those of reading a file whose rows no pass has counted.
+    fn file_ends(&self, _workers: usize) -> Result<Vec<u64>, Error> {
+        Ok(vec![u64::MAX])
     }
 
     /// Size on disk, in bytes; of a spooled standard input, the bytes that came. None for a table in memory.

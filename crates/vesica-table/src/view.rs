@@ -1,7 +1,7 @@
 use crate::{Batches, Column, Error, Form, Format, Pieces, Source, Stored, Table, table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -50,6 +50,14 @@ impl Table for View<'_> {
 
     fn stored(&self) -> Stored {
         self.table.stored()
+    }
+
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        self.table.files()
+    }
+
+    fn file_ends(&self, workers: usize) -> Result<Vec<u64>, Error> {
+        self.table.file_ends(workers)
     }
 
     fn rows(&self) -> Option<u64> {

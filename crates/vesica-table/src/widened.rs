@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_types::RowId;
 
@@ -160,6 +160,14 @@ impl Table for Widened<'_> {
 
     fn stored(&self) -> Stored {
         self.table.stored()
+    }
+
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        self.table.files()
+    }
+
+    fn file_ends(&self, workers: usize) -> Result<Vec<u64>, Error> {
+        self.table.file_ends(workers)
     }
 
     fn rows(&self) -> Option<u64> {

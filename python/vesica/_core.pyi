@@ -109,7 +109,13 @@ class Door:
 
 def read_job(document: str, is_json: bool, given: bool) -> tuple[str, bool]: ...
 def run(
-    document: str, is_json: bool, table: Any = None, files: str | None = None, watch: _Watch = None, stop: Stop | None = None
+    document: str,
+    is_json: bool,
+    table: Any = None,
+    files: str | None = None,
+    stream: bool = False,
+    watch: _Watch = None,
+    stop: Stop | None = None,
 ) -> tuple[str, Table | None]: ...
 def intersect(
     left: Any,
@@ -125,7 +131,7 @@ def plan(
 ) -> tuple[str, str]: ...
 def page(report: str) -> str: ...
 def check(
-    document: str, is_json: bool, table: Any = None, files: str | None = None, peer: bool = False
+    document: str, is_json: bool, table: Any = None, files: str | None = None, stream: bool = False, peer: bool = False
 ) -> list[tuple[str, str, bool]]: ...
 def gen(
     out: PathLike[str], rows: list[int], overlap: int, columns: int, keys: str, format: str, seed: int

@@ -21,7 +21,7 @@ def exported(table: Any, name: str = "input") -> Any:
         # A query that has not been made yet: its rows come as it is made, batch by batch.
         return table.collect_batches(lazy=True)
     if _library(table) == "polars" and hasattr(table, "collect"):
-        raise TypeError(f"{name} is a query of a polars that does not hand it out batch by batch: take polars 1.36 or later, or collect() it")
+        raise TypeError(f"{name} is a query of a polars that does not hand it out batch by batch: take one whose LazyFrame has collect_batches, or collect() it")
     if hasattr(table, "fetch_record_batch"):
         # A cursor of ADBC, behind its execute().
         return table.fetch_record_batch()

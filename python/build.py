@@ -64,6 +64,7 @@ def test(wheel: Path, offline: bool) -> None:
     call([bare / "vesica", "--version"], cwd=WORK)
     call([bare / "python", "-c", "import vesica, sys; assert not {'pyarrow', 'pandas', 'polars'} & set(sys.modules)"], cwd=WORK)
     wanted = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
+    wanted += ["obstore>=0.6", "fsspec", "deltalake>=1", "pyiceberg[sql-sqlite,pyarrow]>=0.9", "moto[server]"]
     tests = environment("tests", [] if offline else wanted)
     call([tests / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
     # Away from the sources, so that the package of the wheel is the one that is imported.

@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).resolve().parent / "vesica"
 MODULES = {
     "vesica": ["_jobs.py", "_services.py", "_table.py", "_report.py", "_errors.py"],
     "vesica.ray": ["ray/_drive.py"],
+    "vesica.sources": ["sources/__init__.py"],
 }
 
 HEAD = """\

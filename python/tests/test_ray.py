@@ -364,7 +364,7 @@ def test_ray_is_not_shown_which_units_have_a_match() -> None:
     given: list[list[int]] = []
 
     def write(work: Any, units: list[int], *rest: Any) -> int:
-        given.append(units)
+        given.append(sorted(units))
         return 2 if units else 0
 
     source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=write)
@@ -411,11 +411,9 @@ class Listener:
         monkeypatch.setattr(_keeper, "Keeper", self)
 
 
-def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keeper gave the secret in clear: whoever heard one answer opened the digests, the units and the key of the lanes."""
-    from vesica.ray import _keeper
-
-    alice, bob = jobs(port, limits={"max_keys": 100})
+def start_of(port: int, **shared: Any) -> Any:
+    """The start of a run of alice's cluster, in this process. Bob's run ends when it has met her."""
+    alice, bob = jobs(port, **shared)
     alice["mine"] |= {"lanes": 1, "input": {"path": "a.parquet", "keys": ["id"]}, "output": {"path": "b.parquet"}}
     meeting = vesica._core.Meeting(json.dumps(alice), True, bytes(32))
     thread, done = plain(SimpleNamespace(jobs={"bob": bob}, tables={"bob": pa.table({"id": ["a"]})}), "bob")
@@ -423,7 +421,14 @@ def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.
     meeting.abort("input")
     thread.join()
     assert isinstance(done[0], vesica.PeerError)
+    return start
 
+
+def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper gave the secret in clear: whoever heard one answer opened the digests, the units and the key of the lanes."""
+    from vesica.ray import _keeper
+
+    start = start_of(port, limits={"max_keys": 100})
     secret, listener = bytes_of(start.secret), Listener()
     assert secret == bytes_of(start.secret) and len(set(secret)) > 8
     listener.install(monkeypatch)
@@ -716,6 +721,82 @@ def test_all_doors_are_looked_at(finished: Exception | None, monkeypatch: pytest
     with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
         _drive._Run._listen(side, None, [door("honest"), door("cheated")], ["a", "b"], 1)
     assert told == ["honest", "cheated"]
+
+
+class Counted:
+    """A file that counts what is read of it."""
+
+    def __init__(self, path: Any) -> None:
+        self.file, self.bytes = open(path, "rb"), 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self.file.read(size)
+        self.bytes += len(piece)
+        return piece
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
+    place: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A unit had all rows of its keys, and one with a key of very many rows was read, opened and sealed for longer: after some runs with other
+    salts the other side knew the key."""
+    from vesica.ray import _keeper, _rows
+
+    run = start_of(port, limits={"max_keys": 8_000}, unit=1000)
+    monkeypatch.setattr(_keeper, "start", lambda name: run)
+
+    def packed(name: str, of_key: Callable[[int], int]) -> _rows.Units:
+        # What Ray does: the rows of a unit together, and a unit a row group.
+        keys = [f"key {key}" for key in range(4000) for _ in range(of_key(key))]
+        cut = _rows.cut("run", pa.table({"id": keys}), 0)
+        units = [_rows._pack("run")(cut.filter(pa.compute.equal(cut["unit"], unit))) for unit in cut["unit"].unique()]
+        folder = place / name
+        folder.mkdir()
+        table = pa.concat_tables(units).sort_by("unit")
+        pq.write_table(table, folder / "0.parquet", row_group_size=1, compression="none", write_statistics=False, use_dictionary=False)
+        index = place / f"{name}.index"
+        index.write_bytes(_rows.Units.index(folder).to_json())
+        return _rows.Units.read(index)
+
+    def read(units: _rows.Units, what: str) -> list[int]:
+        counted: list[Counted] = []
+
+        class File(pq.ParquetFile):
+            def __init__(self, path: str) -> None:
+                counted.append(Counted(path))
+                super().__init__(counted[-1])
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_rows.pq, "ParquetFile", File)
+            loaded = [getattr(units, what)(unit) for unit in range(run.units)]
+        for one in counted:
+            one.file.close()
+        assert len(counted) == len(units.places) == run.units and all(loaded)
+        assert all(one.bytes >= len(piece) for one, piece in zip(counted, loaded))
+        return [one.bytes for one in counted]
+
+    tables = {
+        "alone": packed("alone", lambda key: 1),
+        "heavy": packed("heavy", lambda key: 20_001 if key == 17 else 1),
+        "alike": packed("alike", lambda key: 11 if key < 2000 else 1),
+    }
+    keys = {name: [len(units.load(unit) or b"") for unit in range(run.units)] for name, units in tables.items()}
+    assert keys["alone"] == keys["heavy"] == keys["alike"] and len(set(keys["alone"])) > 1
+    before = {name: read(units, "load") for name, units in tables.items()}
+    assert before["alone"] == before["heavy"] == before["alike"]
+    rows = {name: read(units, "rows") for name, units in tables.items()}
+    assert max(rows["heavy"]) - min(rows["heavy"]) >= 8 * 20_000, "and the rows wait until the units are joined"
+
+
+def test_an_index_of_another_version_is_refused(place: Path) -> None:
+    from vesica.ray import _rows
+
+    (place / "index").write_bytes(b"[[[0, [\"units/0.parquet\", 0]]], 7, [0, 7], 9]")
+    with pytest.raises(vesica.ConfigError, match="index: is the index of packed units that another version of Vesica made"):
+        _rows.Units.read(place / "index")
 
 
 def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 import vesica
+from conftest import both, jobs
 
 D = decimal.Decimal
 ROWS = pa.table(
@@ -109,6 +116,96 @@ def test_duckdb() -> None:
         b = db.sql("SELECT printf('%05d', 3 * i) AS id FROM range(10000) t(i)")
         matched = vesica.intersect(a, b, on="id").left.to_arrow()
         assert db.execute("SELECT count(*), sum(price) FROM matched").fetchone() == (3334, D(sum(range(0, 10000, 3))))
+
+
+class Cursor:
+    """A cursor of ADBC behind its execute()."""
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(MANY.schema, MANY.to_batches(1000))
+
+
+MANY = pa.table({"id": [f"{i:05}" for i in range(10_000)], "n": range(10_000)})
+
+
+def streams(folder: Path) -> dict[str, Callable[[], Any]]:
+    """MANY, as each library has it that does not hold it in memory."""
+    folder.mkdir()
+    for i in range(4):
+        pq.write_table(MANY.slice(2500 * i, 2500), folder / f"{i}.parquet")
+    return {
+        "polars": lambda: pl.scan_parquet(folder / "*.parquet").select("id", "n").filter(pl.col("n") >= 0),
+        "dataset": lambda: pyarrow.dataset.dataset(folder),
+        "scanner": lambda: pyarrow.dataset.dataset(folder).scanner(columns=["id", "n"]),
+        "reader": lambda: pa.RecordBatchReader.from_batches(MANY.schema, iter(MANY.to_batches(1000))),
+        "duckdb": lambda: duckdb.sql(f"select id, n from '{folder}/*.parquet'"),
+        "adbc": Cursor,
+    }
+
+
+@pytest.mark.parametrize("kind", ["polars", "dataset", "scanner", "reader", "duckdb", "adbc"])
+def test_what_does_not_stand_in_memory_is_read_once_and_kept_beside_the_run(kind: str, tmp_path: Path, port: int) -> None:
+    made, asked = streams(tmp_path / "in")[kind], 0
+
+    class Once:
+        """What there is of a stream: its batches, and how often they were asked for."""
+
+        def __init__(self) -> None:
+            self.inner = vesica._table.exported(made())
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            nonlocal asked
+            asked += 1
+            return self.inner.__arrow_c_stream__(requested_schema)
+
+    assert vesica._table.taken(made())[2], "it is a stream"
+    alice, _ = both(port, made(), pa.table({"id": ["00003", "09999", "x"]}))
+    assert sorted(alice.table.to_arrow()["n"].to_pylist()) == [3, 9999]
+    both(port, Once(), pa.table({"id": ["00003"]}))
+    assert asked == 1
+
+
+def test_what_stands_in_memory_is_no_stream() -> None:
+    for table in (MANY, pl.DataFrame(MANY), MANY.to_pandas(), MANY.to_batches()[0], vesica.intersect(MANY, MANY, on="id").left):
+        given, files, is_stream = vesica._table.taken(table)
+        assert given is table and files is None and not is_stream
+
+
+def test_a_stream_that_cannot_be_read_to_its_end_ends_the_run(port: int, tmp_path: Path) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield MANY.to_batches()[0]
+        raise ValueError("the database went away")
+
+    reader = pa.RecordBatchReader.from_batches(MANY.schema, batches())
+    job = jobs(port)[0]
+    with pytest.raises(vesica.InputError, match="the table given as input: .*the database went away"):
+        vesica.run(job, input=reader)
+    # What would be read again after a restart, and what is not counted for a plan.
+    job["mine"] |= {"resume": str(tmp_path / "resume"), "output": {"path": str(tmp_path / "out.csv")}}
+    with pytest.raises(vesica.ConfigError, match="mine.resume: a stream cannot be read again after a restart"):
+        vesica.run(job, input=pl.LazyFrame({"id": ["a"]}))
+    del job["mine"]["resume"]
+    with pytest.raises(TypeError, match="how many rows has LazyFrame"):
+        vesica.plan(job, input=pl.LazyFrame({"id": ["a"]}))
+    assert vesica.plan(job, input=pl.LazyFrame({"id": ["a"]}), rows=5)
+    findings = dict(vesica.check(job, input=pl.LazyFrame({"id": ["a", "b", "b"]})))
+    assert findings["keys"].startswith("3 rows, 2 distinct keys")
+
+
+def test_a_folder_of_parts(port: int, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    streams(folder)
+    job, other = jobs(port)
+    job["mine"]["output"] = {"path": str(tmp_path / "out"), "parts": "files"}
+    thread = threading.Thread(target=vesica.run, args=(other,), kwargs={"input": MANY.slice(4990, 20)})
+    thread.start()
+    report = vesica.run(job, input=folder)
+    thread.join()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["000001-1.parquet", "000002-2.parquet"]
+    assert pq.read_table(tmp_path / "out")["n"].to_pylist() == list(range(4990, 5010))
+    assert Path(report.outcome.output.path) == tmp_path / "out" and report.outcome.output.rows == 20
+    with pytest.raises(vesica.ConfigError, match="is a folder that is not empty"):
+        vesica.run(job, input=folder)
 
 
 def test_what_is_no_table_is_named() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Union
 from . import _core
 from ._progress import Progress, watcher
 from ._report import Finding, Intersection, Plan, Report
-from ._table import ArrowTable, Table, exported, taken
+from ._table import ArrowTable, Table, exported, named, taken
 
 #: A job: a file, or what stands in one as a dict.
 Document = Union[str, "os.PathLike[str]", "dict[str, Any]"]
@@ -53,7 +53,8 @@ def run(
     """Runs a job, as `vesica run` does, and waits until it is over. The interpreter is free meanwhile, and Ctrl-C stops both sides.
 
     `job` is a job file's path, or a dict with what stands in one; its parts may also be given by keyword (`shared=`, `mine=`).
-    `input` is the table, in place of what the job names: anything that exports an Arrow stream; or the path of a file, of a folder,
+    `input` is the table, in place of what the job names: anything that exports an Arrow stream; a LazyFrame of polars, a Dataset of
+    pyarrow, a relation of DuckDB or a cursor of ADBC, which are read once, batch by batch, to a file in `mine.scratch`; or the path of a file, of a folder,
     or a pattern such as `"orders/*.parquet"`; or a list of paths; or a program that prints it, `{"command": ["psql", …]}`. Relative
     paths start at the current folder. Where the job names no `mine.output`, the rows that matched are in the report's `table`.
 
@@ -69,8 +70,7 @@ def run(
     >>> other.join()
     """
     text, is_json = document(job, fields)
-    table, files = taken(input)
-    report, rows = _core.run(text, is_json, table, files, watcher(progress), _stop)
+    report, rows = _core.run(text, is_json, *taken(input), watcher(progress), _stop)
     return Report.from_json(report, Table(rows) if rows is not None else None)
 
 
@@ -145,10 +145,11 @@ def plan(
     ('intersection', ['alice'])
     """
     text, is_json = document(job, fields)
-    table, files = taken(input)
-    if table is not None and rows is None:
+    files = named(input)
+    given = input is not None and files is None
+    if given and rows is None:
         rows = _rows(input)
-    forecast, words = _core.plan(text, is_json, table is not None, files, rows, peer_rows)
+    forecast, words = _core.plan(text, is_json, given, files, rows, peer_rows)
     return Plan(json.loads(forecast), words)
 
 

@@ -14,10 +14,23 @@ class ArrowTable(Protocol):
 
 
 def exported(table: Any, name: str = "input") -> Any:
-    """`table`, if it exports an Arrow stream; a frame of an older pandas as a table of pyarrow."""
+    """`table`, if it exports an Arrow stream, or what it has that does; a frame of an older pandas as a table of pyarrow."""
     if hasattr(table, "__arrow_c_stream__"):
         return table
-    if type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns"):
+    if _library(table) == "polars" and hasattr(table, "collect_batches"):
+        # A query that has not been made yet: its rows come as it is made, batch by batch.
+        return table.collect_batches(lazy=True)
+    if _library(table) == "polars" and hasattr(table, "collect"):
+        raise TypeError(f"{name} is a query of a polars that does not hand it out batch by batch: take one whose LazyFrame has collect_batches, or collect() it")
+    if hasattr(table, "fetch_record_batch"):
+        # A cursor of ADBC, behind its execute().
+        return table.fetch_record_batch()
+    if hasattr(table, "scanner"):
+        # A Dataset of pyarrow.
+        table = table.scanner()
+    if _library(table) == "pyarrow" and hasattr(table, "to_reader"):
+        return table.to_reader()
+    if _library(table) == "pandas" and hasattr(table, "columns"):
         import pyarrow
 
         return pyarrow.Table.from_pandas(table)
@@ -28,17 +41,34 @@ def exported(table: Any, name: str = "input") -> Any:
     )
 
 
-def taken(input: Any) -> tuple[Any, str | None]:
-    """What stands for a job's table: one that is in memory, or, as JSON, files or a program that prints it."""
-    if input is None:
-        return None, None
+def _library(table: Any) -> str:
+    return type(table).__module__.split(".")[0]
+
+
+def streams(table: Any) -> bool:
+    """Whether rows of `table` come as they are read and can be read once, rather than stand in memory."""
+    # A relation of DuckDB has a length, for which it counts.
+    return "duckdb" in _library(table) or not any(hasattr(table, name) for name in ("num_rows", "height", "__len__"))
+
+
+def named(input: Any) -> str | None:
+    """Files, or a program that prints the table, as JSON; None for an object."""
     if isinstance(input, dict):
-        return None, json.dumps(input, default=os.fspath)
+        return json.dumps(input, default=os.fspath)
     if isinstance(input, (str, os.PathLike)):
-        return None, json.dumps({"path": os.fspath(input)})
+        return json.dumps({"path": os.fspath(input)})
     if isinstance(input, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in input):
-        return None, json.dumps({"path": [os.fspath(path) for path in input]})
-    return exported(input), None
+        return json.dumps({"path": [os.fspath(path) for path in input]})
+    return None
+
+
+def taken(input: Any) -> tuple[Any, str | None, bool]:
+    """What stands for a job's table: an object that exports one, or what `named` says; and whether the object is a stream."""
+    files = named(input)
+    if input is None or files is not None:
+        return None, files, False
+    table = exported(input)
+    return table, None, streams(table)
 
 
 class Table:

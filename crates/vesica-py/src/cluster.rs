@@ -114,21 +114,21 @@ impl Start {
         })
     }
 
-    /// All rows of one unit, which `cut` called `hidden`: the unit's number, its distinct keys, the rows that take part, and all of it
+    /// Packs one unit, which `cut` called `hidden`: the unit's number, its distinct keys, these sealed, and the numbers of its rows
     /// sealed.
     fn pack<'py>(
         &self,
         py: Python<'py>,
         hidden: i32,
         rows: Bound<'py, PyAny>,
-    ) -> PyResult<(u32, u64, u64, Bound<'py, PyBytes>)> {
+    ) -> PyResult<(u32, u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         let reader = backend::import(&rows)?;
         let packed = work(py, None, None, move |ctl| {
             let (schema, batches) = Table::batches("the rows of a unit", reader, ctl)?;
             let rows = concat_batches(&schema, &batches).map_err(|error| Failure::bug(error.to_string()))?;
             Ok(self.0.pack(hidden, &rows)?)
         })?;
-        Ok((packed.unit, packed.keys, packed.rows, PyBytes::new(py, &packed.blob)))
+        Ok((packed.unit, packed.keys, PyBytes::new(py, &packed.blob), PyBytes::new(py, &packed.rows)))
     }
 }
 
@@ -196,9 +196,11 @@ impl Terms {
         Ok((unit.id, unit.digest, unit.keys, unit.rows, unit.times))
     }
 
-    /// The rows that a unit found: `row`, `pair` and `times`.
-    fn rows(&self, py: Python<'_>, unit: u32, kept: &[u8]) -> PyResult<Table> {
-        piece(py, &Control::new(()), || Ok(Table::one(self.0.rows(unit, self.0.kept(unit, kept)?.1)?)))
+    /// The rows that a unit found: `row`, `pair` and `times`. `packed` are the numbers of its rows as `pack` gave them, or None if it
+    /// has none.
+    #[pyo3(signature = (unit, kept, packed))]
+    fn rows(&self, py: Python<'_>, unit: u32, kept: &[u8], packed: Option<&[u8]>) -> PyResult<Table> {
+        piece(py, &Control::new(()), || Ok(Table::one(self.0.rows(unit, self.0.kept(unit, kept)?.1, packed)?)))
     }
 
     /// Rows as `rows` gives them, of any units, sealed.
@@ -454,7 +456,7 @@ impl Lane {
         Ok((missing.units, missing.settled))
     }
 
-    /// Matches a unit, from any thread. `blob` is what `pack` gave, or None if no row is in the unit; `turn` is the number of this
+    /// Matches a unit, from any thread. `blob` are the keys that `pack` gave, or None if no row is in the unit; `turn` is the number of this
     /// beginning in the run: the unit's own at first, and else the lowest that no beginning has, from the number of units on. Gives what is to
     /// be kept, sealed.
     #[pyo3(signature = (unit, blob, turn))]

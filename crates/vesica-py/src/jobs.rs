@@ -4,24 +4,44 @@ use crate::failure::Failure;
 use crate::table::{NAME, Table};
 use crate::work::{Stop, work};
 use crate::{backend, document};
+use arrow_array::RecordBatchReader;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use vesica::{Given, Job, Ran};
+use vesica::{Control, Given, Job, Ran};
 use vesica_job::identity::Identity;
 use vesica_job::sample::Sample;
 use vesica_job::{Audience, Io, Page, Report, World};
-use vesica_spec::SpecError;
+use vesica_spec::{Plan, SpecError};
 
-/// Runs a job. Gives the report as JSON, and the rows if they are kept in memory.
+/// The table that Python gave for a run: as it is in memory or, if it is a `stream` that can be read once, in a file beside what the run spills.
+fn given(
+    plan: &Plan,
+    table: impl RecordBatchReader,
+    stream: bool,
+    ctl: &Control,
+) -> Result<Box<dyn vesica::Table>, Failure> {
+    if !stream {
+        return Table::read(NAME, table, ctl);
+    }
+    if plan.resume.is_some() {
+        let why = "a stream cannot be read again after a restart: name files in mine.input.path, or remove mine.resume";
+        return Err(vesica::Error::from(SpecError::field("mine.resume", why)).into());
+    }
+    let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    Table::spooled(NAME, table, &scratch, ctl)
+}
+
+/// Runs a job. Gives the report as JSON, and the rows if they are kept in memory. A table that is a `stream` can be read once.
 #[pyfunction]
-#[pyo3(signature = (document, is_json, table=None, files=None, watch=None, stop=None))]
+#[pyo3(signature = (document, is_json, table=None, files=None, stream=false, watch=None, stop=None))]
 pub fn run(
     py: Python<'_>,
     document: String,
     is_json: bool,
     table: Option<Bound<'_, PyAny>>,
     files: Option<String>,
+    stream: bool,
     watch: Option<Bound<'_, PyAny>>,
     stop: Option<Bound<'_, Stop>>,
 ) -> PyResult<(String, Option<Table>)> {
@@ -29,7 +49,7 @@ pub fn run(
     work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
         let meant = document::job(&document, is_json, table.is_some(), files.as_deref())?;
         let plan = vesica_spec::plan(&meant.spec)?;
-        let table = table.map(|table| Table::read(NAME, table, ctl)).transpose()?;
+        let table = table.map(|table| given(&plan, table, stream, ctl)).transpose()?;
         let given = Given { table, keep: meant.keep, ..Given::default() };
         let Ran { rows, report } = vesica::run(plan, given, ctl)?;
         Ok((report.to_json(), rows.map(Table::of).transpose()?))
@@ -102,13 +122,14 @@ pub fn page(py: Python<'_>, report: &str) -> PyResult<String> {
 
 /// Looks at everything that a run needs; gives what was looked at, what it is like, and whether that is as it should be.
 #[pyfunction]
-#[pyo3(signature = (document, is_json, table=None, files=None, peer=false))]
+#[pyo3(signature = (document, is_json, table=None, files=None, stream=false, peer=false))]
 pub fn check(
     py: Python<'_>,
     document: String,
     is_json: bool,
     table: Option<Bound<'_, PyAny>>,
     files: Option<String>,
+    stream: bool,
     peer: bool,
 ) -> PyResult<Vec<(String, String, bool)>> {
     let table = table.map(|table| backend::import(&table)).transpose()?;
@@ -122,7 +143,12 @@ pub fn check(
             None => Io::open(&plan, ctl)?,
             Some(table) => {
                 let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn vesica_job::Target>);
-                Io { table: Table::read(NAME, table, ctl)?, target, connections: Vec::new(), world: World::default() }
+                Io {
+                    table: given(&plan, table, stream, ctl)?,
+                    target,
+                    connections: Vec::new(),
+                    world: World::default(),
+                }
             }
         };
         let checked = vesica_job::check(&plan, io, ctl, peer)?;

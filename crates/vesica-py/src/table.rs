@@ -6,6 +6,8 @@ use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::cell::RefCell;
+use std::path::Path;
 use vesica::{Control, Rows};
 
 /// What messages call a table that came from Python.
@@ -32,6 +34,30 @@ impl Table {
         Ok(Box::new(vesica::Memory::new(name, schema, batches)?))
     }
 
+    /// The rows that `reader` gives, which are read to a file in `dir` that has no name: one batch is in memory at a time.
+    pub fn spooled(
+        name: &str,
+        reader: impl RecordBatchReader,
+        dir: &Path,
+        ctl: &Control,
+    ) -> Result<Box<dyn vesica::Table>, Failure> {
+        let schema = reader.schema();
+        // What a batch is refused for is the caller's fault, and to be stopped is nobody's: neither goes through the words of Arrow.
+        let failed = RefCell::new(None);
+        let batches = reader.map_while(|batch| match ready(name, batch, ctl) {
+            Ok(batch) => Some(Ok(batch)),
+            Err(failure) => {
+                *failed.borrow_mut() = Some(failure);
+                None
+            }
+        });
+        let table = vesica_table::spool(Path::new(name), &mut RecordBatchIterator::new(batches, schema), dir);
+        match failed.take() {
+            Some(failure) => Err(failure),
+            None => table.map_err(|error| vesica::Error::from(error).into()),
+        }
+    }
+
     /// The batches that `reader` gives, and their schema.
     pub fn batches(
         name: &str,
@@ -39,10 +65,7 @@ impl Table {
         ctl: &Control,
     ) -> Result<(SchemaRef, Vec<RecordBatch>), Failure> {
         let schema = reader.schema();
-        let batches = reader.map(|batch| {
-            ctl.check().map_err(vesica::Error::from)?;
-            batch.and_then(checked).map_err(|error| Failure::input(format!("{name}: {error}")))
-        });
+        let batches = reader.map(|batch| ready(name, batch, ctl));
         Ok((schema, batches.collect::<Result<_, _>>()?))
     }
 
@@ -50,6 +73,12 @@ impl Table {
     pub fn one(batch: RecordBatch) -> Self {
         Self { schema: batch.schema(), batches: vec![batch] }
     }
+}
+
+/// A batch that came from Python, if it may be read and the run goes on.
+fn ready(name: &str, batch: Result<RecordBatch, ArrowError>, ctl: &Control) -> Result<RecordBatch, Failure> {
+    ctl.check().map_err(vesica::Error::from)?;
+    batch.and_then(checked).map_err(|error| Failure::input(format!("{name}: {error}")))
 }
 
 /// `batch`, if its values are what its types promise. Other libraries do not check all that they hand out: pyarrow reads a column of

@@ -173,6 +173,7 @@ fn output(params: &OutputParams) -> Result<Output> {
         columns: None,
         null: None,
         order: Order::Input,
+        parts: None,
     })
 }
 

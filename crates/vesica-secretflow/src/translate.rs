@@ -241,6 +241,7 @@ fn output(psi: &PsiConfig, told: Told) -> Result<Output> {
         columns: None,
         null: Some(&psi.output_attr.csv_null_rep).filter(|null| told.nulls && !null.is_empty()).cloned(),
         order: if psi.disable_alignment && told.pairs { Order::Input } else { Order::Aligned },
+        parts: None,
     })
 }
 

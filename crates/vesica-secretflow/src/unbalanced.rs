@@ -299,6 +299,7 @@ fn output(psi: &UbPsiConfig) -> Result<Output> {
         columns: None,
         null: None,
         order: Order::default(),
+        parts: None,
     })
 }
 

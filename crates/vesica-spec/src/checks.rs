@@ -62,6 +62,30 @@ pub fn memory(text: &str) -> Result<u64, SpecError> {
     Ok(bytes.as_u64())
 }
 
+/// How `mine.output.parts` has rows cut into files.
+///
+/// # Errors
+/// With what would be a way.
+pub fn parts(text: &str) -> Result<vesica_table::Parts, SpecError> {
+    if text == "files" {
+        return Ok(vesica_table::Parts::Files);
+    }
+    let wrong = |why: &str| {
+        SpecError::field(
+            "mine.output.parts",
+            format!("\"{text}\" is {why}; write \"files\", or a size such as \"256 MiB\""),
+        )
+    };
+    let bytes: bytesize::ByteSize = text.parse().map_err(|_| wrong("no way to cut rows into files"))?;
+    match bytes.as_u64() {
+        0..LEAST_PART => Err(wrong("too little for a file, and 1 MiB is the least")),
+        bytes => Ok(vesica_table::Parts::Bytes(bytes)),
+    }
+}
+
+/// The least that a part of an output may be to have, in bytes: 1 MiB.
+const LEAST_PART: u64 = 1 << 20;
+
 /// The time that `mine.patience` means.
 ///
 /// # Errors

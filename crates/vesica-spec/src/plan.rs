@@ -1,7 +1,7 @@
 //! What a job means: complete and valid, or an error that names the field. Pure: no files, no clock, no chance.
 
 use crate::accept::Extra;
-use crate::checks::{check_name, distinct, memory, patience, rules, table_format, workers};
+use crate::checks::{self, check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
 use crate::join::{self, Half};
@@ -470,6 +470,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         return Err(SpecError::field("mine.output.columns", why));
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
+    let parts = output.and_then(|o| o.parts.as_deref()).map(checks::parts).transpose()?;
     let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len();
 
     let plan = Plan {
@@ -492,6 +493,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             format: o.format.map(table_format),
             null: o.null.clone().unwrap_or_else(|| if absent { "NULL".to_owned() } else { String::new() }),
             absent,
+            parts,
         }),
         columns,
         order,
@@ -512,7 +514,38 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     };
     plan.accepted()?;
     lanes(mine.lanes, &plan)?;
+    if let Some(parts) = parts {
+        cut(&plan, parts)?;
+    }
     Ok(plan)
+}
+
+/// Sees that the output can be cut into such parts.
+fn cut(plan: &Plan, parts: vesica_table::Parts) -> Result<(), SpecError> {
+    let refuse = |why: String| Err(SpecError::field("mine.output.parts", why));
+    if matches!(plan.shared.result, ResultKind::Shares | ResultKind::Groups) {
+        return refuse(format!("a result of {} is one file; leave it out", plan.shared.result.name()));
+    }
+    if parts != vesica_table::Parts::Files {
+        return Ok(());
+    }
+    let remedy = "give a size, such as \"256 MiB\"";
+    if !plan.input.origin.lasts() {
+        return refuse(format!(
+            "\"files\" is a file for each file of the input, and {} is none; {remedy}",
+            plan.input.origin.name().display()
+        ));
+    }
+    if plan.shared.result == ResultKind::Rows && plan.several_learn() && plan.order == Order::Aligned {
+        return refuse(format!(
+            "\"files\" keeps rows by the files of the input, and both outputs line up row by row; {remedy}, or add order = \"input\""
+        ));
+    }
+    if plan.output.as_ref().is_some_and(|output| output.absent) {
+        let join = plan.shared.join.name();
+        return refuse(format!("\"files\" has no place for the rows of nulls of a {join} join; {remedy}"));
+    }
+    Ok(())
 }
 
 /// The most bytes that what a group is called may take, in all of its columns, so that a label says nothing by its length.

@@ -443,7 +443,8 @@ impl Input {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
-    /// The file. A name that is not absolute starts at the job file's folder. Written beside it and renamed at the end.
+    /// The file, or with `parts` the folder. A name that is not absolute starts at the job file's folder. Written beside it and renamed at
+    /// the end.
     pub path: PathBuf,
     /// What the file is to be, where its name does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -458,6 +459,10 @@ pub struct Output {
     /// In which order rows come.
     #[serde(default)]
     pub order: Order,
+    /// Makes `path` a folder, a new or an empty one, and says how rows are cut into files there: `"files"`, a file for each file of the
+    /// input that any of them come from; or a size such as `"256 MiB"`, with which a file ends, as its values take before they are encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<String>,
 }
 
 /// In which order the rows of an output come.

@@ -338,6 +338,15 @@ impl Table for Dataset {
         }
     }
 
+    fn file_ends(&self, workers: usize) -> Result<Vec<u64>, Error> {
+        let mut end = 0;
+        let ends = (0..self.inner.parts.len()).map(|file| {
+            end += self.inner.counted(file, workers)?;
+            Ok(end)
+        });
+        ends.collect()
+    }
+
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
         let inner = &self.inner;
         let places = table::places(&inner.name, &inner.columns, &[keys, values].concat())?;

@@ -24,7 +24,7 @@ pub enum Error {
     #[error("{}: no such file", path.display())]
     Missing { path: PathBuf },
     /// A path is a folder.
-    #[error("{} is a folder; name a file", path.display())]
+    #[error("{} is a folder; name a file{}", path.display(), if *fault == Fault::Config { ", or say by parts how rows are cut into several" } else { "" })]
     Folder { path: PathBuf, fault: Fault },
     /// The operating system forbids it.
     #[error("{}: no permission to {verb} it; change its mode or its owner, or run as another user", path.display())]
@@ -117,6 +117,15 @@ pub enum Error {
     /// The output exists and is no plain file.
     #[error("{} is {what}; an output must be a new or a plain file", path.display())]
     NotAFile { path: PathBuf, what: &'static str },
+    /// An output of several files is no folder.
+    #[error("{} is {what}, and an output of several files (parts) needs a folder; name a new one", path.display())]
+    NotAFolder { path: PathBuf, what: &'static str },
+    /// The folder of an output of several files holds something.
+    #[error("{}: is a folder that is not empty; empty it, or name another one", path.display())]
+    NotEmpty { path: PathBuf },
+    /// The input has no files for the parts of the output.
+    #[error("{}: a part for each file of the input needs an input of files; give parts a size", path.display())]
+    NoParts { path: PathBuf },
     /// Only CSV can be written to standard output.
     #[error("standard output takes CSV only; name a file for {format}")]
     Stdout { format: &'static str },
@@ -168,6 +177,9 @@ impl Error {
             | Error::Within { .. }
             | Error::NoFolder { .. }
             | Error::NotAFile { .. }
+            | Error::NotAFolder { .. }
+            | Error::NotEmpty { .. }
+            | Error::NoParts { .. }
             | Error::Stdout { .. }
             | Error::DiskFull { .. } => Fault::Config,
             Error::Bug(_) => Fault::Bug,

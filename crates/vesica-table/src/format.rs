@@ -1,6 +1,6 @@
 //! What a file is: by its name, and by its first bytes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +47,18 @@ impl Format {
             None
         }
     }
+}
+
+/// The name of a file, without the ending that says its format.
+pub(crate) fn stem(path: &Path) -> PathBuf {
+    let mut name = PathBuf::from(path.file_name().unwrap_or_default());
+    if Packing::of(&name) != Packing::None {
+        name.set_extension("");
+    }
+    if Format::of(&name).is_some() {
+        name.set_extension("");
+    }
+    name
 }
 
 /// What the first bytes of a file say it is.
@@ -98,7 +110,7 @@ impl Magic {
 }
 
 /// How a file is compressed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packing {
     None,
     Gzip,

@@ -127,17 +127,32 @@ pub fn gather(
 ) -> Result<u64, Error> {
     let Picks { once, rows, absent, n, turns, .. } = picks;
     let form = sink.form();
+    let cuts = sink.cuts();
+    let ends = if cuts.is_some() { table.file_ends(workers)? } else { Vec::new() };
     let (readers, writers) = (memory / 4, memory / 4);
     sink.allow(workers, writers);
     let workers = workers.min(readers / READER).max(1);
     let mut reorder = Reorder::new(sink, n, memory - readers - writers, dir)?;
     // Positions of the rows that the table has been asked for and has not given yet.
     let asked = RefCell::new(VecDeque::new());
+    // The file of the last row that was asked for, and how many were.
+    let (mut file, mut came) = (None, 0);
     let mut rows = rows.sorted(Ones::new(once), turns)?.map(|pick| {
-        pick.map(|(row, position)| {
-            asked.borrow_mut().push_back(position);
-            RowId(row)
-        })
+        let (row, position) = pick?;
+        if let Some(cuts) = &cuts {
+            if position != came {
+                return Err(Error::Bug("rows in another order than the input's, to be cut by its files".into()));
+            }
+            came += 1;
+            if file.is_none_or(|file: usize| ends.get(file).is_none_or(|end| *end <= row)) {
+                let of = ends.partition_point(|end| *end <= row);
+                file = Some(of);
+                let wrong = |_| Error::Bug("a thread that writes has panicked".into());
+                cuts.lock().map_err(wrong)?.push_back((position, of));
+            }
+        }
+        asked.borrow_mut().push_back(position);
+        Ok(RowId(row))
     });
     let columns: Vec<usize> = (0..table.columns().len()).collect();
     table.select(&mut rows, form, &columns, workers, &mut |batch| {

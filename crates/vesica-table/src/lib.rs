@@ -70,7 +70,7 @@ pub use memory::Memory;
 pub use open::{open, open_until};
 pub use origin::{Origin, Program, unanchor};
 pub use reorder::Reorder;
-pub use sink::{Output, Sink, create, create_as};
+pub use sink::{Output, Parts, Sink, create, create_as};
 pub use source::{Input, Source};
 pub use spill::{Blocks, MAX_BUCKETS, Spill, Spilled};
 pub use spool::spool;

@@ -167,8 +167,8 @@ impl Listing {
 
     /// Whether a file that came to stand at `path` would be listed.
     pub(crate) fn would_hold(&self, path: &Path) -> bool {
-        let folder = crate::error::folder(path);
-        let (Ok(folder), Some(name)) = (folder.canonicalize(), path.file_name()) else { return false };
+        let folder = there(&crate::error::folder(path));
+        let (Some(folder), Some(name)) = (folder, path.file_name()) else { return false };
         let path = folder.join(name);
         self.named.iter().any(|named| match named.canonicalize() {
             Ok(there) if there.is_dir() => path.strip_prefix(&there).is_ok_and(|below| !below.iter().any(passed_over)),
@@ -203,6 +203,12 @@ impl Listing {
         let values = values.collect::<Result<_, _>>()?;
         Ok((keys, values))
     }
+}
+
+/// `folder` without links and dots, which may still be to be made.
+fn there(folder: &Path) -> Option<PathBuf> {
+    let made = || Some(there(&crate::error::folder(folder))?.join(folder.file_name()?));
+    folder.canonicalize().ok().or_else(made)
 }
 
 /// What stands behind `=` in the names of the folders around a file; none for a null.

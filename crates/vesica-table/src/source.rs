@@ -2,7 +2,7 @@
 
 use crate::listing::Listing;
 use crate::program::printed;
-use crate::{Error, Fault, Format, Origin};
+use crate::{Error, Fault, Format, Origin, format};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -146,6 +146,14 @@ impl Source {
     /// The path it was opened by, or what messages call it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The names of its files, in order, without the endings that say their formats.
+    pub(crate) fn names(&self) -> Vec<PathBuf> {
+        match &self.files {
+            Files::One(..) => vec![format::stem(&self.path)],
+            Files::Many(listing) => listing.files.iter().map(|file| format::stem(&file.path)).collect(),
+        }
     }
 
     /// Its size: of several files, that of all together and of the list of their names.

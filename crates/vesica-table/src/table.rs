@@ -122,6 +122,14 @@ pub trait Table: Send + Sync {
         self.facts().rows
     }
 
+    /// Of each file that it is made of, the number of the first row behind it. The last one may be any number that is large enough.
+    ///
+    /// # Errors
+    /// Those of reading a file whose rows no pass has counted.
+    fn file_ends(&self, _workers: usize) -> Result<Vec<u64>, Error> {
+        Ok(vec![u64::MAX])
+    }
+
     /// Size on disk, in bytes; of a spooled standard input, the bytes that came. None for a table in memory.
     fn bytes(&self) -> Option<u64> {
         self.source().map(Source::bytes_of_rows)

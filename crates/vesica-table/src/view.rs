@@ -32,6 +32,10 @@ impl Table for View<'_> {
         Facts { columns: &self.columns, schema: &self.schema, header: None, ..self.table.facts() }
     }
 
+    fn file_ends(&self, workers: usize) -> Result<Vec<u64>, Error> {
+        self.table.file_ends(workers)
+    }
+
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
         self.table.texts(keys, values, workers)
     }

@@ -142,6 +142,10 @@ impl Table for Widened<'_> {
         Facts { columns, schema, header: header.as_ref(), ..table.facts() }
     }
 
+    fn file_ends(&self, workers: usize) -> Result<Vec<u64>, Error> {
+        self.table.file_ends(workers)
+    }
+
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error> {
         self.table.texts(keys, values, workers)
     }

@@ -209,6 +209,7 @@ impl Side {
             columns: None,
             null: None,
             order: Order::Aligned,
+            parts: None,
         });
         let mut plan = vesica_spec::plan(&spec)?;
         plan.peers.iter_mut().for_each(|peer| peer.connect = None);

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import ray
 
 from .. import _core
-from .._errors import InputError, InternalError
+from .._errors import ConfigError, InputError, InternalError
 from . import _keeper
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ SLICE = 1 << 20
 
 #: Units whose found files are opened by one task: some 200 MB of rows, where half of the keys match.
 UNITS = 64
+
+#: The form of packed units and of their index. It was 2 when one blob had both the keys and the rows of a unit.
+FORM = 3
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
@@ -211,21 +214,23 @@ def cut(run: str, table: pa.Table, first: int) -> pa.Table:
 
 
 def shuffle(rows: Any, run: str, count: int, folder: Path) -> None:
-    """Brings the rows of each unit together and writes them to `folder`, a unit a row group."""
+    """Brings the rows of each unit together and writes them to `folder`, a unit a row group: keys and row numbers in columns of their own."""
     partitions = max(1, -(-count * RECORD // PARTITION))
     packed = rows.groupby("unit", num_partitions=partitions).map_groups(_pack(run), batch_format="pyarrow")
-    packed.write_parquet(str(folder), row_group_size=1, compression="none")
+    # Nothing of the bytes themselves stands in a footer.
+    packed.write_parquet(str(folder), row_group_size=1, compression="none", write_statistics=False, use_dictionary=False)
 
 
 def _pack(run: str) -> Callable[[pa.Table], pa.Table]:
     def pack(rows: pa.Table) -> pa.Table:
-        unit, keys, _, blob = _keeper.start(run).pack(rows["unit"][0].as_py(), rows)
+        unit, keys, blob, numbers = _keeper.start(run).pack(rows["unit"][0].as_py(), rows)
         return pa.table(
             {
                 "unit": pa.array([unit], pa.uint32()),
                 "keys": pa.array([keys], pa.uint64()),
                 "given": pa.array([rows.num_rows], pa.uint64()),
                 "blob": pa.array([blob], pa.large_binary()),
+                "rows": pa.array([numbers], pa.large_binary()),
             }
         )
 
@@ -264,30 +269,44 @@ class Units:
 
     def to_json(self) -> bytes:
         """As it is kept, so that no lane reads all footers again."""
-        return json.dumps([list(self.places.items()), self.keys, self.largest, self.given]).encode()
+        return json.dumps([FORM, list(self.places.items()), self.keys, self.largest, self.given]).encode()
 
     @classmethod
     def read(cls, path: Path) -> Units:
         """What `to_json` gave."""
-        places, keys, largest, given = json.loads(path.read_bytes())
+        form, *index = json.loads(path.read_bytes())
+        if form != FORM:
+            raise ConfigError(
+                f"{path}: is the index of packed units that another version of Vesica made, and this one reads form {FORM}: "
+                "end the run with that version, or remove what was kept of it, and begin it anew"
+            )
+        places, keys, largest, given = index
         return cls({unit: (file, group) for unit, (file, group) in places}, keys, tuple(largest), given)
 
     def load(self, unit: int) -> bytes | None:
-        """The packed unit; None if it has no row."""
+        """The keys of a packed unit; None if it has no row. Nothing else of the unit is read, so how long it takes follows from how many
+        keys there are."""
+        return self._load(unit, "blob")
+
+    def rows(self, unit: int) -> bytes | None:
+        """The numbers of a packed unit's rows; None if it has none."""
+        return self._load(unit, "rows")
+
+    def _load(self, unit: int, column: str) -> bytes | None:
         if unit not in self.places:
             return None
         path, group = self.places[unit]
         with pq.ParquetFile(path) as file:
-            return file.read_row_group(group, columns=["blob"])["blob"][0].as_buffer().to_pybytes()
+            return file.read_row_group(group, columns=[column])[column][0].as_buffer().to_pybytes()
 
 
 def found(work: Work, units: list[int], turn: Callable[[_core.Terms, pa.Table], pa.Table]) -> Any:
     """A Dataset of what `turn` makes of found rows, which have the columns row, pair and times."""
 
     def open_found(units: pa.Table) -> pa.Table:
-        terms = work.opened()
+        terms, packed = work.opened(), Units.read(work.folder / "index")
         kept = ((unit, (work.folder / "found" / f"unit-{unit}").read_bytes()) for unit in units["unit"].to_pylist())
-        return turn(terms, pa.concat_tables([pa.table(terms.rows(unit, data)) for unit, data in kept]))
+        return turn(terms, pa.concat_tables([pa.table(terms.rows(unit, data, packed.rows(unit))) for unit, data in kept]))
 
     items = ray.data.from_items([{"unit": unit} for unit in units], override_num_blocks=-(-len(units) // UNITS))
     return items.map_batches(open_found, batch_size=None, batch_format="pyarrow")

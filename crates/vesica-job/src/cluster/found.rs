@@ -1,50 +1,90 @@
-//! What a unit found: its rows, which key each has, and how often each stands in the join.
+//! What a unit found: of each of its keys, how many rows it has and how often each stands in the join.
 //!
-//! On the side that learns, every row of the unit is among them, and those that were not found stand in the join zero times. So what is
-//! sealed, written and synced has one size, whatever matched: neither its length nor the time that it takes says how many rows that were.
+//! On the side that learns, every key of the unit is among them, and those that are not common stand in the join zero times. So what is
+//! sealed, written and synced has one size, whatever matched and however many rows the keys have: neither its length nor the time that it takes
+//! says anything of that. Row numbers, which the units were packed with, come to it when the run is over between the parties.
 
-use crate::cluster::reading::piece;
-use crate::cluster::secret::{FOUND, Secret, damaged};
+use crate::cluster::reading::{self, piece};
+use crate::cluster::secret::{FOUND, Secret, TAKEN, damaged};
 use crate::error::JobError;
-use arrow_array::builder::UInt64Builder;
+use crate::meet::agree;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
-/// A row of a unit.
+/// A key of a unit, in the order of their digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
-    /// Its number.
-    pub row: u64,
-    /// Names the common key, with the same number on both sides: the unit, and the place among the unit's common keys. It means nothing where
-    /// the key is not common.
-    pub pair: u64,
-    /// How often it stands in the join: zero times if its key is not common.
+pub struct OfKey {
+    /// How many rows it has.
+    pub rows: u64,
+    /// How often each of them stands in the join: zero times if the key is not common.
     pub times: u64,
 }
 
-/// Bytes of a row.
-const BYTES: usize = 24;
-
-/// The rows that a unit found, sealed.
+/// What a unit found, sealed.
 ///
 /// # Errors
 /// If the system has no randomness.
-pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[Row]) -> Result<Vec<u8>, JobError> {
-    let bytes = rows.iter().flat_map(|row| [row.row, row.pair, row.times]).flat_map(u64::to_le_bytes).collect();
+pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, keys: &[OfKey]) -> Result<Vec<u8>, JobError> {
+    let bytes = keys.iter().flat_map(|key| [key.rows, key.times]).flat_map(u64::to_le_bytes).collect();
     secret.seal(FOUND, &piece(salt, unit), bytes)
 }
 
-/// What rows of several units belong to.
-const SEVERAL: u32 = u32::MAX;
+/// The rows that were found, as a table: `row`, `pair` and `times`, all UInt64. `pair` names the common key, with the same number on both
+/// sides: the unit, and the place among the unit's common keys. `numbers` is what [`Packed::rows`](reading::Packed::rows) was.
+///
+/// # Errors
+/// Bytes that [`seal`] or packing does not make, or that do not belong together.
+pub fn open(
+    secret: &Secret,
+    salt: &[u8; 32],
+    unit: u32,
+    found: &[u8],
+    numbers: Option<&[u8]>,
+) -> Result<RecordBatch, JobError> {
+    let name = format!("what unit {unit} found");
+    let bytes = secret.open(FOUND, &piece(salt, unit), &name, found)?;
+    let (keys, []) = bytes.as_chunks::<16>() else { return Err(damaged(&name)) };
+    let keys = keys.iter().map(|key| {
+        let [rows, times] =
+            [&key[..8], &key[8..]].map(|word| u64::from_le_bytes(*word.first_chunk().expect("8 bytes")));
+        OfKey { rows, times }
+    });
+    let numbers = numbers.map_or(Ok(Vec::new()), |numbers| reading::numbers(secret, salt, unit, numbers))?;
+    let mut rest = &numbers[..];
+    let mut columns = [const { Vec::new() }; 3];
+    let mut common = 0;
+    for OfKey { rows, times } in keys {
+        let of_key =
+            usize::try_from(rows).ok().and_then(|rows| rest.split_off(..rows)).ok_or_else(|| damaged(&name))?;
+        if times == 0 {
+            continue;
+        }
+        let [row, pair, each] = &mut columns;
+        row.extend_from_slice(of_key);
+        pair.resize(row.len(), u64::from(unit) << 32 | common);
+        each.resize(row.len(), times);
+        common += 1;
+    }
+    if rest.is_empty() { Ok(table(columns)) } else { Err(damaged(&name)) }
+}
 
-/// Rows of any units, as [`open`] gave them, sealed again.
+/// The names of the columns of found rows.
+const COLUMNS: [&str; 3] = ["row", "pair", "times"];
+
+fn table(columns: [Vec<u64>; 3]) -> RecordBatch {
+    let schema = Schema::new(COLUMNS.map(|name| Field::new(name, DataType::UInt64, false)).to_vec());
+    let columns = columns.map(|column| Arc::new(UInt64Array::from(column)) as Arc<dyn Array>).to_vec();
+    RecordBatch::try_new(Arc::new(schema), columns).expect("three columns of one length")
+}
+
+/// Rows of any units, as [`open`] gave them, sealed.
 ///
 /// # Errors
 /// Another table; if the system has no randomness.
-pub fn seal_again(secret: &Secret, salt: &[u8; 32], rows: &RecordBatch) -> Result<Vec<u8>, JobError> {
+pub fn seal_rows(secret: &Secret, salt: &[u8; 32], rows: &RecordBatch) -> Result<Vec<u8>, JobError> {
     let column = |name: &str| {
         let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
         let column = column.filter(|column| column.null_count() == 0);
@@ -52,38 +92,25 @@ pub fn seal_again(secret: &Secret, salt: &[u8; 32], rows: &RecordBatch) -> Resul
             JobError::Setup(format!("found rows have no column {name} of UInt64; give them as they were opened"))
         })
     };
-    let [row, pair, times] = [column("row")?, column("pair")?, column("times")?].map(|column| column.values());
-    let rows = row.iter().zip(pair).zip(times).map(|((&row, &pair), &times)| Row { row, pair, times });
-    seal(secret, salt, SEVERAL, &rows.collect::<Vec<_>>())
-}
-
-/// What [`seal_again`] sealed.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_again(secret: &Secret, salt: &[u8; 32], sealed: &[u8]) -> Result<RecordBatch, JobError> {
-    open(secret, salt, SEVERAL, sealed)
-}
-
-/// The rows that were found, as a table: `row`, `pair` and `times`, all UInt64.
-///
-/// # Errors
-/// Bytes that [`seal`] does not make.
-pub fn open(secret: &Secret, salt: &[u8; 32], unit: u32, found: &[u8]) -> Result<RecordBatch, JobError> {
-    let name = format!("what unit {unit} found");
-    let bytes = secret.open(FOUND, &piece(salt, unit), &name, found)?;
-    let (words, rest) = bytes.as_chunks::<8>();
-    if !rest.is_empty() || bytes.len() % BYTES != 0 {
-        return Err(damaged(&name));
+    let mut bytes = Vec::with_capacity(24 * rows.num_rows());
+    for name in COLUMNS {
+        column(name)?.values().iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     }
-    let rows = words.as_chunks::<3>().0;
-    let column = |i: usize| -> Arc<dyn Array> {
-        let mut column = UInt64Builder::new();
-        let found = rows.iter().filter(|[_, _, times]| *times != [0; 8]);
-        found.for_each(|row| column.append_value(u64::from_le_bytes(row[i])));
-        Arc::new(column.finish())
-    };
-    let schema = Schema::new(["row", "pair", "times"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());
-    let columns = [0, 1, 2].map(column).to_vec();
-    Ok(RecordBatch::try_new(Arc::new(schema), columns).expect("three columns of one length"))
+    secret.seal(TAKEN, agree::name(salt).as_bytes(), bytes)
+}
+
+/// What [`seal_rows`] sealed.
+///
+/// # Errors
+/// Bytes that it does not make.
+pub fn open_rows(secret: &Secret, salt: &[u8; 32], sealed: &[u8]) -> Result<RecordBatch, JobError> {
+    let name = "rows on the way to their file";
+    let bytes = secret.open(TAKEN, agree::name(salt).as_bytes(), name, sealed)?;
+    let (words, []) = bytes.as_chunks::<8>() else { return Err(damaged(name)) };
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let rows = words.len() / 3;
+    if words.len() != 3 * rows {
+        return Err(damaged(name));
+    }
+    Ok(table([0, 1, 2].map(|column| words[column * rows..(column + 1) * rows].to_vec())))
 }

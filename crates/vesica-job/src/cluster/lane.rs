@@ -1,6 +1,6 @@
 //! A lane of a cluster: one link, a share of the units, and a worker that brings them one by one.
 
-use crate::cluster::found::{self, Row};
+use crate::cluster::found::{self, OfKey};
 use crate::cluster::reading::unpack;
 use crate::cluster::terms::Terms;
 use crate::error::JobError;
@@ -46,7 +46,7 @@ pub struct Missing {
 /// What a unit found; by default that of one that was settled without being matched.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Matched {
-    /// The rows, sealed: for [`Terms::rows`], when it is settled that they may be learned. Its length follows from the rows of the unit.
+    /// What it is, sealed: for [`Terms::rows`], when it is settled that it may be learned. Its length follows from the keys of the unit.
     pub found: Vec<u8>,
     /// What is compared in the end, where both sides learn.
     pub digest: [u8; 32],
@@ -178,16 +178,16 @@ impl Lane {
             place: plan.me.place(),
             capacities: sizes.capacities.iter().map(|&keys| keys as usize).collect(),
         };
-        let counted = (0..).zip(&keys).map(|(place, (_, rows))| (KeyId(place), rows.len() as u64)).collect();
+        let counted = (0..).zip(&keys).map(|(place, (_, rows))| (KeyId(place), *rows)).collect();
         let both = Both::of(plan, *salt);
         let mut lines = self.peers.line(&format!("unit {}", UnitId(unit)))?;
         let (mut matches, digest) = each::matched(&**protocol, (of_unit, counted), both, &mut lines, rng)?;
         self.add(&lines.peer()?.meter());
         // By place among the keys, in the order of their digests: the same on both sides.
         matches.sort_unstable_by_key(|m| m.key);
-        let all = if plan.i_learn() { keyed(unit, &keys, &matches) } else { Vec::new() };
+        let all = if plan.i_learn() { keyed(&keys, &matches) } else { Vec::new() };
         let found = found::seal(self.terms.secret(), salt, unit, &all)?;
-        let times = all.iter().fold(0, |sum: u64, row| sum.saturating_add(row.times));
+        let times = all.iter().fold(0, |sum: u64, key| sum.saturating_add(key.rows.saturating_mul(key.times)));
         let rows = matches.iter().map(|m| m.rows).sum();
         Ok(Matched { found, digest, keys: matches.len() as u64, rows, times })
     }
@@ -223,18 +223,15 @@ fn of_a_lane(error: JobError) -> JobError {
     }
 }
 
-/// Every row of a unit, the way of each the same whether its key is among the `matches` or not: the peer waits for the next unit meanwhile.
-fn keyed(unit: u32, keys: &[(Digest, Vec<u64>)], matches: &[Match]) -> Vec<Row> {
-    let mut rows = Vec::with_capacity(keys.iter().map(|(_, rows)| rows.len()).sum());
-    // The matches come in the order of the keys, so those before a key say what its place among the common ones would be.
-    let mut before = 0;
-    for (place, (_, of_key)) in (0..).zip(keys) {
-        let times = matches.get(before).filter(|m| m.key == KeyId(place)).map_or(0, |m| m.times);
-        let pair = u64::from(unit) << 32 | before as u64;
-        rows.extend(of_key.iter().map(|&row| Row { row, pair, times }));
-        before += usize::from(times > 0);
-    }
-    rows
+/// Every key of a unit, the way of each the same whether it is among the `matches` or not: the peer waits for the next unit meanwhile.
+fn keyed(keys: &[(Digest, u64)], matches: &[Match]) -> Vec<OfKey> {
+    // The matches come in the order of the keys.
+    let mut matches = matches.iter().peekable();
+    let of_key = |(place, &(_, rows))| {
+        let times = matches.next_if(|m| m.key == KeyId(place)).map_or(0, |m| m.times);
+        OfKey { rows, times }
+    };
+    (0..).zip(keys).map(of_key).collect()
 }
 
 /// Where the other side's lanes come in.
@@ -294,27 +291,18 @@ mod tests {
         }
     }
 
-    /// How many rows of a unit a party had found, the peer saw from when the next unit began: only these were sealed and written before.
+    /// How much of a unit a party had found, the peer saw from when the next unit began: only that was sealed and written before.
     #[test]
     fn what_is_written_of_a_unit_has_one_size_whatever_matched() {
-        let keys: Vec<(Digest, Vec<u64>)> =
-            (0..9u8).map(|n| (Digest([n; 16]), (0..u64::from(n % 3) + 1).collect())).collect();
-        let of = |places: &[u64]| {
+        let keys: Vec<(Digest, u64)> = (0..9u8).map(|n| (Digest([n; 16]), u64::from(n % 3) + 1)).collect();
+        for places in [&[][..], &[4, 7], &[0, 8], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
             let matches: Vec<Match> =
                 places.iter().map(|&key| Match { key: KeyId(key), rows: key % 3 + 1, times: 10 + key }).collect();
-            keyed(5, &keys, &matches)
-        };
-        let pair = |n: u64| 5 << 32 | n;
-        for (places, expected) in [
-            (&[][..], vec![]),
-            (&[4, 7], vec![(0, pair(0), 14), (1, pair(0), 14), (0, pair(1), 17), (1, pair(1), 17)]),
-            (&[0, 8], vec![(0, pair(0), 10), (0, pair(1), 18), (1, pair(1), 18), (2, pair(1), 18)]),
-        ] {
-            let all = of(places);
-            assert_eq!(all.len(), 18);
-            let found = all.iter().filter(|row| row.times > 0).map(|row| (row.row, row.pair, row.times));
-            assert_eq!(found.collect::<Vec<_>>(), expected);
+            let expected = (0..9).map(|place| {
+                let times = if places.contains(&place) { 10 + place } else { 0 };
+                OfKey { rows: place % 3 + 1, times }
+            });
+            assert_eq!(keyed(&keys, &matches), expected.collect::<Vec<_>>());
         }
-        assert!(of(&[0, 1, 2, 3, 4, 5, 6, 7, 8]).iter().all(|row| row.times > 0));
     }
 }

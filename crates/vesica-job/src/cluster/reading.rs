@@ -1,6 +1,10 @@
-//! Reading: keys are cut into units, and the keys of a unit made one blob.
+//! Reading: keys are cut into units, and a unit is packed.
+//!
+//! A packed unit is two blobs. One has a record of one size for each distinct key, and is all that a lane reads to match the unit: so a
+//! unit's clock is a function of its number of keys, as in a run on one machine, and names no key that very many rows have. The other has the
+//! numbers of the rows, and is read when the run is over between the parties.
 
-use crate::cluster::secret::{PACKED, START, Secret, Veil, damaged};
+use crate::cluster::secret::{PACKED, ROWS, START, Secret, Veil, damaged};
 use crate::error::JobError;
 use crate::input::keys::salted_digests;
 use crate::meet::agree;
@@ -60,11 +64,14 @@ pub struct Packed {
     pub unit: u32,
     /// Distinct keys.
     pub keys: u64,
-    /// Rows that have one of them and take part.
-    pub rows: u64,
-    /// All of it, sealed.
+    /// The keys, sealed, for [`Lane::match_unit`](crate::cluster::Lane::match_unit). Its length follows from how many there are.
     pub blob: Vec<u8>,
+    /// The numbers of the rows that have one of them and take part, sealed, for [`Terms::rows`](crate::cluster::Terms::rows).
+    pub rows: Vec<u8>,
 }
+
+/// A key as it is packed: its digest, and how many rows it has.
+const KEY: usize = 16 + 8;
 
 /// What a piece of a unit belongs to.
 pub fn piece(salt: &[u8; 32], unit: u32) -> Vec<u8> {
@@ -155,7 +162,7 @@ impl Start {
         Ok(Cut { keys, rows, empty })
     }
 
-    /// Makes one blob of all the rows of a unit, whose hidden number is `hidden`: `rows` has the columns `digest` and `row` as
+    /// Packs a unit, whose hidden number is `hidden`: `rows` has the columns `digest` and `row` as
     /// [`Start::cut`] made them, in any order.
     ///
     /// # Errors
@@ -187,54 +194,41 @@ impl Start {
             Duplicates::First => rows.dedup_by_key(|(digest, _)| *digest),
             _ => {}
         }
-        let keys: Vec<Key<'_>> = rows.chunk_by(|a, b| a.0 == b.0).map(|of_key| Key { of_key }).collect();
-        let blob = self.secret.seal(PACKED, &piece(&self.salt, unit), encode(&keys))?;
-        Ok(Packed { unit, keys: keys.len() as u64, rows: rows.len() as u64, blob })
+        let (mut keys, mut of_keys) = (0, Vec::new());
+        for of_key in rows.chunk_by(|a, b| a.0 == b.0) {
+            of_keys.extend_from_slice(&of_key[0].0.0);
+            of_keys.extend_from_slice(&(of_key.len() as u64).to_le_bytes());
+            keys += 1;
+        }
+        let numbers: Vec<u8> = rows.iter().flat_map(|(_, row)| row.to_le_bytes()).collect();
+        let what = piece(&self.salt, unit);
+        let (blob, rows) = (self.secret.seal(PACKED, &what, of_keys)?, self.secret.seal(ROWS, &what, numbers)?);
+        Ok(Packed { unit, keys, blob, rows })
     }
 }
 
-/// The rows of a key.
-struct Key<'a> {
-    of_key: &'a [(Digest, u64)],
-}
-
-/// The keys in ascending order of their digests: each a digest, how many rows it has, and their numbers.
-fn encode(keys: &[Key<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for Key { of_key } in keys {
-        bytes.extend_from_slice(&of_key[0].0.0);
-        bytes.extend_from_slice(&(of_key.len() as u64).to_le_bytes());
-        of_key.iter().for_each(|(_, row)| bytes.extend_from_slice(&row.to_le_bytes()));
-    }
-    bytes
-}
-
-/// The keys of a unit that was packed, in ascending order of their digests, and the numbers of the rows that have each.
+/// The keys of a unit that was packed, in ascending order of their digests, and how many rows have each.
 ///
 /// # Errors
 /// Bytes that [`Start::pack`] does not make.
-pub fn unpack(secret: &Secret, salt: &[u8; 32], unit: u32, blob: &[u8]) -> Result<Vec<(Digest, Vec<u64>)>, JobError> {
+pub fn unpack(secret: &Secret, salt: &[u8; 32], unit: u32, blob: &[u8]) -> Result<Vec<(Digest, u64)>, JobError> {
     let name = format!("the blob of unit {unit}");
     let bytes = secret.open(PACKED, &piece(salt, unit), &name, blob)?;
-    let mut rest = &bytes[..];
-    let mut keys = Vec::new();
-    let mut key = || {
-        let (digest, behind) = rest.split_first_chunk::<16>()?;
-        let (count, behind) = behind.split_first_chunk::<8>()?;
-        let len = usize::try_from(u64::from_le_bytes(*count)).ok()?.checked_mul(8)?;
-        let (rows, behind) = behind.split_at_checked(len)?;
-        rest = behind;
-        let rows = rows.as_chunks().0.iter().map(|row| u64::from_le_bytes(*row)).collect();
-        Some((Digest(*digest), rows, behind.is_empty()))
+    let (keys, []) = bytes.as_chunks::<KEY>() else { return Err(damaged(&name)) };
+    let key = |key: &[u8; KEY]| {
+        let (digest, rows) = key.split_first_chunk().expect("a record begins with a digest");
+        (Digest(*digest), u64::from_le_bytes(*rows.first_chunk().expect("a record ends with a count")))
     };
-    if bytes.is_empty() {
-        return Ok(keys);
-    }
-    loop {
-        let (digest, rows, last) = key().ok_or_else(|| damaged(&name))?;
-        keys.push((digest, rows));
-        if last {
-            return Ok(keys);
-        }
-    }
+    Ok(keys.iter().map(key).collect())
+}
+
+/// The numbers of a unit's rows, key by key in that order, and in the order of the table for each.
+///
+/// # Errors
+/// Bytes that [`Start::pack`] does not make.
+pub fn numbers(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[u8]) -> Result<Vec<u64>, JobError> {
+    let name = format!("the rows of unit {unit}");
+    let bytes = secret.open(ROWS, &piece(salt, unit), &name, rows)?;
+    let (numbers, []) = bytes.as_chunks() else { return Err(damaged(&name)) };
+    Ok(numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())
 }

@@ -32,13 +32,19 @@ pub const START: &[u8; 15] = b"vesica start 1\n";
 pub const TERMS: &[u8; 15] = b"vesica terms 2\n";
 
 /// The keys of a unit.
-pub const PACKED: &[u8; 15] = b"vesica packed 1";
+pub const PACKED: &[u8; 15] = b"vesica packed 3";
+
+/// The numbers of a unit's rows.
+pub const ROWS: &[u8; 15] = b"vesica rows 3\n\n";
 
 /// What is settled of a unit.
 pub const KEPT: &[u8; 15] = b"vesica kept 2\n\n";
 
 /// What a unit found.
-pub const FOUND: &[u8; 15] = b"vesica found 2\n";
+pub const FOUND: &[u8; 15] = b"vesica found 3\n";
+
+/// Found rows of any units, on the way to their file.
+pub const TAKEN: &[u8; 15] = b"vesica taken 1\n";
 
 /// The secret itself, on its way to a process.
 const HANDED: &[u8; 15] = b"vesica handed 1";
@@ -83,7 +89,7 @@ impl Secret {
     /// Opens what [`Secret::seal`] sealed; `name` is what messages call it.
     ///
     /// # Errors
-    /// If it was sealed under another secret, belongs to something else or is damaged.
+    /// If it was sealed under another secret, belongs to something else or is damaged; if another version made it.
     pub(crate) fn open(
         &self,
         kind: &[u8; 15],
@@ -91,6 +97,13 @@ impl Secret {
         name: &str,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, JobError> {
+        if let Some(other) = of_another_version(kind, sealed) {
+            return Err(JobError::Setup(format!(
+                "{name} was made by another version of Vesica, as \"{other}\", and this one reads \"{}\": end the run with that version, or \
+                 remove what was kept of it, and begin it anew",
+                text(kind)
+            )));
+        }
         let open = || {
             let (front, piece) = sealed.split_first_chunk()?;
             let front = Front::from_bytes(front);
@@ -161,6 +174,19 @@ impl Recipient {
         });
         agreed.map_err(|_| JobError::Setup("whoever asks for the secret of a run shows no public key".into()))
     }
+}
+
+/// What a kind is called.
+fn text(kind: &[u8; 15]) -> &str {
+    str::from_utf8(kind).unwrap_or_default().trim_end()
+}
+
+/// The kind of what was sealed, if it is `kind` in another version.
+fn of_another_version<'a>(kind: &[u8; 15], sealed: &'a [u8]) -> Option<&'a str> {
+    let found = text(sealed.first_chunk()?);
+    let (name, version) = found.rsplit_once(' ')?;
+    let is_number = !version.is_empty() && version.bytes().all(|digit| digit.is_ascii_digit());
+    (is_number && found != text(kind) && text(kind).rsplit_once(' ')?.0 == name).then_some(found)
 }
 
 /// A piece that cannot be opened or read.
@@ -245,6 +271,24 @@ mod tests {
             secret.open(PACKED, b"run unit 7", "unit 7", b""),
         ] {
             assert!(result.unwrap_err().to_string().starts_with("unit 7 cannot be opened"));
+        }
+    }
+
+    /// As a run has it that an older version began and left, or that machines of two versions work at.
+    #[test]
+    fn a_piece_of_another_version_is_refused_by_its_version() {
+        let secret = Secret::new([1; 32]);
+        let error = |older: &[u8; 15], kind| {
+            let sealed = secret.seal(older, b"unit 7", b"keys".to_vec()).unwrap();
+            secret.open(kind, b"unit 7", "unit 7", &sealed).map(drop).unwrap_err().to_string()
+        };
+        let said = error(b"vesica packed 1", PACKED);
+        assert!(said.starts_with("unit 7 was made by another version of Vesica, as \"vesica packed 1\""), "{said}");
+        assert!(said.contains("this one reads \"vesica packed 3\""), "{said}");
+        assert!(error(b"vesica found 2\n", FOUND).contains("\"vesica found 2\""));
+        assert!(error(b"vesica found 9\n", FOUND).contains("\"vesica found 9\""));
+        for (other, kind) in [(FOUND, PACKED), (b"vesica packed x", PACKED), (b"vesica packed \n", PACKED)] {
+            assert!(error(other, kind).starts_with("unit 7 cannot be opened"));
         }
     }
 

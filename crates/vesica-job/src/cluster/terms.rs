@@ -149,15 +149,18 @@ impl Terms {
     }
 
     /// What a unit found, as a table with the columns `row`, `pair` and `times`, all UInt64. `pair` is the same number for the same key
-    /// on both sides. A row stands `times` times in the join.
+    /// on both sides. A row stands `times` times in the join. `packed` are the unit's rows as [`Packed`](crate::cluster::Packed) has them;
+    /// none if it has no keys.
     ///
     /// # Errors
     /// Bytes that cannot be opened, or belong to another unit.
-    pub fn rows(&self, unit: u32, found: &[u8]) -> Result<RecordBatch, JobError> {
-        found::open(&self.0.secret, self.salt(), unit, found)
+    pub fn rows(&self, unit: u32, found: &[u8], packed: Option<&[u8]>) -> Result<RecordBatch, JobError> {
+        // A side that does not learn has found no key.
+        let packed = packed.filter(|_| self.plan().i_learn());
+        found::open(&self.0.secret, self.salt(), unit, found, packed)
     }
 
-    /// What is to be kept of a unit: the driver settles the run with it, after a restart too, and it holds the rows.
+    /// What is to be kept of a unit: the driver settles the run with it, after a restart too, and it holds what was found.
     ///
     /// # Errors
     /// If the system has no randomness.
@@ -168,7 +171,7 @@ impl Terms {
         Ok([&head[..], found].concat())
     }
 
-    /// What is settled of a unit that was kept, and the rows for [`Terms::rows`], still sealed.
+    /// What is settled of a unit that was kept, and what was found for [`Terms::rows`], still sealed.
     ///
     /// # Errors
     /// Bytes that [`Terms::keep`] does not give for this unit.
@@ -187,7 +190,7 @@ impl Terms {
     /// # Errors
     /// Another table; if the system has no randomness.
     pub fn seal_rows(&self, rows: &RecordBatch) -> Result<Vec<u8>, JobError> {
-        found::seal_again(&self.0.secret, self.salt(), rows)
+        found::seal_rows(&self.0.secret, self.salt(), rows)
     }
 
     /// What [`Terms::seal_rows`] sealed.
@@ -195,7 +198,7 @@ impl Terms {
     /// # Errors
     /// Bytes that cannot be opened.
     pub fn open_rows(&self, sealed: &[u8]) -> Result<RecordBatch, JobError> {
-        found::open_again(&self.0.secret, self.salt(), sealed)
+        found::open_rows(&self.0.secret, self.salt(), sealed)
     }
 
     pub(crate) fn salt(&self) -> &[u8; 32] {

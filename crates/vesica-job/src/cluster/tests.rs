@@ -47,6 +47,7 @@ type Files<T> = BTreeMap<u32, T>;
 #[derive(Default)]
 struct Cluster {
     blobs: Files<Vec<u8>>,
+    rows: Files<Vec<u8>>,
     found: Mutex<Files<Matched>>,
     begun: Mutex<Files<u32>>,
     /// Links that are dropped after one unit.
@@ -88,7 +89,10 @@ impl Cluster {
             shuffled.iter().map(|(unit, pairs)| start.pack(*unit, &of_pairs(pairs)).unwrap()).collect();
         let largest = packed.iter().map(|packed| (packed.unit, packed.keys)).max_by_key(|(_, keys)| *keys).unwrap();
         let distinct = packed.iter().map(|packed| packed.keys).sum();
-        self.blobs = packed.into_iter().map(|packed| (packed.unit, packed.blob)).collect();
+        for Packed { unit, blob, rows, .. } in packed {
+            self.blobs.insert(unit, blob);
+            self.rows.insert(unit, rows);
+        }
         (distinct, empty, rows, largest)
     }
 
@@ -114,12 +118,15 @@ impl Cluster {
                 *breaks -= 1;
                 return Ok(None);
             }
-            // On the side that learns, all rows of the unit are there whether they were found or not.
+            // On the side that learns, all keys of the unit are there whether they were found or not.
             let (terms, blob) = (lane.terms(), self.blobs.get(&unit));
             let keys = blob.map_or(Vec::new(), |blob| unpack(terms.secret(), terms.salt(), unit, blob).unwrap());
-            let rows: usize = keys.iter().map(|(_, rows)| rows.len()).sum();
-            let rows = if terms.plan().i_learn() { rows } else { 0 };
-            assert_eq!(matched.found.len(), Front::BYTES + 24 * rows + TAG, "{} keys are common", matched.keys);
+            assert_eq!(
+                blob.map_or(0, Vec::len),
+                if keys.is_empty() { 0 } else { Front::BYTES + 24 * keys.len() + TAG }
+            );
+            let keys = if terms.plan().i_learn() { keys.len() } else { 0 };
+            assert_eq!(matched.found.len(), Front::BYTES + 16 * keys + TAG, "{} keys are common", matched.keys);
             // The first stands.
             self.found.lock().unwrap().entry(unit).or_insert(matched);
         }
@@ -234,10 +241,15 @@ impl Cluster {
         let found = self.found.lock().unwrap();
         let mut all = Vec::new();
         for (unit, matched) in found.iter().filter(|(_, matched)| !matched.found.is_empty()) {
-            let table = terms.rows(*unit, &matched.found).unwrap();
+            let packed = self.rows.get(unit).map(Vec::as_slice);
+            let table = terms.rows(*unit, &matched.found, packed).unwrap();
+            if packed.is_some() && terms.plan().i_learn() {
+                let error = terms.rows(*unit, &matched.found, None).unwrap_err();
+                assert!(error.to_string().starts_with(&format!("what unit {unit} found cannot be opened")), "{error}");
+            }
             let again = terms.seal_rows(&table).unwrap();
             assert_eq!(terms.open_rows(&again).unwrap(), table);
-            assert!(terms.rows(*unit, &again).is_err());
+            assert!(terms.rows(*unit, &again, packed).is_err());
             let column =
                 |name: &str| table.column_by_name(name).unwrap().as_primitive::<UInt64Type>().values().to_vec();
             let (rows, pairs, times) = (column("row"), column("pair"), column("times"));
@@ -301,7 +313,8 @@ fn a_cluster_and_one_machine_find_the_same() {
         let one = if of_cluster == "alice" { "bob" } else { "alice" };
         let plain = two.plan(one, two.port, "");
         let spec = two.job(of_cluster, two.port, "lanes = 3");
-        let keys = table(&two, of_cluster);
+        // One key has far more rows than the others together.
+        let keys = [table(&two, of_cluster), vec!["60".to_owned(); 3000]].concat();
         let (plain, (report, rows)) = thread::scope(|scope| {
             let plain = scope.spawn(move || run(&plain, Io::files(&plain).unwrap(), &Control::new(())).unwrap());
             let cluster = Cluster { breaks: Mutex::new(1), ..Cluster::default() }.run(&spec, &keys);
@@ -369,6 +382,40 @@ fn what_lies_about_says_nothing_without_the_secret() {
     assert!(secret().open(secret::START, b"", "it", &one).is_err(), "it is sealed with its name");
     let error = Start::from_bytes(&one, &Secret::new([1; 32])).map(drop).unwrap_err();
     assert!(error.to_string().starts_with("the start of the run cannot be opened"), "{error}");
+}
+
+/// Who knows the salt would learn over some runs which key is in the slow unit each time. All that a lane is given of a unit is its blob.
+#[test]
+fn what_a_lane_reads_of_a_unit_rests_on_its_keys_alone() {
+    const KEYS: u32 = 4000;
+    let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, "lanes = 3");
+    let start = Start::new(spec.clone(), vesica_spec::plan(&spec).unwrap(), [5; 32], 8, 3, secret());
+    // Of each unit, bytes of the blob, of which so many are digests and counts, and rows.
+    let packed = |of_key: fn(u32) -> usize| {
+        let keys: Vec<String> =
+            (0..KEYS).flat_map(|key| std::iter::repeat_n(format!("key {key}"), of_key(key))).collect();
+        let mut cluster = Cluster::default();
+        let (distinct, ..) = cluster.read(&start, &keys);
+        assert_eq!(distinct, u64::from(KEYS));
+        let (salt, mut rows) = ([5; 32], 0);
+        let of_unit = (0..8).map(|unit| {
+            let of_keys = unpack(&secret(), &salt, unit, &cluster.blobs[&unit]).unwrap();
+            let numbers = super::reading::numbers(&secret(), &salt, unit, &cluster.rows[&unit]).unwrap();
+            assert_eq!(of_keys.iter().map(|(_, rows)| rows).sum::<u64>(), numbers.len() as u64);
+            rows += numbers.len();
+            (cluster.blobs[&unit].len(), of_keys.iter().map(|(digest, _)| *digest).collect::<Vec<_>>())
+        });
+        let of_unit: Vec<_> = of_unit.collect();
+        assert_eq!(rows, keys.len());
+        of_unit
+    };
+    let alone = packed(|_| 1);
+    for (bytes, digests) in &alone {
+        assert_eq!(*bytes, Front::BYTES + 24 * digests.len() + TAG);
+    }
+    assert_eq!(alone, packed(|key| if key == 17 { 20_001 } else { 1 }));
+    assert_eq!(alone, packed(|key| if key < 2000 { 11 } else { 1 }));
 }
 
 /// What is allowed is common to all units, whatever the links: the caller's count rules. When each unit had a share of it, one whose lane broke as often

@@ -1,7 +1,7 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
 use super::types::{Beyond, By, ClientSpec, Hint, Private, ServerSpec, Service, ServiceProtocol};
-use crate::checks::{check_name, distinct, memory, patience, table_format, workers};
+use crate::checks::{self, check_name, distinct, memory, patience, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
 use crate::plan::{ProxyPlan, TrustPlan};
@@ -304,6 +304,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     if mine.batch.is_some_and(|batch| !(1..=MOST_BATCH).contains(&batch)) {
         return Err(SpecError::field("mine.batch", format!("give 1 to {MOST_BATCH}")));
     }
+    let parts = mine.output.as_ref().and_then(|output| output.parts.as_deref()).map(checks::parts).transpose()?;
     Ok(AskPlan {
         id: service.id.clone(),
         protocol: service.protocol,
@@ -324,6 +325,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         output: mine.output.as_ref().map(|output| vesica_table::Output {
             format: output.format.map(table_format),
             null: output.null.clone().unwrap_or_default(),
+            parts,
             ..vesica_table::Output::new(&output.path)
         }),
         columns,

@@ -1,10 +1,10 @@
 //! CSV out.
 
-use super::{BUFFER, Output, Sink};
+use super::{BUFFER, Sink};
 use crate::csv::VERBATIM;
 use crate::format::Packing;
 use crate::stage::{Out, Stage};
-use crate::{Error, Facts, Form, Format, Staged, text};
+use crate::{Error, Facts, Form, Staged, text};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -48,7 +48,8 @@ impl Pack {
 }
 
 /// How what is not there is written.
-struct Null {
+#[derive(Clone)]
+pub(super) struct Null {
     text: String,
     /// Whether there can be any, so that a text that reads like one must be told apart.
     possible: bool,
@@ -57,7 +58,7 @@ struct Null {
 }
 
 impl Null {
-    fn new(text: &str, possible: bool, like: &Facts<'_>) -> Self {
+    pub(super) fn new(text: &str, possible: bool, like: &Facts<'_>) -> Self {
         let columns = like.columns.len();
         let mut row = Vec::new();
         for i in 0..columns {
@@ -96,39 +97,39 @@ pub(super) struct CsvSink {
     stage: Stage,
 }
 
+/// The form of rows with this schema.
+pub(super) fn form(schema: &SchemaRef) -> Form {
+    if Arc::ptr_eq(schema, &VERBATIM) { Form::Verbatim } else { Form::Arrow }
+}
+
+/// The first line of a file for rows of `like` that has this schema.
+pub(super) fn head(schema: &SchemaRef, like: &Facts<'_>) -> Vec<u8> {
+    if form(schema) == Form::Verbatim
+        && let Some(header) = like.header
+    {
+        return header.bytes.clone();
+    }
+    let (columns, mut line) = (like.columns, Vec::new());
+    for (i, column) in columns.iter().enumerate() {
+        field(&mut line, &column.name, i > 0, columns.len() == 1 && column.name.is_empty());
+    }
+    line.push(b'\n');
+    line
+}
+
 impl CsvSink {
-    /// Begins the file.
+    /// Begins the file, with `head`.
     pub(super) fn open(
-        output: &Output,
         schema: SchemaRef,
-        like: &Facts<'_>,
+        head: &[u8],
+        null: Null,
+        packing: Packing,
         stage: Stage,
         out: Out,
     ) -> Result<Self, Error> {
-        let packing = Packing::of(&output.path);
-        let writer = Pack::new(packing, out).map_err(|e| stage.failed(e))?;
-        let nulls = output.absent || like.format != Format::Csv;
-        let null = Null::new(&output.null, nulls, like);
-        let mut sink = CsvSink { null, schema, writer, stage };
-        sink.header(like)?;
-        Ok(sink)
-    }
-
-    fn header(&mut self, like: &Facts<'_>) -> Result<(), Error> {
-        let mut line = Vec::new();
-        let bytes = if self.form() == Form::Verbatim
-            && let Some(header) = like.header
-        {
-            &header.bytes
-        } else {
-            let columns = like.columns;
-            for (i, column) in columns.iter().enumerate() {
-                field(&mut line, &column.name, i > 0, columns.len() == 1 && column.name.is_empty());
-            }
-            line.push(b'\n');
-            &line
-        };
-        self.writer.write_all(bytes).map_err(|e| self.stage.failed(e))
+        let mut writer = Pack::new(packing, out).map_err(|e| stage.failed(e))?;
+        writer.write_all(head).map_err(|e| stage.failed(e))?;
+        Ok(CsvSink { null, schema, writer, stage })
     }
 
     fn lines(&mut self, rows: &LargeBinaryArray) -> io::Result<()> {
@@ -163,7 +164,7 @@ impl CsvSink {
 
 impl Sink for CsvSink {
     fn form(&self) -> Form {
-        if Arc::ptr_eq(&self.schema, &VERBATIM) { Form::Verbatim } else { Form::Arrow }
+        form(&self.schema)
     }
 
     fn schema(&self) -> &SchemaRef {

@@ -2,19 +2,23 @@
 
 mod blocks;
 mod csv;
+mod folder;
 mod ipc;
 mod parquet;
 
 use crate::csv::VERBATIM;
 use crate::error::folder;
+use crate::format::Packing;
 use crate::stage::Stage;
-use crate::{Error, Facts, Form, Format, Staged, dictionary, text};
+use crate::{Error, Facts, Form, Format, Staged, Stored, dictionary, text};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use csv::CsvSink;
 pub(crate) use csv::field;
+use csv::{CsvSink, Null};
+pub(crate) use folder::Cuts;
+use folder::FolderSink;
 use ipc::IpcSink;
 use parquet::ParquetSink;
 use std::path::{Path, PathBuf};
@@ -32,12 +36,23 @@ pub struct Output {
     pub null: String,
     /// Whether rows may be absent, as in outer joins. In Parquet and Arrow every column then becomes nullable.
     pub absent: bool,
+    /// How rows are cut into files, if `path` is to be a folder. It must be a new one, or empty.
+    pub parts: Option<Parts>,
+}
+
+/// How the rows of an output are cut into files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parts {
+    /// A file ends where its values take so many bytes, before they are encoded.
+    Bytes(u64),
+    /// A file for each file of the input that has any of the rows. Rows must stand in the input's order.
+    Files,
 }
 
 impl Output {
     /// A new file at `path`, whose name says its format, in which no row is absent and nulls are empty.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), format: None, null: String::new(), absent: false }
+        Self { path: path.into(), format: None, null: String::new(), absent: false, parts: None }
     }
 }
 
@@ -52,6 +67,12 @@ pub trait Sink: Send {
     /// Lets so many threads of its own work on rows before the first is given, and so many bytes wait for them. A sink that is
     /// not told of any works on the caller's.
     fn allow(&mut self, _workers: usize, _memory: usize) {}
+
+    /// Where it wants to know from which of the input's files rows come: the place of the first row of each. None if it does not.
+    #[doc(hidden)]
+    fn cuts(&self) -> Option<Cuts> {
+        None
+    }
 
     /// Appends rows.
     ///
@@ -72,6 +93,19 @@ pub trait Sink: Send {
 /// All that can be known before writing: no folder, no permission, the input itself under whatever name, a type that
 /// the format cannot hold.
 pub fn create(output: &Output, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error> {
+    if let Some(parts) = output.parts {
+        // What a folder's name says is no format.
+        let mould = Mould::of(output, output.format.unwrap_or(like.format), like)?;
+        let place = free_folder(&output.path, mould.ending(), like)?;
+        let files = match parts {
+            Parts::Bytes(_) => Vec::new(),
+            Parts::Files => match like.source {
+                Some(source) => source.names(),
+                None => return Err(Error::NoParts { path: output.path.clone() }),
+            },
+        };
+        return Ok(Box::new(FolderSink::open(mould, place, parts, files)?));
+    }
     let stdout = output.path == Path::new("-");
     let format = match output.format.or_else(|| Format::of(&output.path)) {
         Some(format) => format,
@@ -85,14 +119,75 @@ pub fn create(output: &Output, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error>
         return Err(Error::Stdout { format: format.name() });
     }
     let path = if stdout { None } else { Some(resolve(&output.path, like)?) };
-    let schema = schema(output, format, like)?;
-    let stage = Stage::new(path)?;
-    let out = stage.out()?;
-    match format {
-        Format::Csv => Ok(Box::new(CsvSink::open(output, schema, like, stage, out)?)),
-        Format::Parquet => Ok(Box::new(ParquetSink::open(schema, like.stored, stage, out)?)),
-        Format::Ipc => Ok(Box::new(IpcSink::open(schema, stage, out)?)),
+    Mould::of(output, format, like)?.open(path)
+}
+
+/// What the files of an output are like.
+struct Mould {
+    format: Format,
+    schema: SchemaRef,
+    stored: Option<Stored>,
+    /// How a CSV begins, what stands there for what is not there, and how it is compressed.
+    head: Vec<u8>,
+    null: Null,
+    packing: Packing,
+}
+
+impl Mould {
+    fn of(output: &Output, format: Format, like: &Facts<'_>) -> Result<Self, Error> {
+        let schema = schema(output, format, like)?;
+        let null = Null::new(&output.null, output.absent || like.format != Format::Csv, like);
+        let (stored, head, packing) = (like.stored.cloned(), csv::head(&schema, like), Packing::of(&output.path));
+        Ok(Self { format, schema, stored, head, null, packing })
     }
+
+    /// Begins a file that is to become `path`; standard output if `None`.
+    fn open(&self, path: Option<PathBuf>) -> Result<Box<dyn Sink>, Error> {
+        let stage = Stage::new(path)?;
+        let (schema, out) = (self.schema.clone(), stage.out()?);
+        Ok(match self.format {
+            Format::Csv => Box::new(CsvSink::open(schema, &self.head, self.null.clone(), self.packing, stage, out)?),
+            Format::Parquet => Box::new(ParquetSink::open(schema, self.stored.as_ref(), stage, out)?),
+            Format::Ipc => Box::new(IpcSink::open(schema, stage, out)?),
+        })
+    }
+
+    fn form(&self) -> Form {
+        csv::form(&self.schema)
+    }
+
+    /// How the name of a part ends.
+    fn ending(&self) -> &'static str {
+        self.format.name()
+    }
+}
+
+/// The folder that `path` means, if files with this ending may come to stand there.
+fn free_folder(path: &Path, ending: &str, like: &Facts<'_>) -> Result<PathBuf, Error> {
+    if path == Path::new("-") {
+        return Err(Error::NotAFolder { path: path.to_owned(), what: "standard output" });
+    }
+    let writing = |e| Error::writing(path, e);
+    let place = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => path.components().collect::<PathBuf>(),
+        Err(e) => return Err(writing(e)),
+        Ok(_) => {
+            let meta = fs::metadata(path).map_err(writing)?;
+            if !meta.is_dir() {
+                return Err(Error::NotAFolder { path: path.to_owned(), what: "a file" });
+            } else if fs::read_dir(path).map_err(writing)?.next().is_some() {
+                return Err(Error::NotEmpty { path: path.to_owned() });
+            }
+            fs::canonicalize(path).map_err(writing)?
+        }
+    };
+    let above = folder(&place);
+    if !above.is_dir() {
+        return Err(Error::NoFolder { path: path.to_owned(), folder: above });
+    } else if like.source.is_some_and(|source| source.would_hold(&place.join(format!("part-000000.{ending}")))) {
+        return Err(Error::Within { input: like.path.to_owned(), output: path.to_owned() });
+    }
+    Ok(place)
 }
 
 /// Opens an output for rows of another kind than the input's, in Parquet or Arrow. The input `like` cannot be its place.

@@ -1,0 +1,210 @@
+//! A folder out: parts that are cut by what the rows are, or by the files that they come from.
+
+use super::blocks::{Block, Blocks};
+use super::{Mould, Parts, Sink};
+use crate::error::folder;
+use crate::{Error, Form, Staged, Written};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::collections::VecDeque;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// The first rows of parts: places in the output, and the numbers of the input's files that rows come from there on.
+pub(crate) type Cuts = Arc<Mutex<VecDeque<(u64, usize)>>>;
+
+/// Rows on their way to a folder. It stands beside its place, closed to others, and is removed if it is not put there.
+pub(super) struct FolderSink {
+    mould: Mould,
+    place: PathBuf,
+    /// The mode that the folder is to have.
+    mode: Permissions,
+    under_way: TempDir,
+    how: How,
+    now: Option<Part>,
+    /// Parts that are finished, their bytes, and the rows that came.
+    parts: u64,
+    bytes: u64,
+    rows: u64,
+    /// What [`Sink::allow`] was told.
+    allowed: Option<(usize, usize)>,
+}
+
+/// How rows are cut into parts.
+enum How {
+    /// A part ends with the block of rows with which its values take so many bytes.
+    Bytes(u64, Blocks),
+    /// A part for each file of the input that rows come from, called as these are; and the one whose rows come now.
+    Files(Vec<PathBuf>, Cuts, Option<usize>),
+}
+
+/// The part that is being filled.
+struct Part {
+    sink: Box<dyn Sink>,
+    /// What its values take so far.
+    bytes: u64,
+}
+
+impl FolderSink {
+    /// Begins a folder that is to stand at `place`, where there is none yet or an empty one. `files` are the names of the input's files.
+    pub(super) fn open(mould: Mould, place: PathBuf, parts: Parts, files: Vec<PathBuf>) -> Result<Self, Error> {
+        let writing = |e| Error::writing(&place, e);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".vesica-").suffix(".part").permissions(Permissions::from_mode(0o777));
+        let under_way = builder.tempdir_in(folder(&place)).map_err(writing)?;
+        // Made with the usual mode, it shows what the umask leaves of that.
+        let usual = fs::metadata(under_way.path()).map_err(writing)?.permissions();
+        fs::set_permissions(under_way.path(), Permissions::from_mode(0o700)).map_err(writing)?;
+        let mode = fs::metadata(&place).map_or(usual, |meta| meta.permissions());
+        let how = match parts {
+            Parts::Bytes(bytes) => How::Bytes(bytes.max(1), Blocks::default()),
+            Parts::Files => How::Files(files, Cuts::default(), None),
+        };
+        let (now, parts, bytes, rows, allowed) = (None, 0, 0, 0, None);
+        let mut sink = Self { mould, place, mode, under_way, how, now, parts, bytes, rows, allowed };
+        // What cannot be written is known before the first row.
+        sink.now = Some(sink.part()?);
+        Ok(sink)
+    }
+
+    /// Begins the next part.
+    fn part(&self) -> Result<Part, Error> {
+        let ending = self.mould.ending();
+        let name = match &self.how {
+            How::Files(files, _, Some(file)) => {
+                let name = files.get(*file).map_or("".into(), |name| name.to_string_lossy());
+                format!("{file:06}-{name}.{ending}")
+            }
+            _ => format!("part-{:06}.{ending}", self.parts),
+        };
+        let mut sink = self.mould.open(Some(self.under_way.path().join(name)))?;
+        self.allowed.inspect(|(workers, memory)| sink.allow(*workers, *memory));
+        Ok(Part { sink, bytes: 0 })
+    }
+
+    /// Ends the part under way, if there is one.
+    fn end(&mut self) -> Result<(), Error> {
+        if let Some(part) = self.now.take() {
+            self.bytes += part.sink.finish()?.commit()?.bytes;
+            self.parts += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes rows to the part under way.
+    fn put(&mut self, batch: &RecordBatch) -> Result<&mut Part, Error> {
+        let part = match self.now.take() {
+            Some(part) => part,
+            None => self.part()?,
+        };
+        let part = self.now.insert(part);
+        part.sink.write(batch)?;
+        Ok(part)
+    }
+
+    fn put_block(&mut self, block: Block, most: u64) -> Result<(), Error> {
+        for piece in &block.pieces {
+            self.put(piece)?;
+        }
+        let full = self.now.as_mut().is_some_and(|part| {
+            part.bytes += block.bytes;
+            part.bytes >= most
+        });
+        if full { self.end() } else { Ok(()) }
+    }
+
+    /// Writes the rows of `batch`, each to the part of its file.
+    fn put_by_file(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let How::Files(_, cuts, before) = &self.how else { return Err(Error::Bug("rows without files".into())) };
+            // The file of the next row, and how many rows come before those of another one.
+            let (mut file, mut rows) = (*before, batch.num_rows() - from);
+            let mut cuts = cuts.lock().map_err(|_| Error::Bug("a thread that reads has panicked".into()))?;
+            while let Some((_, of)) = cuts.front().copied().filter(|(first, _)| *first <= self.rows) {
+                file = Some(of);
+                cuts.pop_front();
+            }
+            if let Some((first, _)) = cuts.front() {
+                rows = rows.min(usize::try_from(first - self.rows).unwrap_or(usize::MAX));
+            }
+            drop(cuts);
+            if file != *before {
+                match before {
+                    Some(_) => self.end()?,
+                    // Begun to see whether it can be; it has no rows.
+                    None => self.now = None,
+                }
+                if let How::Files(_, _, now) = &mut self.how {
+                    *now = file;
+                }
+            }
+            self.put(&batch.slice(from, rows))?;
+            self.rows += rows as u64;
+            from += rows;
+        }
+        Ok(())
+    }
+
+    /// Puts the folder in its place.
+    fn commit(self: Box<Self>) -> Result<Written, Error> {
+        let Self { place, mode, under_way, bytes, rows, .. } = *self;
+        let writing = |e| Error::writing(&place, e);
+        fs::set_permissions(under_way.path(), mode).map_err(writing)?;
+        File::open(under_way.path()).and_then(|folder| folder.sync_all()).map_err(writing)?;
+        // An empty folder gives way. One that has come to hold something meanwhile does not.
+        fs::rename(under_way.path(), &place).map_err(|error| match error.kind() {
+            std::io::ErrorKind::DirectoryNotEmpty => Error::NotEmpty { path: place.clone() },
+            _ => writing(error),
+        })?;
+        let _ = under_way.keep();
+        let above = folder(&place);
+        File::open(&above).and_then(|above| above.sync_all()).map_err(|e| Error::writing(&above, e))?;
+        Ok(Written { path: place, rows, bytes })
+    }
+}
+
+impl Sink for FolderSink {
+    fn form(&self) -> Form {
+        self.mould.form()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.mould.schema
+    }
+
+    fn allow(&mut self, workers: usize, memory: usize) {
+        self.allowed = Some((workers, memory));
+        self.now.iter_mut().for_each(|part| part.sink.allow(workers, memory));
+    }
+
+    fn cuts(&self) -> Option<Cuts> {
+        match &self.how {
+            How::Bytes(..) => None,
+            How::Files(_, cuts, _) => Some(cuts.clone()),
+        }
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let How::Bytes(most, blocks) = &mut self.how else { return self.put_by_file(batch) };
+        self.rows += batch.num_rows() as u64;
+        let (most, mut blocks) = (*most, std::mem::take(blocks));
+        blocks.push(batch, |block| self.put_block(block, most))?;
+        self.how = How::Bytes(most, blocks);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Staged, Error> {
+        if let How::Bytes(most, blocks) = &mut self.how {
+            let most = *most;
+            if let Some(block) = blocks.rest() {
+                self.put_block(block, most)?;
+            }
+        }
+        self.end()?;
+        Ok(Staged::new(self.rows, move || self.commit()))
+    }
+}

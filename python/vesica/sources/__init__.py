@@ -1,0 +1,77 @@
+"""Tables that stand elsewhere, for `input=` of `vesica.run`: `pip install 'vesica[sources]'`.
+
+Each of these gives what a library that is well kept has for its table, and nothing is read before the run reads it, batch by batch, to a file
+without a name in `mine.scratch`. Where a table needs more than the arguments here, take that library itself: `input=` takes any reader of
+Arrow batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["delta", "iceberg", "objects"]
+
+
+def delta(table: Any, columns: Sequence[str] | None = None, *, version: int | None = None, **options: str) -> Any:
+    """A Delta table, by `deltalake`: its address, or a `DeltaTable`. `version` is one that it had; the newest otherwise. `options` are the
+    store's, such as `aws_region="eu-central-1"`.
+
+    `vesica.run("alice.toml", input=vesica.sources.delta("s3://bucket/customers", ["email", "id"], version=12))`
+    """
+    deltalake = _library("deltalake")
+    if not isinstance(table, deltalake.DeltaTable):
+        table = deltalake.DeltaTable(table, version=version, storage_options=options or None)
+    elif version is not None or options:
+        raise TypeError("version and the store's options belong to the DeltaTable: open it with them")
+    return table.to_pyarrow_dataset().scanner(columns=None if columns is None else list(columns))
+
+
+def iceberg(table: Any, columns: Sequence[str] | None = None, *, snapshot: int | None = None, where: str | None = None) -> Any:
+    """An Iceberg table, by `pyiceberg`: what `load_table` of a catalog gives. `snapshot` is one that it had; the newest otherwise. `where` is a
+    filter of its rows, as `"country = 'CH'"`.
+
+    `vesica.sources.iceberg(load_catalog("prod").load_table("crm.customers"), ["email", "id"])`
+    """
+    _library("pyiceberg")
+    chosen = {} if columns is None else {"selected_fields": tuple(columns)}
+    filtered = {} if where is None else {"row_filter": where}
+    return table.scan(snapshot_id=snapshot, **chosen, **filtered).to_arrow_batch_reader()
+
+
+def objects(address: str, columns: Sequence[str] | None = None, **options: Any) -> Any:
+    """Parquet files in an object store, by `obstore`: `s3://bucket/folder`, `gs://…` or `az://…`, one file or all below a folder that
+    end in `.parquet`, in the order of their names. `options` are those of the store, such as `region=` and `endpoint=`; without any, what
+    the environment says.
+
+    `vesica.sources.objects("s3://bucket/customers", ["email", "id"], region="eu-central-1")`
+    """
+    obstore, fsspec = _library("obstore"), _library("obstore.fsspec")
+    dataset, fs = _library("pyarrow.dataset"), _library("pyarrow.fs")
+    scheme, found, rest = address.partition("://")
+    if not found:
+        raise ValueError(f"{address}: is no address of a store; write s3://…, gs://… or az://…, and give files on this machine by their paths")
+    bucket, _, folder = rest.partition("/")
+    folder = folder.strip("/")
+    files = [folder] if folder.endswith(".parquet") else []
+    if not files:
+        store = obstore.store.from_url(f"{scheme}://{bucket}", **options)
+        below = sorted(one["path"] for batch in obstore.list(store, folder or None) for one in batch)
+        # As in a folder on this machine, names that begin with a dot or a line are no data.
+        own = (name[len(folder) :].strip("/").split("/") for name in below)
+        files = [name for name, parts in zip(below, own) if name.endswith(".parquet") and not any(part[:1] in "._" for part in parts)]
+    if not files:
+        raise FileNotFoundError(f"{address}: there is no Parquet file; name one, or a folder with files called *.parquet")
+    system = fs.PyFileSystem(fs.FSSpecHandler(fsspec.FsspecStore(scheme, **options)))
+    rows = dataset.dataset([f"{bucket}/{name}" for name in files], filesystem=system, format="parquet")
+    return rows.scanner(columns=None if columns is None else list(columns))
+
+
+def _library(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing = name.partition(".")[0]
+        raise ImportError(f"this source needs {missing}: pip install 'vesica[sources]' ({error})") from error

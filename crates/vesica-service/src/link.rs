@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use std::sync::Arc;
-use vesica_job::rooms::{Listening, identity, road, trust};
+use vesica_job::rooms::{Authorities, Listening, identity, road};
 use vesica_job::{Control, Fault, World};
 use vesica_net::{Endpoint, PeerLink, PeerSpec, Security};
 use vesica_spec::service::AskPlan;
@@ -40,7 +40,7 @@ pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
     endpoint.peers.push(PeerSpec {
         party: plan.server.clone(),
         connect: Some(plan.address.clone()),
-        trust: trust(plan.trust.as_ref(), &plan.server)?,
+        trust: Authorities::default().trust(plan.trust.as_ref(), &plan.server)?,
         road: road(&plan.proxy, &plan.address, &plan.road)?,
     });
     endpoint.check()?;

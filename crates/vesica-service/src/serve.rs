@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use vesica_job::numbers::counted;
-use vesica_job::rooms::scope;
+use vesica_job::rooms::{Authorities, scope};
 use vesica_job::{Control, World};
 use vesica_net::{Client, ClientDoor, Endpoint, Fingerprint, Limits, PeerLink};
 use vesica_spec::service::{GuestPlan, ServePlan};
@@ -253,8 +253,9 @@ pub fn limits(plan: &ServePlan) -> Limits {
 /// # Errors
 /// Certificates of authorities that cannot be read.
 pub fn clients(guests: &[GuestPlan]) -> Result<Vec<Client>, Error> {
+    let mut authorities = Authorities::default();
     let client = |guest: &GuestPlan| {
-        let trust = vesica_job::rooms::trust(guest.trust.as_ref(), &Party::new(1, &guest.name))?;
+        let trust = authorities.trust(guest.trust.as_ref(), &Party::new(1, &guest.name))?;
         Ok(Client { name: guest.name.clone(), trust })
     };
     guests.iter().map(client).collect()

@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::tell::control::Control;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -49,8 +50,9 @@ pub fn endpoint(
     endpoint.window = WINDOW;
     endpoint.carried = carried;
     endpoint.gateways = plan.gateways.clone();
+    let mut authorities = Authorities::default();
     for peer in &plan.peers {
-        let trust = trust(peer.trust.as_ref(), &peer.party)?;
+        let trust = authorities.trust(peer.trust.as_ref(), &peer.party)?;
         let road = match &peer.connect {
             Some(address) if !carried => road(&plan.proxy, address, &peer.road)?,
             _ => Road::default(),
@@ -61,16 +63,28 @@ pub fn endpoint(
     Ok(endpoint)
 }
 
-/// How `party` is known, by what the plan says of it.
-///
-/// # Errors
-/// Certificates that cannot be read.
-pub fn trust(plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
-    Ok(match plan {
-        None => None,
-        Some(TrustPlan::Pinned(pins)) => Some(Trust::Pinned(pins.clone())),
-        Some(TrustPlan::Ca(file)) => Some(Trust::Ca { roots: Roots::load(file)?, name: party.name().to_owned() }),
-    })
+/// The files of authorities that were read so far. Each is read once, for however many the authorities in it vouch.
+#[derive(Default)]
+pub struct Authorities(HashMap<PathBuf, Roots>);
+
+impl Authorities {
+    /// How `party` is known, by what the plan says of it.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read.
+    pub fn trust(&mut self, plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
+        Ok(match plan {
+            None => None,
+            Some(TrustPlan::Pinned(pins)) => Some(Trust::Pinned(pins.clone())),
+            Some(TrustPlan::Ca(file)) => {
+                let roots = match self.0.get(file) {
+                    Some(roots) => roots.clone(),
+                    None => self.0.entry(file.clone()).insert_entry(Roots::load(file)?).get().clone(),
+                };
+                Some(Trust::Ca { roots, name: party.name().to_owned() })
+            }
+        })
+    }
 }
 
 /// The most bytes of a file with the user and the password of a proxy.

@@ -1,6 +1,7 @@
 //! A party's private key and certificate, and the files that they stand in.
 
 use crate::certificate::{in_force, validity};
+use crate::printed;
 use crate::text::date;
 use crate::{Error, Fingerprint, Result};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
@@ -62,12 +63,32 @@ impl Identity {
     pub fn load_pair(certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
         let (certificate, key) = (certificate.as_ref(), key.as_ref());
         let what = format!("identity {} with {}", certificate.display(), key.display());
-        let (chain, key) = (read(certificate, false)?, read(key, true)?);
+        Self::with_key(&what, certificate, &read(key, true)?)
+    }
+
+    /// Reads the certificate chain from a PEM file, and has a program print the private key, as PEM. The key stays in this process.
+    ///
+    /// # Errors
+    /// If the certificate cannot be read, the program does not print a key, or they do not belong together. The errors of [`printed`].
+    pub fn load_printed(certificate: impl AsRef<Path>, words: &[String], folder: &Path) -> Result<Self> {
+        let certificate = certificate.as_ref();
+        let name = words.first().map_or("", String::as_str);
+        let what = format!("identity {} with the key that {name:?} prints", certificate.display());
+        let key = printed(words, folder).map_err(|why| Error::Identity {
+            what: format!("private key of identity {}", certificate.display()),
+            why,
+            remedy: "run the program by hand: it has to print the private key as PEM and to exit with 0".into(),
+        })?;
+        Self::with_key(&what, certificate, &key)
+    }
+
+    fn with_key(what: &str, certificate: &Path, key: &[u8]) -> Result<Self> {
+        let chain = read(certificate, false)?;
         let mut both = Zeroizing::new(Vec::with_capacity(chain.len() + key.len() + 1));
-        for part in [&chain[..], b"\n", &key[..]] {
+        for part in [&chain[..], b"\n", key] {
             both.extend_from_slice(part);
         }
-        Self::from_pem(&what, &both)
+        Self::from_pem(what, &both)
     }
 
     /// The identity in a PEM text; `what` names it in errors.
@@ -306,6 +327,13 @@ mod tests {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(Identity::load_pair(&cert, &key).unwrap().fingerprint(), made.fingerprint());
         assert!(Identity::load(&key).unwrap_err().to_string().contains("no certificate in it"));
+
+        let by = |words: [&str; 2]| Identity::load_printed(&cert, &words.map(str::to_owned), dir.path());
+        assert_eq!(by(["cat", "alice.key"]).unwrap().fingerprint(), made.fingerprint());
+        let error = by(["cat", "none.key"]).unwrap_err().to_string();
+        assert!(error.contains("the program \"cat\" failed with exit code 1 and said: cat:"), "{error}");
+        let error = by(["echo", "no PEM"]).unwrap_err().to_string();
+        assert!(error.contains("with the key that \"echo\" prints: no private key in it"), "{error}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use vesica_net::{
     Traffic, Trust,
 };
 use vesica_session::{Fault, Lines};
-use vesica_spec::{Plan, ProxyPlan, RoadPlan, TrustPlan};
+use vesica_spec::{KeyPlace, Plan, ProxyPlan, RoadPlan, TrustPlan};
 use vesica_types::Party;
 use zeroize::Zeroizing;
 
@@ -134,14 +134,15 @@ fn known(proxy: &Proxy, path: &Path) -> Result<Proxy, JobError> {
     Ok(proxy.clone().with_credentials(text.lines().next().unwrap_or_default()).map_err(bad)?)
 }
 
-/// The private key and certificate in these files; a key may have a file of its own.
+/// The private key and certificate in these files; a key may have a file of its own, or a program that prints it.
 ///
 /// # Errors
-/// Files that cannot be read, or hold no such things.
-pub fn identity((identity, key): &(PathBuf, Option<PathBuf>)) -> Result<Identity, JobError> {
+/// Files that cannot be read, or hold no such things; a program that prints none.
+pub fn identity((identity, key): &(PathBuf, Option<KeyPlace>)) -> Result<Identity, JobError> {
     Ok(match key {
         None => Identity::load(identity)?,
-        Some(key) => Identity::load_pair(identity, key)?,
+        Some(KeyPlace::File(key)) => Identity::load_pair(identity, key)?,
+        Some(KeyPlace::By(by)) => Identity::load_printed(identity, &by.program, &by.folder)?,
     })
 }
 

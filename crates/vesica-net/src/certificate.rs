@@ -2,7 +2,7 @@
 
 use crate::text::{date, printable};
 use crate::{Error, Result};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -95,6 +95,24 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
+/// Why nothing can be read from a text that was to be PEM. In words of ours: the library's own repeat the line at which it stopped, and where a PEM
+/// has lost its line breaks, that line is the whole private key.
+pub(crate) fn no_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::IllegalSectionStart { .. } => {
+            "a BEGIN line has more on it: a PEM has line breaks, and these were lost or stand there as \\n".into()
+        }
+        pem::Error::MissingSectionEnd { .. } => {
+            "a BEGIN line without its END line: the file is cut, or its line breaks were lost".into()
+        }
+        pem::Error::Base64Decode(_) => "what stands between a BEGIN line and its END line is not Base64".into(),
+        pem::Error::NoItemsFound => "no BEGIN line of that kind".into(),
+        pem::Error::SectionTooLarge => "a part of it is too large".into(),
+        _ => "it is not PEM".into(),
+    }
+}
+
 /// The hash by which partners know a certificate: SHA-256 of its DER encoding, written `sha256:` and 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
@@ -103,7 +121,7 @@ pub struct Fingerprint([u8; 32]);
 fn first_of(path: &Path) -> Result<CertificateDer<'static>> {
     CertificateDer::from_pem_file(path).map_err(|e| Error::Identity {
         what: format!("certificate {}", path.display()),
-        why: format!("no certificate can be read from it ({e})"),
+        why: format!("no certificate can be read from it ({})", no_pem(&e)),
         remedy: "give a PEM file such as the NAME.cert.pem that `vesica cert` made".into(),
     })
 }

@@ -1,6 +1,6 @@
 //! A party's private key and certificate, and the files that they stand in.
 
-use crate::certificate::{in_force, validity};
+use crate::certificate::{in_force, no_pem, validity};
 use crate::printed;
 use crate::text::date;
 use crate::{Error, Fingerprint, Result};
@@ -97,9 +97,10 @@ impl Identity {
     /// If it holds no key with its certificate.
     pub fn from_pem(what: &str, pem: &[u8]) -> Result<Self> {
         let bad = |why: String, remedy: &str| Error::Identity { what: what.to_owned(), why, remedy: remedy.to_owned() };
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
-            .collect::<std::result::Result<_, _>>()
-            .map_err(|e| bad(format!("not a PEM file ({e})"), "make one with `vesica cert NAME --out DIR`"))?;
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(pem).collect::<std::result::Result<_, _>>().map_err(|e| {
+                bad(format!("not a PEM file ({})", no_pem(&e)), "make one with `vesica cert NAME --out DIR`")
+            })?;
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|e| {
             if pem.windows(21).any(|w| w == b"ENCRYPTED PRIVATE KEY") {
                 return bad(
@@ -107,7 +108,10 @@ impl Identity {
                     "decrypt it with `openssl pkey -in FILE`, and keep it in a file of mode 0600",
                 );
             }
-            bad(format!("no private key in it ({e})"), "put the private key before the certificate, both as PEM")
+            bad(
+                format!("no private key in it ({})", no_pem(&e)),
+                "put the private key before the certificate, both as PEM",
+            )
         })?;
         let Some(leaf) = chain.first().cloned() else {
             return Err(bad("no certificate in it".into(), "append the certificate that belongs to the key, as PEM"));
@@ -376,6 +380,46 @@ mod tests {
         let sealed = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
         assert!(load(&format!("{sealed}{}", b.public)).contains("the private key is encrypted"));
         assert!(Identity::load(dir.path().join("none.pem")).unwrap_err().to_string().contains("none.pem"));
+    }
+
+    /// A vault may give a key without its line breaks, or with each of them as a backslash and an n.
+    #[test]
+    fn no_error_repeats_a_private_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Identity::generate("alice").unwrap();
+        let (_, cert) = made.write(dir.path()).unwrap();
+        let fresh = made.fresh.unwrap();
+        let key = fresh.secret.strip_suffix(&fresh.public).unwrap();
+        let middle: String = key.lines().nth(1).unwrap()[20..32].to_owned();
+        let decimal = middle.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
+        let path = dir.path().join("key");
+        let cut = key.lines().take(2).collect::<Vec<_>>().join("\n");
+        let spoilt = key.replacen(&middle, &format!("{middle}!"), 1);
+        for (text, why) in [
+            (key.trim_end().replace('\n', "\\n"), "a BEGIN line without its END line"),
+            (key.replace('\n', "\\n"), "a BEGIN line has more on it"),
+            (key.replace('\n', " "), "a BEGIN line without its END line"),
+            (key.replace('\n', "").replace("-----END", " -----END ").replace("KEY-----", "KEY---"), "has more on it"),
+            (cut, "a BEGIN line without its END line"),
+            (spoilt, "is not Base64"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            let words = ["cat", "key"].map(str::to_owned);
+            let errors = [
+                Identity::load(&path).unwrap_err(),
+                Identity::load_pair(&cert, &path).unwrap_err(),
+                Identity::load_printed(&cert, &words, dir.path()).unwrap_err(),
+                Fingerprint::of_file(&path).unwrap_err(),
+                crate::Roots::load(&path).unwrap_err(),
+            ];
+            for error in errors {
+                let shown = format!("{error} {error:?}");
+                assert!(!shown.contains(&middle) && !shown.contains(&decimal), "{shown}");
+            }
+            let error = Identity::load_printed(&cert, &words, dir.path()).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 
     #[test]

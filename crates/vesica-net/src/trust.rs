@@ -1,6 +1,6 @@
 //! How a peer is known: by its very certificate, or by an authority that vouches for its name.
 
-use crate::certificate::{distinguished, in_force};
+use crate::certificate::{distinguished, in_force, no_pem};
 use crate::lock::lock;
 use crate::{Error, Event, Fingerprint, Result};
 use rustls::CertificateError;
@@ -112,14 +112,14 @@ impl Roots {
         };
         let certs: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
             .and_then(|certs| certs.collect())
-            .map_err(|e| bad(format!("cannot be read ({e})")))?;
+            .map_err(|e| bad(format!("cannot be read ({})", no_pem(&e))))?;
         if certs.is_empty() {
             return Err(bad("no certificate in it".into()));
         }
         let anchors = anchors(&certs).map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))?;
         let lists: Vec<CertificateRevocationListDer<'static>> = CertificateRevocationListDer::pem_file_iter(path)
             .and_then(|lists| lists.collect())
-            .map_err(|e| bad(format!("cannot be read ({e})")))?;
+            .map_err(|e| bad(format!("cannot be read ({})", no_pem(&e))))?;
         let revoked = lists.iter().map(|list| webpki::OwnedCertRevocationList::from_der(list).map(Into::into));
         let revoked = revoked.collect::<std::result::Result<Vec<webpki::CertRevocationList<'static>>, _>>();
         let revoked = revoked.map_err(|e| bad(format!("a list of revoked certificates in it cannot be used ({e})")))?;

@@ -35,12 +35,14 @@ spec:
     runAsUser: 65532
     runAsGroup: 65532
     fsGroup: 65532
+    # Otherwise each mount of the volume gives the group all files, and a key that a group may read is refused.
+    fsGroupChangePolicy: OnRootMismatch
     seccompProfile: { type: RuntimeDefault }
   initContainers:
     # A key that a group may read is refused, and a mounted secret is such a file. This copy, in memory, is the program's user's alone.
     - name: key
-      image: {{ .Values.keysImage }}
-      command: [sh, -c, "umask 077 && cp /secret/* /key/"]
+      image: {{ required "keysImage: name an image with a shell by its digest, such as busybox@sha256:…" .Values.keysImage }}
+      command: [sh, -c, "umask 077 && cp -f /secret/* /key/"]
       securityContext:
         {{- include "vesica.restricted" . | nindent 8 }}
       resources: { requests: { cpu: 10m, memory: 16Mi }, limits: { memory: 16Mi } }
@@ -52,7 +54,7 @@ spec:
       image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [{{ .Values.command }}, /job/vesica.toml{{ if ne .Values.command "prepare" }}, --log, json{{ end }}]
-      {{- if or .Values.port .Values.metricsPort }}
+      {{- if and (or .Values.port .Values.metricsPort) (ne .Values.command "prepare") }}
       ports:
         {{- with .Values.port }}
         - { name: vesica, containerPort: {{ . }} }
@@ -61,7 +63,7 @@ spec:
         - { name: metrics, containerPort: {{ . }} }
         {{- end }}
       {{- end }}
-      {{- if .Values.metricsPort }}
+      {{- if and .Values.metricsPort (ne .Values.command "prepare") }}
       livenessProbe:
         httpGet: { path: /healthz, port: metrics }
         periodSeconds: 30

@@ -31,7 +31,7 @@ fn sealed() -> Two {
     // A program prints alice's keys.
     two.alice.change("resume_key = \"key\"", "resume_key = { program = [\"cat\", \"key\"] }");
     let tls = "identity = \"alice.pem\"";
-    two.alice.change(tls, &format!("{tls}, key = {{ program = [\"cat\", \"alice.pem\"] }}"));
+    two.alice.change(tls, "identity = \"alice.cert.pem\", key = { program = [\"cat\", \"alice.pem\"] }");
     two
 }
 

@@ -84,11 +84,16 @@ impl Identity {
 
     fn with_key(what: &str, certificate: &Path, key: &[u8]) -> Result<Self> {
         let chain = read(certificate, false)?;
-        let mut both = Zeroizing::new(Vec::with_capacity(chain.len() + key.len() + 1));
-        for part in [&chain[..], b"\n", key] {
-            both.extend_from_slice(part);
+        // Its mode was not looked at, and which of two keys counts nobody would know.
+        if chain.windows(11).any(|word| word == b"PRIVATE KEY") {
+            return Err(Error::Identity {
+                what: format!("identity {}", certificate.display()),
+                why: "a private key is in it, and `key` says that the key is elsewhere".into(),
+                remedy: "name the file with the certificate alone there, such as NAME.cert.pem, or leave `key` out"
+                    .into(),
+            });
         }
-        Self::from_pem(what, &both)
+        Self::of(what, &chain, key)
     }
 
     /// The identity in a PEM text; `what` names it in errors.
@@ -96,13 +101,18 @@ impl Identity {
     /// # Errors
     /// If it holds no key with its certificate.
     pub fn from_pem(what: &str, pem: &[u8]) -> Result<Self> {
+        Self::of(what, pem, pem)
+    }
+
+    /// The identity whose certificate chain is in one PEM text, and whose private key is in another or the same.
+    fn of(what: &str, chain: &[u8], key: &[u8]) -> Result<Self> {
         let bad = |why: String, remedy: &str| Error::Identity { what: what.to_owned(), why, remedy: remedy.to_owned() };
         let chain: Vec<CertificateDer<'static>> =
-            CertificateDer::pem_slice_iter(pem).collect::<std::result::Result<_, _>>().map_err(|e| {
+            CertificateDer::pem_slice_iter(chain).collect::<std::result::Result<_, _>>().map_err(|e| {
                 bad(format!("not a PEM file ({})", no_pem(&e)), "make one with `vesica cert NAME --out DIR`")
             })?;
-        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|e| {
-            if pem.windows(21).any(|w| w == b"ENCRYPTED PRIVATE KEY") {
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| {
+            if key.windows(21).any(|w| w == b"ENCRYPTED PRIVATE KEY") {
                 return bad(
                     "the private key is encrypted".into(),
                     "decrypt it with `openssl pkey -in FILE`, and keep it in a file of mode 0600",
@@ -331,6 +341,19 @@ mod tests {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(Identity::load_pair(&cert, &key).unwrap().fingerprint(), made.fingerprint());
         assert!(Identity::load(&key).unwrap_err().to_string().contains("no certificate in it"));
+
+        // Another key beside the certificate, in a file that is not looked at for who may read it, counts for nothing.
+        let error = Identity::load_pair(&both, &key).unwrap_err().to_string();
+        assert!(
+            error.contains("alice.pem: a private key is in it, and `key` says that the key is elsewhere"),
+            "{error}"
+        );
+        let words = ["cat", "alice.key"].map(str::to_owned);
+        assert!(Identity::load_printed(&both, &words, dir.path()).unwrap_err().to_string().contains("is in it"));
+        // A certificate beside the key is no part of the chain.
+        let other = Identity::generate("bob").unwrap().fresh.unwrap();
+        std::fs::write(&key, format!("{}{}", other.public, std::fs::read_to_string(&key).unwrap())).unwrap();
+        assert_eq!(Identity::load_pair(&cert, &key).unwrap().certified().cert.len(), 1);
 
         let by = |words: [&str; 2]| Identity::load_printed(&cert, &words.map(str::to_owned), dir.path());
         assert_eq!(by(["cat", "alice.key"]).unwrap().fingerprint(), made.fingerprint());

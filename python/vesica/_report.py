@@ -43,6 +43,7 @@ class JobId:
     party: str
     parties: list[str]
     run: str | None = None
+    called: str | None = None
 
 
 @dataclass(frozen=True)

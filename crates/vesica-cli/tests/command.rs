@@ -331,9 +331,18 @@ fn quiet_is_quiet_and_a_log_is_a_log() {
         assert!(entry["level"].is_string() && entry["message"].is_string(), "{line}");
         assert_eq!((&entry["job"], &entry["party"]), (&"test".into(), &"bob".into()), "{line}");
         let run = entry["run"].as_str().unwrap();
-        assert!(run.len() == 16 && bob.stdout.contains(&format!("\nRun: {run}.\n")), "{run} is not in {}", bob.stdout);
+        assert!(
+            run.len() == 16 && bob.stdout.contains(&format!("\nRun: {run}. All parties call it ")),
+            "{run} is not in {}",
+            bob.stdout
+        );
     }
     assert!(bob.stderr.contains("\"phase\":\"match\""), "{}", bob.stderr);
+    // One name that both sides know the run by: in the log, and at the end of either's report.
+    let name =
+        |stdout: &str| stdout.split_once(" All parties call it ").unwrap().1.split_once(".\n").unwrap().0.to_owned();
+    assert_eq!(name(&alice.stdout), name(&bob.stdout));
+    assert!(bob.stderr.contains(&format!("all parties call this run {}", name(&bob.stdout))), "{}", bob.stderr);
 
     let (alice, bob) = (two.alice.start_with(&["--log", "text"]), two.bob.start());
     let (alice, _) = (alice.wait(LONG).good(), bob.wait(LONG).good());

@@ -38,6 +38,8 @@ fn reports_are_valid_by_the_schema_and_say_what_happened() {
     assert_eq!(alice["outcome"]["output"]["rows"], 3);
     assert_eq!(bob["outcome"]["matched_rows"], 2);
     assert_eq!(alice["job"]["shared_hash"], bob["job"]["shared_hash"]);
+    assert!(alice["job"]["called"].is_string() && alice["job"]["called"] == bob["job"]["called"]);
+    assert_ne!(alice["job"]["run"], bob["job"]["run"]);
     assert_eq!(alice["chosen"]["peers"][0]["keys"], bob["outcome"]["keys"]);
     assert!(alice["chosen"]["peers"][0]["fingerprint"].as_str().unwrap().starts_with("sha256:"));
     assert!(!alice["cost"].as_array().unwrap().is_empty());

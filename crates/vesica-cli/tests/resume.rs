@@ -28,6 +28,10 @@ fn sealed() -> Two {
     two.change("curve =", "join = \"full\"\naccept = \"all\"\ncurve =");
     two.change("resume =", "resume_key = \"key\"\nresume =");
     two.write_key("key", &[5; 32]);
+    // A program prints alice's keys.
+    two.alice.change("resume_key = \"key\"", "resume_key = { program = [\"cat\", \"key\"] }");
+    let tls = "identity = \"alice.pem\"";
+    two.alice.change(tls, "identity = \"alice.cert.pem\", key = { program = [\"cat\", \"alice.pem\"] }");
     two
 }
 
@@ -358,4 +362,10 @@ fn another_input_job_or_key_is_refused_by_name() {
     for command in ["check", "run"] {
         two::run(&[command, two.alice.file().to_str().unwrap()]).bad(2, &words);
     }
+    let vault = "resume_key = { program = [\"sh\", \"-c\", \"echo it is shut >&2; exit 3\"] }";
+    two.alice.change("resume_key = \"key\"", vault);
+    two.alice
+        .start()
+        .wait(LONG)
+        .bad(2, &["mine.resume_key: the program \"sh\" failed with exit code 3 and said: it is shut"]);
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use vesica_cpu::Backend;
 use vesica_net::{Identity, Station, SystemClock, Time, Unreached};
 use vesica_session::Fault;
-use vesica_spec::{LEAST_MEMORY, ProxyPlan, RoadPlan, USUAL_MEMORY};
+use vesica_spec::{KeyPlace, LEAST_MEMORY, ProxyPlan, RoadPlan, USUAL_MEMORY};
 
 /// Before this moment (2026-11-01) nobody had this program: a clock that is earlier is off.
 const FIRST: Duration = Duration::from_secs(1_793_491_200);
@@ -83,7 +83,7 @@ pub struct Patient {
     /// Bytes of memory that a run may take.
     pub memory: u64,
     /// The files of the private key and certificate, unless the job is insecure: one for both, or the certificate's and the key's.
-    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    pub identity: Option<(PathBuf, Option<KeyPlace>)>,
     /// Where this side listens.
     pub listen: Option<String>,
     /// Where the others are called.
@@ -295,7 +295,7 @@ fn clock(now: SystemTime) -> Symptom {
 
 /// The private key and certificate in `files`, by the same look as that of `vesica check` and of a run. The certificate's dates are all that
 /// is known here of a clock that is ahead.
-fn identity(files: &(PathBuf, Option<PathBuf>), now: SystemTime) -> Symptom {
+fn identity(files: &(PathBuf, Option<KeyPlace>), now: SystemTime) -> Symptom {
     let what = "identity";
     let identity = match peers::identity(files) {
         Ok(identity) => identity,

@@ -269,7 +269,8 @@ impl JobError {
 
     /// Whether somebody met this side who is not the peer, or not for this job.
     pub(crate) fn is_of_another_in_its_place(&self) -> bool {
-        matches!(self, JobError::Net(_)) && self.fault() == Fault::Peer
+        use vesica_net::Error::{Certificate, Refused, Version};
+        matches!(self, JobError::Net(Certificate { .. } | Refused { .. } | Version { .. }))
     }
 
     /// Whether the peer has forgotten a run that is over here.
@@ -412,6 +413,25 @@ mod tests {
             let error = JobError::Session(error);
             assert_eq!((error.fault_for_peer(), error.for_peer(&carol)), (fault, words.to_owned()));
         }
+    }
+
+    #[test]
+    fn another_one_in_a_peers_place_is_whoever_was_met_there() {
+        use vesica_net::Error::{Certificate, Name, Refused, Road, Version};
+        let (peer, address, why) =
+            (Party::new(1, "bob"), "bob.example:5300".to_owned(), "it runs another job".to_owned());
+        let (expected, presented) = (String::new(), String::new());
+        let others = [
+            Certificate { peer: peer.clone(), address: address.clone(), expected, presented, why: why.clone() },
+            Refused { peer: peer.clone(), address: address.clone(), why: why.clone() },
+            Version { peer: peer.clone(), theirs: 1, ours: 2 },
+        ];
+        assert!(others.into_iter().all(|error| JobError::from(error).is_of_another_in_its_place()));
+        let proxy = Road { peer: peer.clone(), address: address.clone(), why: why.clone() };
+        let unknown = Name { peer: peer.clone(), address, why };
+        // bob himself is there, and says nonsense.
+        let bob = vesica_net::Error::Session(Error::Peer { peer, fault: Misbehaviour::Flood });
+        assert!([proxy, unknown, bob].into_iter().all(|error| !JobError::from(error).is_of_another_in_its_place()));
     }
 
     /// A peer may send a megabyte of fields, again and again.

@@ -246,7 +246,7 @@ impl<'a> Side<'a> {
     /// # Errors
     /// Whatever ends the run; after the output is in its place, whatever keeps a peer from saying that it is done.
     fn meet(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
-        let mut lost: Option<Lost> = None;
+        let (mut lost, mut called): (Option<Lost>, _) = (None, None);
         let (world, carried) = (self.local.io.world.clone(), self.local.endpoint.carried);
         loop {
             let patience = self.patience(ledger);
@@ -272,6 +272,9 @@ impl<'a> Side<'a> {
             let met = Session::meet(&local.endpoint, &mut waiting, &mut reached, ledger, ctl, connect, agree);
             let ended = match met {
                 Ok((mut session, agreed)) => {
+                    if called.replace(agreed.salt) != Some(agreed.salt) {
+                        ctl.note(agree::told_of(&agreed.salt));
+                    }
                     session.told(|session| self.together(session, &agreed, ledger, clock, ctl))
                 }
                 Err(error) if reached => Err(error),
@@ -365,7 +368,7 @@ impl<'a> Side<'a> {
         ));
         let met = Met::nobody(plan, &start.sizes);
         let outcome = outcome(plan, &self.keys, ledger, None);
-        let report = reported(plan, &start.sizes, met, outcome, clock);
+        let report = reported(plan, &start.salt, &start.sizes, met, outcome, clock);
         self.write_apart(ledger, report, clock, ctl)
     }
 
@@ -454,7 +457,7 @@ impl<'a> Side<'a> {
             let met = Met::of(peers, agreed, of_lanes);
             let attempt = left.as_ref().map(Left::attempt);
             let outcome = Outcome { attempt, ..outcome(plan, keys, ledger, output) };
-            stage.end(reported(plan, &agreed.sizes, met, outcome, clock));
+            stage.end(reported(plan, &agreed.salt, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
         clock.follow(peers, "close", "", None, || session.part())
@@ -586,7 +589,14 @@ impl Met {
     }
 }
 
-pub(crate) fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, clock: &mut Clock<'_>) -> Report {
+pub(crate) fn reported(
+    plan: &Plan,
+    salt: &[u8; 32],
+    sizes: &Sizes,
+    met: Met,
+    outcome: Outcome,
+    clock: &mut Clock<'_>,
+) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let (cost, times) = clock.close();
     let suite = plan.suite();
@@ -594,6 +604,7 @@ pub(crate) fn reported(plan: &Plan, sizes: &Sizes, met: Met, outcome: Outcome, c
         job: JobId {
             id: plan.shared.id.clone(),
             run: clock.run(),
+            called: Some(agree::quoted(salt)),
             shared_hash: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().to_owned(),
             parties: names(&plan.parties),

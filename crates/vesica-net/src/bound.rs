@@ -24,7 +24,7 @@ impl Endpoint {
     /// # Errors
     /// The first fault.
     pub fn bind(self) -> Result<Bound> {
-        let expiring = self.examine()?;
+        let mut news = Vec::from_iter(self.examine()?);
         let awaited = self.peers.iter().filter(|peer| !self.carried && peer.connect.is_none());
         let awaited: Vec<&str> = awaited.map(|peer| peer.party.name()).collect();
         let listener = match &self.listen {
@@ -54,15 +54,17 @@ impl Endpoint {
             dialled.push(Some(tls::client(identity, (peer.party.clone(), trust.clone()), peer.road.sni())?));
         }
         let guests = self.peers.iter().map(|peer| (peer.party.clone(), peer.trust.clone())).collect();
+        let guests = Guests::new(guests);
+        news.extend(guests.idle_lists());
         let endpoint = Arc::new(self);
         let port = match listener {
             Some(listener) => {
-                let keeper = Arc::new(Keeper::new(endpoint.clone(), Register::new(Guests::new(guests)))?);
+                let keeper = Arc::new(Keeper::new(endpoint.clone(), Register::new(guests))?);
                 Some(Port::new(keeper, listener, HANDSHAKES)?)
             }
             None => None,
         };
-        Ok(Bound { endpoint, port, dialled, expiring })
+        Ok(Bound { endpoint, port, dialled, news })
     }
 }
 
@@ -73,8 +75,8 @@ pub struct Bound {
     pub(crate) port: Option<Port>,
     /// For each peer, what is needed to dial it.
     pub(crate) dialled: Vec<Option<tls::Client>>,
-    /// That the certificate expires soon, if it does.
-    pub(crate) expiring: Option<Event>,
+    /// What is doubtful about the certificates: one that expires soon, a list of revoked ones that covers nobody.
+    pub(crate) news: Vec<Event>,
 }
 
 impl Bound {

@@ -98,10 +98,8 @@ impl Endpoint {
             let (brought, peers) = (connections.len(), self.peers.len());
             return Err(Error::Setup(format!("{brought} connections for {peers} peers; bring one for each")));
         }
-        let Bound { endpoint, dialled, expiring, .. } = self.bind()?;
-        if let Some(event) = expiring {
-            control.event(&event);
-        }
+        let Bound { endpoint, dialled, news, .. } = self.bind()?;
+        news.iter().for_each(|event| control.event(event));
         let pulse = Pulse::start(control.clone(), endpoint.silence)?;
         let (sender, outcomes) = channel();
         let mut sockets = Vec::new();

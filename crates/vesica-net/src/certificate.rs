@@ -2,7 +2,7 @@
 
 use crate::text::{date, printable};
 use crate::{Error, Result};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -49,6 +49,70 @@ pub(crate) fn validity(cert: &CertificateDer<'_>) -> std::result::Result<(u64, u
     Ok((begin, end))
 }
 
+/// A distinguished name (RFC 5280, section 4.1.2.4) as people write it: `CN=Our authority, O=Bank`. `der` is what stands in its sequence; what
+/// cannot be read is left out.
+pub(crate) fn distinguished(der: &[u8]) -> String {
+    let mut parts = Vec::new();
+    for set in Elements(der) {
+        for pair in Elements(set) {
+            let mut of = Elements(pair);
+            let (Some(kind), Some(value)) = (of.next(), of.next()) else { continue };
+            // Section 4.1.2.4 and its attributes in X.520: 2.5.4.3 is the common name.
+            let kind = match kind {
+                [0x55, 4, 3] => "CN=",
+                [0x55, 4, 6] => "C=",
+                [0x55, 4, 7] => "L=",
+                [0x55, 4, 8] => "ST=",
+                [0x55, 4, 10] => "O=",
+                [0x55, 4, 11] => "OU=",
+                _ => "",
+            };
+            parts.push(format!("{kind}{}", String::from_utf8_lossy(value)));
+        }
+    }
+    printable(&parts.join(", "), 200)
+}
+
+/// What is in each of the DER elements that stand here one after another, up to the first that is cut or longer than 64 KiB.
+struct Elements<'a>(&'a [u8]);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (&[_, first], rest) = self.0.split_first_chunk::<2>()?;
+        let (length, rest) = match first {
+            ..=0x7f => (usize::from(first), rest),
+            0x81 | 0x82 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some(value)
+    }
+}
+
+/// Why nothing can be read from a text that was to be PEM. In words of ours: the library's own repeat the line at which it stopped, and where a PEM
+/// has lost its line breaks, that line is the whole private key.
+pub(crate) fn no_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::IllegalSectionStart { .. } => {
+            "a BEGIN line has more on it: a PEM has line breaks, and these were lost or stand there as \\n".into()
+        }
+        pem::Error::MissingSectionEnd { .. } => {
+            "a BEGIN line without its END line: the file is cut, or its line breaks were lost".into()
+        }
+        pem::Error::Base64Decode(_) => "what stands between a BEGIN line and its END line is not Base64".into(),
+        pem::Error::NoItemsFound => "no BEGIN line of that kind".into(),
+        pem::Error::SectionTooLarge => "a part of it is too large".into(),
+        _ => "it is not PEM".into(),
+    }
+}
+
 /// The hash by which partners know a certificate: SHA-256 of its DER encoding, written `sha256:` and 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
@@ -57,7 +121,7 @@ pub struct Fingerprint([u8; 32]);
 fn first_of(path: &Path) -> Result<CertificateDer<'static>> {
     CertificateDer::from_pem_file(path).map_err(|e| Error::Identity {
         what: format!("certificate {}", path.display()),
-        why: format!("no certificate can be read from it ({e})"),
+        why: format!("no certificate can be read from it ({})", no_pem(&e)),
         remedy: "give a PEM file such as the NAME.cert.pem that `vesica cert` made".into(),
     })
 }
@@ -139,6 +203,26 @@ impl FromStr for Fingerprint {
 mod tests {
     use super::*;
     use crate::Identity;
+
+    #[test]
+    fn names_are_written_as_people_write_them() {
+        let attribute = |kind: u8, value: &[u8]| {
+            let inner = [&[6, 3, 0x55, 4, kind, 12, value.len() as u8][..], value].concat();
+            let pair = [&[0x30, inner.len() as u8][..], &inner].concat();
+            [&[0x31, pair.len() as u8][..], &pair].concat()
+        };
+        let name = [attribute(10, b"Bank"), attribute(3, "Å\x1b[31m".as_bytes()), attribute(99, b"x")].concat();
+        assert_eq!(distinguished(&name), "O=Bank, CN=Å?[31m, x");
+        // Cut anywhere, it is what stands before.
+        for end in 0..name.len() {
+            assert!("O=Bank, CN=Å?[31m, x".starts_with(&distinguished(&name[..end])), "{end}");
+        }
+        for broken in [&[0x31, 0x83, 1, 0, 0][..], &[0x31, 0x82, 0xff, 0xff], &[0x31, 0x80], &[0x31]] {
+            assert_eq!(distinguished(broken), "");
+        }
+        let long = [&[0x31, 0x81, 134, 0x30, 0x81, 131, 6, 3, 0x55, 4, 3, 12, 124][..], &[b'a'; 124]].concat();
+        assert_eq!(distinguished(&long), format!("CN={}", "a".repeat(124)));
+    }
 
     #[test]
     fn fingerprints_are_read_as_they_are_written() {

@@ -37,9 +37,22 @@ pub(crate) struct Errand {
 
 /// The last lines of a standard error, and whether it has ended.
 #[derive(Default)]
-struct Said {
+pub(crate) struct Said {
     lines: VecDeque<String>,
     over: bool,
+}
+
+impl Said {
+    /// Whether nothing more comes.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The lines; none if nothing was said.
+    pub fn in_words(&self) -> Option<String> {
+        let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
+        (!lines.is_empty()).then(|| lines.join(" / "))
+    }
 }
 
 impl Errand {
@@ -89,18 +102,16 @@ impl Errand {
     /// How it ended, if it has or does so at once, and the last lines that it said.
     pub fn words(&self) -> String {
         let until = Instant::now() + LAST_WORDS;
-        while Instant::now() < until && (self.status().is_none() || !lock(&self.said).over) {
+        while Instant::now() < until && (self.status().is_none() || !lock(&self.said).is_over()) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let ended = match self.status() {
             Some(status) => format!("{self} ended ({status})"),
             None => format!("{self} runs"),
         };
-        let said = lock(&self.said);
-        let lines = &said.lines;
-        match lines.is_empty() {
-            true => format!("{ended} and said nothing"),
-            false => format!("{ended} and said: {}", lines.iter().map(String::as_str).collect::<Vec<_>>().join(" / ")),
+        match lock(&self.said).in_words() {
+            None => format!("{ended} and said nothing"),
+            Some(words) => format!("{ended} and said: {words}"),
         }
     }
 }
@@ -135,7 +146,7 @@ impl Drop for Errand {
 }
 
 /// Keeps the last lines of `from` until it ends.
-fn listen(from: &mut impl Read, said: &Mutex<Said>) {
+pub(crate) fn listen(from: &mut impl Read, said: &Mutex<Said>) {
     let mut line = Vec::new();
     let mut chunk = [0; 1024];
     let keep = |line: &mut Vec<u8>| {

@@ -84,6 +84,7 @@ impl Endpoint {
             return Err(Error::Setup("a limit of 0 connections lets nobody in; use 1 or more".into()));
         }
         let guests = self.guests(clients)?;
+        guests.idle_lists().for_each(|event| control.event(&event));
         self.open(guests, limits, control)
     }
 
@@ -248,6 +249,7 @@ impl Door {
     /// What is wrong with the list.
     pub fn set_clients(&self, clients: Vec<Client>) -> Result<()> {
         let guests = self.endpoint.guests(clients)?;
+        let idle: Vec<Event> = guests.idle_lists().collect();
         let mut visits = lock(&self.lobby.visits);
         for visit in visits.inside.values_mut().filter(|visit| !visit.stays(&guests)) {
             visit.off_the_list = true;
@@ -257,6 +259,8 @@ impl Door {
             }
         }
         self.lobby.register.set(guests);
+        drop(visits);
+        idle.iter().for_each(|event| self.lobby.event(event));
         Ok(())
     }
 

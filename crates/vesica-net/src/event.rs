@@ -1,6 +1,7 @@
 use crate::Secured;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use vesica_types::Party;
 
@@ -79,6 +80,13 @@ pub enum Event {
         /// The last day, as `2036-01-31`.
         date: String,
     },
+    /// A list of revoked certificates stands beside the authorities, and none of them has issued it.
+    IdleList {
+        /// The file of authorities.
+        file: PathBuf,
+        /// Who has issued the list, by the name in it.
+        issuer: String,
+    },
     /// A peer is here.
     Connected {
         /// Who.
@@ -115,6 +123,12 @@ impl fmt::Display for Event {
             Event::Expiring { what, date } => {
                 write!(f, "the certificate of {what} expires on {date}; make a new one and give it to your partners")
             }
+            Event::IdleList { file, issuer } => write!(
+                f,
+                "{} has a list of revoked certificates by {issuer:?} and no certificate of that authority, so the list covers nobody except \
+                 those whose chain goes through it; put the authority's certificate there, or take the list out",
+                file.display()
+            ),
             Event::Connected { peer, address: Some(address), secured } => {
                 write!(f, "connected to {peer} at {address}: {secured}")
             }

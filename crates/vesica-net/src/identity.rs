@@ -1,6 +1,7 @@
 //! A party's private key and certificate, and the files that they stand in.
 
-use crate::certificate::{in_force, validity};
+use crate::certificate::{in_force, no_pem, validity};
+use crate::printed;
 use crate::text::date;
 use crate::{Error, Fingerprint, Result};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
@@ -62,12 +63,37 @@ impl Identity {
     pub fn load_pair(certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
         let (certificate, key) = (certificate.as_ref(), key.as_ref());
         let what = format!("identity {} with {}", certificate.display(), key.display());
-        let (chain, key) = (read(certificate, false)?, read(key, true)?);
-        let mut both = Zeroizing::new(Vec::with_capacity(chain.len() + key.len() + 1));
-        for part in [&chain[..], b"\n", &key[..]] {
-            both.extend_from_slice(part);
+        Self::with_key(&what, certificate, &read(key, true)?)
+    }
+
+    /// Reads the certificate chain from a PEM file, and has a program print the private key, as PEM. The key stays in this process.
+    ///
+    /// # Errors
+    /// If the certificate cannot be read, the program does not print a key, or they do not belong together. The errors of [`printed`].
+    pub fn load_printed(certificate: impl AsRef<Path>, words: &[String], folder: &Path) -> Result<Self> {
+        let certificate = certificate.as_ref();
+        let name = words.first().map_or("", String::as_str);
+        let what = format!("identity {} with the key that {name:?} prints", certificate.display());
+        let key = printed(words, folder).map_err(|why| Error::Identity {
+            what: format!("private key of identity {}", certificate.display()),
+            why,
+            remedy: "run the program by hand: it has to print the private key as PEM and to exit with 0".into(),
+        })?;
+        Self::with_key(&what, certificate, &key)
+    }
+
+    fn with_key(what: &str, certificate: &Path, key: &[u8]) -> Result<Self> {
+        let chain = read(certificate, false)?;
+        // Its mode was not looked at, and which of two keys counts nobody would know.
+        if chain.windows(11).any(|word| word == b"PRIVATE KEY") {
+            return Err(Error::Identity {
+                what: format!("identity {}", certificate.display()),
+                why: "a private key is in it, and `key` says that the key is elsewhere".into(),
+                remedy: "name the file with the certificate alone there, such as NAME.cert.pem, or leave `key` out"
+                    .into(),
+            });
         }
-        Self::from_pem(&what, &both)
+        Self::of(what, &chain, key)
     }
 
     /// The identity in a PEM text; `what` names it in errors.
@@ -75,18 +101,27 @@ impl Identity {
     /// # Errors
     /// If it holds no key with its certificate.
     pub fn from_pem(what: &str, pem: &[u8]) -> Result<Self> {
+        Self::of(what, pem, pem)
+    }
+
+    /// The identity whose certificate chain is in one PEM text, and whose private key is in another or the same.
+    fn of(what: &str, chain: &[u8], key: &[u8]) -> Result<Self> {
         let bad = |why: String, remedy: &str| Error::Identity { what: what.to_owned(), why, remedy: remedy.to_owned() };
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
-            .collect::<std::result::Result<_, _>>()
-            .map_err(|e| bad(format!("not a PEM file ({e})"), "make one with `vesica cert NAME --out DIR`"))?;
-        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|e| {
-            if pem.windows(21).any(|w| w == b"ENCRYPTED PRIVATE KEY") {
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(chain).collect::<std::result::Result<_, _>>().map_err(|e| {
+                bad(format!("not a PEM file ({})", no_pem(&e)), "make one with `vesica cert NAME --out DIR`")
+            })?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| {
+            if key.windows(21).any(|w| w == b"ENCRYPTED PRIVATE KEY") {
                 return bad(
                     "the private key is encrypted".into(),
                     "decrypt it with `openssl pkey -in FILE`, and keep it in a file of mode 0600",
                 );
             }
-            bad(format!("no private key in it ({e})"), "put the private key before the certificate, both as PEM")
+            bad(
+                format!("no private key in it ({})", no_pem(&e)),
+                "put the private key before the certificate, both as PEM",
+            )
         })?;
         let Some(leaf) = chain.first().cloned() else {
             return Err(bad("no certificate in it".into(), "append the certificate that belongs to the key, as PEM"));
@@ -306,6 +341,26 @@ mod tests {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(Identity::load_pair(&cert, &key).unwrap().fingerprint(), made.fingerprint());
         assert!(Identity::load(&key).unwrap_err().to_string().contains("no certificate in it"));
+
+        // Another key beside the certificate, in a file that is not looked at for who may read it, counts for nothing.
+        let error = Identity::load_pair(&both, &key).unwrap_err().to_string();
+        assert!(
+            error.contains("alice.pem: a private key is in it, and `key` says that the key is elsewhere"),
+            "{error}"
+        );
+        let words = ["cat", "alice.key"].map(str::to_owned);
+        assert!(Identity::load_printed(&both, &words, dir.path()).unwrap_err().to_string().contains("is in it"));
+        // A certificate beside the key is no part of the chain.
+        let other = Identity::generate("bob").unwrap().fresh.unwrap();
+        std::fs::write(&key, format!("{}{}", other.public, std::fs::read_to_string(&key).unwrap())).unwrap();
+        assert_eq!(Identity::load_pair(&cert, &key).unwrap().certified().cert.len(), 1);
+
+        let by = |words: [&str; 2]| Identity::load_printed(&cert, &words.map(str::to_owned), dir.path());
+        assert_eq!(by(["cat", "alice.key"]).unwrap().fingerprint(), made.fingerprint());
+        let error = by(["cat", "none.key"]).unwrap_err().to_string();
+        assert!(error.contains("the program \"cat\" failed with exit code 1 and said: cat:"), "{error}");
+        let error = by(["echo", "no PEM"]).unwrap_err().to_string();
+        assert!(error.contains("with the key that \"echo\" prints: no private key in it"), "{error}");
     }
 
     #[test]
@@ -348,6 +403,46 @@ mod tests {
         let sealed = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
         assert!(load(&format!("{sealed}{}", b.public)).contains("the private key is encrypted"));
         assert!(Identity::load(dir.path().join("none.pem")).unwrap_err().to_string().contains("none.pem"));
+    }
+
+    /// A vault may give a key without its line breaks, or with each of them as a backslash and an n.
+    #[test]
+    fn no_error_repeats_a_private_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Identity::generate("alice").unwrap();
+        let (_, cert) = made.write(dir.path()).unwrap();
+        let fresh = made.fresh.unwrap();
+        let key = fresh.secret.strip_suffix(&fresh.public).unwrap();
+        let middle: String = key.lines().nth(1).unwrap()[20..32].to_owned();
+        let decimal = middle.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
+        let path = dir.path().join("key");
+        let cut = key.lines().take(2).collect::<Vec<_>>().join("\n");
+        let spoilt = key.replacen(&middle, &format!("{middle}!"), 1);
+        for (text, why) in [
+            (key.trim_end().replace('\n', "\\n"), "a BEGIN line without its END line"),
+            (key.replace('\n', "\\n"), "a BEGIN line has more on it"),
+            (key.replace('\n', " "), "a BEGIN line without its END line"),
+            (key.replace('\n', "").replace("-----END", " -----END ").replace("KEY-----", "KEY---"), "has more on it"),
+            (cut, "a BEGIN line without its END line"),
+            (spoilt, "is not Base64"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            let words = ["cat", "key"].map(str::to_owned);
+            let errors = [
+                Identity::load(&path).unwrap_err(),
+                Identity::load_pair(&cert, &path).unwrap_err(),
+                Identity::load_printed(&cert, &words, dir.path()).unwrap_err(),
+                Fingerprint::of_file(&path).unwrap_err(),
+                crate::Roots::load(&path).unwrap_err(),
+            ];
+            for error in errors {
+                let shown = format!("{error} {error:?}");
+                assert!(!shown.contains(&middle) && !shown.contains(&decimal), "{shown}");
+            }
+            let error = Identity::load_printed(&cert, &words, dir.path()).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Bound {
     /// # Errors
     /// Those of [`connect`].
     pub fn meet(self, control: Arc<dyn Control>) -> Result<Vec<Link>> {
-        let Bound { endpoint, port, dialled, expiring } = self;
+        let Bound { endpoint, port, dialled, news } = self;
         let (sender, outcomes) = channel();
         let here = Arc::new(Mutex::new(vec![false; endpoint.peers.len()]));
         let pulse = Pulse::start(control.clone(), endpoint.silence)?;
@@ -58,9 +58,7 @@ impl Bound {
             over: AtomicBool::new(false),
             here,
         });
-        if let Some(event) = expiring {
-            control.event(&event);
-        }
+        news.iter().for_each(|event| control.event(event));
         let mut meeting = Meeting::new(&room, dialled);
         let met = meeting.hold(port, &outcomes);
         room.over.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use socket2::SockRef;
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Port {
     }
 
     /// Sends somebody away. A partner's handshake takes milliseconds, and a silent stranger's all the time that it is
-    /// given: so it is the oldest guest of the address from which most have come.
+    /// given: so it is the oldest guest of the address from which most have come, and over IPv6 of the network of 64 bits.
     fn make_room(&mut self) {
         self.guests.retain(|waiting| !waiting.guest.settled());
         if self.guests.len() < self.room {
@@ -110,11 +110,11 @@ impl Port {
         let mut of: HashMap<IpAddr, usize> = HashMap::new();
         let mut most = 0;
         for waiting in &self.guests {
-            let count = of.entry(waiting.from()).or_default();
+            let count = of.entry(neighbours(waiting.from())).or_default();
             *count += 1;
             most = most.max(*count);
         }
-        let oldest = self.guests.iter().position(|waiting| of.get(&waiting.from()) == Some(&most));
+        let oldest = self.guests.iter().position(|waiting| of.get(&neighbours(waiting.from())) == Some(&most));
         if let Some(waiting) = oldest.and_then(|at| self.guests.remove(at)) {
             waiting.send_away();
         }
@@ -129,6 +129,15 @@ impl Port {
 impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
+    }
+}
+
+/// By what strangers are counted: an address of IPv4, and of IPv6 the first 64 bits, since whoever has one address there has all that
+/// begin so (RFC 4291, section 2.5.4). An address of IPv4 that a port for both shows as one of IPv6 is what it is.
+fn neighbours(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+        v4 => v4,
     }
 }
 
@@ -159,4 +168,19 @@ pub(crate) fn listen(address: &str) -> Result<TcpListener> {
     // The standard library has the system keep 128, and a service's clients may all come back at once.
     SockRef::from(&listener).listen(BACKLOG).map_err(|source| Error::System { what: "listening", source })?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_network_of_ipv6_is_one_stranger() {
+        let of = |ip: &str| neighbours(ip.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_ne!(of("::ffff:192.0.2.1"), of("::ffff:192.0.2.2"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
 }

@@ -1,14 +1,14 @@
 //! How a peer is known: by its very certificate, or by an authority that vouches for its name.
 
-use crate::certificate::in_force;
+use crate::certificate::{distinguished, in_force, no_pem};
 use crate::lock::lock;
-use crate::{Error, Fingerprint, Result};
+use crate::{Error, Event, Fingerprint, Result};
 use rustls::CertificateError;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, TrustAnchor, UnixTime};
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use vesica_types::Party;
 
@@ -82,6 +82,8 @@ impl fmt::Debug for Trust {
 pub struct Roots(Arc<Authorities>);
 
 struct Authorities {
+    /// The file in which they stand, if it is one.
+    file: PathBuf,
     anchors: Vec<TrustAnchor<'static>>,
     /// Lists of revoked certificates (RFC 5280, section 5), and the same as they stand in the file.
     revoked: Vec<webpki::CertRevocationList<'static>>,
@@ -110,14 +112,14 @@ impl Roots {
         };
         let certs: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
             .and_then(|certs| certs.collect())
-            .map_err(|e| bad(format!("cannot be read ({e})")))?;
+            .map_err(|e| bad(format!("cannot be read ({})", no_pem(&e))))?;
         if certs.is_empty() {
             return Err(bad("no certificate in it".into()));
         }
         let anchors = anchors(&certs).map_err(|e| bad(format!("a certificate in it cannot be used ({e})")))?;
         let lists: Vec<CertificateRevocationListDer<'static>> = CertificateRevocationListDer::pem_file_iter(path)
             .and_then(|lists| lists.collect())
-            .map_err(|e| bad(format!("cannot be read ({e})")))?;
+            .map_err(|e| bad(format!("cannot be read ({})", no_pem(&e))))?;
         let revoked = lists.iter().map(|list| webpki::OwnedCertRevocationList::from_der(list).map(Into::into));
         let revoked = revoked.collect::<std::result::Result<Vec<webpki::CertRevocationList<'static>>, _>>();
         let revoked = revoked.map_err(|e| bad(format!("a list of revoked certificates in it cannot be used ({e})")))?;
@@ -127,7 +129,16 @@ impl Roots {
             let why = "two lists of revoked certificates of one authority in it, of which one alone can count: keep the newest";
             return Err(bad(why.into()));
         }
-        Ok(Self(Arc::new(Authorities { anchors, revoked, lists })))
+        Ok(Self(Arc::new(Authorities { file: path.to_owned(), anchors, revoked, lists })))
+    }
+
+    /// Says of each list of revoked certificates whose issuer has no certificate in the file that it covers nobody.
+    fn idle_lists(&self) -> impl Iterator<Item = Event> {
+        let covers = |list: &&webpki::CertRevocationList<'_>| {
+            self.0.anchors.iter().any(|anchor| anchor.subject.as_ref() == list.issuer())
+        };
+        let idle = self.0.revoked.iter().filter(move |list| !covers(list));
+        idle.map(|list| Event::IdleList { file: self.0.file.clone(), issuer: distinguished(list.issuer()) })
     }
 
     /// The certificate `leaf`, if one of the authorities vouches for it at `now`; in words if not.
@@ -156,8 +167,10 @@ impl Roots {
                 .map(drop);
             match verified {
                 Ok(()) => return Ok(cert),
+                // That it is not for the one use says nothing, where it is for the other: then that other's reason counts.
                 Err(e) => {
-                    why.get_or_insert(e);
+                    let before = why.take();
+                    why = before.filter(|e| !matches!(e, webpki::Error::RequiredEkuNotFoundContext(_))).or(Some(e));
                 }
             }
         }
@@ -178,8 +191,8 @@ impl Roots {
 
     /// The authorities with these certificates, who have revoked nothing.
     pub(crate) fn of(certs: &[CertificateDer<'_>]) -> std::result::Result<Self, webpki::Error> {
-        let (revoked, lists) = (Vec::new(), Vec::new());
-        Ok(Self(Arc::new(Authorities { anchors: anchors(certs)?, revoked, lists })))
+        let (file, revoked, lists) = (PathBuf::new(), Vec::new(), Vec::new());
+        Ok(Self(Arc::new(Authorities { file, anchors: anchors(certs)?, revoked, lists })))
     }
 }
 
@@ -282,6 +295,11 @@ impl Guests {
     /// Everybody.
     pub fn parties(&self) -> Vec<&Party> {
         self.all.iter().map(|(party, _)| party).collect()
+    }
+
+    /// Of which lists of revoked certificates it is told that they cover nobody.
+    pub fn idle_lists(&self) -> impl Iterator<Item = Event> {
+        self.vouched.iter().flat_map(|(roots, _)| roots.idle_lists())
     }
 
     /// How `party` is known.

@@ -364,13 +364,14 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ca.pem");
     let alice = Person::certified(0, "alice", named("alice.example"), Some(&ours));
-    let bob = |serial: u64| {
+    let bob = |serial: u64, uses: &[rcgen::ExtendedKeyUsagePurpose]| {
         let mut params = named("bob.example");
         params.serial_number = Some(serial.into());
+        params.extended_key_usages = uses.to_vec();
         Person::certified(1, "bob", params, Some(&ours))
     };
-    let (kept, revoked) = (bob(7), bob(8));
-    let list = |until: i32| {
+    let (kept, revoked) = (bob(7, &[]), bob(8, &[]));
+    let list = |by: &Authority, until: i32| {
         let params = rcgen::CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2001, 1, 1),
             next_update: rcgen::date_time_ymd(until, 1, 1),
@@ -384,10 +385,10 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
             }],
             key_identifier_method: rcgen::KeyIdMethod::Sha256,
         };
-        params.signed_by(&ours.issuer).unwrap().pem().unwrap()
+        params.signed_by(&by.issuer).unwrap().pem().unwrap()
     };
-    let meet = |who: &Person, until: Option<i32>| {
-        std::fs::write(&path, ours.cert.pem() + &until.map(list).unwrap_or_default()).unwrap();
+    let meet = |who: &Person, list: &str| {
+        std::fs::write(&path, ours.cert.pem() + list).unwrap();
         let roots = Roots::load(&path).unwrap();
         let ca = |name: &str| Some(Trust::Ca { roots: roots.clone(), name: name.into() });
         let log = Log::new();
@@ -404,18 +405,30 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
         let _ = waiting.join().unwrap();
         (met, log.text())
     };
-    assert!(meet(&revoked, None).0, "without a list nothing is revoked");
-    assert!(meet(&kept, Some(2200)).0);
-    let (met, log) = meet(&revoked, Some(2200));
+    assert!(meet(&revoked, "").0, "without a list nothing is revoked");
+    let now = list(&ours, 2200);
+    let (met, log) = meet(&kept, &now);
+    assert!(met && !log.contains("covers nobody"), "{log}");
+    let (met, log) = meet(&revoked, &now);
     assert!(!met && log.contains("its certificate authority has revoked it"), "{log}");
+    // So it is with one that is good for clients alone, of which it would be true as well that it is none for servers.
+    let (met, log) = meet(&bob(8, &[rcgen::ExtendedKeyUsagePurpose::ClientAuth]), &now);
+    assert!(!met && log.contains("its certificate authority has revoked it"), "{log}");
+    // What another authority has revoked says nothing here, and that is told.
+    let (met, log) = meet(&revoked, &list(&authority("theirs"), 2200));
+    assert!(
+        met && log.contains("ca.pem has a list of revoked certificates by \"CN=") && log.contains("theirs\""),
+        "{log}"
+    );
+    assert!(log.contains("so the list covers nobody"), "{log}");
     // A list that is out of date does not say who is revoked today.
     for who in [&kept, &revoked] {
-        assert!(!meet(who, Some(2002)).0);
+        assert!(!meet(who, &list(&ours, 2002)).0);
     }
     std::fs::write(&path, ours.cert.pem() + "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
     let error = Roots::load(&path).unwrap_err().to_string();
     assert!(error.contains("a list of revoked certificates in it cannot be used"), "{error}");
-    std::fs::write(&path, ours.cert.pem() + &list(2200) + &list(2201)).unwrap();
+    std::fs::write(&path, ours.cert.pem() + &now + &list(&ours, 2201)).unwrap();
     let error = Roots::load(&path).unwrap_err().to_string();
     assert!(error.contains("two lists of revoked certificates of one authority"), "{error}");
 }

@@ -147,7 +147,7 @@ impl<'a> Link<'a> {
         }
         Ok(Tls {
             identity: PathBuf::from(&own.certificate_path),
-            key: Some(PathBuf::from(&own.private_key_path)),
+            key: Some(PathBuf::from(&own.private_key_path).into()),
             peers: BTreeMap::new(),
             ca: Some(PathBuf::from(&authority.ca_file_path)),
         })

@@ -1,6 +1,7 @@
 //! SecretFlow's configurations: what they mean as jobs, what is refused, what is noted; and the dialect of JSON.
 
 use proptest::prelude::*;
+use std::path::Path;
 use vesica_secretflow::{Client, Imported, Kind, Server, Trust, What, read};
 use vesica_spec::{Accept, Connect, CurveName, Extra, Format, Join, Mode, Order, Pins, ProtocolName, Spec, SpecError};
 
@@ -640,7 +641,7 @@ fn certificates_are_taken_where_they_prove_something() {
     let peer = r#""client_ssl_opts": { "verify_depth": 1, "ca_file_path": "ca.pem" },"#;
     let both = with(&format!("{own}{peer}"));
     let tls = spec(&both).mine.tls.unwrap();
-    assert_eq!(tls.key.unwrap().to_str(), Some("me.key"));
+    assert_eq!(tls.key.unwrap().file(), Some(Path::new("me.key")));
     assert_eq!((tls.identity.to_str(), tls.ca.unwrap().to_str(), tls.peers.len()), (Some("me.pem"), Some("ca.pem"), 0));
     assert!(noted(&both).is_empty());
     for (text, field) in [

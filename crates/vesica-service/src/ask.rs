@@ -127,6 +127,7 @@ fn report(
         job: JobId {
             id: plan.id.clone(),
             run: clock.run(),
+            called: None,
             shared_hash: hex(&offer.hash()),
             party: plan.me.name().to_owned(),
             parties: names.to_vec(),

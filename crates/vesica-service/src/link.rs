@@ -1,10 +1,12 @@
 //! From a client's plan to a connection with the server.
 
 use crate::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
-use vesica_job::rooms::{Listening, identity, road, trust};
+use vesica_job::rooms::{Authorities, Listening, identity, road};
 use vesica_job::{Control, Fault, World};
 use vesica_net::{Endpoint, PeerLink, PeerSpec, Security};
+use vesica_spec::KeyPlace;
 use vesica_spec::service::AskPlan;
 
 /// What names the service on the wire: who looks for another one is turned away at the door.
@@ -22,7 +24,7 @@ pub const UNASKED: usize = 8 << 20;
 ///
 /// # Errors
 /// If the private key or the certificate cannot be read.
-pub fn security(files: Option<&(std::path::PathBuf, Option<std::path::PathBuf>)>) -> Result<Security, Error> {
+pub fn security(files: Option<&(PathBuf, Option<KeyPlace>)>) -> Result<Security, Error> {
     Ok(match files {
         None => Security::Insecure,
         Some(files) => Security::Tls { identity: identity(files)? },
@@ -40,7 +42,7 @@ pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
     endpoint.peers.push(PeerSpec {
         party: plan.server.clone(),
         connect: Some(plan.address.clone()),
-        trust: trust(plan.trust.as_ref(), &plan.server)?,
+        trust: Authorities::default().trust(plan.trust.as_ref(), &plan.server)?,
         road: road(&plan.proxy, &plan.address, &plan.road)?,
     });
     endpoint.check()?;

@@ -107,7 +107,7 @@ pub fn raw(path: &Path, store: &Path) -> Result<Seed, Error> {
 /// # Errors
 /// Those of [`Given::from`].
 pub fn given(place: &Place) -> Result<Given, Error> {
-    Ok(Given::from(place.key.as_deref(), "mine.secret_key", PASSPHRASE)?)
+    Ok(Given::from(place.key.as_ref(), "mine.secret_key", PASSPHRASE)?)
 }
 
 /// Writes the seed. Returns whether it is sealed by anything that is secret.
@@ -269,9 +269,10 @@ pub fn check_mode(path: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use vesica_spec::{KeyPlace, KeyProgram};
 
     fn place(dir: &Path, key: Option<&str>) -> Place {
-        Place { path: dir.join("a.secret"), key: key.map(|name| dir.join(name)) }
+        Place { path: dir.join("a.secret"), key: key.map(|name| dir.join(name).into()) }
     }
 
     #[test]
@@ -284,6 +285,20 @@ mod tests {
         assert!(save(&place(dir.path(), Some("k")), &seed).unwrap());
         check_mode(&dir.path().join("a.secret")).unwrap();
         assert!(*load(&place(dir.path(), Some("k"))).unwrap().unwrap() == *seed);
+        // The same bytes, from a program.
+        let by = |words: &[&str]| {
+            KeyPlace::By(KeyProgram {
+                program: words.iter().map(|w| (*w).to_owned()).collect(),
+                folder: dir.path().into(),
+            })
+        };
+        let printed = |words: &[&str]| load(&Place { key: Some(by(words)), ..place(dir.path(), None) });
+        assert!(*printed(&["cat", "k"]).unwrap().unwrap() == *seed);
+        let error = printed(&["sh", "-c", "echo 'the vault is shut' >&2; exit 3"]).unwrap_err().to_string();
+        let words = "mine.secret_key: the program \"sh\" failed with exit code 3 and said: the vault is shut";
+        assert!(error.starts_with(words), "{error}");
+        let error = printed(&["echo", "short"]).unwrap_err().to_string();
+        assert!(error.contains("the program \"echo\" prints 6 bytes, which are too few for a key"), "{error}");
         assert!(load(&place(dir.path(), Some("other"))).unwrap_err().to_string().contains("does not open"));
         assert!(load(&place(dir.path(), None)).unwrap_err().to_string().contains("it is sealed"));
         let bytes = fs::read(dir.path().join("a.secret")).unwrap();

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use vesica_job::numbers::counted;
-use vesica_job::rooms::scope;
+use vesica_job::rooms::{Authorities, scope};
 use vesica_job::{Control, World};
-use vesica_net::{Client, ClientDoor, Endpoint, Fingerprint, Limits, PeerLink};
+use vesica_net::{Client, ClientDoor, Endpoint, Fingerprint, Limits, PeerLink, Security};
 use vesica_spec::service::{GuestPlan, ServePlan};
-use vesica_spec::{SpecError, TrustPlan};
+use vesica_spec::{KeyPlace, SpecError, TrustPlan};
 use vesica_types::Party;
 
 /// How often it is looked whether the list of clients or the store has changed.
@@ -53,8 +53,12 @@ pub fn serve(
     let audit = Audit::open(&plan.audit, world.time.clone())?;
     let answers = Answers::new(opened, budget, audit, metrics, (plan.workers, plan.memory), world);
     answers.set_guests(&plan.guests);
-    let mut endpoint =
-        Endpoint::new(plan.me.clone(), link::name(&plan.service.id), link::security(plan.identity.as_ref())?);
+    let security = link::security(plan.identity.as_ref())?;
+    let shown = match &security {
+        Security::Tls { identity } => Some(identity.fingerprint()),
+        Security::Insecure => None,
+    };
+    let mut endpoint = Endpoint::new(plan.me.clone(), link::name(&plan.service.id), security);
     let Some(listen) = &plan.listen else {
         let why = "say where clients may connect, for example listen = \"0.0.0.0:5400\"".to_owned();
         return Err(Error::Missing { field: "mine.listen", why });
@@ -72,7 +76,8 @@ pub fn serve(
     ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
     let (door, answers, hard) = (&*door, &answers, &*hard);
     scope(&*world.turns, |threads| {
-        threads.spawn(|| watch(door, answers, (plan, world), again, hard, ctl));
+        let known = Known::of(plan, shown);
+        threads.spawn(|| watch(door, answers, (plan, world), known, again, hard, ctl));
         let mut session = 0;
         while let Some(link) = door.next().or_else(stopped)? {
             let who = link.peer().clone();
@@ -106,12 +111,12 @@ fn watch(
     door: &dyn ClientDoor,
     answers: &Answers,
     (plan, world): (&ServePlan, &World),
+    mut known: Known,
     again: &(dyn Fn() -> Option<Result<ServePlan, SpecError>> + Sync),
     hard: &Stop,
     ctl: &Control,
 ) {
     let (mut wrong, mut doubted, mut unmarked) = (None, false, false);
-    let mut known = Known::of(plan);
     let ends = || ctl.is_cancelled() || plan.once && answers.goodbyes() > 0;
     loop {
         world.time.sleep(LOOK, &ends);
@@ -190,7 +195,7 @@ fn watch(
 
 /// By what the service and its clients are known: the files of certificates and keys, and what they were like when they were last read.
 struct Known {
-    identity: Option<(PathBuf, Option<PathBuf>)>,
+    identity: Option<(PathBuf, Option<KeyPlace>)>,
     /// The certificate that is shown.
     shown: Option<Fingerprint>,
     guests: Vec<GuestPlan>,
@@ -208,9 +213,7 @@ struct Changes {
 }
 
 impl Known {
-    fn of(plan: &ServePlan) -> Self {
-        let shown = plan.identity.as_ref().and_then(|files| vesica_job::rooms::identity(files).ok());
-        let shown = shown.map(|identity| identity.fingerprint());
+    fn of(plan: &ServePlan, shown: Option<Fingerprint>) -> Self {
         let mut known =
             Self { identity: plan.identity.clone(), shown, guests: plan.guests.clone(), stamps: Default::default() };
         known.stamps = known.look();
@@ -218,12 +221,15 @@ impl Known {
     }
 
     fn look(&self) -> [Vec<Stamp>; 2] {
-        let own = self.identity.iter().flat_map(|(identity, key)| [Some(identity), key.as_ref()]).flatten();
+        let own = self
+            .identity
+            .iter()
+            .flat_map(|(identity, key)| [Some(identity.as_path()), key.as_ref().and_then(KeyPlace::file)]);
         let authorities = self.guests.iter().filter_map(|guest| match &guest.trust {
             Some(TrustPlan::Ca(file)) => Some(file),
             _ => None,
         });
-        [own.map(|path| stamp(path)).collect(), authorities.map(|path| stamp(path)).collect()]
+        [own.flatten().map(stamp).collect(), authorities.map(|path| stamp(path)).collect()]
     }
 
     /// From now on it is what `plan` says, if there is a new one. Says which files are not what they were.
@@ -253,8 +259,9 @@ pub fn limits(plan: &ServePlan) -> Limits {
 /// # Errors
 /// Certificates of authorities that cannot be read.
 pub fn clients(guests: &[GuestPlan]) -> Result<Vec<Client>, Error> {
+    let mut authorities = Authorities::default();
     let client = |guest: &GuestPlan| {
-        let trust = vesica_job::rooms::trust(guest.trust.as_ref(), &Party::new(1, &guest.name))?;
+        let trust = authorities.trust(guest.trust.as_ref(), &Party::new(1, &guest.name))?;
         Ok(Client { name: guest.name.clone(), trust })
     };
     guests.iter().map(client).collect()

@@ -1,6 +1,7 @@
 //! A job's text: read with errors that say where and what would be right, and written.
 
 use crate::error::SpecError;
+use crate::key::KeyPlace;
 use crate::service::{ClientSpec, ServerSpec};
 use crate::types::{Mine, Shared, Spec};
 use serde::de::DeserializeOwned;
@@ -203,14 +204,14 @@ impl Mine {
         paths.extend(self.budget.as_mut().map(|budget| &mut budget.path));
         if let Some(tls) = &mut self.tls {
             paths.push(&mut tls.identity);
-            paths.extend(&mut tls.key);
+            paths.extend(tls.key.as_mut().map(KeyPlace::path));
             paths.extend(&mut tls.ca);
         }
         paths.extend(&mut self.report);
         paths.extend(&mut self.scratch);
         paths.extend(&mut self.trace);
         paths.extend(&mut self.resume);
-        paths.extend(&mut self.resume_key);
+        paths.extend(self.resume_key.as_mut().map(KeyPlace::path));
         paths.extend(&mut self.proxy_credentials);
         paths
     }

@@ -5,6 +5,7 @@ use crate::checks::{self, check_name, distinct, memory, patience, rules, table_f
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
 use crate::join::{self, Half};
+use crate::key::KeyPlace;
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
@@ -37,7 +38,7 @@ pub struct Plan {
     /// Gateways that call here for others, and nobody else does; none if whoever calls comes by himself.
     pub gateways: Vec<Network>,
     /// The private key and certificate, and the key's own file if it has one; absent if the job is insecure.
-    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    pub identity: Option<(PathBuf, Option<KeyPlace>)>,
     /// The parties that get the result.
     pub learners: Vec<Party>,
     /// What it says of its protocol: one that there is.
@@ -102,8 +103,8 @@ pub struct GroupedPlan {
 pub struct ResumePlan {
     /// The folder.
     pub dir: PathBuf,
-    /// The file with the key that seals them.
-    pub key: Option<PathBuf>,
+    /// The key that seals them.
+    pub key: Option<KeyPlace>,
 }
 
 /// How to reach and recognise a peer.
@@ -481,7 +482,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         proxy: proxy(mine.proxy.as_ref(), mine.proxy_credentials.as_ref())?,
         listen: mine.listen.clone(),
         gateways: gateways(&mine.proxy_protocol, mine.listen.is_some())?,
-        identity: if shared.insecure { None } else { mine.tls.as_ref().map(|t| (t.identity.clone(), t.key.clone())) },
+        identity: identity(shared, mine)?,
         choice,
         input: mine.input.table(mine.scratch.as_deref()),
         keys: mine.input.keys.clone(),
@@ -762,6 +763,17 @@ fn peers(
         .collect()
 }
 
+/// The files of this party's certificate and private key, if there is TLS.
+fn identity(shared: &Shared, mine: &Mine) -> Result<Option<(PathBuf, Option<KeyPlace>)>, SpecError> {
+    let tls = mine.tls.as_ref().filter(|_| !shared.insecure);
+    tls.map(|tls| Ok((tls.identity.clone(), key(tls.key.as_ref(), "mine.tls.key")?))).transpose()
+}
+
+/// Where the key of `field` is.
+pub(crate) fn key(place: Option<&KeyPlace>, field: &str) -> Result<Option<KeyPlace>, SpecError> {
+    place.map(|place| place.read(field)).transpose()
+}
+
 /// What `mine.proxy` and `mine.proxy_credentials` mean.
 pub(crate) fn proxy(url: Option<&ProxyUrl>, credentials: Option<&PathBuf>) -> Result<ProxyPlan, SpecError> {
     let refused = |field: &str, why: String| Err(SpecError::field(field, why));
@@ -809,7 +821,10 @@ fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
             let why = "cannot be read again after a restart: put the table into a file, or remove mine.resume";
             Err(SpecError::field("mine.resume", format!("{} {why}", name.display())))
         }
-        (dir, key) => Ok(dir.clone().map(|dir| ResumePlan { dir, key: key.clone() })),
+        (dir, place) => {
+            let key = key(place.as_ref(), "mine.resume_key")?;
+            Ok(dir.clone().map(|dir| ResumePlan { dir, key }))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::checks::table_format;
 use crate::connect::Connect;
 use crate::invitation::in_table;
 use crate::join::Join;
+use crate::key::KeyPlace;
 use crate::pins::Pins;
 use crate::rules::Rules;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -239,10 +240,10 @@ pub struct Mine {
     /// when it is started again; the folder's files are removed at the end. Not for an input from standard input or from a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
-    /// A file of at least 16 random bytes that seals what `resume` keeps; or give a passphrase in the environment
+    /// A file of at least 16 random bytes that seals what `resume` keeps, or a program that prints them; or give a passphrase in the environment
     /// variable `VESICA_RESUME_PASSPHRASE`. One of them is needed with `shared.dp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume_key: Option<PathBuf>,
+    pub resume_key: Option<KeyPlace>,
     /// What noisy runs may tell each other party about a key of this table, all together. Needed with `shared.dp`, for noise that is drawn anew in many
     /// runs averages out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,9 +310,9 @@ pub fn default_patience() -> String {
 pub struct Tls {
     /// This party's private key and certificate, as `vesica cert` makes them.
     pub identity: PathBuf,
-    /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
+    /// The private key, where it stands in a file of its own or a program prints it, as PEM, and `identity` holds the certificate alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<PathBuf>,
+    pub key: Option<KeyPlace>,
     /// The fingerprint of each other party's certificate: `{ bob = "sha256:…" }`. A list of them, `{ bob = ["sha256:…", "sha256:…"] }`, takes
     /// any of these, so that a partner can exchange its certificate for a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

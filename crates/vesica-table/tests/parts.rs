@@ -145,7 +145,7 @@ fn a_folder_appears_whole_or_not_at_all() {
     assert_eq!(fs::metadata(&out.path).unwrap().permissions().mode() & 0o777, 0o750);
     // One that came to hold something meanwhile does not.
     let late = output(dir.path().join("late"), Parts::Bytes(MIB));
-    let staged = create(&late, &*table).unwrap().finish().unwrap();
+    let staged = create(&late, &table.facts()).unwrap().finish().unwrap();
     fs::create_dir(&late.path).unwrap();
     fs::write(late.path.join("note"), "mine").unwrap();
     assert!(matches!(staged.commit().unwrap_err(), Error::NotEmpty { .. }));
@@ -154,7 +154,7 @@ fn a_folder_appears_whole_or_not_at_all() {
     let usual = dir.path().join("usual");
     fs::create_dir(&usual).unwrap();
     let new = output(dir.path().join("new"), Parts::Bytes(MIB));
-    create(&new, &*table).unwrap().finish().unwrap().commit().unwrap();
+    create(&new, &table.facts()).unwrap().finish().unwrap().commit().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&new.path), mode(&usual));
 }
@@ -166,7 +166,7 @@ fn what_cannot_be_a_folder_of_parts_is_refused_at_once() {
     fs::write(dir.path().join("in/1.csv"), "id\n1\n").unwrap();
     fs::write(dir.path().join("in/full/2.csv"), "id\n1\n").unwrap();
     let table = open(&Input::new(dir.path().join("in"))).unwrap();
-    let refused = |path: &str, parts| create(&output(dir.path().join(path), parts), &*table).err().expect(path);
+    let refused = |path: &str, parts| create(&output(dir.path().join(path), parts), &table.facts()).err().expect(path);
     let size = Parts::Bytes(MIB);
     assert!(matches!(refused("in", size), Error::NotEmpty { .. }));
     assert!(matches!(refused("in/1.csv", size), Error::NotAFolder { what: "a file", .. }));
@@ -177,7 +177,7 @@ fn what_cannot_be_a_folder_of_parts_is_refused_at_once() {
     let pattern = open(&Input::new(dir.path().join("in/**/*.csv"))).unwrap();
     let error = create(&output(dir.path().join("in/out"), size), &*pattern).err().unwrap();
     assert!(matches!(error, Error::Within { .. }), "{error}");
-    assert!(matches!(create(&output("-", size), &*table).err().unwrap(), Error::NotAFolder { .. }));
+    assert!(matches!(create(&output("-", size), &table.facts()).err().unwrap(), Error::NotAFolder { .. }));
     let batch = arrow_array::RecordBatch::new_empty(table.schema());
     let memory = Memory::new("rows", table.schema(), vec![batch]).unwrap();
     let error = create(&output(dir.path().join("out"), Parts::Files), &memory).err().unwrap();

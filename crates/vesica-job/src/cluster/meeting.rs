@@ -119,6 +119,20 @@ fn given(plan: &Plan) -> Result<Given, JobError> {
     }
 }
 
+/// The job as workers are told it: without the places of keys, for which they have no use, and unless they call the other side's doors, without
+/// the proxy and the password that may stand in it.
+fn for_workers(spec: &Spec, call: bool) -> Spec {
+    let mut job = spec.clone();
+    job.mine.resume_key = None;
+    if let Some(tls) = &mut job.mine.tls {
+        tls.key = None;
+    }
+    if !call {
+        (job.mine.proxy, job.mine.proxy_credentials) = (None, None);
+    }
+    job
+}
+
 impl Meeting {
     /// Prepares the run of a job. `storage` is a hash that names the input: of its files, their sizes and whatever tells one version of them
     /// from another. With `mine.resume` and a key the run survives this process. Nothing is contacted.
@@ -208,6 +222,7 @@ impl Meeting {
         });
         let (session, met) = met?;
         let (salt, units) = (met.start.salt, met.start.sizes.units);
+        self.ctl.note(agree::told_of(&salt));
         let start = self.start(salt, units, met.lanes);
         (self.session, self.stage) = (Some(session), Stage::Met(Box::new(met)));
         Ok(start)
@@ -217,7 +232,8 @@ impl Meeting {
     fn start(&mut self, salt: [u8; 32], units: u32, lanes: u32) -> Start {
         let secret = Secret::of_run(&self.given.secret(&salt));
         self.secret = Some(secret.clone());
-        Start::new(self.spec.clone(), self.plan.clone(), salt, units, lanes, secret)
+        // Readers call nobody.
+        Start::new(for_workers(&self.spec, false), self.plan.clone(), salt, units, lanes, secret)
     }
 
     /// Of the run in the ledger, which units are finished.
@@ -296,7 +312,7 @@ impl Meeting {
         let whole = done.iter().all(|done| *done);
         let seats = seats.clamp(1, lanes.max(1)).min(sizes.in_flight);
         let mut words = Words {
-            job: self.spec.clone(),
+            job: for_workers(&self.spec, self.plan.peers[0].connect.is_some()),
             salt,
             keys: sizes.keys.clone(),
             capacities: sizes.capacities.clone(),
@@ -462,7 +478,7 @@ impl Meeting {
             attempt: None,
             left_out: Vec::new(),
         };
-        let mut report = reported(&self.plan, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));
+        let mut report = reported(&self.plan, &agreed.salt, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));
         for step in lanes.into_iter().flat_map(|lane| lane.steps) {
             match report.cost.iter_mut().find(|cost| (&cost.phase, &cost.step) == (&step.phase, &step.step)) {
                 Some(cost) => cost.add(&step),
@@ -510,6 +526,19 @@ mod tests {
     use crate::seal::record::Start;
     use vesica_suite::Sizes;
     use vesica_types::{Coins, TagLen};
+
+    #[test]
+    fn workers_are_told_no_place_of_a_key_and_a_password_only_if_they_call() {
+        let job = "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"rr22\"\nlearns = [\"bob\"]\n\
+                   [mine]\nname = \"alice\"\nconnect = { bob = \"bob:5300\" }\nproxy = \"http://alice:hunter2@proxy:3128\"\n\
+                   tls = { identity = \"a.pem\", key = { program = [\"vault\", \"hvs.token\"] }, peers = { bob = \"sha256:00\" } }\n\
+                   resume = \"kept\"\nresume_key = { program = [\"vault\", \"hvs.token\"] }\ninput = { path = \"a.csv\", keys = [\"id\"] }\n";
+        let spec = vesica_spec::parse(job).unwrap();
+        let told = |call| serde_json::to_string(&for_workers(&spec, call)).unwrap();
+        assert!(serde_json::to_string(&spec).unwrap().contains("hvs.token"));
+        assert!(told(true).contains("hunter2") && !told(true).contains("hvs.token"), "{}", told(true));
+        assert!(!told(false).contains("hunter2") && told(false).contains("bob:5300"), "{}", told(false));
+    }
 
     /// Bob forgets each run when a part of it is finished, and says that he has less memory, so that the next one has more units. As many units
     /// more than before were taken for progress, and the drivers met again and again.

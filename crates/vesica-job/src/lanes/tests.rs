@@ -5,7 +5,7 @@ use super::links::{Certificates, Meeting, Watcher};
 use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::meet::agree::{self, Agreed};
-use crate::meet::peers::{self, Peers};
+use crate::meet::peers::{self, Authorities, Peers};
 use crate::run::run;
 use crate::seal::ledger::Ledger;
 use crate::session::LANES_DONE as DONE;
@@ -524,7 +524,7 @@ fn who_comes_to_meet_where_a_door_still_stands_comes_again() {
         let mut alice = Alice::new(&two);
         let (first, mut control, agreed) = alice.meet();
         let (plan, certificates) = (alice.plan.clone(), alice.swap(&mut control));
-        let peer = peers::trust(plan.peers[0].trust.as_ref(), &plan.peers[0].party).unwrap();
+        let peer = Authorities::default().trust(plan.peers[0].trust.as_ref(), &plan.peers[0].party).unwrap();
         let (salt, peer) = (&agreed.salt, peer.as_ref());
         let meeting = Meeting { plan: &plan, salt, certificates: &certificates, peer, connector: &Sockets };
         let watcher = Watcher { ctl: Control::new(()), over: Arc::default() };

@@ -192,6 +192,21 @@ pub(crate) fn name(salt: &[u8; 32]) -> String {
     name.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// What all parties call the run with this salt when they talk of it: `7f3a-91c4-02be`, in the log and in the report of each. It stays while
+/// the run goes on after breaks and restarts. It is 48 bits of a hash of the salt and nothing else, made for this alone: it says nothing of a
+/// table, leads nobody to the salt, and is none of the words by which a party shows that it knows the run (`called`). Two runs that
+/// somebody joins by standing between them have two salts, and so two names.
+pub(crate) fn quoted(salt: &[u8; 32]) -> String {
+    let hash = blake3::derive_key("vesica 2026 what all parties call a run", salt);
+    let groups: Vec<String> = hash[..6].chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1])).collect();
+    groups.join("-")
+}
+
+/// The same in a sentence.
+pub(crate) fn told_of(salt: &[u8; 32]) -> String {
+    format!("all parties call this run {}", quoted(salt))
+}
+
 /// Agrees with the peers on the job, the salt and the sizes, as [`meet`] and [`size`] do.
 ///
 /// # Errors
@@ -819,6 +834,19 @@ mod tests {
         assert_eq!(salt(&[a, b]), salt(&[a, b]));
         let salts = [salt(&[a, m]), salt(&[m, b]), salt(&[a, b]), salt(&[b, a]), salt(&[a, None]), salt(&[])];
         assert!(salts.iter().enumerate().all(|(i, salt)| !salts[..i].contains(salt)), "{salts:?}");
+    }
+
+    #[test]
+    fn what_all_call_a_run_is_short_and_is_no_word_of_a_party() {
+        let name = quoted(&[1; 32]);
+        assert_eq!((name.len(), name.matches('-').count()), (14, 2));
+        assert!(name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()), "{name}");
+        assert_ne!(name, quoted(&[2; 32]));
+        // Nothing that is said or shown elsewhere begins as it does.
+        let digits = name.replace('-', "");
+        assert!(!super::name(&[1; 32]).starts_with(&digits));
+        let called = ["alice", "bob"].map(|me| called(&[1; 32], &[3; 32], &Party::new(u8::from(me == "bob"), me)));
+        assert!(called.iter().all(|words| !words.starts_with(&digits)));
     }
 
     #[test]

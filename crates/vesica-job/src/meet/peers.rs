@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::tell::control::Control;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use vesica_net::{
     Traffic, Trust,
 };
 use vesica_session::{Fault, Lines};
-use vesica_spec::{Plan, ProxyPlan, RoadPlan, TrustPlan};
+use vesica_spec::{KeyPlace, Plan, ProxyPlan, RoadPlan, TrustPlan};
 use vesica_types::Party;
 use zeroize::Zeroizing;
 
@@ -49,8 +50,9 @@ pub fn endpoint(
     endpoint.window = WINDOW;
     endpoint.carried = carried;
     endpoint.gateways = plan.gateways.clone();
+    let mut authorities = Authorities::default();
     for peer in &plan.peers {
-        let trust = trust(peer.trust.as_ref(), &peer.party)?;
+        let trust = authorities.trust(peer.trust.as_ref(), &peer.party)?;
         let road = match &peer.connect {
             Some(address) if !carried => road(&plan.proxy, address, &peer.road)?,
             _ => Road::default(),
@@ -61,16 +63,28 @@ pub fn endpoint(
     Ok(endpoint)
 }
 
-/// How `party` is known, by what the plan says of it.
-///
-/// # Errors
-/// Certificates that cannot be read.
-pub fn trust(plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
-    Ok(match plan {
-        None => None,
-        Some(TrustPlan::Pinned(pins)) => Some(Trust::Pinned(pins.clone())),
-        Some(TrustPlan::Ca(file)) => Some(Trust::Ca { roots: Roots::load(file)?, name: party.name().to_owned() }),
-    })
+/// The files of authorities that were read so far. Each is read once, for however many the authorities in it vouch.
+#[derive(Default)]
+pub struct Authorities(HashMap<PathBuf, Roots>);
+
+impl Authorities {
+    /// How `party` is known, by what the plan says of it.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read.
+    pub fn trust(&mut self, plan: Option<&TrustPlan>, party: &Party) -> Result<Option<Trust>, JobError> {
+        Ok(match plan {
+            None => None,
+            Some(TrustPlan::Pinned(pins)) => Some(Trust::Pinned(pins.clone())),
+            Some(TrustPlan::Ca(file)) => {
+                let roots = match self.0.get(file) {
+                    Some(roots) => roots.clone(),
+                    None => self.0.entry(file.clone()).insert_entry(Roots::load(file)?).get().clone(),
+                };
+                Some(Trust::Ca { roots, name: party.name().to_owned() })
+            }
+        })
+    }
 }
 
 /// The most bytes of a file with the user and the password of a proxy.
@@ -120,14 +134,15 @@ fn known(proxy: &Proxy, path: &Path) -> Result<Proxy, JobError> {
     Ok(proxy.clone().with_credentials(text.lines().next().unwrap_or_default()).map_err(bad)?)
 }
 
-/// The private key and certificate in these files; a key may have a file of its own.
+/// The private key and certificate in these files; a key may have a file of its own, or a program that prints it.
 ///
 /// # Errors
-/// Files that cannot be read, or hold no such things.
-pub fn identity((identity, key): &(PathBuf, Option<PathBuf>)) -> Result<Identity, JobError> {
+/// Files that cannot be read, or hold no such things; a program that prints none.
+pub fn identity((identity, key): &(PathBuf, Option<KeyPlace>)) -> Result<Identity, JobError> {
     Ok(match key {
         None => Identity::load(identity)?,
-        Some(key) => Identity::load_pair(identity, key)?,
+        Some(KeyPlace::File(key)) => Identity::load_pair(identity, key)?,
+        Some(KeyPlace::By(by)) => Identity::load_printed(identity, &by.program, &by.folder)?,
     })
 }
 

@@ -2,13 +2,14 @@
 
 use crate::io::Io;
 use crate::lanes::tests::{Two, port};
-use crate::meet::peers::{self, Peers};
+use crate::meet::peers::{self, Authorities, Peers};
 use crate::run::run;
 use crate::tell::control::Control;
 use std::thread;
 use vesica_net::{Identity, Sockets};
 use vesica_session::Fault;
 use vesica_spec::TrustPlan;
+use vesica_types::Party;
 
 /// Alice and bob have both pinned mallory's certificate. Alice takes her for bob, bob takes her for alice, and she passes on to each what
 /// the other one says.
@@ -44,4 +45,17 @@ fn runs_that_somebody_joins_end_before_anything_of_a_table_travels() {
     }
     // First words, commitments and openings, of each.
     assert_eq!((passed, two.outputs()), (3, [None, None]));
+}
+
+#[test]
+fn a_file_of_authorities_is_read_once_for_all_for_whom_they_vouch() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, file) = Identity::generate("authority").unwrap().write(dir.path()).unwrap();
+    let plan = TrustPlan::Ca(file.clone());
+    let mut authorities = Authorities::default();
+    let mut trust = |name: &str| authorities.trust(Some(&plan), &Party::new(1, name)).unwrap().unwrap().to_string();
+    assert_eq!(trust("bob"), "\"bob\" by a certificate authority");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(trust("carol"), "\"carol\" by a certificate authority");
+    assert!(Authorities::default().trust(Some(&plan), &Party::new(1, "bob")).is_err());
 }

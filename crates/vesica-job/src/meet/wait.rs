@@ -131,8 +131,8 @@ struct Quietly(Control);
 
 impl vesica_net::Control for Quietly {
     fn event(&self, event: &vesica_net::Event) {
-        use vesica_net::Event::{Connected, Expiring, Listening};
-        if !matches!(event, Connected { .. } | Expiring { .. } | Listening { .. }) {
+        use vesica_net::Event::{Connected, Expiring, IdleList, Listening};
+        if !matches!(event, Connected { .. } | Expiring { .. } | IdleList { .. } | Listening { .. }) {
             self.0.note(event.to_string());
         }
     }

@@ -23,7 +23,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
-use vesica_spec::ResumePlan;
+use vesica_spec::{KeyPlace, KeyProgram, ResumePlan, SpecError};
 use zeroize::Zeroizing;
 
 /// Bytes that sealing adds to a piece.
@@ -35,7 +35,7 @@ pub const PASSPHRASE: &str = "VESICA_RESUME_PASSPHRASE";
 /// Rounds of PBKDF2-HMAC-SHA256 over a passphrase (OWASP Password Storage Cheat Sheet, 2023).
 const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("not zero");
 
-/// The fewest bytes of a key file: 16 random ones.
+/// The fewest bytes of a key: 16 random ones.
 const KEY_BYTES: usize = 16;
 
 /// How a file begins.
@@ -82,7 +82,7 @@ pub fn needs_secret(magic: &[u8; 16]) -> bool {
 pub enum Given {
     /// Nothing.
     Nothing,
-    /// The bytes of a key file.
+    /// The bytes of a key.
     Key(Zeroizing<Vec<u8>>),
     /// A passphrase.
     Passphrase(Zeroizing<String>),
@@ -94,19 +94,20 @@ impl Given {
     /// # Errors
     /// Those of [`Given::from`].
     pub fn of(resume: &ResumePlan) -> Result<Self, JobError> {
-        Self::from(resume.key.as_deref(), "mine.resume_key", PASSPHRASE)
+        Self::from(resume.key.as_ref(), "mine.resume_key", PASSPHRASE)
     }
 
-    /// What was given: a key file, named by `field` of a document, a passphrase in the environment variable `variable`, or
+    /// What was given: a key, whose place is said by `field` of a document, a passphrase in the environment variable `variable`, or
     /// neither.
     ///
     /// # Errors
-    /// [`JobError::Setup`] if both were given or the key is too short; a key file that cannot be read.
-    pub fn from(key: Option<&Path>, field: &'static str, variable: &'static str) -> Result<Self, JobError> {
+    /// [`JobError::Setup`] if both were given or the key is too short; a key that cannot be read, or that no program prints.
+    pub fn from(key: Option<&KeyPlace>, field: &'static str, variable: &'static str) -> Result<Self, JobError> {
         match (key, passphrase(variable)) {
             (None, None) => Ok(Given::Nothing),
             (None, Some(words)) => Ok(Given::Passphrase(words)),
-            (Some(path), None) => key_file(path, field).map(Given::Key),
+            (Some(KeyPlace::File(path)), None) => key_file(path, field).map(Given::Key),
+            (Some(KeyPlace::By(by)), None) => key_printed(by, field).map(Given::Key),
             (Some(_), Some(_)) => {
                 Err(JobError::Setup(format!("{field} and {variable} are both given; give one of them")))
             }
@@ -157,6 +158,19 @@ fn key_file(path: &Path, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobE
     file.read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() < KEY_BYTES {
         return Err(bad(format!("{} bytes are too few for a key; {}", bytes.len(), make())));
+    }
+    Ok(bytes)
+}
+
+fn key_printed(by: &KeyProgram, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobError> {
+    let bad = |why: String| JobError::Setup(format!("{field}: {why}"));
+    let bytes = vesica_net::printed(&by.program, &by.folder).map_err(bad)?;
+    if bytes.len() < KEY_BYTES {
+        let name = by.program.first().map_or("", String::as_str);
+        return Err(bad(format!(
+            "the program {name:?} prints {} bytes, which are too few for a key: it has to print at least {KEY_BYTES}, all of them random",
+            bytes.len()
+        )));
     }
     Ok(bytes)
 }

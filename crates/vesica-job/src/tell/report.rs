@@ -42,6 +42,10 @@ pub struct JobId {
     /// What this run of the program is called, as on each line of its log: drawn at random when it began. Absent where nobody gave it a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// What all parties call this run, as `7f3a-91c4-02be`: the same in the report and in the log of each. A hash of what they tossed
+    /// together, so it says nothing of tables or results. Absent for a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
     /// The hash of the shared document, in hexadecimal; the same on every side.
     pub shared_hash: String,
     /// The party that this report is of.
@@ -576,7 +580,8 @@ impl Report {
             c.tls
         );
         if let Some(run) = &self.job.run {
-            let _ = writeln!(text, "Run: {run}.");
+            let called = self.job.called.iter().map(|name| format!(" All parties call it {name}."));
+            let _ = writeln!(text, "Run: {run}.{}", called.collect::<String>());
         }
         text
     }

@@ -4,7 +4,8 @@ use super::types::{Beyond, By, ClientSpec, Hint, Private, ServerSpec, Service, S
 use crate::checks::{self, check_name, distinct, memory, patience, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
-use crate::plan::{ProxyPlan, TrustPlan};
+use crate::key::KeyPlace;
+use crate::plan::{ProxyPlan, TrustPlan, key};
 use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub struct ServePlan {
     /// Gateways that call here for clients, and nobody else does; none if clients come by themselves.
     pub gateways: Vec<Network>,
     /// The private key and certificate, and the key's own file if it has one.
-    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    pub identity: Option<(PathBuf, Option<KeyPlace>)>,
     /// The table, without which nothing can be prepared.
     pub input: Option<vesica_table::Input>,
     /// Its key columns.
@@ -61,8 +62,8 @@ pub struct ServePlan {
 pub struct Secret {
     /// Its file.
     pub path: PathBuf,
-    /// The file whose bytes seal it, if there is one.
-    pub key: Option<PathBuf>,
+    /// The bytes that seal it, if there are any.
+    pub key: Option<KeyPlace>,
 }
 
 /// Who may ask, and how much.
@@ -107,7 +108,7 @@ pub struct AskPlan {
     /// Through which proxy it is called.
     pub proxy: ProxyPlan,
     /// The private key and certificate, and the key's own file if it has one.
-    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    pub identity: Option<(PathBuf, Option<KeyPlace>)>,
     /// How the server's certificate is recognised.
     pub trust: Option<TrustPlan>,
     /// The table.
@@ -184,7 +185,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
     }
     let identity = match (&mine.tls, service.insecure) {
         (_, true) => None,
-        (Some(tls), false) => Some((tls.identity.clone(), tls.key.clone())),
+        (Some(tls), false) => Some((tls.identity.clone(), key(tls.key.as_ref(), "mine.tls.key")?)),
         (None, false) => {
             let why = format!(
                 "is missing: make an identity with `vesica cert {0} --out DIR` and write tls = {{ identity = \"{0}.pem\" }}",
@@ -207,7 +208,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         keys,
         secret: Secret {
             path: mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret")),
-            key: mine.secret_key.clone(),
+            key: key(mine.secret_key.as_ref(), "mine.secret_key")?,
         },
         seed: None,
         once: false,
@@ -281,7 +282,7 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
                     return Err(SpecError::field(&field, why));
                 }
             };
-            (Some((tls.identity.clone(), tls.key.clone())), Some(trust))
+            (Some((tls.identity.clone(), key(tls.key.as_ref(), "mine.tls.key")?)), Some(trust))
         }
     };
     let columns = mine.output.as_ref().and_then(|output| output.columns.clone());

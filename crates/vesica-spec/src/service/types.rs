@@ -2,6 +2,7 @@
 
 use crate::connect::Connect;
 use crate::error::SpecError;
+use crate::key::KeyPlace;
 use crate::pins::Pins;
 use crate::rules::Rules;
 use crate::types::{Input, Output, ProxyUrl, Tls, default_memory, default_patience};
@@ -298,10 +299,10 @@ pub struct ServerMine {
     /// The file with the key of the function; beside the store, with the ending `.secret`, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<PathBuf>,
-    /// A file of at least 16 random bytes that seals the file with the key; or give a passphrase in the environment variable
-    /// `VESICA_SERVICE_PASSPHRASE`.
+    /// A file of at least 16 random bytes that seals the file with the key, or a program that prints them; or give a passphrase in the environment
+    /// variable `VESICA_SERVICE_PASSPHRASE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_key: Option<PathBuf>,
+    pub secret_key: Option<KeyPlace>,
     /// Who may ask, by name. Read again while the server runs whenever this file changes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clients: BTreeMap<String, Client>,
@@ -339,9 +340,9 @@ fn default_connections() -> u32 {
 pub struct ServerTls {
     /// The private key and certificate, as `vesica cert` makes them.
     pub identity: PathBuf,
-    /// The private key, where it stands in a file of its own and `identity` holds the certificate alone.
+    /// The private key, where it stands in a file of its own or a program prints it, as PEM, and `identity` holds the certificate alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<PathBuf>,
+    pub key: Option<KeyPlace>,
 }
 
 /// Who may ask, and how much.
@@ -472,10 +473,11 @@ impl ServerSpec {
         mine.input.iter_mut().for_each(|input| input.origin.anchor(folder));
         if let Some(tls) = &mut mine.tls {
             paths.push(&mut tls.identity);
-            paths.extend(&mut tls.key);
+            paths.extend(tls.key.as_mut().map(KeyPlace::path));
         }
+        paths.extend(mine.secret_key.as_mut().map(KeyPlace::path));
         paths.extend(mine.clients.values_mut().filter_map(|client| client.ca.as_mut()));
-        for path in [&mut mine.secret, &mut mine.secret_key, &mut mine.audit, &mut mine.scratch] {
+        for path in [&mut mine.secret, &mut mine.audit, &mut mine.scratch] {
             paths.extend(path);
         }
         anchor(folder, paths);
@@ -496,7 +498,7 @@ impl ClientSpec {
         paths.extend(mine.output.as_mut().map(|output| &mut output.path));
         if let Some(tls) = &mut mine.tls {
             paths.push(&mut tls.identity);
-            paths.extend(&mut tls.key);
+            paths.extend(tls.key.as_mut().map(KeyPlace::path));
             paths.extend(&mut tls.ca);
         }
         paths.extend(&mut mine.proxy_credentials);

@@ -72,8 +72,14 @@ fn picture(overlap: &Overlap) -> String {
             )
         };
         let lines: String = overlap.sets.iter().map(line).collect();
+        // As the spans are numbered.
+        let parts = match overlap.common {
+            Some(_) => &[(0, "common to all"), (1, "the party's other keys")][..],
+            None => &[(1, "the party's keys")],
+        };
+        let chips: String = parts.iter().map(|(part, name)| chip(*part, name)).collect();
         return format!(
-            "<figure class=\"bars\" role=\"img\" aria-label=\"{told}\">\n{lines}<figcaption>{told}</figcaption>\n</figure>\n"
+            "<figure class=\"bars\" role=\"img\" aria-label=\"{told}\">\n<ul class=\"legend\">{chips}</ul>\n{lines}<figcaption>{told}</figcaption>\n</figure>\n"
         );
     };
     let reach = circles.left.max(circles.apart + circles.right) + circles.left.max(circles.right - circles.apart);
@@ -86,10 +92,9 @@ fn picture(overlap: &Overlap) -> String {
         Some(_) => String::new(),
         None => format!("<text x=\"{:.2}\" y=\"97\" text-anchor=\"middle\">?</text>", first + circles.left),
     };
-    let chip = |part: usize, name: &str, keys: u64| {
-        format!("<li><span class=\"chip part{part}\"></span>{}: {}</li>", escape(name), counted(keys, "keys"))
-    };
-    let chips: String = overlap.sets.iter().enumerate().map(|(part, (name, keys))| chip(part, name, *keys)).collect();
+    let sets = overlap.sets.iter().enumerate();
+    let chips: String =
+        sets.map(|(part, (name, keys))| chip(part, &format!("{name}: {}", counted(*keys, "keys")))).collect();
     format!(
         "<figure class=\"overlap\">\n<svg viewBox=\"0 0 {:.2} 180\" role=\"img\" aria-label=\"{told}\">{}{}{question}</svg>\n\
          <figcaption><ul class=\"legend\">{chips}</ul><p>{told}</p></figcaption>\n</figure>\n",
@@ -99,10 +104,13 @@ fn picture(overlap: &Overlap) -> String {
     )
 }
 
+/// What a part of a picture is, for its legend.
+fn chip(part: usize, name: &str) -> String {
+    format!("<li><span class=\"chip part{part}\"></span>{}</li>", escape(name))
+}
+
 fn drawn(bars: &Bars) -> String {
-    let chip =
-        |(part, name): (usize, &String)| format!("<li><span class=\"chip part{part}\"></span>{}</li>", escape(name));
-    let chips: String = bars.parts.iter().enumerate().map(chip).collect();
+    let chips: String = bars.parts.iter().enumerate().map(|(part, name)| chip(part, name)).collect();
     let mut text = format!("<figure class=\"bars\">\n<ul class=\"legend\">{chips}</ul>\n");
     for line in &bars.lines {
         let spans: String = line.spans.iter().map(span).collect();

@@ -112,6 +112,13 @@ impl Page {
             if other.job.shared_hash != job.shared_hash || other.job.id != job.id {
                 return Err(format!("the reports are of different jobs: \"{}\" and \"{}\"", job.id, other.job.id));
             }
+            if let (Some(this), Some(that)) = (&job.called, &other.job.called)
+                && this != that
+            {
+                return Err(format!(
+                    "the reports are of two runs of the job: all parties call the one {this}, and the other {that}"
+                ));
+            }
             if other.job.party == job.party {
                 return Err(format!("both reports are of {}; give one of each party", job.party));
             }
@@ -275,6 +282,7 @@ fn security(report: &Report, audience: Audience<'_>) -> Section {
             rows.push(row(&format!("This side answered {} for", peer.name), what));
         }
     }
+    rows.extend(report.job.called.iter().map(|name| row("All parties call the run", name.clone())));
     if audience == Audience::Own {
         rows.extend(report.job.run.iter().map(|run| row("Run", format!("{run}, as on each line of its log"))));
         rows.push(row("Arithmetic", format!("{}, {} cores, {}", c.cpu, report.host.cores, report.host.os)));

@@ -18,6 +18,7 @@ fn report(party: &str) -> Report {
         job: JobId {
             id: "campaign".into(),
             run: Some("0123456789abcdef".into()),
+            called: Some("7f3a-91c4-02be".into()),
             shared_hash: "abcdabcdabcdabcdabcd".into(),
             party: party.into(),
             parties: vec!["alice".into(), "bob".into()],
@@ -285,6 +286,8 @@ fn reports_that_do_not_belong_together_are_refused() {
     let refused = |other: &Report, audience| Page::of(&alice, Some(other), audience).err().unwrap();
     assert!(refused(&alice, Audience::Own).contains("both reports are of alice"));
     assert!(refused(&bob, Audience::Peer("bob")).contains("alice alone may show"));
+    bob.job.called = Some("0000-0000-0000".into());
+    assert!(refused(&bob, Audience::Own).contains("call the one 7f3a-91c4-02be, and the other 0000-0000-0000"));
     bob.job.shared_hash = "ff".into();
     assert!(refused(&bob, Audience::Own).contains("different jobs"));
     assert!(Page::of(&alice, None, Audience::Peer("carol")).err().unwrap().contains("the others are: bob"));
@@ -299,4 +302,13 @@ fn three_parties_have_bars_and_a_side_that_did_not_learn_has_a_question_mark() {
     report.chosen.peers.push(PeerId { name: "carol".into(), ..report.chosen.peers[0].clone() });
     let html = Page::of(&report, None, Audience::Own).unwrap().html();
     assert!(!html.contains("<circle") && html.contains(">carol<"), "{html}");
+    assert!(html.contains("<span class=\"chip part1\"></span>the party&#39;s keys<"), "{html}");
+    report.outcome.matched = Some(7);
+    let html = Page::of(&report, None, Audience::Own).unwrap().html();
+    for part in [
+        "<span class=\"chip part0\"></span>common to all<",
+        "<span class=\"chip part1\"></span>the party&#39;s other keys<",
+    ] {
+        assert!(html.contains(part), "{html}");
+    }
 }

@@ -1,0 +1,208 @@
+//! A secret that a program of this user's prints: a client of a vault, of a key service or of a smart card.
+
+use crate::command::{Said, listen};
+use crate::lock::lock;
+use crate::text::printable;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// The most bytes of a secret.
+const MOST: usize = 64 << 10;
+
+/// How long a program may take: somebody may have to touch a card, or to type.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a program is looked at that has closed its standard output and is still there, or that has ended and has more to say.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long is waited for the last lines of a program that has ended. Another one may hold its standard error open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// All that a program prints to its standard output. `words` are its name or path and its arguments; no shell reads them. It works in `folder`,
+/// where a path of several parts starts too; in this process's own if that is empty. Nothing stands in its standard input. It has a
+/// minute, and belongs to the terminal as this process does, so that it may ask there.
+///
+/// # Errors
+/// In words that name the program: if it cannot be started, takes too long, prints nothing or more than 64 KiB, or ends otherwise than with
+/// exit code 0; then with the last lines of its standard error. Its arguments, which may be secrets, are not among the words.
+pub fn printed(words: &[String], folder: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+    printed_within(words, folder, LIMIT)
+}
+
+fn printed_within(words: &[String], folder: &Path, limit: Duration) -> Result<Zeroizing<Vec<u8>>, String> {
+    let until = Instant::now() + limit;
+    let Some((name, arguments)) = words.split_first() else { return Err("names no program".into()) };
+    let the_program = format!("the program \"{}\"", printable(name, 200));
+    let failed = |e: io::Error| match e.kind() {
+        ErrorKind::NotFound => format!("{the_program} is not there ({e}); give its path, or put it on PATH"),
+        _ => format!("{the_program} cannot be run ({e})"),
+    };
+    let late = || {
+        format!("{the_program} did not end within {} s; see that it asks nobody and waits for nothing", limit.as_secs())
+    };
+    let mut command = match Path::new(name) {
+        path if !folder.as_os_str().is_empty() && path.components().count() > 1 => Command::new(folder.join(path)),
+        path => Command::new(path),
+    };
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if !folder.as_os_str().is_empty() {
+        command.current_dir(folder);
+    }
+    let mut running = Running(command.spawn().map_err(failed)?);
+    let said = Arc::new(Mutex::new(Said::default()));
+    if let Some(mut from) = running.0.stderr.take() {
+        let said = said.clone();
+        let reader = std::thread::Builder::new().name("key program".into());
+        reader.spawn(move || listen(&mut from, &said)).map_err(failed)?;
+    }
+    // Of one size from the start: a buffer that grows leaves copies of the secret behind.
+    let mut secret = Zeroizing::new(vec![0; MOST + 1]);
+    let mut len = 0;
+    if let Some(mut from) = running.0.stdout.take() {
+        while wait(&from, until).map_err(failed)? {
+            match from.read(secret.get_mut(len..).unwrap_or_default()) {
+                Ok(0) => break,
+                Ok(n) => len += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+    }
+    if len > MOST {
+        return Err(format!("{the_program} prints more than {} KiB, which is no key", MOST >> 10));
+    }
+    let status = loop {
+        match running.0.try_wait().map_err(failed)? {
+            Some(status) => break status,
+            None if Instant::now() >= until => return Err(late()),
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    if Instant::now() >= until {
+        return Err(late());
+    }
+    if !status.success() {
+        return Err(format!("{the_program} {}{}", how(status), last_words(&said)));
+    }
+    if len == 0 {
+        return Err(format!("{the_program} ended well and printed nothing{}", last_words(&said)));
+    }
+    secret.truncate(len);
+    Ok(secret)
+}
+
+/// Whether there is something to read, or the end of it, before `until`.
+fn wait(from: &ChildStdout, until: Instant) -> io::Result<bool> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        // No shorter than a millisecond, which is the least that can be waited for.
+        let left = left.max(Duration::from_millis(1));
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(from.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return Ok(true),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("failed with exit code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "failed".to_owned(),
+    }
+}
+
+fn last_words(said: &Mutex<Said>) -> String {
+    let until = Instant::now() + LAST_WORDS;
+    while !lock(said).is_over() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    match lock(said).in_words() {
+        Some(words) => format!(" and said: {words}"),
+        None => " and said nothing on its standard error".to_owned(),
+    }
+}
+
+/// A program that is ended if it is still there when nobody wants it any more.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn shell(script: &str, limit: Duration) -> Result<Vec<u8>, String> {
+        let words = ["sh", "-c", script].map(str::to_owned);
+        printed_within(&words, Path::new(""), limit).map(|secret| secret.to_vec())
+    }
+
+    #[test]
+    fn what_a_program_prints_is_the_secret_to_the_last_byte() {
+        assert_eq!(shell("printf 'a\\0b'; echo", LIMIT).unwrap(), b"a\0b\n");
+        assert_eq!(shell("head -c 65536 /dev/zero", LIMIT).unwrap().len(), MOST);
+        // In two pieces, and with words beside it.
+        assert_eq!(shell("echo asking >&2; printf a; sleep 0.1; printf b", LIMIT).unwrap(), b"ab");
+    }
+
+    #[test]
+    fn a_program_starts_and_works_in_the_folder_of_the_document() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        let path = dir.path().join("bin/key");
+        std::fs::write(&path, "#!/bin/sh\ncat \"$1\"\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::fs::write(dir.path().join("kept"), "secret").unwrap();
+        let words = ["bin/key", "kept"].map(str::to_owned);
+        assert_eq!(*printed(&words, dir.path()).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn a_program_that_gives_no_secret_is_named_with_what_it_said() {
+        for (script, words) in [
+            (
+                "echo secret; echo 'no such key' >&2; exit 7",
+                "the program \"sh\" failed with exit code 7 and said: no such key",
+            ),
+            ("kill -9 $$", "the program \"sh\" was ended by signal 9 and said nothing"),
+            ("exit 0", "the program \"sh\" ended well and printed nothing and said nothing"),
+            ("head -c 65537 /dev/zero", "the program \"sh\" prints more than 64 KiB"),
+        ] {
+            let error = shell(script, LIMIT).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+            assert!(!error.contains("secret") && !error.contains("exit 7"), "{error}");
+        }
+        let absent = printed(&["vesica-no-such-program".to_owned()], Path::new("")).unwrap_err();
+        assert!(absent.starts_with("the program \"vesica-no-such-program\" is not there"), "{absent}");
+    }
+
+    /// Whether it prints and stays, says nothing, or has closed what it prints to.
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        for script in ["echo secret; exec sleep 60", "exec sleep 60", "exec 1>&-; exec sleep 60"] {
+            let error = shell(script, Duration::from_millis(300)).unwrap_err();
+            assert!(error.starts_with("the program \"sh\" did not end within 0 s"), "{error}");
+        }
+    }
+}

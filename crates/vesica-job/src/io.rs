@@ -2,7 +2,8 @@
 //! embeds this may bring others.
 
 use crate::error::JobError;
-use crate::output::{groups, shares};
+use crate::output::any::How;
+use crate::output::{groups, ids, shares};
 use crate::tell::control::Control;
 use crate::world::World;
 use arrow_schema::SchemaRef;
@@ -90,6 +91,9 @@ impl Io {
             return groups::sink(plan, self, &[]);
         }
         let Some(target) = &self.target else { return Ok(None) };
+        if plan.says_how {
+            return ids::beside(plan, self, &How::unmade(), None, |wide| Ok(Some(target.sink(wide)?)));
+        }
         Ok(Some(match &plan.columns {
             None => target.sink(&*self.table)?,
             Some(names) => target.sink(&View::new(&*self.table, names)?)?,

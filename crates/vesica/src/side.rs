@@ -59,6 +59,7 @@ impl Side {
                 keys: Vec::new(),
                 format: None,
                 value: None,
+                identifiers: BTreeMap::new(),
                 groups: Vec::new(),
                 values: BTreeMap::new(),
             },

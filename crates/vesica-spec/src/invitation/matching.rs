@@ -89,7 +89,7 @@ fn job(me: &str, other: &str, shared: &Shared, kept: &str, contact: &str, table:
         shared = shared_text(shared),
         name = quoted(me),
         identity = quoted(&format!("{me}.pem")),
-        input = input(table),
+        input = input(table, &shared.identifiers),
         report = quoted(&format!("{me}.report.json")),
     )
 }

@@ -285,7 +285,7 @@ fn as_by_hand(protocol: &str, tables: &[Vec<Row>; 2], dice: &mut Dice) {
         let matching = [0, 1].map(|place| wanted(place, tables, first, true, false).len() as u64);
         let reports = both(plans(dir.path(), &shared, COLUMNS, learns, mine));
         for (place, report) in reports.into_iter().enumerate() {
-            if minimum != "" && matching.contains(&0) {
+            if !minimum.is_empty() && matching.contains(&0) {
                 let error = report.err().unwrap_or_else(|| panic!("{case}: too few"));
                 assert!(matches!(error, JobError::TooSmall(1)), "{case}: {error}");
                 continue;

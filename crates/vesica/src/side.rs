@@ -210,6 +210,7 @@ impl Side {
             columns: None,
             null: None,
             order: Order::Aligned,
+            matched: None,
         });
         let mut plan = vesica_spec::plan(&spec)?;
         plan.peers.iter_mut().for_each(|peer| peer.connect = None);

@@ -35,7 +35,7 @@ pub struct Invitation {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Proposal {
     /// To match two tables: what both would agree on.
-    Match(Shared),
+    Match(Box<Shared>),
     /// To ask a service: what it is, and on which terms.
     Ask(Service, Terms),
 }
@@ -142,7 +142,7 @@ impl Invitation {
                 if shared.insecure {
                     return Err(insecure("shared.insecure"));
                 }
-                Proposal::Match(shared)
+                Proposal::Match(Box::new(shared))
             }
             (None, Some(service), Some(terms)) => {
                 check_name("service.id", &service.id)?;
@@ -204,7 +204,7 @@ impl Invitation {
     /// What a reply is bound to.
     fn hash(&self) -> blake3::Hash {
         let (shared, service, terms) = match self.proposal.clone() {
-            Proposal::Match(shared) => (Some(shared), None, None),
+            Proposal::Match(shared) => (Some(*shared), None, None),
             Proposal::Ask(service, terms) => (None, Some(service), Some(terms)),
         };
         let written = Written { invitation: self.head.clone(), shared, service, terms };

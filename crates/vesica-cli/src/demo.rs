@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vesica_job::JobError;
 use vesica_job::identity::Identity;
 use vesica_job::numbers::count;
-use vesica_job::sample::{Format, Keys, PARTIES, Sample};
+use vesica_job::sample::{Format, Keys, PARTIES, People, Sample};
 
 /// How long the other parties may go on after one has failed.
 const GRACE: Duration = Duration::from_secs(20);
@@ -29,7 +29,10 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     }
 
     let folder = folder(args.out.as_deref())?;
-    make_tables(args.rows, names.len(), &folder)?;
+    match args.any {
+        true => make_identified_tables(args.rows, names, &folder)?,
+        false => make_tables(args.rows, names.len(), &folder)?,
+    }
     for identity in &identities {
         identity.write(&folder).map_err(JobError::from)?;
     }
@@ -41,15 +44,25 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let logs: Vec<String> = names[1..].iter().map(|name| format!("{name}: {}", log(&folder, name).display())).collect();
     output::tell(&format!("{} run; this is what alice sees ({})", names.join(" and "), logs.join(", ")));
     let words = all(&folder, names, itself)?;
-    let rows = if args.ids { verify::ids(&folder, names) } else { verify::demo(&folder, names) }.map_err(|why| {
+    let rows = match () {
+        () if args.any => verify::any(&folder, names),
+        () if args.ids => verify::ids(&folder, names).map(|rows| vec![rows]),
+        () => verify::demo(&folder, names).map(|rows| vec![rows]),
+    };
+    let rows = rows.map_err(|why| {
         Failure::new(
             crash::EXIT,
             format!("WRONG RESULT: {why}. This is a bug in Vesica; please keep {} and report it", folder.display()),
         )
     })?;
     let outputs = if names.len() == 2 { "both" } else { "all" };
-    let rows = count(rows as u64);
+    let of_each: Vec<String> = rows.iter().map(|rows| count(*rows as u64)).collect();
+    let rows = of_each.join(" and ");
     let checked = match args.ids {
+        false if args.any => format!(
+            "the outputs hold exactly the {rows} rows of their tables whose mail address or telephone number the other table has, each once and \
+             in its table's order"
+        ),
         true => format!(
             "both outputs hold all rows of their tables, and joined by vesica_id they are exactly the {rows} rows of a plain join. To join \
              them was for this check alone: neither party could do that by itself"
@@ -96,13 +109,42 @@ fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
     Ok(())
 }
 
+/// Tables of people of whom half are in both, with a mail address, a telephone number, or both.
+fn make_identified_tables(rows: u64, names: &[&str], folder: &Path) -> Outcome {
+    let [mails, phones] = [Keys::Email, Keys::Phone].map(|keys| People::new(keys, 1));
+    for (place, name) in names.iter().enumerate() {
+        // Alice lacks a quarter of the addresses, and another quarter of the numbers; bob other thirds.
+        let (from, of) = [(0, 4), (rows / 2, 3)][place.min(1)];
+        let mut text = b"mail,tel,c1\n".to_vec();
+        for person in from..from + rows {
+            if person % of != 1 {
+                mails.key(person, &mut text);
+            }
+            text.push(b',');
+            if person % of != 2 {
+                phones.key(person, &mut text);
+            }
+            text.extend_from_slice(format!(",{}\n", person * 7919 % 1_000_000).as_bytes());
+        }
+        let path = folder.join(format!("{name}.csv"));
+        std::fs::write(&path, text).map_err(Failure::file("cannot write", path))?;
+    }
+    Ok(())
+}
+
 /// The job files, as a person would write them. Each party calls those before it, and is called by those after it.
 fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<String> {
     let chosen = match args.ids {
         true => "protocol = \"rr22\"\nresult = \"ids\"\n".to_owned(),
+        false if args.any => format!(
+            "protocol = {:?}\ncurve = {:?}\nmatch = \"any\"\nidentifiers = [\n  {{ name = \"email\", rules = [\"email\"] }},\n  {{ name = \"phone\", \
+             rules = [\"digits\"] }},\n]\n",
+            args.protocol, args.curve
+        ),
         false => format!("protocol = {:?}\ncurve = {:?}\njoin = \"inner\"\n", args.protocol, args.curve),
     };
     let output = output_of(args);
+    let keys = if args.any { "{ email = \"mail\", phone = \"tel\" }" } else { "[\"id\"]" };
     let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let both = if names.len() == 2 { "both" } else { "all" };
@@ -142,7 +184,7 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
 parties = [{all}]
 {chosen}{learns}{of_three}
 {mine}name = "{name}"
-{contact}{identity}{trust}input = {{ path = "{name}.csv", keys = ["id"] }}
+{contact}{identity}{trust}input = {{ path = "{name}.csv", keys = {keys} }}
 output = {{ path = "{name}.{output}" }}
 report = "{name}.report.json"
 "#,
@@ -275,7 +317,9 @@ fn closing_words(folder: &Path, names: &[&str], output: &str, itself: &Itself) -
     let of_all = |ending: &str| names.iter().map(|name| format!("{name}.{ending}")).collect::<Vec<_>>().join(", ");
     let width = of_all("report.json").len();
     let lines = files.map(|(ending, what)| (of_all(ending), what));
-    let lines = lines.into_iter().chain([("expected.csv".to_owned(), "the common keys")]);
+    let expected = [("expected.csv".to_owned(), "the common keys")];
+    let expected = expected.into_iter().filter(|(name, _)| folder.join(name).exists());
+    let lines = lines.into_iter().chain(expected);
     let lines: String = lines.map(|(files, what)| format!("  {files:width$}   {what}\n")).collect();
     let command = |name: &&str| {
         let job = folder.join(format!("{name}.toml")).display().to_string();
@@ -310,9 +354,15 @@ mod tests {
 
     #[test]
     fn the_jobs_go_together() {
-        for (parties, protocol, ids) in [(2, "ecdh", false), (2, "ecdh", true), (3, "ecdh", false), (3, "rr22", false)]
-        {
-            let args = Demo { parties, ids, rows: 1, protocol: protocol.into(), curve: "curve25519".into(), out: None };
+        for (parties, protocol, ids, any) in [
+            (2, "ecdh", false, false),
+            (2, "ecdh", true, false),
+            (2, "rr22", false, true),
+            (3, "ecdh", false, false),
+            (3, "rr22", false, false),
+        ] {
+            let args =
+                Demo { parties, ids, any, rows: 1, protocol: protocol.into(), curve: "curve25519".into(), out: None };
             let names = &PARTIES[..usize::from(parties)];
             let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
             let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);

@@ -26,7 +26,7 @@ pub enum Command {
     Demo(Demo),
     Gen(Gen),
     Cert(Cert),
-    Invite(Invite),
+    Invite(Box<Invite>),
     Accept(Accept),
     Confirm(Confirm),
     Check(Check),
@@ -65,6 +65,9 @@ pub struct Demo {
     /// Private ids in the place of common rows: nobody learns which rows are common before both files lie side by side
     #[arg(long, conflicts_with_all = ["parties", "protocol", "curve"])]
     pub ids: bool,
+    /// Rows that match by a mail address or a telephone number, where some have only one of the two
+    #[arg(long, conflicts_with_all = ["parties", "ids"])]
+    pub any: bool,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]
     pub rows: u64,
@@ -160,9 +163,15 @@ pub struct Invite {
     /// Your table: CSV, Parquet or Arrow; or a folder or a quoted pattern of such files
     #[arg(long, value_name = "FILE", required_unless_present = "service", conflicts_with = "service")]
     pub table: Option<PathBuf>,
-    /// A key column of your table; give it again for further ones
+    /// A key column of your table; give it again for further ones. With --identifier NAME=COLUMN, or NAME=COLUMN,COLUMN
     #[arg(long, value_name = "COLUMN", required_unless_present = "service", conflicts_with = "service")]
     pub key: Vec<String>,
+    /// A kind of identifier that rows may match by, and its rules: email=email or phone=phone:CH; of several columns, person=lower;digits
+    #[arg(long, value_name = "NAME=RULES", requires = "matching", conflicts_with = "service")]
+    pub identifier: Vec<String>,
+    /// With --identifier, what the learners get: any
+    #[arg(long = "match", id = "matching", value_name = "M", requires = "identifier", conflicts_with = "service")]
+    pub matching: Option<String>,
     /// The column of your table whose values a sum adds up; one of the two parties has one
     #[arg(long, value_name = "COLUMN", requires = "result", conflicts_with = "service")]
     pub value: Option<String>,
@@ -256,7 +265,7 @@ pub struct OwnTable {
     /// Your table: CSV, Parquet or Arrow; or a folder or a quoted pattern of such files
     #[arg(long, value_name = "FILE")]
     pub table: PathBuf,
-    /// A key column of your table; give it again for further ones
+    /// A key column of your table; give it again for further ones. Where you are invited to match by identifiers, NAME=COLUMN
     #[arg(long, value_name = "COLUMN", required = true)]
     pub key: Vec<String>,
     /// The column of your table whose values a sum adds up, where that is what you are invited to and the values are yours

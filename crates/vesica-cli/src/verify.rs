@@ -83,6 +83,36 @@ pub fn ids(folder: &Path, names: &[&str]) -> Result<usize, String> {
     Ok(rows)
 }
 
+/// Compares the outputs of a demo of identifiers: each holds the rows of its party's table whose mail address or telephone number stands in the
+/// other table, once and in the table's order.
+///
+/// Returns the number of rows of each, or in words what is wrong.
+pub fn any(folder: &Path, names: &[&str]) -> Result<Vec<usize>, String> {
+    let read = |name: String| {
+        std::fs::read_to_string(folder.join(&name))
+            .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
+    };
+    let tables = names.iter().map(|name| read(format!("{name}.csv"))).collect::<Result<Vec<_>, _>>()?;
+    let field = |line: &str, at: usize| line.split(',').nth(at).unwrap_or_default().to_lowercase();
+    let has = |table: &str, at: usize| -> HashSet<String> {
+        lines(table).into_iter().map(|line| field(line, at)).filter(|text| !text.is_empty()).collect()
+    };
+    let mut rows = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let others = tables.iter().enumerate().filter(|(other, _)| *other != place);
+        let others: Vec<[HashSet<String>; 2]> = others.map(|(_, table)| [0, 1].map(|at| has(table, at))).collect();
+        let matches = |line: &&str| others.iter().all(|of| (0..2).any(|at| of[at].contains(&field(line, at))));
+        let joined: Vec<&str> = lines(&tables[place]).into_iter().filter(matches).collect();
+        let output = read(format!("{name}.matched.csv"))?;
+        if lines(&output) != joined {
+            let found = lines(&output).len();
+            return Err(format!("{name}.matched.csv has {found} rows, the plain join has {} other ones", joined.len()));
+        }
+        rows.push(joined.len());
+    }
+    Ok(rows)
+}
+
 /// The rows of a sample: its fields hold neither quotes nor newlines.
 fn lines(text: &str) -> Vec<&str> {
     text.lines().skip(1).collect()
@@ -138,6 +168,28 @@ mod tests {
         }
         for wrong in ["id,c1\n3,C\n2,B\n1,A\n", "id,c1\n3,C\n2,B\n9,X\n", "id,c1\n2,B\n3,C\n", "id,c1\n3,C\n"] {
             assert!(with(Some(("carol.matched.csv", wrong)), &three).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn rows_by_any_identifier_pass_and_every_wrong_one_is_caught() {
+        const TABLES: [(&str, &str); 4] = [
+            ("alice.csv", "mail,tel,c1\na,1,x\nb,,y\n,3,z\n,,u\n"),
+            ("bob.csv", "mail,tel,c1\nA,9,p\nc,3,q\n,,r\nb,3,s\n"),
+            ("alice.matched.csv", "mail,tel,c1\na,1,x\nb,,y\n,3,z\n"),
+            ("bob.matched.csv", "mail,tel,c1\nA,9,p\nc,3,q\nb,3,s\n"),
+        ];
+        let with = |change: Option<(&str, &str)>| {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in TABLES.into_iter().chain(change) {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            any(dir.path(), &["alice", "bob"])
+        };
+        assert_eq!(with(None), Ok(vec![3, 3]));
+        for wrong in ["a,1,x\nb,,y\n", "a,1,x\n,3,z\nb,,y\n", "a,1,x\nb,,y\n,3,z\n,,u\n", "a,1,x\na,1,x\nb,,y\n,3,z\n"]
+        {
+            assert!(with(Some(("alice.matched.csv", &format!("mail,tel,c1\n{wrong}")))).is_err(), "{wrong:?}");
         }
     }
 

@@ -40,6 +40,27 @@ fn the_demo_works_and_its_outputs_are_the_plain_join() {
     }
 }
 
+/// Some rows have an address, some a number, and one of them is enough.
+#[test]
+fn the_demo_of_identifiers_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--any", "--rows", "600", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "which of their own identifiers the other party holds too",
+        "how many distinct, non-empty identifiers each party holds, those of all kinds together",
+        "whose mail address or telephone number the other table has, each once and in its table's order",
+        "alice.matched.csv, bob.matched.csv",
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.join("alice.report.json")).unwrap()).unwrap();
+    let rows = fs::read_to_string(out.join("alice.matched.csv")).unwrap().lines().count() as u64 - 1;
+    assert_eq!(report["outcome"]["matched_rows"], rows);
+    assert!((200..300).contains(&rows) && report["outcome"]["matched"].as_u64().unwrap() > rows, "{report}");
+}
+
 /// Every row has an id, and whoever joins both files by it has the plain join.
 #[test]
 fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {

@@ -114,6 +114,58 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+/// Rows that match by an address or a number, from an invitation.
+#[test]
+fn an_invitation_to_match_by_identifiers_is_run() {
+    let two = Two::new();
+    std::fs::write(
+        two.of("alice").join("table.csv"),
+        "id,mail,tel\n1,a@x.example,\n2,,079 111 11 11\n3,c@x.example,\n",
+    )
+    .unwrap();
+    std::fs::write(two.of("bob").join("table.csv"), "email,phone\nA@x.example,\n,+41791111111\nd@x.example,\n")
+        .unwrap();
+    let invite = [
+        "invite",
+        "--as",
+        "alice",
+        "--to",
+        "bob",
+        "--table",
+        "table.csv",
+        "--listen",
+        &format!("127.0.0.1:{}", two.port),
+        "--identifier",
+        "email=email",
+        "--identifier",
+        "phone=phone:CH",
+        "--match",
+        "any",
+        "--key",
+        "email=mail",
+        "--key",
+        "phone=tel",
+    ];
+    let wrong = invite.map(|word| if word == "any" { "some" } else { word });
+    two.start("alice", &wrong).wait(LONG).bad(2, &["`some`", "`any`"]);
+    let invited = two.start("alice", &invite).wait(LONG).good();
+    assert!(invited.stdout.contains("--key email=COLUMN --key phone=COLUMN"), "{}", invited.stdout);
+    two.send();
+    let accept = ["accept", "bob.invite", "--table", "table.csv", "--key", "email", "--key", "phone"];
+    let accepted = two.start("bob", &accept).wait(LONG).good();
+    assert!(
+        accepted.stderr.contains("which of their own identifiers the other party holds too"),
+        "{}",
+        accepted.stderr
+    );
+    two.confirm(accepted.stdout.trim()).good();
+    let running = ["alice", "bob"].map(|name| two.start(name, &["run", &format!("{name}.toml")]));
+    let _ = running.map(|side| side.wait(LONG).good());
+    let read = |name: &str| std::fs::read_to_string(two.of(name).join(format!("{name}.matched.csv"))).unwrap();
+    assert_eq!(read("alice"), "id,mail,tel\n1,a@x.example,\n2,,079 111 11 11\n");
+    assert_eq!(read("bob"), "email,phone\nA@x.example,\n,+41791111111\n");
+}
+
 #[test]
 fn two_people_find_their_common_rows_in_four_commands() {
     let two = Two::new();

@@ -62,6 +62,11 @@ fn has_unit(two: &Two, name: &str) -> bool {
 
 /// Two parties that were both killed when alice had finished a unit.
 fn killed_at_a_unit() -> Two {
+    killed(two)
+}
+
+/// The same of these parties.
+fn killed(two: impl Fn() -> Two) -> Two {
     for _ in 0..20 {
         let two = two();
         let (mut alice, bob) = (start(&two.alice), start(&two.bob));
@@ -128,6 +133,28 @@ fn undisturbed(two: Two) -> ([String; 2], u64, u64) {
 /// Ledger sizes at which something is to happen: from the first record on, evenly.
 fn stages(most: u64, n: u64) -> impl Iterator<Item = u64> {
     (0..n).map(move |i| 1 + most * i / n)
+}
+
+/// Rows that match by any of two identifiers: what is kept of them is enough to go on.
+#[test]
+fn killed_parties_that_match_by_identifiers_go_on_where_they_were() {
+    let identified = || {
+        let mut two = two();
+        two.change("keys = [\"id\"]", "keys = { id = \"id\", v = \"v\" }");
+        two.change("curve =", "match = \"any\"\nidentifiers = [{ name = \"id\" }, { name = \"v\" }]\ncurve =");
+        two
+    };
+    let outputs = |two: &Two| ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name));
+    let undisturbed = identified();
+    undisturbed.run_well();
+    let two = killed(identified);
+    let (alice, bob) = (start(&two.alice), start(&two.bob));
+    let ended = [alice.wait(LONG).good(), bob.wait(LONG).good()];
+    went_on(&ended[0]);
+    assert_eq!(outputs(&two), outputs(&undisturbed));
+    let report = two.report("alice");
+    assert!(report["outcome"]["matched"].as_u64() > report["outcome"]["matched_rows"].as_u64(), "{report}");
+    assert!(two::names(&two.path("ledger")).is_empty());
 }
 
 #[test]

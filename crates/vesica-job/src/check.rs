@@ -115,7 +115,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
             "{}, {} of {}, {} empty, {}",
             counted(keys.rows, "rows"),
             counted(keys.distinct, "distinct keys"),
-            plan.keys.join(" and "),
+            plan.keys_in_words().join(" and "),
             count(keys.empty),
             worded(keys.duplicates, "row that repeats a key", "rows that repeat a key")
         ),

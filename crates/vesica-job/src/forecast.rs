@@ -90,7 +90,7 @@ const BASE: u64 = 24 << 20;
 /// Bytes of memory that a key costs from reading to the output: its sorted record and its unit's.
 const KEY: u64 = 72;
 
-/// What a run of `plan` will cost. Key counts are taken to be row counts; without `rows` the table is asked or sampled, and
+/// What a run of `plan` will cost. Key counts are taken to be row counts, of identifiers as many times that as this table has; without `rows` the table is asked or sampled, and
 /// without `peer_rows` every peer is taken to have as many.
 ///
 /// # Errors
@@ -114,7 +114,8 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     };
     let theirs = peer_rows.map_or((mine.0, "not known: taken to be as many"), |rows| (rows, "given"));
     let rows = |party: &Party| if *party == plan.me { mine } else { theirs };
-    let keys: Vec<u64> = plan.parties.iter().map(|party| rows(party).0).collect();
+    let of_a_row = plan.lists.len().max(1) as u64;
+    let keys: Vec<u64> = plan.parties.iter().map(|party| rows(party).0.saturating_mul(of_a_row)).collect();
     let sizes = plan.sizes(&keys, plan.workers, plan.memory);
     let suite = plan.suite();
     let costs = cost::of_all(plan, &sizes)?;
@@ -157,7 +158,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         units: sizes.units,
         in_flight: sizes.in_flight.min(sizes.units),
         tag_bytes: sizes.tag_len.bytes() as u32,
-        memory: BASE + under_way + (mine.0 * KEY).min(plan.memory),
+        memory: BASE + under_way + mine.0.saturating_mul(of_a_row * KEY).min(plan.memory),
         match_s: if one_machine { sum.max(most) } else { most } / cores,
         table_s: tables.map(|tables| table_s(plan, &tables, mine.0, theirs.0, one_machine)),
         one_machine,

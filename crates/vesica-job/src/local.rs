@@ -6,7 +6,9 @@ use crate::input::hash;
 use crate::input::keys::Keys;
 use crate::io::Io;
 use crate::meet::peers;
-use crate::output::{self, groups, join, part};
+use crate::output::any::How;
+use crate::output::link::Identified;
+use crate::output::{self, groups, ids, join, part};
 use crate::seal::kept;
 use crate::seal::ledger::{self, Ledger};
 use crate::tell::control::Control;
@@ -75,8 +77,8 @@ impl Local {
         }
     }
 
-    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls. Units
-    /// that are given away make room for the output, on the disk too.
+    /// Writes the output beside its place, if this party learns: the rows of what was `found`, and `absent` rows of nulls; where rows match by
+    /// any of their identifiers, those that `identified` says. Units that are given away make room for the output, on the disk too.
     ///
     /// # Errors
     /// Those of opening it, of joining and of writing.
@@ -86,6 +88,7 @@ impl Local {
         keys: &Keys,
         units: impl Borrow<Units>,
         found: &Found<'_>,
+        identified: Option<&Identified>,
         absent: u64,
     ) -> Result<Option<Staged>, JobError> {
         if plan.shared.result == ResultKind::Groups {
@@ -98,8 +101,15 @@ impl Local {
             return groups::stage(plan, &self.io, told);
         }
         let Some(sink) = self.fresh_sink(plan)? else { return Ok(None) };
-        let picks = join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?;
+        let picks = match identified {
+            Some(identified) => identified.picks(plan, keys, &self.scratch)?,
+            None => join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?,
+        };
         drop(units);
+        if let (true, Some(Identified::Any(by_row))) = (plan.says_how, identified) {
+            let write = |wide: &dyn Table| self.write_of(wide, plan, picks, keys.rows, sink).map(Some);
+            return ids::beside(plan, &self.io, &How::of(by_row, plan), None, write);
+        }
         self.write(plan, picks, keys.rows, sink).map(Some)
     }
 
@@ -160,6 +170,7 @@ const REPEATED: u64 = 2 * SPILLED + 6;
 /// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {
     let rows = table.rows().map_or_else(|| rows_about(table, plan), Ok)?;
+    let rows = rows.saturating_mul(plan.lists.len().max(1) as u64);
     let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
     room(scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)?;
     let Some(resume) = &plan.resume else { return Ok(()) };

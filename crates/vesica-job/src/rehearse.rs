@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::input::keys::Keys;
+use crate::output::any::ByRow;
 use crate::output::join;
 use crate::seal::ledger::Ledger;
 use crate::seal::record::Start;
@@ -119,7 +120,11 @@ fn written(
     for (id, matches) in matched {
         ledger.commit(id, &[0; 32], &matches)?;
     }
-    let picks = join::rows(plan, keys, units, &ledger.found()?, 0, scratch)?;
+    let found = ledger.found()?;
+    let picks = match !plan.lists.is_empty() {
+        true => ByRow::of(plan, keys, units, &found, false, scratch)?.picks(plan, keys, scratch)?,
+        false => join::rows(plan, keys, units, &found, 0, scratch)?,
+    };
     let (memory, workers) = (Share::Output.of(plan.memory), cores(plan.workers));
     let view = plan.columns.as_ref().map(|names| View::new(table, names)).transpose()?;
     let table = view.as_ref().map_or(table, |view| view);

@@ -14,6 +14,7 @@ use crate::meet::budget;
 use crate::meet::peers::Peers;
 use crate::meet::settle;
 use crate::meet::wait::Waiting;
+use crate::output::link::{self, Identified};
 use crate::output::part;
 use crate::output::shares::{self, Left};
 use crate::seal::kept::Kept;
@@ -28,6 +29,7 @@ use crate::tell::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, To
 use crate::tell::trace::Trace;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
+use crate::units::found::Common;
 use crate::units::open_and_run;
 use crate::units::work::Work;
 use std::cell::RefCell;
@@ -195,6 +197,8 @@ struct Side<'a> {
     values: Option<Brought>,
     /// What the units of the attempt left, where that is the result.
     left: Option<Left>,
+    /// Which rows match by their identifiers, when that is known.
+    identified: Option<Identified>,
     stage: Stage,
 }
 
@@ -217,7 +221,7 @@ impl<'a> Side<'a> {
             if let Some((keys, units)) = loaded {
                 let values = values(plan, &local, &keys, |each| units.all(ctl, each), clock, ctl)?;
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
-                return Ok(Self { plan, local, keys, repeats: None, values, left: None, stage });
+                return Ok(Self { plan, local, keys, repeats: None, values, left: None, identified: None, stage });
             }
             ctl.note(format!("{} is not whole: what it is to hold is made again", kept.path().display()));
         }
@@ -233,12 +237,12 @@ impl<'a> Side<'a> {
             if keys.duplicates > 0 {
                 let found = Repeats::of(&groups, &how, &keys, scratch, ctl)?;
                 // Whole digests were compared here.
-                (keys.distinct, keys.duplicates) = (keys.rows - keys.empty - found.rows, found.rows);
+                (keys.distinct, keys.duplicates) = (keys.entries() - found.rows, found.rows);
                 repeats = Some(found);
             }
             summed = values(plan, &local, &keys, groups.rows(plan.shared.duplicates, ctl), clock, ctl)?;
         }
-        Ok(Self { plan, local, keys, repeats, values: summed, left: None, stage: Stage::Read })
+        Ok(Self { plan, local, keys, repeats, values: summed, left: None, identified: None, stage: Stage::Read })
     }
 
     /// Meets the peers, as often as a connection breaks or one of them only checks the job, until each knows that the others are done.
@@ -331,10 +335,18 @@ impl<'a> Side<'a> {
             }
             (Stage::Read, None) => return Err(vesica_session::Error::Bug("keys were not cut".into()).into()),
         };
-        let Self { plan, local, keys, repeats, .. } = self;
+        let Self { plan, local, keys, repeats, identified, .. } = self;
         *repeats = None;
         let found = ledger.found()?;
-        let staged = clock.phase("write", "rows", None, || local.stage(plan, keys, units, &found, 0))?;
+        if !plan.lists.is_empty() && identified.is_none() {
+            let read = || Identified::of(plan, keys, &units, &found, false, &local.scratch);
+            *identified = Some(clock.phase("join", "rows", None, read)?);
+        }
+        if let Some(identified) = identified {
+            report.outcome.matched_rows = Some(identified.rows());
+        }
+        let staged =
+            clock.phase("write", "rows", None, || local.stage(plan, keys, units, &found, identified.as_ref(), 0))?;
         report.outcome.output = staged.map(Staged::commit).transpose()?.map(written);
         let (cost, times) = clock.close();
         report.cost.extend(cost);
@@ -342,6 +354,25 @@ impl<'a> Side<'a> {
         report.total.cpu_s = times.cpu.as_secs_f64();
         report.total.peak_memory = times.peak_memory;
         Ok(report)
+    }
+
+    /// How many rows match by their identifiers, in a run whose units are all finished and whose peers are lost.
+    fn matched_rows(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<u64, JobError> {
+        if let (Stage::Read, Some(Start { salt, sizes, .. })) = (&self.stage, ledger.started().cloned()) {
+            let rows = self.keys.rows;
+            let cutting = clock.phase("partition", "rows", Some(rows), || self.cutting(salt, sizes, ctl))?;
+            self.stage.recut(cutting);
+        }
+        let Self { plan, local, keys, identified, stage, .. } = self;
+        let Some(Cutting { units, .. }) = stage.cutting() else {
+            return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
+        };
+        if identified.is_none() {
+            let found = ledger.found()?;
+            let read = || Identified::of(plan, keys, units, &found, true, &local.scratch);
+            *identified = Some(clock.phase("join", "rows", None, read)?);
+        }
+        Ok(identified.as_ref().map_or(0, Identified::rows))
     }
 
     /// Ends a run whose units are all finished and whose peers are lost: `error` says how.
@@ -356,7 +387,10 @@ impl<'a> Side<'a> {
         ctl: &Control,
     ) -> Result<Report, JobError> {
         let plan = self.plan;
-        let common = ledger.common();
+        let mut common = ledger.common();
+        if !plan.lists.is_empty() && plan.i_learn() && plan.shared.limits.min_intersection.is_some() {
+            common.rows = self.matched_rows(ledger, clock, ctl)?;
+        }
         if let Some(least) = settle::too_small(plan, common) {
             return Err(JobError::TooSmall(least));
         }
@@ -367,7 +401,7 @@ impl<'a> Side<'a> {
             "every unit is finished, so the result is written without the others, who may not know that: {error}"
         ));
         let met = Met::nobody(plan, &start.sizes);
-        let outcome = outcome(plan, &self.keys, ledger, None);
+        let outcome = outcome(plan, &self.keys, common, ledger, None);
         let report = reported(plan, &start.salt, &start.sizes, met, outcome, clock);
         self.write_apart(ledger, report, clock, ctl)
     }
@@ -386,7 +420,7 @@ impl<'a> Side<'a> {
         let world = self.local.io.world.clone();
         let mut rng = world.rng()?;
         self.cut(agreed, ledger, peers, clock, ctl)?;
-        let Self { local, keys, repeats, values, left, stage, .. } = self;
+        let Self { local, keys, repeats, values, left, identified, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
@@ -396,6 +430,9 @@ impl<'a> Side<'a> {
             Cut::Units | Cut::Shares => ("units", Some(u64::from(agreed.sizes.units))),
             Cut::Whole => ("elements", None),
         };
+        if plan.links() {
+            link::room(plan, &agreed.sizes)?;
+        }
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
         budget::spend(plan, &agreed.salt)?;
         let mut drawn_once =
@@ -419,17 +456,36 @@ impl<'a> Side<'a> {
         })?;
         clock.steps("match", &meter);
 
-        let common = ledger.common();
+        let mut common = ledger.common();
         // Nothing is told about a result before all are known to have the same.
         if let Some(both) = both {
             let digest = ledger.found()?.digest;
             let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
         }
+        // How many rows match is asked for now where all wait for the output, and where it may be too few.
+        let asked = plan.all_learn() || plan.shared.limits.min_intersection.is_some();
+        if !plan.lists.is_empty() && plan.i_learn() && asked {
+            if identified.is_none() {
+                let found = ledger.found()?;
+                let read = || Identified::of(plan, keys, units, &found, true, &local.scratch);
+                *identified = Some(clock.follow(peers, "join", "rows", None, read)?);
+            }
+            common.rows = identified.as_ref().map_or(0, Identified::rows);
+        }
         let alone = keys.kept(plan.shared.duplicates).checked_sub(common.rows);
+        let alone = if plan.lists.is_empty() { alone } else { Some(0) };
         let alone = if plan.half().mine { alone.ok_or_else(|| units.changed())? } else { 0 };
         let settle = || settle::settle(plan, alone, common, &agreed.sizes, &mut session.control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
+        // Which rows have what is common is told when it may be learned.
+        if let Some(identified) = identified.as_mut().filter(|_| plan.links()) {
+            let [peer] = peers.links() else {
+                return Err(vesica_session::Error::Bug("rows of more than two parties are to line up".into()).into());
+            };
+            let link = || identified.link(plan, &agreed.sizes, &mut Lines::new(vec![peer.line("links")?]));
+            clock.follow(peers, "link", "", None, link)?;
+        }
         // Where all learn, nobody's output appears before everybody's is written: a full disk over there leaves no file here
         // either. Where some do not learn, the others write when they have parted from them, who would see from the clock how much there is.
         let staged = if all && !stage.has_ended() {
@@ -446,7 +502,7 @@ impl<'a> Side<'a> {
                 None if plan.shared.result.each_has_its_own() => {
                     Err(vesica_session::Error::Bug("the units left nothing that could be written".into()).into())
                 }
-                None => local.stage(plan, keys, units, &found, absent),
+                None => local.stage(plan, keys, units, &found, identified.as_ref(), absent),
             })?
         } else {
             None
@@ -456,7 +512,7 @@ impl<'a> Side<'a> {
             let output = staged.map(Staged::commit).transpose()?;
             let met = Met::of(peers, agreed, of_lanes);
             let attempt = left.as_ref().map(Left::attempt);
-            let outcome = Outcome { attempt, ..outcome(plan, keys, ledger, output) };
+            let outcome = Outcome { attempt, ..outcome(plan, keys, common, ledger, output) };
             stage.end(reported(plan, &agreed.salt, &agreed.sizes, met, outcome, clock));
             ledger.end();
         }
@@ -485,6 +541,7 @@ impl<'a> Side<'a> {
         if let Some(kept) = ledger.kept() {
             clock.follow(peers, "keep", "", None, || kept.save(&self.keys, &cutting.units, ctl))?;
         }
+        self.identified = None;
         self.stage.recut(cutting);
         Ok(())
     }
@@ -514,8 +571,13 @@ fn values(
 }
 
 /// What came out, with the output as far as it is written.
-fn outcome(plan: &Plan, keys: &Keys, ledger: &Ledger, output: Option<vesica_table::Written>) -> Outcome {
-    let common = ledger.common();
+fn outcome(
+    plan: &Plan,
+    keys: &Keys,
+    common: Common,
+    ledger: &Ledger,
+    output: Option<vesica_table::Written>,
+) -> Outcome {
     let i_learn = plan.i_learn();
     let rows = i_learn && plan.shared.result == ResultKind::Rows;
     let sum = i_learn && plan.shared.result == ResultKind::Sum;

@@ -54,7 +54,8 @@ impl<'a> Columns<'a> {
     pub fn new(groups: Option<Groups>, sum: bool, counted: bool, values: &'a Values, keys: usize) -> Result<Self> {
         let most = groups.map_or(1, |groups| groups.most);
         // All are looked at, whatever they are, so that one bit depends on them: it is 0 unless this program has a bug.
-        let lost = values.entries().iter().fold(false, |lost, &(key, group)| lost | (key as usize >= keys) | (group >= most));
+        let lost =
+            values.entries().iter().fold(false, |lost, &(key, group)| lost | (key as usize >= keys) | (group >= most));
         if lost {
             return Err(Error::Bug("values of a key or a group that is not there".into()));
         }

@@ -10,6 +10,13 @@ pub const INTERSECTION: Reveal = Reveal {
     what: "which of their own keys every other party holds too, and so how many",
 };
 
+/// The output itself, where rows match by any of several identifiers.
+pub const INTERSECTION_OF_IDENTIFIERS: Reveal = Reveal {
+    name: "intersection",
+    to: Learner::Learners,
+    what: "which of their own identifiers the other party holds too, so by which of them each of their rows matched, and so how many",
+};
+
 /// The output itself, where nothing but a number is asked for.
 pub const INTERSECTION_SIZE: Reveal =
     Reveal { name: "intersection_size", to: Learner::Learners, what: "how many keys are common, and not which" };
@@ -112,6 +119,27 @@ pub fn joined_lists(leader: u8) -> Reveal {
 pub const KEY_COUNT: Reveal =
     Reveal { name: "key_count", to: Learner::Everyone, what: "how many distinct, non-empty keys each party holds" };
 
+/// The same of several kinds of identifiers: all are one list.
+pub const IDENTIFIER_COUNT: Reveal = Reveal {
+    name: "key_count",
+    to: Learner::Everyone,
+    what: "how many distinct, non-empty identifiers each party holds, those of all kinds together",
+};
+
+/// Said in the first words, so that tables that could never match are refused.
+pub const IDENTIFIERS: Reveal = Reveal {
+    name: "identifiers",
+    to: Learner::Everyone,
+    what: "which of the kinds in shared.identifiers each party's table has",
+};
+
+/// What rows that line up by several identifiers cannot hide.
+pub const LINKS: Reveal = Reveal {
+    name: "links",
+    to: Learner::Learners,
+    what: "which of the common identifiers the other party has in one row",
+};
+
 /// What salted hashes do not hide.
 pub const GUESSABLE_KEYS: Reveal = Reveal {
     name: "guessable_keys",
@@ -148,6 +176,13 @@ pub const MINIMUM: Reveal = Reveal {
     what: "whether there are as many common keys as the job asks for at least",
 };
 
+/// The same where rows match by any of several identifiers: what is asked for is people.
+pub const MINIMUM_OF_IDENTIFIERS: Reveal = Reveal {
+    name: "minimum",
+    to: Learner::Everyone,
+    what: "whether there are as many common identifiers, and as many rows of each learner with one of them, as the job asks for at least",
+};
+
 /// What no encryption hides.
 pub const TRAFFIC: Reveal = Reveal {
     name: "traffic",
@@ -164,7 +199,9 @@ mod tests {
     fn the_page_to_sign_says_it_in_these_words() {
         let page = include_str!("../../../docs/src/security/data-protection.md");
         let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, GROUP_TOTALS, INTERSECTION_SIZE_NOISY];
-        for reveal in told.into_iter().chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC]) {
+        let of_identifiers =
+            [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
+        for reveal in told.into_iter().chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC]).chain(of_identifiers) {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);
         }

@@ -103,6 +103,8 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
         join: Join::Inner,
         duplicates: Duplicates::Join,
         rules: Rules::default(),
+        identifiers: Vec::new(),
+        matching: None,
         accept: Accept::Named(if protocol == ProtocolName::Ecdh { vec![Extra::PairCount] } else { Vec::new() }),
         limits: Limits::default(),
         learns,
@@ -122,6 +124,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             origin: Origin::Path(path("legacy_psi_config.input_params.path", &psi.input_params.path)?),
             keys: keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?,
             value: None,
+            identifiers: BTreeMap::new(),
             groups: Vec::new(),
             values: BTreeMap::new(),
             format: Some(Format::Csv),
@@ -174,6 +177,7 @@ fn output(params: &OutputParams) -> Result<Output> {
         null: None,
         order: Order::Input,
         parts: None,
+        matched: None,
     })
 }
 

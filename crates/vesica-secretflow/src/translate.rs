@@ -51,6 +51,8 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
         join: join(psi)?,
         duplicates: Duplicates::Join,
         rules: Rules::default(),
+        identifiers: Vec::new(),
+        matching: None,
         accept: accept(psi)?,
         limits: Limits::default(),
         learns,
@@ -70,6 +72,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
             origin: Origin::Path(csv("psi_config.input_config", &psi.input_config)?),
             keys: keys("psi_config.keys", &psi.keys)?,
             value: None,
+            identifiers: BTreeMap::new(),
             groups: Vec::new(),
             values: BTreeMap::new(),
             format: Some(Format::Csv),
@@ -242,6 +245,7 @@ fn output(psi: &PsiConfig, told: Told) -> Result<Output> {
         null: Some(&psi.output_attr.csv_null_rep).filter(|null| told.nulls && !null.is_empty()).cloned(),
         order: if psi.disable_alignment && told.pairs { Order::Input } else { Order::Aligned },
         parts: None,
+        matched: None,
     })
 }
 

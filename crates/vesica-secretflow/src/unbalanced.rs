@@ -286,6 +286,7 @@ fn input(psi: &UbPsiConfig) -> Result<Input> {
         origin: Origin::Path(csv("ub_psi_config.input_config", &psi.input_config)?),
         keys: keys("ub_psi_config.keys", &psi.keys)?,
         value: None,
+        identifiers: BTreeMap::new(),
         groups: Vec::new(),
         values: BTreeMap::new(),
         format: Some(Format::Csv),
@@ -300,6 +301,7 @@ fn output(psi: &UbPsiConfig) -> Result<Output> {
         null: None,
         order: Order::default(),
         parts: None,
+        matched: None,
     })
 }
 

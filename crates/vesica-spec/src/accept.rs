@@ -50,6 +50,9 @@ pub enum Extra {
     /// Which of many keys of its choice the other party holds, told to the party with the groups if it learns and makes them up: what
     /// `result = "groups"` does not hide where `learns` names `shared.groups.of`. Must be accepted by its name.
     ChosenGroups,
+    /// Which of the common identifiers the other party has in one row, told to both: what `match = "pairs"` and `"once"` do not hide. Must be
+    /// accepted by its name.
+    Links,
 }
 
 impl Extra {
@@ -63,6 +66,7 @@ impl Extra {
         Extra::LeaderAndPivot,
         Extra::SmallGroups,
         Extra::ChosenGroups,
+        Extra::Links,
     ];
 
     /// Whether it must be accepted by its name: whoever accepts whatever a join tells has not accepted what a protocol does not hide.
@@ -81,6 +85,7 @@ impl Extra {
             Extra::LeaderAndPivot => "leader_and_pivot",
             Extra::SmallGroups => "small_groups",
             Extra::ChosenGroups => "chosen_groups",
+            Extra::Links => "links",
         }
     }
 }
@@ -144,6 +149,7 @@ mod tests {
             Extra::LeaderAndPivot,
             Extra::SmallGroups,
             Extra::ChosenGroups,
+            Extra::Links,
         ];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));
         let one = accept("[\"left_unmatched\"]").unwrap();

@@ -10,6 +10,7 @@ mod accept;
 mod checks;
 mod connect;
 mod error;
+mod identifiers;
 mod invitation;
 mod join;
 mod key;
@@ -27,6 +28,7 @@ pub use accept::{Accept, All, Extra};
 pub use checks::{LEAST_MEMORY, check_name};
 pub use connect::{Call, Connect, RoadPlan};
 pub use error::SpecError;
+pub use identifiers::{Identifier, KeyList, Match};
 pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_and_port, is_every_interface};
 pub use join::{Half, Join, Shape};
 pub use key::{KeyPlace, KeyProgram};
@@ -36,7 +38,7 @@ pub use pins::Pins;
 pub use plan::{GroupedPlan, LABEL_BYTES, MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
-    Budget, Duplicates, Format, Groups, Input, Limits, Mine, Order, Output, ProxyUrl, Shared, Spec, Sum, Tls,
+    Budget, Duplicates, Format, Groups, Input, Limits, Matched, Mine, Order, Output, ProxyUrl, Shared, Spec, Sum, Tls,
     USUAL_MEMORY, default_memory, default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};

@@ -4,6 +4,7 @@ use crate::accept::Extra;
 use crate::checks::{self, check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
+use crate::identifiers::{self, KeyList, Match};
 use crate::join::{self, Half};
 use crate::key::KeyPlace;
 use crate::memory::Share;
@@ -45,13 +46,15 @@ pub struct Plan {
     pub choice: Choice,
     /// The table.
     pub input: vesica_table::Input,
-    /// Its key columns.
+    /// Its key columns: of all identifiers, where there are such.
     pub keys: Vec<String>,
+    /// The identifiers that a row has, in the order of `shared.identifiers`; none if all of `keys` make up one key.
+    pub lists: Vec<KeyList>,
     /// The column with values that are added up, if this party has them.
     pub value: Option<String>,
     /// What is grouped and added up, if this party has the groups.
     pub grouped: Option<GroupedPlan>,
-    /// What is done to each of the key columns.
+    /// What is done to each of the key columns; of identifiers, to the columns of each, one after the other.
     pub rules: Vec<Vec<Rule>>,
     /// Where the result goes; present exactly if this party learns it.
     pub output: Option<vesica_table::Output>,
@@ -59,6 +62,8 @@ pub struct Plan {
     pub columns: Option<Vec<String>>,
     /// The order of its rows.
     pub order: Order,
+    /// Whether each says by which identifiers it matched.
+    pub says_how: bool,
     /// What the job says that means nothing, in sentences: told when it runs and when it is checked.
     pub notes: Vec<String>,
     /// Bytes of memory that the run may take; what is more is spilled.
@@ -228,27 +233,65 @@ impl Plan {
 
     /// The join from this party's side.
     pub fn half(&self) -> Half {
-        self.shared.join.shape().half(self.me.place())
+        let half = self.shared.join.shape().half(self.me.place());
+        // Outputs that do not line up have no rows of nulls.
+        if self.matches_any() { Half { theirs: false, ..half } } else { half }
+    }
+
+    /// Whether rows are matched by any of several identifiers, and each learner gets its own.
+    pub fn matches_any(&self) -> bool {
+        self.shared.matching == Some(Match::Any)
+    }
+
+    /// Whether rows of both that agree in any of several identifiers line up.
+    pub fn links(&self) -> bool {
+        matches!(self.shared.matching, Some(Match::Pairs | Match::Once))
+    }
+
+    /// The names of the identifiers that this party's table has, in the job's order; none if rows have one key.
+    pub fn kinds(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.lists.iter().map(|list| list.name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The choice of key columns, for people: the columns, or the columns of each identifier.
+    pub fn keys_in_words(&self) -> Vec<String> {
+        let columns = |list: &KeyList| {
+            let names = list.columns.iter().filter_map(|&place| self.keys.get(place)).map(String::as_str);
+            format!("{} ({})", list.name, names.collect::<Vec<_>>().join(", "))
+        };
+        if self.lists.is_empty() { self.keys.clone() } else { self.lists.iter().map(columns).collect() }
     }
 
     /// Whether rows of a key are multiplied by the peer's, whose number must then be known.
     pub fn multiplies(&self) -> bool {
-        let rows = self.parties.len() == 2 && self.shared.result == ResultKind::Rows;
+        let rows = self.parties.len() == 2 && self.shared.result == ResultKind::Rows && self.lists.is_empty();
         rows && self.all_learn() && self.half().pairs && self.shared.duplicates == Duplicates::Join
     }
 
     /// What the run tells whom.
     pub fn reveals(&self) -> Vec<Reveal> {
         let shape = self.shared.join.shape();
+        let (all, several) = (self.all_learn(), !self.lists.is_empty());
         let of_the_job = [
+            (several, reveals::IDENTIFIERS),
+            (self.links(), reveals::LINKS),
             (self.multiplies(), reveals::MULTIPLICITY),
-            (self.all_learn() && shape.left, reveals::LEFT_UNMATCHED),
-            (self.all_learn() && shape.right, reveals::RIGHT_UNMATCHED),
+            (all && shape.left && !several, reveals::LEFT_UNMATCHED),
+            (all && shape.right && !several, reveals::RIGHT_UNMATCHED),
             (self.shared.limits.min_intersection.is_some(), reveals::MINIMUM),
             (true, reveals::TRAFFIC),
         ];
         let told = of_the_job.into_iter().filter_map(|(told, reveal)| told.then_some(reveal));
-        self.suite().reveals().into_iter().chain(told).collect()
+        // What a protocol tells of keys, it tells of every identifier.
+        let in_other_words = |reveal: Reveal| match reveal {
+            reveals::INTERSECTION if several => reveals::INTERSECTION_OF_IDENTIFIERS,
+            reveals::KEY_COUNT if several => reveals::IDENTIFIER_COUNT,
+            reveals::MINIMUM if several => reveals::MINIMUM_OF_IDENTIFIERS,
+            reveal => reveal,
+        };
+        self.suite().reveals().into_iter().chain(told).map(in_other_words).collect()
     }
 
     /// Fails if the run tells something beyond the intersection that the job does not accept.
@@ -265,10 +308,11 @@ impl Plan {
         Err(SpecError::field(
             "shared.accept",
             format!(
-                "protocol = \"{}\" with join = \"{}\" tells more than the intersection: {}; if all parties agree to that, write \
+                "protocol = \"{}\" with join = \"{}\"{} tells more than the intersection: {}; if all parties agree to that, write \
                  accept = [{}]",
                 self.shared.protocol.name(),
                 self.shared.join.name(),
+                self.shared.matching.map_or(String::new(), |matching| format!(" and match = \"{}\"", matching.name())),
                 what.join("; "),
                 names.join(", ")
             ),
@@ -403,7 +447,11 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
+    identifiers::check(shared, &parties, &learners)?;
     let mut order = output.map(|o| o.order).unwrap_or_default();
+    if shared.matching == Some(Match::Any) {
+        order = Order::Input;
+    }
     if parties.len() > 2 && learners.len() > 1 && shared.duplicates == Duplicates::Join && order == Order::Aligned {
         order = Order::Input;
         notes.push(
@@ -447,10 +495,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         ));
     }
 
-    if mine.input.keys.is_empty() {
-        return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
-    }
-    distinct("mine.input.keys", &mine.input.keys)?;
+    let (keys, lists) = identifiers::lists(shared, mine)?;
     if let Some(column) = mine.input.value.as_ref().filter(|_| !shared.result.has_values()) {
         let result = shared.result.name();
         let why = format!(
@@ -470,9 +515,15 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         let why = format!("a result of {result} has columns of its own; leave it out");
         return Err(SpecError::field("mine.output.columns", why));
     }
+    let says_how = output.is_some_and(|o| o.matched.is_some());
+    let half = shared.join.shape().half(me.place());
+    if says_how && (shared.matching != Some(Match::Any) || !half.pairs) {
+        let why = "says by which identifiers a row matched, with shared.match = \"any\" and a join of rows that match; leave it out";
+        return Err(SpecError::field("mine.output.matched", why));
+    }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
     let parts = output.and_then(|o| o.parts.as_deref()).map(checks::parts).transpose()?;
-    let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len();
+    let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len() && lists.is_empty();
 
     let plan = Plan {
         shared: shared.clone(),
@@ -485,10 +536,14 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         identity: identity(shared, mine)?,
         choice,
         input: mine.input.table(mine.scratch.as_deref()),
-        keys: mine.input.keys.clone(),
+        rules: match lists.is_empty() {
+            true => rules("shared.rules", &shared.rules, keys.len())?,
+            false => lists.iter().flat_map(|list| list.rules.iter().cloned()).collect(),
+        },
+        keys,
+        lists,
         value: mine.input.value.clone(),
         grouped,
-        rules: rules("shared.rules", &shared.rules, mine.input.keys.len())?,
         output: output.map(|o| vesica_table::Output {
             path: o.path.clone(),
             format: o.format.map(table_format),
@@ -498,6 +553,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         }),
         columns,
         order,
+        says_how,
         notes,
         memory: memory(&mine.memory)?,
         scratch: mine.scratch.clone(),
@@ -1047,6 +1103,123 @@ output = { path = "out.csv" }
         }
     }
 
+    /// A job that matches by any of several identifiers, with `more` in its shared part and these columns.
+    fn by_identifiers(more: &str, columns: &str) -> Result<Plan, SpecError> {
+        let identifiers = "identifiers = [{ name = \"email\", rules = [\"email\"] }, { name = \"person\", rules = [[], [\"digits\"]] }]";
+        let text = job()
+            .replace("learns = [\"alice\"]", &format!("{identifiers}\nmatch = \"any\"\nlearns = [\"alice\"]\n{more}"))
+            .replace("keys = [\"id\"]", &format!("keys = {columns}"));
+        plan(&parse(&text).unwrap())
+    }
+
+    #[test]
+    fn identifiers_are_lists_of_columns_by_name() {
+        let plan = by_identifiers("", "{ person = [[\"name\", \"born\"]], email = [\"mail\", \"name\"] }").unwrap();
+        assert_eq!(plan.keys, ["mail", "name", "born"]);
+        let lists: Vec<_> =
+            plan.lists.iter().map(|list| (list.kind, &*list.name, &list.columns[..], list.rules.len())).collect();
+        assert_eq!(lists, [(0, "email", &[0][..], 1), (0, "email", &[1], 1), (1, "person", &[1, 2], 2)]);
+        assert_eq!(plan.keys_in_words(), ["email (mail)", "email (name)", "person (name, born)"]);
+        assert_eq!(
+            (plan.kinds(), plan.order, plan.multiplies()),
+            (vec!["email".into(), "person".into()], Order::Input, false)
+        );
+        let told: Vec<_> = plan.reveals().into_iter().map(|reveal| reveal.what).collect();
+        let words = [reveals::INTERSECTION_OF_IDENTIFIERS, reveals::IDENTIFIER_COUNT, reveals::IDENTIFIERS]
+            .map(|reveal| reveal.what);
+        assert!(words.iter().all(|what| told.contains(what)) && !told.contains(&reveals::KEY_COUNT.what), "{told:?}");
+        let least = by_identifiers("limits.min_intersection = 9", "{ email = \"mail\" }").unwrap();
+        assert!(
+            least.reveals().contains(&reveals::MINIMUM_OF_IDENTIFIERS) && !least.reveals().contains(&reveals::MINIMUM)
+        );
+        // The text of a job is read as it was written, and other rules of an identifier are another job.
+        let spec = parse(
+            &job()
+                .replace("keys = [\"id\"]", "keys = { email = [\"mail\", \"name\"], person = [[\"name\", \"born\"]] }"),
+        )
+        .unwrap();
+        assert_eq!(parse(&spec.text()).unwrap(), spec);
+        let ids = plan.shared.canonical()["identifiers"][0]["rules"].clone();
+        assert_eq!(ids, serde_json::json!([plan.rules[0][0].id()]), "which version of a rule it is");
+    }
+
+    #[test]
+    fn what_identifiers_cannot_do_is_refused_by_name() {
+        const MAIL: &str = "{ email = \"mail\" }";
+        for (more, columns, field, words) in [
+            ("result = \"count\"", MAIL, "shared.result", "would count several times"),
+            ("join = \"left\"", MAIL, "shared.join", ""),
+            ("rules = [\"lower\"]", MAIL, "shared.rules", "rules of its own"),
+            ("", "[\"id\"]", "mine.input.keys", "keys = { email = \"COLUMN\" }"),
+            ("", "{ mail = \"mail\" }", "mine.input.keys", "did you mean \"email\"?"),
+            ("", "{ email = [] }", "mine.input.keys", "names no column"),
+            ("", "{ email = [[\"a\", \"b\"]] }", "mine.input.keys", "email has one column"),
+            ("", "{ person = [\"a\", \"b\"] }", "mine.input.keys", "write person = [[\"A\", \"B\"]]"),
+            ("", "{ email = [\"a\", \"a\"] }", "mine.input.keys", "twice"),
+        ] {
+            let error = by_identifiers(more, columns).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{more} {columns}: {error}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        let refused = |from: &str, to: &str| {
+            let text = job().replace(
+                "learns = [\"alice\"]",
+                "identifiers = [{ name = \"email\" }]\nmatch = \"any\"\nlearns = [\"alice\"]",
+            );
+            let text = text.replace("keys = [\"id\"]", "keys = { email = \"mail\" }").replace(from, to);
+            plan(&parse(&text).unwrap()).unwrap_err().field.unwrap()
+        };
+        for matching in ["match = \"pairs\"", "match = \"once\""] {
+            assert_eq!(refused("match = \"any\"", matching), "shared.learns");
+            let both = |more: &str| {
+                let text = job().replace(
+                    "learns = [\"alice\"]",
+                    &format!(
+                        "identifiers = [{{ name = \"email\" }}]\n{matching}\nlearns = [\"alice\", \"bob\"]\n{more}"
+                    ),
+                );
+                plan(&parse(&text.replace("keys = [\"id\"]", "keys = { email = \"mail\" }")).unwrap())
+            };
+            assert_eq!(both("").unwrap_err().field.as_deref(), Some("shared.duplicates"));
+            let first = "duplicates = \"first\"\n";
+            // What is told of rows is accepted by its name, and not by "all".
+            for accept in ["", "accept = \"all\""] {
+                let error = both(&format!("{first}{accept}")).unwrap_err();
+                assert!(error.to_string().contains("accept = [\"links\"]"), "{error}");
+            }
+            let accepted = format!("{first}accept = [\"links\"]");
+            assert!(both(&accepted).unwrap().reveals().contains(&reveals::LINKS));
+            assert_eq!(
+                both(&format!("{accepted}\njoin = \"semi\"")).unwrap_err().field.as_deref(),
+                Some("shared.join")
+            );
+        }
+        assert_eq!(refused("match = \"any\"", ""), "shared.match");
+        assert_eq!(refused("[{ name = \"email\" }]", "[]"), "shared.match");
+        assert_eq!(refused("{ name = \"email\" }", "{ name = \"email\" }, { name = \"email\" }"), "shared.identifiers");
+        assert_eq!(refused("{ name = \"email\" }", "{ name = \"e mail\" }"), "shared.identifiers.name");
+        let many: Vec<String> = (0..9).map(|i| format!("{{ name = \"k{i}\" }}")).collect();
+        assert_eq!(refused("{ name = \"email\" }", &many.join(", ")), "shared.identifiers");
+        let of_three = format!("carol = \"sha256:{}\", bob", "cd".repeat(32));
+        let three = |text: &str| {
+            text.replace("[\"alice\", \"bob\"]", "[\"alice\", \"bob\", \"carol\"]")
+                .replace("{ bob", &format!("{{ {of_three}"))
+        };
+        let text = job().replace(
+            "learns = [\"alice\"]",
+            "identifiers = [{ name = \"email\" }]\nmatch = \"any\"\nlearns = [\"alice\"]",
+        );
+        let error = plan(&parse(&three(&text)).unwrap()).unwrap_err();
+        assert!(
+            error.field.as_deref() == Some("shared.identifiers") && error.to_string().contains("two parties"),
+            "{error}"
+        );
+        // Without identifiers there are no columns by name.
+        let error =
+            plan(&parse(&job().replace("keys = [\"id\"]", "keys = { email = \"mail\" }")).unwrap()).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("mine.input.keys"));
+    }
+
     #[test]
     fn every_extra_is_a_reveal() {
         for extra in Extra::ALL {
@@ -1059,6 +1232,7 @@ output = { path = "out.csv" }
                 reveals::leader_and_pivot(0, 1),
                 reveals::SMALL_GROUPS,
                 reveals::chosen_groups(0),
+                reveals::LINKS,
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));
         }

@@ -7,6 +7,7 @@
 use crate::accept::Accept;
 use crate::checks::table_format;
 use crate::connect::Connect;
+use crate::identifiers::{Identifier, KeyColumns, Match};
 use crate::invitation::in_table;
 use crate::join::Join;
 use crate::key::KeyPlace;
@@ -77,6 +78,13 @@ pub struct Shared {
     /// What is done to keys before they are compared, so that both sides write them in one way.
     #[serde(default)]
     pub rules: Rules,
+    /// Kinds of identifiers that rows are matched by, such as mail addresses and telephone numbers, in the place of one key; at most 8. A row
+    /// matches if the other party holds one of them. For two parties and `result = "rows"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identifiers: Vec<Identifier>,
+    /// With `identifiers`: what the output holds.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matching: Option<Match>,
     /// The parties that get the result. Everyone else gets nothing, not even its size.
     pub learns: Vec<String>,
     /// What the parties agree to tell each other beyond the intersection; what a job tells is shown by `vesica plan`.
@@ -331,6 +339,9 @@ pub struct Input {
     pub origin: Origin,
     /// The columns that make up the key, in the same order for every party (their names may differ).
     pub keys: Vec<String>,
+    /// With `shared.identifiers`, in the place of those: for each identifier that the table has, the lists of columns that one of it is made
+    /// up of.
+    pub identifiers: BTreeMap<String, Vec<Vec<String>>>,
     /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares.
     pub value: Option<String>,
     /// The columns that `shared.result = "groups"` groups rows by; those that are called as `shared.groups.by` where there are none.
@@ -355,8 +366,10 @@ struct Written {
     /// `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
-    /// The columns that make up the key, in the same order for every party (their names may differ).
-    keys: Vec<String>,
+    /// The columns that make up the key, in the same order for every party (their names may differ): `["id"]`. With `shared.identifiers`
+    /// the columns of each identifier that this table has: `{ email = ["mail", "mail2"], person = [["name", "born"]] }` are two mail addresses
+    /// in each row, and one person of two columns. A row without an identifier, or with an empty column of it, does not match by that one.
+    keys: KeyColumns,
     /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares: whole numbers of 64 bits with a sign, such as an amount in cents. One
     /// party has such a column. An empty field adds nothing; where rows have the same key, all that take part count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -387,6 +400,7 @@ impl TryFrom<Written> for Input {
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
         let Written { path, command, keys, value, groups, values, format } = written;
+        let (keys, identifiers) = keys.parts();
         let origin = match (path, command) {
             (Some(Paths::One(path)), None) => Origin::of(path),
             (Some(Paths::Several(paths)), None) if paths.iter().any(|path| path.as_os_str() == "-") => {
@@ -405,13 +419,14 @@ impl TryFrom<Written> for Input {
             }
             (Some(_), Some(_)) => return Err("input has both `path` and `command`: give one of them"),
         };
-        Ok(Self { origin, keys, value, groups, values, format })
+        Ok(Self { origin, keys, identifiers, value, groups, values, format })
     }
 }
 
 impl From<Input> for Written {
     fn from(input: Input) -> Self {
-        let Input { origin, keys, value, groups, values, format } = input;
+        let Input { origin, keys, identifiers, value, groups, values, format } = input;
+        let keys = KeyColumns::of(keys, identifiers);
         let (path, command) = match origin {
             Origin::Stdin => (Some(Paths::One("-".into())), None),
             Origin::Path(path) => (Some(Paths::One(path)), None),
@@ -464,6 +479,18 @@ pub struct Output {
     /// input that any of them come from; or a size such as `"256 MiB"`, with which a file ends, as its values take before they are encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<String>,
+    /// With `shared.match = "any"`: whether each row says by which identifiers it matched, in a column `vesica_match` behind the others, as
+    /// `email+phone`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched: Option<Matched>,
+}
+
+/// What a row says of its match.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Matched {
+    /// By which identifiers it matched.
+    How,
 }
 
 /// In which order the rows of an output come.
@@ -495,6 +522,9 @@ impl Shared {
     pub fn canonical(&self) -> serde_json::Value {
         let mut document = serde_json::to_value(self).expect("plain data without maps of odd keys");
         document["rules"] = self.rules.ids();
+        for (place, identifier) in self.identifiers.iter().enumerate() {
+            document["identifiers"][place]["rules"] = identifier.rules.ids();
+        }
         document
     }
 

@@ -42,6 +42,8 @@ impl Job {
                 join: Join::default(),
                 duplicates: Duplicates::default(),
                 rules: Rules::default(),
+                identifiers: Vec::new(),
+                matching: None,
                 learns: names(learns),
                 accept: Accept::default(),
                 limits: Limits::default(),

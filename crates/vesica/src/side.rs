@@ -59,6 +59,7 @@ impl Side {
                 keys: Vec::new(),
                 format: None,
                 value: None,
+                identifiers: BTreeMap::new(),
                 groups: Vec::new(),
                 values: BTreeMap::new(),
             },
@@ -210,6 +211,7 @@ impl Side {
             null: None,
             order: Order::Aligned,
             parts: None,
+            matched: None,
         });
         let mut plan = vesica_spec::plan(&spec)?;
         plan.peers.iter_mut().for_each(|peer| peer.connect = None);

@@ -29,7 +29,7 @@ pub fn invite(args: &Invite) -> Outcome {
             fingerprint: identity.fingerprint.to_string(),
             number: number()?,
         },
-        proposal: Proposal::Match(shared(from, args).map_err(with_flag)?),
+        proposal: Proposal::Match(Box::new(shared(from, args).map_err(with_flag)?)),
     };
     // What the other side could not accept is not proposed, nor what could not be confirmed.
     let invitation = Invitation::parse(&invitation.text())?;
@@ -49,10 +49,11 @@ pub fn invite(args: &Invite) -> Outcome {
     output::result(&format!(
         "{letter}: send it to {to}; nothing in it is secret.\n\
          {job_file}: your side of the match. It waits for {to}'s reply.\n\n\
-         {to} types:  vesica accept {to}.invite --table FILE --key COLUMN\n\
+         {to} types:  vesica accept {to}.invite --table FILE {keys}\n\
          and sends you a line. Then you type:  vesica confirm{dir}\nand paste the line.\n",
         letter = output::shown(&letter),
         job_file = output::shown(&job_file),
+        keys = invitation.key_flags(),
         dir = in_folder(&args.out),
     ))
 }
@@ -97,7 +98,7 @@ fn ours(invitation: &Invitation, job: &str, folder: &Path) -> Outcome {
         spec.mine.tls.as_ref().map(|tls| Identity::load(&tls.identity)).transpose().map_err(JobError::from)?;
     let own = identity.as_ref().map(in_force).transpose()?;
     let is_mine = own.is_some_and(|own| own.to_string() == head.fingerprint);
-    if Proposal::Match(spec.shared) == invitation.proposal && spec.mine.name == head.from && is_mine {
+    if Proposal::Match(Box::new(spec.shared)) == invitation.proposal && spec.mine.name == head.from && is_mine {
         return Ok(());
     }
     Err(Failure::usage(format!(
@@ -128,11 +129,29 @@ fn shared(from: &str, args: &Invite) -> Result<Shared, SpecError> {
     if let Some(security) = &args.security {
         text += &format!("security = {security:?}\n");
     }
+    if let Some(matching) = &args.matching {
+        text += &format!("match = {matching:?}\n");
+    }
+    if !args.identifier.is_empty() {
+        let all: Vec<String> = args.identifier.iter().map(|given| identifier(given)).collect();
+        text += &format!("identifiers = [{}]\n", all.join(", "));
+    }
     // The rest of a job, so that errors are those of a job's fields.
     text += &format!("[mine]\nname = {from:?}\ninput = {{ path = \"-\", keys = [\"-\"] }}\n");
     // The text was made here, so a place in it says nothing to whoever typed the flags.
     let spec = vesica_spec::parse(&text).map_err(|error| SpecError { place: None, ..error })?;
     Ok(spec.shared)
+}
+
+/// `person=trim,lower;digits` as it stands in a job.
+fn identifier(given: &str) -> String {
+    let (name, rules) = given.split_once('=').unwrap_or((given, ""));
+    let list = |rules: &str| {
+        let rules = rules.split(',').filter(|rule| !rule.is_empty()).map(|rule| format!("{rule:?}"));
+        format!("[{}]", rules.collect::<Vec<_>>().join(", "))
+    };
+    let lists = rules.split(';').map(list).collect::<Vec<_>>().join(", ");
+    format!("{{ name = {name:?}, rules = [{lists}] }}")
 }
 
 /// An error about a field of the job, with the flag that the field comes from: who typed flags has written no field.
@@ -142,6 +161,9 @@ fn with_flag(error: SpecError) -> SpecError {
     let flag = match name {
         "id" | "protocol" | "result" | "curve" | "security" => format!("with `vesica invite` this is --{name}"),
         "accept" | "learns" => format!("with `vesica invite` this is --{name} NAME, once for each name"),
+        "match" | "identifiers" | "identifiers.name" => {
+            "with `vesica invite` these are --match and --identifier NAME=RULES, once for each kind".to_owned()
+        }
         "parties" => "with `vesica invite` these are --as and --to".to_owned(),
         _ => "`vesica invite` has no flag for this: write both jobs by hand; `vesica cert` makes the identities"
             .to_owned(),
@@ -162,6 +184,18 @@ fn listening(host: &str, port: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn identifiers_are_given_with_their_rules() {
+        for (given, written) in [
+            ("email=email", r#"{ name = "email", rules = [["email"]] }"#),
+            ("phone=nfkc,phone:CH", r#"{ name = "phone", rules = [["nfkc", "phone:CH"]] }"#),
+            ("person=lower;digits;", r#"{ name = "person", rules = [["lower"], ["digits"], []] }"#),
+            ("account", r#"{ name = "account", rules = [[]] }"#),
+        ] {
+            assert_eq!(identifier(given), written);
+        }
+    }
 
     #[test]
     fn a_job_listens_where_its_invitation_says_that_it_can_be_called() {

@@ -53,9 +53,10 @@ impl Keys {
             // It is read once more, to name the row, and to see by the whole digest that the key repeats.
             let Repeats { rows, first, .. } = Repeats::find(table, &how, &keys, dir, ctl)?;
             if rows > 0 {
-                return Err(JobError::Repeats { path: table.path().to_owned(), row: first + 1, rows });
+                let row = first / how.of_a_row() + 1;
+                return Err(JobError::Repeats { path: table.path().to_owned(), row, rows });
             }
-            (keys.distinct, keys.duplicates) = (keys.rows - keys.empty, 0);
+            (keys.distinct, keys.duplicates) = (keys.entries(), 0);
         }
         Ok(keys)
     }
@@ -79,19 +80,19 @@ fn counted(
 ) -> Result<Keys, JobError> {
     let key = random()?;
     let memory = Share::Keys.of(how.memory);
-    let about = table.rows().unwrap_or_else(|| table.bytes().unwrap_or(0) / BYTES);
+    let about = table.rows().unwrap_or_else(|| table.bytes().unwrap_or(0) / BYTES).saturating_mul(how.of_a_row());
     let most = (memory as u64 / (4 << 10)).clamp(1, 1 << 16);
     let buckets = about.div_ceil(BUCKET).clamp(256, 1 << 16).min(most) as u32;
     let (empties, others, repeats) = (false, None, None);
     let parting =
         Parting { how, as_written, key: &key, buckets: buckets as usize, memory, empties, others, repeats, dir, ctl };
-    let Parted { records, rows, empty, ruled, .. } = parting.of(table, |hash, _, _| {
+    let Parted { records, rows, empty, entries, ruled, .. } = parting.of(table, |hash, _, _| {
         let (fingerprint, rest) = hash.split_first_chunk::<FINGERPRINT>().expect("a hash has 32 bytes");
         let spread = u32::from_le_bytes(*rest.first_chunk().expect("20 bytes are left"));
         (((u64::from(spread) * u64::from(buckets)) >> 32) as u32, *fingerprint)
     })?;
     let distinct = distinct(&records, cores(how.workers), Share::InFlight.of(how.memory), ctl)?;
-    Ok(Keys { rows, distinct, empty, duplicates: rows - empty - distinct, ruled: Some(ruled) })
+    Ok(Keys { rows, distinct, empty, duplicates: entries - distinct, ruled: Some(ruled) })
 }
 
 /// How many fingerprints differ, counted by so many threads in about so many bytes of memory.

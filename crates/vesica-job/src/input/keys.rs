@@ -14,7 +14,7 @@ use arrow_array::{RecordBatch, StringArray};
 use std::convert::Infallible;
 use std::ops::AddAssign;
 use vesica_block::blake::{self, Message, Texts};
-use vesica_spec::{Duplicates, Plan, Rule};
+use vesica_spec::{Duplicates, KeyList, Plan, Rule};
 use vesica_types::{Digest, UnitId};
 
 /// The number of a key of this party's: the unit that it is in, and its place there.
@@ -48,15 +48,20 @@ pub struct Keys {
     pub rows: u64,
     /// Distinct keys that are not empty.
     pub distinct: u64,
-    /// Rows whose key is empty or has an empty column.
+    /// Rows whose key is empty or has an empty column; of identifiers, rows that have none.
     pub empty: u64,
-    /// Rows whose key stands in an earlier row too.
+    /// Rows whose key stands in an earlier row too; of identifiers, each of a row's that does.
     pub duplicates: u64,
     /// What the rules did; none if an earlier attempt read the table.
     pub ruled: Option<Ruled>,
 }
 
 impl Keys {
+    /// The keys of all rows: one of each row that has a key; of identifiers, all that a row has.
+    pub fn entries(&self) -> u64 {
+        self.distinct + self.duplicates
+    }
+
     /// Rows that take part in the join: all but those that the job leaves out for repeating a key.
     pub fn kept(&self, duplicates: Duplicates) -> u64 {
         if duplicates == Duplicates::First { self.distinct + self.empty } else { self.rows }
@@ -66,10 +71,12 @@ impl Keys {
 /// How the keys of a table are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
-    /// The columns that make up the key.
+    /// The columns that make up the key, or all identifiers.
     pub keys: &'a [String],
-    /// What is done to each of them.
+    /// What is done to each of them, where they make up one key.
     pub rules: &'a [Vec<Rule>],
+    /// The identifiers that a row has; none if the columns make up one key.
+    pub lists: &'a [KeyList],
     /// What is done with a key that stands in several rows.
     pub duplicates: Duplicates,
     /// Bytes of memory of the whole run.
@@ -80,17 +87,25 @@ pub struct Reading<'a> {
 
 impl<'a> From<&'a Plan> for Reading<'a> {
     fn from(plan: &'a Plan) -> Self {
-        let Plan { keys, rules, shared, memory, workers, .. } = plan;
-        Self { keys, rules, duplicates: shared.duplicates, memory: *memory, workers: *workers }
+        let Plan { keys, rules, lists, shared, memory, workers, .. } = plan;
+        Self { keys, rules, lists, duplicates: shared.duplicates, memory: *memory, workers: *workers }
+    }
+}
+
+impl Reading<'_> {
+    /// How many keys a row may have. What stands in records as a row's number is the number of one of these: that of the row times so many,
+    /// and the place of the identifier among them.
+    pub fn of_a_row(&self) -> u64 {
+        self.lists.len().max(1) as u64
     }
 }
 
 /// What the rules did to the keys of a table.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Ruled {
-    /// Rows whose key is not as it stands in the table.
+    /// Rows whose key is not as it stands in the table; of identifiers, each of a row's that is not.
     pub changed: u64,
-    /// Rows whose key became empty.
+    /// Rows whose key became empty; of identifiers, each of a row's that did.
     pub emptied: u64,
 }
 
@@ -113,7 +128,8 @@ const TOGETHER: usize = 256;
 /// Gives each row that has a key, in any order, with its place in the batch; returns how many rows have none.
 pub fn digests(rules: &[Vec<Rule>], batch: &RecordBatch, mut each: impl FnMut(&[u8; 32], usize)) -> u64 {
     let mut empties = Vec::new();
-    Hasher::new(rules, false, &KEY_DOMAIN).hash(batch, &mut empties, &mut |hash, place| each(hash, place as usize));
+    Hasher::new(rules, &[], false, &KEY_DOMAIN)
+        .hash(batch, &mut empties, &mut |hash, place, _| each(hash, place as usize));
     empties.len() as u64
 }
 
@@ -125,7 +141,7 @@ pub fn salted_digests(
     mut each: impl FnMut(Digest, u64, usize),
 ) -> u64 {
     let mut empties = Vec::new();
-    Hasher::new(rules, false, &salted(salt)).hash(batch, &mut empties, &mut |hash, place| {
+    Hasher::new(rules, &[], false, &salted(salt)).hash(batch, &mut empties, &mut |hash, place, _| {
         let (digest, spread) = parts(hash);
         each(digest, spread, place as usize);
     });
@@ -146,34 +162,42 @@ pub fn parts(hash: &[u8; 32]) -> (Digest, u64) {
 /// Hashes the keys of batches.
 pub struct Hasher {
     rules: Vec<Vec<Rule>>,
+    lists: Vec<KeyList>,
     as_written: bool,
     key: [u8; 32],
     text: Vec<u8>,
     places: Vec<u32>,
     hashes: Hashes<u32>,
+    identifiers: Hashes<[u32; 2]>,
 }
 
 impl Hasher {
-    /// Hashes under `key` what `rules` make of each column or, if `as_written`, what stands there before them.
-    pub fn new(rules: &[Vec<Rule>], as_written: bool, key: &[u8; 32]) -> Self {
+    /// Hashes under `key` what `rules` make of each column or, if `as_written`, what stands there before them: of all columns together, or
+    /// of those of each of `lists` with the rules that it has.
+    pub fn new(rules: &[Vec<Rule>], lists: &[KeyList], as_written: bool, key: &[u8; 32]) -> Self {
         let (text, places) = (Vec::new(), Vec::with_capacity(TOGETHER));
-        Self { rules: rules.to_vec(), as_written, key: *key, text, places, hashes: Hashes::new(key) }
+        let (rules, lists) = (rules.to_vec(), lists.to_vec());
+        let (hashes, identifiers) = (Hashes::new(key), Hashes::new(key));
+        Self { rules, lists, as_written, key: *key, text, places, hashes, identifiers }
     }
 
-    /// Gives the hash of each row of `batch` that has a key, in any order, with its place in the batch. Makes `empties` the
-    /// places of the others, in order; tells what the rules did.
+    /// Gives the hash of each row of `batch` that has a key, in any order, with its place in the batch, and of identifiers each that a row
+    /// has, with the place of its list. Makes `empties` the places of the rows without any, in order; tells what the rules did.
     pub fn hash(
         &mut self,
         batch: &RecordBatch,
         empties: &mut Vec<u32>,
-        each: &mut impl FnMut(&[u8; 32], u32),
+        each: &mut impl FnMut(&[u8; 32], u32, u32),
     ) -> Ruled {
-        let Self { rules, as_written, key, text, places, hashes } = self;
+        if !self.lists.is_empty() {
+            return self.hash_identifiers(batch, empties, each);
+        }
+        let Self { rules, as_written, key, text, places, hashes, .. } = self;
         let rows = batch.num_rows() as u32;
         empties.clear();
         let mut ruled = Ruled::default();
         let mut give = |hash: &[u8; 32], place| {
-            each(hash, place);
+            each(hash, place, 0);
             Ok::<_, Infallible>(())
         };
         let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
@@ -214,6 +238,56 @@ impl Hasher {
         let Ok(()) = hashes.flush(&mut give);
         ruled
     }
+
+    /// [`Hasher::hash`], of identifiers. What a row has twice under one name it has once.
+    fn hash_identifiers(
+        &mut self,
+        batch: &RecordBatch,
+        empties: &mut Vec<u32>,
+        each: &mut impl FnMut(&[u8; 32], u32, u32),
+    ) -> Ruled {
+        let Self { lists, as_written, identifiers, .. } = self;
+        empties.clear();
+        let mut ruled = Ruled::default();
+        let mut give = |hash: &[u8; 32], [place, list]: [u32; 2]| {
+            each(hash, place, list);
+            Ok::<_, Infallible>(())
+        };
+        let columns: Vec<&StringArray> = batch.columns().iter().map(|c| c.as_string::<i32>()).collect();
+        let of_lists: Vec<Vec<&StringArray>> =
+            lists.iter().map(|list| list.columns.iter().map(|&place| columns[place]).collect()).collect();
+        // What the row has under each list; nothing where it has none.
+        let mut of_row = vec![Vec::new(); lists.len()];
+        for place in 0..batch.num_rows() as u32 {
+            let mut has = false;
+            for (at, (list, columns)) in lists.iter().zip(&of_lists).enumerate() {
+                let (before, now) = of_row.split_at_mut(at);
+                let text = &mut now[0];
+                text.clear();
+                text.push(IDENTIFIER);
+                text.extend_from_slice(&(list.name.len() as u64).to_le_bytes());
+                text.extend_from_slice(list.name.as_bytes());
+                let what = encode_behind(columns, place as usize, &list.rules, *as_written, text);
+                ruled.changed += u64::from(what.changed);
+                ruled.emptied += u64::from(what.emptied);
+                if !what.present {
+                    text.clear();
+                    continue;
+                }
+                // The name is a part of it.
+                if before.contains(text) {
+                    continue;
+                }
+                has = true;
+                let Ok(()) = identifiers.push(text, [place, at as u32], &mut give);
+            }
+            if !has {
+                empties.push(place);
+            }
+        }
+        let Ok(()) = identifiers.flush(&mut give);
+        ruled
+    }
 }
 
 /// Texts on their way through one keyed hash, many at a time; `T` stays with each.
@@ -251,6 +325,10 @@ impl<T: Copy> Hashes<T> {
 /// The type tag of a text column in a key's encoding; other types may get their own one day.
 const TEXT: u8 = 1;
 
+/// What stands before an identifier: then come the length of its name, the name, and the encoding of a key. So an identifier equals only
+/// another of its name, and no key.
+const IDENTIFIER: u8 = 2;
+
 /// What [`encode`] found.
 struct Encoded {
     /// Whether the row has a key: no column of it is empty.
@@ -266,6 +344,18 @@ struct Encoded {
 #[inline(always)] // It is called for each row, from one place.
 fn encode(columns: &[&StringArray], row: usize, rules: &[Vec<Rule>], as_written: bool, out: &mut Vec<u8>) -> Encoded {
     out.clear();
+    encode_behind(columns, row, rules, as_written, out)
+}
+
+/// The same, behind what stands in `out`.
+#[inline(always)]
+fn encode_behind(
+    columns: &[&StringArray],
+    row: usize,
+    rules: &[Vec<Rule>],
+    as_written: bool,
+    out: &mut Vec<u8>,
+) -> Encoded {
     let mut found = Encoded { present: true, changed: false, emptied: false };
     let mut written = true;
     for (column, rules) in columns.iter().zip(rules) {
@@ -423,7 +513,14 @@ mod tests {
     fn a_table_that_has_other_rows_when_it_is_cut_is_an_error() {
         let columns = ["id".to_owned()];
         let rules = [Vec::new()];
-        let how = Reading { keys: &columns, rules: &rules, duplicates: Duplicates::Join, memory: 1 << 20, workers: 1 };
+        let how = Reading {
+            keys: &columns,
+            rules: &rules,
+            lists: &[],
+            duplicates: Duplicates::Join,
+            memory: 1 << 20,
+            workers: 1,
+        };
         let table = |rows: &[&str]| {
             let texts: arrow_array::ArrayRef = std::sync::Arc::new(StringArray::from(rows.to_vec()));
             let batch = RecordBatch::try_from_iter([("id", texts)]).unwrap();
@@ -504,7 +601,8 @@ mod tests {
         file.write_all(csv.as_bytes()).unwrap();
         let (columns, rules) = (["id".to_owned()], [Vec::new()]);
         let read = |table: &dyn Table, memory, workers| {
-            let how = Reading { keys: &columns, rules: &rules, duplicates: Duplicates::Join, memory, workers };
+            let how =
+                Reading { keys: &columns, rules: &rules, lists: &[], duplicates: Duplicates::Join, memory, workers };
             Read::of(table, how, 1).unwrap()
         };
         let open = || vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
@@ -566,6 +664,59 @@ mod tests {
         assert_eq!((hex.as_str(), spread), ("d8dceb82d7672a99633dc0b0efc2dbd3", 6974377602751183856));
         let all = read("id,x\nAna,7\n", &["id", "x"]).all();
         assert_eq!(all, [(digest, KeyId::new(UnitId(crate::units::cut::unit_of(spread, 7)), 0), 1)]);
+    }
+
+    /// Identifiers of these columns of a table: two of one kind, and one of two columns.
+    fn lists() -> Vec<KeyList> {
+        let list = |kind, name: &str, columns: &[usize]| KeyList {
+            kind,
+            name: name.into(),
+            columns: columns.to_vec(),
+            rules: vec![vec!["lower".parse().unwrap()]; columns.len()],
+        };
+        vec![list(0, "mail", &[0]), list(0, "mail", &[1]), list(1, "person", &[1, 2])]
+    }
+
+    fn identified(csv: &str, lists: &[KeyList], salt: u8) -> Read {
+        let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        file.write_all(csv.as_bytes()).unwrap();
+        let table = vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
+        let columns = ["a", "b", "c"].map(str::to_owned);
+        let how =
+            Reading { keys: &columns, rules: &[], lists, duplicates: Duplicates::Join, memory: 1 << 30, workers: 2 };
+        Read::of(&*table, how, salt).unwrap()
+    }
+
+    /// What stands for a row in records is the number of one of its identifiers.
+    #[test]
+    fn a_row_has_each_of_its_identifiers_once() {
+        let read = identified("a,b,c\nx,X,1\n,y,\n,,\nY,x,1\nz,,\n", &lists(), 1);
+        let ruled = Some(Ruled { changed: 3, emptied: 0 });
+        // x in two rows, once in the first; y in two; z; the person x, 1 in two.
+        assert_eq!(read.keys, Keys { rows: 5, distinct: 4, empty: 1, duplicates: 3, ruled });
+        assert_eq!((read.keys.entries(), read.kept()), (7, 5));
+        assert_eq!(read.rows(), (vec![vec![0, 10], vec![2, 11], vec![4, 9], vec![12]], vec![2]));
+    }
+
+    /// Equal texts under other names are other identifiers, and none is a key without a name.
+    #[test]
+    fn an_identifier_equals_only_another_of_its_name() {
+        let mut lists = lists();
+        lists.truncate(1);
+        let digests = |lists: &[KeyList]| {
+            identified("a,b,c\nx,,\n", lists, 1).all().into_iter().map(|(digest, ..)| digest).collect::<Vec<_>>()
+        };
+        let mail = digests(&lists);
+        let text = [&[2][..], &4u64.to_le_bytes(), b"mail", &[1], &1u64.to_le_bytes(), b"x"].concat();
+        let salt = blake3::derive_key("vesica 2026 salted key", &[1; 32]);
+        assert_eq!(
+            mail,
+            [parts(blake3::keyed_hash(&salt, &text).as_bytes()).0],
+            "what an identifier is must never change"
+        );
+        lists[0].name = "tel".into();
+        assert_ne!(digests(&lists), mail);
+        assert_ne!(vec![read("id\nx\n", &["id"]).all()[0].0], mail);
     }
 
     #[test]

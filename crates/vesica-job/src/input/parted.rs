@@ -16,7 +16,7 @@ use vesica_types::Digest;
 /// Bytes that a thread that reads and one that hashes hold together, going by rows of twenty bytes.
 const WORKER: usize = 8 << 20;
 
-/// Bytes of a row's number: 2^40 rows are more than a table has.
+/// Bytes of a row's number, or of the number of one of its identifiers: 2^40 rows are more than a table has.
 pub const ROW: usize = 5;
 
 /// Bytes of a digest.
@@ -61,6 +61,8 @@ pub struct Parted {
     pub rows: u64,
     /// Rows without a key.
     pub empty: u64,
+    /// The keys of all rows, as [`Keys::entries`] has them.
+    pub entries: u64,
     /// What the rules did.
     pub ruled: Ruled,
     /// Whether each row that is not its key's first has a key that was said to have as many rows, as far as digests can tell.
@@ -68,16 +70,22 @@ pub struct Parted {
 }
 
 impl Parted {
-    /// Sees that the table at `path` has as many rows, with and without a key, as it had.
+    /// Sees that the table at `path` has as many rows, with and without a key, and as many keys in them, as it had.
     ///
     /// # Errors
     /// [`Error::Changed`] if not.
     pub fn same_rows(&self, keys: &Keys, path: &Path) -> Result<(), JobError> {
-        if (self.rows, self.empty) == (keys.rows, keys.empty) {
+        if (self.rows, self.empty, self.entries) == (keys.rows, keys.empty, keys.entries()) {
             return Ok(());
         }
-        let of = |rows, empty| format!("{rows} rows, {empty} of them without a key");
-        let what = format!("it had {}, and has {}", of(keys.rows, keys.empty), of(self.rows, self.empty));
+        let of = |rows, empty, entries| {
+            // Where a row has one key at most, the number of keys says nothing new.
+            let all =
+                if rows - empty == entries { String::new() } else { format!(", and {entries} keys in the others") };
+            format!("{rows} rows, {empty} of them without a key{all}")
+        };
+        let before = of(keys.rows, keys.empty, keys.entries());
+        let what = format!("it had {before}, and has {}", of(self.rows, self.empty, self.entries));
         Err(Error::Changed { path: path.to_owned(), what }.into())
     }
 }
@@ -89,6 +97,7 @@ struct Taken {
     empties: Spill,
     rows: u64,
     empty: u64,
+    entries: u64,
     ruled: Ruled,
     balance: u128,
 }
@@ -114,11 +123,13 @@ impl Parting<'_> {
             empties: Spill::new(1, ROW, memory / 16, dir)?,
             rows: 0,
             empty: 0,
+            entries: 0,
             ruled: Ruled::default(),
             balance: 0,
         });
+        let of_a_row = how.of_a_row();
         let work = || -> Result<(), JobError> {
-            let mut hasher = Hasher::new(how.rules, as_written, key);
+            let mut hasher = Hasher::new(how.rules, how.lists, as_written, key);
             let (mut own, mut grouped) = (Own::default(), Grouped::default());
             let (mut records, mut of, mut empties) = (Vec::new(), Vec::new(), Vec::new());
             let (mut others, mut of_others, mut grouped_others) = (Vec::new(), Vec::new(), Grouped::default());
@@ -130,13 +141,15 @@ impl Parting<'_> {
                 others.clear();
                 of_others.clear();
                 if let Some(marks) = &mut marks {
-                    marks.read(from, batch.num_rows(), &mut rows)?;
+                    marks.read(from * of_a_row, batch.num_rows() * of_a_row as usize, &mut rows)?;
                 }
                 // What first rows say of the others less the others' digests: nothing is left if marks and table are of one kind.
-                let mut balance = 0u128;
-                let ruled = hasher.hash(&batch, &mut empties, &mut |hash, place| {
+                let (mut balance, mut entries) = (0u128, 0);
+                let ruled = hasher.hash(&batch, &mut empties, &mut |hash, place, list| {
+                    entries += 1;
+                    let place = u64::from(place) * of_a_row + u64::from(list);
                     let rows = if self.repeats.is_some() { rows[place as usize] } else { 1 };
-                    let (bucket, record) = record(hash, from + u64::from(place), rows);
+                    let (bucket, record) = record(hash, from * of_a_row + place, rows);
                     let digest = u128::from_le_bytes(*hash.first_chunk().expect("a hash has 32 bytes"));
                     balance = balance.wrapping_add(digest.wrapping_mul(u128::from(rows).wrapping_sub(1)));
                     if rows > 0 {
@@ -161,6 +174,7 @@ impl Parting<'_> {
                     empties.iter().try_for_each(|&place| without.push(0, &to_bytes(from + u64::from(place))))?;
                 }
                 taken.empty += empties.len() as u64;
+                taken.entries += entries;
                 taken.ruled += ruled;
                 taken.balance = taken.balance.wrapping_add(balance);
                 taken.rows += batch.num_rows() as u64;
@@ -170,15 +184,15 @@ impl Parting<'_> {
         };
         on_threads::<JobError>(workers, || work().inspect_err(|_| feed.stop()))?;
         feed.end()?;
-        let Taken { records, others, empties, rows, empty, ruled, balance } =
+        let Taken { records, others, empties, rows, empty, entries, ruled, balance } =
             taken.into_inner().expect("no worker panics");
-        if rows >> (8 * ROW) != 0 {
-            let (path, most) = (table.path().display(), 1u64 << (8 * ROW));
+        if rows.saturating_mul(of_a_row) >> (8 * ROW) != 0 {
+            let (path, most) = (table.path().display(), (1u64 << (8 * ROW)) / of_a_row);
             return Err(JobError::Setup(format!("{path} has {rows} rows; the most is {most}: part the table")));
         }
         let others = others.map(Spill::finish).transpose()?;
         let (records, empties, repeats_hold) = (records.finish()?, empties.finish()?, balance == 0);
-        Ok(Parted { records, others, empties, rows, empty, ruled, repeats_hold })
+        Ok(Parted { records, others, empties, rows, empty, entries, ruled, repeats_hold })
     }
 }
 

@@ -55,7 +55,7 @@ impl RowsByKey {
         let key = random()?;
         let memory = Share::Keys.of(how.memory);
         let most = (memory / LEAST).clamp(1, 1 << 12) as u64;
-        let buckets = keys.rows.div_ceil(BUCKET).clamp(1, most) as u32;
+        let buckets = keys.entries().div_ceil(BUCKET).clamp(1, most) as u32;
         let (empties, others, repeats) = (false, None, None);
         let parting = Parting {
             how,
@@ -141,8 +141,10 @@ impl Repeats {
     pub fn of(groups: &RowsByKey, how: &Reading<'_>, keys: &Keys, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
         let memory = Share::Picks.of(how.memory) / 2;
         let most = (memory / LEAST).clamp(1, 1 << 12) as u64;
-        let range = keys.rows.div_ceil(most).max(1 << 14).next_power_of_two().trailing_zeros().min(RANGE);
-        let ranges = ((keys.rows >> range) + 1) as usize;
+        // Rows, or the identifiers that rows may have.
+        let numbers = keys.rows.saturating_mul(how.of_a_row());
+        let range = numbers.div_ceil(most).max(1 << 14).next_power_of_two().trailing_zeros().min(RANGE);
+        let ranges = ((numbers >> range) + 1) as usize;
         let taken = Mutex::new(Taken {
             spills: (Spill::new(ranges, OTHER, memory, dir)?, Spill::new(ranges, FIRST, memory, dir)?),
             rows: 0,
@@ -355,7 +357,7 @@ mod tests {
             let groups = RowsByKey { rows: Ordered::new(spill.finish().unwrap(), 1 << 12, &dir) };
             let duplicates = expected.iter().filter(|rows| **rows == 0).count() as u64;
             let all = Keys { rows: keys.len() as u64, distinct: model.len() as u64, empty: 0, duplicates, ruled: None };
-            let how = Reading { keys: &[], rules: &[], duplicates: Duplicates::Join, memory, workers: 2 };
+            let how = Reading { keys: &[], rules: &[], lists: &[], duplicates: Duplicates::Join, memory, workers: 2 };
             let repeats = Repeats::of(&groups, &how, &all, &dir, &Control::new(())).unwrap();
             let first = expected.iter().position(|rows| *rows == 0).unwrap_or(usize::MAX) as u64;
             prop_assert_eq!((repeats.rows, repeats.first), (duplicates, if duplicates == 0 { u64::MAX } else { first }));

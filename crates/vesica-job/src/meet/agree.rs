@@ -105,6 +105,9 @@ pub(crate) struct Hello {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keys: Option<u64>,
     key_columns: usize,
+    /// Which of `shared.identifiers` this party's table has, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    kinds: Vec<String>,
     /// Of the protocol, by their ids: builds may differ in them.
     parameters: Vec<String>,
     workers: u32,
@@ -472,6 +475,10 @@ pub fn refuses_late_counts(plan: &Plan) -> Option<(&'static str, &'static str)> 
     if let Some(why) = plan.refuses_lanes() {
         return Some(("shared.protocol", why));
     }
+    if !plan.lists.is_empty() {
+        let why = "several of a row are matched on one machine, and not in a cluster: name one key in mine.input.keys, or run on one machine";
+        return Some(("shared.identifiers", why));
+    }
     if plan.shared.limits.max_keys.is_none() {
         let why =
             "is missing: where a party counts its keys after they are cut, the number of units follows from this limit";
@@ -493,6 +500,20 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
         // Their names are each party's own, but keys of another number of columns could never be equal.
         let (mine, theirs) = both(mine.key_columns.into(), theirs.key_columns.into());
         differences.push(Difference { field: "the number of mine.input.keys".into(), mine, theirs });
+    }
+    if differences.is_empty() {
+        let known: Vec<&str> = plan.shared.identifiers.iter().map(|of| of.name.as_str()).collect();
+        if !in_order_of(&known, &theirs.kinds) || theirs.kinds.is_empty() != known.is_empty() {
+            return Err(ch.accuse(Misbehaviour::Malformed("hello")).into());
+        }
+        if !known.is_empty() && !theirs.kinds.iter().any(|kind| mine.kinds.contains(kind)) {
+            let (mine, theirs) = both(mine.kinds.clone().into(), theirs.kinds.clone().into());
+            differences.push(Difference {
+                field: "the identifiers in mine.input.keys, of which none is common".into(),
+                mine,
+                theirs,
+            });
+        }
     }
     if differences.is_empty() && theirs.parameters != mine.parameters {
         // Another build. Most differences would show in the sizes of messages, but not all of them.
@@ -526,6 +547,12 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
         }
     }
     Ok(())
+}
+
+/// Whether all of `names` are among those that are `known`, in their order and once.
+fn in_order_of(known: &[&str], names: &[String]) -> bool {
+    let mut known = known.iter();
+    names.iter().all(|name| known.any(|of| of == name))
 }
 
 /// Sees that all parties were shown the same `words`, each by its place. Two parties need not ask: what one was shown is what
@@ -573,7 +600,9 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger:
             Counted::Now(keys) => Some(keys),
             Counted::Later(_) => None,
         },
-        key_columns: plan.keys.len(),
+        // Of identifiers, the shared part says of how many columns each is.
+        key_columns: if plan.lists.is_empty() { plan.keys.len() } else { 0 },
+        kinds: plan.kinds(),
         parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,

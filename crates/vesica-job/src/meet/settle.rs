@@ -7,10 +7,12 @@ use vesica_spec::{MAX_KEYS, Plan};
 use vesica_suite::{Cut, Sizes};
 
 /// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them. Where
-/// shares are opened, that was seen before anything was.
+/// shares are opened, that was seen before anything was. Where rows match by any of several identifiers, this side must have as many rows
+/// that match too: 334 people with three identifiers each are not 1000.
 pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
     let known = plan.i_learn() && plan.suite().cut() != Cut::Shares;
-    plan.shared.limits.min_intersection.filter(|&least| known && common.keys < least)
+    let there_are = if plan.lists.is_empty() { common.keys } else { common.keys.min(common.rows) };
+    plan.shared.limits.min_intersection.filter(|&least| known && there_are < least)
 }
 
 /// Settles whether the result may be learned, where `alone` rows of this side have no partner, and how many rows of nulls the output has: the peer's rows without a partner,

@@ -56,9 +56,10 @@ pub fn beside<T>(
     let null = plan.output.as_ref().map_or("", |output| &output.null);
     let wide = |table| {
         let wide = Widened::new(table, ids, null).map_err(|error| match error {
-            vesica_table::Error::Ambiguous { path, .. } => {
+            vesica_table::Error::Ambiguous { path, name, .. } => {
+                let of = if name == COLUMN { "ids" } else { "what each row matched by" };
                 let why = format!(
-                    "{} has a column \"{COLUMN}\", which is the name of the column of ids: rename it, or leave it out of what is written, which \
+                    "{} has a column \"{name}\", which is the name of the column of {of}: rename it, or leave it out of what is written, which \
                      mine.output.columns names",
                     path.display()
                 );

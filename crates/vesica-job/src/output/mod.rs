@@ -1,13 +1,16 @@
 //! From what was found to files.
 
+pub mod any;
 pub mod groups;
 pub mod ids;
 pub mod join;
+pub mod link;
 pub mod part;
 pub mod shares;
 
 use crate::error::JobError;
 use crate::io::Io;
+use crate::output::any::How;
 use vesica_spec::Plan;
 use vesica_suite::ResultKind;
 use vesica_table::{Sink, Table, View};
@@ -24,6 +27,9 @@ pub fn sink(plan: &Plan, io: &Io) -> Result<Option<Box<dyn Sink>>, JobError> {
         return groups::sink(plan, io, &[]);
     }
     let Some(target) = &io.target else { return Ok(None) };
+    if plan.says_how {
+        return ids::beside(plan, io, &How::unmade(), None, |wide| Ok(Some(target.sink(&wide.facts())?)));
+    }
     Ok(Some(match &plan.columns {
         None => target.sink(&io.table.facts())?,
         Some(names) => target.sink(&View::new(&*io.table, names)?.facts())?,

@@ -5,9 +5,9 @@
 //! from the run's start. So the file is of use to that run alone, and to nobody without the secret, where there is one.
 //! The text is
 //!
-//! 1. how many rows the table has, how many distinct keys, and how many rows without one, 8 bytes each;
-//! 2. the records of the units, a bucket a unit: of each key the digest under the run's salt, and the number of its first row; and
-//!    how many rows it has, where keys repeat and all their rows take part;
+//! 1. how many rows the table has, how many distinct keys, how many rows without one, and how many that repeat a key, 8 bytes each;
+//! 2. the records of the units, a bucket a unit: of each key the digest under the run's salt, and the number of its first row, as
+//!    [`Reading::of_a_row`] has it; and how many rows it has, where keys repeat and all their rows take part;
 //! 3. there, the records of those other rows;
 //! 4. the numbers of the rows without a key.
 //!
@@ -34,13 +34,13 @@ use vesica_table::{ReadAt, Spilled};
 use vesica_types::Party;
 
 /// The kind of the file, and the number of its format.
-const KIND: &[u8; 15] = b"vesica units 4\n";
+const KIND: &[u8; 15] = b"vesica units 5\n";
 
 /// Bytes of the file for a row; a key has five more where keys repeat.
 pub const ROW: u64 = RECORD as u64;
 
 /// Bytes of the text that say how many rows and keys the table has.
-const COUNTS: usize = 24;
+const COUNTS: usize = 32;
 
 /// Where it is kept for the party `me`.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -81,7 +81,7 @@ impl Kept {
     /// Those of writing, and of reading what was spilled; being cancelled.
     pub fn save(&self, keys: &Keys, units: &Units, ctl: &Control) -> Result<(), JobError> {
         let mut out = self.writer(ctl)?;
-        out.write([keys.rows, keys.distinct, keys.empty].map(u64::to_le_bytes).as_flattened())?;
+        out.write([keys.rows, keys.distinct, keys.empty, keys.duplicates].map(u64::to_le_bytes).as_flattened())?;
         let (firsts, others, empties) = units.records();
         for spilled in [Some(firsts), others, Some(empties)].into_iter().flatten() {
             let buckets = 0..spilled.buckets();
@@ -132,8 +132,9 @@ impl Kept {
     fn parts(&self, blocks: Blocks, place: u8, how: &Reading<'_>, input: &Path, dir: &Path) -> Option<(Keys, Units)> {
         let (mut counts, mut at, end) = ([0; COUNTS], COUNTS as u64, blocks.text_len());
         blocks.read_exact_at(&mut counts, 0).ok()?;
-        let [rows, distinct, empty] = std::array::from_fn(|i| u64::from_le_bytes(counts.as_chunks().0[i]));
-        let duplicates = rows.checked_sub(empty)?.checked_sub(distinct)?;
+        let [rows, distinct, empty, duplicates] = std::array::from_fn(|i| u64::from_le_bytes(counts.as_chunks().0[i]));
+        let most = rows.checked_sub(empty)?.checked_mul(how.of_a_row())?;
+        distinct.checked_add(duplicates).filter(|entries| *entries <= most)?;
         let keys = Keys { rows, distinct, empty, duplicates, ruled: None };
         let (units, counted) = (self.start.sizes.units as usize, are_counted(&keys, how.duplicates));
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
@@ -222,8 +223,14 @@ mod tests {
         (keys, units, kept)
     }
 
-    const HOW: Reading<'_> =
-        Reading { keys: &[], rules: &[], duplicates: vesica_spec::Duplicates::Join, memory: 1 << 30, workers: 2 };
+    const HOW: Reading<'_> = Reading {
+        keys: &[],
+        rules: &[],
+        lists: &[],
+        duplicates: vesica_spec::Duplicates::Join,
+        memory: 1 << 30,
+        workers: 2,
+    };
 
     fn load(kept: &Kept) -> Option<(Keys, Units)> {
         kept.load(0, &HOW, Path::new("a.csv"), &std::env::temp_dir(), &Control::new(())).unwrap()
@@ -266,6 +273,27 @@ mod tests {
         kept.remove().unwrap();
         kept.remove().unwrap();
         assert!(!kept.exists() && load(&kept).is_none());
+    }
+
+    #[test]
+    fn identifiers_are_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut plan = job(dir.path(), "");
+        let list = |kind, name: &str, place| vesica_spec::KeyList {
+            kind,
+            name: name.into(),
+            columns: vec![place],
+            rules: vec![Vec::new()],
+        };
+        plan.keys = vec!["id".into(), "v".into()];
+        plan.lists = vec![list(0, "id", 0), list(1, "v", 1)];
+        let (keys, units, kept) = made(&plan);
+        assert!(keys.distinct > ROWS && keys.empty == 0, "{keys:?}");
+        let (keys_again, units_again) =
+            kept.load(0, &(&plan).into(), Path::new("a.csv"), dir.path(), &Control::new(())).unwrap().unwrap();
+        assert_eq!(keys_again, Keys { ruled: None, ..keys });
+        assert_eq!(rows(&units_again), rows(&units));
+        assert!(load(&kept).is_none(), "more keys than rows");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
-use vesica_spec::{KeyPlace, KeyProgram, ResumePlan, SpecError};
+use vesica_spec::{KeyPlace, KeyProgram, ResumePlan};
 use zeroize::Zeroizing;
 
 /// Bytes that sealing adds to a piece.

@@ -46,7 +46,7 @@ impl Head {
             shared: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().into(),
             peers: plan.peers.iter().map(peer).collect::<Vec<_>>().join(", "),
-            keys: plan.keys.clone(),
+            keys: plan.keys_in_words(),
             input: None,
         }
     }

@@ -67,9 +67,9 @@ pub struct Outcome {
     pub rows: u64,
     /// Distinct keys that are not empty: what the protocol worked on.
     pub keys: u64,
-    /// Rows whose key is empty, or has an empty column; they match nothing.
+    /// Rows whose key is empty, or has an empty column; of identifiers, rows that have none. They match nothing.
     pub empty: u64,
-    /// Rows whose key stands in an earlier row too.
+    /// Rows whose key stands in an earlier row too; of identifiers, each of a row's that does.
     pub duplicates: u64,
     /// What the rules did to the keys; absent where there are no rules, and where the keys were kept from an earlier attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,9 +166,9 @@ impl LeftOut {
 /// What the rules did to the keys of a table.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RuledRows {
-    /// Rows whose key is not as it stands in the table.
+    /// Rows whose key is not as it stands in the table; of identifiers, each of a row's that is not.
     pub changed: u64,
-    /// Rows whose key became empty.
+    /// Rows whose key became empty; of identifiers, each of a row's that did.
     pub emptied: u64,
 }
 
@@ -531,11 +531,19 @@ impl Report {
             let begins: String = attempt.chars().take(16).collect();
             let _ = writeln!(text, "It is of the attempt {begins}: take it together with no file of another one.");
         }
-        if o.empty > 0 {
+        let identified = self.revealed.iter().any(|r| r.name == reveals::IDENTIFIERS.name);
+        if o.empty > 0 && identified {
+            let words = ("row has no identifier; it matches nothing", "rows have no identifier; they match nothing");
+            let _ = writeln!(text, "{}.", worded(o.empty, words.0, words.1));
+        } else if o.empty > 0 {
             let words = ("row has an empty key; it matches nothing", "rows have an empty key; they match nothing");
             let _ = writeln!(text, "{}.", worded(o.empty, words.0, words.1));
         }
-        if o.duplicates > 0 {
+        if o.duplicates > 0 && identified {
+            let (one, many) =
+                ("identifier of a row stands in an earlier row too", "identifiers of rows stand in an earlier row too");
+            let _ = writeln!(text, "{}.", worded(o.duplicates, one, many));
+        } else if o.duplicates > 0 {
             let (one, many) = ("row repeats the key of an earlier row", "rows repeat the key of an earlier row");
             let _ = writeln!(text, "{}.", worded(o.duplicates, one, many));
         }

@@ -48,7 +48,7 @@ impl Invitation {
     /// What both would agree on.
     pub(super) fn shared(&self) -> Result<&Shared, SpecError> {
         match &self.proposal {
-            Proposal::Match(shared) => Ok(shared),
+            Proposal::Match(shared) => Ok(&**shared),
             Proposal::Ask(service, _) => {
                 let why =
                     format!("it is to the service {}; name the server's document with --service FILE", service.id);
@@ -89,7 +89,7 @@ fn job(me: &str, other: &str, shared: &Shared, kept: &str, contact: &str, table:
         shared = shared_text(shared),
         name = quoted(me),
         identity = quoted(&format!("{me}.pem")),
-        input = input(table),
+        input = input(table, &shared.identifiers),
         report = quoted(&format!("{me}.report.json")),
     )
 }

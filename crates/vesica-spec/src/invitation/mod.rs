@@ -11,6 +11,7 @@ mod asking;
 mod matching;
 
 use crate::error::SpecError;
+use crate::identifiers::Identifier;
 use crate::service::Service;
 use crate::types::Shared;
 use crate::{check_name, words};
@@ -34,7 +35,7 @@ pub struct Invitation {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Proposal {
     /// To match two tables: what both would agree on.
-    Match(Shared),
+    Match(Box<Shared>),
     /// To ask a service: what it is, and on which terms.
     Ask(Service, Terms),
 }
@@ -82,7 +83,8 @@ pub struct Reply {
 pub struct OwnTable<'a> {
     /// The file.
     pub path: &'a Path,
-    /// Its key columns.
+    /// Its key columns; where the match is by identifiers, `NAME=COLUMN` or `NAME=COLUMN,COLUMN` for each, or a column that is called as the
+    /// identifier is.
     pub keys: &'a [String],
     /// Its column of values, if the match is to add some up and this table has them.
     pub value: Option<&'a str>,
@@ -140,7 +142,7 @@ impl Invitation {
                 if shared.insecure {
                     return Err(insecure("shared.insecure"));
                 }
-                Proposal::Match(shared)
+                Proposal::Match(Box::new(shared))
             }
             (None, Some(service), Some(terms)) => {
                 check_name("service.id", &service.id)?;
@@ -167,10 +169,25 @@ impl Invitation {
         };
         format!(
             "# {from} invites {to} to {what}. Nothing in this file is secret.\n\
-             # {to} answers with: vesica accept {to}.invite --table FILE --key COLUMN\n\n{}\n{}",
+             # {to} answers with: vesica accept {to}.invite --table FILE {}\n\n{}\n{}",
+            self.key_flags(),
             in_table("invitation", &self.head),
             self.proposed(),
         )
+    }
+
+    /// The flags by which the invited party names its key columns.
+    pub fn key_flags(&self) -> String {
+        match &self.proposal {
+            Proposal::Match(shared) if !shared.identifiers.is_empty() => {
+                let flags = shared
+                    .identifiers
+                    .iter()
+                    .map(|of| format!("--key {}={}", of.name, vec!["COLUMN"; of.columns().len()].join(",")));
+                flags.collect::<Vec<_>>().join(" ")
+            }
+            _ => "--key COLUMN".to_owned(),
+        }
     }
 
     /// What is proposed, as it is written: every field that is not what it is by default.
@@ -187,7 +204,7 @@ impl Invitation {
     /// What a reply is bound to.
     fn hash(&self) -> blake3::Hash {
         let (shared, service, terms) = match self.proposal.clone() {
-            Proposal::Match(shared) => (Some(shared), None, None),
+            Proposal::Match(shared) => (Some(*shared), None, None),
             Proposal::Ask(service, terms) => (None, Some(service), Some(terms)),
         };
         let written = Written { invitation: self.head.clone(), shared, service, terms };
@@ -301,10 +318,26 @@ fn trust(name: &str, fingerprint: &str) -> String {
 }
 
 /// The line of a document with the party's own table.
-fn input(table: OwnTable<'_>) -> String {
-    let keys: Vec<String> = table.keys.iter().map(|key| quoted(key)).collect();
+fn input(table: OwnTable<'_>, identifiers: &[Identifier]) -> String {
+    let list = |columns: &[&str]| format!("[{}]", columns.iter().map(|key| quoted(key)).collect::<Vec<_>>().join(", "));
+    let keys = if identifiers.is_empty() {
+        list(&table.keys.iter().map(String::as_str).collect::<Vec<_>>())
+    } else {
+        let mut by_name: Vec<(&str, Vec<String>)> = Vec::new();
+        for key in table.keys {
+            let (name, columns) = key.split_once('=').unwrap_or((key, key));
+            let several = identifiers.iter().any(|of| of.name == name && of.columns().len() > 1);
+            let columns = if several { list(&columns.split(',').collect::<Vec<_>>()) } else { quoted(columns) };
+            match by_name.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, of_name)) => of_name.push(columns),
+                None => by_name.push((name, vec![columns])),
+            }
+        }
+        let by_name = by_name.iter().map(|(name, lists)| format!("{} = [{}]", quoted(name), lists.join(", ")));
+        format!("{{ {} }}", by_name.collect::<Vec<_>>().join(", "))
+    };
     let value = table.value.map_or(String::new(), |column| format!(", value = {}", quoted(column)));
-    format!("input = {{ path = {}, keys = [{}]{value} }}", quoted(&table.path.to_string_lossy()), keys.join(", "))
+    format!("input = {{ path = {}, keys = {keys}{value} }}", quoted(&table.path.to_string_lossy()))
 }
 
 fn quoted(text: &str) -> String {
@@ -354,6 +387,33 @@ mod tests {
 
     fn keys() -> Vec<String> {
         vec!["id".into(), "odd \"name\"".into()]
+    }
+
+    #[test]
+    fn key_columns_are_given_by_identifier() {
+        let mut invitation = invitation();
+        let Proposal::Match(shared) = &mut invitation.proposal else { panic!("a match") };
+        let identifier =
+            |name: &str, rules: &str| Identifier { name: name.into(), rules: serde_json::from_str(rules).unwrap() };
+        shared.identifiers = vec![identifier("email", "[\"email\"]"), identifier("person", "[[], [\"digits\"]]")];
+        shared.matching = Some(crate::Match::Any);
+        let invitation = Invitation::parse(&invitation.text()).unwrap();
+        assert_eq!(invitation.key_flags(), "--key email=COLUMN --key person=COLUMN,COLUMN");
+        assert!(
+            invitation.text().contains("--table FILE --key email=COLUMN --key person=COLUMN,COLUMN\n"),
+            "{}",
+            invitation.text()
+        );
+        let keys = ["email=a,b", "email", "person=name,born"].map(str::to_owned);
+        let table = OwnTable { path: Path::new("t.csv"), keys: &keys, value: None };
+        let reply = Reply { fingerprint: print('c'), number: "00".repeat(16) };
+        let job = parse(&invitation.invited_document(&reply, table)).unwrap();
+        let lists = |lists: &[&[&str]]| {
+            lists.iter().map(|of| of.iter().map(|c| (*c).to_owned()).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        assert_eq!(job.mine.input.identifiers["email"], lists(&[&["a,b"], &["email"]]));
+        assert_eq!(job.mine.input.identifiers["person"], lists(&[&["name", "born"]]));
+        plan(&job).unwrap();
     }
 
     #[test]

@@ -290,6 +290,9 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
+    if mine.output.as_ref().is_some_and(|output| output.matched.is_some()) {
+        return Err(SpecError::field("mine.output.matched", "is for a job with shared.identifiers; leave it out"));
+    }
     if mine.output.as_ref().is_some_and(|output| output.order != Order::default()) {
         return Err(SpecError::field("mine.output.order", "the rows stand in the input's order always; leave it out"));
     }
@@ -412,6 +415,10 @@ fn input(input: &Input, by: By, scratch: Option<&Path>) -> Result<(vesica_table:
     if input.value.is_some() {
         let why = "a service adds nothing up; leave it out, or run a job with shared.result = \"sum\"";
         return Err(SpecError::field("mine.input.value", why));
+    }
+    if !input.identifiers.is_empty() {
+        let why = "names columns by identifier, and a service has one key: write keys = [\"COLUMN\"], or run a job with shared.identifiers";
+        return Err(SpecError::field("mine.input.keys", why));
     }
     if by == By::Index && !input.keys.is_empty() {
         let why = "rows are looked up by their number, so the table has no key columns; write keys = []";

@@ -175,12 +175,12 @@ fn what_cannot_be_a_folder_of_parts_is_refused_at_once() {
     fs::create_dir(dir.path().join("in/empty")).unwrap();
     assert!(matches!(refused("in/empty", size), Error::Within { .. }));
     let pattern = open(&Input::new(dir.path().join("in/**/*.csv"))).unwrap();
-    let error = create(&output(dir.path().join("in/out"), size), &*pattern).err().unwrap();
+    let error = create(&output(dir.path().join("in/out"), size), &pattern.facts()).err().unwrap();
     assert!(matches!(error, Error::Within { .. }), "{error}");
     assert!(matches!(create(&output("-", size), &table.facts()).err().unwrap(), Error::NotAFolder { .. }));
     let batch = arrow_array::RecordBatch::new_empty(table.schema());
     let memory = Memory::new("rows", table.schema(), vec![batch]).unwrap();
-    let error = create(&output(dir.path().join("out"), Parts::Files), &memory).err().unwrap();
+    let error = create(&output(dir.path().join("out"), Parts::Files), &memory.facts()).err().unwrap();
     assert!(matches!(error, Error::NoParts { .. }), "{error}");
     assert_eq!(names(dir.path()), ["in"]);
 }

@@ -33,6 +33,7 @@ pub enum Command {
     Plan(Plan),
     Run(Run),
     Prepare(Prepare),
+    Audit(Audit),
     Serve(Serve),
     Fetch(Fetch),
     Ask(Ask),
@@ -416,6 +417,20 @@ pub struct Prepare {
     /// No progress on standard error; errors are still shown
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// Compute again what a service's clients copy, and compare.
+///
+/// Looks at a store that `vesica prepare` made for a retrieval: whether its epoch is signed by the key of its offer, whether its files are
+/// those of the epoch, and whether the hint or the masks are what its records make of public numbers. A client cannot see that. Whoever has a
+/// copy of the store can; no key is needed. With the server's document, records that every client may see and looks up by their number are
+/// also compared with the table.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  vesica audit prices.store\n  vesica audit server.toml")]
+pub struct Audit {
+    /// The folder of a store, or the document of the server
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
 }
 
 /// Serve what was prepared: answer clients until it is stopped.

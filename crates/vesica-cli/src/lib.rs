@@ -53,6 +53,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, itself: &Itself) -> u8 {
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
         Command::Prepare(args) => service::prepare(args),
+        Command::Audit(args) => service::audit(args),
         Command::Serve(args) => service::serve(args),
         Command::Fetch(args) => service::fetch(args),
         Command::Ask(args) => service::ask(args),

@@ -1,7 +1,7 @@
 //! `vesica prepare`, `serve`, `fetch` and `ask`: one party prepares and serves, many ask.
 
 use crate::failure::{Failure, Outcome};
-use crate::flags::{Ask, Fetch, Prepare, ReportFormat, Run, Serve};
+use crate::flags::{Ask, Audit, Fetch, Prepare, ReportFormat, Run, Serve};
 use crate::progress::{self, How, Screen};
 use crate::{interrupt, output, run};
 use std::path::Path;
@@ -24,13 +24,28 @@ pub fn prepare(args: Prepare) -> Outcome {
     output::result(&in_words(&plan, &prepared))
 }
 
+pub fn audit(args: Audit) -> Outcome {
+    let plan = if args.store.is_dir() { None } else { Some(server(&args.store)?) };
+    let folder = plan.as_ref().map_or(&args.store, |plan| &plan.store);
+    let workers = match &plan {
+        Some(plan) => plan.workers,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let screen = progress::begin(How::Shown);
+    interrupt::stops(screen.control())?;
+    let checked = vesica_service::audit_store(folder, plan.as_ref(), workers, &World::default(), screen.control())?;
+    drop(screen);
+    output::result(&checked.in_words())
+}
+
 /// What was prepared; the last line is the offer.
 fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
     let mut text = match &prepared.product {
         Product::Store(built) => store_in_words(plan, prepared, built),
         Product::Table(made) => format!(
-            "{}: {}: {} in {} of {}, {}; clients copy {} first. {}Read {}{}.\n",
+            "{}: {}, {}: {} in {} of {}, {}; clients copy {} first. {}Read {}{}.\n",
             plan.store.display(),
+            prepared.offer.kind(),
             made.epoch.spelled(),
             counted(made.epoch.rows, "rows"),
             counted(made.epoch.records, "records"),
@@ -42,6 +57,11 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
             without_key(prepared.empty)
         ),
     };
+    if let Product::Table(made) = &prepared.product
+        && let Some(until) = made.epoch.until_in_words()
+    {
+        text += &format!("Clients take this epoch until {until}; prepare it again before that.\n");
+    }
     text += &before_in_words(plan, prepared);
     if prepared.offer_changed {
         text += "The offer is another one than before: clients need the new one, and fetch everything again.\n";

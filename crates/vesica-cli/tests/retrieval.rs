@@ -590,6 +590,30 @@ fn a_document_without_a_hint_keeps_that_of_its_store() {
     }
 }
 
+/// Masks that are not those of the table are found by whoever has a copy of the store. `vesica prepare` says until when clients take it.
+#[test]
+fn a_store_can_be_audited() {
+    let mut house = house(Kind { protocol: NO_HINT, ..INDEX });
+    let said = house.prepared(&[]);
+    assert!(said.contains("Clients take this epoch until 2"), "{said}");
+    let store = house.path("list.store");
+    let audit = |path: &std::path::Path| Running::start(vesica().arg("audit").arg(path)).wait(LONG);
+    let words = audit(&store).good().stdout;
+    assert!(words.contains("valid until 2") && words.contains("ok  masks"), "{words}");
+    assert!(audit(&house.server()).good().stdout.contains("the rows of mine.input"));
+    let masks = store.join("epoch-1.hint");
+    let mut bytes = std::fs::read(&masks).unwrap();
+    bytes[26] ^= 2;
+    std::fs::write(&masks, bytes).unwrap();
+    audit(&store).bad(3, &["epoch-1.hint is damaged"]);
+    house.keys = "\"id\"".into();
+    house.protocol = "protocol = \"ecdh-oprf\"".into();
+    house.service = "values = [\"name\"]".into();
+    std::fs::remove_dir_all(&store).unwrap();
+    house.prepare(&[]);
+    audit(&store).bad(2, &["ecdh-oprf", "vesica check"]);
+}
+
 /// By row number, a table that every client may see is prepared anew as a whole, and clients copy the difference all the same.
 #[test]
 fn a_table_by_number_is_patched_where_all_may_see_it() {

@@ -181,6 +181,20 @@ pub trait MatrixPir: Pir<Hint: PartialEq> + Copy + Send {
     /// If the records have another shape; if what was kept is not of these records and patches, or is damaged.
     fn restore(&self, records: &dyn Records, beside: &[u8], patches: &[&[u8]]) -> Result<Self::Store, PirError>;
 
+    /// Fails unless a client's copy, which has followed these patches, and what was kept beside the records are what the records and the seed make
+    /// of them. Nobody but who has the table can see that. A patched row of a hint keeps the rounding of the row before.
+    ///
+    /// # Errors
+    /// As [`MatrixPir::restore`]; names the first row or block that is another one.
+    fn recompute(
+        &self,
+        workers: usize,
+        records: &dyn Records,
+        beside: &[u8],
+        hint: &Self::Hint,
+        patches: &[&[u8]],
+    ) -> Result<(), PirError>;
+
     /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
     ///
     /// # Errors

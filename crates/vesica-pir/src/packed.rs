@@ -20,7 +20,7 @@
 //! **Changes.** A patch holds differences of bytes. P and the masks stay: the client subtracts δ·(A·s)[c] from row r for each byte of column c
 //! that grew by δ, which is exact, and the server computes nothing. Where a block's mask is shorter than its differences, the block is prepared
 //! anew and the patch holds its mask, behind which all differences before it are void.
-//!
+
 use crate::epoch::{Epoch, HALF_CHANGED};
 use crate::keyword::Filter;
 use crate::patch::{self, Entry, by_row};
@@ -375,6 +375,46 @@ impl MatrixPir for PackedPir {
             matrix.write(0, self.shape.columns as usize + column, bytes);
         }
         Ok(Store { matrix, masks: Vec::new(), epoch })
+    }
+
+    fn recompute(
+        &self,
+        workers: usize,
+        records: &dyn Records,
+        beside: &[u8],
+        hint: &Hint,
+        patches: &[&[u8]],
+    ) -> Result<(), PirError> {
+        let wrong = |what: String| PirError::Shape(format!("{what} is not what the table makes of it"));
+        let kept = self.restore(records, beside, patches)?;
+        hint.epoch.expect(&kept.epoch)?;
+        // The table that the masks are of: what differs from it now stands in the patches.
+        let mut matrix = laid_out(&self.shape, records, |_| ())?;
+        for (&row, columns) in &hint.differences {
+            for (&column, difference) in columns {
+                let mut cell = [0];
+                matrix.read(row, column, &mut cell);
+                let before = i8::try_from(i32::from(cell[0] as i8).wrapping_sub(*difference));
+                let before = before.map_err(|_| wrong(format!("a patch of row {row} and column {column}")))?;
+                matrix.write(row, column, &[before as u8]);
+            }
+        }
+        let blocks: Vec<usize> = (0..self.shape.hint_rows()).collect();
+        for (block, mask) in self.pack(workers, &mut matrix, &blocks)? {
+            if unpacked(&PACKED, &mask) != hint.masks[block] {
+                return Err(wrong(format!("the mask of block {block}")));
+            }
+        }
+        let first = self.shape.columns as usize;
+        let column = |matrix: &Matrix, at: usize| {
+            let mut bytes = vec![0; self.shape.rows()];
+            matrix.read(0, first + at, &mut bytes);
+            bytes
+        };
+        match (0..self.shape.extra_columns()).find(|&at| column(&matrix, at) != column(&kept.matrix, at)) {
+            Some(at) => Err(wrong(format!("column {at} beside the records"))),
+            None => Ok(()),
+        }
     }
 
     fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {

@@ -371,6 +371,29 @@ impl MatrixPir for SimplePir {
         Ok(store)
     }
 
+    fn recompute(
+        &self,
+        _: usize,
+        records: &dyn Records,
+        beside: &[u8],
+        hint: &Hint,
+        patches: &[&[u8]],
+    ) -> Result<(), PirError> {
+        let store = self.restore(records, beside, patches)?;
+        hint.epoch.expect(&store.epoch)?;
+        let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
+        let most = 1 << (31 - SIMPLE.hint_bits);
+        for eight in (0..self.shape.rows()).step_by(8) {
+            for (row, exact) in (eight..).zip(matrix.hint_rows(&store.matrix, eight)) {
+                let off = |(is, exact): (&u32, &u32)| (is.wrapping_sub(*exact) as i32).unsigned_abs();
+                if hint.row(row).iter().zip(exact.iter()).map(off).any(|off| off > most) {
+                    return Err(PirError::Shape(format!("row {row} of the hint is not what the table makes of it")));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
         let (row, places) = places(&self.shape, indices)?;
         let mut out = Vec::with_capacity(self.sizes().query);

@@ -122,6 +122,8 @@ fn server(
         secret: Some(cache.join("store.secret")),
         store: cache.join("store"),
         secret_key: None,
+        signer: None,
+        valid_for: None,
         clients: BTreeMap::new(),
         connections: 16,
         audit: None,

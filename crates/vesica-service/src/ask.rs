@@ -89,7 +89,10 @@ fn chosen(plan: &AskPlan, offer: &Offer, rules: &[Vec<Rule>], link: &dyn PeerLin
         security: if offer.verifiable { "verifiable" } else { "semi-honest" }.to_owned(),
         join: "inner".to_owned(),
         rules: rules.iter().map(|rules| rules.iter().map(|rule| rule.id()).collect()).collect(),
-        parameters: has_function.then(|| vesica_suite::function::set(offer.curve).to_owned()).into_iter().collect(),
+        parameters: (has_function.then(|| vesica_suite::function::set(offer.curve)).into_iter())
+            .chain(offer.kind().set())
+            .map(str::to_owned)
+            .collect(),
         wire_version: WIRE_VERSION,
         cut: "whole".to_owned(),
         units: work.units as u32,

@@ -36,6 +36,12 @@ pub enum Error {
         .cache.display()
     )]
     Older { server: String, found: String, kept: String, cache: PathBuf },
+    /// A server that shows an epoch of which the time is over.
+    #[error(
+        "{server} serves {found}, which clients take until {until} alone, and by the clock of this machine that is past: nothing was asked. Set the \
+         clock if it is wrong; else ask the server's operator to run `vesica prepare`"
+    )]
+    Expired { server: String, found: String, until: String },
     /// A server that does not answer, and says why.
     #[error("{server} does not answer: {why}")]
     Refused { server: String, why: String },
@@ -65,6 +71,7 @@ impl Error {
             Error::Damaged { .. } => Fault::Input,
             Error::OtherOffer { .. }
             | Error::Older { .. }
+            | Error::Expired { .. }
             | Error::Refused { .. }
             | Error::Superseded
             | Error::Sent(_) => Fault::Peer,

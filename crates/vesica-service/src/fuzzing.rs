@@ -5,6 +5,7 @@ use crate::offer::{Offer, sample};
 use crate::retrieve::changes::{self, Entry};
 use crate::retrieve::epoch::{Epoch, Layout};
 use crate::retrieve::{body_bytes, reals, retrieval, tag, unpad};
+use crate::signer::Signer;
 use crate::{suite, values};
 use vesica_spec::service::{By, Preset, Private};
 
@@ -30,7 +31,24 @@ fn service(number: u8) -> Offer {
     let by = if number & 1 == 0 { By::Index } else { By::Key };
     let private = if number & 2 == 0 { Private::Client } else { Private::Both };
     let service = sample(kinds[usize::from(number / 4) % kinds.len()], by, private);
-    Offer::new(&service, 1, Some(20), 0, &[])
+    let offer = Offer::new(&service, 1, Some(20), 0, &[]);
+    if offer.kind().signs() { offer.signed_by(Some(signer().public())) } else { offer }
+}
+
+/// What signs epochs here.
+fn signer() -> Signer {
+    Signer::new(&zeroize::Zeroizing::new([7; 32]), std::time::Duration::from_secs(60))
+}
+
+/// An epoch with a signature in place of the one that is wanted, which no fuzzer guesses.
+fn signed(offer: &Offer, text: &[u8]) -> Vec<u8> {
+    match serde_json::from_slice::<Epoch>(text) {
+        Ok(mut epoch) if offer.kind().signs() => {
+            signer().sign(&mut epoch, std::time::SystemTime::UNIX_EPOCH);
+            epoch.encode()
+        }
+        _ => text.to_vec(),
+    }
 }
 
 /// The numbers of all services that there can be.
@@ -49,7 +67,7 @@ fn numbers() -> impl Iterator<Item = u8> {
 pub fn epoch(bytes: &[u8]) {
     let Some((&number, text)) = bytes.split_first() else { return };
     let offer = service(number);
-    if let Ok(epoch) = Epoch::decode(&offer, text) {
+    if let Ok(epoch) = Epoch::decode(&offer, &signed(&offer, text)) {
         let scheme = retrieval(&offer, &epoch).expect("it was checked");
         assert_eq!(epoch.copy, scheme.copied());
         assert!(scheme.together() > 0);
@@ -107,6 +125,9 @@ fn honest(number: u8) -> (Offer, Epoch) {
     }
     epoch.sums = "0".repeat(64);
     epoch.table = "0".repeat(64);
+    if offer.kind().signs() {
+        signer().sign(&mut epoch, std::time::SystemTime::UNIX_EPOCH);
+    }
     (offer, epoch)
 }
 

@@ -10,6 +10,7 @@ use crate::output::room;
 use crate::retrieve::desk::{hint_name, table_name};
 use crate::retrieve::epoch::{self, Epoch};
 use crate::retrieve::{body_bytes, digest_of_index, pad, retrieval};
+use crate::signer::Signer;
 use crate::suite;
 use crate::{Change, ask, files};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,11 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::thread::Thread;
+use std::time::{Duration, Instant, SystemTime};
 use vesica_job::report::Outcome;
-use vesica_job::{Control, Event, Watch, World};
+use vesica_job::{Control, Event, Io, Watch, World};
+use vesica_net::{Boot, SystemClock, Time};
 use vesica_pir::{bucket, keyword};
 use vesica_spec::Document;
 use vesica_spec::service::{AskPlan, By, Hint, Private, ServePlan, plan_ask, plan_serve};
@@ -65,9 +69,12 @@ fn said(stream: &[u8]) -> Said {
 struct Wire {
     port: u16,
     connections: Arc<Mutex<Vec<JoinHandle<Vec<u8>>>>>,
-    /// The length of a message of the server's, of whose first one on a connection the last bytes are changed, and how many.
-    spoiled: Arc<Mutex<Option<(usize, usize)>>>,
+    /// What is done to the server's first message of this length on a connection.
+    spoiled: Arc<Mutex<Spoiled>>,
 }
+
+/// The length of a message, and what is done to it.
+type Spoiled = Option<(usize, Arc<dyn Fn(&mut [u8]) + Send + Sync>)>;
 
 impl Wire {
     fn before(server: u16) -> Self {
@@ -77,7 +84,7 @@ impl Wire {
         let (connections, spoiled) = (wire.connections.clone(), wire.spoiled.clone());
         std::thread::spawn(move || {
             for client in listener.incoming() {
-                let (client, spoiled) = (client.unwrap(), *spoiled.lock().unwrap());
+                let (client, spoiled) = (client.unwrap(), spoiled.lock().unwrap().clone());
                 let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
                 let (theirs, back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 std::thread::spawn(move || carry(theirs, back, spoiled));
@@ -88,6 +95,11 @@ impl Wire {
         wire
     }
 
+    /// From now on this is done to messages of this length, if it is not 0.
+    fn spoil(&self, length: usize, how: impl Fn(&mut [u8]) + Send + Sync + 'static) {
+        *self.spoiled.lock().unwrap() = (length > 0).then(|| (length, Arc::new(how) as Arc<_>));
+    }
+
     /// What clients have said since the last call, one connection after the other.
     fn said(&self) -> Vec<Said> {
         let connections = std::mem::take(&mut *self.connections.lock().unwrap());
@@ -95,19 +107,19 @@ impl Wire {
     }
 }
 
-/// Carries bytes to their end, and gives them. The first message of so many bytes, in one frame, has so many of its last bytes changed.
-fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Option<(usize, usize)>) -> Vec<u8> {
+/// Carries bytes to their end, and gives them. Something may be done to the first message of so many bytes in one frame.
+fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Spoiled) -> Vec<u8> {
     let (mut all, mut buffer, mut sent) = (Vec::new(), vec![0; 1 << 16], 0);
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         all.extend_from_slice(&buffer[..read]);
         let mut ready = all.len();
-        if let Some((length, last)) = spoiled {
+        if let Some((length, spoil)) = spoiled.clone() {
             // A frame that begins a message has its line, 2, its length and that of the message before the message itself.
             let head = [&[2][..], &(length as u32 + 4).to_le_bytes()[..3], &(length as u32).to_le_bytes()].concat();
             let begin = all.windows(head.len()).position(|window| window == head).map(|at| at + head.len());
             match begin {
                 Some(begin) if begin + length <= all.len() => {
-                    all[begin + length - last..begin + length].iter_mut().for_each(|byte| *byte ^= 0x5a);
+                    spoil(&mut all[begin..begin + length]);
                     spoiled = None;
                 }
                 // It goes on when it is whole.
@@ -360,6 +372,13 @@ impl House {
         std::fs::write(folder.join("manifest"), manifest.encode()).unwrap();
     }
 
+    /// A server that lies has the key that signs.
+    fn sign(&self, offer: &Offer, epoch: &mut Epoch) {
+        if offer.kind().signs() {
+            Signer::of_offer(&self.server, offer).unwrap().sign(epoch, SystemTime::now());
+        }
+    }
+
     /// Changes the records of a table, whose hint and sums then fit. `change` gets the table, its epoch and its offer.
     fn spoil_table(&self, change: impl FnOnce(&mut [u8], &Epoch, &Offer)) {
         let folder = self.store();
@@ -381,11 +400,12 @@ impl House {
         std::fs::write(&table_path, &table).unwrap();
         epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
+        self.sign(&offer, &mut epoch);
         std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
     }
 }
 
-/// Changes the masks of a service without a hint, whose sums then fit. `change` gets them with the epoch before them.
+/// Changes the masks of a service without a hint, or a hint, whose sums then fit. `change` gets them with the epoch before them.
 fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
     let folder = house.store();
     let offer = Offer::load(folder).unwrap();
@@ -395,6 +415,7 @@ fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
     change(&mut copy[..scheme.sizes().hint as usize]);
     std::fs::write(&path, &copy).unwrap();
     epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
+    house.sign(&offer, &mut epoch);
     std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
 }
 
@@ -493,16 +514,18 @@ fn a_record_that_cannot_be_read_tells_nobody_who_asked_for_it() {
     }
 }
 
+/// The messages of each line, by their lengths.
+fn lengths(said: &[Said]) -> Vec<Vec<(String, Vec<usize>)>> {
+    let of = |(lines, _): &Said| {
+        lines.iter().map(|(name, all)| (name.clone(), all.iter().map(Vec::len).collect())).collect()
+    };
+    said.iter().map(of).collect()
+}
+
 /// A server whose masks are all one constant, so that what a client decodes depends on its secret. Nothing of that gets out: no row is
 /// written, all are lost alike, whatever was asked for, and the client says what it says to an honest server, once.
 #[test]
 fn masks_that_lie_get_nothing_out_of_a_client() {
-    let lengths = |said: &[Said]| -> Vec<Vec<(String, Vec<usize>)>> {
-        let of = |(lines, _): &Said| {
-            lines.iter().map(|(name, all)| (name.clone(), all.iter().map(Vec::len).collect())).collect()
-        };
-        said.iter().map(of).collect()
-    };
     for by in [By::Index, By::Key] {
         for private in [Private::Client, Private::Both] {
             let kind = Kind { protocol: NO_HINT, by, private };
@@ -528,6 +551,253 @@ fn masks_that_lie_get_nothing_out_of_a_client() {
             assert_eq!((one.outcome.matched, one.notes), (two.outcome.matched, two.notes), "{kind:?}");
         }
     }
+}
+
+/// The answers of a server that lies, without a hint: zeros, half of them blanked, noise, another epoch at their heads, and all that again with
+/// masks that lie. The client says what it says to an honest server, whatever it decodes, and no row that was not asked for honestly is written.
+#[test]
+fn answers_that_lie_change_nothing_that_the_server_sees() {
+    let outcome = |ended: &Ended| {
+        let left: Vec<_> = ended.outcome.left_out.iter().map(|left| (left.name.clone(), left.rows)).collect();
+        (ended.rows.clone(), left, ended.outcome.matched, ended.notes.len())
+    };
+    for by in [By::Index, By::Key] {
+        for private in [Private::Client, Private::Both] {
+            let kind = Kind { protocol: NO_HINT, by, private };
+            let mut house = House::new(kind, ROWS);
+            house.serve();
+            let offer = Offer::load(house.store()).unwrap();
+            let answer = retrieval(&offer, &Epoch::load(&offer, house.store()).unwrap()).unwrap().sizes().answer;
+            let keys = [3, 6, 9];
+            let honest = house.ask("honest", &keys);
+            assert_eq!(honest.rows, keys.map(|key| house.row(key)));
+            // What stands behind the epoch of each answer.
+            let behind = move |change: fn(&mut [u8])| {
+                move |answers: &mut [u8]| answers.chunks_exact_mut(answer).for_each(|answer| change(&mut answer[24..]))
+            };
+            let mut ends = Vec::new();
+            let noise = |bytes: &mut [u8]| {
+                (0u64..).zip(bytes).for_each(|(at, byte)| *byte = blake3::hash(&at.to_le_bytes()).as_bytes()[0]);
+            };
+            let changes: [fn(&mut [u8]); 3] = [|bytes| bytes.fill(0), |bytes| bytes.fill(0xff), noise];
+            for (turn, change) in changes.into_iter().enumerate() {
+                house.wire.spoil(3 * answer, behind(change));
+                let ended = house.ask(&format!("lied to {turn}"), &keys);
+                assert!(ended.said == honest.said, "{kind:?}, {turn}");
+                ends.push(outcome(&ended));
+            }
+            // The first answer alone, whichever key it is for: that row is lost, and the others are not.
+            house.wire.spoil(3 * answer, move |answers| answers[24..answer].fill(0));
+            let one = house.ask("lied to once", &keys);
+            assert!(one.said == honest.said && one.rows.len() == 2, "{kind:?}");
+            assert!(one.rows.iter().all(|row| honest.rows.contains(row)), "{kind:?}");
+            // Half of the table's rows are blanked: who asks for rows in it says what others say, and does not ask again.
+            house.wire.spoil(
+                3 * answer,
+                behind(|bytes| {
+                    let half = bytes.len() / 2;
+                    bytes[..half].fill(0);
+                }),
+            );
+            let (blanked, other) = (house.ask("blanked", &keys), house.ask("blanked too", &[111, 114, 117]));
+            assert!(blanked.said == honest.said && other.said == honest.said, "{kind:?}");
+            // The epoch before at the head of each answer: nothing is decoded.
+            house
+                .wire
+                .spoil(3 * answer, move |answers| answers.chunks_exact_mut(answer).for_each(|answer| answer[8] ^= 1));
+            let (old, too) = (house.ask("old", &keys), house.ask("old too", &[111, 114, 117]));
+            assert!(old.said == honest.said && too.said == honest.said && outcome(&old) == outcome(&too), "{kind:?}");
+            assert!(old.rows.is_empty());
+            // Masks that are one constant, with answers of zeros: what is decoded is the secret itself.
+            house.stop();
+            spoil_masks(&house, |masks| {
+                for mask in masks[24..].chunks_mut(4608) {
+                    mask.fill(0);
+                    mask[1] = 4;
+                }
+            });
+            house.serve();
+            house.wire.spoil(3 * answer, behind(|bytes| bytes.fill(0)));
+            let ended = house.ask("poisoned", &keys);
+            // The epoch has another name in its questions.
+            assert_eq!(lengths(&ended.said), lengths(&honest.said), "{kind:?}");
+            ends.push(outcome(&ended));
+            assert!(ends[0].0.is_empty() && ends.iter().all(|end| *end == ends[0]), "{kind:?}: {ends:?}");
+        }
+    }
+}
+
+/// A clock that is 91 days ahead.
+#[derive(Debug)]
+struct Later(SystemClock);
+
+impl Time for Later {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::now() + Duration::from_secs(91 * 24 * 60 * 60)
+    }
+
+    fn boot(&self) -> Option<Boot> {
+        self.0.boot()
+    }
+
+    fn sleep(&self, span: Duration, stop: &dyn Fn() -> bool) {
+        self.0.sleep(span, stop);
+    }
+
+    fn rest(&self, span: Duration, stop: &dyn Fn() -> bool) {
+        self.0.rest(span, stop);
+    }
+
+    fn wake(&self, thread: &Thread) {
+        self.0.wake(thread);
+    }
+}
+
+/// An epoch that somebody between the two made up, that another key signed, or whose time is over: nothing is copied or asked, and a server that
+/// starts with it does not start.
+#[test]
+fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
+    let mut house = House::new(Kind { protocol: NO_HINT, ..PIANO }, ROWS);
+    house.serve();
+    std::fs::write(house.dir.path().join("alice.csv"), "id\n3\n").unwrap();
+    let document = std::fs::read(house.store().join(epoch::NAME)).unwrap();
+    let refused = |house: &House, world: World, why: &[&str]| {
+        let (plan, cache) = (house.plan("alice"), house.dir.path().join("alice"));
+        let error = ask(&plan, Io { world, ..files(&plan).unwrap() }, &Control::new(())).unwrap_err();
+        assert_eq!(error.fault(), vesica_job::Fault::Peer);
+        assert!(why.iter().all(|why| error.to_string().contains(why)), "{error}");
+        let said = house.wire.said();
+        // It was told what there is, and asked for no sums, chunks, or records.
+        assert!(said.iter().all(|(lines, _)| lines.values().flatten().count() == 1), "{said:?}");
+        assert!(!cache.join(epoch::NAME).exists());
+        said
+    };
+    // One digit of any field, on its way.
+    for field in
+        ["\"rows\":", "\"seed\":\"", "\"sums\":\"", "\"table\":\"", "\"made\":", "\"until\":", "\"signature\":\""]
+    {
+        let at = document.windows(field.len()).position(|window| window == field.as_bytes()).unwrap() + field.len();
+        house.wire.spoil(document.len(), move |document| document[at + 1] ^= 1);
+        refused(&house, World::default(), &["its signature is not by the key of its offer"]);
+    }
+    // One bit of a mask, on its way: no query leaves.
+    let copy = Epoch::decode(&Offer::load(house.store()).unwrap(), &document).unwrap().copy as usize;
+    house.wire.spoil(copy, move |masks| masks[copy / 2] ^= 1);
+    let plan = house.plan("flipped");
+    let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err().to_string();
+    assert!(error.contains("a chunk that is not the one of its sum"), "{error}");
+    assert!(house.wire.said().iter().all(|(lines, _)| lines.values().flatten().all(|said| said.len() == 17)));
+    house.wire.spoil(0, |_| ());
+    // By its own clock, the time is over. Which clock it has is not told.
+    let later = World { time: Arc::new(Later(SystemClock)), ..World::default() };
+    let said = refused(&house, later.clone(), &["epoch 1 (", "clients take until", "vesica prepare"]);
+    let why = String::from_utf8_lossy(said[0].1.as_ref().unwrap()).into_owned();
+    assert!(why.contains("is over by its clock") && !why.contains("20"), "{why}");
+    assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+    house.stop();
+    let serve =
+        |world: &World| crate::serve(&house.server, world, &|| None, &Control::new(())).unwrap_err().to_string();
+    assert!(serve(&later).contains("mine.valid_for"), "{}", serve(&later));
+    // Another key than that of the offer, and none: neither the server nor a client takes that.
+    let offer = Offer::load(house.store()).unwrap();
+    let mut epoch = Epoch::load(&offer, house.store()).unwrap();
+    let other = Signer::new(&zeroize::Zeroizing::new([9; 32]), Duration::from_secs(60));
+    other.sign(&mut epoch, SystemTime::now());
+    assert!(Epoch::decode(&offer, &epoch.encode()).unwrap_err().contains("not by the key of its offer"));
+    std::fs::write(house.store().join(epoch::NAME), epoch.encode()).unwrap();
+    assert!(serve(&World::default()).contains("not by the key of its offer"));
+    let text = String::from_utf8(document).unwrap();
+    let bare = format!("{}}}", text.split_once(",\"signed\"").unwrap().0);
+    assert!(Epoch::decode(&offer, bare.as_bytes()).unwrap_err().contains("it is not signed"));
+    // The file with the key is lost: changes of rows are refused, and a new key makes another offer.
+    std::fs::write(house.store().join(epoch::NAME), text).unwrap();
+    std::fs::remove_file(&house.server.signer.path).unwrap();
+    assert!(
+        Signer::of_offer(&house.server, &offer).err().unwrap().to_string().contains("list.store.signer does not hold")
+    );
+    let again = crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap();
+    assert!(again.offer_changed && again.offer != offer);
+}
+
+/// `vesica prepare` is killed behind any of its writes: the store can be served, with the epoch before or with the new one, and prepared again. The
+/// new epoch is of another offer, which is the worst that can be.
+#[test]
+fn a_store_is_whole_behind_every_write() {
+    for by in [By::Index, By::Key] {
+        let house = House::new(Kind { protocol: NO_HINT, by, private: Private::Client }, ROWS);
+        let (store, before) = (house.store().to_owned(), house.dir.path().join("before"));
+        let prepare = || crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(()));
+        put_back(&store, &before);
+        std::fs::remove_file(&house.server.signer.path).unwrap();
+        let offer = prepare().unwrap().offer;
+        let after = house.dir.path().join("after");
+        put_back(&store, &after);
+        let mut files: Vec<String> = ["table", "hint", "keys"].map(|end| format!("epoch-2.{end}")).into();
+        files.retain(|name| after.join(name).exists());
+        assert_eq!(files.len(), if by == By::Key { 3 } else { 2 });
+        let steps = [("offer.json", "offer.json.next"), (epoch::NAME, epoch::NAME), ("offer.json", "offer.json")];
+        let steps: Vec<(&str, &str)> = files.iter().map(|name| (&**name, &**name)).chain(steps).collect();
+        for done in 0..=steps.len() {
+            put_back(&before, &store);
+            for (from, to) in &steps[..done] {
+                std::fs::copy(after.join(from), store.join(to)).unwrap();
+            }
+            if done == steps.len() {
+                std::fs::remove_file(store.join("offer.json.next")).unwrap();
+            }
+            let is_new = done + 1 >= steps.len();
+            let opened = crate::prepare::open(&house.server).unwrap();
+            assert_eq!(opened.offer == offer, is_new, "{done}");
+            let number = Epoch::load(&opened.offer, &store).unwrap().number;
+            assert_eq!(number, if is_new { 2 } else { 1 }, "{done}");
+            crate::audit_store(&store, None, 1, &World::default(), &Control::new(())).unwrap();
+            let again = prepare().unwrap();
+            assert_eq!((again.offer == offer, again.offer_changed), (true, !is_new), "{done}");
+            let number = Epoch::load(&offer, &store).unwrap().number;
+            assert!(number > 1 && !store.join("offer.json.next").exists(), "{done}");
+            crate::prepare::open(&house.server).unwrap();
+        }
+    }
+}
+
+/// What clients copy of a store is computed again. Masks and hints that lie are found by whoever has the table, and by nobody else: their server
+/// signed them. So are records that are not the table's.
+#[test]
+fn masks_and_hints_that_lie_are_found_by_who_has_the_table() {
+    let audit = |house: &House, plan: Option<&ServePlan>| {
+        let checked = crate::audit_store(house.store(), plan, 2, &World::default(), &Control::new(()));
+        checked.map(|checked| checked.in_words()).map_err(|error| error.to_string())
+    };
+    for protocol in [NO_HINT, "simple-pir"] {
+        let what = if protocol == NO_HINT { "masks" } else { "hint" };
+        for by in [By::Index, By::Key] {
+            let house = House::new(Kind { protocol, by, private: Private::Client }, ROWS);
+            let words = audit(&house, Some(&house.server)).unwrap();
+            assert!(words.contains(&format!("ok  {what}")) && words.contains("computed again"), "{words}");
+            assert_eq!(words.contains("signature"), protocol == NO_HINT, "{words}");
+            assert_eq!(words.contains("rows of mine.input"), by == By::Index, "{words}");
+            // A high bit of the first word, for which the server answers with its own sums and signature.
+            spoil_masks(&house, |copy| copy[26] ^= 0x02);
+            let why = audit(&house, None).unwrap_err();
+            assert!(why.contains("is not what the table makes of it"), "{why}");
+            crate::prepare::open(&house.server).unwrap();
+        }
+    }
+    // By number, patches are followed, and the table of mine.input is compared.
+    let house = House::new(Kind { protocol: NO_HINT, ..PIANO }, ROWS);
+    let list = house.dir.path().join("list.csv");
+    let other = std::fs::read_to_string(&list).unwrap().replace("\n7,7.5", "\n7,9.5");
+    std::fs::write(&list, other).unwrap();
+    assert!(audit(&house, Some(&house.server)).unwrap_err().contains("not the rows of mine.input"));
+    let made = crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap();
+    let crate::Product::Table(made) = made.product else { panic!("a table") };
+    assert!(made.epoch.log > 0);
+    assert!(audit(&house, Some(&house.server)).unwrap().contains("ok  masks"));
+    assert!(audit(&House::new(STORE, 10), None).unwrap_err().contains("ecdh-oprf"));
 }
 
 /// Masks of another epoch than the one that the server describes are refused before a query leaves.
@@ -737,9 +1007,11 @@ fn an_answer_that_is_spoilt_costs_the_row_alone() {
         let rows: Vec<u64> = (10..10 + scheme.together().min(4)).collect();
         let answers = rows.len() * scheme.sizes().answer;
         for turn in 0..4 {
-            *house.wire.spoiled.lock().unwrap() = (turn == 0).then_some((answers, scheme.sizes().answer));
+            let last = answers - scheme.sizes().answer;
+            let change = move |answers: &mut [u8]| answers[last..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+            house.wire.spoil(if turn == 0 { answers } else { 0 }, change);
             let victim = house.ask("victim", &rows);
-            *house.wire.spoiled.lock().unwrap() = None;
+            house.wire.spoil(0, |_| ());
             let other = house.ask("other", &rows);
             assert_eq!(victim.said, other.said, "{kind:?}, {turn}");
             assert_eq!(other.rows.len(), rows.len());

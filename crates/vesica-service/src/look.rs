@@ -2,13 +2,14 @@
 
 use crate::error::Error;
 use crate::offer::{Offer, spelled};
+use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
-use vesica_job::Checked;
 use vesica_job::numbers::{counted, size};
 use vesica_job::report::revealed;
 use vesica_job::rooms::probe;
+use vesica_job::{Checked, World};
 use vesica_net::{Endpoint, Security};
 use vesica_spec::service::{AskPlan, Private, ServePlan};
 
@@ -43,6 +44,10 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
         checked
             .add("store", format!("{} in {parts}; clients copy {}", counted(stock.rows(), what), size(stock.bytes())));
         checked.add("offer", spelled(&opened.offer.hash()));
+        if let Some(until) = opened.stock.until() {
+            let is_valid = World::default().time.wall() < until;
+            checked.put("valid", format!("clients take it until {}", date(until)), is_valid);
+        }
     } else {
         checked.add("store", format!("{} is made by `vesica prepare`", plan.store.display()));
     }

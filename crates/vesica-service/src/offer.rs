@@ -1,6 +1,7 @@
 //! What a service is, in one document whose hash clients pin.
 
 use crate::error::Error;
+use crate::retrieve::epoch::Epoch;
 use crate::suite::Kind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -46,6 +47,9 @@ pub struct Offer {
     pub tag_bits: u32,
     /// The public key of the function, in hexadecimal; empty where no function protects the server's rows.
     public: String,
+    /// The public key by which epochs are signed, in hexadecimal; empty where they are not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    signer: String,
 }
 
 /// What clients must know of a retrieval.
@@ -66,6 +70,7 @@ impl Offer {
     /// The offer of a service.
     pub fn new(service: &Service, key_columns: usize, value_bytes: Option<u32>, tag_bits: u32, public: &[u8]) -> Self {
         let kind = Kind::of(service.protocol, service.hint);
+        debug_assert!(kind.hint == service.hint, "what the document leaves to the store is settled before");
         Self {
             version: VERSION,
             id: service.id.clone(),
@@ -85,7 +90,18 @@ impl Offer {
             lifetime_keys: service.lifetime_keys,
             tag_bits,
             public: hex(public),
+            signer: String::new(),
         }
+    }
+
+    /// The same, whose epochs are signed by the key with this public half, if they are signed.
+    pub fn signed_by(self, key: Option<&[u8]>) -> Self {
+        Self { signer: key.map(hex).unwrap_or_default(), ..self }
+    }
+
+    /// The public key by which epochs are signed, if they are.
+    pub fn signer(&self) -> Option<Vec<u8>> {
+        unhex(&self.signer).filter(|key| key.len() == 32)
     }
 
     /// Whether a function protects the server's rows.
@@ -130,6 +146,9 @@ impl Offer {
         }
         let hint = offer.retrieval.and_then(|retrieval| retrieval.hint);
         let is_hint = hint.is_none() || (offer.protocol, hint) == (ServiceProtocol::SimplePir, Some(Hint::None));
+        if offer.kind().signs() != offer.signer().is_some() || offer.signer().is_none() && !offer.signer.is_empty() {
+            return Err("it has no key for its epochs, or one that is not wanted".to_owned());
+        }
         if offer.retrieval.is_some() != offer.kind().suite().scheme().is_some() || !is_hint {
             return Err("it is no offer of its protocol".to_owned());
         }
@@ -156,14 +175,37 @@ impl Offer {
         unhex(&self.public).ok_or_else(|| "its public key is not written in hexadecimal".to_owned())
     }
 
-    /// The offer of the store in `folder`.
+    /// The offer of the store in `folder`. A `vesica prepare` that was killed just before its end may have left it under its first name.
     ///
     /// # Errors
     /// If there is none, or it is damaged.
     pub fn load(folder: &Path) -> Result<Self, Error> {
+        let next = std::fs::read(folder.join(NEXT)).ok().and_then(|bytes| Self::decode(&bytes).ok());
+        if let Some(next) = next
+            && Epoch::offer_in(folder) == Some(hex(&next.hash()))
+        {
+            return Ok(next);
+        }
         let path = folder.join(NAME);
         let bytes = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
         Self::decode(&bytes).map_err(|why| Error::Damaged { path, why })
+    }
+
+    /// Writes the offer into `folder` beside the one that is there, until the epoch that is of it stands there too.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn save_next(&self, folder: &Path) -> Result<(), Error> {
+        vesica_job::rooms::replace(&folder.join(NEXT), &self.encode()).map_err(Error::from)
+    }
+
+    /// What was written so becomes the offer of the folder.
+    ///
+    /// # Errors
+    /// Those of renaming.
+    pub fn become_current(folder: &Path) -> Result<(), Error> {
+        let path = folder.join(NAME);
+        std::fs::rename(folder.join(NEXT), &path).map_err(Error::file("cannot write", &path))
     }
 
     /// Writes the offer into `folder`.
@@ -198,6 +240,9 @@ pub fn sample(Kind { protocol, hint }: Kind, by: By, private: Private) -> Servic
 
 /// The name of the document in the folder of a store.
 const NAME: &str = "offer.json";
+
+/// The same before the epoch that is of it stands there.
+const NEXT: &str = "offer.json.next";
 
 /// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::retrieve::epoch::{self, date};
 use crate::retrieve::make::Made;
 use crate::secret;
 use crate::stock::Stock;
@@ -65,7 +66,6 @@ pub enum Product {
 /// # Errors
 /// Faults of the plan, its files and the table. Then the store is what it was.
 pub fn prepare(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Result<Prepared, Error> {
-    let plan = &settled(plan)?;
     kind(plan).suite().prepare(plan, change, world, ctl)
 }
 
@@ -78,7 +78,11 @@ pub fn settled(plan: &ServePlan) -> Result<ServePlan, Error> {
     if plan.service.protocol == ServiceProtocol::SimplePir && plan.service.hint.is_none() {
         let kept = match Offer::load(&plan.store) {
             Ok(offer) => Some(offer).filter(|offer| offer.protocol == ServiceProtocol::SimplePir),
-            Err(Error::Job(JobError::File { error, .. })) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(Error::Job(JobError::File { error, .. }))
+                if error.kind() == std::io::ErrorKind::NotFound && !plan.store.join(epoch::NAME).exists() =>
+            {
+                None
+            }
             Err(error) => {
                 return Err(Error::Setup(format!(
                     "service.hint: the document leaves it to the store, and {error}. Write hint = \"none\" or hint = \"copied\""
@@ -195,6 +199,20 @@ pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
         secret::check_mode(&plan.secret.path)?;
     }
     Ok(Opened { offer, stock, root: Some(root) })
+}
+
+/// Fails if the time is over in which clients take what was opened.
+///
+/// # Errors
+/// The same.
+pub fn in_time(opened: &Opened, world: &World) -> Result<(), Error> {
+    match opened.stock.until().filter(|until| world.time.wall() >= *until) {
+        Some(until) => Err(Error::Setup(format!(
+            "clients take the epoch that is prepared until {} alone, and that is past; run `vesica prepare` again (mine.valid_for says how long)",
+            date(until)
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// What a plan serves.

@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::offer::spelled;
+use crate::retrieve::epoch::date;
 use crate::{link, prepare};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ pub fn serve(
         );
     }
     let opened = prepare::open(plan)?;
+    prepare::in_time(&opened, world)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
     let budget = Budget::open(&plan.budget, &opened.offer.public().map_err(Error::Setup)?, world)?;
     budget.news.iter().for_each(|news| ctl.note(news.clone()));
@@ -73,7 +75,9 @@ pub fn serve(
         ctl.note(vesica_net::status::opened_in_words(address));
     }
     let what = answers.offer().kind().suite().counts();
-    ctl.note(format!("serving {}; offer {}", counted(answers.stock().rows(), what), spelled(&answers.offer().hash())));
+    let until = answers.stock().until().map(|until| format!(", which clients take until {}", date(until)));
+    let (rows, until) = (counted(answers.stock().rows(), what), until.unwrap_or_default());
+    ctl.note(format!("serving {rows}{until}; offer {}", spelled(&answers.offer().hash())));
     let (door, answers, hard) = (&*door, &answers, &*hard);
     scope(&*world.turns, |threads| {
         let known = Known::of(plan, shown);

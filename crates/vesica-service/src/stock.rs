@@ -10,7 +10,7 @@ use crate::retrieve::desk::Desk;
 use crate::secret::Root;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use vesica_net::Time;
 use vesica_oprf::function::ServerFunction;
 use vesica_store::Part;
@@ -37,6 +37,11 @@ pub trait Served: Send + Sync {
 
     /// Keys or rows that can be looked up.
     fn rows(&self) -> u64;
+
+    /// From when on clients do not take it, if there is such a time.
+    fn until(&self) -> Option<SystemTime> {
+        None
+    }
 
     /// Parts that clients copy one by one.
     fn parts(&self) -> u64;

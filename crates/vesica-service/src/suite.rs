@@ -17,6 +17,7 @@ use crate::wants::Wants;
 use std::path::Path;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, World};
+use vesica_params::lwe;
 use vesica_pir::{PackedPir, PirError, SimplePir, rlwe};
 use vesica_session::Reveal;
 use vesica_spec::service::{AskPlan, Hint, Private, ServePlan, Service, ServiceProtocol};
@@ -156,6 +157,16 @@ impl Kind {
     pub fn suite(self) -> &'static dyn Suite {
         let found = ALL.iter().find(|(known, _)| *known == self);
         found.expect("every protocol has a line of ALL, which a test compares with the names of documents").1
+    }
+
+    /// Whether its epochs are signed: clients copy masks, by which a server of another's making could read what they ask.
+    pub fn signs(self) -> bool {
+        self.hint == Some(Hint::None)
+    }
+
+    /// The parameter set that a client's queries rest on, where "simple-pir" has one with a hint and one without.
+    pub fn set(self) -> Option<&'static str> {
+        self.hint.map(|hint| if hint == Hint::None { lwe::PACKED.id } else { lwe::SIMPLE.id })
     }
 
     /// Its scheme.

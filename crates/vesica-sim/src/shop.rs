@@ -164,6 +164,7 @@ fn server(folder: &Path, kind: Kind, a_day: u64, lifetime: u64) -> ServePlan {
     let text = format!(
         "[service]\nid = \"list\"\nprotocol = \"{protocol}\"\nby = \"{by}\"\nprivate = \"{private}\"\n{accept}values = [\"v\"]\n\
          value_bytes = 16\nlifetime_keys = {lifetime}\nexpected_queries = 10\ninsecure = true\n[mine]\nname = \"alice\"\nlisten = \"h:1\"\n\
+         valid_for = \"100 years\"\n\
          input = {{ path = \"{at}/list.csv\", keys = [{keys}] }}\nstore = \"{at}/list\"\nworkers = 2\n\
          clients.bob = {{ keys_a_day = {a_day}, requests_a_minute = 100000 }}\n\
          clients.carol = {{ keys_a_day = {a_day}, requests_a_minute = 100000 }}\n"

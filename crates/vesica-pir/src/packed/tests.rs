@@ -79,6 +79,18 @@ fn records_come_back_before_and_after_changes() {
     assert!(again.matrix.lines() == store.matrix.lines() && again.epoch == store.epoch);
     compare(&scheme, &again, &hint, &table, &asked);
     assert!(scheme.hint(&again).is_err());
+    // Whoever has the table finds masks and columns that are not what it makes, behind patches too.
+    scheme.recompute(2, &flat, &kept, &hint, &patches).expect("they are");
+    let honest = hint.masks[1][5];
+    hint.masks[1][5] ^= 1 << 14;
+    let error = scheme.recompute(2, &flat, &kept, &hint, &patches).expect_err("another mask").to_string();
+    assert!(error.contains("mask of block 1"), "{error}");
+    hint.masks[1][5] = honest;
+    let mut matrix = laid_out(&scheme.shape, &flat, |_| ()).expect("a matrix");
+    (0..scheme.shape.extra_columns()).for_each(|at| matrix.write(0, 4096 + at, &[at as u8; 2112]));
+    let lying = scheme.beside(&Store { matrix, masks: Vec::new(), epoch: store.epoch });
+    let error = scheme.recompute(2, &flat, &lying, &hint, &patches).expect_err("other columns").to_string();
+    assert!(error.contains("beside the records"), "{error}");
     // What was kept is damaged, or of other records, other patches, or another number of them.
     let refused = |records: &dyn Records, kept: &[u8], patches: &[&[u8]], why: &str| {
         let error = scheme.restore(records, kept, patches).err().expect("it is refused").to_string();

@@ -23,6 +23,7 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{self, Change, Prepared, Product, agrees};
 use crate::reading::{Read, Reader};
 use crate::secret::{self, Root};
+use crate::signer::Signer;
 use crate::suite::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -238,6 +239,7 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let epoch = Epoch::load(&offer, &plan.store)?;
+    let signer = offer.kind().signs().then(|| Signer::of_offer(plan, &offer)).transpose()?;
     let before = Before::load(plan, offer, epoch)?;
     let public = before.offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
     let root = (service.private == Private::Both).then(|| secret::root(plan, &public)).transpose()?;
@@ -262,11 +264,11 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
         changing.remove(&removed.keys);
     }
     ctl.event(Event::Phase { name: "place", of: "", total: None });
-    let state = match changing.patched(salt, lock, &mut rng)? {
+    let mut state = match changing.patched(salt, lock, &mut rng)? {
         Some(state) => state,
         None => changing.whole(salt, lock, &mut rng, ctl)?,
     };
-    state.write(plan, &before.offer)?;
+    state.write(plan, &before.offer, signer.as_ref(), world)?;
     remove_others(plan, &state.epoch)?;
     let sealed = service.private == Private::Client || secret::is_sealed(&plan.secret)?;
     let changed = state.changed.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What a client has of an epoch: it looks rows up with that.
 
 use super::copying::{self, Copying};
-use super::epoch::{self, CHUNK, Epoch};
+use super::epoch::{self, CHUNK, Epoch, date};
 use super::places::{Place, Places};
 use super::{Client, Retrieval, Scheme, has_reals, reals, unpad};
 use crate::error::Error;
@@ -61,12 +61,25 @@ pub fn copy(
         }
         _ => {}
     }
+    if let Some((_, until)) = epoch.times().filter(|(_, until)| world.time.wall() >= *until) {
+        let (server, found, until) = (counter.server(), epoch.spelled(), date(until));
+        return Err(Error::Expired { server, found, until });
+    }
     let needed = retrieval.kept(epoch.copy + epoch.log);
     if needed > plan.cache_size {
         return Err(Error::Setup(format!(
             "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
             plan.cache_size
         )));
+    }
+    // It was not asked for, and is an assumption more: said once.
+    if plan.hint.is_none() && offer.kind().signs() && Offer::load(&plan.cache).ok().as_ref() != Some(offer) {
+        ctl.note(format!(
+            "{} serves {}: what is looked up stays hidden if circular security holds besides ring-LWE. Write service.hint = \"copied\" to refuse \
+             services without a hint",
+            counter.server(),
+            offer.kind()
+        ));
     }
     let kept = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, world, ctl })?;
     // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.

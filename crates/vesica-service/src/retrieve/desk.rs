@@ -8,6 +8,7 @@ use crate::secret::Root;
 use crate::stock::{Served, Stock, other_offer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use vesica_oprf::function::ServerFunction;
 use vesica_session::{Channel, Misbehaviour};
 
@@ -29,21 +30,29 @@ pub struct Desk {
     workers: usize,
 }
 
-impl Desk {
-    /// The epoch in `folder`, which is served with so many threads.
+/// The files of an epoch.
+pub struct Files {
+    /// The records.
+    pub table: Vec<u8>,
+    /// What is kept beside them.
+    pub beside: Vec<u8>,
+    /// What clients copy; empty where it is the table.
+    pub copy: Vec<u8>,
+    /// The changes since that was made.
+    pub log: Vec<u8>,
+    /// The sums of the chunks of both.
+    pub sums: [Vec<u8>; 2],
+}
+
+impl Files {
+    /// Those in `folder`.
     ///
     /// # Errors
-    /// If its files are not there, or damaged, or not of this offer.
-    pub fn open(folder: &Path, offer: &Offer, workers: usize) -> Result<Self, Error> {
-        let epoch = Epoch::load(offer, folder)?;
+    /// If one is not there, or is not the one of its sum.
+    pub fn read(folder: &Path, epoch: &Epoch, scheme: &dyn Retrieval) -> Result<Self, Error> {
         let damaged =
             |path: PathBuf, why: &str| Error::Damaged { path, why: format!("{why}; run `vesica prepare` again") };
-        let read = |path: &PathBuf| match std::fs::read(path) {
-            Ok(bytes) => Ok(bytes),
-            Err(error) => Err(Error::file("cannot read", path)(error)),
-        };
-        let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
-        let scheme = retrieval(offer, &epoch).map_err(shape)?;
+        let read = |path: &PathBuf| std::fs::read(path).map_err(Error::file("cannot read", path));
         let mut path = folder.join(table_name(epoch.number));
         let mut table = read(&path)?;
         if table.len() as u64 != epoch.records * u64::from(epoch.width) + scheme.beside() {
@@ -73,9 +82,23 @@ impl Desk {
             return Err(damaged(path, "it is no log of changes"));
         }
         let beside = table.split_off(table.len() - scheme.beside() as usize);
+        Ok(Self { table, beside, copy, log, sums: [sums, log_sums] })
+    }
+}
+
+impl Desk {
+    /// The epoch in `folder`, which is served with so many threads.
+    ///
+    /// # Errors
+    /// If its files are not there, or damaged, or not of this offer.
+    pub fn open(folder: &Path, offer: &Offer, workers: usize) -> Result<Self, Error> {
+        let epoch = Epoch::load(offer, folder)?;
+        let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
+        let scheme = retrieval(offer, &epoch).map_err(shape)?;
+        let Files { table, beside, copy, log, sums } = Files::read(folder, &epoch, &*scheme)?;
         let server = scheme.resume(Arc::new(table), &beside, &log, workers).map_err(shape)?;
         let (folder, name) = (folder.to_owned(), epoch.name());
-        Ok(Self { folder, name, epoch, scheme, server, copy, log, sums: [sums, log_sums], workers })
+        Ok(Self { folder, name, epoch, scheme, server, copy, log, sums, workers })
     }
 
     /// Fails if a file of an epoch is not in the folder, or has not its length. None of them is read.
@@ -200,6 +223,10 @@ impl Served for Desk {
         self.epoch.rows
     }
 
+    fn until(&self) -> Option<SystemTime> {
+        self.epoch.times().map(|(_, until)| until)
+    }
+
     /// Part 0 is a hint or a table, part 1 the log of changes since then.
     fn parts(&self) -> u64 {
         if self.log.is_empty() { 1 } else { 2 }
@@ -248,6 +275,7 @@ pub(crate) mod tests {
     use super::super::{Scheme, body_bytes, digest_of_index, pad, unpad};
     use super::*;
     use crate::offer::hex;
+    use crate::signer::Signer;
     use crate::suite::{self, Kind};
     use vesica_session::SessionRng;
     use vesica_spec::service::{By, Hint, Private, ServiceProtocol};
@@ -267,8 +295,15 @@ pub(crate) mod tests {
     }
 
     fn offer(kind: impl Into<Kind>, value: u32) -> Offer {
-        let service = crate::offer::sample(kind.into(), By::Index, Private::Client);
-        Offer::new(&service, 0, Some(value), 0, &[])
+        let kind = kind.into();
+        let service = crate::offer::sample(kind, By::Index, Private::Client);
+        let offer = Offer::new(&service, 0, Some(value), 0, &[]);
+        if kind.signs() { offer.signed_by(Some(signer().public())) } else { offer }
+    }
+
+    /// What signs the epochs of these tests.
+    pub(crate) fn signer() -> Signer {
+        Signer::new(&zeroize::Zeroizing::new([7; 32]), std::time::Duration::from_secs(3600))
     }
 
     /// A folder with an epoch in it.
@@ -319,6 +354,9 @@ pub(crate) mod tests {
         let copy = if hint.is_empty() { &table } else { &hint };
         epoch.sums = hex(blake3::hash(&epoch::sums(copy)).as_bytes());
         epoch.table = epoch::table_sum(&table);
+        if offer.kind().signs() {
+            signer().sign(&mut epoch, SystemTime::now());
+        }
         std::fs::write(folder.join(table_name(number)), &table).unwrap();
         std::fs::write(folder.join(hint_name(number)), &hint).unwrap();
         std::fs::write(folder.join(epoch::NAME), epoch.encode()).unwrap();
@@ -485,14 +523,23 @@ pub(crate) mod tests {
     fn a_file_that_changed_is_not_served() {
         for kind in asking().chain([ServiceProtocol::Download.into()]) {
             let (dir, offer, _) = house(kind);
-            let name = if kind.protocol == ServiceProtocol::SimplePir { hint_name(1) } else { table_name(1) };
-            let path = dir.path().join(name);
-            let mut bytes = std::fs::read(&path).unwrap();
-            bytes[7] ^= 1;
-            std::fs::write(&path, &bytes).unwrap();
-            assert!(Desk::open(dir.path(), &offer, 2).err().unwrap().to_string().contains("damaged"), "{kind:?}");
-            std::fs::remove_file(&path).unwrap();
-            assert!(Desk::open(dir.path(), &offer, 2).is_err());
+            let has_copy = kind.protocol == ServiceProtocol::SimplePir;
+            for name in [table_name(1)].into_iter().chain(has_copy.then(|| hint_name(1))) {
+                let path = dir.path().join(name);
+                let whole = std::fs::read(&path).unwrap();
+                // The last bytes of a table without a hint are columns beside the records.
+                for at in [7, whole.len() - 1] {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= 1;
+                    std::fs::write(&path, &bytes).unwrap();
+                    let error = Desk::open(dir.path(), &offer, 2).err().unwrap().to_string();
+                    assert!(error.contains("damaged"), "{kind:?}: {error}");
+                }
+                std::fs::remove_file(&path).unwrap();
+                assert!(Desk::open(dir.path(), &offer, 2).is_err());
+                std::fs::write(&path, whole).unwrap();
+            }
+            assert!(Desk::open(dir.path(), &offer, 2).is_ok());
         }
     }
 

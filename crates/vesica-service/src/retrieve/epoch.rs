@@ -8,9 +8,11 @@ use super::{body_bytes, has_sums};
 use crate::error::Error;
 use crate::offer::{Offer, hex, unhex};
 use crate::secret::Root;
+use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::{Drawn, Filter, TAG};
@@ -81,7 +83,28 @@ pub struct Epoch {
     pub log: u64,
     /// The hash over the sums of the log's chunks, in hexadecimal; empty if there is no log.
     pub log_sums: String,
+    /// Who vouches for it, and how long; where clients copy masks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signed: Option<Signed>,
 }
+
+/// A signature, and what stands beside it. Times are seconds since 1970.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signed {
+    /// When the epoch was made.
+    made: u64,
+    /// From when on clients do not take it.
+    until: u64,
+    /// The signature by the key of the offer, over the document with no signature in it; in hexadecimal.
+    signature: String,
+}
+
+/// What a signature is of, so that it is of nothing else.
+const SIGNED: &[u8] = b"vesica 2026 epoch\0";
+
+/// The last second of the year 9999, behind which dates are not written.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// What was made of a table.
 pub struct Layout {
@@ -128,6 +151,7 @@ impl Epoch {
             table: String::new(),
             log: 0,
             log_sums: String::new(),
+            signed: None,
         }
     }
 
@@ -136,6 +160,51 @@ impl Epoch {
         // The seed of the places is drawn anew for every base, and the salt is not.
         let drawn = [&self.salt()[..], &self.seed(), &self.draws.to_le_bytes()].concat();
         blake3::derive_key("vesica 2026 matrix of an epoch", &drawn)
+    }
+
+    /// Writes down when it was made and until when clients take it, since 1970, and what `sign` makes of all that it says.
+    pub fn sign(&mut self, (made, until): (Duration, Duration), sign: impl FnOnce(&[u8]) -> Vec<u8>) {
+        let until = until.as_secs().min(LAST_SECOND);
+        self.signed = Some(Signed { made: made.as_secs(), until, signature: String::new() });
+        let signature = hex(&sign(&self.to_be_signed()));
+        self.signed.as_mut().expect("it was set").signature = signature;
+    }
+
+    /// The document with no signature in it.
+    fn to_be_signed(&self) -> Vec<u8> {
+        let signed = self.signed.as_ref().map(|signed| Signed { signature: String::new(), ..signed.clone() });
+        [SIGNED, &Self { signed, ..self.clone() }.encode()].concat()
+    }
+
+    /// Fails unless it is signed as its offer wants it.
+    fn check_signature(&self, offer: &Offer) -> Result<(), &'static str> {
+        match (offer.signer(), &self.signed) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err("it is signed, and its offer has no key"),
+            (Some(_), None) => Err("it is not signed, and its offer has a key"),
+            (Some(key), Some(signed)) => {
+                let key = UnparsedPublicKey::new(&ED25519, key);
+                let is_right = |signature: &Vec<u8>| key.verify(&self.to_be_signed(), signature).is_ok();
+                if signed.made >= signed.until || signed.until > LAST_SECOND {
+                    return Err("it ends before it begins, or too late");
+                }
+                unhex(&signed.signature)
+                    .filter(is_right)
+                    .map(drop)
+                    .ok_or("its signature is not by the key of its offer")
+            }
+        }
+    }
+
+    /// When it was made, and from when on clients do not take it; where it is signed.
+    pub fn times(&self) -> Option<(SystemTime, SystemTime)> {
+        let time = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        self.signed.as_ref().map(|signed| (time(signed.made), time(signed.until)))
+    }
+
+    /// From when on clients do not take it, as people read it; where it is signed.
+    pub fn until_in_words(&self) -> Option<String> {
+        self.times().map(|(_, until)| date(until))
     }
 
     /// The document. One epoch has one spelling.
@@ -165,6 +234,9 @@ impl Epoch {
         }
         if epoch.offer != hex(&offer.hash()) {
             return wrong("it is of another offer");
+        }
+        if let Err(why) = epoch.check_signature(offer) {
+            return wrong(why);
         }
         let is_hash = |text: &String| epoch.bytes32(text).is_some();
         let right_sums = is_hash(&epoch.sums) && is_hash(&epoch.table) && epoch.copy <= CHUNK as u64 * MOST_CHUNKS;
@@ -247,9 +319,13 @@ impl Epoch {
 
     /// Whether the document in `folder` is that of another offer.
     pub fn is_foreign(offer: &Offer, folder: &Path) -> bool {
+        Self::offer_in(folder).is_some_and(|named| named != hex(&offer.hash()))
+    }
+
+    /// The hash of the offer that the document in `folder` is of, in hexadecimal.
+    pub fn offer_in(folder: &Path) -> Option<String> {
         let read = std::fs::read(folder.join(NAME)).ok().filter(|bytes| bytes.len() <= MOST_BYTES);
-        let epoch = read.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
-        epoch.is_some_and(|epoch| epoch.offer != hex(&offer.hash()))
+        Some(serde_json::from_slice::<Self>(&read?).ok()?.offer)
     }
 
     /// The filter, where keys stand in one. `tries` stands behind the hint of the base.
@@ -321,6 +397,11 @@ impl Epoch {
     fn bytes32(&self, text: &str) -> Option<[u8; 32]> {
         unhex(text)?.try_into().ok()
     }
+}
+
+/// A time as people read it.
+pub fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// What an epoch says of its table.

@@ -7,6 +7,7 @@ use crate::offer::{Offer, hex};
 use crate::prepare::{Before, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::secret::Root;
+use crate::signer::Signer;
 use crate::{prepare, values};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -57,6 +58,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
+    let plan = &prepare::settled(plan)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref(), world)?),
@@ -84,7 +86,9 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
             format!("the values of a row have up to {} bytes; the most is {MOST_VALUES}", value_bytes.unwrap_or(0));
         return Err(Error::Setup(format!("service.values: {why}. Name fewer columns, or cut them into several rows")));
     }
+    let signer = prepare::kind(plan).signs().then(|| Signer::take(plan, world)).transpose()?;
     let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
+    let offer = offer.signed_by(signer.as_ref().map(Signer::public));
     let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
     let stood = last.as_ref().map(|epoch| Before { keys: epoch.rows, changed: epoch.log > 0 });
     let mut rng = world.rng()?;
@@ -108,11 +112,12 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     let read = Maker::new(plan, function, &offer, whole.salt, whole.sealed).read(plan, &reader, ctl)?;
     ctl.event(Event::Phase { name: "place", of: "", total: None });
     let last = last.filter(|_| before.as_ref() == Some(&offer));
-    let state = match last.map(|last| super::change::rows(plan, &offer, last, &read.bodies)).transpose()?.flatten() {
+    let mut state = match last.map(|last| super::change::rows(plan, &offer, last, &read.bodies)).transpose()?.flatten()
+    {
         Some(state) => state,
         None => whole.state(&read.keys, &read.bodies, root.map(Root::lock), &mut rng, ctl)?,
     };
-    state.write(plan, &offer)?;
+    state.write(plan, &offer, signer.as_ref(), world)?;
     let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
     keyed.map_or(Ok(()), Keyed::keep)?;
     remove_others(plan, &state.epoch)?;
@@ -251,8 +256,15 @@ pub struct State {
 }
 
 impl State {
-    /// Writes the files. A server takes the epoch up when its document is there, and then its files are there too.
-    pub fn write(&self, plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
+    /// Writes the files. A server takes the epoch up when its document is there, and then its files are there too. Whoever is killed in between
+    /// leaves the epoch before, or this one.
+    pub fn write(
+        &mut self,
+        plan: &ServePlan,
+        offer: &Offer,
+        signer: Option<&Signer>,
+        world: &World,
+    ) -> Result<(), Error> {
         let (store, number) = (&plan.store, self.epoch.number);
         std::fs::create_dir_all(store).map_err(Error::file("cannot make the folder", store))?;
         vesica_job::rooms::replace(&store.join(desk::table_name(number)), &self.table)?;
@@ -265,8 +277,12 @@ impl State {
         if let Some(keys) = &self.keys {
             vesica_job::rooms::replace_privately(&store.join(change::keys_name(number)), keys)?;
         }
+        offer.save_next(store)?;
+        if let Some(signer) = signer {
+            signer.sign(&mut self.epoch, world.time.wall());
+        }
         vesica_job::rooms::replace(&store.join(epoch::NAME), &self.epoch.encode())?;
-        offer.save(store)
+        Offer::become_current(store)
     }
 }
 

@@ -26,6 +26,7 @@ pub mod make;
 pub mod pass;
 pub mod places;
 pub mod reals;
+pub mod recompute;
 pub mod schemes;
 pub mod sessions;
 pub mod window;
@@ -39,6 +40,7 @@ use crate::reveals;
 use crate::stock::Stock;
 use crate::suite::{Asking, Copied, Kind, Suite};
 use copying::{Copying, Ready};
+use desk::Files;
 use epoch::Epoch;
 use places::Place;
 use std::path::Path;
@@ -147,6 +149,12 @@ pub trait Retrieval: Send + Sync {
         workers: usize,
     ) -> Result<Box<dyn Server>, PirError> {
         self.server(table, workers)
+    }
+
+    /// What clients copy and the server keeps, in one word, if it is made of the table and everybody who has that can make it again. Fails unless
+    /// it is what the table makes of it.
+    fn recompute(&self, _files: &Files, _workers: usize) -> Result<Option<&'static str>, Error> {
+        Ok(None)
     }
 
     /// The client's side with what [`Retrieval::copied`] says, held in memory alone.
@@ -314,7 +322,7 @@ impl Suite for Records {
 
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error> {
         let epoch = Epoch::load(offer, cache)?;
-        Ok(format!("{}, {} rows", epoch.spelled(), count(epoch.rows)))
+        Ok(format!("{}, {} rows; {}", epoch.spelled(), count(epoch.rows), offer.kind()))
     }
 
     fn forecast(&self, plan: &ServePlan, value: Option<u32>, rows: u64, asked: Asking) -> Result<String, Error> {

@@ -8,7 +8,7 @@ use crate::Document;
 use crate::error::SpecError;
 use crate::parse::document;
 use crate::pins::Pins;
-use crate::service::{Asks, Client, Hint, ServerSpec, Service, default_requests};
+use crate::service::{Asks, Client, Hint, ServerSpec, Service, ServiceProtocol, default_requests};
 use serde::{Deserialize, Serialize};
 
 /// On which terms a service may be asked.
@@ -116,8 +116,9 @@ pub(super) fn client(head: &Head, service: &Service, terms: &Terms, kept: &str, 
          tls.identity = {identity} # as `vesica cert {me}` makes it\n{input}\ncache = {cache} # what is fetched\n\
          output = {{ path = {output} }}\nreport = {report}\n",
         id = service.id,
-        assumed = match service.hint {
-            Some(Hint::None) =>
+        // An inviter may leave the hint out.
+        assumed = match (service.protocol, service.hint) {
+            (ServiceProtocol::SimplePir, None | Some(Hint::None)) =>
                 "# Without a hint, what you ask for is hidden only if a key may encrypt a function of itself (circular security).\n",
             _ => "",
         },

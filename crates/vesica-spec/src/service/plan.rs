@@ -35,6 +35,10 @@ pub struct ServePlan {
     pub store: PathBuf,
     /// Where the key of the function is.
     pub secret: Secret,
+    /// Where the key is that signs epochs.
+    pub signer: Secret,
+    /// How long clients take an epoch.
+    pub valid_for: Duration,
     /// A file of 32 bytes that the key of the function is derived from. No document has it; a SecretFlow configuration may.
     pub seed: Option<PathBuf>,
     /// Whether the service ends when a client has got what it came for. No document has it; a SecretFlow configuration does.
@@ -57,7 +61,7 @@ pub struct ServePlan {
     pub workers: usize,
 }
 
-/// Where the key of the function is.
+/// Where a key is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Secret {
     /// Its file.
@@ -210,6 +214,11 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
             path: mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret")),
             key: key(mine.secret_key.as_ref(), "mine.secret_key")?,
         },
+        signer: Secret {
+            path: mine.signer.clone().unwrap_or_else(|| beside(&mine.store, "signer")),
+            key: mine.secret_key.clone(),
+        },
+        valid_for: valid_for(mine.valid_for.as_deref().unwrap_or("90 days"))?,
         seed: None,
         once: false,
         guests: guests(spec)?,
@@ -223,6 +232,18 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         scratch: mine.scratch.clone().unwrap_or_else(std::env::temp_dir),
         workers: workers(mine.workers, |cores| cores)? as usize,
     })
+}
+
+/// How long clients take an epoch: a second to a hundred years.
+fn valid_for(text: &str) -> Result<Duration, SpecError> {
+    let wrong = |why| SpecError::field("mine.valid_for", format!("\"{text}\" {why}; write \"90 days\""));
+    match humantime::parse_duration(text) {
+        Err(error) => Err(wrong(format!("is not a duration ({error})"))),
+        Ok(time) if !(1..=100 * 366 * 24 * 60 * 60).contains(&time.as_secs()) => {
+            Err(wrong("is not from a second to a hundred years".to_owned()))
+        }
+        Ok(time) => Ok(time),
+    }
 }
 
 /// The plan of a client.

@@ -303,6 +303,14 @@ pub struct ServerMine {
     /// variable `VESICA_SERVICE_PASSPHRASE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key: Option<KeyPlace>,
+    /// For `simple-pir` without a hint: the file with the key that signs epochs, which `vesica prepare` makes and `vesica serve` does not need;
+    /// beside the store, with the ending `.signer`, when absent. It is sealed as the file with the key of the function is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<PathBuf>,
+    /// For `simple-pir` without a hint: how long clients take an epoch after it was prepared, such as `"30 days"`; 90 days when absent.
+    /// Prepare the table again before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_for: Option<String>,
     /// Who may ask, by name. Read again while the server runs whenever this file changes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clients: BTreeMap<String, Client>,
@@ -477,7 +485,7 @@ impl ServerSpec {
         }
         paths.extend(mine.secret_key.as_mut().map(KeyPlace::path));
         paths.extend(mine.clients.values_mut().filter_map(|client| client.ca.as_mut()));
-        for path in [&mut mine.secret, &mut mine.audit, &mut mine.scratch] {
+        for path in [&mut mine.secret, &mut mine.signer, &mut mine.audit, &mut mine.scratch] {
             paths.extend(path);
         }
         anchor(folder, paths);

@@ -7,6 +7,7 @@
 
 use super::super::changes;
 use super::super::copying::{Copying, Ready};
+use super::super::desk::Files;
 use super::super::epoch::Epoch;
 use super::super::pass::Line;
 use super::super::{Client, Costs, Retrieval, Scheme, Server, ShapeOfKeys, Turn, in_turn};
@@ -129,6 +130,18 @@ impl<P: MatrixPir + 'static> Retrieval for Matrix<P> {
         let changes = changes::entries(log).ok_or_else(|| PirError::Message("a log of changes that is none".into()))?;
         let patches: Vec<&[u8]> = changes.iter().map(|entry| entry.patch).collect();
         Ok(self.answers(self.scheme.restore(&Flat::new(&table, self.width)?, beside, &patches)?, workers))
+    }
+
+    fn recompute(&self, files: &Files, workers: usize) -> Result<Option<&'static str>, Error> {
+        let Files { table, beside, copy, log, .. } = files;
+        let cannot_be = |error: PirError| Error::Setup(error.to_string());
+        let changes = changes::entries(log).unwrap_or_default();
+        let patches: Vec<&[u8]> = changes.iter().map(|entry| entry.patch).collect();
+        let copy = copy.get(..self.scheme.sizes().hint as usize).unwrap_or_default();
+        let mut hint = self.scheme.take_hint(copy.to_vec()).map_err(cannot_be)?;
+        patches.iter().try_for_each(|patch| self.scheme.patch(&mut hint, patch)).map_err(cannot_be)?;
+        self.scheme.recompute(workers, &Flat::new(table, self.width)?, beside, &hint, &patches)?;
+        Ok(Some(P::COPY))
     }
 
     fn reader(&self, mut copy: Vec<u8>, _: &mut SessionRng) -> Result<Box<dyn Client>, Error> {

@@ -1,0 +1,69 @@
+//! Whether what clients copy is what the table makes of it. A client cannot see that, and a signature does not say it. Whoever has the table can
+//! compute it: hints, masks and the columns that pack answers follow from the records and from public numbers of the epoch.
+
+use super::desk::Files;
+use super::epoch::{Epoch, date};
+use super::make::Maker;
+use super::{change, desk, retrieval};
+use crate::error::Error;
+use crate::offer::{Offer, hex, spelled};
+use crate::prepare;
+use crate::reading::Reader;
+use std::path::Path;
+use vesica_job::numbers::{counted, size};
+use vesica_job::{Checked, Control, World};
+use vesica_spec::service::ServePlan;
+
+/// Looks at the store in `folder`: at its signature, its sums, and whether what clients copy is what its records make of it. With a plan, whose
+/// store that is, also whether the records are those of `mine.input`, where that can be seen without coins and keys.
+///
+/// # Errors
+/// The first thing that is not as it should be; those of the files and the table; a store of tags, which has nothing to be computed again.
+pub fn audit_store(
+    folder: &Path,
+    plan: Option<&ServePlan>,
+    workers: usize,
+    world: &World,
+    ctl: &Control,
+) -> Result<Checked, Error> {
+    let offer = Offer::load(folder)?;
+    if let Some(plan) = plan {
+        prepare::agrees(plan, &offer)?;
+    }
+    if offer.kind().suite().scheme().is_none() {
+        return Err(Error::Setup(format!(
+            "{}: it is a store of \"{}\", which clients copy as it is; `vesica check` compares its sums",
+            folder.display(),
+            offer.protocol.name()
+        )));
+    }
+    let epoch = Epoch::load(&offer, folder)?;
+    let mut checked = Checked::default();
+    checked.add("offer", format!("{} ({})", spelled(&offer.hash()), offer.kind()));
+    checked.add("epoch", format!("{} of {}", epoch.spelled(), counted(epoch.rows, "rows")));
+    if let (Some(key), Some((made, until))) = (offer.signer(), epoch.times()) {
+        let (key, made, is_valid) = (hex(&key), date(made), world.time.wall() < until);
+        let until = format!("{} {}", if is_valid { "valid until" } else { "over since" }, date(until));
+        checked.put("signature", format!("by the offer's key {key}, made {made}, {until}"), is_valid);
+    }
+    let scheme = retrieval(&offer, &epoch)?;
+    let files = Files::read(folder, &epoch, &*scheme)?;
+    let bytes = files.table.len() + files.beside.len() + files.copy.len() + files.log.len();
+    checked.add("files", format!("{} are those of the epoch", size(bytes as u64)));
+    let path = folder.join(desk::hint_name(epoch.base));
+    let lies = |error: Error| Error::Damaged { path, why: error.to_string() };
+    if let Some(what) = scheme.recompute(&files, workers).map_err(lies)? {
+        checked.add(what, "what the records and the epoch's seed make, computed again");
+    }
+    if let Some(plan) = plan.filter(|plan| plan.input.is_some() && change::follows(&plan.service)) {
+        let reader = Reader::open(plan, prepare::table(plan)?, true)?;
+        let read = Maker::new(plan, None, &offer, epoch.salt(), epoch.sealed()).read(plan, &reader, ctl)?;
+        if read.bodies != files.table {
+            let path = folder.join(desk::table_name(epoch.number));
+            let why = "its records are not the rows of mine.input as they are now; run `vesica prepare` if the table has changed since".into();
+            return Err(Error::Damaged { path, why });
+        }
+        checked.add("records", "the rows of mine.input");
+    }
+    Ok(checked)
+}

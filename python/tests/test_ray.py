@@ -795,6 +795,29 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
     assert max(rows["heavy"]) - min(rows["heavy"]) >= 8 * 20_000, "and the rows wait until the units are joined"
 
 
+def test_packed_units_are_on_the_disk_before_their_index(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows in them are read first when the other side is gone, and a machine that lost its power had an index of files without bytes."""
+    from vesica.ray import _drive, _storage
+
+    synced: list[str] = []
+    monkeypatch.setattr(_storage.os, "fsync", lambda handle: synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+    empty = {name: pa.array([], kind) for name, kind in {"unit": pa.uint32(), "keys": pa.uint64(), "given": pa.uint64()}.items()}
+
+    def shuffle(rows: Any, run: str, count: int, folder: Path) -> None:
+        for name in ("a", "b"):
+            pq.write_table(pa.table(empty), folder / f"{name}.parquet")
+
+    monkeypatch.setattr(_drive._rows, "shuffle", shuffle)
+    monkeypatch.setattr(_drive, "ray", SimpleNamespace(get=lambda counted: counted))
+    keeper = SimpleNamespace(counted=SimpleNamespace(remote=lambda: (3, 0)))
+    source = SimpleNamespace(rows=lambda: 3, cut=lambda run: [])
+    side = SimpleNamespace(folder=place, name="run", source=source, keeper=keeper, _phase=lambda *args: nullcontext())
+    assert _drive._Run._units(side).given == 0
+    (packed,) = place.glob("units-*")
+    before = synced[: next(at for at, name in enumerate(synced) if name.startswith(".index."))]
+    assert before == ["a.parquet", "b.parquet", packed.name] and synced[-1] == place.name
+
+
 def test_an_index_of_another_version_is_refused(place: Path) -> None:
     from vesica.ray import _rows
 

@@ -25,7 +25,7 @@ import ray
 
 from .. import _core
 from .._errors import ConfigError, InputError, InternalError
-from . import _keeper
+from . import _keeper, _storage
 
 if TYPE_CHECKING:
     from ._lanes import Work
@@ -251,7 +251,8 @@ class Units:
 
     @classmethod
     def index(cls, folder: Path) -> Units:
-        """Reads which unit stands where."""
+        """Reads which unit stands where, and brings the files to the disk: Ray has written them, and does not. Once the index is there nothing
+        makes them again, and the rows in them are read first when the other side is gone."""
         places: dict[int, tuple[str, int]] = {}
         keys, given, largest = 0, 0, (0, 0)
         for path in sorted(folder.glob("*.parquet")):
@@ -265,6 +266,8 @@ class Units:
             keys += sum(number for _, number in each)
             largest = max([largest, *each], key=lambda one: one[1])
             given += sum(table["given"].to_pylist())
+            _storage.sync(path)
+        _storage.sync(folder)
         return cls(places, keys, largest, given)
 
     def to_json(self) -> bytes:

@@ -819,11 +819,22 @@ def test_packed_units_are_on_the_disk_before_their_index(place: Path, monkeypatc
 
 
 def test_an_index_of_another_version_is_refused(place: Path) -> None:
-    from vesica.ray import _rows
+    """It was refused when the other side had been met, and the error named a file within the folder that is to be removed."""
+    from vesica.ray import _drive, _rows
 
-    (place / "index").write_bytes(b"[[[0, [\"units/0.parquet\", 0]]], 7, [0, 7], 9]")
-    with pytest.raises(vesica.ConfigError, match="index: is the index of packed units that another version of Vesica made"):
-        _rows.Units.read(place / "index")
+    folder = place / "a-run"
+    folder.mkdir()
+    (folder / "index").write_bytes(b"[[[0, [\"units/0.parquet\", 0]]], 7, [0, 7], 9]")
+    met: list[Any] = []
+    meeting = SimpleNamespace(run=lambda: "a-run", meet=lambda *said: met.append(said))
+    side = object.__new__(_drive._Run)
+    side.meeting, side.storage, side.folder = meeting, place, None
+    with pytest.raises(vesica.ConfigError, match=f"{folder}: was left by a run of another version of Vesica, .*remove this folder.*mine.resume"):
+        side._meet()
+    assert not met
+    (folder / "index").write_bytes(_rows.Units({}, 0, (0, 0), 0).to_json())
+    side._meet()
+    assert met == [([], None)]
 
 
 def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,6 +319,9 @@ class _Run:
 
     def _meet(self) -> _core.Start:
         """Meets the other side. If that is gone and is not needed any more, the run goes on without it."""
+        if self.folder is None and (kept := self._kept()) is not None and (kept / "index").exists():
+            # What cannot be read here is refused before anybody is contacted.
+            _rows.Units.read(kept / "index")
         try:
             return self.meeting.meet(self._finished(), self._begun())
         except (NetworkError, PeerError):

@@ -276,12 +276,12 @@ class Units:
 
     @classmethod
     def read(cls, path: Path) -> Units:
-        """What `to_json` gave."""
+        """What `to_json` gave, in the folder of a run."""
         form, *index = json.loads(path.read_bytes())
         if form != FORM:
             raise ConfigError(
-                f"{path}: is the index of packed units that another version of Vesica made, and this one reads form {FORM}: "
-                "end the run with that version, or remove what was kept of it, and begin it anew"
+                f"{path.parent}: was left by a run of another version of Vesica, which packed its units in another form than this one's, {FORM}: "
+                "end the run with that version, or remove this folder and what mine.resume keeps of the run, and begin it anew"
             )
         places, keys, largest, given = index
         return cls({unit: (file, group) for unit, (file, group) in places}, keys, tuple(largest), given)

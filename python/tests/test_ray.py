@@ -760,12 +760,12 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
         folder = place / name
         folder.mkdir()
         table = pa.concat_tables(units).sort_by("unit")
-        pq.write_table(table, folder / "0.parquet", row_group_size=1, compression="none", write_statistics=False, use_dictionary=False)
+        pq.write_table(table, folder / "0.parquet", **_rows.PARQUET)
         index = place / f"{name}.index"
         index.write_bytes(_rows.Units.index(folder).to_json())
         return _rows.Units.read(index)
 
-    def read(units: _rows.Units, what: str) -> list[int]:
+    def read(load: Callable[[], list[bytes | None]]) -> list[int]:
         counted: list[Counted] = []
 
         class File(pq.ParquetFile):
@@ -775,11 +775,11 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
 
         with monkeypatch.context() as patch:
             patch.setattr(_rows.pq, "ParquetFile", File)
-            loaded = [getattr(units, what)(unit) for unit in range(run.units)]
+            loaded = load()
         for one in counted:
             one.file.close()
-        assert len(counted) == len(units.places) == run.units and all(loaded)
-        assert all(one.bytes >= len(piece) for one, piece in zip(counted, loaded))
+        assert len(loaded) == run.units and all(loaded)
+        assert sum(one.bytes for one in counted) >= sum(len(piece or b"") for piece in loaded)
         return [one.bytes for one in counted]
 
     tables = {
@@ -789,10 +789,31 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
     }
     keys = {name: [len(units.load(unit) or b"") for unit in range(run.units)] for name, units in tables.items()}
     assert keys["alone"] == keys["heavy"] == keys["alike"] and len(set(keys["alone"])) > 1
-    before = {name: read(units, "load") for name, units in tables.items()}
-    assert before["alone"] == before["heavy"] == before["alike"]
-    rows = {name: read(units, "rows") for name, units in tables.items()}
-    assert max(rows["heavy"]) - min(rows["heavy"]) >= 8 * 20_000, "and the rows wait until the units are joined"
+    before = {name: read(lambda: [units.load(unit) for unit in range(run.units)]) for name, units in tables.items()}
+    assert len(before["alone"]) == run.units and before["alone"] == before["heavy"] == before["alike"]
+    rows = {name: read(lambda: list(units.rows(range(run.units)))) for name, units in tables.items()}
+    assert rows["heavy"][0] - rows["alone"][0] >= 8 * 20_000, "and the rows wait until the units are joined"
+    assert [len(opened) for opened in rows.values()] == [1, 1, 1], "the units of a file are read from it by one opening"
+    assert list(tables["alone"].rows([run.units])) == [None]
+
+
+def test_a_lane_is_given_no_row_numbers(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many rows a key has must not be read where the other side waits."""
+    from vesica.ray import _lanes
+
+    class FakeUnits:
+        def load(self, unit: int) -> bytes:
+            return b"keys %d" % unit
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"a lane asked packed units for {name}")
+
+    work, given = lane_work(place, monkeypatch), []
+    monkeypatch.setattr(_lanes, "Units", SimpleNamespace(read=lambda path: FakeUnits()))
+    lane = FakeLane(lambda unit: b"found")
+    lane.match_unit = lambda unit, blob, turn: (given.append(blob), b"found")[1]
+    _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1, units=3))
+    assert given == [b"keys 0", b"keys 1", b"keys 2"] and _lanes.finished(place) == [0, 1, 2]
 
 
 def test_packed_units_are_on_the_disk_before_their_index(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,9 @@ UNITS = 64
 
 #: The form of packed units and of their index. It was 2 when one blob had both the keys and the rows of a unit.
 FORM = 3
+
+#: How packed units are written: a unit a row group, and nothing of the bytes themselves in a footer.
+PARQUET: dict[str, Any] = {"row_group_size": 1, "compression": "none", "write_statistics": False, "use_dictionary": False}
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
@@ -217,8 +220,7 @@ def shuffle(rows: Any, run: str, count: int, folder: Path) -> None:
     """Brings the rows of each unit together and writes them to `folder`, a unit a row group: keys and row numbers in columns of their own."""
     partitions = max(1, -(-count * RECORD // PARTITION))
     packed = rows.groupby("unit", num_partitions=partitions).map_groups(_pack(run), batch_format="pyarrow")
-    # Nothing of the bytes themselves stands in a footer.
-    packed.write_parquet(str(folder), row_group_size=1, compression="none", write_statistics=False, use_dictionary=False)
+    packed.write_parquet(str(folder), **PARQUET)
 
 
 def _pack(run: str) -> Callable[[pa.Table], pa.Table]:
@@ -289,27 +291,36 @@ class Units:
     def load(self, unit: int) -> bytes | None:
         """The keys of a packed unit; None if it has no row. Nothing else of the unit is read, so how long it takes follows from how many
         keys there are."""
-        return self._load(unit, "blob")
-
-    def rows(self, unit: int) -> bytes | None:
-        """The numbers of a packed unit's rows; None if it has none."""
-        return self._load(unit, "rows")
-
-    def _load(self, unit: int, column: str) -> bytes | None:
         if unit not in self.places:
             return None
         path, group = self.places[unit]
         with pq.ParquetFile(path) as file:
-            return file.read_row_group(group, columns=[column])[column][0].as_buffer().to_pybytes()
+            return _read(file, group, "blob")
+
+    def rows(self, units: Iterable[int]) -> Iterator[bytes | None]:
+        """The numbers of the rows of each of these packed units; None for one that has none. Each file is opened once: its footer has all of its
+        units."""
+        with contextlib.ExitStack() as stack:
+            files: dict[str, pq.ParquetFile] = {}
+            for unit in units:
+                path, group = self.places.get(unit, (None, 0))
+                if path is not None and path not in files:
+                    files[path] = stack.enter_context(pq.ParquetFile(path))
+                yield None if path is None else _read(files[path], group, "rows")
+
+
+def _read(file: pq.ParquetFile, group: int, column: str) -> bytes:
+    return file.read_row_group(group, columns=[column])[column][0].as_buffer().to_pybytes()
 
 
 def found(work: Work, units: list[int], turn: Callable[[_core.Terms, pa.Table], pa.Table]) -> Any:
     """A Dataset of what `turn` makes of found rows, which have the columns row, pair and times."""
 
     def open_found(units: pa.Table) -> pa.Table:
-        terms, packed = work.opened(), Units.read(work.folder / "index")
-        kept = ((unit, (work.folder / "found" / f"unit-{unit}").read_bytes()) for unit in units["unit"].to_pylist())
-        return turn(terms, pa.concat_tables([pa.table(terms.rows(unit, data, packed.rows(unit))) for unit, data in kept]))
+        terms, numbers = work.opened(), units["unit"].to_pylist()
+        kept = ((work.folder / "found" / f"unit-{unit}").read_bytes() for unit in numbers)
+        rows = Units.read(work.folder / "index").rows(numbers)
+        return turn(terms, pa.concat_tables([pa.table(terms.rows(*unit)) for unit in zip(numbers, kept, rows)]))
 
     items = ray.data.from_items([{"unit": unit} for unit in units], override_num_blocks=-(-len(units) // UNITS))
     return items.map_batches(open_found, batch_size=None, batch_format="pyarrow")

@@ -353,9 +353,10 @@ def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
 
     source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=lambda *args: 3)
     side = SimpleNamespace(folder=Path("none"), source=source, all_learn=False, _phase=lambda *args: nullcontext(), _work=lambda terms: None)
-    _drive._Run._write(side, None, {0: 1, 7: 2})
+    terms = SimpleNamespace(order=lambda: list(range(8)))
+    _drive._Run._write(side, terms, {0: 1, 7: 2})
     with pytest.raises(vesica.InternalError, match="4 rows were found, and 3 of them came"):
-        _drive._Run._write(side, None, {0: 2, 7: 2})
+        _drive._Run._write(side, terms, {0: 2, 7: 2})
 
 
 def test_ray_is_not_shown_which_units_have_a_match() -> None:
@@ -364,14 +365,17 @@ def test_ray_is_not_shown_which_units_have_a_match() -> None:
     given: list[list[int]] = []
 
     def write(work: Any, units: list[int], *rest: Any) -> int:
-        given.append(sorted(units))
+        given.append(units)
         return 2 if units else 0
 
     source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=write)
     side = SimpleNamespace(folder=Path("none"), source=source, all_learn=False, _phase=lambda *args: nullcontext(), _work=lambda terms: None)
-    _drive._Run._write(side, None, {0: 0, 3: 2, 7: 0})
-    _drive._Run._write(side, None, {0: 0, 3: 0, 7: 0})
-    assert given == [[0, 3, 7], []]
+    terms = SimpleNamespace(order=lambda: [5, 7, 0, 1, 3])
+    _drive._Run._write(side, terms, {0: 0, 3: 2, 7: 0})
+    # As after an end that failed. In another order the tasks would have other units, and sums of rows could be subtracted.
+    _drive._Run._write(side, terms, {7: 0, 3: 2, 0: 0})
+    _drive._Run._write(side, terms, {0: 0, 3: 0, 7: 0})
+    assert given == [[7, 0, 3], [7, 0, 3], []]
 
 
 class Listener:
@@ -756,12 +760,12 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
         folder = place / name
         folder.mkdir()
         table = pa.concat_tables(units).sort_by("unit")
-        pq.write_table(table, folder / "0.parquet", row_group_size=1, compression="none", write_statistics=False, use_dictionary=False)
+        pq.write_table(table, folder / "0.parquet", **_rows.PARQUET)
         index = place / f"{name}.index"
         index.write_bytes(_rows.Units.index(folder).to_json())
         return _rows.Units.read(index)
 
-    def read(units: _rows.Units, what: str) -> list[int]:
+    def read(load: Callable[[], list[bytes | None]]) -> list[int]:
         counted: list[Counted] = []
 
         class File(pq.ParquetFile):
@@ -771,11 +775,11 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
 
         with monkeypatch.context() as patch:
             patch.setattr(_rows.pq, "ParquetFile", File)
-            loaded = [getattr(units, what)(unit) for unit in range(run.units)]
+            loaded = load()
         for one in counted:
             one.file.close()
-        assert len(counted) == len(units.places) == run.units and all(loaded)
-        assert all(one.bytes >= len(piece) for one, piece in zip(counted, loaded))
+        assert len(loaded) == run.units and all(loaded)
+        assert sum(one.bytes for one in counted) >= sum(len(piece or b"") for piece in loaded)
         return [one.bytes for one in counted]
 
     tables = {
@@ -785,18 +789,73 @@ def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
     }
     keys = {name: [len(units.load(unit) or b"") for unit in range(run.units)] for name, units in tables.items()}
     assert keys["alone"] == keys["heavy"] == keys["alike"] and len(set(keys["alone"])) > 1
-    before = {name: read(units, "load") for name, units in tables.items()}
-    assert before["alone"] == before["heavy"] == before["alike"]
-    rows = {name: read(units, "rows") for name, units in tables.items()}
-    assert max(rows["heavy"]) - min(rows["heavy"]) >= 8 * 20_000, "and the rows wait until the units are joined"
+    before = {name: read(lambda: [units.load(unit) for unit in range(run.units)]) for name, units in tables.items()}
+    assert len(before["alone"]) == run.units and before["alone"] == before["heavy"] == before["alike"]
+    rows = {name: read(lambda: list(units.rows(range(run.units)))) for name, units in tables.items()}
+    assert rows["heavy"][0] - rows["alone"][0] >= 8 * 20_000, "and the rows wait until the units are joined"
+    assert [len(opened) for opened in rows.values()] == [1, 1, 1], "the units of a file are read from it by one opening"
+    assert list(tables["alone"].rows([run.units])) == [None]
+
+
+def test_a_lane_is_given_no_row_numbers(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many rows a key has must not be read where the other side waits."""
+    from vesica.ray import _lanes
+
+    class FakeUnits:
+        def load(self, unit: int) -> bytes:
+            return b"keys %d" % unit
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"a lane asked packed units for {name}")
+
+    work, given = lane_work(place, monkeypatch), []
+    monkeypatch.setattr(_lanes, "Units", SimpleNamespace(read=lambda path: FakeUnits()))
+    lane = FakeLane(lambda unit: b"found")
+    lane.match_unit = lambda unit, blob, turn: (given.append(blob), b"found")[1]
+    _lanes.run_lane(lane, work, SimpleNamespace(in_lane=1, units=3))
+    assert given == [b"keys 0", b"keys 1", b"keys 2"] and _lanes.finished(place) == [0, 1, 2]
+
+
+def test_packed_units_are_on_the_disk_before_their_index(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows in them are read first when the other side is gone, and a machine that lost its power had an index of files without bytes."""
+    from vesica.ray import _drive, _storage
+
+    synced: list[str] = []
+    monkeypatch.setattr(_storage.os, "fsync", lambda handle: synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+    empty = {name: pa.array([], kind) for name, kind in {"unit": pa.uint32(), "keys": pa.uint64(), "given": pa.uint64()}.items()}
+
+    def shuffle(rows: Any, run: str, count: int, folder: Path) -> None:
+        for name in ("a", "b"):
+            pq.write_table(pa.table(empty), folder / f"{name}.parquet")
+
+    monkeypatch.setattr(_drive._rows, "shuffle", shuffle)
+    monkeypatch.setattr(_drive, "ray", SimpleNamespace(get=lambda counted: counted))
+    keeper = SimpleNamespace(counted=SimpleNamespace(remote=lambda: (3, 0)))
+    source = SimpleNamespace(rows=lambda: 3, cut=lambda run: [])
+    side = SimpleNamespace(folder=place, name="run", source=source, keeper=keeper, _phase=lambda *args: nullcontext())
+    assert _drive._Run._units(side).given == 0
+    (packed,) = place.glob("units-*")
+    before = synced[: next(at for at, name in enumerate(synced) if name.startswith(".index."))]
+    assert before == ["a.parquet", "b.parquet", packed.name] and synced[-1] == place.name
 
 
 def test_an_index_of_another_version_is_refused(place: Path) -> None:
-    from vesica.ray import _rows
+    """It was refused when the other side had been met, and the error named a file within the folder that is to be removed."""
+    from vesica.ray import _drive, _rows
 
-    (place / "index").write_bytes(b"[[[0, [\"units/0.parquet\", 0]]], 7, [0, 7], 9]")
-    with pytest.raises(vesica.ConfigError, match="index: is the index of packed units that another version of Vesica made"):
-        _rows.Units.read(place / "index")
+    folder = place / "a-run"
+    folder.mkdir()
+    (folder / "index").write_bytes(b"[[[0, [\"units/0.parquet\", 0]]], 7, [0, 7], 9]")
+    met: list[Any] = []
+    meeting = SimpleNamespace(run=lambda: "a-run", meet=lambda *said: met.append(said))
+    side = object.__new__(_drive._Run)
+    side.meeting, side.storage, side.folder = meeting, place, None
+    with pytest.raises(vesica.ConfigError, match=f"{folder}: was left by a run of another version of Vesica, .*remove this folder.*mine.resume"):
+        side._meet()
+    assert not met
+    (folder / "index").write_bytes(_rows.Units({}, 0, (0, 0), 0).to_json())
+    side._meet()
+    assert met == [([], None)]
 
 
 def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

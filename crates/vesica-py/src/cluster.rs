@@ -184,6 +184,11 @@ impl Terms {
         self.0.is_whole()
     }
 
+    /// Every unit, in the order in which they are to be joined: one order in each run.
+    fn order(&self) -> Vec<u32> {
+        self.0.order()
+    }
+
     /// What is kept of a unit that the other side's word has settled.
     fn settled<'py>(&self, py: Python<'py>, unit: u32) -> PyResult<Bound<'py, PyBytes>> {
         let kept = self.0.keep(unit, &cluster::Matched::default());

@@ -319,6 +319,9 @@ class _Run:
 
     def _meet(self) -> _core.Start:
         """Meets the other side. If that is gone and is not needed any more, the run goes on without it."""
+        if self.folder is None and (kept := self._kept()) is not None and (kept / "index").exists():
+            # What cannot be read here is refused before anybody is contacted.
+            _rows.Units.read(kept / "index")
         try:
             return self.meeting.meet(self._finished(), self._begun())
         except (NetworkError, PeerError):
@@ -543,13 +546,14 @@ class _Run:
     def _write(self, terms: _core.Terms, units: dict[int, int]) -> None:
         """Has the rows that these units found written beside their place: so many rows each. Ray is given the units without a match,
         too, so that it does not see which these are. It is given them in an order that nobody knows: the other side may wait for all of them,
-        and how long several workers take would say a little of where the unit with the most rows stands."""
+        and how long several workers take would say a little of where the unit with the most rows stands. A run has one such order: from several
+        groups of units that are joined together, and how many rows each has, the rows of single units would follow."""
         assert self.folder is not None
         beside = self.source.beside(self.folder.name)
         self.source.discard(self.folder.name)
         with self._phase("write", "rows", None):
             expected = sum(units.values())
-            order = secrets.SystemRandom().sample(list(units), len(units)) if expected else []
+            order = [unit for unit in terms.order() if unit in units] if expected else []
             came = self.source.write(self._work(terms), order, beside, self.all_learn)
         if came != expected:
             why = "a block was lost between the units and the files; the run can be ended again from what it kept"

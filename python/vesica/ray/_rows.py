@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ import ray
 
 from .. import _core
 from .._errors import ConfigError, InputError, InternalError
-from . import _keeper
+from . import _keeper, _storage
 
 if TYPE_CHECKING:
     from ._lanes import Work
@@ -50,6 +50,9 @@ UNITS = 64
 
 #: The form of packed units and of their index. It was 2 when one blob had both the keys and the rows of a unit.
 FORM = 3
+
+#: How packed units are written: a unit a row group, and nothing of the bytes themselves in a footer.
+PARQUET: dict[str, Any] = {"row_group_size": 1, "compression": "none", "write_statistics": False, "use_dictionary": False}
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
@@ -217,8 +220,7 @@ def shuffle(rows: Any, run: str, count: int, folder: Path) -> None:
     """Brings the rows of each unit together and writes them to `folder`, a unit a row group: keys and row numbers in columns of their own."""
     partitions = max(1, -(-count * RECORD // PARTITION))
     packed = rows.groupby("unit", num_partitions=partitions).map_groups(_pack(run), batch_format="pyarrow")
-    # Nothing of the bytes themselves stands in a footer.
-    packed.write_parquet(str(folder), row_group_size=1, compression="none", write_statistics=False, use_dictionary=False)
+    packed.write_parquet(str(folder), **PARQUET)
 
 
 def _pack(run: str) -> Callable[[pa.Table], pa.Table]:
@@ -251,7 +253,8 @@ class Units:
 
     @classmethod
     def index(cls, folder: Path) -> Units:
-        """Reads which unit stands where."""
+        """Reads which unit stands where, and brings the files to the disk: Ray has written them, and does not. Once the index is there nothing
+        makes them again, and the rows in them are read first when the other side is gone."""
         places: dict[int, tuple[str, int]] = {}
         keys, given, largest = 0, 0, (0, 0)
         for path in sorted(folder.glob("*.parquet")):
@@ -265,6 +268,8 @@ class Units:
             keys += sum(number for _, number in each)
             largest = max([largest, *each], key=lambda one: one[1])
             given += sum(table["given"].to_pylist())
+            _storage.sync(path)
+        _storage.sync(folder)
         return cls(places, keys, largest, given)
 
     def to_json(self) -> bytes:
@@ -273,12 +278,12 @@ class Units:
 
     @classmethod
     def read(cls, path: Path) -> Units:
-        """What `to_json` gave."""
+        """What `to_json` gave, in the folder of a run."""
         form, *index = json.loads(path.read_bytes())
         if form != FORM:
             raise ConfigError(
-                f"{path}: is the index of packed units that another version of Vesica made, and this one reads form {FORM}: "
-                "end the run with that version, or remove what was kept of it, and begin it anew"
+                f"{path.parent}: was left by a run of another version of Vesica, which packed its units in another form than this one's, {FORM}: "
+                "end the run with that version, or remove this folder and what mine.resume keeps of the run, and begin it anew"
             )
         places, keys, largest, given = index
         return cls({unit: (file, group) for unit, (file, group) in places}, keys, tuple(largest), given)
@@ -286,27 +291,36 @@ class Units:
     def load(self, unit: int) -> bytes | None:
         """The keys of a packed unit; None if it has no row. Nothing else of the unit is read, so how long it takes follows from how many
         keys there are."""
-        return self._load(unit, "blob")
-
-    def rows(self, unit: int) -> bytes | None:
-        """The numbers of a packed unit's rows; None if it has none."""
-        return self._load(unit, "rows")
-
-    def _load(self, unit: int, column: str) -> bytes | None:
         if unit not in self.places:
             return None
         path, group = self.places[unit]
         with pq.ParquetFile(path) as file:
-            return file.read_row_group(group, columns=[column])[column][0].as_buffer().to_pybytes()
+            return _read(file, group, "blob")
+
+    def rows(self, units: Iterable[int]) -> Iterator[bytes | None]:
+        """The numbers of the rows of each of these packed units; None for one that has none. Each file is opened once: its footer has all of its
+        units."""
+        with contextlib.ExitStack() as stack:
+            files: dict[str, pq.ParquetFile] = {}
+            for unit in units:
+                path, group = self.places.get(unit, (None, 0))
+                if path is not None and path not in files:
+                    files[path] = stack.enter_context(pq.ParquetFile(path))
+                yield None if path is None else _read(files[path], group, "rows")
+
+
+def _read(file: pq.ParquetFile, group: int, column: str) -> bytes:
+    return file.read_row_group(group, columns=[column])[column][0].as_buffer().to_pybytes()
 
 
 def found(work: Work, units: list[int], turn: Callable[[_core.Terms, pa.Table], pa.Table]) -> Any:
     """A Dataset of what `turn` makes of found rows, which have the columns row, pair and times."""
 
     def open_found(units: pa.Table) -> pa.Table:
-        terms, packed = work.opened(), Units.read(work.folder / "index")
-        kept = ((unit, (work.folder / "found" / f"unit-{unit}").read_bytes()) for unit in units["unit"].to_pylist())
-        return turn(terms, pa.concat_tables([pa.table(terms.rows(unit, data, packed.rows(unit))) for unit, data in kept]))
+        terms, numbers = work.opened(), units["unit"].to_pylist()
+        kept = ((work.folder / "found" / f"unit-{unit}").read_bytes() for unit in numbers)
+        rows = Units.read(work.folder / "index").rows(numbers)
+        return turn(terms, pa.concat_tables([pa.table(terms.rows(*unit)) for unit in zip(numbers, kept, rows)]))
 
     items = ray.data.from_items([{"unit": unit} for unit in units], override_num_blocks=-(-len(units) // UNITS))
     return items.map_batches(open_found, batch_size=None, batch_format="pyarrow")

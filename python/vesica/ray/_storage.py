@@ -34,9 +34,9 @@ def put(path: Path, data: bytes) -> bool:
     return True
 
 
-def sync(folder: Path) -> None:
-    """Puts the names in `folder` on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Brings a file to the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

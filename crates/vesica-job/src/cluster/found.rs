@@ -23,13 +23,13 @@ pub struct OfKey {
     pub times: u64,
 }
 
-/// What a unit found, sealed.
+/// What a unit found, sealed. `rows` is the hash of the numbers of the rows of these keys ([`Unpacked::rows`](reading::Unpacked::rows)).
 ///
 /// # Errors
 /// If the system has no randomness.
-pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, keys: &[OfKey]) -> Result<Vec<u8>, JobError> {
-    let bytes = keys.iter().flat_map(|key| [key.rows, key.times]).flat_map(u64::to_le_bytes).collect();
-    secret.seal(FOUND, &piece(salt, unit), bytes)
+pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[u8; 32], keys: &[OfKey]) -> Result<Vec<u8>, JobError> {
+    let words = keys.iter().flat_map(|key| [key.rows, key.times]).flat_map(u64::to_le_bytes);
+    secret.seal(FOUND, &piece(salt, unit), rows.iter().copied().chain(words).collect())
 }
 
 /// The rows that were found, as a table: `row`, `pair` and `times`, all UInt64. `pair` names the common key, with the same number on both
@@ -46,13 +46,14 @@ pub fn open(
 ) -> Result<RecordBatch, JobError> {
     let name = format!("what unit {unit} found");
     let bytes = secret.open(FOUND, &piece(salt, unit), &name, found)?;
-    let (keys, []) = bytes.as_chunks::<16>() else { return Err(damaged(&name)) };
+    let (rows, keys) = bytes.split_first_chunk().ok_or_else(|| damaged(&name))?;
+    let (keys, []) = keys.as_chunks::<16>() else { return Err(damaged(&name)) };
     let keys = keys.iter().map(|key| {
         let [rows, times] =
             [&key[..8], &key[8..]].map(|word| u64::from_le_bytes(*word.first_chunk().expect("8 bytes")));
         OfKey { rows, times }
     });
-    let numbers = numbers.map_or(Ok(Vec::new()), |numbers| reading::numbers(secret, salt, unit, numbers))?;
+    let numbers = reading::numbers(secret, salt, unit, numbers, rows)?;
     let mut rest = &numbers[..];
     let mut columns = [const { Vec::new() }; 3];
     let mut common = 0;

@@ -1,7 +1,7 @@
 //! A lane of a cluster: one link, a share of the units, and a worker that brings them one by one.
 
 use crate::cluster::found::{self, OfKey};
-use crate::cluster::reading::unpack;
+use crate::cluster::reading::{Unpacked, unpack};
 use crate::cluster::terms::Terms;
 use crate::error::JobError;
 use crate::input::keys::KeyId;
@@ -167,7 +167,8 @@ impl Lane {
             return Err(JobError::Setup(format!("lane {} has no unit to match, or was not asked which", self.number)));
         };
         self.ctl.check()?;
-        let keys = blob.map_or(Ok(Vec::new()), |blob| unpack(self.terms.secret(), salt, unit, blob))?;
+        let unpacked = blob.map_or(Ok(Unpacked::nothing()), |blob| unpack(self.terms.secret(), salt, unit, blob))?;
+        let keys = &unpacked.keys;
         let capacity = sizes.capacity(plan.me.place());
         if keys.len() as u64 > capacity {
             return Err(Error::Overflow { unit: UnitId(unit), capacity }.into());
@@ -178,15 +179,19 @@ impl Lane {
             place: plan.me.place(),
             capacities: sizes.capacities.iter().map(|&keys| keys as usize).collect(),
         };
-        let counted = (0..).zip(&keys).map(|(place, (_, rows))| (KeyId(place), *rows)).collect();
+        let counted = (0..).zip(keys).map(|(place, (_, rows))| (KeyId(place), *rows)).collect();
         let both = Both::of(plan, *salt);
         let mut lines = self.peers.line(&format!("unit {}", UnitId(unit)))?;
         let (mut matches, digest) = each::matched(&**protocol, (of_unit, counted), both, &mut lines, rng)?;
         self.add(&lines.peer()?.meter());
         // By place among the keys, in the order of their digests: the same on both sides.
         matches.sort_unstable_by_key(|m| m.key);
-        let all = if plan.i_learn() { keyed(&keys, &matches) } else { Vec::new() };
-        let found = found::seal(self.terms.secret(), salt, unit, &all)?;
+        let nothing = Unpacked::nothing();
+        let (all, of_rows) = match plan.i_learn() {
+            true => (keyed(keys, &matches), &unpacked.rows),
+            false => (Vec::new(), &nothing.rows),
+        };
+        let found = found::seal(self.terms.secret(), salt, unit, of_rows, &all)?;
         let times = all.iter().fold(0, |sum: u64, key| sum.saturating_add(key.rows.saturating_mul(key.times)));
         let rows = matches.iter().map(|m| m.rows).sum();
         Ok(Matched { found, digest, keys: matches.len() as u64, rows, times })

@@ -2,7 +2,8 @@
 //!
 //! A packed unit is two blobs. One has a record of one size for each distinct key, and is all that a lane reads to match the unit: so a
 //! unit's clock is a function of its number of keys, as in a run on one machine, and names no key that very many rows have. The other has the
-//! numbers of the rows, and is read when the run is over between the parties.
+//! numbers of the rows, and is read when the run is over between the parties. A hash of these stands before the keys and, from there, before what
+//! the unit found: so nobody counts off rows by numbers that another packing had.
 
 use crate::cluster::secret::{PACKED, ROWS, START, Secret, Veil, damaged};
 use crate::error::JobError;
@@ -72,6 +73,27 @@ pub struct Packed {
 
 /// A key as it is packed: its digest, and how many rows it has.
 const KEY: usize = 16 + 8;
+
+/// The keys of a unit that was packed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unpacked {
+    /// In ascending order of their digests, each with the number of its rows.
+    pub keys: Vec<(Digest, u64)>,
+    /// The hash of the rows' numbers.
+    pub rows: [u8; 32],
+}
+
+impl Unpacked {
+    /// A unit without keys. Nothing was packed of it.
+    pub fn nothing() -> Self {
+        Self { keys: Vec::new(), rows: hash(&[]) }
+    }
+}
+
+/// The hash of the numbers of a unit's rows. It stands in sealed pieces alone: whoever guesses numbers could test them against it.
+fn hash(numbers: &[u8]) -> [u8; 32] {
+    blake3::derive_key("vesica 2026 rows of a unit of a cluster", numbers)
+}
 
 /// What a piece of a unit belongs to.
 pub fn piece(salt: &[u8; 32], unit: u32) -> Vec<u8> {
@@ -194,41 +216,56 @@ impl Start {
             Duplicates::First => rows.dedup_by_key(|(digest, _)| *digest),
             _ => {}
         }
-        let (mut keys, mut of_keys) = (0, Vec::new());
+        let numbers: Vec<u8> = rows.iter().flat_map(|(_, row)| row.to_le_bytes()).collect();
+        let (mut keys, mut of_keys) = (0, hash(&numbers).to_vec());
         for of_key in rows.chunk_by(|a, b| a.0 == b.0) {
             of_keys.extend_from_slice(&of_key[0].0.0);
             of_keys.extend_from_slice(&(of_key.len() as u64).to_le_bytes());
             keys += 1;
         }
-        let numbers: Vec<u8> = rows.iter().flat_map(|(_, row)| row.to_le_bytes()).collect();
         let what = piece(&self.salt, unit);
         let (blob, rows) = (self.secret.seal(PACKED, &what, of_keys)?, self.secret.seal(ROWS, &what, numbers)?);
         Ok(Packed { unit, keys, blob, rows })
     }
 }
 
-/// The keys of a unit that was packed, in ascending order of their digests, and how many rows have each.
+/// The keys of a unit that was packed.
 ///
 /// # Errors
 /// Bytes that [`Start::pack`] does not make.
-pub fn unpack(secret: &Secret, salt: &[u8; 32], unit: u32, blob: &[u8]) -> Result<Vec<(Digest, u64)>, JobError> {
+pub fn unpack(secret: &Secret, salt: &[u8; 32], unit: u32, blob: &[u8]) -> Result<Unpacked, JobError> {
     let name = format!("the blob of unit {unit}");
     let bytes = secret.open(PACKED, &piece(salt, unit), &name, blob)?;
-    let (keys, []) = bytes.as_chunks::<KEY>() else { return Err(damaged(&name)) };
+    let (rows, keys) = bytes.split_first_chunk().ok_or_else(|| damaged(&name))?;
+    let (keys, []) = keys.as_chunks::<KEY>() else { return Err(damaged(&name)) };
     let key = |key: &[u8; KEY]| {
         let (digest, rows) = key.split_first_chunk().expect("a record begins with a digest");
         (Digest(*digest), u64::from_le_bytes(*rows.first_chunk().expect("a record ends with a count")))
     };
-    Ok(keys.iter().map(key).collect())
+    Ok(Unpacked { keys: keys.iter().map(key).collect(), rows: *rows })
 }
 
-/// The numbers of a unit's rows, key by key in that order, and in the order of the table for each.
+/// The numbers of a unit's rows, key by key in that order, and in the order of the table for each. `rows` is what [`Packed::rows`] was, none if
+/// the unit has no keys; `expected` is the hash that stood with the keys.
 ///
 /// # Errors
-/// Bytes that [`Start::pack`] does not make.
-pub fn numbers(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[u8]) -> Result<Vec<u64>, JobError> {
+/// Bytes that [`Start::pack`] does not make, or that it made with other keys.
+pub fn numbers(
+    secret: &Secret,
+    salt: &[u8; 32],
+    unit: u32,
+    rows: Option<&[u8]>,
+    expected: &[u8; 32],
+) -> Result<Vec<u64>, JobError> {
     let name = format!("the rows of unit {unit}");
-    let bytes = secret.open(ROWS, &piece(salt, unit), &name, rows)?;
+    let bytes = rows.map(|rows| secret.open(ROWS, &piece(salt, unit), &name, rows)).transpose()?;
+    let bytes = bytes.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+    if hash(bytes) != *expected {
+        return Err(JobError::Setup(format!(
+            "{name} are not those that its keys were packed with: what was kept of this run does not belong together; remove it, and begin the \
+             run anew"
+        )));
+    }
     let (numbers, []) = bytes.as_chunks() else { return Err(damaged(&name)) };
     Ok(numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())
 }

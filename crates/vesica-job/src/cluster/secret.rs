@@ -37,8 +37,9 @@ pub const PACKED: &[u8; 15] = b"vesica packed 3";
 /// The numbers of a unit's rows.
 pub const ROWS: &[u8; 15] = b"vesica rows 3\n\n";
 
-/// What is settled of a unit.
-pub const KEPT: &[u8; 15] = b"vesica kept 2\n\n";
+/// What is settled of a unit. What the unit found stands behind it, so this is another version whenever that one is: nobody settles a run and
+/// only then hears that its rows cannot be read.
+pub const KEPT: &[u8; 15] = b"vesica kept 3\n\n";
 
 /// What a unit found.
 pub const FOUND: &[u8; 15] = b"vesica found 3\n";
@@ -197,6 +198,26 @@ pub fn damaged(name: &str) -> JobError {
     ))
 }
 
+/// The numbers below `units` in an order that the seed decides.
+fn permutation(seed: &[u8; 32], units: u32) -> Vec<u32> {
+    // Fisher and Yates. Multiply and shift is uneven by less than 2^-47, for there are at most 2^16 units.
+    let mut stream = blake3::Hasher::new_keyed(seed).finalize_xof();
+    let mut order: Vec<u32> = (0..units).collect();
+    for last in (1..order.len()).rev() {
+        let mut bytes = [0; 8];
+        stream.fill(&mut bytes);
+        let place = (u128::from(u64::from_le_bytes(bytes)) * (last as u128 + 1)) >> 64;
+        order.swap(last, place as usize);
+    }
+    order
+}
+
+/// The order in which the units of a run are joined. It is another permutation than that of a [`Veil`]: whoever brings rows together sees units by
+/// their own numbers in this order, and saw them by their hidden ones before.
+pub fn joining(secret: &Secret, salt: &[u8; 32], units: u32) -> Vec<u32> {
+    permutation(&secret.derive("vesica 2026 order of units of a cluster", salt), units)
+}
+
 /// What is done to digests and to the numbers of units before others than this program hold them.
 pub struct Veil {
     aes: aes::Aes128,
@@ -210,16 +231,7 @@ impl Veil {
     pub fn new(secret: &Secret, salt: &[u8; 32], units: u32) -> Self {
         let key = secret.derive("vesica 2026 digests of a cluster", salt);
         let aes = aes::Aes128::new(&Array(*key.first_chunk::<16>().expect("it has 32 bytes")));
-        // Fisher and Yates. Multiply and shift is uneven by less than 2^-47, for there are at most 2^16 units.
-        let seed = secret.derive("vesica 2026 units of a cluster", salt);
-        let mut stream = blake3::Hasher::new_keyed(&seed).finalize_xof();
-        let mut hidden: Vec<u32> = (0..units).collect();
-        for last in (1..hidden.len()).rev() {
-            let mut bytes = [0; 8];
-            stream.fill(&mut bytes);
-            let place = (u128::from(u64::from_le_bytes(bytes)) * (last as u128 + 1)) >> 64;
-            hidden.swap(last, place as usize);
-        }
+        let hidden = permutation(&secret.derive("vesica 2026 units of a cluster", salt), units);
         let mut shown = vec![0; hidden.len()];
         (0..units).for_each(|unit| shown[hidden[unit as usize] as usize] = unit);
         Self { aes, hidden, shown }
@@ -286,6 +298,7 @@ mod tests {
         assert!(said.starts_with("unit 7 was made by another version of Vesica, as \"vesica packed 1\""), "{said}");
         assert!(said.contains("this one reads \"vesica packed 3\""), "{said}");
         assert!(error(b"vesica found 2\n", FOUND).contains("\"vesica found 2\""));
+        assert!(error(b"vesica kept 2\n\n", KEPT).contains("\"vesica kept 2\""));
         assert!(error(b"vesica found 9\n", FOUND).contains("\"vesica found 9\""));
         for (other, kind) in [(FOUND, PACKED), (b"vesica packed x", PACKED), (b"vesica packed \n", PACKED)] {
             assert!(error(other, kind).starts_with("unit 7 cannot be opened"));
@@ -339,7 +352,17 @@ mod tests {
         assert!((0..100).all(|unit| veil.show(veil.hide(unit)) == Some(unit)));
         assert_eq!(veil.show(100), None);
         assert_ne!(seen, (0..100).map(|unit| other.hide(unit)).collect::<Vec<_>>());
+        // The order in which units are joined is the run's, and tells nothing of the veil.
+        let order = |secret: u8, salt: u8| joining(&Secret::new([secret; 32]), &[salt; 32], 100);
+        assert_eq!(order(1, 3), order(1, 3));
+        let shown: Vec<u32> = (0..100).map(|hidden| veil.show(hidden).unwrap()).collect();
+        for another in [order(2, 3), order(1, 4), seen.clone(), shown] {
+            assert_ne!(order(1, 3), another);
+        }
+        let mut all = order(1, 3);
+        all.sort_unstable();
         seen.sort_unstable();
+        assert_eq!(all, seen);
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
         let mut digests = [[7; 16], [8; 16], [7; 16]];
         veil.veil(&mut digests);

@@ -4,7 +4,7 @@ use crate::cluster::found;
 use crate::cluster::lane::Matched;
 use crate::cluster::meeting::Unit;
 use crate::cluster::reading::piece;
-use crate::cluster::secret::{KEPT, Secret, TERMS, damaged};
+use crate::cluster::secret::{self, KEPT, Secret, TERMS, damaged};
 use crate::error::JobError;
 use crate::lanes::links::{Certificates, Meeting};
 use crate::meet::agree;
@@ -146,6 +146,12 @@ impl Terms {
     /// Whether every unit was finished on both sides when they met: then there is nothing for lanes to do, and neither side opens one.
     pub fn is_whole(&self) -> bool {
         self.0.words.whole
+    }
+
+    /// Every unit, in the order in which the units are to be joined. It is the same in every attempt of the run, and nobody without the run's secret
+    /// knows it. Of two orders, whoever sees how much each task has found could subtract the sums of two groups of units that differ by one.
+    pub fn order(&self) -> Vec<u32> {
+        secret::joining(&self.0.secret, self.salt(), self.units())
     }
 
     /// What a unit found, as a table with the columns `row`, `pair` and `times`, all UInt64. `pair` is the same number for the same key

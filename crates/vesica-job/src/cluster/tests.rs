@@ -1,7 +1,8 @@
 //! Clusters of threads: with each other and with a run on one machine, in both directions, against that run's result.
 
 use super::*;
-use crate::cluster::reading::unpack;
+use crate::cluster::found::{self, OfKey};
+use crate::cluster::reading::{self, Unpacked, unpack};
 use crate::io::Io;
 use crate::lanes::tests::{Bob, Two};
 use crate::meet::peers::{self, Peers};
@@ -120,13 +121,13 @@ impl Cluster {
             }
             // On the side that learns, all keys of the unit are there whether they were found or not.
             let (terms, blob) = (lane.terms(), self.blobs.get(&unit));
-            let keys = blob.map_or(Vec::new(), |blob| unpack(terms.secret(), terms.salt(), unit, blob).unwrap());
+            let keys = blob.map_or(Vec::new(), |blob| unpack(terms.secret(), terms.salt(), unit, blob).unwrap().keys);
             assert_eq!(
                 blob.map_or(0, Vec::len),
-                if keys.is_empty() { 0 } else { Front::BYTES + 24 * keys.len() + TAG }
+                if keys.is_empty() { 0 } else { Front::BYTES + 32 + 24 * keys.len() + TAG }
             );
             let keys = if terms.plan().i_learn() { keys.len() } else { 0 };
-            assert_eq!(matched.found.len(), Front::BYTES + 16 * keys + TAG, "{} keys are common", matched.keys);
+            assert_eq!(matched.found.len(), Front::BYTES + 32 + 16 * keys + TAG, "{} keys are common", matched.keys);
             // The first stands.
             self.found.lock().unwrap().entry(unit).or_insert(matched);
         }
@@ -245,7 +246,7 @@ impl Cluster {
             let table = terms.rows(*unit, &matched.found, packed).unwrap();
             if packed.is_some() && terms.plan().i_learn() {
                 let error = terms.rows(*unit, &matched.found, None).unwrap_err();
-                assert!(error.to_string().starts_with(&format!("what unit {unit} found cannot be opened")), "{error}");
+                assert!(error.to_string().starts_with(&format!("the rows of unit {unit} are not those")), "{error}");
             }
             let again = terms.seal_rows(&table).unwrap();
             assert_eq!(terms.open_rows(&again).unwrap(), table);
@@ -400,8 +401,8 @@ fn what_a_lane_reads_of_a_unit_rests_on_its_keys_alone() {
         assert_eq!(distinct, u64::from(KEYS));
         let (salt, mut rows) = ([5; 32], 0);
         let of_unit = (0..8).map(|unit| {
-            let of_keys = unpack(&secret(), &salt, unit, &cluster.blobs[&unit]).unwrap();
-            let numbers = super::reading::numbers(&secret(), &salt, unit, &cluster.rows[&unit]).unwrap();
+            let Unpacked { keys: of_keys, rows: hash } = unpack(&secret(), &salt, unit, &cluster.blobs[&unit]).unwrap();
+            let numbers = reading::numbers(&secret(), &salt, unit, Some(&cluster.rows[&unit]), &hash).unwrap();
             assert_eq!(of_keys.iter().map(|(_, rows)| rows).sum::<u64>(), numbers.len() as u64);
             rows += numbers.len();
             (cluster.blobs[&unit].len(), of_keys.iter().map(|(digest, _)| *digest).collect::<Vec<_>>())
@@ -412,10 +413,40 @@ fn what_a_lane_reads_of_a_unit_rests_on_its_keys_alone() {
     };
     let alone = packed(|_| 1);
     for (bytes, digests) in &alone {
-        assert_eq!(*bytes, Front::BYTES + 24 * digests.len() + TAG);
+        assert_eq!(*bytes, Front::BYTES + 32 + 24 * digests.len() + TAG);
     }
     assert_eq!(alone, packed(|key| if key == 17 { 20_001 } else { 1 }));
     assert_eq!(alone, packed(|key| if key < 2000 { 11 } else { 1 }));
+}
+
+/// Packed once more under the same secret, rows of the same counts opened beside what was found with the rows before, and others were written.
+#[test]
+fn what_was_found_opens_with_the_rows_of_its_own_packing_alone() {
+    let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, "lanes = 3");
+    let (salt, plan) = ([5; 32], vesica_spec::plan(&spec).unwrap());
+    let start = Start::new(spec, plan, salt, 8, 3, secret());
+    let packed = |rows: [u64; 3]| {
+        let digests = [[1; 16], [2; 16], [2; 16]];
+        start.pack(0, &of_pairs(&std::array::from_fn::<_, 3, _>(|at| (digests[at], rows[at])))).unwrap()
+    };
+    let (before, same, other) = (packed([7, 8, 9]), packed([7, 8, 9]), packed([8, 7, 9]));
+    let unit = before.unit;
+    assert_ne!(before.rows, same.rows, "sealed anew");
+    let unpacked = unpack(&secret(), &salt, unit, &before.blob).unwrap();
+    let keys: Vec<OfKey> = unpacked.keys.iter().map(|&(_, rows)| OfKey { rows, times: 1 }).collect();
+    let found = found::seal(&secret(), &salt, unit, &unpacked.rows, &keys).unwrap();
+    let open = |rows: &[u8]| found::open(&secret(), &salt, unit, &found, Some(rows));
+    // What comes of a table is the same however often it is packed.
+    assert_eq!(open(&before.rows).unwrap(), open(&same.rows).unwrap());
+    assert_eq!(open(&before.rows).unwrap().num_rows(), 3);
+    let error = open(&other.rows).unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("the rows of unit {unit} are not those that its keys were packed with")),
+        "{error}"
+    );
+    // A packing says nothing of the numbers to who has not the secret.
+    assert!(!before.blob.windows(32).any(|bytes| bytes == unpacked.rows));
 }
 
 /// What is allowed is common to all units, whatever the links: the caller's count rules. When each unit had a share of it, one whose lane broke as often

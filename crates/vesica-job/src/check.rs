@@ -109,15 +109,19 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     checked.add("input", format!("{}: {}", table.path().display(), columns.join(", ")));
     ctl.event(Event::Phase { name: "read", of: "rows", total: local.io.table.rows() });
     let keys = local.keys(plan, &mut ledger, ctl)?;
+    let [distinct, one, many] = match plan.lists.is_empty() {
+        true => ["distinct keys", "row that repeats a key", "rows that repeat a key"],
+        false => ["distinct identifiers", "identifier that an earlier row has", "identifiers that an earlier row has"],
+    };
     checked.add(
         "keys",
         format!(
             "{}, {} of {}, {} empty, {}",
             counted(keys.rows, "rows"),
-            counted(keys.distinct, "distinct keys"),
+            counted(keys.distinct, distinct),
             plan.keys_in_words().join(" and "),
             count(keys.empty),
-            worded(keys.duplicates, "row that repeats a key", "rows that repeat a key")
+            worded(keys.duplicates, one, many)
         ),
     );
     if plan.adds_up() {

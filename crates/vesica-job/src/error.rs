@@ -99,8 +99,8 @@ pub enum JobError {
     },
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(
-        "{path}: row {row} repeats the key of an earlier row{others}, and shared.duplicates is \"error\"",
-        path = .path.display(), others = others(*.rows - 1)
+        "{path}: row {row} repeats {what} of an earlier row{others}, and shared.duplicates is \"error\"",
+        path = .path.display(), what = if *.identifiers { "an identifier" } else { "the key" }, others = others(*.rows - 1, *.identifiers)
     )]
     Repeats {
         /// The table.
@@ -109,10 +109,12 @@ pub enum JobError {
         row: u64,
         /// How many there are.
         rows: u64,
+        /// Whether these are identifiers, of which a row may have several.
+        identifiers: bool,
     },
     /// An intersection that nobody is to learn.
     #[error(
-        "fewer keys are common than shared.limits.min_intersection asks for ({0}); by that agreement nobody is told more"
+        "fewer keys are common, or fewer rows match, than shared.limits.min_intersection asks for ({0}); by that agreement nobody is told more"
     )]
     TooSmall(u64),
     /// A connection that was lost after the last unit, when the peer may have been done.
@@ -379,13 +381,12 @@ fn list(differences: &[Difference]) -> String {
 }
 
 /// The rows that repeat a key besides the one that is named.
-fn others(rows: u64) -> String {
-    match rows {
+fn others(more: u64, identifiers: bool) -> String {
+    let (one, many) = if identifiers { ("identifier", "identifiers") } else { ("row", "rows") };
+    match more {
         0 => String::new(),
-        rows => format!(
-            ", as {}",
-            if rows == 1 { "does 1 more row".into() } else { format!("do {} more rows", count(rows)) }
-        ),
+        1 => format!(", as does 1 more {one}"),
+        more => format!(", as do {} more {many}", count(more)),
     }
 }
 

@@ -90,8 +90,8 @@ const BASE: u64 = 24 << 20;
 /// Bytes of memory that a key costs from reading to the output: its sorted record and its unit's.
 const KEY: u64 = 72;
 
-/// What a run of `plan` will cost. Key counts are taken to be row counts, of identifiers as many times that as this table has; without `rows` the table is asked or sampled, and
-/// without `peer_rows` every peer is taken to have as many.
+/// What a run of `plan` will cost. Key counts are taken to be row counts, times the identifiers that a row of this table may have; without
+/// `rows` the table is asked or sampled, and without `peer_rows` every peer is taken to have as many.
 ///
 /// # Errors
 /// Those of opening what the run needs.

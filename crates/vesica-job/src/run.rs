@@ -419,6 +419,14 @@ impl<'a> Side<'a> {
         let (plan, peers) = (self.plan, &*first);
         let world = self.local.io.world.clone();
         let mut rng = world.rng()?;
+        // Said once: after a break the keys have been cut.
+        if let (Stage::Read, [peer], false) = (&self.stage, &*plan.peers, agreed.lacks.is_empty()) {
+            ctl.note(format!(
+                "the table of {} has no {}: what yours has of that matches nothing; leave it out of mine.input.keys for a faster run",
+                peer.party,
+                agreed.lacks.join(" and no ")
+            ));
+        }
         self.cut(agreed, ledger, peers, clock, ctl)?;
         let Self { local, keys, repeats, values, left, identified, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
@@ -462,6 +470,9 @@ impl<'a> Side<'a> {
             let digest = ledger.found()?.digest;
             let compare = || both.same_as_learners("job", &digest, plan, peers, &mut rng);
             clock.follow(peers, "compare", "", None, compare)?;
+        }
+        if plan.links() {
+            link::possible(&plan.me, &agreed.sizes, common.keys, &mut session.control)?;
         }
         // How many rows match is asked for now where all wait for the output, and where it may be too few.
         let asked = plan.all_learn() || plan.shared.limits.min_intersection.is_some();

@@ -135,11 +135,10 @@ fn labels(dir: &Path, place: usize, table: &[Row]) -> Vec<String> {
     rest.lines().map(label).collect()
 }
 
-/// The pairs of rows that agree in something: in `once` every row once at most, by the first kind first. Of several pairs that agree in one
-/// kind and share a row, the run takes one or another; so it is seen that its choice is one that could be made.
-fn lined_up(matching: &str, tables: &[Vec<Row>; 2], got: &[(String, String)], case: &str) {
-    let kinds = ["email", "phone", "person"];
-    // Each identifier belongs to the first row that has it.
+const KIND_NAMES: [&str; 3] = ["email", "phone", "person"];
+
+/// The pairs of rows that agree in a kind, where each identifier belongs to the first row that has it.
+fn agreeing(tables: &[Vec<Row>; 2], kind: &str) -> BTreeSet<(String, String)> {
     let owned = [0, 1].map(|place| {
         let mut of: BTreeMap<(&str, String), &str> = BTreeMap::new();
         for (label, fields) in &tables[place] {
@@ -147,11 +146,20 @@ fn lined_up(matching: &str, tables: &[Vec<Row>; 2], got: &[(String, String)], ca
         }
         of
     });
-    let edges = |kind: &str| -> BTreeSet<(String, String)> {
-        let common = owned[0].iter().filter(|((of, _), _)| *of == kind);
-        common.filter_map(|(one, left)| Some(((*left).to_owned(), (*owned[1].get(one)?).to_owned()))).collect()
-    };
-    let all: BTreeSet<(String, String)> = kinds.iter().flat_map(|kind| edges(kind)).collect();
+    let common = owned[0].iter().filter(|((of, _), _)| *of == kind);
+    common.filter_map(|(one, left)| Some(((*left).to_owned(), (*owned[1].get(one)?).to_owned()))).collect()
+}
+
+/// Those that agree in any kind.
+fn in_anything(tables: &[Vec<Row>; 2]) -> BTreeSet<(String, String)> {
+    KIND_NAMES.iter().flat_map(|kind| agreeing(tables, kind)).collect()
+}
+
+/// The pairs of rows that agree in something: in `once` every row once at most, by the first kind first. Of several pairs that agree in one
+/// kind and share a row, the run takes one or another; so it is seen that its choice is one that could be made.
+fn lined_up(matching: &str, tables: &[Vec<Row>; 2], got: &[(String, String)], case: &str) {
+    let all = in_anything(tables);
+    let edges = |kind: &str| agreeing(tables, kind);
     let set: BTreeSet<(String, String)> = got.iter().cloned().collect();
     assert_eq!(set.len(), got.len(), "{case}: a pair stands there once");
     if matching == "pairs" {
@@ -161,7 +169,7 @@ fn lined_up(matching: &str, tables: &[Vec<Row>; 2], got: &[(String, String)], ca
     assert!(set.is_subset(&all), "{case}");
     let mut left_over = set;
     let (mut lefts, mut rights) = (BTreeSet::new(), BTreeSet::new());
-    for kind in kinds {
+    for kind in KIND_NAMES {
         // What agrees in this kind and has no row of an earlier one is a largest choice among these: no further pair could be added.
         let taken: Vec<_> = left_over.iter().filter(|pair| edges(kind).contains(*pair)).cloned().collect();
         for pair in taken {
@@ -179,6 +187,25 @@ fn lined_up(matching: &str, tables: &[Vec<Row>; 2], got: &[(String, String)], ca
         }
     }
     assert!(left_over.is_empty(), "{case}");
+}
+
+/// What each side's rows are where they stand in the order of its table: of `pairs` those of each pair, of `once` each once, and so
+/// many that no pair is left over.
+fn halves(matching: &str, tables: &[Vec<Row>; 2], got: [&[String]; 2], case: &str) {
+    let all = in_anything(tables);
+    for (place, got) in got.into_iter().enumerate() {
+        let mut wanted: Vec<&String> = all.iter().map(|pair| [&pair.0, &pair.1][place]).collect();
+        wanted.sort_unstable();
+        if matching == "pairs" {
+            assert_eq!(got.iter().collect::<Vec<_>>(), wanted, "{case}");
+            continue;
+        }
+        assert!(got.array_windows().all(|[a, b]| a < b), "{case}: a row stands there once");
+        assert!(got.iter().all(|row| wanted.binary_search(&row).is_ok()), "{case}: each agrees with one in something");
+    }
+    // No pair of rows that agree is left over.
+    let [lefts, rights] = got;
+    assert!(all.iter().all(|(left, right)| lefts.contains(left) || rights.contains(right)), "{case}");
 }
 
 #[test]
@@ -199,6 +226,7 @@ fn rows_of_both_line_up_by_identifiers() {
                     ("ecdh", "once", false),
                     ("rr22", "once", false),
                     ("ecdh", "pairs", true),
+                    ("ecdh", "once", true),
                 ] {
                     let unit = ["", "unit = 2", "unit = 300"][dice.below(3)];
                     let mine = ["", "lanes = 2", "resume = \"resume\""][dice.below(3)];
@@ -221,6 +249,7 @@ fn rows_of_both_line_up_by_identifiers() {
                     assert_eq!(left.len(), right.len(), "{case}");
                     if order {
                         assert!(left.is_sorted() && right.is_sorted(), "{case}");
+                        halves(matching, &tables, [&left, &right], &case);
                     } else {
                         let got: Vec<(String, String)> = left.into_iter().zip(right).collect();
                         lined_up(matching, &tables, &got, &case);
@@ -272,7 +301,8 @@ fn as_by_hand(protocol: &str, tables: &[Vec<Row>; 2], dice: &mut Dice) {
         ("semi", &["alice"]),
         ("anti", &["alice"]),
     ] {
-        let first = dice.below(3) == 0;
+        // A row that gave an identifier up would stand among those that do not match.
+        let first = dice.below(3) == 0 && matches!(join, "inner" | "semi");
         let duplicates = if first { "first" } else { "join" };
         let unit = ["", "unit = 2", "unit = 300"][dice.below(3)];
         let minimum = ["", "limits.min_intersection = 1"][dice.below(2)];
@@ -396,9 +426,7 @@ fn a_least_number_is_of_rows_and_of_keys() {
         for (alice, bob) in [(table, "mail,tel\na,1\nb,2\n"), ("mail,tel\na,1\nb,2\n", table)] {
             write(dir.path(), alice, bob);
             for learns in [&["alice"][..], &["bob"], &["alice", "bob"]] {
-                let learner_has_the_table = learns.len() == 2 || (learns[0] == "alice") == (alice == table);
-                let least = if learner_has_the_table { people } else { continue };
-                for (asked, enough) in [(least, true), (least + 1, false)] {
+                for (asked, enough) in [(people, true), (people + 1, false)] {
                     let shared = format!("limits.min_intersection = {asked}\n{KINDS}");
                     for result in both(plans(dir.path(), &shared, TWO, learns, "")) {
                         match result {
@@ -417,6 +445,24 @@ fn a_least_number_is_of_rows_and_of_keys() {
                 }
             }
         }
+    }
+}
+
+/// Where one party learns, rows of the other are not counted, and a note says so to both.
+#[test]
+fn a_least_number_does_not_count_rows_of_who_does_not_learn() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "mail,tel\na,1\nb,2\n", "mail,tel\na,\nb,\n,1\n,2\n");
+    let shared = |least: u64| format!("limits.min_intersection = {least}\n{KINDS}");
+    for (least, enough) in [(4, true), (5, false)] {
+        let plans = plans(dir.path(), &shared(least), TWO, &["bob"], "");
+        assert!(
+            plans.iter().flatten().all(|plan| plan.notes.iter().any(|note| note.contains("rows of alice are not")))
+        );
+        assert!(both(plans).iter().all(|result| result.is_ok() == enough), "{least}");
+    }
+    for result in both(plans(dir.path(), &shared(3), TWO, &["alice", "bob"], "")) {
+        assert!(matches!(result.unwrap_err(), JobError::TooSmall(3)), "alice has two rows");
     }
 }
 
@@ -523,5 +569,5 @@ fn repetitions_are_those_of_other_rows() {
     let [plan, _] = plans(dir.path(), &shared, columns, &["alice"], "");
     let plan = plan.unwrap();
     let error = run(&plan, Io::files(&plan).unwrap(), &Control::new(())).unwrap_err();
-    assert!(error.to_string().contains("row 3 repeats the key of an earlier row"), "{error}");
+    assert!(error.to_string().contains("row 3 repeats an identifier of an earlier row"), "{error}");
 }

@@ -322,7 +322,7 @@ fn an_intersection_that_is_too_small_is_nobodys() {
             assert_eq!(error.fault(), Fault::Input);
             assert_eq!(
                 error.to_string(),
-                "fewer keys are common than shared.limits.min_intersection asks for (3); by that agreement nobody is told more"
+                "fewer keys are common, or fewer rows match, than shared.limits.min_intersection asks for (3); by that agreement nobody is told more"
             );
         }
         assert!(!dir.path().join("alice.out.csv").exists() && !dir.path().join("bob.out.csv").exists());

@@ -180,7 +180,7 @@ pub const MINIMUM: Reveal = Reveal {
 pub const MINIMUM_OF_IDENTIFIERS: Reveal = Reveal {
     name: "minimum",
     to: Learner::Everyone,
-    what: "whether there are as many common identifiers, and as many rows of each learner with one of them, as the job asks for at least",
+    what: "for each learner, whether there are as many common identifiers, and as many of its rows with one of them, as the job asks for at least; rows of a party that does not learn are not counted",
 };
 
 /// What no encryption hides.

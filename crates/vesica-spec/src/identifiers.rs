@@ -210,6 +210,14 @@ pub(crate) fn check(shared: &Shared, parties: &[Party], learners: &[Party]) -> R
         );
         return refuse("shared.join", why);
     }
+    if shared.duplicates == Duplicates::First && matches!(shared.join, Join::Difference | Join::Anti) {
+        let why = format!(
+            "with \"first\" a row would stand among those of join = \"{}\" though the other party holds an identifier of it, because an earlier \
+             row has that too: take \"join\", or \"error\"",
+            shared.join.name()
+        );
+        return refuse("shared.duplicates", why);
+    }
     if several && learners.len() < 2 {
         return refuse(
             "shared.learns",
@@ -264,6 +272,12 @@ pub(crate) fn lists(shared: &Shared, mine: &Mine) -> Result<(Vec<String>, Vec<Ke
     for (kind, of) in shared.identifiers.iter().enumerate() {
         let Some(values) = given.get(&of.name) else { continue };
         let (name, rules) = (&of.name, of.columns());
+        if rules.is_empty() {
+            return refuse(
+                "shared.identifiers",
+                format!("{name} has rules of no column, and would be made up of none"),
+            );
+        }
         if values.is_empty() {
             return refuse("mine.input.keys", format!("{name} names no column; name one, or leave {name} out"));
         }

@@ -255,10 +255,11 @@ impl Plan {
         names
     }
 
-    /// The choice of key columns, for people: the columns, or the columns of each identifier.
+    /// The choice of key columns, for people: the columns, or the columns of each identifier, in quotes, so that no two choices read
+    /// alike.
     pub fn keys_in_words(&self) -> Vec<String> {
         let columns = |list: &KeyList| {
-            let names = list.columns.iter().filter_map(|&place| self.keys.get(place)).map(String::as_str);
+            let names = list.columns.iter().filter_map(|&place| self.keys.get(place)).map(|name| format!("{name:?}"));
             format!("{} ({})", list.name, names.collect::<Vec<_>>().join(", "))
         };
         if self.lists.is_empty() { self.keys.clone() } else { self.lists.iter().map(columns).collect() }
@@ -496,6 +497,17 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
 
     let (keys, lists) = identifiers::lists(shared, mine)?;
+    if let (Some(least), [learner], false) = (shared.limits.min_intersection, &*learners, lists.is_empty()) {
+        let other = parties.iter().find(|party| *party != learner);
+        // Who does not learn, and has one identifier a row, knows that there are as many rows of its own.
+        if let Some(other) = other.filter(|other| **other != me || lists.len() > 1) {
+            notes.push(format!(
+                "shared.limits.min_intersection: {least} common identifiers in {least} rows of {learner} are enough, and rows of {other} are not \
+                 counted, for it does not hear which match: several of these identifiers may belong to one row there; if each has up to three, \
+                 ask for three times as many"
+            ));
+        }
+    }
     if let Some(column) = mine.input.value.as_ref().filter(|_| !shared.result.has_values()) {
         let result = shared.result.name();
         let why = format!(
@@ -1119,7 +1131,7 @@ output = { path = "out.csv" }
         let lists: Vec<_> =
             plan.lists.iter().map(|list| (list.kind, &*list.name, &list.columns[..], list.rules.len())).collect();
         assert_eq!(lists, [(0, "email", &[0][..], 1), (0, "email", &[1], 1), (1, "person", &[1, 2], 2)]);
-        assert_eq!(plan.keys_in_words(), ["email (mail)", "email (name)", "person (name, born)"]);
+        assert_eq!(plan.keys_in_words(), [r#"email ("mail")"#, r#"email ("name")"#, r#"person ("name", "born")"#]);
         assert_eq!(
             (plan.kinds(), plan.order, plan.multiplies()),
             (vec!["email".into(), "person".into()], Order::Input, false)
@@ -1132,6 +1144,7 @@ output = { path = "out.csv" }
         assert!(
             least.reveals().contains(&reveals::MINIMUM_OF_IDENTIFIERS) && !least.reveals().contains(&reveals::MINIMUM)
         );
+        assert!(least.notes.iter().any(|note| note.contains("rows of bob are not counted")), "{:?}", least.notes);
         // The text of a job is read as it was written, and other rules of an identifier are another job.
         let spec = parse(
             &job()
@@ -1149,6 +1162,7 @@ output = { path = "out.csv" }
         for (more, columns, field, words) in [
             ("result = \"count\"", MAIL, "shared.result", "would count several times"),
             ("join = \"left\"", MAIL, "shared.join", ""),
+            ("join = \"anti\"\nduplicates = \"first\"", MAIL, "shared.duplicates", "an earlier row has that too"),
             ("rules = [\"lower\"]", MAIL, "shared.rules", "rules of its own"),
             ("", "[\"id\"]", "mine.input.keys", "keys = { email = \"COLUMN\" }"),
             ("", "{ mail = \"mail\" }", "mine.input.keys", "did you mean \"email\"?"),

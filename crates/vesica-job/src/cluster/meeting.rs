@@ -261,7 +261,8 @@ impl Meeting {
         let peer = &self.plan.peers[0].party;
         self.ctl.note(format!("every unit is finished, so the run ends without {peer}, who may not know that: {gone}"));
         let start = self.start(salt, sizes.units, 0);
-        let agreed = Agreed { salt, coins, sizes, versions: Vec::new(), done, values: None, lanes: 0 };
+        let agreed =
+            Agreed { salt, coins, sizes, versions: Vec::new(), lacks: Vec::new(), done, values: None, lanes: 0 };
         self.stage = Stage::Alone(Box::new(agreed));
         Some(start)
     }

@@ -211,7 +211,8 @@ impl Start {
             Duplicates::Error if repeats > 0 => {
                 let row = rows.array_windows().filter(|[a, b]| a.0 == b.0).map(|[_, b]| b.1).min().unwrap_or_default();
                 let row = (row & ((1 << IN_FILE) - 1)) + 1;
-                return Err(JobError::Repeats { path: self.plan.input.origin.name(), row, rows: repeats });
+                let path = self.plan.input.origin.name();
+                return Err(JobError::Repeats { path, row, rows: repeats, identifiers: false });
             }
             Duplicates::First => rows.dedup_by_key(|(digest, _)| *digest),
             _ => {}

@@ -54,7 +54,12 @@ impl Keys {
             let Repeats { rows, first, .. } = Repeats::find(table, &how, &keys, dir, ctl)?;
             if rows > 0 {
                 let row = first / how.of_a_row() + 1;
-                return Err(JobError::Repeats { path: table.path().to_owned(), row, rows });
+                return Err(JobError::Repeats {
+                    path: table.path().to_owned(),
+                    row,
+                    rows,
+                    identifiers: !how.lists.is_empty(),
+                });
             }
             (keys.distinct, keys.duplicates) = (keys.entries(), 0);
         }

@@ -43,6 +43,8 @@ pub struct Agreed {
     pub sizes: Sizes,
     /// The versions of the peers, in the parties' order.
     pub versions: Vec<String>,
+    /// The kinds of identifiers that this party's table has, and the peer's has not.
+    pub lacks: Vec<String>,
     /// Units that are not to be done again, by number.
     pub done: Vec<bool>,
     /// The place of the party that has values to add up, if one has.
@@ -70,6 +72,7 @@ pub struct Met {
     /// As in [`Agreed`].
     pub lanes: u32,
     versions: Vec<String>,
+    lacks: Vec<String>,
     values: Option<u8>,
     /// The key counts that were said at once, by place.
     told: Vec<Option<u64>>,
@@ -248,12 +251,14 @@ pub fn meet(
     let asked_for = peers.iter().map(|(_, theirs)| theirs.lanes).fold(mine.lanes, u32::max);
     let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
     let versions = peers.iter().map(|(_, theirs)| version(theirs)).collect();
+    let lacks = |kind: &&String| peers.iter().any(|(_, theirs)| !theirs.kinds.contains(kind));
+    let lacks: Vec<String> = mine.kinds.iter().filter(lacks).cloned().collect();
     let have = peers.iter().map(|(peer, theirs)| (peer, theirs.values)).chain([(&plan.me, mine.values)]);
     let asked = plan.shared.result.has_values();
     let values = have.filter(|(_, values)| asked && *values).map(|(party, _)| party.place()).next();
     let met = |start: Start, done, before| {
         let lanes = asked_for.min(start.sizes.units);
-        Met { start, done, lanes, versions, values, told, before }
+        Met { start, done, lanes, versions, lacks, values, told, before }
     };
     let mine_keys = mine.keys;
     if let (Some(start), Some(mine), Some(theirs)) = (ledger.started().cloned(), mine.resume, same_run(&peers))
@@ -415,7 +420,7 @@ pub fn greet(
 /// # Errors
 /// [`JobError::TooManyKeys`], [`JobError::OtherKeys`]; a session error if a peer breaks the protocol.
 pub fn size(plan: &Plan, met: Met, keys: u64, ledger: &mut Ledger, lines: &mut Lines) -> Result<Agreed, JobError> {
-    let Met { mut start, done, lanes, versions, values, told, before } = met;
+    let Met { mut start, done, lanes, versions, lacks, values, told, before } = met;
     let by_place = match told.iter().copied().collect::<Option<Vec<u64>>>() {
         Some(told) => told,
         None => {
@@ -449,7 +454,7 @@ pub fn size(plan: &Plan, met: Met, keys: u64, ledger: &mut Ledger, lines: &mut L
         return Err(lines.peer()?.accuse(ANOTHER_TABLE).into());
     }
     let Start { salt, coins, sizes } = start;
-    Ok(Agreed { salt, coins, sizes, versions, done, values, lanes })
+    Ok(Agreed { salt, coins, sizes, versions, lacks, done, values, lanes })
 }
 
 /// What a peer did that goes on with a run, and not with its table.

@@ -16,7 +16,7 @@ use vesica_session::{Channel, Error, Lines, Misbehaviour};
 use vesica_spec::{Match, Order, Plan, Share};
 use vesica_suite::Sizes;
 use vesica_table::Picks;
-use vesica_types::{RowId, UnitId};
+use vesica_types::{Party, RowId, UnitId};
 
 /// Bytes of a number on the wire.
 const NUMBER: usize = 5;
@@ -25,7 +25,7 @@ const NUMBER: usize = 5;
 const TOGETHER: usize = 1 << 16;
 
 /// Bytes that a common identifier takes in memory.
-const HELD: u64 = 48;
+const HELD: u64 = 64;
 
 /// How many identifiers may be common, going by how many each party has.
 fn most(sizes: &Sizes) -> u64 {
@@ -47,6 +47,25 @@ pub fn room(plan: &Plan, sizes: &Sizes) -> Result<(), JobError> {
         false => "in 32 bits: take match = \"any\"".to_owned(),
     };
     Err(JobError::Setup(format!("match = \"{name}\" of up to {keys} that are common does not fit {why}")))
+}
+
+/// Sees that as many identifiers as are `common` can be, before memory is taken for them. Example: the peer said that it has 10, and hides
+/// more among what fills its units up.
+///
+/// # Errors
+/// The peer's, if it said that it has fewer; [`Error::Bug`] if this side has fewer.
+pub fn possible(me: &Party, sizes: &Sizes, common: u64, lines: &mut Lines) -> Result<(), JobError> {
+    let of = |place: u8| sizes.keys.get(usize::from(place)).copied().unwrap_or(0);
+    let ch = lines.peer()?;
+    if common > of(me.place()) {
+        return Err(Error::Bug(format!("{common} of {} identifiers are common", of(me.place()))).into());
+    }
+    if common > of(ch.peer().place()) {
+        return Err(ch
+            .accuse(Misbehaviour::Contradiction("more identifiers are common than it says that it has"))
+            .into());
+    }
+    Ok(())
 }
 
 /// The common identifiers, in the order of their numbers.
@@ -256,7 +275,7 @@ fn swap(firsts: &[u32], most: usize, ch: &mut dyn Channel) -> Result<Vec<u32>, J
 mod tests {
     use super::*;
     use vesica_session::{Fault, Result, memory};
-    use vesica_types::Party;
+    use vesica_types::TagLen;
 
     /// What this side makes of `theirs`, where it has `mine` and five could be common.
     fn swapped(mine: &[u32], theirs: Vec<u8>) -> std::result::Result<Vec<u32>, JobError> {
@@ -273,6 +292,25 @@ mod tests {
 
     fn words(numbers: &[u64]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(NUMBER)).collect()
+    }
+
+    #[test]
+    fn who_hides_more_identifiers_than_it_said_is_named() {
+        let (alice, bob) = (Party::new(0, "alice"), Party::new(1, "bob"));
+        let (here, _there) = memory::pair(&alice, &bob);
+        let mut lines = Lines::new(vec![Box::new(here)]);
+        let sizes = |keys: [u64; 2]| Sizes {
+            units: 1,
+            in_flight: 1,
+            keys: keys.to_vec(),
+            capacities: vec![64, 64],
+            tag_len: TagLen::new(16).unwrap(),
+        };
+        possible(&alice, &sizes([20, 10]), 10, &mut lines).unwrap();
+        let error = possible(&alice, &sizes([20, 10]), 11, &mut lines).unwrap_err();
+        assert_eq!(error.fault(), Fault::Peer, "{error}");
+        assert!(error.to_string().starts_with("bob"), "{error}");
+        assert_ne!(possible(&alice, &sizes([10, 20]), 11, &mut lines).unwrap_err().fault(), Fault::Peer);
     }
 
     #[test]

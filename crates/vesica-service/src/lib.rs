@@ -48,7 +48,7 @@ pub use output::files;
 pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::{Changed, Made};
-pub use serve::serve;
+pub use serve::{Again, serve};
 pub use suite::retrieving;
 pub use vesica_store::Built;
 

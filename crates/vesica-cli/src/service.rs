@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use vesica_job::numbers::{count, counted, size, worded};
 use vesica_job::{JobError, World};
 use vesica_secretflow::{Client, Server};
-use vesica_service::{Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
+use vesica_service::{Again, Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
 use vesica_spec::{Document, SpecError};
 
@@ -169,7 +169,7 @@ pub fn serve(args: Serve) -> Outcome {
             return None;
         }
         *seen = now;
-        Some(read_server(&args.document))
+        Some(Again { plan: read_server(&args.document), asked })
     };
     Ok(vesica_service::serve(&plan, &World::default(), &again, screen.control())?)
 }

@@ -157,6 +157,55 @@ fn certificates_are_exchanged_while_the_server_runs() {
     server.wait(LONG).good();
 }
 
+/// A program prints the server's key. One that fails for a moment costs no renewed certificate, and one that hangs holds up neither the list of
+/// clients nor the end.
+#[test]
+fn a_program_with_the_key_is_asked_again_and_holds_nothing_up() {
+    let house = with_values();
+    house.prepare(&[]);
+    let new = run(&["cert", "bob", "--out", house.path("new").to_str().unwrap()]).good().stdout.trim().to_owned();
+    std::fs::copy(house.path("bob.pem"), house.path("printed")).unwrap();
+    house.write("key.sh", "echo >> asked\ntest ! -e away || exit 1\ntest ! -e hangs || exec sleep 600\ncat printed\n");
+    let document = std::fs::read_to_string(house.server()).unwrap();
+    let by = "identity = \"bob.cert.pem\", key = { program = [\"sh\", \"key.sh\"] }";
+    let document = document.replace("identity = \"bob.pem\"", by);
+    house.write("bob.toml", &document);
+    let server = Running::start(vesica().args(["serve", "--log", "text"]).arg(house.path("bob.toml")));
+    server.until("serving");
+    let asked = || house.read("asked").lines().count();
+    let told = || server.said().matches("the list of clients has 1 name now").count();
+    let waits = |what: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !what() {
+            assert!(began.elapsed() < LONG, "{}", server.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    assert_eq!(asked(), 1);
+    // The document is another one, and the key is where it was.
+    house.write("bob.toml", format!("{document}# more\n"));
+    waits(&|| told() == 1);
+    assert_eq!(asked(), 1);
+
+    house.write("away", "");
+    std::fs::copy(house.path("new/bob.pem"), house.path("printed")).unwrap();
+    std::fs::copy(house.path("new/bob.cert.pem"), house.path("bob.cert.pem")).unwrap();
+    server.until("the certificate that is shown stays as it was, and is tried again");
+    std::fs::remove_file(house.path("away")).unwrap();
+    server.until(&format!("new connections are shown the certificate {new}"));
+
+    house.write("hangs", "");
+    let before = asked();
+    server.signal("HUP");
+    waits(&|| asked() > before && told() == 2);
+    house.write("bob.toml", format!("{document}# and more\n"));
+    waits(&|| told() == 3);
+    let began = Instant::now();
+    server.signal("TERM");
+    server.wait(LONG).good();
+    assert!(began.elapsed() < Duration::from_secs(40), "it waited for the program");
+}
+
 #[test]
 fn rows_are_added_and_removed_and_the_key_is_changed() {
     let house = with_values();

@@ -69,7 +69,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     checked.add("job", format!("\"{}\" as {}; [shared] hashes to {hash}…", plan.shared.id, plan.me));
 
     plan.notes.iter().for_each(|note| checked.add("note", note));
-    let mut local = local::open(plan, io)?;
+    let mut local = local::open(plan, io, ctl)?;
     match &local.identity {
         Some(identity) => checked.add(
             "identity",

@@ -297,7 +297,7 @@ fn clock(now: SystemTime) -> Symptom {
 /// is known here of a clock that is ahead.
 fn identity(files: &(PathBuf, Option<KeyPlace>), now: SystemTime) -> Symptom {
     let what = "identity";
-    let identity = match peers::identity(files) {
+    let identity = match peers::identity(files, &|| false) {
         Ok(identity) => identity,
         Err(error) => {
             let (found, todo) = apart(error);

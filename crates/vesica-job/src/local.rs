@@ -210,10 +210,13 @@ pub fn rows_about(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
 ///
 /// # Errors
 /// Whatever would end the run later for a reason that can be seen now.
-pub fn open(plan: &Plan, io: Io) -> Result<Local, JobError> {
+pub fn open(plan: &Plan, io: Io, ctl: &Control) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
     ledger::refuses_noise(plan)?;
-    let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
+    let identity = plan.identity.as_ref().map(|files| peers::identity(files, &|| ctl.is_cancelled()));
+    // A program that prints the key and was ended for that is no fault of the job.
+    ctl.check()?;
+    let identity = identity.transpose()?;
     let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty(), &*io.world.connector)?;
     if plan.resume.is_some() && io.table.source().is_none() {
         let why = "a table in memory cannot be read again after a restart: name files in mine.input.path, or remove mine.resume";

@@ -67,7 +67,7 @@ fn traced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
 fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
-    let local = local::open(plan, io)?;
+    let local = local::open(plan, io, ctl)?;
     let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk)?;
     budget::room(plan, ledger.started().map(|start| &start.salt))?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;

@@ -78,7 +78,7 @@ impl Errand {
         let here = TcpStream::from(OwnedFd::from(here));
         if let Some(mut from) = from {
             let said = errand.said.clone();
-            std::thread::Builder::new().name("command".into()).spawn(move || listen(&mut from, &said))?;
+            std::thread::Builder::new().name("command".into()).spawn(move || listen(&mut from, &said, true))?;
         }
         Ok((here, errand))
     }
@@ -145,15 +145,17 @@ impl Drop for Errand {
     }
 }
 
-/// Keeps the last lines of `from` until it ends.
-pub(crate) fn listen(from: &mut impl Read, said: &Mutex<Said>) {
+/// Keeps the last lines of `from` until it ends. They go to the log as they come, if they are for it.
+pub(crate) fn listen(from: &mut impl Read, said: &Mutex<Said>, logged: bool) {
     let mut line = Vec::new();
     let mut chunk = [0; 1024];
     let keep = |line: &mut Vec<u8>| {
         let text = printable(&String::from_utf8_lossy(line), CHARACTERS);
         line.clear();
         if !text.is_empty() {
-            tracing::debug!("a command says: {text}");
+            if logged {
+                tracing::debug!("a command says: {text}");
+            }
             let mut said = lock(said);
             said.lines.push_back(text);
             if said.lines.len() > LINES {

@@ -66,15 +66,21 @@ impl Identity {
         Self::with_key(&what, certificate, &read(key, true)?)
     }
 
-    /// Reads the certificate chain from a PEM file, and has a program print the private key, as PEM. The key stays in this process.
+    /// Reads the certificate chain from a PEM file, and has a program print the private key, as PEM. The key stays in this process. The program is
+    /// ended once `stop` says so.
     ///
     /// # Errors
     /// If the certificate cannot be read, the program does not print a key, or they do not belong together. The errors of [`printed`].
-    pub fn load_printed(certificate: impl AsRef<Path>, words: &[String], folder: &Path) -> Result<Self> {
+    pub fn load_printed(
+        certificate: impl AsRef<Path>,
+        words: &[String],
+        folder: &Path,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self> {
         let certificate = certificate.as_ref();
         let name = words.first().map_or("", String::as_str);
         let what = format!("identity {} with the key that {name:?} prints", certificate.display());
-        let key = printed(words, folder).map_err(|why| Error::Identity {
+        let key = printed(words, folder, stop).map_err(|why| Error::Identity {
             what: format!("private key of identity {}", certificate.display()),
             why,
             remedy: "run the program by hand: it has to print the private key as PEM and to exit with 0".into(),
@@ -349,13 +355,15 @@ mod tests {
             "{error}"
         );
         let words = ["cat", "alice.key"].map(str::to_owned);
-        assert!(Identity::load_printed(&both, &words, dir.path()).unwrap_err().to_string().contains("is in it"));
+        assert!(
+            Identity::load_printed(&both, &words, dir.path(), &|| false).unwrap_err().to_string().contains("is in it")
+        );
         // A certificate beside the key is no part of the chain.
         let other = Identity::generate("bob").unwrap().fresh.unwrap();
         std::fs::write(&key, format!("{}{}", other.public, std::fs::read_to_string(&key).unwrap())).unwrap();
         assert_eq!(Identity::load_pair(&cert, &key).unwrap().certified().cert.len(), 1);
 
-        let by = |words: [&str; 2]| Identity::load_printed(&cert, &words.map(str::to_owned), dir.path());
+        let by = |words: [&str; 2]| Identity::load_printed(&cert, &words.map(str::to_owned), dir.path(), &|| false);
         assert_eq!(by(["cat", "alice.key"]).unwrap().fingerprint(), made.fingerprint());
         let error = by(["cat", "none.key"]).unwrap_err().to_string();
         assert!(error.contains("the program \"cat\" failed with exit code 1 and said: cat:"), "{error}");
@@ -432,7 +440,7 @@ mod tests {
             let errors = [
                 Identity::load(&path).unwrap_err(),
                 Identity::load_pair(&cert, &path).unwrap_err(),
-                Identity::load_printed(&cert, &words, dir.path()).unwrap_err(),
+                Identity::load_printed(&cert, &words, dir.path(), &|| false).unwrap_err(),
                 Fingerprint::of_file(&path).unwrap_err(),
                 crate::Roots::load(&path).unwrap_err(),
             ];
@@ -440,7 +448,7 @@ mod tests {
                 let shown = format!("{error} {error:?}");
                 assert!(!shown.contains(&middle) && !shown.contains(&decimal), "{shown}");
             }
-            let error = Identity::load_printed(&cert, &words, dir.path()).unwrap_err().to_string();
+            let error = Identity::load_printed(&cert, &words, dir.path(), &|| false).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

@@ -20,6 +20,12 @@ const MOST: usize = 64 << 10;
 /// How long a program may take: somebody may have to touch a card, or to type.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// How long a program that says nothing is waited for before it is asked again whether it is still wanted.
+const ASK: Duration = Duration::from_millis(50);
+
+/// Passphrases of this program's own, which are none of the other's business.
+const OURS: [&str; 2] = ["VESICA_RESUME_PASSPHRASE", "VESICA_SERVICE_PASSPHRASE"];
+
 /// How often a program is looked at that has closed its standard output and is still there, or that has ended and has more to say.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -28,16 +34,22 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// All that a program prints to its standard output. `words` are its name or path and its arguments; no shell reads them. It works in `folder`,
 /// where a path of several parts starts too; in this process's own if that is empty. Nothing stands in its standard input. It has a
-/// minute, and belongs to the terminal as this process does, so that it may ask there.
+/// minute, and belongs to the terminal as this process does, so that it may ask there. It is ended once `stop` says so. Of this process's
+/// environment it has all but the passphrases that are for vesica.
 ///
 /// # Errors
 /// In words that name the program: if it cannot be started, takes too long, prints nothing or more than 64 KiB, or ends otherwise than with
 /// exit code 0; then with the last lines of its standard error. Its arguments, which may be secrets, are not among the words.
-pub fn printed(words: &[String], folder: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
-    printed_within(words, folder, LIMIT)
+pub fn printed(words: &[String], folder: &Path, stop: &dyn Fn() -> bool) -> Result<Zeroizing<Vec<u8>>, String> {
+    printed_within(words, folder, LIMIT, stop)
 }
 
-fn printed_within(words: &[String], folder: &Path, limit: Duration) -> Result<Zeroizing<Vec<u8>>, String> {
+fn printed_within(
+    words: &[String],
+    folder: &Path,
+    limit: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Zeroizing<Vec<u8>>, String> {
     let until = Instant::now() + limit;
     let Some((name, arguments)) = words.split_first() else { return Err("names no program".into()) };
     let the_program = format!("the program \"{}\"", printable(name, 200));
@@ -45,8 +57,16 @@ fn printed_within(words: &[String], folder: &Path, limit: Duration) -> Result<Ze
         ErrorKind::NotFound => format!("{the_program} is not there ({e}); give its path, or put it on PATH"),
         _ => format!("{the_program} cannot be run ({e})"),
     };
-    let late = || {
-        format!("{the_program} did not end within {} s; see that it asks nobody and waits for nothing", limit.as_secs())
+    // Why no more is waited for.
+    let over = || {
+        let limit = limit.as_secs();
+        match stop() {
+            true => Some(format!("{the_program} was ended, since this one ends")),
+            false if Instant::now() >= until => Some(format!(
+                "{the_program} did not end within {limit} s; see that it asks nobody and waits for nothing"
+            )),
+            false => None,
+        }
     };
     let mut command = match Path::new(name) {
         path if !folder.as_os_str().is_empty() && path.components().count() > 1 => Command::new(folder.join(path)),
@@ -56,18 +76,33 @@ fn printed_within(words: &[String], folder: &Path, limit: Duration) -> Result<Ze
     if !folder.as_os_str().is_empty() {
         command.current_dir(folder);
     }
+    for name in OURS {
+        command.env_remove(name);
+    }
     let mut running = Running(command.spawn().map_err(failed)?);
     let said = Arc::new(Mutex::new(Said::default()));
     if let Some(mut from) = running.0.stderr.take() {
         let said = said.clone();
         let reader = std::thread::Builder::new().name("key program".into());
-        reader.spawn(move || listen(&mut from, &said)).map_err(failed)?;
+        reader.spawn(move || listen(&mut from, &said, false)).map_err(failed)?;
     }
     // Of one size from the start: a buffer that grows leaves copies of the secret behind.
     let mut secret = Zeroizing::new(vec![0; MOST + 1]);
     let mut len = 0;
     if let Some(mut from) = running.0.stdout.take() {
-        while wait(&from, until).map_err(failed)? {
+        loop {
+            if let Some(why) = over() {
+                return Err(match running.0.try_wait() {
+                    Ok(Some(_)) if !stop() => format!(
+                        "{the_program} ended, and a process that it has started holds its standard output open; see that nothing goes on \
+                         in the background"
+                    ),
+                    _ => why,
+                });
+            }
+            if !ready(&from).map_err(failed)? {
+                continue;
+            }
             match from.read(secret.get_mut(len..).unwrap_or_default()) {
                 Ok(0) => break,
                 Ok(n) => len += n,
@@ -82,13 +117,12 @@ fn printed_within(words: &[String], folder: &Path, limit: Duration) -> Result<Ze
     let status = loop {
         match running.0.try_wait().map_err(failed)? {
             Some(status) => break status,
-            None if Instant::now() >= until => return Err(late()),
-            None => std::thread::sleep(LOOK),
+            None => match over() {
+                Some(why) => return Err(why),
+                None => std::thread::sleep(LOOK),
+            },
         }
     };
-    if Instant::now() >= until {
-        return Err(late());
-    }
     if !status.success() {
         return Err(format!("{the_program} {}{}", how(status), last_words(&said)));
     }
@@ -99,21 +133,13 @@ fn printed_within(words: &[String], folder: &Path, limit: Duration) -> Result<Ze
     Ok(secret)
 }
 
-/// Whether there is something to read, or the end of it, before `until`.
-fn wait(from: &ChildStdout, until: Instant) -> io::Result<bool> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
-        }
-        // No shorter than a millisecond, which is the least that can be waited for.
-        let left = left.max(Duration::from_millis(1));
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(from.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return Ok(true),
-            Err(errno) => return Err(errno.into()),
-        }
+/// Whether there is something to read now or soon, or the end of it.
+fn ready(from: &ChildStdout) -> io::Result<bool> {
+    let timeout = PollTimeout::try_from(ASK).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut [PollFd::new(from.as_fd(), PollFlags::POLLIN)], timeout) {
+        Ok(0) | Err(Errno::EINTR) => Ok(false),
+        Ok(_) => Ok(true),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -155,7 +181,7 @@ mod tests {
 
     fn shell(script: &str, limit: Duration) -> Result<Vec<u8>, String> {
         let words = ["sh", "-c", script].map(str::to_owned);
-        printed_within(&words, Path::new(""), limit).map(|secret| secret.to_vec())
+        printed_within(&words, Path::new(""), limit, &|| false).map(|secret| secret.to_vec())
     }
 
     #[test]
@@ -175,7 +201,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
         std::fs::write(dir.path().join("kept"), "secret").unwrap();
         let words = ["bin/key", "kept"].map(str::to_owned);
-        assert_eq!(*printed(&words, dir.path()).unwrap(), b"secret");
+        assert_eq!(*printed(&words, dir.path(), &|| false).unwrap(), b"secret");
     }
 
     #[test]
@@ -193,7 +219,7 @@ mod tests {
             assert!(error.starts_with(words), "{error}");
             assert!(!error.contains("secret") && !error.contains("exit 7"), "{error}");
         }
-        let absent = printed(&["vesica-no-such-program".to_owned()], Path::new("")).unwrap_err();
+        let absent = printed(&["vesica-no-such-program".to_owned()], Path::new(""), &|| false).unwrap_err();
         assert!(absent.starts_with("the program \"vesica-no-such-program\" is not there"), "{absent}");
     }
 
@@ -204,5 +230,37 @@ mod tests {
             let error = shell(script, Duration::from_millis(300)).unwrap_err();
             assert!(error.starts_with("the program \"sh\" did not end within 0 s"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_program_that_is_wanted_no_more_is_ended() {
+        let began = Instant::now();
+        let words = ["sh", "-c", "echo secret; exec sleep 600"].map(str::to_owned);
+        let stop = || began.elapsed() > Duration::from_millis(100);
+        let error = printed(&words, Path::new(""), &stop).unwrap_err();
+        assert_eq!(error, "the program \"sh\" was ended, since this one ends");
+    }
+
+    #[test]
+    fn what_holds_its_output_open_after_its_end_is_named() {
+        let error = shell("echo secret; sleep 5 &", Duration::from_millis(300)).unwrap_err();
+        assert!(error.contains("a process that it has started holds its standard output open"), "{error}");
+    }
+
+    /// Passphrases stand in the environment of the process itself, so it is a process of its own that this looks at.
+    #[test]
+    fn a_program_is_not_told_our_passphrases() {
+        const INNER: &str = "VESICA_TEST_OF_PASSPHRASES";
+        if std::env::var_os(INNER).is_some() {
+            let said = shell("echo \"${VESICA_RESUME_PASSPHRASE-}${VESICA_SERVICE_PASSPHRASE-}$KEPT\"", LIMIT).unwrap();
+            assert_eq!(String::from_utf8(said).unwrap(), "kept\n");
+            return;
+        }
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "printed::tests::a_program_is_not_told_our_passphrases"]);
+        again.env(INNER, "1").env("KEPT", "kept").envs(OURS.map(|name| (name, "hunter2")));
+        let ended = again.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
     }
 }

@@ -50,7 +50,7 @@ pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::{Changed, Made};
 pub use retrieve::recompute::audit_store;
-pub use serve::serve;
+pub use serve::{Again, serve};
 pub use suite::{Kind, retrieving};
 pub use vesica_store::Built;
 

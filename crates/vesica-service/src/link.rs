@@ -20,14 +20,14 @@ pub const WINDOW: u32 = 4 << 20;
 /// The most bytes that a side takes before it has asked for them: what a client sends ahead on its lanes.
 pub const UNASKED: usize = 8 << 20;
 
-/// How connections are secured, by the files of a plan.
+/// How connections are secured, by the files of a plan. A program that prints the private key is ended once `stop` says so.
 ///
 /// # Errors
 /// If the private key or the certificate cannot be read.
-pub fn security(files: Option<&(PathBuf, Option<KeyPlace>)>) -> Result<Security, Error> {
+pub fn security(files: Option<&(PathBuf, Option<KeyPlace>)>, stop: &dyn Fn() -> bool) -> Result<Security, Error> {
     Ok(match files {
         None => Security::Insecure,
-        Some(files) => Security::Tls { identity: identity(files)? },
+        Some(files) => Security::Tls { identity: identity(files, stop)? },
     })
 }
 
@@ -36,7 +36,7 @@ pub fn security(files: Option<&(PathBuf, Option<KeyPlace>)>) -> Result<Security,
 /// # Errors
 /// Certificates that cannot be read; what is wrong with the endpoint.
 pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
-    let mut endpoint = Endpoint::new(plan.me.clone(), name(&plan.id), security(plan.identity.as_ref())?);
+    let mut endpoint = Endpoint::new(plan.me.clone(), name(&plan.id), security(plan.identity.as_ref(), &|| false)?);
     endpoint.patience = plan.patience;
     (endpoint.window, endpoint.unasked) = (WINDOW, Some(UNASKED));
     endpoint.peers.push(PeerSpec {

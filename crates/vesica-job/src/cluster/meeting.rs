@@ -145,7 +145,9 @@ impl Meeting {
         refused(&plan)?;
         let given = given(&plan)?;
         let world = World::default();
-        let identity = plan.identity.as_ref().map(peers::identity).transpose()?;
+        let identity = plan.identity.as_ref().map(|files| peers::identity(files, &|| ctl.is_cancelled()));
+        ctl.check()?;
+        let identity = identity.transpose()?;
         let endpoint = peers::endpoint(&plan, identity.as_ref(), false, &*world.connector)?;
         let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let mut ledger = Ledger::open(&plan, &scratch, &world.disk)?;

@@ -287,7 +287,7 @@ pub struct Bob {
 impl Bob {
     pub fn meet(two: &Two, seats: u32) -> Self {
         let plan = two.plan("bob", two.port, "lanes = 2");
-        let identity = plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
+        let identity = plan.identity.as_ref().map(|files| peers::identity(files, &|| false).unwrap());
         let endpoint = peers::endpoint(&plan, identity.as_ref(), false, &Sockets).unwrap();
         let first = Peers::connect(&Sockets, endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
@@ -490,7 +490,7 @@ impl Alice {
     }
 
     fn meet(&mut self) -> (Peers, Lines, Agreed) {
-        let identity = self.plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
+        let identity = self.plan.identity.as_ref().map(|files| peers::identity(files, &|| false).unwrap());
         let endpoint = peers::endpoint(&self.plan, identity.as_ref(), false, &Sockets).unwrap();
         let first = Peers::connect(&Sockets, endpoint, &Control::new(())).unwrap();
         let mut control = first.line("control").unwrap();
@@ -502,7 +502,7 @@ impl Alice {
 
     /// What she and bob show on lanes.
     fn swap(&self, control: &mut Lines) -> Certificates {
-        let mine = self.plan.identity.as_ref().map(|files| peers::identity(files).unwrap());
+        let mine = self.plan.identity.as_ref().map(|files| peers::identity(files, &|| false).unwrap());
         let certificate = mine.as_ref().map(|identity| identity.fingerprint().to_string());
         let theirs = Ends { doors: Vec::new(), seats: 2, certificate }.swap(control).unwrap();
         Certificates { mine, theirs: theirs.fingerprint().unwrap() }

@@ -134,15 +134,16 @@ fn known(proxy: &Proxy, path: &Path) -> Result<Proxy, JobError> {
     Ok(proxy.clone().with_credentials(text.lines().next().unwrap_or_default()).map_err(bad)?)
 }
 
-/// The private key and certificate in these files; a key may have a file of its own, or a program that prints it.
+/// The private key and certificate in these files; a key may have a file of its own, or a program that prints it, which is ended once `stop`
+/// says so.
 ///
 /// # Errors
 /// Files that cannot be read, or hold no such things; a program that prints none.
-pub fn identity((identity, key): &(PathBuf, Option<KeyPlace>)) -> Result<Identity, JobError> {
+pub fn identity((identity, key): &(PathBuf, Option<KeyPlace>), stop: &dyn Fn() -> bool) -> Result<Identity, JobError> {
     Ok(match key {
         None => Identity::load(identity)?,
         Some(KeyPlace::File(key)) => Identity::load_pair(identity, key)?,
-        Some(KeyPlace::By(by)) => Identity::load_printed(identity, &by.program, &by.folder)?,
+        Some(KeyPlace::By(by)) => Identity::load_printed(identity, &by.program, &by.folder, stop)?,
     })
 }
 

@@ -252,7 +252,8 @@ mod tests {
         std::fs::create_dir(&apart).unwrap();
         plan.scratch = Some(apart.clone());
         let scratch = Scratch::watch(&apart);
-        let mut local: Local = local::open(&plan, crate::io::Io::files(&plan).unwrap()).unwrap();
+        let mut local: Local =
+            local::open(&plan, crate::io::Io::files(&plan).unwrap(), &crate::Control::new(())).unwrap();
         let (table, dir_of, ctl) = (&*local.io.table, &local.scratch, Control::new(()));
         let keys = Keys::count(table, &plan, dir_of, &ctl).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
@@ -399,7 +400,7 @@ mod tests {
             let output = plan.output.as_mut().unwrap();
             (output.absent, output.null) = (true, "-".into());
 
-            let mut local = local::open(&plan, crate::io::Io::files(&plan).unwrap()).unwrap();
+            let mut local = local::open(&plan, crate::io::Io::files(&plan).unwrap(), &crate::Control::new(())).unwrap();
             let (keys, units) = cut(&*local.io.table, &plan);
             let empties: Vec<u64> = (0..).zip(&table).filter(|(_, key)| key.is_none()).map(|(row, _)| row).collect();
             let units = if resumed { turned(&units, &plan, dir.path()) } else { units };

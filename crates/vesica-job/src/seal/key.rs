@@ -164,7 +164,7 @@ fn key_file(path: &Path, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobE
 
 fn key_printed(by: &KeyProgram, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobError> {
     let bad = |why: String| JobError::Setup(format!("{field}: {why}"));
-    let bytes = vesica_net::printed(&by.program, &by.folder).map_err(bad)?;
+    let bytes = vesica_net::printed(&by.program, &by.folder, &|| false).map_err(bad)?;
     if bytes.len() < KEY_BYTES {
         let name = by.program.first().map_or("", String::as_str);
         return Err(bad(format!(

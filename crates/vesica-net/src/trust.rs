@@ -102,7 +102,8 @@ impl Roots {
     /// without a list has revoked nothing; one whose list is out of date vouches for nobody.
     ///
     /// # Errors
-    /// If there is no certificate in it, or something in it cannot be used.
+    /// If there is no certificate in it, or something in it cannot be used; for a list of a part of an authority's certificates (RFC 5280,
+    /// section 5.2.5).
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bad = |why: String| Error::Identity {
@@ -123,6 +124,15 @@ impl Roots {
         let revoked = lists.iter().map(|list| webpki::OwnedCertRevocationList::from_der(list).map(Into::into));
         let revoked = revoked.collect::<std::result::Result<Vec<webpki::CertRevocationList<'static>>, _>>();
         let revoked = revoked.map_err(|e| bad(format!("a list of revoked certificates in it cannot be used ({e})")))?;
+        // Such a list speaks for some certificates alone, those of one kind or those that name its address, and webpki passes over it in silence
+        // where it meets others.
+        if let Some(part) = revoked.iter().find(|list| list.issuing_distribution_point().is_some()) {
+            return Err(bad(format!(
+                "the list of revoked certificates by {:?} in it is for a part of that authority's certificates (it has an issuing distribution \
+                 point), so it may cover nobody: ask the authority for its complete list without one",
+                distinguished(part.issuer())
+            )));
+        }
         // Of two lists that may speak for one certificate, only the first would be looked at.
         let alike = |a: &webpki::CertRevocationList<'_>, b: &webpki::CertRevocationList<'_>| a.issuer() == b.issuer();
         if revoked.iter().enumerate().any(|(at, list)| revoked.iter().take(at).any(|before| alike(before, list))) {

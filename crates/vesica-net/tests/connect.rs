@@ -371,12 +371,12 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
         Person::certified(1, "bob", params, Some(&ours))
     };
     let (kept, revoked) = (bob(7, &[]), bob(8, &[]));
-    let list = |by: &Authority, until: i32| {
+    let list_for = |by: &Authority, until: i32, part: Option<rcgen::CrlIssuingDistributionPoint>| {
         let params = rcgen::CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2001, 1, 1),
             next_update: rcgen::date_time_ymd(until, 1, 1),
             crl_number: 1u64.into(),
-            issuing_distribution_point: None,
+            issuing_distribution_point: part,
             revoked_certs: vec![rcgen::RevokedCertParams {
                 serial_number: 8u64.into(),
                 revocation_time: rcgen::date_time_ymd(2000, 1, 1),
@@ -387,6 +387,7 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
         };
         params.signed_by(&by.issuer).unwrap().pem().unwrap()
     };
+    let list = |by: &Authority, until: i32| list_for(by, until, None);
     let meet = |who: &Person, list: &str| {
         std::fs::write(&path, ours.cert.pem() + list).unwrap();
         let roots = Roots::load(&path).unwrap();
@@ -431,6 +432,14 @@ fn a_certificate_that_its_authority_has_revoked_is_refused() {
     std::fs::write(&path, ours.cert.pem() + &now + &list(&ours, 2201)).unwrap();
     let error = Roots::load(&path).unwrap_err().to_string();
     assert!(error.contains("two lists of revoked certificates of one authority"), "{error}");
+    // A list for some certificates would be passed over in silence where it meets another.
+    for scope in [None, Some(rcgen::CrlScope::UserCertsOnly), Some(rcgen::CrlScope::CaCertsOnly)] {
+        let distribution_point = rcgen::CrlDistributionPoint { uris: vec!["http://ours.example/part.crl".into()] };
+        let part = rcgen::CrlIssuingDistributionPoint { distribution_point, scope };
+        std::fs::write(&path, ours.cert.pem() + &list_for(&ours, 2200, Some(part))).unwrap();
+        let error = Roots::load(&path).unwrap_err().to_string();
+        assert!(error.contains("ours\" in it is for a part of that authority's certificates"), "{error}");
+    }
 }
 
 #[test]

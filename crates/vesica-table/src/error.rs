@@ -121,7 +121,11 @@ pub enum Error {
     #[error("{} is {what}, and an output of several files (parts) needs a folder; name a new one", path.display())]
     NotAFolder { path: PathBuf, what: &'static str },
     /// The folder of an output of several files holds something.
-    #[error("{}: is a folder that is not empty; empty it, or name another one", path.display())]
+    #[error(
+        "{}: is a folder that is not empty; empty it, or name another one. If it has the rows of a run that was killed at its end and is to go on \
+         by mine.resume, move them away: the run writes them again",
+        path.display()
+    )]
     NotEmpty { path: PathBuf },
     /// The input has no files for the parts of the output.
     #[error("{}: a part for each file of the input needs an input of files; give parts a size", path.display())]

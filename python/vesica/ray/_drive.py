@@ -134,7 +134,12 @@ class _Files:
             if "pair" in (self.columns or files.schema.names) and len(spec["shared"]["learns"]) > 1:
                 raise InputError(f"{files.paths[0]}: has a column 'pair', which the output needs for its own; rename it")
             if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-                raise ConfigError(f"output: {self.output}: is there already and not an empty folder; name another one, or empty it")
+                # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
+                killed = (
+                    "If it has the rows of a run that was killed at its end and is to go on by mine.resume, move them away: the run writes "
+                    "them again"
+                )
+                raise ConfigError(f"output: {self.output}: is there already and not an empty folder; name another one, or empty it. {killed}")
 
     @property
     def identity(self) -> bytes:

@@ -1228,6 +1228,15 @@ output = { path = "out.csv" }
             error.field.as_deref() == Some("shared.identifiers") && error.to_string().contains("two parties"),
             "{error}"
         );
+        // What is made up of no columns would be the same in all rows.
+        let mut spec = parse(&text.replace("keys = [\"id\"]", "keys = { email = \"mail\" }")).unwrap();
+        spec.shared.identifiers[0].rules = crate::rules::Rules::Each(Vec::new());
+        spec.mine.input.identifiers.insert("email".into(), vec![Vec::new()]);
+        let error = plan(&spec).unwrap_err();
+        assert!(
+            error.field.as_deref() == Some("shared.identifiers") && error.to_string().contains("no column"),
+            "{error}"
+        );
         // Without identifiers there are no columns by name.
         let error =
             plan(&parse(&job().replace("keys = [\"id\"]", "keys = { email = \"mail\" }")).unwrap()).unwrap_err();

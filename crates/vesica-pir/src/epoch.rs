@@ -52,7 +52,7 @@ impl Epoch {
         let same = if self.changes == other.changes { ", but of another table or other changes" } else { "" };
         let (here, there) = (self.changes, other.changes);
         Err(PirError::Message(format!(
-            "a message of epoch {there}, where this side is at epoch {here}{same}; fetch the patches between them, or the hint anew"
+            "a message of epoch {there}, where this side is at epoch {here}{same}; fetch the patches between them, or the whole copy anew"
         )))
     }
 }

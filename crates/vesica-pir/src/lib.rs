@@ -126,7 +126,7 @@ pub trait Pir: Sync {
     fn store(&self, records: &dyn Records) -> Result<Self::Store, PirError>;
     /// The hint as it travels. Done once for a table: this is the work before anybody asks.
     fn hint(&self, store: &Self::Store) -> Result<Vec<u8>, PirError>;
-    /// The hint as it came, checked.
+    /// The hint as it came, checked. It is of the table before any change, which patches follow.
     fn take_hint(&self, bytes: Vec<u8>) -> Result<Self::Hint, PirError>;
     /// A query for record `index`. Whoever has no secret cannot tell it from a query for another record. Every query takes fresh
     /// randomness: two for one record are different bytes.

@@ -301,6 +301,11 @@ impl Pir for SimplePir {
     }
 
     fn hint(&self, store: &Store) -> Result<Vec<u8>, PirError> {
+        if store.epoch != self.first_epoch() {
+            return Err(PirError::Shape(
+                "a hint is of a table before its changes, which patches follow; prepare the table anew".into(),
+            ));
+        }
         let matrix = ServerMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
         let mut out = Vec::with_capacity(self.sizes().hint as usize);
         out.extend(store.epoch.to_bytes());
@@ -312,6 +317,7 @@ impl Pir for SimplePir {
 
     fn take_hint(&self, bytes: Vec<u8>) -> Result<Hint, PirError> {
         let (epoch, _) = message("a hint", &bytes, self.sizes().hint as usize)?;
+        self.first_epoch().expect(&epoch)?;
         let rows = vec![OnceLock::new(); self.shape.rows()];
         let matrix = ClientMatrix::new(&SIMPLE, &self.seed, self.shape.columns as usize);
         Ok(Hint { packed: bytes, rows, epoch, row_bytes: self.shape.hint_row_bytes(), matrix })

@@ -146,7 +146,7 @@ fn another_epoch_is_told() {
     let first = scheme.change(1, &mut store, &[(1, b"four")]).expect("a change");
     let second = scheme.change(1, &mut store, &[(1, b"five"), (99, b"last")]).expect("a change");
     let told = |result: Result<(), PirError>, here: &str| match result {
-        Err(PirError::Message(why)) => assert!(why.contains(here) && why.contains("hint anew"), "{why}"),
+        Err(PirError::Message(why)) => assert!(why.contains(here) && why.contains("anew"), "{why}"),
         other => panic!("{other:?}"),
     };
     told(scheme.answer(&store, &[&old_query]).map(|_| ()), "a message of epoch 0, where this side is at epoch 2");
@@ -159,6 +159,13 @@ fn another_epoch_is_told() {
     let strange = other.store(&Flat::new(&table, 4).expect("records")).expect("a store");
     let (_, query) = scheme.query(&hint, 1, &mut rng).expect("a query");
     told(other.answer(&strange, &[&query]).map(|_| ()), "epoch 2, where this side is at epoch 0");
+    // A copy is of a table before its changes: that of another table, or of a later state, is not taken.
+    told(scheme.take_hint(other.hint(&strange).expect("a hint")).map(|_| ()), "but of another table");
+    let mut later = other.hint(&strange).expect("a hint");
+    later[0] = 2;
+    told(other.take_hint(later).map(|_| ()), "epoch 2, where this side is at epoch 0");
+    let error = scheme.hint(&store).expect_err("it has changed").to_string();
+    assert!(error.contains("prepare the table anew"), "{error}");
     for (index, wanted) in [(1, b"five".as_slice()), (99, b"last"), (2, &table[8..12])] {
         let (secret, query) = scheme.query(&hint, index, &mut rng).expect("a query");
         let answer = scheme.answer(&store, &[&query]).expect("an answer").remove(0);
@@ -190,7 +197,7 @@ fn hostile_patches_are_refused_and_change_nothing() {
         with(&|bad| bad[0] ^= 1),
     ] {
         match scheme.patch(&mut hint, &bad) {
-            Err(PirError::Message(why)) => assert!(why.contains("hint anew"), "{why}"),
+            Err(PirError::Message(why)) => assert!(why.contains("anew"), "{why}"),
             other => panic!("{other:?}"),
         }
     }

@@ -36,12 +36,13 @@ pub enum Error {
         .cache.display()
     )]
     Older { server: String, found: String, kept: String, cache: PathBuf },
-    /// A server that shows an epoch of which the time is over.
+    /// A server that shows an epoch of which the time is over, or is to come.
     #[error(
-        "{server} serves {found}, which clients take until {until} alone, and by the clock of this machine that is past: nothing was asked. Set the \
-         clock if it is wrong; else ask the server's operator to run `vesica prepare`"
+        "{server} serves {found}, which was made at {} and which clients take until {}; the clock of this machine says {}, so nothing \
+         was asked. Set the clock if it is wrong; else ask the server's operator to look at theirs and to run `vesica prepare`",
+        .times[0], .times[1], .times[2]
     )]
-    Expired { server: String, found: String, until: String },
+    NotInTime { server: String, found: String, times: Box<[String; 3]> },
     /// A server that does not answer, and says why.
     #[error("{server} does not answer: {why}")]
     Refused { server: String, why: String },
@@ -71,7 +72,7 @@ impl Error {
             Error::Damaged { .. } => Fault::Input,
             Error::OtherOffer { .. }
             | Error::Older { .. }
-            | Error::Expired { .. }
+            | Error::NotInTime { .. }
             | Error::Refused { .. }
             | Error::Superseded
             | Error::Sent(_) => Fault::Peer,

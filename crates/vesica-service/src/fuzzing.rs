@@ -31,8 +31,8 @@ fn service(number: u8) -> Offer {
     let by = if number & 1 == 0 { By::Index } else { By::Key };
     let private = if number & 2 == 0 { Private::Client } else { Private::Both };
     let service = sample(kinds[usize::from(number / 4) % kinds.len()], by, private);
-    let offer = Offer::new(&service, 1, Some(20), 0, &[]);
-    if offer.kind().signs() { offer.signed_by(Some(signer().public())) } else { offer }
+    let offer = Offer::new(&service, 1, Some(20), 0, &[]).expect("it says whether there is a hint");
+    if offer.kind().signs() { offer.signed_by(signer().public(), [7; 16]) } else { offer }
 }
 
 /// What signs epochs here.

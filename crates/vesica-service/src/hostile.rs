@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
-use vesica_job::report::Outcome;
+use vesica_job::report::{Outcome, Report};
 use vesica_job::{Control, Event, Io, Watch, World};
 use vesica_net::{Boot, SystemClock, Time};
 use vesica_pir::{bucket, keyword};
@@ -205,6 +205,9 @@ struct Ended {
     notes: Vec<String>,
     phases: Vec<&'static str>,
     said: Vec<Said>,
+    /// What is told of it, without times, and names and places of connections: the client's report, notes and phases, and the lines that the
+    /// server's record of who asked when got by it.
+    told: (String, Vec<serde_json::Value>),
 }
 
 impl House {
@@ -287,13 +290,25 @@ impl House {
     fn ask(&self, cache: &str, keys: &[u64]) -> Ended {
         let rows: String = keys.iter().map(|key| format!("{key}\n")).collect();
         std::fs::write(self.dir.path().join("alice.csv"), format!("id\n{rows}")).unwrap();
+        let before = std::fs::read_to_string(&self.server.audit).map_or(0, |lines| lines.lines().count());
         let (plan, notes) = (self.plan(cache), Notes::default());
         let report = ask(&plan, files(&plan).unwrap(), &Control::new(notes.clone()));
-        let outcome = report.unwrap_or_else(|error| panic!("{:?}: {error}", self.kind)).outcome;
+        let Report { outcome, revealed, chosen, total, .. } =
+            report.unwrap_or_else(|error| panic!("{:?}: {error}", self.kind));
         let output = std::fs::read_to_string(self.dir.path().join("out.csv")).unwrap();
         let rows = output.lines().skip(1).map(str::to_owned).collect();
         let (notes, phases) = (notes.0.lock().unwrap().clone(), notes.1.lock().unwrap().clone());
-        Ended { outcome, rows, notes, phases, said: self.wire.said() }
+        let said = self.wire.said();
+        let told =
+            format!("{outcome:?} {revealed:?} {chosen:?} {} {} {notes:?} {phases:?}", total.sent, total.received);
+        let line = |line: &str| {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            ["time", "session", "address", "seconds"].into_iter().for_each(|name| drop(line[name].take()));
+            line
+        };
+        let lines = std::fs::read_to_string(&self.server.audit).unwrap_or_default();
+        let lines = lines.lines().skip(before).map(line).collect();
+        Ended { outcome, rows, notes, phases, said, told: (told, lines) }
     }
 
     /// All keys or numbers of the list.
@@ -522,6 +537,15 @@ fn lengths(said: &[Said]) -> Vec<Vec<(String, Vec<usize>)>> {
     said.iter().map(of).collect()
 }
 
+/// Bytes of a mask.
+const MASK: usize = 4608;
+
+/// Makes a mask one constant: what a client decodes with it depends on its secret.
+fn poison(mask: &mut [u8]) {
+    mask.fill(0);
+    mask[1] = 4;
+}
+
 /// A server whose masks are all one constant, so that what a client decodes depends on its secret. Nothing of that gets out: no row is
 /// written, all are lost alike, whatever was asked for, and the client says what it says to an honest server, once.
 #[test]
@@ -534,12 +558,7 @@ fn masks_that_lie_get_nothing_out_of_a_client() {
             let wanted = honest.ask("honest", &[3, 6, 9]);
             assert_eq!(wanted.rows, [3, 6, 9].map(|key| honest.row(key)));
             let mut house = House::new(kind, ROWS);
-            spoil_masks(&house, |masks| {
-                for mask in masks[24..].chunks_mut(4608) {
-                    mask.fill(0);
-                    mask[1] = 4;
-                }
-            });
+            spoil_masks(&house, |masks| masks[24..].chunks_mut(MASK).for_each(poison));
             house.serve();
             let (one, two) = (house.ask("one", &[3, 6, 9]), house.ask("two", &[12, 15, 18]));
             assert!(one.rows.is_empty() && two.rows.is_empty(), "{kind:?}");
@@ -548,7 +567,9 @@ fn masks_that_lie_get_nothing_out_of_a_client() {
                 ended.outcome.left_out.iter().map(|left| (left.name.clone(), left.rows)).collect()
             };
             assert_eq!(left(&one), left(&two), "{kind:?}");
-            assert_eq!((one.outcome.matched, one.notes), (two.outcome.matched, two.notes), "{kind:?}");
+            // Each decoded other bytes, with a secret of its own, and none of them is in what anybody is told or writes down.
+            assert_eq!(one.told, two.told, "{kind:?}");
+            assert!(one.told.1.iter().any(|line| line["what"] == "asked"), "{:?}", one.told);
         }
     }
 }
@@ -610,12 +631,7 @@ fn answers_that_lie_change_nothing_that_the_server_sees() {
             assert!(old.rows.is_empty());
             // Masks that are one constant, with answers of zeros: what is decoded is the secret itself.
             house.stop();
-            spoil_masks(&house, |masks| {
-                for mask in masks[24..].chunks_mut(4608) {
-                    mask.fill(0);
-                    mask[1] = 4;
-                }
-            });
+            spoil_masks(&house, |masks| masks[24..].chunks_mut(MASK).for_each(poison));
             house.serve();
             house.wire.spoil(3 * answer, behind(|bytes| bytes.fill(0)));
             let ended = house.ask("poisoned", &keys);
@@ -627,17 +643,18 @@ fn answers_that_lie_change_nothing_that_the_server_sees() {
     }
 }
 
-/// A clock that is 91 days ahead.
+/// A clock that is so many days ahead, or behind.
 #[derive(Debug)]
-struct Later(SystemClock);
+struct Off(SystemClock, i64);
 
-impl Time for Later {
+impl Time for Off {
     fn now(&self) -> Instant {
         self.0.now()
     }
 
     fn wall(&self) -> SystemTime {
-        SystemTime::now() + Duration::from_secs(91 * 24 * 60 * 60)
+        let days = Duration::from_secs(self.1.unsigned_abs() * 24 * 60 * 60);
+        if self.1 < 0 { SystemTime::now() - days } else { SystemTime::now() + days }
     }
 
     fn boot(&self) -> Option<Boot> {
@@ -677,9 +694,16 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
         said
     };
     // One digit of any field, on its way.
-    for field in
-        ["\"rows\":", "\"seed\":\"", "\"sums\":\"", "\"table\":\"", "\"made\":", "\"until\":", "\"signature\":\""]
-    {
+    for field in [
+        "\"rows\":",
+        "\"seed\":\"",
+        "\"sums\":\"",
+        "\"table\":\"",
+        "\"made\":",
+        "\"until\":",
+        "\"set\":\"",
+        "\"signature\":\"",
+    ] {
         let at = document.windows(field.len()).position(|window| window == field.as_bytes()).unwrap() + field.len();
         house.wire.spoil(document.len(), move |document| document[at + 1] ^= 1);
         refused(&house, World::default(), &["its signature is not by the key of its offer"]);
@@ -693,17 +717,36 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     assert!(house.wire.said().iter().all(|(lines, _)| lines.values().flatten().all(|said| said.len() == 17)));
     house.wire.spoil(0, |_| ());
     // By its own clock, the time is over. Which clock it has is not told.
-    let later = World { time: Arc::new(Later(SystemClock)), ..World::default() };
-    let said = refused(&house, later.clone(), &["epoch 1 (", "clients take until", "vesica prepare"]);
-    let why = String::from_utf8_lossy(said[0].1.as_ref().unwrap()).into_owned();
-    assert!(why.contains("is over by its clock") && !why.contains("20"), "{why}");
+    let off = |days| World { time: Arc::new(Off(SystemClock, days)), ..World::default() };
+    let later = off(91);
+    // Nor is it taken by a clock of more than a day before it was made.
+    for world in [later.clone(), off(-2)] {
+        let said = refused(&house, world, &["epoch 1 (", "was made at 2", "clients take until 2", "vesica prepare"]);
+        let why = String::from_utf8_lossy(said[0].1.as_ref().unwrap()).into_owned();
+        assert!(why.contains("not the time of the epoch") && !why.contains("20"), "{why}");
+    }
     assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
     house.stop();
     let serve =
         |world: &World| crate::serve(&house.server, world, &|| None, &Control::new(())).unwrap_err().to_string();
     assert!(serve(&later).contains("mine.valid_for"), "{}", serve(&later));
-    // Another key than that of the offer, and none: neither the server nor a client takes that.
+    // Another store with the same document and the same key has another offer, and its epochs are none of this one's.
+    let mut twin = house.server.clone();
+    twin.store = house.dir.path().join("twin.store");
+    let made = crate::prepare(&twin, &Change::default(), &World::default(), &Control::new(())).unwrap();
     let offer = Offer::load(house.store()).unwrap();
+    assert!(made.offer.signer() == offer.signer() && made.offer != offer);
+    let replayed = std::fs::read(twin.store.join(epoch::NAME)).unwrap();
+    assert!(Epoch::decode(&offer, &replayed).unwrap_err().contains("it is of another offer"));
+    let named = |offer: &Offer| format!("\"offer\":\"{}\"", hex(&offer.hash()));
+    let renamed = String::from_utf8(replayed).unwrap().replace(&named(&made.offer), &named(&offer));
+    assert!(Epoch::decode(&offer, renamed.as_bytes()).unwrap_err().contains("not by the key of its offer"));
+    // The same key, for another parameter set.
+    let mut of_other_set = Epoch::load(&offer, house.store()).unwrap();
+    let (begin, end) = (Duration::from_secs(1), Duration::from_secs(1 << 32));
+    of_other_set.sign("another", (begin, end), |bytes| Signer::of_offer(&house.server, &offer).unwrap().of(bytes));
+    assert!(Epoch::decode(&offer, &of_other_set.encode()).unwrap_err().contains("another parameter set"));
+    // Another key than that of the offer, and none: neither the server nor a client takes that.
     let mut epoch = Epoch::load(&offer, house.store()).unwrap();
     let other = Signer::new(&zeroize::Zeroizing::new([9; 32]), Duration::from_secs(60));
     other.sign(&mut epoch, SystemTime::now());
@@ -721,6 +764,55 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     );
     let again = crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap();
     assert!(again.offer_changed && again.offer != offer);
+}
+
+/// A new offer begins its numbers anew. Whoever has had a greater one under the old offer is told that this shows nothing of what the server did.
+#[test]
+fn a_smaller_number_of_another_offer_is_said() {
+    let mut house = House::new(Kind { protocol: NO_HINT, ..PIANO }, ROWS);
+    let prepare = |house: &House| {
+        crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap()
+    };
+    (0..2).for_each(|_| drop(prepare(&house)));
+    house.serve();
+    assert!(!house.ask("alice", &[3]).notes.iter().any(|note| note.contains("of another offer")));
+    house.stop();
+    std::fs::remove_dir_all(house.store()).unwrap();
+    // Another store has another name, though its key and its document are the same.
+    house.offer = crate::spelled(&prepare(&house).offer.hash());
+    house.serve();
+    let notes = |house: &House| house.ask("alice", &[3]).notes;
+    let said = notes(&house);
+    let is_said = |note: &String| note.contains("has epoch 3 of another offer") && note.contains("serves epoch 1 (");
+    assert!(said.iter().any(is_said), "{said:?}");
+    assert!(!notes(&house).iter().any(is_said));
+}
+
+/// A folder with a file of an epoch and no offer is not a new store: it may have had a hint, which is not taken away unasked.
+#[test]
+fn a_store_without_its_offer_is_not_a_new_one() {
+    let house = House::new(Kind { protocol: "simple-pir", ..PIANO }, 10);
+    let mut open = house.server.clone();
+    open.service.hint = None;
+    let prepare = |plan: &ServePlan| crate::prepare(plan, &Change::default(), &World::default(), &Control::new(()));
+    std::fs::remove_file(house.store().join("offer.json")).unwrap();
+    for left in [epoch::NAME, "epoch-1.hint", "epoch-1.table"] {
+        let names = [epoch::NAME, "epoch-1.hint", "epoch-1.table"].into_iter().filter(|name| *name != left);
+        let aside: Vec<(PathBuf, Vec<u8>)> = names
+            .map(|name| house.store().join(name))
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect();
+        aside.iter().for_each(|(path, _)| std::fs::remove_file(path).unwrap());
+        let why = prepare(&open).unwrap_err().to_string();
+        assert!(
+            why.contains("service.hint") && why.contains("Write hint = \"none\" or hint = \"copied\""),
+            "{left}: {why}"
+        );
+        aside.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+    }
+    assert_eq!(crate::spelled(&prepare(&house.server).unwrap().offer.hash()), house.offer);
+    std::fs::remove_dir_all(house.store()).unwrap();
+    assert!(prepare(&open).unwrap().offer.kind().signs());
 }
 
 /// `vesica prepare` is killed behind any of its writes: the store can be served, with the epoch before or with the new one, and prepared again. The

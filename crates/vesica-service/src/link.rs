@@ -66,8 +66,8 @@ pub fn leave(link: &dyn PeerLink, error: &Error) {
             "it was shown an older state of the table, or another one of a number that it knows".to_owned()
         }
         // How its clock stands is its own.
-        _ if matches!(error, Error::Expired { .. }) => {
-            "the time of the epoch that it was shown is over by its clock".to_owned()
+        _ if matches!(error, Error::NotInTime { .. }) => {
+            "by its clock, this is not the time of the epoch that it was shown".to_owned()
         }
         Fault::Peer => error.to_string(),
         Fault::Interrupted => "it was interrupted".to_owned(),

@@ -50,6 +50,10 @@ pub struct Offer {
     /// The public key by which epochs are signed, in hexadecimal; empty where they are not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     signer: String,
+    /// What tells the store of these epochs from one with the same document and the same key: 16 random bytes, in hexadecimal; empty where epochs
+    /// are not signed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    store: String,
 }
 
 /// What clients must know of a retrieval.
@@ -68,10 +72,25 @@ pub struct Retrieval {
 
 impl Offer {
     /// The offer of a service.
-    pub fn new(service: &Service, key_columns: usize, value_bytes: Option<u32>, tag_bits: u32, public: &[u8]) -> Self {
+    ///
+    /// # Errors
+    /// If the service leaves it to its store whether there is a hint, which is settled before.
+    pub fn new(
+        service: &Service,
+        key_columns: usize,
+        value_bytes: Option<u32>,
+        tag_bits: u32,
+        public: &[u8],
+    ) -> Result<Self, Error> {
         let kind = Kind::of(service.protocol, service.hint);
-        debug_assert!(kind.hint == service.hint, "what the document leaves to the store is settled before");
-        Self {
+        if kind.hint != service.hint {
+            let why = format!(
+                "service.hint: \"{}\" needs hint = \"none\" or hint = \"copied\" here",
+                service.protocol.name()
+            );
+            return Err(Error::Setup(why));
+        }
+        Ok(Self {
             version: VERSION,
             id: service.id.clone(),
             protocol: service.protocol,
@@ -91,12 +110,18 @@ impl Offer {
             tag_bits,
             public: hex(public),
             signer: String::new(),
-        }
+            store: String::new(),
+        })
     }
 
-    /// The same, whose epochs are signed by the key with this public half, if they are signed.
-    pub fn signed_by(self, key: Option<&[u8]>) -> Self {
-        Self { signer: key.map(hex).unwrap_or_default(), ..self }
+    /// The same, whose epochs are signed by the key with this public half, for the store of this name.
+    pub fn signed_by(self, key: &[u8], store: [u8; 16]) -> Self {
+        Self { signer: hex(key), store: hex(&store), ..self }
+    }
+
+    /// What tells its store from others, if its epochs are signed.
+    pub fn store(&self) -> Option<[u8; 16]> {
+        unhex(&self.store)?.try_into().ok()
     }
 
     /// The public key by which epochs are signed, if they are.
@@ -146,7 +171,11 @@ impl Offer {
         }
         let hint = offer.retrieval.and_then(|retrieval| retrieval.hint);
         let is_hint = hint.is_none() || (offer.protocol, hint) == (ServiceProtocol::SimplePir, Some(Hint::None));
-        if offer.kind().signs() != offer.signer().is_some() || offer.signer().is_none() && !offer.signer.is_empty() {
+        let is_signed = match offer.kind().signs() {
+            true => offer.signer().is_some() && offer.store().is_some(),
+            false => offer.signer.is_empty() && offer.store.is_empty(),
+        };
+        if !is_signed {
             return Err("it has no key for its epochs, or one that is not wanted".to_owned());
         }
         if offer.retrieval.is_some() != offer.kind().suite().scheme().is_some() || !is_hint {
@@ -182,7 +211,7 @@ impl Offer {
     pub fn load(folder: &Path) -> Result<Self, Error> {
         let next = std::fs::read(folder.join(NEXT)).ok().and_then(|bytes| Self::decode(&bytes).ok());
         if let Some(next) = next
-            && Epoch::offer_in(folder) == Some(hex(&next.hash()))
+            && Epoch::named_in(folder).is_some_and(|(named, _)| named == hex(&next.hash()))
         {
             return Ok(next);
         }
@@ -287,7 +316,7 @@ mod tests {
             rules: Rules::default(),
             insecure: false,
         };
-        Offer::new(&service, 1, Some(40), 70, &[0xab, 0x01])
+        Offer::new(&service, 1, Some(40), 70, &[0xab, 0x01]).unwrap()
     }
 
     #[test]
@@ -298,6 +327,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         offer.save(dir.path()).unwrap();
         assert_eq!(Offer::load(dir.path()).unwrap(), offer);
+    }
+
+    /// Whether there is a hint is settled before an offer is made, and an offer has a key and the name of a store where its epochs are signed alone.
+    #[test]
+    fn an_offer_says_who_signs() {
+        let kind = |hint| Kind { protocol: ServiceProtocol::SimplePir, hint: Some(hint) };
+        let of = |hint| sample(kind(hint), By::Index, Private::Client);
+        let open = Service { hint: None, ..of(Hint::None) };
+        let error = Offer::new(&open, 0, Some(8), 0, &[]).unwrap_err().to_string();
+        assert!(error.contains("service.hint") && error.contains("hint = \"copied\""), "{error}");
+        let [bare, copied] = [Hint::None, Hint::Copied].map(|hint| Offer::new(&of(hint), 0, Some(8), 0, &[]).unwrap());
+        let signed = bare.clone().signed_by(&[5; 32], [6; 16]);
+        assert_eq!(Offer::decode(&signed.encode()).unwrap().store(), Some([6; 16]));
+        assert_ne!(signed.hash(), bare.clone().signed_by(&[5; 32], [7; 16]).hash(), "another store");
+        let short = Offer { store: "06".into(), ..signed.clone() };
+        for bad in [bare, short, copied.clone().signed_by(&[5; 32], [6; 16])] {
+            assert!(Offer::decode(&bad.encode()).unwrap_err().contains("no key for its epochs"));
+        }
+        assert_eq!(Offer::decode(&copied.encode()).unwrap(), copied);
     }
 
     /// Where no offer is pinned, a stranger's words come to a terminal. None of them are repeated.

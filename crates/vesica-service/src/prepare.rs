@@ -58,7 +58,7 @@ pub enum Product {
     /// A store of tags.
     Store(Built),
     /// An epoch of records.
-    Table(Made),
+    Table(Box<Made>),
 }
 
 /// Makes or changes the store of the plan.
@@ -79,7 +79,7 @@ pub fn settled(plan: &ServePlan) -> Result<ServePlan, Error> {
         let kept = match Offer::load(&plan.store) {
             Ok(offer) => Some(offer).filter(|offer| offer.protocol == ServiceProtocol::SimplePir),
             Err(Error::Job(JobError::File { error, .. }))
-                if error.kind() == std::io::ErrorKind::NotFound && !plan.store.join(epoch::NAME).exists() =>
+                if error.kind() == std::io::ErrorKind::NotFound && !epoch::are_in(&plan.store) =>
             {
                 None
             }
@@ -345,7 +345,7 @@ clients = {{}}
         let curve = plan.service.curve;
         let before =
             vesica_suite::function::server(curve, false, &vesica_types::Secret::new(*seed), b"vesica").unwrap();
-        let old = Offer::new(&plan.service, 1, offer.value_bytes, offer.tag_bits, before.public());
+        let old = Offer::new(&plan.service, 1, offer.value_bytes, offer.tag_bits, before.public()).unwrap();
         old.save(&plan.store).unwrap();
         let append = Change { append: Some(dir.path().join("list.csv")), ..Change::default() };
         let refused = prepare(&plan, &append, &World::default(), &ctl).unwrap_err().to_string();

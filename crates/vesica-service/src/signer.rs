@@ -11,6 +11,7 @@ use crate::secret::{self, Seed};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::time::{Duration, SystemTime};
 use vesica_job::World;
+use vesica_params::lwe;
 use vesica_spec::service::ServePlan;
 
 /// What signs the epochs of a service.
@@ -75,9 +76,14 @@ impl Signer {
         self.key.public_key().as_ref()
     }
 
+    /// The signature of these bytes.
+    pub fn of(&self, bytes: &[u8]) -> Vec<u8> {
+        self.key.sign(bytes).as_ref().to_vec()
+    }
+
     /// Signs an epoch that is made now.
     pub fn sign(&self, epoch: &mut Epoch, now: SystemTime) {
         let made = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        epoch.sign((made, made + self.valid_for), |bytes| self.key.sign(bytes).as_ref().to_vec());
+        epoch.sign(lwe::PACKED.id, (made, made + self.valid_for), |bytes| self.of(bytes));
     }
 }

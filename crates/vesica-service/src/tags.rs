@@ -230,7 +230,7 @@ fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result
     let entries = entries(builder.sealer(), value_bytes.is_some());
     let read = reader.each(Some(&function), entries, ctl, |batch| Ok(builder.push(&batch.made)?))?;
     let tag_bits = shape.tag_bits(builder.room());
-    let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, tag_bits, function.public());
+    let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, tag_bits, function.public())?;
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = builder.finish(offer.hash(), plan.workers)?;
     offer.save(&plan.store)?;

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use vesica_job::worlds::Chance;
+use std::thread::Thread;
+use std::time::{Duration, Instant, SystemTime};
+use vesica_job::worlds::{Boot, Chance, Time};
 use vesica_job::{Control, Event, Fault as Whose, Io, JobError, Watch, World};
 use vesica_service::{Change, Error};
 use vesica_session::SessionRng;
@@ -35,11 +36,11 @@ const LAST: u32 = 6;
 /// Services that are played: lines of their documents, whether a function protects the server's rows, whether clients have windows, and records
 /// a row.
 const SERVICES: [Kind; 5] = [
-    Kind::new("ecdh-oprf", "key", "both", true, false, 1),
-    Kind::new("simple-pir", "key", "client", false, false, 1),
-    Kind::new("simple-pir", "index", "both", true, false, 1),
-    Kind::new("piano", "index", "client", false, true, 1),
-    Kind::new("piano", "key", "both", true, true, 2),
+    Kind::new("protocol = \"ecdh-oprf\"", "key", "both", true, false, 1),
+    Kind::new("protocol = \"simple-pir\"\nhint = \"copied\"", "key", "client", false, false, 1),
+    Kind::new("protocol = \"simple-pir\"\nhint = \"none\"", "index", "both", true, false, 1),
+    Kind::new("protocol = \"piano\"", "index", "client", false, true, 1),
+    Kind::new("protocol = \"piano\"", "key", "both", true, true, 2),
 ];
 
 /// A kind of service.
@@ -162,7 +163,7 @@ fn server(folder: &Path, kind: Kind, a_day: u64, lifetime: u64) -> ServePlan {
     let keys = if by == "key" { "\"id\"" } else { "" };
     let accept = if private == "client" { "accept = [\"all_rows\"]\n" } else { "" };
     let text = format!(
-        "[service]\nid = \"list\"\nprotocol = \"{protocol}\"\nby = \"{by}\"\nprivate = \"{private}\"\n{accept}values = [\"v\"]\n\
+        "[service]\nid = \"list\"\n{protocol}\nby = \"{by}\"\nprivate = \"{private}\"\n{accept}values = [\"v\"]\n\
          value_bytes = 16\nlifetime_keys = {lifetime}\nexpected_queries = 10\ninsecure = true\n[mine]\nname = \"alice\"\nlisten = \"h:1\"\n\
          valid_for = \"100 years\"\n\
          input = {{ path = \"{at}/list.csv\", keys = [{keys}] }}\nstore = \"{at}/list\"\nworkers = 2\n\
@@ -188,10 +189,40 @@ impl Chance for Given {
     }
 }
 
+/// A clock whose date is always the same. Epochs are signed with it, and clients look at them with clocks that jump.
+#[derive(Debug)]
+struct LongAgo(Arc<dyn Time>);
+
+impl Time for LongAgo {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn boot(&self) -> Option<Boot> {
+        self.0.boot()
+    }
+
+    fn sleep(&self, span: Duration, stop: &dyn Fn() -> bool) {
+        self.0.sleep(span, stop);
+    }
+
+    fn rest(&self, span: Duration, stop: &dyn Fn() -> bool) {
+        self.0.rest(span, stop);
+    }
+
+    fn wake(&self, thread: &Thread) {
+        self.0.wake(thread);
+    }
+}
+
 /// What `vesica prepare` makes, with chance that follows from `seed`.
 fn prepare(plan: &ServePlan, seed: [u8; 32]) -> vesica_service::Prepared {
     let chance = Arc::new(Given(Mutex::new(SessionRng::from_seed(Zeroizing::new(seed)))));
-    let world = World { chance, ..World::default() };
+    let world = World { chance, time: Arc::new(LongAgo(World::default().time)), ..World::default() };
     let prepared = vesica_service::prepare(plan, &Change::default(), &world, &Control::new(()));
     prepared.unwrap_or_else(|error| panic!("{error}"))
 }
@@ -234,7 +265,7 @@ impl Shop {
             let (input, output) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.out.csv")));
             std::fs::write(&input, format!("id\n{lines}")).expect("the temporary folder takes files");
             let text = format!(
-                "[service]\nid = \"list\"\nprotocol = \"{}\"\nby = \"{}\"\noffer = \"{offer}\"\ninsecure = true\n[mine]\nname = \"{name}\"\n\
+                "[service]\nid = \"list\"\n{}\nby = \"{}\"\noffer = \"{offer}\"\ninsecure = true\n[mine]\nname = \"{name}\"\n\
                  connect = {{ alice = \"h:1\" }}\npatience = \"60s\"\ninput = {{ path = \"{}\", keys = [\"id\"] }}\ncache = \"{}\"\n\
                  output = {{ path = \"{}\" }}\nworkers = {}\n",
                 kind.protocol,

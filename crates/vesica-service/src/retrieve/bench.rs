@@ -112,7 +112,7 @@ pub fn pir(kind: Kind, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> 
         Some(keyed) => keyed.filter.open(&keyed.keys[index as usize], &record).unwrap_or_default().to_vec(),
     };
     let epoch = Epoch::new(
-        &Offer::new(&sample(kind, By::Index, Private::Client), 0, Some(bytes), 0, &[]),
+        &Offer::new(&sample(kind, By::Index, Private::Client), 0, Some(bytes), 0, &[])?,
         1,
         Layout { rows, records, width, seed: rng.bytes(), salt: rng.bytes(), sealed: rng.bytes(), expected, preset },
     );

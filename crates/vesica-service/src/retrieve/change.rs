@@ -272,7 +272,7 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     remove_others(plan, &state.epoch)?;
     let sealed = service.private == Private::Client || secret::is_sealed(&plan.secret)?;
     let changed = state.changed.unwrap_or_default();
-    let product = Product::Table(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed });
+    let product = Product::Table(Box::new(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed }));
     let (rows, empty) = (count.rows, count.empty);
     Ok(Prepared { offer: before.offer, offer_changed: false, rows, empty, product, sealed, before: None })
 }

@@ -1,12 +1,12 @@
 //! What a client has of an epoch: it looks rows up with that.
 
 use super::copying::{self, Copying};
-use super::epoch::{self, CHUNK, Epoch, date};
+use super::epoch::{self, CHUNK, Epoch, SKEW, date};
 use super::places::{Place, Places};
 use super::{Client, Retrieval, Scheme, has_reals, reals, unpad};
 use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS};
-use crate::offer::Offer;
+use crate::offer::{Offer, hex};
 use crate::output::{Hit, Lost, Texts, Value};
 use crate::suite::{Asked, Copied};
 use crate::values;
@@ -53,17 +53,32 @@ pub fn copy(
             let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
             return Err(Error::Older { server: counter.server(), found, kept, cache });
         }
-        Err(error) if plan.cache.join(epoch::NAME).exists() && !Epoch::is_foreign(offer, &plan.cache) => {
-            ctl.note(format!(
+        Err(error) if plan.cache.join(epoch::NAME).exists() => match Epoch::named_in(&plan.cache) {
+            Some((named, number)) if named != hex(&offer.hash()) => {
+                // Numbers begin anew with an offer, so this is no fault; but whoever made the new one could also hide an old table behind it.
+                if number > epoch.number {
+                    ctl.note(format!(
+                        "{} has epoch {number} of another offer, and {} serves {} of this one. So nothing here tells whether it went back to an \
+                         older table",
+                        plan.cache.display(),
+                        counter.server(),
+                        epoch.spelled()
+                    ));
+                }
+            }
+            _ => ctl.note(format!(
                 "{error}. So nothing here tells whether {} went back to an older table",
                 counter.server()
-            ));
-        }
+            )),
+        },
         _ => {}
     }
-    if let Some((_, until)) = epoch.times().filter(|(_, until)| world.time.wall() >= *until) {
-        let (server, found, until) = (counter.server(), epoch.spelled(), date(until));
-        return Err(Error::Expired { server, found, until });
+    if let Some((made, until)) = epoch.times() {
+        let now = world.time.wall();
+        if now >= until || made > now + SKEW {
+            let (server, found, times) = (counter.server(), epoch.spelled(), Box::new([made, until, now].map(date)));
+            return Err(Error::NotInTime { server, found, times });
+        }
     }
     let needed = retrieval.kept(epoch.copy + epoch.log);
     if needed > plan.cache_size {

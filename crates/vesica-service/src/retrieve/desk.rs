@@ -297,8 +297,8 @@ pub(crate) mod tests {
     fn offer(kind: impl Into<Kind>, value: u32) -> Offer {
         let kind = kind.into();
         let service = crate::offer::sample(kind, By::Index, Private::Client);
-        let offer = Offer::new(&service, 0, Some(value), 0, &[]);
-        if kind.signs() { offer.signed_by(Some(signer().public())) } else { offer }
+        let offer = Offer::new(&service, 0, Some(value), 0, &[]).unwrap();
+        if kind.signs() { offer.signed_by(signer().public(), [7; 16]) } else { offer }
     }
 
     /// What signs the epochs of these tests.

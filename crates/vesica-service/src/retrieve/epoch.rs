@@ -96,9 +96,14 @@ struct Signed {
     made: u64,
     /// From when on clients do not take it.
     until: u64,
+    /// The parameter set that its masks are of.
+    set: String,
     /// The signature by the key of the offer, over the document with no signature in it; in hexadecimal.
     signature: String,
 }
+
+/// How far a client's clock may be behind the one by which an epoch was made.
+pub const SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a signature is of, so that it is of nothing else.
 const SIGNED: &[u8] = b"vesica 2026 epoch\0";
@@ -162,10 +167,11 @@ impl Epoch {
         blake3::derive_key("vesica 2026 matrix of an epoch", &drawn)
     }
 
-    /// Writes down when it was made and until when clients take it, since 1970, and what `sign` makes of all that it says.
-    pub fn sign(&mut self, (made, until): (Duration, Duration), sign: impl FnOnce(&[u8]) -> Vec<u8>) {
+    /// Writes down of which parameter set it is, when it was made and until when clients take it, since 1970, and what `sign` makes of all that it
+    /// says.
+    pub fn sign(&mut self, set: &str, (made, until): (Duration, Duration), sign: impl FnOnce(&[u8]) -> Vec<u8>) {
         let until = until.as_secs().min(LAST_SECOND);
-        self.signed = Some(Signed { made: made.as_secs(), until, signature: String::new() });
+        self.signed = Some(Signed { made: made.as_secs(), until, set: set.to_owned(), signature: String::new() });
         let signature = hex(&sign(&self.to_be_signed()));
         self.signed.as_mut().expect("it was set").signature = signature;
     }
@@ -177,6 +183,8 @@ impl Epoch {
     }
 
     /// Fails unless it is signed as its offer wants it.
+    ///
+    /// The offer, whose hash is signed, names the store. So an epoch of one store is none of another one, whatever key both use.
     fn check_signature(&self, offer: &Offer) -> Result<(), &'static str> {
         match (offer.signer(), &self.signed) {
             (None, None) => Ok(()),
@@ -188,10 +196,11 @@ impl Epoch {
                 if signed.made >= signed.until || signed.until > LAST_SECOND {
                     return Err("it ends before it begins, or too late");
                 }
-                unhex(&signed.signature)
-                    .filter(is_right)
-                    .map(drop)
-                    .ok_or("its signature is not by the key of its offer")
+                unhex(&signed.signature).filter(is_right).ok_or("its signature is not by the key of its offer")?;
+                match offer.kind().set() == Some(&signed.set) {
+                    true => Ok(()),
+                    false => Err("it is signed for another parameter set than this program's"),
+                }
             }
         }
     }
@@ -319,13 +328,14 @@ impl Epoch {
 
     /// Whether the document in `folder` is that of another offer.
     pub fn is_foreign(offer: &Offer, folder: &Path) -> bool {
-        Self::offer_in(folder).is_some_and(|named| named != hex(&offer.hash()))
+        Self::named_in(folder).is_some_and(|(named, _)| named != hex(&offer.hash()))
     }
 
-    /// The hash of the offer that the document in `folder` is of, in hexadecimal.
-    pub fn offer_in(folder: &Path) -> Option<String> {
+    /// The hash of the offer that the document in `folder` is of, in hexadecimal, and the number of the epoch. Neither was checked.
+    pub fn named_in(folder: &Path) -> Option<(String, u64)> {
         let read = std::fs::read(folder.join(NAME)).ok().filter(|bytes| bytes.len() <= MOST_BYTES);
-        Some(serde_json::from_slice::<Self>(&read?).ok()?.offer)
+        let epoch = serde_json::from_slice::<Self>(&read?).ok()?;
+        Some((epoch.offer, epoch.number))
     }
 
     /// The filter, where keys stand in one. `tries` stands behind the hint of the base.
@@ -397,6 +407,12 @@ impl Epoch {
     fn bytes32(&self, text: &str) -> Option<[u8; 32]> {
         unhex(text)?.try_into().ok()
     }
+}
+
+/// Whether the folder has an epoch, or any file of one.
+pub fn are_in(folder: &Path) -> bool {
+    let mut names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.any(|name| name == NAME || name.as_encoded_bytes().starts_with(b"epoch-"))
 }
 
 /// A time as people read it.

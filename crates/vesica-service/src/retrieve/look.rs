@@ -48,7 +48,7 @@ pub fn in_words(
     let (service, own) = (&plan.service, prepare::kind(plan));
     let queries = queries.unwrap_or(service.expected_queries.into()).max(1);
     let expected = u32::try_from(queries).unwrap_or(u32::MAX);
-    let offer = Offer::new(service, plan.keys.len(), value_bytes, 0, &[]);
+    let offer = Offer::new(service, plan.keys.len(), value_bytes, 0, &[])?;
     let body = body_bytes(&offer);
     let speed = reading_speed();
     // What a scheme costs whose shape is that of so many expected queries.

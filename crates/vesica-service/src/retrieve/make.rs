@@ -87,11 +87,15 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
         return Err(Error::Setup(format!("service.values: {why}. Name fewer columns, or cut them into several rows")));
     }
     let signer = prepare::kind(plan).signs().then(|| Signer::take(plan, world)).transpose()?;
-    let offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public);
-    let offer = offer.signed_by(signer.as_ref().map(Signer::public));
+    let mut rng = world.rng()?;
+    let mut offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public)?;
+    if let Some(signer) = &signer {
+        // Two stores whose documents and keys are the same have two offers: what was signed for one is of no use to the other.
+        let store = before.as_ref().and_then(Offer::store).unwrap_or_else(|| rng.bytes());
+        offer = offer.signed_by(signer.public(), store);
+    }
     let last = Epoch::load(before.as_ref().unwrap_or(&offer), &plan.store).ok();
     let stood = last.as_ref().map(|epoch| Before { keys: epoch.rows, changed: epoch.log > 0 });
-    let mut rng = world.rng()?;
     // Tags follow from the salt: rows that did not change have the same bytes under the same one. Where a function protects rows there is
     // always a new one, and with it a new function.
     let same = last.as_ref().filter(|_| before.as_ref() == Some(&offer) && change::follows(&plan.service));
@@ -117,18 +121,19 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
         Some(state) => state,
         None => whole.state(&read.keys, &read.bodies, root.map(Root::lock), &mut rng, ctl)?,
     };
+    // Where the document of the offer before is lost, that of its epoch says which it was.
+    let offer_changed = before.is_some_and(|before| before != offer) || Epoch::is_foreign(&offer, &plan.store);
     state.write(plan, &offer, signer.as_ref(), world)?;
     let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
     keyed.map_or(Ok(()), Keyed::keep)?;
     remove_others(plan, &state.epoch)?;
-    let offer_changed = before.is_some_and(|before| before != offer);
     let Read { rows, empty } = read.read;
     let made = Made {
         rows: state.changed.map_or(read.keys.len() as u64, |changed| changed.rows),
         changed: state.changed,
         epoch: state.epoch,
     };
-    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(made), sealed, before: stood })
+    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(Box::new(made)), sealed, before: stood })
 }
 
 /// What an epoch is that is made as a whole, besides its rows.

@@ -170,7 +170,13 @@ fn watch(
                         renewal.is_due();
                     }
                 }
-                Err(error) => ctl.note(format!("the list of clients stays as it was: {error}")),
+                Err(error) => {
+                    ctl.note(format!("the list of clients stays as it was: {error}"));
+                    // What was asked for does not wait for a file that can be read.
+                    if asked {
+                        renewal.is_due();
+                    }
+                }
             }
             if let Some(files) = &known.identity
                 && let Some(read) = renewal.look(programs, files, &ends)

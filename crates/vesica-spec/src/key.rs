@@ -22,12 +22,17 @@ pub enum KeyPlace {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyProgram {
-    /// The program and its arguments. It is started as it is, without a shell, in the job file's folder, has a minute, and must exit with 0.
+    /// The program and its arguments. It is started as it is, without a shell, in `folder`, has a minute, and must exit with 0.
     /// All that it prints to its standard output is the key, to the last byte.
     pub program: Vec<String>,
-    /// The folder that it works in; this process's own if empty.
-    #[serde(skip)]
+    /// The folder that it works in; the job file's folder when absent.
+    #[serde(default, skip_serializing_if = "nowhere")]
     pub folder: PathBuf,
+}
+
+/// Whether a path is empty: of a document that came from no file.
+fn nowhere(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 impl KeyPlace {

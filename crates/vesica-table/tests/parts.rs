@@ -53,7 +53,7 @@ fn parts_of_a_size_are_the_rows_in_their_order() {
     let picked: Vec<u64> = (0..60_000).filter(|row| row % 3 != 1).collect();
     let whole: String = picked.iter().map(|&row| rows[row as usize].as_str()).collect();
     let mut all = Vec::new();
-    for (workers, name) in [(1, "one"), (3, "three")] {
+    for (workers, name) in [(1, "one"), (3, "three.csv.gz")] {
         in_turn(&*table, &output(dir.path().join(name), Parts::Bytes(MIB)), &picked, workers).unwrap();
         let parts = contents(&dir.path().join(name));
         let numbered = (0..parts.len()).map(|i| format!("part-{i:06}.csv"));
@@ -110,6 +110,11 @@ fn a_part_for_each_file_has_its_rows() {
     let out = output(dir.path().join("single"), Parts::Files);
     in_turn(&*single, &out, &[], 1).unwrap();
     assert_eq!(fs::read(out.path.join("part-000000.csv")).unwrap(), b"id,v\n");
+    // A file whose name is as long as names can be.
+    let long = open(&Input::new(file(&dir, &format!("{}.csv", "é".repeat(125)), "id\na\n"))).unwrap();
+    let out = output(dir.path().join("long"), Parts::Files);
+    in_turn(&*long, &out, &[0], 1).unwrap();
+    assert_eq!(names(&out.path), [format!("000000-{}.csv", "é".repeat(100))]);
 }
 
 /// By files, rows cannot stand in another order than that of the input.

@@ -123,6 +123,10 @@ class _Files:
         for field, right in (("format", "parquet"), ("null", None)):
             if said.get(field, right) != right:
                 raise ConfigError(f"mine.output.{field}: is {said[field]!r}; a run on a cluster writes Parquet, so leave it out")
+        if said.get("parts") is not None:
+            raise ConfigError(
+                f"mine.output.parts: is {said['parts']!r}; a run on a cluster writes a file for each file of the input, so leave it out"
+            )
         self.columns: list[str] | None = said.get("columns")
         self.output = Path(output or "").absolute()
         if spec["mine"]["name"] in spec["shared"]["learns"]:

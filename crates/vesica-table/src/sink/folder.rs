@@ -76,7 +76,9 @@ impl FolderSink {
         let name = match &self.how {
             How::Files(files, _, Some(file)) => {
                 let name = files.get(*file).map_or("".into(), |name| name.to_string_lossy());
-                format!("{file:06}-{name}.{ending}")
+                // The names of files have 255 bytes at most.
+                let end = name.floor_char_boundary(200);
+                format!("{file:06}-{}.{ending}", &name[..end])
             }
             _ => format!("part-{:06}.{ending}", self.parts),
         };

@@ -21,6 +21,7 @@ pub(crate) use folder::Cuts;
 use folder::FolderSink;
 use ipc::IpcSink;
 use parquet::ParquetSink;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -137,7 +138,11 @@ impl Mould {
     fn of(output: &Output, format: Format, like: &Facts<'_>) -> Result<Self, Error> {
         let schema = schema(output, format, like)?;
         let null = Null::new(&output.null, output.absent || like.format != Format::Csv, like);
-        let (stored, head, packing) = (like.stored.cloned(), csv::head(&schema, like), Packing::of(&output.path));
+        let (stored, head, packing) = (
+            like.stored.cloned(),
+            csv::head(&schema, like),
+            output.parts.map_or_else(|| Packing::of(&output.path), |_| Packing::None),
+        );
         Ok(Self { format, schema, stored, head, null, packing })
     }
 
@@ -178,7 +183,12 @@ fn free_folder(path: &Path, ending: &str, like: &Facts<'_>) -> Result<PathBuf, E
             } else if fs::read_dir(path).map_err(writing)?.next().is_some() {
                 return Err(Error::NotEmpty { path: path.to_owned() });
             }
-            fs::canonicalize(path).map_err(writing)?
+            let place = fs::canonicalize(path).map_err(writing)?;
+            // The folder is made beside it, and cannot take its place.
+            if fs::metadata(folder(&place)).map_err(writing)?.dev() != meta.dev() {
+                return Err(Error::NotAFolder { path: path.to_owned(), what: "where a disk is mounted" });
+            }
+            place
         }
     };
     let above = folder(&place);

@@ -726,6 +726,22 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
         assert!(why.contains("not the time of the epoch") && !why.contains("20"), "{why}");
     }
     assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+    // An audit and `vesica check` name it by its whole hash, and say what its time is by their clock.
+    let named = format!("epoch 1 ({})", hex(blake3::hash(&document).as_bytes()));
+    for (world, words) in [(World::default(), "valid until"), (later.clone(), "over since"), (off(-2), "to come")] {
+        let checked = crate::audit_store(house.store(), None, 1, &world, &Control::new(())).unwrap();
+        let signature = checked.findings.iter().find(|finding| finding.what == "signature").unwrap();
+        assert!(signature.found.contains(words) && signature.good == (words == "valid until"), "{signature:?}");
+        assert!(checked.in_words().contains(&named));
+    }
+    let cached = || crate::check_client(&house.plan("alice")).unwrap().findings.pop().unwrap();
+    assert!(cached().good && cached().found.contains(&named));
+    let (offer, cache) = (Offer::load(house.store()).unwrap(), house.dir.path().join("alice").join(epoch::NAME));
+    let mut over = Epoch::load(&offer, house.store()).unwrap();
+    let times = (Duration::from_secs(1), Duration::from_secs(2));
+    over.sign(vesica_params::lwe::PACKED.id, times, |bytes| Signer::of_offer(&house.server, &offer).unwrap().of(bytes));
+    std::fs::write(cache, over.encode()).unwrap();
+    assert!(!cached().good && cached().found.contains("over since 1970"));
     house.stop();
     let serve =
         |world: &World| crate::serve(&house.server, world, &|| None, &Control::new(())).unwrap_err().to_string();

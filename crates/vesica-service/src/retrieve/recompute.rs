@@ -42,9 +42,11 @@ pub fn audit_store(
     checked.add("offer", format!("{} ({})", spelled(&offer.hash()), offer.kind()));
     checked.add("epoch", format!("{} of {}", epoch.spelled(), counted(epoch.rows, "rows")));
     if let (Some(key), Some((made, until))) = (offer.signer(), epoch.times()) {
-        let (key, made, is_valid) = (hex(&key), date(made), world.time.wall() < until);
-        let until = format!("{} {}", if is_valid { "valid until" } else { "over since" }, date(until));
-        checked.put("signature", format!("by the offer's key {key}, made {made}, {until}"), is_valid);
+        let (key, now) = (hex(&key), world.time.wall());
+        let future = if made > now { ", which is to come by this machine's clock" } else { "" };
+        let until_in_words = if now < until { "valid until" } else { "over since" };
+        let words = format!("by the offer's key {key}, made {}{future}, {until_in_words} {}", date(made), date(until));
+        checked.put("signature", words, made <= now && now < until);
     }
     let scheme = retrieval(&offer, &epoch)?;
     let files = Files::read(folder, &epoch, &*scheme)?;

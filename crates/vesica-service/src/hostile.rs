@@ -749,6 +749,8 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     // Another store with the same document and the same key has another offer, and its epochs are none of this one's.
     let mut twin = house.server.clone();
     twin.store = house.dir.path().join("twin.store");
+    twin.signer.path = house.dir.path().join("twin.store.signer");
+    std::fs::copy(&house.server.signer.path, &twin.signer.path).unwrap();
     let made = crate::prepare(&twin, &Change::default(), &World::default(), &Control::new(())).unwrap();
     let offer = Offer::load(house.store()).unwrap();
     assert!(made.offer.signer() == offer.signer() && made.offer != offer);
@@ -778,8 +780,43 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     assert!(
         Signer::of_offer(&house.server, &offer).err().unwrap().to_string().contains("list.store.signer does not hold")
     );
-    let again = crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap();
-    assert!(again.offer_changed && again.offer != offer);
+    // That is never made unasked: what is there and another key belong to no offer that clients have.
+    let prepare = |plan: &ServePlan, rotate| {
+        let change = Change { rotate, ..Change::default() };
+        crate::prepare(plan, &change, &World::default(), &Control::new(()))
+    };
+    let lost = "list.store.signer does not hold the key that signed";
+    let why = prepare(&house.server, false).unwrap_err().to_string();
+    assert!(why.contains(lost) && why.contains("--rotate") && !house.server.signer.path.exists(), "{why}");
+    std::fs::copy(&twin.signer.path, &house.server.signer.path).unwrap();
+    prepare(&house.server, false).unwrap();
+    crate::secret::save(&house.server.signer, &zeroize::Zeroizing::new([9; 32])).unwrap();
+    assert!(prepare(&house.server, false).unwrap_err().to_string().contains(lost));
+    // Whoever has stolen the key signs nothing for the new offer. A file that is damaged is replaced so too.
+    std::fs::write(&house.server.signer.path, "damaged").unwrap();
+    assert!(prepare(&house.server, false).unwrap_err().to_string().contains("damaged"));
+    let again = prepare(&house.server, true).unwrap();
+    assert!(again.offer_changed && again.offer.signer() != offer.signer() && again.offer.store() == offer.store());
+    prepare(&house.server, false).unwrap();
+    // Its file is its own, by links too, and in a folder that is made. Two at once do not make two keys.
+    let aside = |name: &str| {
+        let mut plan = house.server.clone();
+        plan.signer.path = house.dir.path().join(name);
+        (prepare(&plan, true).map(drop).map_err(|error| error.to_string()), plan.signer)
+    };
+    std::fs::write(&house.server.secret.path, "a key").unwrap();
+    std::os::unix::fs::symlink(&house.server.secret.path, house.dir.path().join("link")).unwrap();
+    std::fs::hard_link(&house.server.secret.path, house.dir.path().join("hard")).unwrap();
+    std::os::unix::fs::symlink(house.store(), house.dir.path().join("inside")).unwrap();
+    for (name, why) in [("link", "mine.secret"), ("hard", "mine.secret"), ("inside/key", "mine.store")] {
+        let refused = aside(name).0.unwrap_err();
+        assert!(refused.contains("mine.signer") && refused.contains(why), "{name}: {refused}");
+    }
+    let (made, place) = aside("new/folder/key");
+    made.unwrap();
+    let locked = crate::secret::lock(&place).unwrap();
+    assert!(aside("new/folder/key").0.unwrap_err().contains("another `vesica prepare` is at work"));
+    drop(locked);
 }
 
 /// A new offer begins its numbers anew. Whoever has had a greater one under the old offer is told that this shows nothing of what the server did.
@@ -838,10 +875,19 @@ fn a_store_is_whole_behind_every_write() {
     for by in [By::Index, By::Key] {
         let house = House::new(Kind { protocol: NO_HINT, by, private: Private::Client }, ROWS);
         let (store, before) = (house.store().to_owned(), house.dir.path().join("before"));
-        let prepare = || crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(()));
+        let prepare = |rotate| {
+            let change = Change { rotate, ..Change::default() };
+            crate::prepare(&house.server, &change, &World::default(), &Control::new(()))
+        };
         put_back(&store, &before);
-        std::fs::remove_file(&house.server.signer.path).unwrap();
-        let offer = prepare().unwrap().offer;
+        // The key that signs is replaced too, behind all of the store.
+        let signer = &house.server.signer.path;
+        let next = signer.with_extension("signer.next");
+        let first = std::fs::read(signer).unwrap();
+        let old = Offer::load(&store).unwrap();
+        let offer = prepare(true).unwrap().offer;
+        assert!(old.signer() != offer.signer() && !next.exists());
+        let second = std::fs::read(signer).unwrap();
         let after = house.dir.path().join("after");
         put_back(&store, &after);
         let mut files: Vec<String> = ["table", "hint", "keys"].map(|end| format!("epoch-2.{end}")).into();
@@ -857,15 +903,22 @@ fn a_store_is_whole_behind_every_write() {
             if done == steps.len() {
                 std::fs::remove_file(store.join("offer.json.next")).unwrap();
             }
+            std::fs::write(signer, &first).unwrap();
+            vesica_job::rooms::replace_privately(&next, &second).unwrap();
             let is_new = done + 1 >= steps.len();
             let opened = crate::prepare::open(&house.server).unwrap();
             assert_eq!(opened.offer == offer, is_new, "{done}");
             let number = Epoch::load(&opened.offer, &store).unwrap().number;
             assert_eq!(number, if is_new { 2 } else { 1 }, "{done}");
             crate::audit_store(&store, None, 1, &World::default(), &Control::new(())).unwrap();
-            let again = prepare().unwrap();
-            assert_eq!((again.offer == offer, again.offer_changed), (true, !is_new), "{done}");
-            let number = Epoch::load(&offer, &store).unwrap().number;
+            // The next one is killed when it has written an offer of its own.
+            Offer::settle(&store).unwrap();
+            old.clone().signed_by(&[1; 32], [2; 16]).save_next(&store).unwrap();
+            let settled = crate::prepare::open(&house.server).unwrap().offer;
+            assert!(settled == opened.offer, "{done}");
+            let again = prepare(false).unwrap();
+            assert!(again.offer == opened.offer && !again.offer_changed && !next.exists(), "{done}");
+            let number = Epoch::load(&again.offer, &store).unwrap().number;
             assert!(number > 1 && !store.join("offer.json.next").exists(), "{done}");
             crate::prepare::open(&house.server).unwrap();
         }

@@ -422,12 +422,17 @@ impl House {
 
 /// Changes the masks of a service without a hint, or a hint, whose sums then fit. `change` gets them with the epoch before them.
 fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
+    spoil_copy(house, |copy, hint| change(&mut copy[..hint]));
+}
+
+/// Changes all that clients copy of it. `change` gets it with the bytes of masks or hint that it begins with.
+fn spoil_copy(house: &House, change: impl FnOnce(&mut Vec<u8>, usize)) {
     let folder = house.store();
     let offer = Offer::load(folder).unwrap();
     let mut epoch = Epoch::load(&offer, folder).unwrap();
     let (path, scheme) = (folder.join(hint_name(1)), retrieval(&offer, &epoch).unwrap());
     let mut copy = std::fs::read(&path).unwrap();
-    change(&mut copy[..scheme.sizes().hint as usize]);
+    change(&mut copy, scheme.sizes().hint as usize);
     std::fs::write(&path, &copy).unwrap();
     epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
     house.sign(&offer, &mut epoch);
@@ -944,8 +949,22 @@ fn masks_and_hints_that_lie_are_found_by_who_has_the_table() {
             // A high bit of the first word, for which the server answers with its own sums and signature.
             spoil_masks(&house, |copy| copy[26] ^= 0x02);
             let why = audit(&house, None).unwrap_err();
-            assert!(why.contains("is not what the table makes of it"), "{why}");
+            assert!(
+                why.contains("is not what the table makes of it") && why.contains("its maker wrote it so"),
+                "{why}"
+            );
             crate::prepare::open(&house.server).unwrap();
+            // Nor is it as long as the epoch says, or a seed for a group of keys that cannot be.
+            spoil_masks(&house, |copy| copy[26] ^= 0x02);
+            if by == By::Key {
+                spoil_copy(&house, |copy, hint| copy[hint] ^= 0xff);
+                let why = audit(&house, None).unwrap_err();
+                assert!(why.contains("damaged: a filter of") && why.contains("its maker wrote it so"), "{why}");
+                spoil_copy(&house, |copy, hint| copy[hint] ^= 0xff);
+            }
+            audit(&house, None).unwrap();
+            spoil_copy(&house, |copy, _| copy.push(0));
+            assert!(audit(&house, None).unwrap_err().contains("it has not the length that its epoch says"));
         }
     }
     // By number, patches are followed, and the table of mine.input is compared.
@@ -959,6 +978,8 @@ fn masks_and_hints_that_lie_are_found_by_who_has_the_table() {
     assert!(made.epoch.log > 0);
     assert!(audit(&house, Some(&house.server)).unwrap().contains("ok  masks"));
     assert!(audit(&House::new(STORE, 10), None).unwrap_err().contains("ecdh-oprf"));
+    // Where clients copy no more than the records, nothing is computed, and that is said.
+    assert!(audit(&House::new(PIANO, 10), None).unwrap().contains("nothing to compute again"));
 }
 
 /// Masks of another epoch than the one that the server describes are refused before a query leaves.

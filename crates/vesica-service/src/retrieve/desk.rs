@@ -66,6 +66,9 @@ impl Files {
             path = folder.join(hint_name(epoch.base));
             copy = read(&path)?;
         }
+        if scheme.has_hint() && copy.len() as u64 != epoch.copy {
+            return Err(damaged(path, "it has not the length that its epoch says"));
+        }
         let sums = epoch::sums(if copy.is_empty() { &table } else { &copy });
         if hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
             return Err(damaged(path, "its sum is not that of its epoch"));
@@ -73,6 +76,9 @@ impl Files {
         if epoch.log > 0 {
             path = folder.join(log_name(epoch.number));
             log = read(&path)?;
+        }
+        if log.len() as u64 != epoch.log {
+            return Err(damaged(path, "it has not the length that its epoch says"));
         }
         let log_sums = epoch::sums(&log);
         if epoch.log > 0 && hex(blake3::hash(&log_sums).as_bytes()) != epoch.log_sums {
